@@ -1,0 +1,39 @@
+"""Warnings and errors of skdpbo. None of them ever carries a protected value."""
+
+__all__ = [
+    "BudgetExceededError",
+    "DefaultBoundsWarning",
+    "PublicTrainingWarning",
+    "SeededNoiseWarning",
+    "SkdpboWarning",
+    "UnboundedSensitivityError",
+    "VoidGuaranteeWarning",
+]
+
+
+class SkdpboWarning(UserWarning):
+    """Base class of the warnings of skdpbo, so that one filter silences or raises them all."""
+
+
+class DefaultBoundsWarning(SkdpboWarning):
+    """A bound was not given; a default that does not look at the data is used instead."""
+
+
+class PublicTrainingWarning(SkdpboWarning):
+    """Some of the rows passed to ``fit`` are treated as public and are not protected."""
+
+
+class SeededNoiseWarning(SkdpboWarning):
+    """The privacy noise is reproducible, so it is not secret and the guarantee is void."""
+
+
+class VoidGuaranteeWarning(SkdpboWarning):
+    """A release carries no guarantee, for the reason given in the message."""
+
+
+class BudgetExceededError(RuntimeError):
+    """A release would spend more than a privacy ledger allows; nothing was touched."""
+
+
+class UnboundedSensitivityError(ValueError):
+    """A metric has no bound on what one record can change, so noise cannot hide the record."""
