@@ -1,0 +1,33 @@
+"""Gaussian-process surrogates of a public or released objective.
+
+Mathematics only: nothing on this floor protects anything. Every value that is given to it must be
+public or already released, so that what it computes is post-processing.
+"""
+
+from skdpbo.surrogate._acquisition import (
+    gp_ucb_sqrt_beta,
+    greedy_information_gain,
+    maximum_information_gain_bound,
+    select_batch,
+    upper_confidence_bound,
+)
+from skdpbo.surrogate._hyperparameters import (
+    FittedHyperparameters,
+    default_kernel,
+    fit_hyperparameters,
+    refit_due,
+)
+from skdpbo.surrogate._posterior import CandidatePosterior
+
+__all__ = [
+    "CandidatePosterior",
+    "FittedHyperparameters",
+    "default_kernel",
+    "fit_hyperparameters",
+    "gp_ucb_sqrt_beta",
+    "greedy_information_gain",
+    "maximum_information_gain_bound",
+    "refit_due",
+    "select_batch",
+    "upper_confidence_bound",
+]
