@@ -1,0 +1,215 @@
+"""Private selection of the best of finitely many candidates by integer losses, exactly."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skdpbo.privacy import PrivacyGuarantee, check_epsilon
+
+from ._integers import (
+    as_fraction,
+    check_integer_sensitivity,
+    float_at_least,
+    integers_from,
+)
+from ._sampling import ExactSampler, RandomSource
+
+# Nodes of the quadrature of `PermuteAndFlip.probabilities`: exact up to 2 * 256 candidates, and
+# fine enough near 0, where the integrand of a longer list is concentrated.
+_MAX_NODES = 256
+
+
+@dataclass(frozen=True)
+class _Selection(ABC):
+    """What both selection mechanisms share: parameters, checks and the guarantee."""
+
+    epsilon: float | Fraction
+    sensitivity: int
+
+    _name: ClassVar[str]
+    _reference: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_integer_sensitivity(self.sensitivity)
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee:
+        """Pure differential privacy of one selection."""
+        return PrivacyGuarantee(
+            epsilon=float_at_least(as_fraction(self.epsilon)),
+            protects="records behind the losses",
+            mechanism=self._name,
+            assumptions=(
+                "replacing one record changes the integer loss of every candidate by at most "
+                f"{int(self.sensitivity)}",
+            ),
+            reference=self._reference,
+        )
+
+    def select(self, losses: ArrayLike, source: RandomSource | None = None) -> int:
+        """Release the position of one candidate; smaller losses are better.
+
+        Parameters
+        ----------
+        losses : array-like of int, shape (n_candidates,)
+            Total loss of each candidate, on any common offset.
+        source : RandomSource, default=None
+            None reads the operating system's generator.
+
+        Returns
+        -------
+        int
+            Index in ``range(n_candidates)``.
+        """
+        return self._draw(*self._exponents(losses), ExactSampler(source))
+
+    def _exponents(self, losses: ArrayLike) -> tuple[list[int], int]:
+        """Return integers a_k, b: a_k / b = epsilon (loss_k - min loss) / (2 sensitivity)."""
+        values, shape = integers_from(losses, "losses")
+        if len(shape) != 1 or not values:
+            raise ValueError("losses must be a non-empty one-dimensional array")
+        epsilon = as_fraction(self.epsilon)
+        best = min(values)
+        numerators = [epsilon.numerator * (value - best) for value in values]
+        return numerators, epsilon.denominator * 2 * int(self.sensitivity)
+
+    def _weights(self, losses: ArrayLike) -> NDArray[np.float64]:
+        """Return p_k = exp(-epsilon (loss_k - min loss) / (2 sensitivity)), shape (n,)."""
+        numerators, denominator = self._exponents(losses)
+        # Fractions beyond 800 underflow in any case; the cap keeps the division finite.
+        ratios = [float(min(Fraction(a, denominator), Fraction(800))) for a in numerators]
+        return np.asarray(np.exp(-np.asarray(ratios)))
+
+    @abstractmethod
+    def _draw(self, numerators: list[int], denominator: int, sampler: ExactSampler) -> int:
+        """Draw the index of the released candidate."""
+
+    @abstractmethod
+    def probabilities(self, losses: ArrayLike) -> NDArray[np.float64]:
+        """Return the probability of each candidate, for study and tests.
+
+        The result is a function of the losses and as sensitive as they are: not a release.
+        """
+
+
+@dataclass(frozen=True)
+class PermuteAndFlip(_Selection):
+    r"""Permute-and-flip: the best selection under pure epsilon-differential privacy.
+
+    Candidates are visited in a uniformly random order; candidate k is accepted with probability
+    :math:`p_k = \exp(-\epsilon(\ell_k - \min \ell)/(2B))`, and the first accepted is released.
+
+    Private: the records behind the losses, for data sets that differ in one record, when that
+    record moves each loss by at most B. The law equals that of the largest of
+    :math:`-\ell_k + \mathrm{Exp}(2B/\epsilon)`, which one record changes by at most a factor
+    :math:`e^\epsilon`.
+
+    Parameters
+    ----------
+    epsilon : float, int or fractions.Fraction
+        Privacy loss of one selection, > 0; a float is taken as the exact fraction that it is.
+    sensitivity : int
+        B, the largest change of any loss under one substitution, in the units of the losses.
+
+    Notes
+    -----
+    Exact: random integers only. The running time depends on the losses and is not protected.
+
+    References
+    ----------
+    R. McKenna, D. R. Sheldon, Permute-and-flip: a new mechanism for differentially private
+    selection, NeurIPS 2020, Algorithm 1. Z. Ding et al., arXiv:2105.07260, 2021 (equality with
+    exponential noise).
+
+    Examples
+    --------
+    >>> from skdpbo.mechanisms import PermuteAndFlip
+    >>> mechanism = PermuteAndFlip(epsilon=1.0, sensitivity=2)
+    >>> mechanism.probabilities([3, 0, 5, 2, 9]).round(4).tolist()
+    [0.1677, 0.4766, 0.0958, 0.2263, 0.0335]
+    >>> mechanism.select([3, 0, 5, 2, 9]) in range(5)
+    True
+    """
+
+    _name: ClassVar[str] = "permute-and-flip"
+    _reference: ClassVar[str] = "McKenna & Sheldon 2020, Algorithm 1"
+
+    def _draw(self, numerators: list[int], denominator: int, sampler: ExactSampler) -> int:
+        order = list(range(len(numerators)))
+        # Fisher-Yates, only as far as needed; a best candidate is accepted for certain.
+        for i in range(len(order)):
+            j = i + sampler.below(len(order) - i)
+            order[i], order[j] = order[j], order[i]
+            if sampler.bernoulli_exp(numerators[order[i]], denominator):
+                break
+        return order[i]
+
+    def probabilities(self, losses: ArrayLike) -> NDArray[np.float64]:
+        r"""Return :math:`p_k \int_0^1 \prod_{j \ne k} (1 - p_j x)\,dx`, shape (n_candidates,).
+
+        For study and tests: a function of the losses, as sensitive as they are, not a release.
+        """
+        p = self._weights(losses)
+        nodes, weights = np.polynomial.legendre.leggauss(min(_MAX_NODES, len(p) // 2 + 1))
+        x = (nodes + 1) / 2
+        factors = np.log1p(-np.outer(x, p))  # (n_nodes, n_candidates), finite as 0 < x < 1
+        others = np.exp(factors.sum(axis=1, keepdims=True) - factors)
+        return np.asarray(p * (weights / 2 @ others))
+
+
+@dataclass(frozen=True)
+class ExponentialMechanism(_Selection):
+    r"""Exponential mechanism: P(k) proportional to :math:`\exp(-\epsilon\ell_k/(2B))`.
+
+    Private: as for :class:`PermuteAndFlip`, whose expected loss is never larger. Prefer this one
+    when many selections are composed: it has bounded range, hence concentrated privacy
+    :math:`\epsilon^2/8` instead of :math:`\epsilon^2/2`.
+
+    Parameters
+    ----------
+    epsilon : float, int or fractions.Fraction
+        Privacy loss of one selection, > 0; a float is taken as the exact fraction that it is.
+    sensitivity : int
+        B, the largest change of any loss under one substitution, in the units of the losses.
+
+    Notes
+    -----
+    Exact, by rejection: a uniform candidate is accepted with probability
+    :math:`\exp(-\epsilon(\ell_k - \min \ell)/(2B))`; at most n_candidates trials are expected.
+    The running time depends on the losses and is not protected.
+
+    References
+    ----------
+    F. McSherry, K. Talwar, Mechanism design via differential privacy, FOCS 2007.
+
+    Examples
+    --------
+    >>> from skdpbo.mechanisms import ExponentialMechanism
+    >>> mechanism = ExponentialMechanism(epsilon=2.0, sensitivity=1)
+    >>> mechanism.probabilities([2, 1, 0]).round(4).tolist()
+    [0.09, 0.2447, 0.6652]
+    """
+
+    _name: ClassVar[str] = "exponential mechanism"
+    _reference: ClassVar[str] = "McSherry & Talwar 2007"
+
+    def _draw(self, numerators: list[int], denominator: int, sampler: ExactSampler) -> int:
+        while True:
+            k = sampler.below(len(numerators))
+            if sampler.bernoulli_exp(numerators[k], denominator):
+                return k
+
+    def probabilities(self, losses: ArrayLike) -> NDArray[np.float64]:
+        """Return the softmax of the scaled losses, shape (n_candidates,).
+
+        For study and tests: a function of the losses, as sensitive as they are, not a release.
+        """
+        p = self._weights(losses)
+        return np.asarray(p / p.sum())
