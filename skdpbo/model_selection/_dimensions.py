@@ -1,0 +1,258 @@
+"""One parameter of a search space: categories, a range, or a scipy distribution.
+
+Every dimension has ``size`` (number of values, ``math.inf`` if continuous), ``uniform`` (whether
+draws are equally likely), ``width`` (columns of its encoding) and works with *tokens*: hashable
+stand-ins for its values, so that unhashable values and estimators can be compared by position.
+"""
+
+import math
+import numbers
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import stats
+
+_SCALES = ("uniform", "log-uniform")
+
+
+def make_dimension(values, name, bounded=False):
+    """Build the dimension that a user's value describes.
+
+    Parameters
+    ----------
+    values : list, ndarray of shape (k,), tuple or frozen scipy distribution
+        The description.
+    name : str
+        What to call it in errors.
+    bounded : bool, default=False
+        Whether a distribution of infinite support is an error.
+
+    Returns
+    -------
+    Categories, Range, Distribution or Draws
+        The dimension.
+    """
+    if hasattr(values, "rvs"):
+        return _make_distribution(values, name, bounded)
+    if isinstance(values, tuple):
+        return Range(*_check_range(values, name))
+    if isinstance(values, np.ndarray):
+        if values.ndim != 1:
+            raise ValueError(f"{name} must be one-dimensional, got {values.ndim} dimensions")
+        values = values.tolist()  # NumPy scalars become Python ones
+    if not isinstance(values, Sequence) or isinstance(values, str | bytes):
+        raise TypeError(
+            f"{name} must be a list, a tuple (low, high[, 'log-uniform']) or a frozen scipy "
+            f"distribution, got {type(values).__name__}; write one fixed value as a list of one"
+        )
+    if len(values) == 0:
+        raise ValueError(f"{name} is empty: give at least one value")
+    return Categories(list(values))
+
+
+class Categories:
+    """A list of values of any type; tokens are positions, one column each."""
+
+    uniform = True
+
+    def __init__(self, values):
+        self._values = values
+        self.size = self.width = len(values)
+
+    def token(self, u):
+        """Return the position of the draw at ``u`` in [0, 1]."""
+        return min(int(u * self.size), self.size - 1)
+
+    def token_at(self, index):
+        """Return the token at a position."""
+        return index
+
+    def value(self, token):
+        """Return the value at a position."""
+        return self._values[token]
+
+    def find(self, value):
+        """Return the position of a value, or None: the same object first, then equal ones."""
+        for same in (_is_same_object, _is_equal_and_alike, _is_equal):
+            for position, candidate in enumerate(self._values):
+                if same(candidate, value):
+                    return position
+        return None
+
+    def features(self, token):
+        """Return the one-hot row of a position."""
+        row = np.zeros(self.size)
+        row[token] = 1.0
+        return row
+
+    def nearest(self, features):
+        """Return the position with the largest entry."""
+        return int(np.argmax(features))
+
+
+class Range:
+    """The integers or the reals of [low, high], uniform or log-uniform; one column.
+
+    Integers own the interval of half a unit on both sides, so that every map below is one
+    formula: u = (f(x) - a) / (b - a) with f the identity or the logarithm.
+    """
+
+    width = 1
+
+    def __init__(self, low, high, is_integer, is_log):
+        self._low, self._high = low, high
+        self._is_integer, self._is_log = is_integer, is_log
+        self.size = high - low + 1 if is_integer else math.inf
+        self.uniform = not is_log
+        half = 0.5 if is_integer else 0.0
+        self._ends = (self._forward(low - half), self._forward(high + half))
+
+    def _forward(self, x):
+        return math.log(x) if self._is_log else float(x)
+
+    def token(self, u):
+        """Return the value at ``u`` in [0, 1]."""
+        x = self._ends[0] * (1.0 - u) + self._ends[1] * u  # no overflow for wide ranges
+        x = math.exp(x) if self._is_log else x
+        return min(max(round(x) if self._is_integer else x, self._low), self._high)
+
+    def token_at(self, index):
+        """Return the integer at a position."""
+        return self._low + index
+
+    def value(self, token):
+        """Return the value itself."""
+        return token
+
+    def find(self, value):
+        """Return the value as a Python number if it lies in the range, else None."""
+        if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+            return None
+        if not self._low <= value <= self._high:
+            return None
+        if self._is_integer:
+            return int(value) if value == int(value) else None
+        return float(value)
+
+    def features(self, token):
+        """Return the position in the unit interval."""
+        a, b = self._ends
+        scale = max(abs(a), abs(b), 1.0)  # divided first: b - a may overflow
+        u = (self._forward(token) / scale - a / scale) / (b / scale - a / scale)
+        return np.array([min(max(u, 0.0), 1.0)])
+
+    def nearest(self, features):
+        """Return the value at a position in the unit interval."""
+        return self.token(float(features[0]))
+
+
+class Distribution:
+    """A frozen scipy distribution; the column is its distribution function."""
+
+    width = 1
+
+    def __init__(self, distribution, is_integer):
+        self._distribution = distribution
+        self._is_integer = is_integer
+        low, high = distribution.support()
+        finite = is_integer and math.isfinite(low) and math.isfinite(high)
+        self._low = int(low) if finite else None
+        self.size = int(high) - int(low) + 1 if finite else math.inf
+        self.uniform = False
+
+    def token(self, u):
+        """Return the quantile at ``u``, kept off 0 and 1 where infinite supports end."""
+        x = float(self._distribution.ppf(min(max(u, 2.0**-30), 1.0 - 2.0**-30)))
+        return int(x) if self._is_integer else x
+
+    def token_at(self, index):
+        """Return the integer at a position."""
+        return self._low + index
+
+    def value(self, token):
+        """Return the value itself."""
+        return token
+
+    def find(self, value):
+        """Return the value as a Python number if it lies in the support, else None."""
+        if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+            return None
+        low, high = self._distribution.support()
+        if not low <= value <= high:
+            return None
+        if self._is_integer:
+            return int(value) if value == int(value) else None
+        return float(value)
+
+    def features(self, token):
+        """Return the distribution function, in the middle of its jump for integers."""
+        u = float(self._distribution.cdf(token))
+        if self._is_integer:
+            u = 0.5 * (u + float(self._distribution.cdf(token - 1)))
+        return np.array([min(max(u, 0.0), 1.0)])
+
+    def nearest(self, features):
+        """Return the quantile."""
+        return self.token(float(features[0]))
+
+
+def _make_distribution(distribution, name, bounded):
+    """Check a distribution and wrap it."""
+    family = getattr(distribution, "dist", distribution)
+    if family is distribution and getattr(distribution, "numargs", 0):
+        raise ValueError(f"{name} is a family of distributions: give it its parameters first")
+    if not all(hasattr(distribution, method) for method in ("ppf", "cdf", "support")):
+        raise TypeError(f"{name} must be a frozen scipy distribution with ppf, cdf and support")
+    low, high = (float(end) for end in distribution.support())
+    if not low <= high:  # also NaN, which scipy answers for invalid parameters
+        raise ValueError(f"{name} is an empty distribution: its parameters are invalid")
+    if bounded and not (math.isfinite(low) and math.isfinite(high)):
+        raise ValueError(f"{name} has infinite support: give a range (low, high) instead")
+    is_integer = isinstance(family, stats.rv_discrete) and not hasattr(family, "xk")
+    return Distribution(distribution, is_integer)
+
+
+def _check_range(values, name):
+    """Return (low, high, is_integer, is_log) of a tuple, or say what is wrong with it."""
+    if len(values) not in (2, 3):
+        raise ValueError(
+            f"{name} is a tuple and must be (low, high) or (low, high, 'log-uniform'); "
+            "write categories as a list"
+        )
+    low, high, scale = (*values, "uniform")[:3]
+    if not isinstance(scale, str) or scale not in _SCALES:
+        raise ValueError(f"the scale of {name} must be one of {_SCALES}; write categories as a list")
+    for end in (low, high):
+        if isinstance(end, bool | np.bool_) or not isinstance(end, numbers.Real):
+            raise TypeError(
+                f"the ends of {name} must be numbers, got {type(end).__name__}; "
+                "write categories as a list"
+            )
+    is_integer = isinstance(low, numbers.Integral) and isinstance(high, numbers.Integral)
+    low, high = (int(low), int(high)) if is_integer else (float(low), float(high))
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise ValueError(f"the ends of {name} must be finite, got ({low}, {high})")
+    if low == high:
+        raise ValueError(f"{name} is empty, its ends are equal: write a fixed value as a list")
+    if low > high:
+        raise ValueError(f"the ends of {name} are reversed: got ({low}, {high})")
+    if scale == "log-uniform" and low <= 0:
+        raise ValueError(f"a log-uniform range needs 0 < low: {name} has low={low}")
+    return low, high, is_integer, scale == "log-uniform"
+
+
+def _is_same_object(a, b):
+    return a is b
+
+
+def _is_equal_and_alike(a, b):
+    return type(a) is type(b) and _is_equal(a, b)
+
+
+def _is_equal(a, b):
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
+    try:
+        return bool(a == b)
+    except Exception:  # a comparison may do anything: such values are found by identity
+        return False
