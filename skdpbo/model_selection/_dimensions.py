@@ -221,7 +221,9 @@ def _check_range(values, name):
         )
     low, high, scale = (*values, "uniform")[:3]
     if not isinstance(scale, str) or scale not in _SCALES:
-        raise ValueError(f"the scale of {name} must be one of {_SCALES}; write categories as a list")
+        raise ValueError(
+            f"the scale of {name} must be one of {_SCALES}; write categories as a list"
+        )
     for end in (low, high):
         if isinstance(end, bool | np.bool_) or not isinstance(end, numbers.Real):
             raise TypeError(

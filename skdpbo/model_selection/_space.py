@@ -195,10 +195,10 @@ class SearchSpace:
 
     def _tokens_at(self, index):
         """Return the subspace and the tokens at a position; the last key varies fastest."""
-        for which, size in enumerate(self._sizes):
-            if index < size:
-                break
-            index -= size
+        which = 0
+        while index >= self._sizes[which]:
+            index -= self._sizes[which]
+            which += 1
         tokens = []
         for dim in reversed(self._subspaces[which].values()):
             index, digit = divmod(index, dim.size)

@@ -1,0 +1,210 @@
+"""Losses of single records, before they are clipped.
+
+Every loss is a callable ``loss(estimator, y, prediction)`` that returns one float per record.
+``inf`` is a record that deserves the worst loss (an unseen label); NaN one that cannot be scored
+(an error on public rows, the worst loss on protected ones). Entry i depends on record i alone.
+"""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import xlogy
+
+from skdpbo.model_selection._records import as_labels, as_numbers, as_records, n_outputs
+
+
+def zero_one(estimator, y, prediction):
+    """Return 0 where every label of a record is predicted, else 1 (multilabel: exact match)."""
+    width = n_outputs(prediction)
+    pairs = zip(as_labels(y, width), as_labels(prediction, width), strict=True)
+    return np.array([_disagreement(true, predicted) for true, predicted in pairs], np.float64)
+
+
+def _disagreement(true, predicted):
+    if true is None or predicted is None:
+        return np.nan
+    try:
+        return float(not all(bool(a == b) for a, b in zip(true, predicted, strict=True)))
+    except Exception:  # labels that cannot be compared are different
+        return 1.0
+
+
+def _codes(estimator, y):
+    """Return the position of each label among the classes: -1 unseen, -2 unreadable."""
+    codes = {label: i for i, label in enumerate(as_records(_classes(estimator)))}
+    return np.array([_code(codes, label) for label in as_labels(y, 1)], dtype=np.int64)
+
+
+def _code(codes, label):
+    if label is None:
+        return -2
+    try:
+        return codes.get(label[0], -1)
+    except Exception:  # unhashable
+        return -1
+
+
+def _classes(estimator):
+    classes = getattr(estimator, "classes_", None)
+    if classes is None or len(np.shape(classes)) != 1:
+        raise ValueError("probabilities are scored for a single output with `classes_` only")
+    return classes
+
+
+def _probabilities(estimator, prediction):
+    """Return (n, n_classes) probabilities, NaN where a row is not finite."""
+    n_classes = len(_classes(estimator))
+    if len(getattr(prediction, "shape", ())) != 2 or prediction.shape[1] != n_classes:
+        raise ValueError("predict_proba must return one column for each class of `classes_`")
+    return as_numbers(prediction, n_classes)
+
+
+def log_loss(estimator, y, prediction):
+    """Return -log of the probability of the true class."""
+    probabilities, codes = _probabilities(estimator, prediction), _codes(estimator, y)
+    of_truth = probabilities[np.arange(len(codes)), np.maximum(codes, 0)]
+    with np.errstate(all="ignore"):
+        # A negative "probability" is as wrong as zero.
+        losses = np.maximum(-np.log(np.maximum(of_truth, 0.0)), 0.0)
+    return _with_codes(losses, codes)
+
+
+def brier(estimator, y, prediction):
+    """Return the squared distance of the probabilities from the truth; half of it for 2 classes."""
+    probabilities, codes = _probabilities(estimator, prediction), _codes(estimator, y)
+    truth = np.arange(probabilities.shape[1]) == codes[:, None]
+    with np.errstate(all="ignore"):
+        losses = np.square(probabilities - truth).sum(axis=1)
+    return _with_codes(losses / 2.0 if probabilities.shape[1] <= 2 else losses, codes)
+
+
+def _with_codes(losses, codes):
+    losses = np.where((codes == -1) & ~np.isnan(losses), np.inf, losses)
+    return np.where(codes == -2, np.nan, losses)
+
+
+@dataclass(frozen=True)
+class Elementwise:
+    """The mean over the outputs of an elementwise loss ``function(y, prediction)``."""
+
+    function: object
+
+    def __call__(self, estimator, y, prediction):
+        """Return one loss per record."""
+        width = n_outputs(prediction)
+        y, prediction = as_numbers(y, width), as_numbers(prediction, width)
+        with np.errstate(all="ignore"):
+            losses = self.function(y, prediction)
+            mean = losses.mean(axis=1)
+        # inf - inf inside the mean of finite records is an overflow: the worst loss
+        finite = np.isfinite(y).all(axis=1) & np.isfinite(prediction).all(axis=1)
+        return np.where(finite & np.isnan(mean) & ~np.isnan(losses).any(axis=1), np.inf, mean)
+
+
+def squared_error(y, prediction):
+    """Return (y - p)^2."""
+    return np.square(y - prediction)
+
+
+def absolute_error(y, prediction):
+    """Return |y - p|."""
+    return np.abs(y - prediction)
+
+
+def absolute_percentage_error(y, prediction):
+    """Return |y - p| / max(eps, |y|), with scikit-learn's machine epsilon."""
+    return np.abs(y - prediction) / np.maximum(np.abs(y), np.finfo(np.float64).eps)
+
+
+def squared_log_error(y, prediction):
+    """Return (log(1 + y) - log(1 + p))^2, for y, p > -1."""
+    return np.square(np.log1p(y) - np.log1p(prediction))
+
+
+def poisson_deviance(y, prediction):
+    """Return 2 (y log(y / p) - y + p), for y >= 0 and p > 0."""
+    deviance = 2.0 * (xlogy(y, y / prediction) - y + prediction)
+    return np.where((y >= 0) & (prediction > 0), deviance, np.nan)
+
+
+def gamma_deviance(y, prediction):
+    """Return 2 (log(p / y) + y / p - 1), for y > 0 and p > 0."""
+    deviance = 2.0 * (np.log(prediction / y) + y / prediction - 1.0)
+    return np.where((y > 0) & (prediction > 0), deviance, np.nan)
+
+
+@dataclass(frozen=True)
+class UserLoss:
+    """A user's ``loss(y_true, y_pred)``, applied to all public rows at once."""
+
+    function: object
+
+    def __call__(self, estimator, y, prediction):
+        """Return one loss per public record; raise if the answer is not one number each."""
+        n = n_records(prediction)
+        losses = self.function(y if y is None else _public_array(y), prediction)
+        losses = np.asarray(losses, dtype=np.float64)
+        if losses.shape != (n,):
+            raise ValueError("the loss must return one number for each record, shape (n,)")
+        return losses
+
+    def isolated(self, y, prediction):
+        """Return one loss per protected record, each computed without sight of the others.
+
+        The function is called on one record at a time, with copies, so that neither an exception
+        nor a loss that looks at its neighbours can carry one record into the entry of another.
+        """
+        n = n_records(prediction)
+        losses = np.full(n, np.nan)
+        records = [None] * n if y is None else _one_row_arrays(y)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            for i, record in enumerate(records):
+                try:
+                    loss = np.asarray(self.function(record, take_row(prediction, i)))
+                    if loss.shape == (1,):
+                        losses[i] = _number_of(loss)
+                except Exception:  # the record gets the worst loss; the text may quote it
+                    losses[i] = np.nan
+        return losses
+
+
+def _number_of(loss):
+    return as_numbers(loss, 1)[0, 0] if loss.dtype.kind in "biuf" else np.nan
+
+
+def _public_array(y):
+    return y.toarray() if hasattr(y, "toarray") else np.asarray(y)
+
+
+def _one_row_arrays(y):
+    """Return one array of one record each; its type comes from that record alone."""
+    if isinstance(y, np.ndarray) and y.dtype != object:
+        return [y[i : i + 1].copy() for i in range(len(y))]
+    return [_one_row_array(record) for record in as_records(y)]
+
+
+def _one_row_array(record):
+    try:
+        return np.asarray([record])
+    except Exception:  # ragged
+        return np.array([None], dtype=object)
+
+
+def take_row(prediction, i):
+    """Return a copy of row i of a prediction, with one row (of each, for a list of arrays)."""
+    if isinstance(prediction, list | tuple):
+        if prediction and all(hasattr(part, "shape") and part.shape for part in prediction):
+            return [take_row(part, i) for part in prediction]
+        return _one_row_array(prediction[i])
+    rows = prediction.iloc if hasattr(prediction, "iloc") else prediction
+    return rows[i : i + 1].copy()
+
+
+def n_records(values):
+    """Return the number of records of targets or predictions (rows of sparse matrices too)."""
+    if isinstance(values, list) and values and all(np.ndim(v) == 2 for v in values):
+        values = values[0]  # predict_proba of several outputs
+    shape = getattr(values, "shape", None)
+    return int(shape[0]) if shape else len(values)
