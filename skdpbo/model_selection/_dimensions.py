@@ -29,7 +29,7 @@ def make_dimension(values, name, bounded=False):
 
     Returns
     -------
-    Categories, Range, Distribution or Draws
+    Categories, Range or Distribution
         The dimension.
     """
     if hasattr(values, "rvs"):

@@ -4,6 +4,9 @@ _COUNTS = (
     "it is a ratio of counts over all records: with a single positive record, one other record "
     "can move it from 0 to 1"
 )
+_MICRO = (
+    "it is a ratio of counts over all records (with one label for each record, it is the accuracy)"
+)
 _CURVE = (
     "it compares records with one another: with a single positive record, replacing that record "
     "can move it by 1"
@@ -38,6 +41,7 @@ _REASONS = {
     "d2_": (_RATIO, _ERRORS),
     "explained_variance": (_RATIO, _ERRORS),
     "f1": (_COUNTS, _ACCURACY),
+    "f1_micro": (_MICRO, "'accuracy'"),
     "f1_samples": (_SAMPLES, f"'accuracy' (exact match) or {_OWN}"),
     "fowlkes_mallows_score": (_PARTITION, _OWN),
     "homogeneity_score": (_PARTITION, _OWN),
@@ -53,10 +57,12 @@ _REASONS = {
     "normalized_mutual_info_score": (_PARTITION, _OWN),
     "positive_likelihood_ratio": (_COUNTS, _ACCURACY),
     "precision": (_COUNTS, _ACCURACY),
+    "precision_micro": (_MICRO, "'accuracy'"),
     "precision_samples": (_SAMPLES, f"'accuracy' (exact match) or {_OWN}"),
     "r2": (_RATIO, _ERRORS),
     "rand_score": (_PARTITION, _OWN),
     "recall": (_COUNTS, _ACCURACY),
+    "recall_micro": (_MICRO, "'accuracy'"),
     "recall_samples": (_SAMPLES, f"'accuracy' (exact match) or {_OWN}"),
     "roc_auc": (_CURVE, _PROBABILITIES),
     "top_k_accuracy": (_SAMPLES, f"'accuracy', 'neg_log_loss' or {_OWN}"),

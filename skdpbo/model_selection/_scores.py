@@ -1,8 +1,4 @@
-"""Scores that are means of bounded losses of single records.
-
-The mean of n losses in [0, g*] moves by at most g*/n when one record is replaced. On protected
-rows the losses are integers in [0, B], so that their sum is exact and has sensitivity B.
-"""
+"""Which per-record score a name, a scorer or a user's loss stands for, and which are refused."""
 
 import math
 import numbers
@@ -15,154 +11,14 @@ from sklearn.metrics import get_scorer, get_scorer_names
 
 from skdpbo.exceptions import DefaultBoundsWarning, UnboundedSensitivityError
 from skdpbo.model_selection import _losses, _refusals
+from skdpbo.model_selection._per_record import PerRecordScorer
+
+__all__ = ["DEFAULT_LOG_LOSS_BOUND", "PerRecordScorer", "make_per_record_scorer", "resolve_scorer"]
 
 # Units of a real-valued loss: rounding moves a score by at most bound / 2^21.
 _REAL_UNITS = 2**20
 # The default clips probabilities at 1e-3; it does not depend on any data.
 DEFAULT_LOG_LOSS_BOUND = -math.log(1e-3)
-
-
-class PerRecordScorer:
-    """A score that is the mean of a bounded loss of each record; greater is better.
-
-    Built by `make_per_record_scorer` or from a scikit-learn name by the searchers.
-
-    Parameters
-    ----------
-    loss : callable
-        ``loss(estimator, y, prediction)`` returning one float for each record.
-    name : str
-        Name of the score.
-    bound : float
-        The bound g* of the loss, positive; losses are clipped to [0, g*].
-    units : int
-        The bound B of the integer losses; one record moves their sum by at most B.
-    response_method : str, list of str, or callable
-        How predictions are made.
-    offset : float, default=0.0
-        The score is ``offset`` minus the mean loss.
-
-    Attributes
-    ----------
-    name, bound, units, response_method, offset
-        As given; all public.
-    """
-
-    def __init__(self, loss, *, name, bound, units, response_method="predict", offset=0.0):
-        self._loss = loss
-        self.name = name
-        self.bound = bound
-        self.units = units
-        self.response_method = response_method
-        self.offset = offset
-
-    def __repr__(self):
-        """Return the name and the bound."""
-        return f"PerRecordScorer({self.name!r}, bound={self.bound:.6g})"
-
-    def __call__(self, estimator, X, y=None, sample_weight=None):
-        """Score *public* rows.
-
-        Parameters
-        ----------
-        estimator : estimator
-            A fitted estimator.
-        X : array-like of n rows
-            Public rows.
-        y : array-like of n targets or None
-            Public targets.
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the mean.
-
-        Returns
-        -------
-        float
-            ``offset`` minus the mean loss, in [offset - bound, offset].
-        """
-        prediction = self._predict(estimator, X, y)
-        losses = self._loss(estimator, y, prediction)
-        if np.isnan(losses).any():
-            raise ValueError("a target or a prediction is missing, not finite or malformed")
-        losses = np.clip(losses, 0.0, self.bound)
-        return float(np.average(self.offset - losses, weights=_weights(sample_weight, len(losses))))
-
-    def record_losses(self, estimator, X, y=None):
-        """Return the integer loss of each *protected* row.
-
-        Entry i depends on target i and prediction i only. A target or a prediction that is
-        missing, not finite, malformed, or a label that the estimator does not know costs
-        ``units``. An exception of the estimator, or a prediction of another length, is not
-        caught: the caller scores the rows apart.
-
-        Parameters
-        ----------
-        estimator : estimator
-            A fitted estimator, public.
-        X : array-like of n rows
-            Protected rows.
-        y : array-like of n targets or None
-            Protected targets, of any types.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            int64 in [0, units].
-        """
-        prediction = self._predict(estimator, X, y)
-        if isinstance(self._loss, _losses.UserLoss):
-            losses = self._loss.isolated(y, prediction)
-        else:
-            losses = self._loss(estimator, y, prediction)
-        worst = np.where(np.isnan(losses), self.bound, losses)
-        fractions = np.clip(worst, 0.0, self.bound) / self.bound
-        return np.rint(fractions * self.units).astype(np.int64)
-
-    def score_from_units(self, total_units, n):
-        """Return the score of a sum of integer losses, on the scale of `__call__`.
-
-        Parameters
-        ----------
-        total_units : int, float or ndarray
-            Sum of ``n`` integer losses, possibly with noise.
-        n : int
-            Number of records.
-
-        Returns
-        -------
-        float or ndarray
-            ``offset - bound * total_units / (n * units)``; one rounding for integer bounds.
-        """
-        if isinstance(total_units, numbers.Integral):
-            total_units = int(total_units)
-        if self.offset == self.bound and float(self.bound).is_integer():
-            return int(self.bound) * (n * self.units - total_units) / (n * self.units)
-        return self.offset - self.bound * (total_units / (n * self.units))
-
-    def _predict(self, estimator, X, y):
-        prediction = _response(estimator, X, self.response_method)
-        if y is not None and _losses.n_records(prediction) != _losses.n_records(y):
-            raise ValueError("the estimator must return one prediction for each record")
-        return prediction
-
-
-def _response(estimator, X, response_method):
-    """Return the predictions of the first method that the estimator has."""
-    if callable(response_method):
-        return response_method(estimator, X)
-    names = [response_method] if isinstance(response_method, str) else list(response_method)
-    for name in names:
-        if hasattr(estimator, name):
-            return getattr(estimator, name)(X)
-    raise AttributeError(f"{type(estimator).__name__} has none of the methods {names}")
-
-
-def _weights(sample_weight, n):
-    if sample_weight is None:
-        return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n,):
-        raise ValueError("sample_weight must have one weight for each record")
-    return weights
 
 
 def make_per_record_scorer(loss, *, bound, response_method="predict", name=None):
@@ -230,19 +86,21 @@ def _check_bound(bound, name):
     return float(bound)
 
 
-def _accuracy(name, loss_bound):
+def _accuracy(name, loss_bound, n_classes):
     if loss_bound is not None and loss_bound != 1:
         raise ValueError("the loss of 'accuracy' is 0 or 1: leave loss_bound out")
     return PerRecordScorer(_losses.zero_one, name=name, bound=1.0, units=1, offset=1.0)
 
 
-def _log_loss(name, loss_bound):
+def _log_loss(name, loss_bound, n_classes):
     bound = DEFAULT_LOG_LOSS_BOUND if loss_bound is None else loss_bound
     return _probability_scorer(_losses.log_loss, name, bound)
 
 
-def _brier(name, loss_bound):
-    return _probability_scorer(_losses.brier, name, min(2.0, loss_bound or 2.0))
+def _brier(name, loss_bound, n_classes):
+    halved = None if n_classes is None else n_classes <= 2
+    largest = 1.0 if halved else 2.0
+    return _probability_scorer(_losses.Brier(halved), name, min(largest, loss_bound or largest))
 
 
 def _probability_scorer(loss, name, bound):
@@ -261,7 +119,7 @@ _ERRORS = {
 }
 
 
-def _error(name, loss_bound):
+def _error(name, loss_bound, n_classes):
     if loss_bound is None:
         warnings.warn(
             f"loss_bound is not given: each loss of {name!r} is clipped at 1.0, whatever the scale "
@@ -282,7 +140,7 @@ _BUILDERS = {
 }
 
 
-def resolve_scorer(scoring, estimator, loss_bound=None):
+def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None):
     """Return the per-record scorer that ``scoring`` stands for, or refuse with the reason.
 
     Parameters
@@ -295,6 +153,9 @@ def resolve_scorer(scoring, estimator, loss_bound=None):
     loss_bound : float, default=None
         Bound g* at which losses are clipped. Errors of regressors default to 1.0 with a
         `DefaultBoundsWarning`; log losses to ``-log(1e-3)``.
+    n_classes : int, default=None
+        Number of classes of the *public* targets. With 2, Brier losses are bounded by 1 rather
+        than by 2, which halves the noise.
 
     Returns
     -------
@@ -313,7 +174,7 @@ def resolve_scorer(scoring, estimator, loss_bound=None):
         return scoring
     name = _scoring_name(scoring, estimator)
     if name in _BUILDERS:
-        return _BUILDERS[name](name, loss_bound)
+        return _BUILDERS[name](name, loss_bound, n_classes)
     if name not in get_scorer_names():
         raise ValueError(f"scoring must be one of {sorted(_BUILDERS)} or a per-record scorer")
     raise UnboundedSensitivityError(_refusals.refusal(name))
