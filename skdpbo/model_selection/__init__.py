@@ -1,0 +1,14 @@
+"""Private counterparts of scikit-learn's hyper-parameter searchers."""
+
+from skdpbo.model_selection._bayes import DPBayesSearchCV
+from skdpbo.model_selection._grid import DPGridSearchCV
+from skdpbo.model_selection._randomized import DPRandomizedSearchCV
+from skdpbo.model_selection._scores import PerRecordScorer, make_per_record_scorer
+
+__all__ = [
+    "DPBayesSearchCV",
+    "DPGridSearchCV",
+    "DPRandomizedSearchCV",
+    "PerRecordScorer",
+    "make_per_record_scorer",
+]

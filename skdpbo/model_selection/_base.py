@@ -1,0 +1,437 @@
+"""The searchers' common part: public cross-validation, then one private choice.
+
+scikit-learn's ``BaseSearchCV`` does all that concerns public rows (cross-validation,
+``cv_results_``, refit, callbacks, routing) and is given the public rows only. Its hooks used here,
+and nowhere else: ``_get_scorers`` (which losses), ``_run_search`` (which candidates),
+``_select_best_index`` (who wins), ``_get_routed_params_for_fit``.
+"""
+
+import numbers
+import time
+import warnings
+from abc import abstractmethod
+from contextvars import ContextVar
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.metrics import check_scoring
+from sklearn.utils import indexable
+
+from skdpbo.exceptions import (
+    PublicTrainingWarning,
+    SeededNoiseWarning,
+    UnboundedSensitivityError,
+)
+from skdpbo.mechanisms import DiscreteLaplace, ExponentialMechanism, PermuteAndFlip, noise_source
+from skdpbo.model_selection._evaluation import candidate_losses
+from skdpbo.model_selection._roles import ProtectedRows, check_protected, protected_positions
+from skdpbo.model_selection._scores import PerRecordScorer, resolve_scorer
+from skdpbo.model_selection._sklearn import (
+    BaseSearchCV,
+    Interval,
+    MultimetricScorer,
+    StrOptions,
+    masked_param_columns,
+    n_rows,
+    split_for_estimator,
+    take_method_params,
+)
+from skdpbo.privacy import PrivacyGuarantee, charge_active_ledger, check_epsilon
+
+__all__ = ["BasePrivateSearchCV"]
+
+_SELECTIONS = {"permute_and_flip": PermuteAndFlip, "exponential": ExponentialMechanism}
+
+_ASSUMPTIONS = (
+    "the public rows (X, or the rows of X outside the validation part) may influence everything that is released",
+    "the estimator predicts each row from that row alone",
+    "the numbers of rows, the column names and the types are public",
+    "running time and memory use are not observed",
+)
+
+
+@dataclass(repr=False)
+class _Session:
+    """What one call of fit needs and nobody may keep.
+
+    It lives in a context variable, never on the searcher, which callbacks, workers and pickles see.
+    """
+
+    owner: object
+    X: object
+    y: object
+    fit_params: dict
+    protected: ProtectedRows
+    scorer: PerRecordScorer
+    scorers: object
+    metric: str
+    best_score: float | None = None
+
+
+_SESSION: ContextVar[_Session | None] = ContextVar("skdpbo_search_session", default=None)
+
+
+class BasePrivateSearchCV(BaseSearchCV):
+    """Base class of the private searchers; see `DPGridSearchCV` for the parameters and attributes.
+
+    A sub-class says which candidates are tried: ``_run_search`` (guided by public scores) and
+    ``_all_candidates`` (without cross-validation, ``guide=False``).
+    """
+
+    _parameter_constraints: dict = {
+        **{k: v for k, v in BaseSearchCV._parameter_constraints.items() if k != "refit"},
+        # epsilon and delta are checked by the guarantee itself, which cannot be switched off.
+        "epsilon": "no_validation",
+        "delta": [Interval(numbers.Real, 0, 1, closed="left")],
+        "mechanism": [StrOptions(set(_SELECTIONS))],
+        "loss_bound": [Interval(numbers.Real, 0, None, closed="neither"), None],
+        "score_fraction": [Interval(numbers.Real, 0, 1, closed="left")],
+        "validation_fraction": [Interval(numbers.Real, 0, 1, closed="neither")],
+        "guide": ["boolean"],
+        "refit": ["boolean", str],
+        "random_state": ["random_state"],
+    }
+
+    @abstractmethod
+    def __init__(
+        self,
+        estimator,
+        *,
+        epsilon,
+        delta,
+        mechanism,
+        scoring,
+        loss_bound,
+        score_fraction,
+        validation_fraction,
+        cv,
+        guide,
+        refit,
+        n_jobs,
+        verbose,
+        pre_dispatch,
+        error_score,
+        return_train_score,
+        random_state,
+    ):
+        super().__init__(
+            estimator=estimator,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            pre_dispatch=pre_dispatch,
+            error_score=error_score,
+            return_train_score=return_train_score,
+        )
+        self.epsilon = epsilon
+        self.delta = delta
+        self.mechanism = mechanism
+        self.loss_bound = loss_bound
+        self.score_fraction = score_fraction
+        self.validation_fraction = validation_fraction
+        self.guide = guide
+        self.random_state = random_state
+
+    @abstractmethod
+    def _all_candidates(self):
+        """List of candidates (dicts), from public randomness only."""
+
+    def _run_search(self, evaluate_candidates, *, callback_ctx=None):
+        """Cross-validate all candidates at once; a guided searcher overrides this."""
+        candidates = self._all_candidates()
+        batches = iter([candidates])
+        self._evaluate_publicly(evaluate_candidates, lambda _: next(batches, None), callback_ctx)
+
+    def fit(self, X, y=None, *, X_val=None, y_val=None, **params):
+        """Search on the public rows and choose privately on the protected ones.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows. All of them are public if `X_val` is given; else a fixed, data-independent
+            fraction of them (`validation_fraction`) is protected and the others are treated as
+            public.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
+            Targets of `X`.
+        X_val : array-like of shape (n_protected, n_features), default=None
+            Protected rows: predicted and scored, never trained on.
+        y_val : array-like of shape (n_protected,) or (n_protected, n_outputs), default=None
+            Targets of `X_val`.
+        **params : dict of str -> object
+            As in `GridSearchCV.fit`: given to the estimator's ``fit``, the public scorer and the
+            splitter. Entries as long as `X` go with their rows. Protected records are scored with
+            equal weights.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError, TypeError
+            On a bad parameter, space or schema. No message depends on a protected value.
+        UnboundedSensitivityError
+            If one record can move the score by more than a public bound.
+        BudgetExceededError
+            If the active `PrivacyLedger` cannot pay; nothing has been touched then.
+        """
+        self._check_parameters()
+        guarantee = self.privacy_guarantee()
+        session = self._open_session(X, y, X_val, y_val, params)
+        charge_active_ledger(guarantee, type(self).__name__)
+        token = _SESSION.set(session)
+        try:
+            if self.guide:
+                super().fit(session.X, session.y, **session.fit_params)
+            else:
+                self._fit_unguided(session)
+        finally:
+            _SESSION.reset(token)
+        self._publish(session, guarantee)
+        return self
+
+    def privacy_guarantee(self, n_samples=None):
+        """What `fit` promises; needs no data.
+
+        Parameters
+        ----------
+        n_samples : int, default=None
+            Ignored: the guarantee of a private choice does not depend on the number of records.
+
+        Returns
+        -------
+        guarantee : PrivacyGuarantee
+        """
+        epsilon_choice, epsilon_score = self._split_budget()
+        steps = [f"{self.mechanism.replace('_', '-')} choice (epsilon {float(epsilon_choice):.4g})"]
+        if epsilon_score:
+            steps.append(f"discrete Laplace score (epsilon {float(epsilon_score):.4g})")
+        guarantee = PrivacyGuarantee(
+            epsilon=float(self.epsilon),
+            protects="validation records",
+            mechanism=" + ".join(steps),
+            assumptions=_ASSUMPTIONS,
+            reference="McKenna & Sheldon 2020; Ghosh, Roughgarden & Sundararajan 2012",
+        )
+        if self.random_state is not None:
+            return guarantee.voided(
+                "the noise was drawn from a seed (random_state), so it can be recomputed and removed"
+            )
+        return guarantee
+
+    def get_metadata_routing(self):
+        """Metadata routing of scikit-learn's searchers, and `X_val` and `y_val` requested by `fit` itself.
+
+        Returns
+        -------
+        routing : MetadataRouter
+        """
+        return super().get_metadata_routing().add_self_request(self)
+
+    def _check_parameters(self):
+        if callable(self.refit):
+            raise ValueError(
+                "refit must be a bool or the name of a metric: a callable would choose from raw results, without noise."
+            )
+        self._validate_params()
+        self._split_budget()
+
+    def _split_budget(self):
+        """Exact shares of epsilon: (choice, score)."""
+        epsilon = Fraction(check_epsilon(self.epsilon, "epsilon"))
+        score = epsilon * Fraction(self.score_fraction)
+        return epsilon - score, score
+
+    def _public_random_state(self):
+        """Seed of the candidate design. Public and fixed unless the user asks for another."""
+        return 0 if self.random_state is None else self.random_state
+
+    def _open_session(self, X, y, X_val, y_val, params):
+        scorer, scorers, metric = self._resolve_scorers()
+        if self.random_state is not None:
+            warnings.warn(
+                f"random_state={self.random_state!r} makes the noise reproducible: the result carries no privacy "
+                "guarantee. Leave random_state=None for anything that is published.",
+                SeededNoiseWarning,
+                stacklevel=3,
+            )
+        X, y = indexable(X, y)
+        if X_val is None:
+            if y_val is not None:
+                raise ValueError("y_val was given without X_val: give both or neither.")
+            X, y, X_val, y_val, params = self._split_rows(X, y, params)
+        else:
+            X_val, y_val = indexable(X_val, None)[0], y_val
+        protected = check_protected(X_val, y_val, X, y)
+        return _Session(self, X, y, params, protected, scorer, scorers, metric)
+
+    def _split_rows(self, X, y, params):
+        n_samples = n_rows(X)
+        if n_samples < 2:
+            raise ValueError(
+                f"Found array with n_samples={n_samples}: at least 2 rows are needed to set validation rows apart; "
+                "or give the protected rows as X_val."
+            )
+        protected = protected_positions(n_samples, self.validation_fraction)
+        public = np.setdiff1d(np.arange(n_samples), protected)
+        warnings.warn(
+            f"X_val was not given: {len(protected)} of the {n_samples} rows, chosen by position, are protected; the other "
+            f"{len(public)} are treated as public and may influence everything that is released.",
+            PublicTrainingWarning,
+            stacklevel=4,
+        )
+        X_public, y_public = split_for_estimator(self.estimator, X, y, public)
+        X_val, y_val = split_for_estimator(self.estimator, X, y, protected, public)
+        return X_public, y_public, X_val, y_val, take_method_params(X, params, public)
+
+    def _resolve_scorers(self):
+        """Return (scorer of the protected records, scorer(s) of the public folds, name of the deciding metric)."""
+        if not isinstance(self.scoring, (list, tuple, set, dict)):
+            scorer = resolve_scorer(self.scoring, self.estimator, self.loss_bound)
+            return scorer, scorer, "score"
+        known = super()._get_scorers()[0]._scorers  # scikit-learn checks the names and refit
+        if self.refit is False:
+            raise ValueError(
+                "refit must name the metric that decides when scoring holds several, got False."
+            )
+        scoring = self.scoring if isinstance(self.scoring, dict) else {name: name for name in known}
+        scorers = {name: self._public_scorer(name, scoring[name], known[name]) for name in known}
+        public = MultimetricScorer(scorers=scorers, raise_exc=self.error_score == "raise")
+        return scorers[self.refit], public, self.refit
+
+    def _public_scorer(self, name, scoring, known):
+        """The bounded scorer of a metric; one without bounded sensitivity may be computed on public rows, but not decide."""
+        try:
+            return resolve_scorer(scoring, self.estimator, self.loss_bound)
+        except UnboundedSensitivityError:
+            if name == self.refit:
+                raise
+            return known
+
+    def _session(self):
+        """The session of this searcher's own running fit, or None."""
+        session = _SESSION.get()
+        return session if session is not None and session.owner is self else None
+
+    def _get_scorers(self):
+        session = self._session()
+        return super()._get_scorers() if session is None else (session.scorers, session.metric)
+
+    def _select_best_index(self, refit, refit_metric, results):
+        return self._choose(results["params"], results)
+
+    def _choose(self, candidates, results=None):
+        """The private choice: the only place where protected records are read."""
+        session = self._session()
+        routed = self._routed_fit_params(session)
+        totals = candidate_losses(
+            self.estimator,
+            candidates,
+            session.X,
+            session.y,
+            protected=session.protected,
+            scorer=session.scorer,
+            fit_params=routed,
+            error_score=self.error_score,
+            n_jobs=self.n_jobs,
+            pre_dispatch=self.pre_dispatch,
+        )
+        trained = [k for k, total in enumerate(totals) if total is not None]
+        if not trained:
+            raise ValueError("None of the candidates could be trained on all public rows (X, y).")
+        offsets = self._public_offsets(session, candidates, results)
+        source = noise_source(self.random_state)
+        epsilon_choice, epsilon_score = self._split_budget()
+        choice = _SELECTIONS[self.mechanism](epsilon_choice, session.scorer.units)
+        best = trained[choice.select([totals[k] + offsets[k] for k in trained], source=source)]
+        if epsilon_score:
+            session.best_score = _release_score(totals[best], session, epsilon_score, source)
+        return best
+
+    def _public_offsets(self, session, candidates, results):
+        """Integers added to the losses, computed from public values alone: they change no sensitivity."""
+        return [0] * len(candidates)
+
+    def _evaluate_publicly(self, evaluate_candidates, propose, callback_ctx):
+        """Cross-validate on the public rows what ``propose(results)`` asks for, until it returns no candidate."""
+        search_ctx = _begin(callback_ctx, self, task_name="search", max_subtasks=None)
+        batch = propose(None)
+        while True:
+            batch_ctx = _begin(
+                search_ctx,
+                self,
+                task_name="candidates",
+                max_subtasks=len(batch) * self.n_splits_ if search_ctx is not None else None,
+                sequential_subtasks=False,
+            )
+            # scikit-learn before 1.9 knows no callback_ctx. It also refuses an empty first batch,
+            # saying why.
+            context = {} if batch_ctx is None else {"callback_ctx": batch_ctx}
+            results = evaluate_candidates(batch, **context)
+            _end(batch_ctx, self)
+            batch = propose(results)
+            if not batch:
+                break
+        _end(search_ctx, self)
+
+    def _routed_fit_params(self, session):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # said once by the public part
+            params = take_method_params(session.X, session.fit_params)
+            return self._get_routed_params_for_fit(params).estimator.fit
+
+    def _fit_unguided(self, session):
+        candidates = list(self._all_candidates())
+        if not candidates:
+            raise ValueError("No fits were performed. Were there no candidates?")
+        self.multimetric_ = False
+        self.best_index_ = self._choose(candidates)
+        self.best_params_ = candidates[self.best_index_]
+        self.cv_results_ = {**masked_param_columns(candidates), "params": candidates}
+        self.scorer_ = session.scorer
+        if not self.refit:
+            return
+        self.best_estimator_ = clone(self.estimator).set_params(
+            **clone(self.best_params_, safe=False)
+        )
+        start = time.time()
+        targets = () if session.y is None else (session.y,)
+        self.best_estimator_.fit(session.X, *targets, **self._routed_fit_params(session))
+        self.refit_time_ = time.time() - start
+        if hasattr(self.best_estimator_, "feature_names_in_"):
+            self.feature_names_in_ = self.best_estimator_.feature_names_in_
+
+    def _publish(self, session, guarantee):
+        """Replace the public score of the winner by the private release (or by nothing) and state the promise."""
+        if session.best_score is not None:
+            self.best_score_ = session.best_score
+        elif hasattr(self, "best_score_"):
+            del self.best_score_
+        if self.scoring is None:
+            # As in GridSearchCV, score() is the estimator's own.
+            self.scorer_ = check_scoring(self.estimator, None)
+        self.privacy_ = guarantee
+
+
+def _release_score(total, session, epsilon, source):
+    """Noisy total of the winner, clipped to the possible range (post-processing), as a score."""
+    n_records = session.protected.n_records
+    noisy = int(DiscreteLaplace(epsilon, session.scorer.units).release(total, source=source))
+    clipped = min(max(noisy, 0), n_records * session.scorer.units)
+    return session.scorer.score_from_units(clipped, n_records)
+
+
+def _begin(parent, estimator, **description):
+    """Open a sub-task of scikit-learn's callback protocol (>= 1.9); None where there is none."""
+    if parent is None:
+        return None
+    return parent.subcontext(**description).call_on_fit_task_begin(estimator=estimator)
+
+
+def _end(context, estimator):
+    if context is not None:
+        context.call_on_fit_task_end(estimator=estimator)

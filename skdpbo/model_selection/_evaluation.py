@@ -1,0 +1,117 @@
+"""Total integer losses of candidate models on protected rows.
+
+What comes out of this file is protected: exact totals that only a mechanism may read. Nothing else
+leaves: no time, no exception, no warning, no model. One record moves a total by at most
+``scorer.units``, provided that the model predicts each row from that row alone (written among the
+assumptions of every guarantee).
+"""
+
+import warnings
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.parallel import Parallel, delayed
+
+from skdpbo.model_selection._sklearn import n_rows, take_rows
+
+__all__ = ["candidate_losses"]
+
+
+def candidate_losses(
+    estimator, candidates, X, y, *, protected, scorer, fit_params, error_score, n_jobs, pre_dispatch
+):
+    """Train every candidate on the public rows and total its losses on the protected ones.
+
+    Returns
+    -------
+    totals : list of (int or None)
+        Sum of integer losses in ``[0, n_protected * scorer.units]``; None where the *public* fit
+        failed. Protected: give it to a mechanism and drop it.
+    """
+    # max_nbytes=None: joblib would otherwise write large protected arrays to temporary files on
+    # disk.
+    parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch, max_nbytes=None)
+    rows = (protected.X, protected.y, protected.unreadable)
+    # The filters are also set here because with threads each worker restores the ones of whoever
+    # came before.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return parallel(
+            delayed(_candidate_loss)(
+                clone(estimator), params, X, y, rows, scorer, fit_params, error_score
+            )
+            for params in candidates
+        )
+
+
+def _candidate_loss(estimator, params, X, y, rows, scorer, fit_params, error_score):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            model = estimator.set_params(**clone(params, safe=False))
+            model.fit(X, **fit_params) if y is None else model.fit(X, y, **fit_params)
+        except Exception:
+            # Public rows only: cross-validation has reported it already. Candidates that cannot be
+            # trained drop out.
+            if isinstance(error_score, str):
+                raise
+            return None
+        return int(_isolated_losses(model, scorer, *rows).sum())
+
+
+def _isolated_losses(model, scorer, X, y, unreadable):
+    """Integer losses of shape (m,); a record that cannot be scored gets the worst one, and only that record."""
+    worst = np.full(len(unreadable), scorer.units, dtype=np.int64)
+    if not unreadable.any():
+        try:
+            return _losses(model, scorer, X, y)
+        except Exception:  # some record is unpredictable: find which
+            pass
+    bad = unreadable | _unpredictable(model, scorer, X, y, unreadable)
+    if bad.all():
+        return worst
+    # The readable records are predicted in their own places of a batch of the same size, so that a
+    # bad record does not even move the rounding of the others. Any row will do in its place: what
+    # it scores is overwritten.
+    places = np.where(bad, np.flatnonzero(~bad)[0], np.arange(len(bad)))
+    try:
+        losses = _losses(model, scorer, take_rows(X, places), _take_targets(y, places))
+    except (
+        Exception
+    ):  # fails as a whole, for no single record: the model does not treat rows one by one
+        return worst
+    return np.where(bad, worst, losses)
+
+
+def _losses(model, scorer, X, y):
+    losses = np.asarray(scorer.record_losses(model, X, y))
+    if losses.shape != (n_rows(X),) or losses.dtype.kind not in "iu":
+        raise TypeError("record_losses must return one integer per record.")
+    return np.clip(losses.astype(np.int64), 0, scorer.units)
+
+
+def _take_targets(y, rows):
+    return None if y is None else take_rows(y, rows)
+
+
+def _unpredictable(model, scorer, X, y, unreadable):
+    """Mark the records on which scoring raises, by bisection."""
+    bad = np.zeros(len(unreadable), dtype=bool)
+    pending = [np.flatnonzero(~unreadable)]
+    while pending:
+        rows = pending.pop()
+        if len(rows) == 0 or _is_scored(model, scorer, X, y, rows):
+            continue
+        if len(rows) == 1:
+            bad[rows] = True
+        else:
+            pending += [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
+    return bad
+
+
+def _is_scored(model, scorer, X, y, rows):
+    try:
+        _losses(model, scorer, take_rows(X, rows), _take_targets(y, rows))
+    except Exception:
+        return False
+    return True

@@ -1,0 +1,178 @@
+"""Exhaustive private search."""
+
+import numpy as np
+from sklearn.model_selection import ParameterGrid
+
+from skdpbo.model_selection._base import BasePrivateSearchCV
+
+__all__ = ["DPGridSearchCV"]
+
+
+class DPGridSearchCV(BasePrivateSearchCV):
+    """Grid search whose choice and score are differentially private.
+
+    What is private: the protected records, given as `X_val` and `y_val` or set apart by
+    `validation_fraction`. Released from them are the choice and one score, by an epsilon-DP
+    mechanism; everything else comes from public rows.
+
+    Parameters
+    ----------
+    estimator : estimator object
+        Any scikit-learn estimator. It is trained on public rows only.
+    param_grid : dict or list of dicts
+        Names and lists of values to try, as in `GridSearchCV`.
+    epsilon : float, default=1.0
+        Privacy budget of the whole fit, in (0, inf). Smaller is more private.
+    delta : float, default=1e-5
+        In [0, 1). Not used by the pure mechanisms of this class, whose guarantee has delta 0.
+    mechanism : {"permute_and_flip", "exponential"}, default="permute_and_flip"
+        How the winner is chosen. Permute-and-flip is never worse in expectation than the
+        exponential mechanism.
+    scoring : str, list, tuple, dict, PerRecordScorer or None, default=None
+        A score that is the mean of bounded per-record losses: `"accuracy"`, `"neg_log_loss"`,
+        `"neg_brier_score"`, `"neg_mean_squared_error"`, `"neg_mean_absolute_error"`, or the result
+        of `make_per_record_scorer`. None means accuracy for classifiers and
+        `"neg_mean_squared_error"` for regressors; `score` is then the estimator's own. With
+        several metrics, `refit` names the one that decides; the others are computed on public rows
+        only.
+    loss_bound : float or None, default=None
+        Largest loss of one record for the losses that have no bound of their own, in the units of
+        the loss; larger losses are clipped. None takes a default that does not depend on the data,
+        with a `DefaultBoundsWarning`.
+    score_fraction : float, default=0.1
+        Share of `epsilon` spent on `best_score_`, in [0, 1). 0: no score is released.
+    validation_fraction : float, default=0.2
+        Share of the rows that is protected when `fit` is not given `X_val`, in (0, 1). Row 0 is
+        always public.
+    cv : int, cross-validation generator or iterable, default=None
+        As in `GridSearchCV`; splits the public rows only.
+    guide : bool, default=True
+        Whether candidates are cross-validated on the public rows. False: one fit a candidate,
+        `cv_results_` holds only the parameters.
+    refit : bool or str, default=True
+        Train the winner on all public rows. A str names the deciding metric. A callable is refused.
+    n_jobs : int or None, default=None
+        Number of jobs run in parallel by joblib.
+    verbose : int, default=0
+        Messages about the public cross-validation.
+    pre_dispatch : int or str, default="2*n_jobs"
+        As in `GridSearchCV`.
+    error_score : "raise" or numeric, default=np.nan
+        Public score of a candidate whose fit or public scoring fails. A candidate that cannot be
+        trained on all public rows cannot win.
+    return_train_score : bool, default=False
+        Whether `cv_results_` includes scores on the public training folds.
+    random_state : int, RandomState or None, default=None
+        None: fresh secret noise from the operating system and a fixed public design. Anything else
+        makes the noise reproducible, which **voids the guarantee** (`SeededNoiseWarning`).
+
+    Attributes
+    ----------
+    best_params_ : dict
+        Released. Parameters of the private choice.
+    best_index_ : int
+        Released. Its index in `cv_results_["params"]`.
+    best_score_ : float
+        Released. Noisy score of the winner on the protected rows; absent when `score_fraction=0`.
+    best_estimator_ : estimator
+        The winner trained on the public rows; absent when `refit=False`.
+    cv_results_ : dict of ndarrays
+        Public. The columns of `GridSearchCV`, from the public rows.
+    privacy_ : PrivacyGuarantee
+        What is promised, to whom, on which assumptions.
+    scorer_ : callable or dict
+        Scorer that `score` uses.
+    n_splits_ : int
+        Number of public folds; absent when `guide=False`.
+    refit_time_ : float
+        Seconds of the public refit.
+    multimetric_ : bool
+    classes_ : ndarray of shape (n_classes,)
+        Of the winner.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    See Also
+    --------
+    DPRandomizedSearchCV : Candidates drawn from distributions.
+    DPBayesSearchCV : Candidates proposed by a Gaussian process.
+
+    Notes
+    -----
+    Neighbours are two data sets of the same size that differ in one protected record. One record
+    moves the total integer loss of a candidate by at most the per-record bound B, whatever the
+    candidates are, because it trains nothing. So permute-and-flip with weights exp(-epsilon loss /
+    (2 B)) is epsilon-DP (McKenna & Sheldon 2020, Theorem 1), and discrete Laplace noise of scale B
+    / epsilon on the winner's total is epsilon-DP (Ghosh et al. 2012); the two shares add up to
+    `epsilon`. A record that cannot be read or predicted counts with the worst loss. It is assumed
+    that the estimator predicts each row from that row alone.
+
+    References
+    ----------
+    .. [1] R. McKenna, D. Sheldon. Permute-and-flip: a new mechanism for differentially private selection. NeurIPS 2020.
+    .. [2] A. Ghosh, T. Roughgarden, M. Sundararajan. Universally utility-maximizing privacy mechanisms. SIAM J. Comput.
+       41(6), 2012.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from skdpbo import DPGridSearchCV
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> search = DPGridSearchCV(DecisionTreeClassifier(random_state=0), {"max_depth": [1, 2, 4, 8]}, epsilon=1.0)
+    >>> search.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:]).best_params_["max_depth"] in range(1, 9)
+    True
+    >>> print(search.privacy_)  # doctest: +ELLIPSIS
+    epsilon...
+    """
+
+    _parameter_constraints: dict = {
+        **BasePrivateSearchCV._parameter_constraints,
+        "param_grid": [dict, list],
+    }
+
+    def __init__(
+        self,
+        estimator,
+        param_grid,
+        *,
+        epsilon=1.0,
+        delta=1e-5,
+        mechanism="permute_and_flip",
+        scoring=None,
+        loss_bound=None,
+        score_fraction=0.1,
+        validation_fraction=0.2,
+        cv=None,
+        guide=True,
+        refit=True,
+        n_jobs=None,
+        verbose=0,
+        pre_dispatch="2*n_jobs",
+        error_score=np.nan,
+        return_train_score=False,
+        random_state=None,
+    ):
+        super().__init__(
+            estimator=estimator,
+            epsilon=epsilon,
+            delta=delta,
+            mechanism=mechanism,
+            scoring=scoring,
+            loss_bound=loss_bound,
+            score_fraction=score_fraction,
+            validation_fraction=validation_fraction,
+            cv=cv,
+            guide=guide,
+            refit=refit,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            pre_dispatch=pre_dispatch,
+            error_score=error_score,
+            return_train_score=return_train_score,
+            random_state=random_state,
+        )
+        self.param_grid = param_grid
+
+    def _all_candidates(self):
+        return list(ParameterGrid(self.param_grid))

@@ -1,0 +1,193 @@
+"""Public and protected rows: who is who, decided without looking at a value.
+
+Public rows train, cross-validate and fit the preprocessing. Protected rows are only ever predicted
+and scored. The schema (numbers of rows and columns, column names, types) is public; the values of
+protected rows are not, so that a protected value that does not fit the schema marks its own record
+as bad and changes nothing else.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy import sparse
+
+from skdpbo.model_selection._sklearn import n_rows
+
+__all__ = ["ProtectedRows", "check_protected", "protected_positions"]
+
+# Chosen once and for all; any constant would do. It is public: the split must not depend on the
+# data.
+_SPLIT_SEED = 20150717
+
+
+@dataclass(repr=False)
+class ProtectedRows:
+    """Rows that the guarantee covers, with the records that cannot be read marked.
+
+    Attributes
+    ----------
+    X : indexable of shape (m, ...)
+        Inputs in the schema of the public rows.
+    y : indexable of shape (m,) or (m, n_outputs), or None
+    unreadable : ndarray of shape (m,), dtype bool
+        Records whose inputs do not fit the public schema. They get the worst loss and are never
+        shown to a model.
+    """
+
+    X: object
+    y: object
+    unreadable: np.ndarray
+
+    def __reduce__(self):
+        raise TypeError("protected rows are not pickled with the searcher")
+
+    @property
+    def n_records(self):
+        return len(self.unreadable)
+
+
+def protected_positions(n_samples, fraction):
+    """Positions of the protected rows when the user names none.
+
+    A fixed pseudo-random choice that depends on `n_samples` and `fraction` alone; row 0 is always
+    public. Data sorted by class or by time is therefore spread over both parts.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of rows, at least 2.
+    fraction : float in (0, 1)
+        Share of the rows that becomes protected; at least one row, and at least one stays public.
+
+    Returns
+    -------
+    protected : ndarray of shape (n_protected,), dtype intp
+        Sorted positions.
+    """
+    n_protected = max(1, int(Fraction(float(fraction)) * n_samples))
+    # RandomState is frozen by numpy's compatibility policy: the split is the same in every version.
+    order = 1 + np.random.RandomState(_SPLIT_SEED).permutation(n_samples - 1)  # public randomness
+    return np.sort(order[:n_protected])
+
+
+def check_protected(X_val, y_val, X_public, y_public):
+    """Bring protected rows into the schema of the public ones, record by record.
+
+    Returns
+    -------
+    rows : ProtectedRows
+
+    Raises
+    ------
+    ValueError
+        If the *schema* does not fit: different numbers of rows, columns or outputs, other column
+        names. Never because of a value.
+    """
+    _check_pairing(X_val, y_val, y_public)
+    _check_columns(X_val, X_public)
+    X, unreadable = _as_public_schema(X_val, X_public)
+    return ProtectedRows(X, y_val, unreadable)
+
+
+def _check_pairing(X_val, y_val, y_public):
+    if n_rows(X_val) < 1:
+        raise ValueError("X_val must hold at least one protected row, got 0.")
+    if (y_val is None) != (y_public is None):
+        given, missing = ("y", "y_val") if y_val is None else ("y_val", "y")
+        raise ValueError(
+            f"{missing} is missing: give both y and y_val, or neither (got {given} alone)."
+        )
+    if y_val is None:
+        return
+    if n_rows(y_val) != n_rows(X_val):
+        raise ValueError(
+            f"X_val and y_val must have the same number of rows, got {n_rows(X_val)} and {n_rows(y_val)}."
+        )
+    outputs, outputs_val = _n_columns(y_public), _n_columns(y_val)
+    if None not in (outputs, outputs_val) and outputs != outputs_val:
+        raise ValueError(f"y_val must have as many outputs as y, got {outputs_val} and {outputs}.")
+
+
+def _check_columns(X_val, X_public):
+    names, names_val = getattr(X_public, "columns", None), getattr(X_val, "columns", None)
+    if names is not None and names_val is not None and list(names) != list(names_val):
+        raise ValueError("X_val must have the columns of X, with the same names in the same order.")
+    columns, columns_val = _n_columns(X_public), _n_columns(X_val)
+    if None not in (columns, columns_val) and columns != columns_val:
+        raise ValueError(f"X_val must have as many columns as X, got {columns_val} and {columns}.")
+
+
+def _n_columns(data):
+    """Number of columns of an array or frame; 1 for a vector, None for a list or another container."""
+    shape = getattr(data, "shape", None)
+    if shape is None or len(shape) == 0:
+        return None
+    return shape[1] if len(shape) > 1 else 1
+
+
+def _as_public_schema(X_val, X_public):
+    """Return (X, unreadable): `X_val` with the types of `X_public`; what does not fit is marked and replaced by zero."""
+    fine = np.zeros(n_rows(X_val), dtype=bool)
+    if sparse.issparse(X_val):
+        return X_val.tocsr(), fine
+    if hasattr(X_val, "iloc") and hasattr(X_public, "dtypes") and hasattr(X_val, "dtypes"):
+        return _frame_as_public(X_val, X_public, fine)
+    width = _numeric_width(X_public)
+    kind = getattr(getattr(X_val, "dtype", None), "kind", "O")
+    if width is None or kind in "biuf" or hasattr(X_val, "iloc"):
+        return X_val, fine
+    return _rows_as_numbers(X_val, width)
+
+
+def _numeric_width(X_public):
+    """Number of columns if the public rows are a two-dimensional numeric table (array or list of rows), else None."""
+    if sparse.issparse(X_public) or hasattr(X_public, "iloc"):
+        return None
+    try:
+        public = np.asarray(X_public)
+        if public.dtype.kind == "O":
+            public = public.astype(float)
+    except (TypeError, ValueError):
+        return None
+    return public.shape[1] if public.dtype.kind in "biuf" and public.ndim == 2 else None
+
+
+def _rows_as_numbers(rows, width):
+    """Read each row by itself: one unreadable value must not change how the other rows are read."""
+    X = np.zeros((n_rows(rows), width))
+    unreadable = np.zeros(len(X), dtype=bool)
+    for i, row in enumerate(rows):
+        try:
+            values = np.asarray(row, dtype=float)
+            if values.shape != (width,):
+                raise ValueError
+            X[i] = values
+        except (TypeError, ValueError, OverflowError):
+            unreadable[i] = True
+    return X, unreadable
+
+
+def _frame_as_public(X_val, X_public, unreadable):
+    """A text in a column that is numeric in the public frame marks its record (reading a file types whole columns)."""
+    X = X_val.copy()
+    for position, dtype in enumerate(X_public.dtypes):
+        column = X.iloc[:, position]
+        if (
+            getattr(dtype, "kind", "O") not in "biuf"
+            or getattr(column.dtype, "kind", "O") in "biuf"
+        ):
+            continue
+        values, bad = _rows_as_numbers([[value] for value in column], 1)
+        X = (
+            X.assign(**{column.name: values[:, 0]})
+            if isinstance(column.name, str)
+            else _set(X, position, values)
+        )
+        unreadable |= bad
+    return X, unreadable
+
+
+def _set(frame, position, values):
+    frame.isetitem(position, values[:, 0])
+    return frame

@@ -1,0 +1,36 @@
+"""The one place that imports private names of scikit-learn.
+
+Everything here is re-exported for this sub-package only. When a scikit-learn release moves one of
+these names, this is the file to mend. The hooks of ``BaseSearchCV`` that the searchers override
+are listed in ``_base.py``.
+"""
+
+from sklearn.metrics._scorer import _MultimetricScorer as MultimetricScorer
+from sklearn.model_selection._search import (
+    BaseSearchCV,
+)
+from sklearn.model_selection._search import (
+    _yield_masked_array_for_each_param as _masked_arrays,
+)
+from sklearn.utils import _safe_indexing as take_rows
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import _safe_split as split_for_estimator
+from sklearn.utils.validation import _check_method_params as take_method_params
+from sklearn.utils.validation import _num_samples as n_rows
+
+__all__ = [
+    "BaseSearchCV",
+    "Interval",
+    "MultimetricScorer",
+    "StrOptions",
+    "masked_param_columns",
+    "n_rows",
+    "split_for_estimator",
+    "take_method_params",
+    "take_rows",
+]
+
+
+def masked_param_columns(candidates):
+    """The ``param_*`` columns of ``cv_results_``, as masked arrays."""
+    return dict(_masked_arrays(candidates))
