@@ -14,6 +14,12 @@ def round_up(value: Fraction | float) -> float:
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
+def round_down(value: Fraction | float) -> float:
+    """Largest float that is not above the positive `value`."""
+    nearest = float(value)
+    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, 0.0)
+
+
 def _check_real(value: Any, name: str) -> float | Fraction:
     """Return `value` without any rounding: a float where one is equal to it, else a Fraction.
 
@@ -25,7 +31,7 @@ def _check_real(value: Any, name: str) -> float | Fraction:
         exact: float | Fraction = value
     elif isinstance(value, Integral | Rational):
         exact = Fraction(int(value.numerator), int(value.denominator))
-    elif not np.isfinite(np.longdouble(value)):  # type: ignore[arg-type]
+    elif not np.isfinite(np.longdouble(value)):
         raise ValueError(f"{name} must be finite, got {value}.")
     elif isinstance(value, np.longdouble) and float(value) != value:
         exact = Fraction(*value.as_integer_ratio())
@@ -75,6 +81,11 @@ def check_mu(mu: Any, name: str = "mu") -> float:
     return round_up(_check_positive(mu, name))
 
 
+def check_rho(rho: Any, name: str = "rho") -> float:
+    """Return a zero-concentrated privacy parameter, a positive finite float."""
+    return round_up(_check_positive(rho, name))
+
+
 def check_sensitivity(sensitivity: Any, name: str = "sensitivity") -> float | Fraction:
     """Return a sensitivity, a positive finite real number, without rounding it.
 
@@ -85,16 +96,18 @@ def check_sensitivity(sensitivity: Any, name: str = "sensitivity") -> float | Fr
 
 
 def check_delta(delta: Any, name: str = "delta") -> float:
-    """Return a failure probability, a float in [0, 1). Errors are those of :func:`check_epsilon`."""
+    """Return a failure probability, a float in [0, 1), rounded up if need be.
+
+    Errors are those of :func:`check_epsilon`.
+    """
     real = _check_real(delta, name)
-    if not 0 <= real < 1 or float(real) >= 1:
+    if not 0 <= real < 1 or round_up(real) >= 1:
         raise ValueError(f"{name} must lie in [0, 1), got {real}.")
-    return float(real)
+    return round_up(real)
 
 
 def check_positive_delta(delta: Any, name: str = "delta") -> float:
-    """Return a failure probability in (0, 1), for the conversions that need a positive one."""
-    real = check_delta(delta, name)
-    if real == 0:
+    """Return a delta to be met, in (0, 1), rounded down if need be."""
+    if check_delta(delta, name) == 0:
         raise ValueError(f"{name} must be positive here: no finite value holds with {name}=0.")
-    return real
+    return round_down(_check_real(delta, name))

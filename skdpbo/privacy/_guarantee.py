@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ._checks import check_delta, check_epsilon, check_mu, round_up
+from ._conversions import delta_from_mu
 
 Status = Literal["proved", "conditional", "void"]
 STATUSES: tuple[Status, ...] = ("proved", "conditional", "void")
@@ -91,6 +93,22 @@ class PrivacyGuarantee:
         if self.status not in STATUSES:
             raise ValueError(f"status must be one of {STATUSES}, got {self.status!r}.")
         self._set("assumptions", _as_strings(self.assumptions))
+        if self.status != "void":
+            self._check_consistency()
+
+    def _check_consistency(self) -> None:
+        """Refuse a delta that the mechanism's own curve exceeds by more than rounding."""
+        needed = 0.0
+        if self.mu is not None and self.delta > 0:
+            needed = delta_from_mu(self.mu, self.epsilon)
+        if self.statistical_distance > 0:
+            growth = math.exp(min(self.epsilon, 700.0))
+            needed += (1 + growth) * self.statistical_distance
+        if needed > self.delta * (1 + 1e-6):
+            raise ValueError(
+                f"delta={self.delta} is not implied: at epsilon={self.epsilon}, mu={self.mu} and "
+                f"statistical_distance={self.statistical_distance} it is {needed:.9g}."
+            )
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)

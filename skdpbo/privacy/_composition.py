@@ -1,0 +1,287 @@
+"""Composition: what several releases promise together.
+
+Every release is reduced to a dominating pair of laws: randomised response for a pure or an
+approximate guarantee, a pair of Gaussians for a GDP one. Products of these are evaluated exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy.special import log_expit, logsumexp
+
+from ._checks import check_delta, round_up
+from ._guarantee import STATUSES, PrivacyGuarantee
+from ._profile import Array, log_gaussian_delta, private_root, with_error
+
+_MAX_SUPPORT = 8192
+_TINY = math.ulp(0.0)
+
+
+@dataclass(frozen=True)
+class _Losses:
+    """Dominating pair of a set of releases, composed.
+
+    With probability `failure` anything may happen; otherwise the privacy loss is that of mu-GDP
+    plus an independent one that is `values[i]` with probability exp(`log_weights[i]`).
+    """
+
+    mu: float
+    values: Array
+    log_weights: Array
+    failure: float
+    statistical_distance: float
+
+    def log_delta(self, epsilon: float) -> float:
+        """Upper bound on the log delta at epsilon, without `failure`."""
+        shifted = epsilon - self.values
+        if self.mu > 0:
+            log_deltas = log_gaussian_delta(self.mu, shifted)
+        else:
+            with np.errstate(divide="ignore"):
+                log_deltas = np.log(-np.expm1(np.minimum(shifted, 0.0)))
+        return with_error(float(logsumexp(self.log_weights + log_deltas)), self.mu)
+
+
+def _atoms(guarantees: Sequence[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
+    return [part for g in guarantees for part in (_atoms(g.parts) if g.parts else [g])]
+
+
+def _is_gaussian(guarantee: PrivacyGuarantee) -> bool:
+    return guarantee.mu is not None and guarantee.delta > 0
+
+
+def _total_mu(atoms: Sequence[PrivacyGuarantee]) -> float:
+    """sqrt(sum mu^2), rounded up: GDP composes exactly (Dong, Roth and Su 2022, Corollary 3.3)."""
+    mus = [g.mu for g in atoms if g.mu is not None and _is_gaussian(g)]
+    if len(mus) == 1:
+        return mus[0]
+    square = sum((Fraction(mu) ** 2 for mu in mus), Fraction(0))
+    root = math.sqrt(round_up(square))
+    while Fraction(root) ** 2 < square:
+        root = math.nextafter(root, math.inf)
+    return root
+
+
+def _losses(atoms: Sequence[PrivacyGuarantee]) -> _Losses:
+    others = [g for g in atoms if not _is_gaussian(g)]
+    values, log_weights = np.zeros(1), np.zeros(1)
+    for epsilon, count in sorted(Counter(g.epsilon for g in others).items()):
+        values, log_weights = _add_binomial(values, log_weights, epsilon, count)
+    return _Losses(
+        mu=_total_mu(atoms),
+        values=values,
+        log_weights=log_weights,
+        failure=-math.expm1(math.fsum(math.log1p(-g.delta) for g in others)),
+        statistical_distance=math.fsum(g.statistical_distance for g in atoms if _is_gaussian(g)),
+    )
+
+
+def _add_binomial(
+    values: Array, log_weights: Array, epsilon: float, count: int
+) -> tuple[Array, Array]:
+    """Add the privacy loss of `count` randomised responses at epsilon.
+
+    The sum is (2 i - count) epsilon with i binomial of success probability 1 / (1 + e^-epsilon):
+    randomised response dominates every epsilon-DP release (Kairouz, Oh and Viswanath 2015).
+    """
+    i = np.arange(count + 1.0)
+    log_choose = np.array([math.log(math.comb(count, j)) for j in range(count + 1)])
+    binomial = log_choose + i * log_expit(epsilon) + (count - i) * log_expit(-epsilon)
+    sums = (values[:, None] + (2 * i - count) * epsilon).ravel()
+    logs = (log_weights[:, None] + binomial).ravel()
+    if sums.size <= _MAX_SUPPORT:
+        return sums, logs
+    # Rounding a loss up to a grid can only raise delta.
+    step = (sums.max() - sums.min()) / _MAX_SUPPORT
+    cell = np.ceil(sums / step).astype(np.int64)
+    low = cell.min()
+    weights = np.bincount(cell - low, weights=np.exp(logs))
+    kept = np.flatnonzero(weights)
+    # Weights below the smallest float are lost above; they are put back on the largest loss.
+    weights[kept[-1]] += sums.size * 1e-300
+    return (kept + low) * step, np.log(weights[kept])
+
+
+def composed_epsilon(guarantees: Sequence[PrivacyGuarantee], delta: float) -> float:
+    """Smallest epsilon of all the releases together at `delta`, rounded up; inf if there is none.
+
+    With p = 1 / (1 + e^-epsilon0), one pure epsilon0 release and mu-GDP ones have
+    delta(eps) = p delta_mu(eps - epsilon0) + (1 - p) delta_mu(eps + epsilon0),
+    attained by randomised response with Gaussian noise; k pure releases have a binomial mixture.
+    """
+    atoms = _atoms(guarantees)
+    basic = round_up(sum((Fraction(g.epsilon) for g in atoms), Fraction(0)))
+    basic_holds = sum((Fraction(g.delta) for g in atoms), Fraction(0)) <= Fraction(delta)
+    fallback = basic if basic_holds else math.inf
+    losses = _losses(atoms)
+    # delta = failure + (1 - failure) * (rest), with a margin for the rounding of the difference.
+    rest = (delta - losses.failure - 1e-15 * delta) / (1 - losses.failure)
+    if losses.statistical_distance == 0:
+        return min(fallback, _epsilon_of(losses, rest))
+    # The distance costs (1 + e^epsilon) times itself, so guess an upper bound on epsilon first.
+    bound = _epsilon_of(losses, rest)
+    for _ in range(20):
+        bound = 1.001 * bound + 1e-3
+        if bound > 700:
+            break
+        cost = (1 + math.exp(bound)) * losses.statistical_distance / (1 - losses.failure)
+        epsilon = _epsilon_of(losses, rest - cost)
+        if epsilon <= bound:
+            return min(fallback, epsilon)
+        bound = epsilon
+    return fallback
+
+
+def _epsilon_of(losses: _Losses, delta: float) -> float:
+    if delta <= 0:
+        return math.inf
+    log_target = math.log(min(delta, 1.0))
+    if losses.log_delta(0.0) <= log_target:
+        return 0.0
+    return private_root(
+        losses.log_delta,
+        log_target,
+        guess=losses.mu * (losses.mu / 2 + 1) + 0.1 * float(losses.values.max()),
+        safe_side=1,
+        slack=1e-10,
+    )
+
+
+def compose(*guarantees: PrivacyGuarantee, delta: float | None = None) -> PrivacyGuarantee:
+    """Guarantee of releases made one after the other on the same records, each seeing the earlier.
+
+    Parameters
+    ----------
+    *guarantees : PrivacyGuarantee
+        At least one. Each is fixed before its release; later releases may depend on earlier ones.
+    delta : float, default=None
+        Where to evaluate the composed curve; by default the sum of the deltas. A larger one gives
+        a smaller epsilon.
+
+    Returns
+    -------
+    PrivacyGuarantee
+        Void if any is void, else conditional if any is conditional. Never worse than adding
+        epsilons and deltas; GDP curves and pure releases are composed exactly. If the neighbouring
+        relations differ, it holds for data sets that are neighbours under each of them.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or no epsilon holds at `delta`.
+
+    References
+    ----------
+    Kairouz, Oh and Viswanath (2015), The composition theorem for differential privacy, Theorem 3.
+    Dong, Roth and Su (2022), Theorem 4 and Corollary 3.3.
+
+    Examples
+    --------
+    >>> from skdpbo.privacy import PrivacyGuarantee, compose, epsilon_from_mu
+    >>> noisy_scores = PrivacyGuarantee(
+    ...     epsilon=epsilon_from_mu(0.268, 1e-5), delta=1e-5, mu=0.268)
+    >>> choice = PrivacyGuarantee(epsilon=0.1)
+    >>> round(compose(noisy_scores, choice).epsilon, 3)
+    1.059
+    """
+    _check_guarantees(guarantees)
+    if len(guarantees) == 1 and (delta is None or delta == guarantees[0].delta):
+        return guarantees[0]
+    total = _sum_of_deltas(guarantees) if delta is None else check_delta(delta)
+    epsilon = composed_epsilon(guarantees, total)
+    atoms = _atoms(guarantees)
+    gaussian = total > 0 and all(map(_is_gaussian, atoms))
+    composed = _merge(
+        guarantees,
+        epsilon=epsilon,
+        delta=total,
+        mu=_total_mu(atoms) if gaussian else None,
+        distance=math.fsum(g.statistical_distance for g in atoms) if gaussian else 0.0,
+    )
+    composed._set("parts", tuple(atoms))
+    return composed
+
+
+def compose_parallel(*guarantees: PrivacyGuarantee, delta: float | None = None) -> PrivacyGuarantee:
+    """Guarantee of releases on disjoint parts of the records: the largest, not the sum.
+
+    Which record belongs to which part must not depend on the records' values (by position, for
+    example): replacing a record then changes one part only.
+
+    Parameters
+    ----------
+    *guarantees : PrivacyGuarantee
+        At least one, one for each part.
+    delta : float, default=None
+        Where to evaluate the curves; by default the largest of the deltas.
+
+    Returns
+    -------
+    PrivacyGuarantee
+        For a record of any part. Status and neighbours as in :func:`compose`.
+    """
+    _check_guarantees(guarantees)
+    total = max(g.delta for g in guarantees) if delta is None else check_delta(delta)
+    gaussian = total > 0 and all(g.mu is not None and g.delta > 0 for g in guarantees)
+    return _merge(
+        guarantees,
+        epsilon=max(composed_epsilon([g], total) for g in guarantees),
+        delta=total,
+        mu=max(g.mu or 0.0 for g in guarantees) if gaussian else None,
+        distance=max(g.statistical_distance for g in guarantees) if gaussian else 0.0,
+        assumption="each record belongs to one part, chosen without looking at its values",
+    )
+
+
+def _check_guarantees(guarantees: Sequence[PrivacyGuarantee]) -> None:
+    if not guarantees:
+        raise ValueError("guarantees must hold at least one PrivacyGuarantee.")
+    for guarantee in guarantees:
+        if not isinstance(guarantee, PrivacyGuarantee):
+            raise TypeError(f"Expected a PrivacyGuarantee, got {type(guarantee).__name__}.")
+
+
+def _sum_of_deltas(guarantees: Sequence[PrivacyGuarantee]) -> float:
+    return round_up(sum((Fraction(g.delta) for g in guarantees), Fraction(0)))
+
+
+def _merge(
+    guarantees: Sequence[PrivacyGuarantee],
+    *,
+    epsilon: float,
+    delta: float,
+    mu: float | None,
+    distance: float,
+    assumption: str = "",
+) -> PrivacyGuarantee:
+    if not (math.isfinite(epsilon) and delta < 1):
+        raise ValueError(f"No epsilon holds for these guarantees together at delta={delta}.")
+    neighbours = _unique(g.neighbours for g in guarantees)
+    assumptions = _unique(a for g in guarantees for a in g.assumptions)
+    if len(neighbours) > 1:
+        assumptions.append("the data sets are neighbours in each of these senses")
+    if assumption and assumption not in assumptions:
+        assumptions.append(assumption)
+    mechanisms = Counter(g.mechanism for g in _atoms(guarantees) if g.mechanism)
+    return PrivacyGuarantee(
+        epsilon=max(epsilon, _TINY),
+        delta=delta,
+        mu=mu,
+        statistical_distance=distance,
+        neighbours=" and ".join(neighbours),
+        protects=" and ".join(_unique(g.protects for g in guarantees)),
+        mechanism=" + ".join(f"{n} x {name}" if n > 1 else name for name, n in mechanisms.items()),
+        assumptions=tuple(assumptions),
+        status=max((g.status for g in guarantees), key=STATUSES.index),
+        reference="; ".join(_unique(g.reference for g in guarantees)),
+    )
+
+
+def _unique(texts: object) -> list[str]:
+    return [text for text in dict.fromkeys(texts) if text]  # type: ignore[call-overload]

@@ -1,0 +1,265 @@
+"""Conversions between pure, approximate, zero-concentrated and Gaussian differential privacy.
+
+All take and return scalars. Results are rounded to the private side: an epsilon, a delta or an
+implied mu or rho is never below its true value, an admissible mu or rho never above.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from scipy.special import erfinv, log_expit, ndtri_exp
+
+from ._checks import (
+    _check_real,
+    check_epsilon,
+    check_mu,
+    check_positive_delta,
+    check_rho,
+    round_down,
+    round_up,
+)
+from ._profile import log_gaussian_delta, log_zcdp_delta, private_root, with_error
+
+# The inverse conversions move by different amounts, so that a round trip never gains privacy.
+_EPSILON_SLACK = 1e-10
+_MU_SLACK = 1e-9
+
+
+def log_delta_from_mu(mu: float, epsilon: float) -> float:
+    """Logarithm of the delta with which mu-GDP is (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    mu : float
+        Gaussian privacy parameter, positive.
+    epsilon : float
+        Any finite real number; below zero the profile continues to delta = 1.
+
+    Returns
+    -------
+    float
+        Natural logarithm of delta, at most 0; its error, of either sign, is at most
+        2e-13 + 8e-15 |log delta| for mu in [1e-6, 1e3].
+
+    References
+    ----------
+    Balle and Wang (2018), Theorem 8. Dong, Roth and Su (2022), Corollary 2.13.
+
+    Examples
+    --------
+    >>> from skdpbo.privacy import log_delta_from_mu
+    >>> round(log_delta_from_mu(0.05, 1.0), 4)
+    -209.411
+    """
+    mu, epsilon = check_mu(mu), float(_check_real(epsilon, "epsilon"))
+    return _log_delta(mu, epsilon)
+
+
+def _log_delta(mu: float, epsilon: float) -> float:
+    return float(log_gaussian_delta(mu, np.float64(epsilon)))  # type: ignore[arg-type]
+
+
+def delta_from_mu(mu: float, epsilon: float) -> float:
+    """Delta with which mu-GDP is (epsilon, delta)-DP, in (0, 1] and never below its true value.
+
+    Parameters and references are those of :func:`log_delta_from_mu`. Where delta is below the
+    smallest float, that float is returned, since a delta of 0 would promise more.
+
+    Examples
+    --------
+    >>> from skdpbo.privacy import delta_from_mu
+    >>> round(delta_from_mu(40, 900), 8)
+    0.00579746
+    """
+    mu, epsilon = check_mu(mu), float(_check_real(epsilon, "epsilon"))
+    return _exp_up(_upper_log_delta(mu, epsilon))
+
+
+def _upper_log_delta(mu: float, epsilon: float) -> float:
+    return with_error(_log_delta(mu, epsilon), mu)
+
+
+def _exp_up(upper_log_delta: float) -> float:
+    return min(1.0, math.nextafter(math.exp(min(0.0, upper_log_delta)), math.inf))
+
+
+def epsilon_from_mu(mu: float, delta: float) -> float:
+    """Smallest epsilon >= 0 with which mu-GDP is (epsilon, delta)-DP, rounded up.
+
+    Parameters
+    ----------
+    mu : float
+        Gaussian privacy parameter, positive.
+    delta : float
+        In (0, 1).
+
+    Examples
+    --------
+    >>> from skdpbo.privacy import epsilon_from_mu
+    >>> round(epsilon_from_mu(1.0, 1e-5), 4)
+    4.3772
+    """
+    mu, delta = check_mu(mu), check_positive_delta(delta)
+    if _upper_log_delta(mu, 0.0) <= math.log(delta):
+        return 0.0
+    return private_root(
+        lambda epsilon: _upper_log_delta(mu, epsilon),
+        math.log(delta),
+        guess=mu * (mu / 2 + 1),
+        safe_side=1,
+        slack=_EPSILON_SLACK,
+    )
+
+
+def mu_from_epsilon(epsilon: float, delta: float) -> float:
+    """Largest mu for which mu-GDP implies (epsilon, delta)-DP, rounded down.
+
+    This is the analytic Gaussian mechanism: noise of standard deviation sensitivity / mu.
+
+    Parameters
+    ----------
+    epsilon : float
+        Positive.
+    delta : float
+        In (0, 1).
+
+    Examples
+    --------
+    >>> from skdpbo.privacy import mu_from_epsilon
+    >>> round(mu_from_epsilon(1.0, 1e-5), 6)
+    0.268051
+    """
+    bound = round_down(check_epsilon(epsilon))
+    return private_root(
+        lambda mu: _upper_log_delta(mu, bound),
+        math.log(check_positive_delta(delta)),
+        guess=bound,
+        safe_side=-1,
+        slack=_MU_SLACK,
+    )
+
+
+def mu_from_pure_epsilon(epsilon: float) -> float:
+    """Smallest mu such that every pure epsilon-DP mechanism is mu-GDP, rounded up.
+
+    The GDP curve that touches the trade-off curve of randomised response at its kink:
+    mu = -2 Phi^{-1}(1 / (1 + e^epsilon)) (Dong, Roth and Su 2022, Section 2).
+
+    Examples
+    --------
+    >>> from skdpbo.privacy import mu_from_pure_epsilon
+    >>> round(mu_from_pure_epsilon(1.0), 6)
+    1.232035
+    """
+    bound = float(check_epsilon(epsilon))
+    if bound < 1:  # erf(mu / sqrt 8) = tanh(epsilon / 2), which does not cancel
+        mu = math.sqrt(8) * float(erfinv(math.tanh(bound / 2)))
+    else:
+        mu = -2 * float(ndtri_exp(log_expit(-bound)))
+    return mu * (1 + 1e-13)
+
+
+def rho_from_mu(mu: float) -> float:
+    """Zero-concentrated rho = mu^2 / 2 of the Gaussian mechanism that is mu-GDP, rounded up.
+
+    It holds for Gaussian mechanisms and their adaptive compositions (Bun and Steinke 2016,
+    Proposition 1.6), and for whatever is post-processing of one.
+    """
+    return _round_up_finite(Fraction(check_mu(mu)) ** 2 / 2, "rho")
+
+
+def mu_from_rho(rho: float) -> float:
+    """Mu of the Gaussian mechanism that is rho-zCDP, rounded down: its noise is sensitivity / mu.
+
+    It calibrates a Gaussian mechanism. Not every rho-zCDP mechanism is mu-GDP.
+    """
+    exact = 2 * Fraction(check_rho(rho))
+    mu = math.sqrt(_round_up_finite(exact, "rho"))
+    while Fraction(mu) ** 2 > exact:
+        mu = math.nextafter(mu, 0.0)
+    return mu
+
+
+def rho_from_pure_epsilon(epsilon: float, *, bounded_range: bool = False) -> float:
+    """Smallest known rho with which a pure epsilon-DP mechanism is rho-zCDP, rounded up.
+
+    Parameters
+    ----------
+    epsilon : float
+        Positive.
+    bounded_range : bool, default=False
+        False: epsilon^2 / 2, for every pure mechanism (Bun and Steinke 2016, Proposition 1.4).
+        True: epsilon^2 / 8, for the exponential mechanism, whose privacy losses span at most
+        epsilon (Cesar and Rogers 2021); permute-and-flip does not qualify.
+    """
+    square = Fraction(check_epsilon(epsilon)) ** 2
+    return _round_up_finite(square / (8 if bounded_range else 2), "rho")
+
+
+def delta_from_rho(rho: float, epsilon: float) -> float:
+    """Delta with which rho-zCDP implies (epsilon, delta)-DP, in (0, 1], rounded up.
+
+    Parameters
+    ----------
+    rho : float
+        Zero-concentrated privacy parameter, positive.
+    epsilon : float
+        Positive.
+
+    References
+    ----------
+    Canonne, Kamath and Steinke (2020), Corollary 13.
+    """
+    bound = round_down(check_epsilon(epsilon))
+    return _exp_up(with_error(log_zcdp_delta(check_rho(rho), bound)))
+
+
+def epsilon_from_rho(rho: float, delta: float) -> float:
+    """Smallest epsilon for which the formula of :func:`delta_from_rho` gives delta, rounded up.
+
+    Examples
+    --------
+    >>> from skdpbo.privacy import epsilon_from_rho
+    >>> round(epsilon_from_rho(1 / 8, 1e-6), 6)
+    2.419093
+    """
+    rho, delta = check_rho(rho), check_positive_delta(delta)
+    if with_error(log_zcdp_delta(rho, 0.0)) <= math.log(delta):
+        return 0.0
+    return private_root(
+        lambda epsilon: with_error(log_zcdp_delta(rho, epsilon)),
+        math.log(delta),
+        guess=rho + math.sqrt(rho),
+        safe_side=1,
+        slack=_EPSILON_SLACK,
+    )
+
+
+def rho_from_epsilon(epsilon: float, delta: float) -> float:
+    """Largest rho for which :func:`delta_from_rho` stays within delta, rounded down.
+
+    Parameters
+    ----------
+    epsilon : float
+        Positive.
+    delta : float
+        In (0, 1).
+    """
+    bound = round_down(check_epsilon(epsilon))
+    return private_root(
+        lambda rho: with_error(log_zcdp_delta(rho, bound)),
+        math.log(check_positive_delta(delta)),
+        guess=bound,
+        safe_side=-1,
+        slack=_MU_SLACK,
+    )
+
+
+def _round_up_finite(value: Fraction, name: str) -> float:
+    try:
+        return round_up(value)
+    except OverflowError:
+        raise ValueError(f"{name} is too large for a float.") from None
