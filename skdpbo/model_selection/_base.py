@@ -13,6 +13,7 @@ from abc import abstractmethod
 from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -45,7 +46,8 @@ __all__ = ["BasePrivateSearchCV"]
 _SELECTIONS = {"permute_and_flip": PermuteAndFlip, "exponential": ExponentialMechanism}
 
 _ASSUMPTIONS = (
-    "the public rows (X, or the rows of X outside the validation part) may influence everything that is released",
+    "the public rows (X, or the rows of X outside the validation part) may influence everything "
+    "that is released",
     "the estimator predicts each row from that row alone",
     "the numbers of rows, the column names and the types are public",
     "running time and memory use are not observed",
@@ -80,7 +82,7 @@ class BasePrivateSearchCV(BaseSearchCV):
     ``_all_candidates`` (without cross-validation, ``guide=False``).
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: ClassVar[dict] = {
         **{k: v for k, v in BaseSearchCV._parameter_constraints.items() if k != "refit"},
         # epsilon and delta are checked by the guarantee itself, which cannot be switched off.
         "epsilon": "no_validation",
@@ -219,12 +221,13 @@ class BasePrivateSearchCV(BaseSearchCV):
         )
         if self.random_state is not None:
             return guarantee.voided(
-                "the noise was drawn from a seed (random_state), so it can be recomputed and removed"
+                "the noise was drawn from a seed (random_state), so it can be recomputed and "
+                "removed"
             )
         return guarantee
 
     def get_metadata_routing(self):
-        """Metadata routing of scikit-learn's searchers, and `X_val` and `y_val` requested by `fit` itself.
+        """Routing of scikit-learn's searchers; `fit` itself may request `X_val` and `y_val`.
 
         Returns
         -------
@@ -235,7 +238,8 @@ class BasePrivateSearchCV(BaseSearchCV):
     def _check_parameters(self):
         if callable(self.refit):
             raise ValueError(
-                "refit must be a bool or the name of a metric: a callable would choose from raw results, without noise."
+                "refit must be a bool or the name of a metric: a callable would choose from raw "
+                "results, without noise."
             )
         self._validate_params()
         self._split_budget()
@@ -247,15 +251,15 @@ class BasePrivateSearchCV(BaseSearchCV):
         return epsilon - score, score
 
     def _public_random_state(self):
-        """Seed of the candidate design. Public and fixed unless the user asks for another."""
+        """Seed of the candidate design: public, and fixed unless the user asks for another."""
         return 0 if self.random_state is None else self.random_state
 
     def _open_session(self, X, y, X_val, y_val, params):
         scorer, scorers, metric = self._resolve_scorers()
         if self.random_state is not None:
             warnings.warn(
-                f"random_state={self.random_state!r} makes the noise reproducible: the result carries no privacy "
-                "guarantee. Leave random_state=None for anything that is published.",
+                f"random_state={self.random_state!r} makes the noise reproducible: the result "
+                "carries no privacy guarantee. Leave random_state=None for anything that is published.",
                 SeededNoiseWarning,
                 stacklevel=3,
             )
@@ -265,7 +269,7 @@ class BasePrivateSearchCV(BaseSearchCV):
                 raise ValueError("y_val was given without X_val: give both or neither.")
             X, y, X_val, y_val, params = self._split_rows(X, y, params)
         else:
-            X_val, y_val = indexable(X_val, None)[0], y_val
+            (X_val,) = indexable(X_val)
         protected = check_protected(X_val, y_val, X, y)
         return _Session(self, X, y, params, protected, scorer, scorers, metric)
 
@@ -273,14 +277,14 @@ class BasePrivateSearchCV(BaseSearchCV):
         n_samples = n_rows(X)
         if n_samples < 2:
             raise ValueError(
-                f"Found array with n_samples={n_samples}: at least 2 rows are needed to set validation rows apart; "
-                "or give the protected rows as X_val."
+                f"Found array with n_samples={n_samples}: at least 2 rows are needed to set "
+                "validation rows apart; or give the protected rows as X_val."
             )
         protected = protected_positions(n_samples, self.validation_fraction)
         public = np.setdiff1d(np.arange(n_samples), protected)
         warnings.warn(
-            f"X_val was not given: {len(protected)} of the {n_samples} rows, chosen by position, are protected; the other "
-            f"{len(public)} are treated as public and may influence everything that is released.",
+            f"X_val was not given: {len(protected)} of the {n_samples} rows, chosen by position, "
+            f"are protected; the other {len(public)} are treated as public and may influence everything that is released.",
             PublicTrainingWarning,
             stacklevel=4,
         )
@@ -289,7 +293,7 @@ class BasePrivateSearchCV(BaseSearchCV):
         return X_public, y_public, X_val, y_val, take_method_params(X, params, public)
 
     def _resolve_scorers(self):
-        """Return (scorer of the protected records, scorer(s) of the public folds, name of the deciding metric)."""
+        """Return (protected records' scorer, public folds' scorer(s), deciding metric's name)."""
         if not isinstance(self.scoring, (list, tuple, set, dict)):
             scorer = resolve_scorer(self.scoring, self.estimator, self.loss_bound)
             return scorer, scorer, "score"
@@ -304,7 +308,7 @@ class BasePrivateSearchCV(BaseSearchCV):
         return scorers[self.refit], public, self.refit
 
     def _public_scorer(self, name, scoring, known):
-        """The bounded scorer of a metric; one without bounded sensitivity may be computed on public rows, but not decide."""
+        """The bounded scorer of a metric; one without a bound may be public, but not decide."""
         try:
             return resolve_scorer(scoring, self.estimator, self.loss_bound)
         except UnboundedSensitivityError:
@@ -353,11 +357,11 @@ class BasePrivateSearchCV(BaseSearchCV):
         return best
 
     def _public_offsets(self, session, candidates, results):
-        """Integers added to the losses, computed from public values alone: they change no sensitivity."""
+        """Integers added to the losses, from public values alone: they change no sensitivity."""
         return [0] * len(candidates)
 
     def _evaluate_publicly(self, evaluate_candidates, propose, callback_ctx):
-        """Cross-validate on the public rows what ``propose(results)`` asks for, until it returns no candidate."""
+        """Cross-validate publicly what ``propose(results)`` asks for, until it asks for nothing."""
         search_ctx = _begin(callback_ctx, self, task_name="search", max_subtasks=None)
         batch = propose(None)
         while True:
@@ -406,7 +410,7 @@ class BasePrivateSearchCV(BaseSearchCV):
             self.feature_names_in_ = self.best_estimator_.feature_names_in_
 
     def _publish(self, session, guarantee):
-        """Replace the public score of the winner by the private release (or by nothing) and state the promise."""
+        """Put the private release, or nothing, in place of the public score; state the promise."""
         if session.best_score is not None:
             self.best_score_ = session.best_score
         elif hasattr(self, "best_score_"):

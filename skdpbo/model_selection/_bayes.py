@@ -1,6 +1,7 @@
-"""Private Bayesian optimisation: candidates proposed by a Gaussian process, one of them chosen privately."""
+"""Private Bayesian optimisation: a Gaussian process proposes, a mechanism chooses."""
 
 import numbers
+from typing import ClassVar
 
 import numpy as np
 
@@ -130,9 +131,10 @@ class DPBayesSearchCV(BasePrivateSearchCV):
 
     References
     ----------
-    .. [1] R. McKenna, D. Sheldon. Permute-and-flip: a new mechanism for differentially private selection. NeurIPS 2020.
-    .. [2] A. Ghosh, T. Roughgarden, M. Sundararajan. Universally utility-maximizing privacy mechanisms. SIAM J. Comput.
-       41(6), 2012.
+    .. [1] R. McKenna, D. Sheldon. Permute-and-flip: a new mechanism for differentially private
+       selection. NeurIPS 2020.
+    .. [2] A. Ghosh, T. Roughgarden, M. Sundararajan. Universally utility-maximizing privacy
+       mechanisms. SIAM J. Comput. 41(6), 2012.
 
     Examples
     --------
@@ -140,14 +142,16 @@ class DPBayesSearchCV(BasePrivateSearchCV):
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> from skdpbo import DPBayesSearchCV
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> search = DPBayesSearchCV(DecisionTreeClassifier(random_state=0), {"max_depth": (1, 8)}, n_iter=6, epsilon=1.0)
-    >>> search.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:]).best_params_["max_depth"] in range(1, 9)
+    >>> tree = DecisionTreeClassifier(random_state=0)
+    >>> search = DPBayesSearchCV(tree, {"max_depth": (1, 8)}, n_iter=6, epsilon=1.0)
+    >>> search = search.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
+    >>> search.best_params_["max_depth"] in range(1, 9)
     True
-    >>> print(search.privacy_)  # doctest: +ELLIPSIS
-    epsilon...
+    >>> print(search.privacy_)
+    The release is (epsilon=1, delta=0)-differentially private for the validation records ...
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: ClassVar[dict] = {
         **BasePrivateSearchCV._parameter_constraints,
         "search_spaces": [dict, list],
         "n_iter": [Interval(numbers.Integral, 1, None, closed="left")],
@@ -213,9 +217,7 @@ class DPBayesSearchCV(BasePrivateSearchCV):
     def _check_parameters(self):
         super()._check_parameters()
         if not self.guide:
-            raise ValueError(
-                "guide must be True: permute-and-flip chooses among candidates proposed from public scores."
-            )
+            raise ValueError("guide must be True: the candidates are proposed from public scores.")
 
     def _all_candidates(self):
         space = SearchSpace(self.search_spaces, name="search_spaces")

@@ -60,12 +60,12 @@ def _candidate_loss(estimator, params, X, y, rows, scorer, fit_params, error_sco
 
 
 def _isolated_losses(model, scorer, X, y, unreadable):
-    """Integer losses of shape (m,); a record that cannot be scored gets the worst one, and only that record."""
+    """Integer losses, shape (m,); a record that cannot be scored gets the worst, alone."""
     worst = np.full(len(unreadable), scorer.units, dtype=np.int64)
     if not unreadable.any():
         try:
             return _losses(model, scorer, X, y)
-        except Exception:  # some record is unpredictable: find which
+        except Exception:  # noqa: S110 - some record cannot be scored: find which, below
             pass
     bad = unreadable | _unpredictable(model, scorer, X, y, unreadable)
     if bad.all():

@@ -1,4 +1,4 @@
-"""Which candidate to look at next: GP-UCB on public cross-validation scores. No protected value comes near this file."""
+"""GP-UCB on public cross-validation scores. No protected value comes near this file."""
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class UpperConfidenceProposer:
         return chosen
 
     def tell(self, scores):
-        """Take the scores of all visited candidates, in order; those that failed (NaN) count as the worst seen."""
+        """Take the scores of all visited candidates, in order; NaN counts as the worst seen."""
         scores = np.asarray(scores, dtype=float)
         finite = scores[np.isfinite(scores)]
         scores = np.where(np.isfinite(scores), scores, finite.min() if len(finite) else 0.0)

@@ -1,6 +1,7 @@
 """Private search over candidates drawn from distributions."""
 
 import numbers
+from typing import ClassVar
 
 import numpy as np
 
@@ -116,9 +117,10 @@ class DPRandomizedSearchCV(BasePrivateSearchCV):
 
     References
     ----------
-    .. [1] R. McKenna, D. Sheldon. Permute-and-flip: a new mechanism for differentially private selection. NeurIPS 2020.
-    .. [2] A. Ghosh, T. Roughgarden, M. Sundararajan. Universally utility-maximizing privacy mechanisms. SIAM J. Comput.
-       41(6), 2012.
+    .. [1] R. McKenna, D. Sheldon. Permute-and-flip: a new mechanism for differentially private
+       selection. NeurIPS 2020.
+    .. [2] A. Ghosh, T. Roughgarden, M. Sundararajan. Universally utility-maximizing privacy
+       mechanisms. SIAM J. Comput. 41(6), 2012.
 
     Examples
     --------
@@ -126,14 +128,16 @@ class DPRandomizedSearchCV(BasePrivateSearchCV):
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> from skdpbo import DPRandomizedSearchCV
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> search = DPRandomizedSearchCV(DecisionTreeClassifier(random_state=0), {"max_depth": (1, 8)}, n_iter=4, epsilon=1.0)
-    >>> search.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:]).best_params_["max_depth"] in range(1, 9)
+    >>> tree = DecisionTreeClassifier(random_state=0)
+    >>> search = DPRandomizedSearchCV(tree, {"max_depth": (1, 8)}, n_iter=4, epsilon=1.0)
+    >>> search = search.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
+    >>> search.best_params_["max_depth"] in range(1, 9)
     True
-    >>> print(search.privacy_)  # doctest: +ELLIPSIS
-    epsilon...
+    >>> print(search.privacy_)
+    The release is (epsilon=1, delta=0)-differentially private for the validation records ...
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: ClassVar[dict] = {
         **BasePrivateSearchCV._parameter_constraints,
         "param_distributions": [dict, list],
         "n_iter": [Interval(numbers.Integral, 1, None, closed="left")],

@@ -102,7 +102,8 @@ def _check_pairing(X_val, y_val, y_public):
         return
     if n_rows(y_val) != n_rows(X_val):
         raise ValueError(
-            f"X_val and y_val must have the same number of rows, got {n_rows(X_val)} and {n_rows(y_val)}."
+            "X_val and y_val must have the same number of rows, "
+            f"got {n_rows(X_val)} and {n_rows(y_val)}."
         )
     outputs, outputs_val = _n_columns(y_public), _n_columns(y_val)
     if None not in (outputs, outputs_val) and outputs != outputs_val:
@@ -119,7 +120,7 @@ def _check_columns(X_val, X_public):
 
 
 def _n_columns(data):
-    """Number of columns of an array or frame; 1 for a vector, None for a list or another container."""
+    """Number of columns of an array or frame; 1 for a vector, None for another container."""
     shape = getattr(data, "shape", None)
     if shape is None or len(shape) == 0:
         return None
@@ -127,7 +128,7 @@ def _n_columns(data):
 
 
 def _as_public_schema(X_val, X_public):
-    """Return (X, unreadable): `X_val` with the types of `X_public`; what does not fit is marked and replaced by zero."""
+    """Return (X, unreadable): `X_val` typed as `X_public`; what does not fit is marked."""
     fine = np.zeros(n_rows(X_val), dtype=bool)
     if sparse.issparse(X_val):
         return X_val.tocsr(), fine
@@ -141,7 +142,7 @@ def _as_public_schema(X_val, X_public):
 
 
 def _numeric_width(X_public):
-    """Number of columns if the public rows are a two-dimensional numeric table (array or list of rows), else None."""
+    """Number of columns if the public rows are a numeric table (array or list), else None."""
     if sparse.issparse(X_public) or hasattr(X_public, "iloc"):
         return None
     try:
@@ -169,7 +170,7 @@ def _rows_as_numbers(rows, width):
 
 
 def _frame_as_public(X_val, X_public, unreadable):
-    """A text in a column that is numeric in the public frame marks its record (reading a file types whole columns)."""
+    """A text in a publicly numeric column marks its record: files type whole columns."""
     X = X_val.copy()
     for position, dtype in enumerate(X_public.dtypes):
         column = X.iloc[:, position]
@@ -179,15 +180,6 @@ def _frame_as_public(X_val, X_public, unreadable):
         ):
             continue
         values, bad = _rows_as_numbers([[value] for value in column], 1)
-        X = (
-            X.assign(**{column.name: values[:, 0]})
-            if isinstance(column.name, str)
-            else _set(X, position, values)
-        )
+        X.isetitem(position, values[:, 0])
         unreadable |= bad
     return X, unreadable
-
-
-def _set(frame, position, values):
-    frame.isetitem(position, values[:, 0])
-    return frame
