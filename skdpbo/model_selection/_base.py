@@ -259,7 +259,8 @@ class BasePrivateSearchCV(BaseSearchCV):
         if self.random_state is not None:
             warnings.warn(
                 f"random_state={self.random_state!r} makes the noise reproducible: the result "
-                "carries no privacy guarantee. Leave random_state=None for anything that is published.",
+                "carries no privacy guarantee. Leave random_state=None for anything that is "
+                "published.",
                 SeededNoiseWarning,
                 stacklevel=3,
             )
@@ -284,7 +285,8 @@ class BasePrivateSearchCV(BaseSearchCV):
         public = np.setdiff1d(np.arange(n_samples), protected)
         warnings.warn(
             f"X_val was not given: {len(protected)} of the {n_samples} rows, chosen by position, "
-            f"are protected; the other {len(public)} are treated as public and may influence everything that is released.",
+            f"are protected; the other {len(public)} are treated as public and may influence "
+            "everything that is released.",
             PublicTrainingWarning,
             stacklevel=4,
         )

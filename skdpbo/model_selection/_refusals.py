@@ -1,8 +1,8 @@
 """Why a scikit-learn metric is refused, and what to use instead."""
 
 _COUNTS = (
-    "it is a ratio of counts over all records: with a single positive record, one other record "
-    "can move it from 0 to 1"
+    "it is a ratio of counts over all records: with a single positive record, replacing "
+    "that record can move it from 1 to 0"
 )
 _MICRO = (
     "it is a ratio of counts over all records (with one label for each record, it is the accuracy)"
