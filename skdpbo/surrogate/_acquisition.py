@@ -13,10 +13,10 @@ from skdpbo.surrogate._posterior import CandidatePosterior
 
 
 def gp_ucb_sqrt_beta(t: int, n_candidates: int, delta: float) -> float:
-    r"""Published confidence multiplier of GP-UCB on a finite set.
+    r"""Return the published confidence multiplier of GP-UCB on a finite set.
 
-    The square root of :math:`\beta_t = 2 \log(|\Lambda| t^2 \pi^2 / (3 \delta))`, Kusner et al.
-    (2015), Eq. (3), after Srinivas et al. (2010), Theorem 1.
+    It is the square root of :math:`\beta_t = 2 \log(|\Lambda| t^2 \pi^2 / (3 \delta))`,
+    Kusner et al. (2015), Eq. (3), after Srinivas et al. (2010), Theorem 1.
 
     Parameters
     ----------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,12 +11,10 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
-from skdpbo.surrogate._linalg import (
-    FloatArray,
-    cholesky_inverse,
-    cholesky_solve,
-    jittered_cholesky,
-)
+from skdpbo.surrogate._linalg import FloatArray
+from skdpbo.surrogate._marginal_likelihood import Objective, negative_log_marginal_likelihood
+
+_NOISE_START = 0.01  # as a share of the variance of y
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +23,7 @@ class FittedHyperparameters:
 
     `kernel`, `noise_variance` and `prior_mean` are in the units of y and go straight into
     `CandidatePosterior`. `unit_kernel` and `unit_noise_variance` are the same for standardised
-    values: give them to the next fit as its kernel and its start.
+    values; the whole object may be given to the next fit as `previous`.
 
     Attributes
     ----------
@@ -72,7 +69,7 @@ def fit_hyperparameters(
     *,
     noise_variance: float | npt.ArrayLike = 0.0,
     noise_variance_bounds: tuple[float, float] | Literal["fixed"] = (1e-6, 1.0),
-    noise_variance_start: float | None = None,
+    previous: FittedHyperparameters | None = None,
     n_starts: int = 3,
     max_iter: int = 100,
 ) -> FittedHyperparameters:
@@ -83,8 +80,8 @@ def fit_hyperparameters(
 
     y is standardised first. The marginal likelihood is maximised over ``kernel.theta`` and the
     logarithm of the noise variance by L-BFGS-B with the analytic gradient (Rasmussen & Williams
-    2006, Eq. 5.9), from `kernel.theta` and from further points of a fixed low-discrepancy
-    sequence: the same input always gives the same result.
+    2006, Eq. 5.9), from ``kernel.theta`` and from points of a fixed low-discrepancy sequence:
+    the same input always gives the same result.
 
     Parameters
     ----------
@@ -99,11 +96,11 @@ def fit_hyperparameters(
     noise_variance_bounds : (float, float) or "fixed", default=(1e-6, 1.0)
         Range, as a share of the variance of y, of a further noise variance that is fitted.
         "fixed": none is fitted, the noise is as given.
-    noise_variance_start : float or None, default=None
-        Start of the further noise variance, as a share of the variance of y; None takes 0.01.
+    previous : FittedHyperparameters or None, default=None
+        Result of an earlier fit with this template: one more start, the first. With it,
+        ``n_starts=2`` is plenty.
     n_starts : int, default=3
-        Number of starts, the first being the template's own parameters. 1 is enough where the
-        template is the result of an earlier fit.
+        Number of starts: `previous` if given, the template's own parameters, then further ones.
     max_iter : int, default=100
         Largest number of L-BFGS-B iterations from a start.
 
@@ -122,14 +119,13 @@ def fit_hyperparameters(
     known = np.asarray(noise_variance, dtype=np.float64)
     if not (np.isfinite(known).all() and (known >= 0.0).all()):
         raise ValueError("noise_variance must be finite and non-negative")
-    objective = _negative_log_marginal_likelihood(
+    objective = negative_log_marginal_likelihood(
         kernel, X, (y - y_mean) / y_scale, np.broadcast_to(known / y_scale**2, y.shape)
     )
     theta, best = _minimise(
         objective,
-        _first_start(kernel, noise_variance_bounds, noise_variance_start),
+        _starts(kernel, _log_bounds(kernel, noise_variance_bounds), previous, n_starts),
         _log_bounds(kernel, noise_variance_bounds),
-        n_starts,
         max_iter,
     )
     p = kernel.n_dims
@@ -183,75 +179,37 @@ def _log_bounds(kernel: Any, noise_bounds: tuple[float, float] | Literal["fixed"
     return np.vstack([bounds, np.log([[low, high]])])
 
 
-def _first_start(
-    kernel: Any, noise_bounds: tuple[float, float] | Literal["fixed"], noise_start: float | None
+def _starts(
+    kernel: Any, bounds: FloatArray, previous: FittedHyperparameters | None, n_starts: int
 ) -> FloatArray:
-    theta = np.asarray(kernel.theta, dtype=np.float64)
-    if noise_bounds == "fixed":
-        return theta
-    return np.append(theta, math.log(max(0.01 if noise_start is None else noise_start, 1e-300)))
-
-
-def _starts(first: FloatArray, bounds: FloatArray, n_starts: int) -> FloatArray:
-    """First start, clipped, then a Kronecker sequence in the middle half of the log-bounds."""
-    p = len(first)
+    """Starts in the bounds, shape (n_starts, p): previous, template, a Kronecker sequence."""
+    known = [(kernel.theta, _NOISE_START)]
+    if previous is not None:
+        noise = max(previous.unit_noise_variance, np.finfo(np.float64).tiny)
+        known.insert(0, (previous.unit_kernel.theta, noise))
+    p = len(bounds)
+    points = np.array([np.append(theta, math.log(noise))[:p] for theta, noise in known])
     # The generalised golden ratio: the root of x^(p+1) = x + 1 gives evenly spread points.
     root = 2.0
     for _ in range(64):
         root = (1.0 + root) ** (1.0 / (p + 1))
     steps = np.outer(np.arange(1, n_starts), root ** -np.arange(1.0, p + 1.0))
-    unit = 0.25 + 0.5 * ((0.5 + steps) % 1.0)
     low, high = bounds.T
-    return np.clip(np.vstack([first, low + unit * (high - low)]), low, high)
+    # The middle half of the bounds: at their ends the likelihood is often flat.
+    spread = low + (0.25 + 0.5 * ((0.5 + steps) % 1.0)) * (high - low)
+    return np.asarray(np.clip(np.vstack([points, spread])[:n_starts], low, high))
 
 
 def _minimise(
-    objective: Callable[[FloatArray], tuple[float, FloatArray]],
-    first: FloatArray,
-    bounds: FloatArray,
-    n_starts: int,
-    max_iter: int,
+    objective: Objective, starts: FloatArray, bounds: FloatArray, max_iter: int
 ) -> tuple[FloatArray, float]:
     """Best local minimum over the starts, and its value."""
-    if len(first) == 0:
-        return first, objective(first)[0]
-    best_x, best = first, math.inf
-    for start in _starts(first, bounds, n_starts):
-        result = minimize(
-            objective,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=bounds,
-            options={"maxiter": max_iter, "ftol": 1e-9, "gtol": 1e-5},
-        )
-        if result.fun < best:
-            best_x, best = np.asarray(result.x), float(result.fun)
-    return best_x, best
-
-
-def _negative_log_marginal_likelihood(
-    kernel: Any, X: FloatArray, y: FloatArray, known_noise: FloatArray
-) -> Callable[[FloatArray], tuple[float, FloatArray]]:
-    """Return x -> (-log p(y), gradient), x being theta and perhaps the log noise variance."""
-    T, p = len(y), kernel.n_dims
-    diagonal = np.arange(T)
-
-    def objective(x: FloatArray) -> tuple[float, FloatArray]:
-        noise = math.exp(x[p]) if len(x) > p else 0.0
-        K, dK = kernel.clone_with_theta(x[:p])(X, eval_gradient=True)
-        K[diagonal, diagonal] += known_noise + noise
-        L, _ = jittered_cholesky(K)
-        alpha = cholesky_solve(L, y)
-        value = 0.5 * float(y @ alpha) + float(np.log(np.diagonal(L)).sum())
-        # tr((alpha alpha' - K^{-1}) dK), from the lower triangle of the inverse alone.
-        inner = cholesky_inverse(L)
-        trace_inner = float(alpha @ alpha) - float(np.trace(inner))
-        inner = np.outer(alpha, alpha) - inner - np.tril(inner, -1).T
-        gradient = np.empty(len(x))
-        gradient[:p] = -0.5 * (inner.ravel() @ dK.reshape(T * T, p))
-        if len(x) > p:
-            gradient[p] = -0.5 * noise * trace_inner
-        return value + 0.5 * T * math.log(2.0 * math.pi), gradient
-
-    return objective
+    if starts.shape[1] == 0:
+        return starts[0], objective(starts[0])[0]
+    options = {"maxiter": max_iter, "ftol": 1e-7, "gtol": 1e-4}
+    results = [
+        minimize(objective, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        for x in starts
+    ]
+    best = min(results, key=lambda result: float(result.fun))
+    return np.asarray(best.x), float(best.fun)

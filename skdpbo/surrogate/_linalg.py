@@ -1,4 +1,4 @@
-"""Cholesky factors that survive near-singular covariance matrices, with the jitter made explicit."""
+"""Cholesky factors that survive near-singular covariances, with the jitter made explicit."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 FloatArray = npt.NDArray[np.float64]
 
-#: Smallest pivot of a Cholesky factor, squared, as a share of the largest prior variance.
-#: Rounding errors of size 1e-16 in a covariance are multiplied by at most its inverse, so the
-#: posterior keeps about six digits however close two candidates are.
-RELATIVE_PIVOT_FLOOR = 1e-10
+#: Smallest noise variance of an observation, as a share of the largest prior variance. Rounding
+#: errors of size 1e-16 in a covariance are multiplied by at most its inverse, so the posterior
+#: keeps about six digits however close two points are. It is scikit-learn's default `alpha`.
+RELATIVE_NOISE_FLOOR = 1e-10
 
 _LARGEST_JITTER = 1e-4
 
@@ -19,7 +19,8 @@ _LARGEST_JITTER = 1e-4
 def jittered_cholesky(A: FloatArray) -> tuple[FloatArray, float]:
     """Lower Cholesky factor of a symmetric positive semi-definite matrix.
 
-    The matrix is factored as it is when all its pivots are above the floor. Otherwise the
+    The matrix is factored as it is when its squared pivots are above 1e-10 of
+    the largest diagonal entry. Otherwise the
     smallest of 1e-10, 1e-9, ..., 1e-4 times the largest diagonal entry that gives such a factor
     is added to the diagonal.
 
@@ -43,7 +44,7 @@ def jittered_cholesky(A: FloatArray) -> tuple[FloatArray, float]:
     scale = float(np.max(np.diagonal(A), initial=0.0))
     if not np.isfinite(A).all() or (A.size and scale <= 0.0):
         raise np.linalg.LinAlgError("a covariance matrix must be finite with a positive diagonal")
-    floor = RELATIVE_PIVOT_FLOOR * scale
+    floor = RELATIVE_NOISE_FLOOR * scale
     jitter = 0.0
     while jitter <= _LARGEST_JITTER * scale:
         shifted = A if jitter == 0.0 else A + jitter * np.eye(A.shape[0])
@@ -60,10 +61,10 @@ def jittered_cholesky(A: FloatArray) -> tuple[FloatArray, float]:
 def cholesky_solve(L: FloatArray, b: FloatArray) -> FloatArray:
     """Solve ``L @ L.T @ x = b`` for a lower factor L of shape (n, n) and b of shape (n,)."""
     x, _ = dpotrs(L, b, lower=1)
-    return x
+    return np.asarray(x)
 
 
 def cholesky_inverse(L: FloatArray) -> FloatArray:
     """Inverse of ``L @ L.T``, shape (n, n), in the lower triangle; what is above is zero."""
     inverse, _ = dpotri(L, lower=1)
-    return inverse
+    return np.asarray(inverse)

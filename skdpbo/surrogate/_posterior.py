@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve_triangular
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import WhiteKernel
 
-from skdpbo.surrogate._linalg import RELATIVE_PIVOT_FLOOR, FloatArray
+from skdpbo.surrogate._linalg import RELATIVE_NOISE_FLOOR, FloatArray
 
 _INITIAL_CAPACITY = 16
 
@@ -38,13 +39,14 @@ class CandidatePosterior:
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel or ndarray of shape (n, n)
-        Prior covariance k, without a `WhiteKernel` (noise is `noise_variance`). An array is
-        taken as the covariance matrix of the candidates itself.
+        Prior covariance k, without a `WhiteKernel` (noise is `noise_variance`); it is cloned. An
+        array is taken as the covariance matrix of the candidates itself, and is not copied.
     X_candidates : array-like of shape (n, n_features)
         Encoded candidates. Near or exact duplicates are allowed. With an array `kernel`, only
         the number of rows is used.
     noise_variance : float
-        Variance of the noise of an observation, in squared units of the values; >= 0.
+        Variance of the noise of an observation, in squared units of the values; >= 0 (see Notes
+        for 0).
     prior_mean : float or array-like of shape (n,), default=0.0
         Prior mean m, in the units of the values.
 
@@ -55,16 +57,17 @@ class CandidatePosterior:
     observed : ndarray of shape (T,)
         Indices of the observed candidates, in order, repeats included.
     values, noise_variances : ndarray of shape (T,)
-        What was observed there, and the noise variances used.
+        What was observed there, and the noise variances as given.
     jitter : float
-        Largest variance that had to be added to an observation's noise, 0.0 normally.
+        Largest variance that was added to an observation's noise; 0.0 where none was too small.
 
     Notes
     -----
-    A pivot of L is the posterior variance of the new value. It is never allowed below 1e-10 times
-    the largest prior variance: what is missing is added to that observation's own noise variance
-    and reported as `jitter`. So noise-free repeats, and noise-free neighbours that the kernel
-    cannot tell apart, change the posterior by a negligible amount instead of destroying it.
+    K + N is factored with the noise variances raised, where they are smaller, to 1e-10 times the
+    largest prior variance: the noise-free posterior is that of a noise 1e-5 prior standard
+    deviations strong, in whatever order the values come. Every pivot of L is then above that
+    floor, so repeats, near duplicates and numerically singular kernels are harmless. Contradictory
+    values at one noise-free point are averaged. `jitter` reports the largest raise.
 
     Examples
     --------
@@ -83,7 +86,7 @@ class CandidatePosterior:
         noise_variance: float,
         prior_mean: float | npt.ArrayLike = 0.0,
     ) -> None:
-        self.kernel = kernel
+        self.kernel = kernel if isinstance(kernel, np.ndarray) else clone(kernel)
         self.X_candidates = _check_candidates(X_candidates)
         self.noise_variance = _check_noise_variance(noise_variance)
         self.prior_mean = prior_mean
@@ -92,7 +95,7 @@ class CandidatePosterior:
         self._prior_mean = np.broadcast_to(np.asarray(prior_mean, dtype=np.float64), (n,))
         if not np.isfinite(self._prior_mean).all():
             raise ValueError("prior_mean must be finite")
-        self._floor = RELATIVE_PIVOT_FLOOR * float(self._prior_variance.max())
+        self._floor = RELATIVE_NOISE_FLOOR * float(self._prior_variance.max())
         self.jitter = 0.0
         self._T = 0
         self._V: FloatArray = np.empty((_INITIAL_CAPACITY, n))
@@ -110,7 +113,7 @@ class CandidatePosterior:
         return int(self.X_candidates.shape[0])
 
     def __len__(self) -> int:
-        """Number T of observations."""
+        """Return the number T of observations."""
         return self._T
 
     @property
@@ -154,8 +157,7 @@ class CandidatePosterior:
         t = self._T
         self._reserve(t + 1)
         column = self._V[:t, i].copy()  # L^{-1} k(X_T, x_i): the new row of L
-        pivot2 = self._pivot_squared(float(self._variance[i]), s2)
-        pivot = math.sqrt(pivot2)
+        pivot = math.sqrt(max(float(self._variance[i]), 0.0) + max(s2, self._floor))
         row = self._V[t]
         np.subtract(self._prior_rows(np.array([i]))[0], column @ self._V[:t], out=row)
         row /= pivot
@@ -187,7 +189,7 @@ class CandidatePosterior:
             raise ValueError("indices and values must have the same length")
         rows = [self._check_observation(*row) for row in zip(indices, vs, s2s, strict=True)]
         if rows and not self._extend_by_block(rows):
-            for row in rows:  # some pivot needs jitter: one by one, as append treats it
+            for row in rows:  # append needs no positive definite block
                 self.append(*row)
 
     def with_kernel(
@@ -237,7 +239,7 @@ class CandidatePosterior:
         return -0.5 * (float(z @ z) + log_determinant + self._T * math.log(2.0 * math.pi))
 
     def _extend_by_block(self, rows: list[tuple[int, float, float]]) -> bool:
-        """Block version of append; False, and nothing changed, if a pivot is under the floor."""
+        """Block version of append; False, and nothing changed, if rounding defeats Cholesky."""
         idx = np.array([row[0] for row in rows])
         v, s2 = (np.array([row[c] for row in rows]) for c in (1, 2))
         t, b = self._T, len(rows)
@@ -246,11 +248,8 @@ class CandidatePosterior:
         prior = self._prior_rows(idx)
         C = prior - L21 @ old  # posterior covariance of the new points with all candidates
         try:
-            L = np.linalg.cholesky(C[:, idx] + np.diag(s2))
+            L = np.linalg.cholesky(C[:, idx] + np.diag(np.maximum(s2, self._floor)))
         except np.linalg.LinAlgError:
-            return False
-        pivots = np.diagonal(L)
-        if pivots.min() ** 2 < self._floor:
             return False
         V = solve_triangular(L, C, lower=True, check_finite=False)
         z = solve_triangular(L, v - self._mean[idx], lower=True, check_finite=False)
@@ -258,16 +257,8 @@ class CandidatePosterior:
         self._V[t : t + b] = V
         self._mean = _frozen(self._mean + z @ V)
         self._variance = self._variance - np.einsum("ij,ij->j", V, V)
-        self._record(idx.tolist(), v.tolist(), s2.tolist(), z.tolist(), pivots.tolist())
+        self._record(idx.tolist(), v.tolist(), s2.tolist(), z.tolist(), np.diagonal(L).tolist())
         return True
-
-    def _pivot_squared(self, variance: float, noise_variance: float) -> float:
-        """Posterior variance of the next value, raised to the floor; the raise is recorded."""
-        pivot2 = max(variance, 0.0) + noise_variance
-        if pivot2 < self._floor:
-            self.jitter = max(self.jitter, self._floor - pivot2)
-            return self._floor
-        return pivot2
 
     def _prior_rows(self, idx: npt.NDArray[np.intp]) -> FloatArray:
         """Prior covariance of some candidates with all, shape (len(idx), n)."""
@@ -284,6 +275,7 @@ class CandidatePosterior:
         self._z += z
         self._pivots += pivots
         self._T += len(i)
+        self.jitter = max(self.jitter, self._floor - min(s2))
 
     def _reserve(self, rows: int) -> None:
         if rows > len(self._V):
@@ -307,9 +299,7 @@ class CandidatePosterior:
 def _check_candidates(X: npt.ArrayLike) -> FloatArray:
     array = np.asarray(X, dtype=np.float64)
     if array.ndim != 2 or array.shape[0] == 0:
-        raise ValueError(
-            "X_candidates must have shape (n_candidates, n_features), n_candidates > 0"
-        )
+        raise ValueError("X_candidates must have shape (n_candidates, n_features) with rows")
     if not np.isfinite(array).all():
         raise ValueError("X_candidates must be finite")
     return array
@@ -328,9 +318,7 @@ def _prior_variance(kernel: Any, X: FloatArray) -> FloatArray:
             raise ValueError("a kernel array must have shape (n_candidates, n_candidates)")
         variance = np.diagonal(kernel).astype(np.float64)
     else:
-        if any(isinstance(part, WhiteKernel) for part in kernel.get_params().values()) or (
-            isinstance(kernel, WhiteKernel)
-        ):
+        if any(isinstance(part, WhiteKernel) for part in (kernel, *kernel.get_params().values())):
             raise ValueError("kernel must not contain a WhiteKernel: use noise_variance")
         variance = np.asarray(kernel.diag(X), dtype=np.float64)
     if not (np.isfinite(variance).all() and variance.max() > 0.0):
