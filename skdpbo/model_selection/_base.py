@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.utils import indexable
 
@@ -255,7 +255,6 @@ class BasePrivateSearchCV(BaseSearchCV):
         return 0 if self.random_state is None else self.random_state
 
     def _open_session(self, X, y, X_val, y_val, params):
-        scorer, scorers, metric = self._resolve_scorers()
         if self.random_state is not None:
             warnings.warn(
                 f"random_state={self.random_state!r} makes the noise reproducible: the result "
@@ -271,6 +270,7 @@ class BasePrivateSearchCV(BaseSearchCV):
             X, y, X_val, y_val, params = self._split_rows(X, y, params)
         else:
             (X_val,) = indexable(X_val)
+        scorer, scorers, metric = self._resolve_scorers(self._n_public_classes(y))
         protected = check_protected(X_val, y_val, X, y)
         return _Session(self, X, y, params, protected, scorer, scorers, metric)
 
@@ -294,10 +294,18 @@ class BasePrivateSearchCV(BaseSearchCV):
         X_val, y_val = split_for_estimator(self.estimator, X, y, protected, public)
         return X_public, y_public, X_val, y_val, take_method_params(X, params, public)
 
-    def _resolve_scorers(self):
+    def _n_public_classes(self, y):
+        """Number of classes of the public targets; None for anything but a vector of labels."""
+        if y is None or not is_classifier(self.estimator) or np.ndim(y) != 1:
+            return None
+        return len(np.unique(np.asarray(y).astype(str)))
+
+    def _resolve_scorers(self, n_classes):
         """Return (protected records' scorer, public folds' scorer(s), deciding metric's name)."""
         if not isinstance(self.scoring, (list, tuple, set, dict)):
-            scorer = resolve_scorer(self.scoring, self.estimator, self.loss_bound)
+            scorer = resolve_scorer(
+                self.scoring, self.estimator, self.loss_bound, n_classes=n_classes
+            )
             return scorer, scorer, "score"
         known = super()._get_scorers()[0]._scorers  # scikit-learn checks the names and refit
         if self.refit is False:
@@ -305,14 +313,16 @@ class BasePrivateSearchCV(BaseSearchCV):
                 "refit must name the metric that decides when scoring holds several, got False."
             )
         scoring = self.scoring if isinstance(self.scoring, dict) else {name: name for name in known}
-        scorers = {name: self._public_scorer(name, scoring[name], known[name]) for name in known}
+        scorers = {
+            name: self._public_scorer(name, scoring[name], known[name], n_classes) for name in known
+        }
         public = MultimetricScorer(scorers=scorers, raise_exc=self.error_score == "raise")
         return scorers[self.refit], public, self.refit
 
-    def _public_scorer(self, name, scoring, known):
+    def _public_scorer(self, name, scoring, known, n_classes):
         """The bounded scorer of a metric; one without a bound may be public, but not decide."""
         try:
-            return resolve_scorer(scoring, self.estimator, self.loss_bound)
+            return resolve_scorer(scoring, self.estimator, self.loss_bound, n_classes=n_classes)
         except UnboundedSensitivityError:
             if name == self.refit:
                 raise
@@ -342,13 +352,11 @@ class BasePrivateSearchCV(BaseSearchCV):
             protected=session.protected,
             scorer=session.scorer,
             fit_params=routed,
-            error_score=self.error_score,
+            raise_public_errors=isinstance(self.error_score, str),
             n_jobs=self.n_jobs,
             pre_dispatch=self.pre_dispatch,
         )
         trained = [k for k, total in enumerate(totals) if total is not None]
-        if not trained:
-            raise ValueError("None of the candidates could be trained on all public rows (X, y).")
         offsets = self._public_offsets(session, candidates, results)
         source = noise_source(self.random_state)
         epsilon_choice, epsilon_score = self._split_budget()

@@ -1,13 +1,15 @@
 """Private Bayesian optimisation: a Gaussian process proposes, a mechanism chooses."""
 
 import numbers
+import re
 from typing import ClassVar
 
 import numpy as np
 
 from skdpbo.model_selection._base import BasePrivateSearchCV
+from skdpbo.model_selection._prior import automatic_prior_weight, public_offsets
 from skdpbo.model_selection._proposals import UpperConfidenceProposer
-from skdpbo.model_selection._sklearn import Interval
+from skdpbo.model_selection._sklearn import Interval, StrOptions
 from skdpbo.model_selection._space import SearchSpace
 
 __all__ = ["DPBayesSearchCV"]
@@ -49,6 +51,11 @@ class DPBayesSearchCV(BasePrivateSearchCV):
         Candidates proposed at a time; with `n_jobs` they are evaluated in parallel.
     sqrt_beta : float, default=2.0
         Weight of the posterior standard deviation in the upper confidence bound, >= 0.
+    prior_weight : "auto" or float, default="auto"
+        Weight c >= 0 of the public score in the private choice, which maximises (protected score
+        + c * public score) up to noise. It costs no budget. "auto" weighs the selection noise
+        against the public scores' own error and goes to 0 where protected records abound; 0
+        switches it off.
     scoring : str, list, tuple, dict, PerRecordScorer or None, default=None
         A score that is the mean of bounded per-record losses: `"accuracy"`, `"neg_log_loss"`,
         `"neg_brier_score"`, `"neg_mean_squared_error"`, `"neg_mean_absolute_error"`, or the result
@@ -159,6 +166,7 @@ class DPBayesSearchCV(BasePrivateSearchCV):
         "n_candidates": [Interval(numbers.Integral, 1, None, closed="left")],
         "batch_size": [Interval(numbers.Integral, 1, None, closed="left")],
         "sqrt_beta": [Interval(numbers.Real, 0, None, closed="left")],
+        "prior_weight": [Interval(numbers.Real, 0, None, closed="left"), StrOptions({"auto"})],
     }
 
     def __init__(
@@ -174,6 +182,7 @@ class DPBayesSearchCV(BasePrivateSearchCV):
         n_candidates=500,
         batch_size=1,
         sqrt_beta=2.0,
+        prior_weight="auto",
         scoring=None,
         loss_bound=None,
         score_fraction=0.1,
@@ -213,6 +222,7 @@ class DPBayesSearchCV(BasePrivateSearchCV):
         self.n_candidates = n_candidates
         self.batch_size = batch_size
         self.sqrt_beta = sqrt_beta
+        self.prior_weight = prior_weight
 
     def _check_parameters(self):
         super()._check_parameters()
@@ -243,3 +253,23 @@ class DPBayesSearchCV(BasePrivateSearchCV):
             return [candidates[k] for k in proposer.ask()]
 
         self._evaluate_publicly(evaluate_candidates, propose, callback_ctx)
+
+    def _public_offsets(self, session, candidates, results):
+        metric, scorer = session.metric, session.scorer
+        n_records = session.protected.n_records
+        weight = self.prior_weight
+        if weight == "auto":
+            splits = re.compile(rf"split\d+_test_{re.escape(metric)}")
+            weight = automatic_prior_weight(
+                np.array([results[name] for name in results if splits.fullmatch(name)]),
+                n_records=n_records,
+                epsilon=float(self._split_budget()[0]),
+                bound=scorer.bound,
+            )
+        return public_offsets(
+            results[f"mean_test_{metric}"],
+            weight,
+            n_records=n_records,
+            units=scorer.units,
+            bound=scorer.bound,
+        )

@@ -18,45 +18,69 @@ __all__ = ["candidate_losses"]
 
 
 def candidate_losses(
-    estimator, candidates, X, y, *, protected, scorer, fit_params, error_score, n_jobs, pre_dispatch
+    estimator,
+    candidates,
+    X,
+    y,
+    *,
+    protected,
+    scorer,
+    fit_params,
+    raise_public_errors,
+    n_jobs,
+    pre_dispatch,
 ):
     """Train every candidate on the public rows and total its losses on the protected ones.
+
+    Parameters
+    ----------
+    raise_public_errors : bool
+        Raise when a candidate cannot be trained on, or cannot score, the public rows, instead of
+        leaving it out. It is raised anyway when no candidate is left.
 
     Returns
     -------
     totals : list of (int or None)
-        Sum of integer losses in ``[0, n_protected * scorer.units]``; None where the *public* fit
-        failed. Protected: give it to a mechanism and drop it.
+        Sum of integer losses in ``[0, n_protected * scorer.units]``; None for a candidate that
+        fails on the *public* rows. Protected: give it to a mechanism and drop it.
     """
-    # max_nbytes=None: joblib would otherwise write large protected arrays to temporary files on
-    # disk.
+    # max_nbytes=None: joblib would otherwise write large protected arrays to temporary files.
     parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch, max_nbytes=None)
     rows = (protected.X, protected.y, protected.unreadable)
-    # The filters are also set here because with threads each worker restores the ones of whoever
-    # came before.
+    # The filters are also set here: with threads, each worker restores those of the one before.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return parallel(
+        results = parallel(
             delayed(_candidate_loss)(
-                clone(estimator), params, X, y, rows, scorer, fit_params, error_score
+                clone(estimator), params, X, y, rows, scorer, fit_params, raise_public_errors
             )
             for params in candidates
         )
+    totals, errors = zip(*results, strict=True)
+    if all(total is None for total in totals):
+        raise errors[0]
+    return list(totals)
 
 
-def _candidate_loss(estimator, params, X, y, rows, scorer, fit_params, error_score):
+def _candidate_loss(estimator, params, X, y, rows, scorer, fit_params, raise_public_errors):
+    """Return (total loss, None), or (None, what went wrong on the public rows)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             model = estimator.set_params(**clone(params, safe=False))
             model.fit(X, **fit_params) if y is None else model.fit(X, y, **fit_params)
-        except Exception:
-            # Public rows only: cross-validation has reported it already. Candidates that cannot be
-            # trained drop out.
-            if isinstance(error_score, str):
+            _score_first_public_rows(model, scorer, X, y)
+        except Exception as error:
+            if raise_public_errors:
                 raise
-            return None
-        return int(_isolated_losses(model, scorer, *rows).sum())
+            return None, error
+        return int(_isolated_losses(model, scorer, *rows).sum()), None
+
+
+def _score_first_public_rows(model, scorer, X, y):
+    """Raise what is wrong with the scorer itself, which on protected rows would be a silent loss."""
+    first = np.arange(min(2, n_rows(X)))
+    scorer(model, take_rows(X, first), _take_targets(y, first))
 
 
 def _isolated_losses(model, scorer, X, y, unreadable):
