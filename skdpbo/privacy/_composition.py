@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import log_expit, logsumexp
 
 from ._checks import check_delta, round_up
-from ._guarantee import STATUSES, PrivacyGuarantee
+from ._guarantee import DELTA_ROUNDING, STATUSES, PrivacyGuarantee, implied_delta
 from ._profile import Array, log_gaussian_delta, private_root, with_error
 
 _MAX_SUPPORT = 8192
@@ -45,7 +45,9 @@ class _Losses:
         else:
             with np.errstate(divide="ignore"):
                 log_deltas = np.log(-np.expm1(np.minimum(shifted, 0.0)))
-        return with_error(float(logsumexp(self.log_weights + log_deltas)), self.mu)
+        weight_error = 1e-15 * float(np.abs(self.log_weights).max())
+        total = float(logsumexp(self.log_weights + log_deltas))
+        return with_error(total, self.mu) + weight_error
 
 
 def _atoms(guarantees: Sequence[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
@@ -91,8 +93,7 @@ def _add_binomial(
     randomised response dominates every epsilon-DP release (Kairouz, Oh and Viswanath 2015).
     """
     i = np.arange(count + 1.0)
-    log_choose = np.array([math.log(math.comb(count, j)) for j in range(count + 1)])
-    binomial = log_choose + i * log_expit(epsilon) + (count - i) * log_expit(-epsilon)
+    binomial = _log_choose(count) + i * log_expit(epsilon) + (count - i) * log_expit(-epsilon)
     sums = (values[:, None] + (2 * i - count) * epsilon).ravel()
     logs = (log_weights[:, None] + binomial).ravel()
     if sums.size <= _MAX_SUPPORT:
@@ -102,10 +103,18 @@ def _add_binomial(
     cell = np.ceil(sums / step).astype(np.int64)
     low = cell.min()
     weights = np.bincount(cell - low, weights=np.exp(logs))
+    weights[-1] += sums.size * 1e-300  # weights that underflow, put on the largest loss
     kept = np.flatnonzero(weights)
-    # Weights below the smallest float are lost above; they are put back on the largest loss.
-    weights[kept[-1]] += sums.size * 1e-300
     return (kept + low) * step, np.log(weights[kept])
+
+
+def _log_choose(n: int) -> Array:
+    """Logarithms of the binomial coefficients of n, from exact integers."""
+    logs, coefficient = np.zeros(n + 1), 1
+    for k in range(n // 2 + 1):
+        logs[k] = logs[n - k] = math.log(coefficient)
+        coefficient = coefficient * (n - k) // (k + 1)
+    return logs
 
 
 def composed_epsilon(guarantees: Sequence[PrivacyGuarantee], delta: float) -> float:
@@ -116,9 +125,7 @@ def composed_epsilon(guarantees: Sequence[PrivacyGuarantee], delta: float) -> fl
     attained by randomised response with Gaussian noise; k pure releases have a binomial mixture.
     """
     atoms = _atoms(guarantees)
-    basic = round_up(sum((Fraction(g.epsilon) for g in atoms), Fraction(0)))
-    basic_holds = sum((Fraction(g.delta) for g in atoms), Fraction(0)) <= Fraction(delta)
-    fallback = basic if basic_holds else math.inf
+    fallback = min(_added_epsilon(atoms, delta), _added_epsilon(guarantees, delta))
     losses = _losses(atoms)
     # delta = failure + (1 - failure) * (rest), with a margin for the rounding of the difference.
     rest = (delta - losses.failure - 1e-15 * delta) / (1 - losses.failure)
@@ -136,6 +143,13 @@ def composed_epsilon(guarantees: Sequence[PrivacyGuarantee], delta: float) -> fl
             return min(fallback, epsilon)
         bound = epsilon
     return fallback
+
+
+def _added_epsilon(guarantees: Sequence[PrivacyGuarantee], delta: float) -> float:
+    """Sum of the epsilons, if the sum of the deltas is within delta; else inf."""
+    if sum((Fraction(g.delta) for g in guarantees), Fraction(0)) > Fraction(delta):
+        return math.inf
+    return round_up(sum((Fraction(g.epsilon) for g in guarantees), Fraction(0)))
 
 
 def _epsilon_of(losses: _Losses, delta: float) -> float:
@@ -262,6 +276,8 @@ def _merge(
 ) -> PrivacyGuarantee:
     if not (math.isfinite(epsilon) and delta < 1):
         raise ValueError(f"No epsilon holds for these guarantees together at delta={delta}.")
+    if implied_delta(epsilon, mu, distance) > delta * (1 + DELTA_ROUNDING):
+        mu, distance = None, 0.0  # the sum of the epsilons was smaller; only the pair is stated
     neighbours = _unique(g.neighbours for g in guarantees)
     assumptions = _unique(a for g in guarantees for a in g.assumptions)
     if len(neighbours) > 1:
@@ -283,5 +299,5 @@ def _merge(
     )
 
 
-def _unique(texts: object) -> list[str]:
-    return [text for text in dict.fromkeys(texts) if text]  # type: ignore[call-overload]
+def _unique(texts: Iterable[str]) -> list[str]:
+    return [text for text in dict.fromkeys(texts) if text]

@@ -52,7 +52,7 @@ def log_delta_from_mu(mu: float, epsilon: float) -> float:
     --------
     >>> from skdpbo.privacy import log_delta_from_mu
     >>> round(log_delta_from_mu(0.05, 1.0), 4)
-    -209.411
+    -209.4139
     """
     mu, epsilon = check_mu(mu), float(_check_real(epsilon, "epsilon"))
     return _log_delta(mu, epsilon)

@@ -11,6 +11,7 @@ from ._checks import check_delta, check_epsilon, check_mu, round_up
 from ._conversions import delta_from_mu
 
 Status = Literal["proved", "conditional", "void"]
+DELTA_ROUNDING = 1e-9  # relative; how far a stated delta may lie below the computed one
 STATUSES: tuple[Status, ...] = ("proved", "conditional", "void")
 
 
@@ -98,13 +99,9 @@ class PrivacyGuarantee:
 
     def _check_consistency(self) -> None:
         """Refuse a delta that the mechanism's own curve exceeds by more than rounding."""
-        needed = 0.0
-        if self.mu is not None and self.delta > 0:
-            needed = delta_from_mu(self.mu, self.epsilon)
-        if self.statistical_distance > 0:
-            growth = math.exp(min(self.epsilon, 700.0))
-            needed += (1 + growth) * self.statistical_distance
-        if needed > self.delta * (1 + 1e-6):
+        mu = self.mu if self.delta > 0 else None
+        needed = implied_delta(self.epsilon, mu, self.statistical_distance)
+        if needed > self.delta * (1 + DELTA_ROUNDING):
             raise ValueError(
                 f"delta={self.delta} is not implied: at epsilon={self.epsilon}, mu={self.mu} and "
                 f"statistical_distance={self.statistical_distance} it is {needed:.9g}."
@@ -135,6 +132,14 @@ class PrivacyGuarantee:
             )
         ending = self.status + (f", assuming: {because}" if because else "")
         return f"The release is {what}{who}{how} (neighbours: {self.neighbours}); {ending}."
+
+
+def implied_delta(epsilon: float, mu: float | None, statistical_distance: float) -> float:
+    """Delta at epsilon of a mechanism that is within a total variation distance of mu-GDP."""
+    delta = 0.0 if mu is None else delta_from_mu(mu, epsilon)
+    if statistical_distance > 0:
+        delta += (1 + math.exp(min(epsilon, 700.0))) * statistical_distance
+    return delta
 
 
 def _as_strings(values: Iterable[str]) -> tuple[str, ...]:

@@ -65,9 +65,10 @@ class PrivacyLedger:
     -----
     Amounts are compared up to a relative 1e-12, so that ten charges of 0.1 fit a budget of 1.
 
-    The order of the releases and their parameters may depend on earlier releases; the budget is
-    fixed (a privacy filter). For pure, approximate and Gaussian guarantees composed as here, see
-    Whitehouse, Ramdas, Rogers and Wu (2023), Fully-adaptive composition in differential privacy.
+    What is released may depend on earlier releases. That the *amounts* charged may depend on them
+    too is proved for charges that fit by adding epsilons and deltas (Rogers, Roth, Ullman and
+    Vadhan 2016) and for Gaussian charges alone (Smith and Thakurta 2022); where pure and Gaussian
+    charges fit by composition only, choose the amounts beforehand.
 
     Examples
     --------
@@ -129,8 +130,9 @@ class PrivacyLedger:
 
     def __exit__(self, *exc_info: object) -> None:
         active = _ACTIVE.get()
-        last = len(active) - 1 - active[::-1].index(self)
-        _ACTIVE.set(active[:last] + active[last + 1 :])
+        if self in active:
+            last = len(active) - 1 - active[::-1].index(self)
+            _ACTIVE.set(active[:last] + active[last + 1 :])
 
     def __repr__(self) -> str:
         return (

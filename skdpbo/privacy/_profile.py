@@ -119,10 +119,10 @@ def private_root(
 
     factor = 2.0**safe_side
     safe = guess
-    while excess(safe) > 0:
+    while excess(safe) > 0 and 1e-300 < safe < 1e300:
         safe *= factor
-        if not 1e-300 < safe < 1e300:
-            raise ValueError("No finite positive privacy parameter meets the target.")
+    if not 1e-300 < safe < 1e300:
+        raise ValueError("No finite positive privacy parameter meets the target.")
     unsafe = safe / factor
     while excess(unsafe) <= 0:
         safe, unsafe = unsafe, unsafe / factor

@@ -1,0 +1,232 @@
+"""Conversions against 60-digit arithmetic, at the ends of their ranges too."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdpbo.privacy import (
+    delta_from_mu,
+    delta_from_rho,
+    epsilon_from_mu,
+    epsilon_from_rho,
+    log_delta_from_mu,
+    mu_from_epsilon,
+    mu_from_pure_epsilon,
+    mu_from_rho,
+    rho_from_epsilon,
+    rho_from_mu,
+    rho_from_pure_epsilon,
+)
+
+mp = pytest.importorskip("mpmath").mp
+mp.dps = 60
+
+MUS = [float(m) for m in np.geomspace(1e-3, 40, 9)]
+DELTAS = [float(d) for d in np.geomspace(1e-15, 0.5, 6)]
+EPSILONS = [float(e) for e in np.geomspace(1e-3, 50, 9)]
+mus, deltas, epsilons = (
+    st.floats(math.log(low), math.log(high)).map(math.exp)
+    for low, high in [(1e-3, 40), (1e-15, 0.5), (1e-3, 50)]
+)
+
+
+def exact_delta(mu, epsilon):
+    """Delta of mu-GDP, by its definition, in 60 digits."""
+    mu, epsilon = mp.mpf(mu), mp.mpf(epsilon)
+    return mp.ncdf(-epsilon / mu + mu / 2) - mp.exp(epsilon) * mp.ncdf(-epsilon / mu - mu / 2)
+
+
+def exact_zcdp_delta(rho, epsilon):
+    """Delta of rho-zCDP by Canonne, Kamath and Steinke (2020), minimised over alpha."""
+    rho, epsilon = mp.mpf(rho), mp.mpf(epsilon)
+
+    def log_delta(alpha):
+        return (
+            (alpha - 1) * (alpha * rho - epsilon)
+            + alpha * mp.log(1 - 1 / alpha)
+            - mp.log(alpha - 1)
+        )
+
+    low, high = mp.mpf(-60), mp.mpf(60)  # golden section in log(alpha - 1)
+    golden = (mp.sqrt(5) - 1) / 2
+    for _ in range(160):
+        a, b = high - golden * (high - low), low + golden * (high - low)
+        if log_delta(1 + mp.exp(a)) < log_delta(1 + mp.exp(b)):
+            high = b
+        else:
+            low = a
+    return mp.exp(log_delta(1 + mp.exp(low)))
+
+
+@pytest.mark.parametrize("mu", [1e-6, *MUS, 0.7, 0.71, 300.0])
+def test_log_delta_against_60_digits(mu):
+    around = [mu * mu / 2 + z * mu for z in (-8, -1, 0, 1, 5, 11, 12, 40)]
+    for epsilon in [*EPSILONS, 0.0, -1e-6, -0.3, -20.0, 900.0, *around]:
+        exact = exact_delta(mu, epsilon)
+        log_exact = float(mp.log(exact))
+        error = abs(log_delta_from_mu(mu, epsilon) - log_exact)
+        assert error <= 2e-13 + 8e-15 * abs(log_exact), (mu, epsilon)
+        assert delta_from_mu(mu, epsilon) >= exact
+        assert delta_from_mu(mu, epsilon) <= exact * (1 + mp.mpf(1e-9)) + mp.mpf("1e-320")
+
+
+def test_extremes_that_break_the_textbook_formula():
+    assert math.isfinite(log_delta_from_mu(1e-3, 50.0))  # about -1.25e9
+    assert delta_from_mu(1e-3, 50.0) > 0
+    assert delta_from_mu(40, 1e-3) == pytest.approx(1.0)
+    assert log_delta_from_mu(0.3, 1e308) == -math.inf
+    assert log_delta_from_mu(1.0, -800.0) == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+def test_roots_lie_on_the_private_side_and_are_tight(delta):
+    for mu in MUS:
+        epsilon = epsilon_from_mu(mu, delta)
+        assert exact_delta(mu, epsilon) <= mp.mpf(delta)
+        assert epsilon == 0 or exact_delta(mu, epsilon * (1 - 1e-8)) > mp.mpf(delta)
+    for epsilon in EPSILONS:
+        mu = mu_from_epsilon(epsilon, delta)
+        assert exact_delta(mu, epsilon) <= mp.mpf(delta)
+        assert exact_delta(mu * (1 + 1e-8), epsilon) > mp.mpf(delta)
+
+
+@given(mus, deltas)
+@settings(max_examples=150, deadline=None)
+def test_round_trip_from_mu_never_gains_privacy(mu, delta):
+    epsilon = epsilon_from_mu(mu, delta)
+    if epsilon > 0:
+        back = mu_from_epsilon(epsilon, delta)
+        assert back <= mu
+        assert back >= mu * (1 - 1e-7)
+
+
+@given(epsilons, deltas)
+@settings(max_examples=150, deadline=None)
+def test_round_trip_from_epsilon_never_gains_privacy(epsilon, delta):
+    assert epsilon_from_mu(mu_from_epsilon(epsilon, delta), delta) <= epsilon
+
+
+@given(mus, mus, deltas)
+@settings(max_examples=60, deadline=None)
+def test_monotone_in_mu(first, second, delta):
+    low, high = sorted((first, second))
+    assert epsilon_from_mu(low, delta) <= epsilon_from_mu(high, delta) * (1 + 1e-9)
+    assert rho_from_mu(low) <= rho_from_mu(high)
+
+
+def test_gaussian_conversions_against_dp_accounting():
+    mechanisms = pytest.importorskip("dp_accounting.pld.privacy_loss_mechanism")
+    for mu in (0.05, 0.5, 2.0, 10.0):
+        oracle = mechanisms.GaussianPrivacyLoss(1 / mu)
+        for epsilon in (0.01, 0.5, 3.0, 40.0):
+            expected = oracle.get_delta_for_epsilon(epsilon)
+            assert delta_from_mu(mu, epsilon) == pytest.approx(expected, rel=1e-6, abs=1e-15)
+
+
+@pytest.mark.parametrize("rho", [1e-6, 1e-3, 0.125, 2.0, 50.0, 800.0])
+def test_zcdp_against_60_digits(rho):
+    for factor in (0.5, 1.0, 3.0, 10.0):
+        epsilon = rho + factor * math.sqrt(rho)
+        exact = exact_zcdp_delta(rho, epsilon)
+        assert exact <= delta_from_rho(rho, epsilon) <= exact * (1 + mp.mpf(1e-10))
+    for delta in DELTAS:
+        epsilon = epsilon_from_rho(rho, delta)
+        if epsilon > 0:
+            assert exact_zcdp_delta(rho, epsilon) <= mp.mpf(delta)
+            assert exact_zcdp_delta(rho, epsilon * (1 - 1e-8)) > mp.mpf(delta)
+            assert rho_from_epsilon(epsilon, delta) <= rho
+            assert rho_from_epsilon(epsilon, delta) == pytest.approx(rho, rel=1e-7)
+
+
+@given(mus, deltas)
+@settings(max_examples=60, deadline=None)
+def test_zcdp_never_promises_more_than_the_exact_gaussian_curve(mu, delta):
+    assert epsilon_from_rho(rho_from_mu(mu), delta) >= epsilon_from_mu(mu, delta) * (1 - 1e-9)
+
+
+def test_very_large_and_very_small_zcdp():
+    assert delta_from_rho(1e7, 1.0) == pytest.approx(1.0)
+    assert epsilon_from_rho(1e7, 1e-6) == pytest.approx(1e7, rel=1e-2)
+    assert 0 < epsilon_from_rho(1e-12, 1e-9) < 1e-4
+
+
+@pytest.mark.parametrize("epsilon", [1e-8, 1e-3, 0.1, 0.999, 1.0, 1.001, 5.0, 30.0, 50.0, 700.0])
+def test_pure_to_gaussian_and_zcdp(epsilon):
+    with mp.workdps(700):
+        tail = 1 / (1 + mp.exp(mp.mpf(epsilon)))
+    mu = mu_from_pure_epsilon(epsilon)
+    # mu = -2 Phi^{-1}(tail), rounded up: Phi(-mu / 2) is below the tail, hardly so.
+    assert mp.ncdf(-mp.mpf(mu) / 2) <= tail
+    assert mp.ncdf(-mp.mpf(mu) * (1 - mp.mpf(1e-12)) / 2) > tail
+    assert Fraction(rho_from_pure_epsilon(epsilon)) >= Fraction(epsilon) ** 2 / 2
+    quarter = rho_from_pure_epsilon(epsilon, bounded_range=True)
+    assert Fraction(quarter) >= Fraction(epsilon) ** 2 / 8
+    assert quarter == pytest.approx(epsilon**2 / 8)
+
+
+def test_rho_and_mu_are_each_others_inverse_on_the_private_side():
+    for mu in MUS:
+        assert Fraction(rho_from_mu(mu)) >= Fraction(mu) ** 2 / 2
+        assert mu_from_rho(rho_from_mu(mu)) == pytest.approx(mu, rel=1e-15)
+        assert Fraction(mu_from_rho(mu)) ** 2 / 2 <= Fraction(mu)
+
+
+def test_planted_bug_a_nearest_root_is_caught():
+    """The check of the private side has teeth: a bare root finder fails it."""
+    from scipy.optimize import brentq
+
+    failures = 0
+    for mu in MUS:
+        for delta in DELTAS:
+            if epsilon_from_mu(mu, delta) == 0:
+                continue
+
+            def excess(epsilon, mu=mu, delta=delta):
+                return log_delta_from_mu(mu, epsilon) - math.log(delta)
+
+            failures += exact_delta(mu, brentq(excess, 0, 1e4, rtol=1e-14)) > mp.mpf(delta)
+    assert failures > 5
+
+
+@pytest.mark.parametrize("bad", [True, "1", None, 1j, np.array(1.0), np.bool_(True)])
+def test_non_numbers_are_refused(bad):
+    for function in (epsilon_from_mu, mu_from_epsilon, epsilon_from_rho, rho_from_epsilon):
+        with pytest.raises(TypeError):
+            function(bad, 1e-5)
+        with pytest.raises(TypeError, match="delta"):
+            function(1.0, bad)
+
+
+@pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf, 10**400])
+def test_values_out_of_range_are_refused(bad):
+    for function in (epsilon_from_mu, mu_from_epsilon, epsilon_from_rho, rho_from_epsilon):
+        with pytest.raises(ValueError, match="must be"):
+            function(bad, 1e-5)
+    for function in (mu_from_pure_epsilon, rho_from_pure_epsilon, rho_from_mu, mu_from_rho):
+        with pytest.raises(ValueError, match="must be"):
+            function(bad)
+
+
+@pytest.mark.parametrize("bad", [0, 0.0, 1, 1.0, -1e-9, math.nan, 2])
+def test_deltas_out_of_range_are_refused(bad):
+    for function in (epsilon_from_mu, mu_from_epsilon, epsilon_from_rho, rho_from_epsilon):
+        with pytest.raises(ValueError, match="delta"):
+            function(1.0, bad)
+
+
+def test_results_beyond_floats_are_refused_by_name():
+    with pytest.raises(ValueError, match="rho is too large"):
+        rho_from_mu(1e200)
+    with pytest.raises(ValueError, match="No finite"):
+        epsilon_from_mu(1e200, 1e-5)
+
+
+def test_numpy_scalars_and_fractions_are_numbers():
+    expected = epsilon_from_mu(0.5, 1e-5)
+    assert epsilon_from_mu(np.float32(0.5), 1e-5) == expected
+    assert epsilon_from_mu(Fraction(1, 2), np.float64(1e-5)) == expected
+    assert type(epsilon_from_mu(np.int64(1), 1e-5)) is float
