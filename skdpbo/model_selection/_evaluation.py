@@ -44,26 +44,37 @@ def candidate_losses(
         Sum of integer losses in ``[0, n_protected * scorer.units]``; None for a candidate that
         fails on the *public* rows. Protected: give it to a mechanism and drop it.
     """
-    # max_nbytes=None: joblib would otherwise write large protected arrays to temporary files.
-    parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch, max_nbytes=None)
     rows = (protected.X, protected.y, protected.unreadable)
+    tasks = [
+        (clone(estimator), params, X, y, rows, scorer, fit_params, raise_public_errors)
+        for params in candidates
+    ]
     # The filters are also set here: with threads, each worker restores those of the one before.
-    with warnings.catch_warnings():
+    # What slips through while a worker resets them is recorded, that is not shown, and dropped.
+    with warnings.catch_warnings(record=True):
         warnings.simplefilter("ignore")
-        results = parallel(
-            delayed(_candidate_loss)(
-                clone(estimator), params, X, y, rows, scorer, fit_params, raise_public_errors
-            )
-            for params in candidates
-        )
+        try:
+            results = _run(tasks, n_jobs, pre_dispatch)
+        except Exception:
+            results = None
+        if results is None:
+            # A protected record that cannot be sent to a worker may not decide whether fit fails.
+            # In this process only public errors come out.
+            results = _run(tasks, None, pre_dispatch)
     totals, errors = zip(*results, strict=True)
     if all(total is None for total in totals):
         raise errors[0]
     return list(totals)
 
 
+def _run(tasks, n_jobs, pre_dispatch):
+    # max_nbytes=None: joblib would otherwise write large protected arrays to temporary files.
+    parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch, max_nbytes=None)
+    return parallel(delayed(_candidate_loss)(*task) for task in tasks)
+
+
 def _candidate_loss(estimator, params, X, y, rows, scorer, fit_params, raise_public_errors):
-    """Return (total loss, None), or (None, what went wrong on the public rows)."""
+    """Return (total loss, None), or (None, public error)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -78,33 +89,58 @@ def _candidate_loss(estimator, params, X, y, rows, scorer, fit_params, raise_pub
 
 
 def _score_first_public_rows(model, scorer, X, y):
-    """Raise what is wrong with the scorer itself, which on protected rows would be a silent loss."""
+    """Raise what is wrong with the scorer, which on protected rows would be a silent loss."""
     first = np.arange(min(2, n_rows(X)))
     scorer(model, take_rows(X, first), _take_targets(y, first))
 
 
 def _isolated_losses(model, scorer, X, y, unreadable):
     """Integer losses, shape (m,); a record that cannot be scored gets the worst, alone."""
-    worst = np.full(len(unreadable), scorer.units, dtype=np.int64)
     if not unreadable.any():
-        try:
-            return _losses(model, scorer, X, y)
-        except Exception:  # noqa: S110 - some record cannot be scored: find which, below
-            pass
-    bad = unreadable | _unpredictable(model, scorer, X, y, unreadable)
+        losses = _try_losses(model, scorer, X, y, np.arange(len(unreadable)))
+        if losses is not None:
+            return losses
+    apart, bad = _losses_apart(model, scorer, X, y, unreadable)
     if bad.all():
-        return worst
+        return apart
     # The readable records are predicted in their own places of a batch of the same size, so that a
     # bad record does not even move the rounding of the others. Any row will do in its place: what
     # it scores is overwritten.
     places = np.where(bad, np.flatnonzero(~bad)[0], np.arange(len(bad)))
+    losses = _try_losses(model, scorer, X, y, places)
+    # A batch may fail for no single record, for instance where two row labels are equal.
+    return apart if losses is None else np.where(bad, scorer.units, losses)
+
+
+def _losses_apart(model, scorer, X, y, unreadable):
+    """Losses of ever smaller groups of records, by bisection, and which records have none."""
+    losses = np.full(len(unreadable), scorer.units, dtype=np.int64)
+    bad = unreadable.copy()
+    pending = [np.flatnonzero(~unreadable)]
+    while pending:
+        rows = pending.pop()
+        if len(rows) == 0:
+            continue
+        scored = _try_losses(model, scorer, X, y, rows)
+        if scored is not None:
+            losses[rows] = scored
+        elif len(rows) == 1:
+            bad[rows] = True
+        else:
+            pending += [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
+    return losses, bad
+
+
+def _try_losses(model, scorer, X, y, rows):
+    """Losses of some records, or None if scoring raises.
+
+    The model gets a copy, always laid out in the same way: it may write into what it predicts
+    (``copy=False``), and the order of the memory moves the rounding.
+    """
     try:
-        losses = _losses(model, scorer, take_rows(X, places), _take_targets(y, places))
-    except (
-        Exception
-    ):  # fails as a whole, for no single record: the model does not treat rows one by one
-        return worst
-    return np.where(bad, worst, losses)
+        return _losses(model, scorer, take_rows(X, rows), _take_targets(y, rows))
+    except Exception:
+        return None
 
 
 def _losses(model, scorer, X, y):
@@ -116,26 +152,3 @@ def _losses(model, scorer, X, y):
 
 def _take_targets(y, rows):
     return None if y is None else take_rows(y, rows)
-
-
-def _unpredictable(model, scorer, X, y, unreadable):
-    """Mark the records on which scoring raises, by bisection."""
-    bad = np.zeros(len(unreadable), dtype=bool)
-    pending = [np.flatnonzero(~unreadable)]
-    while pending:
-        rows = pending.pop()
-        if len(rows) == 0 or _is_scored(model, scorer, X, y, rows):
-            continue
-        if len(rows) == 1:
-            bad[rows] = True
-        else:
-            pending += [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
-    return bad
-
-
-def _is_scored(model, scorer, X, y, rows):
-    try:
-        _losses(model, scorer, take_rows(X, rows), _take_targets(y, rows))
-    except Exception:
-        return False
-    return True

@@ -6,8 +6,8 @@ protected rows are not, so that a protected value that does not fit the schema m
 as bad and changes nothing else.
 """
 
+import warnings
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 from scipy import sparse
@@ -65,7 +65,7 @@ def protected_positions(n_samples, fraction):
     protected : ndarray of shape (n_protected,), dtype intp
         Sorted positions.
     """
-    n_protected = max(1, int(Fraction(float(fraction)) * n_samples))
+    n_protected = min(max(round(float(fraction) * n_samples), 1), n_samples - 1)
     # RandomState is frozen by numpy's compatibility policy: the split is the same in every version.
     order = 1 + np.random.RandomState(_SPLIT_SEED).permutation(n_samples - 1)  # public randomness
     return np.sort(order[:n_protected])
@@ -160,11 +160,13 @@ def _rows_as_numbers(rows, width):
     unreadable = np.zeros(len(X), dtype=bool)
     for i, row in enumerate(rows):
         try:
-            values = np.asarray(row, dtype=float)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # a warning would tell of a record
+                values = np.asarray(row, dtype=float)
             if values.shape != (width,):
                 raise ValueError
             X[i] = values
-        except (TypeError, ValueError, OverflowError):
+        except Exception:  # foreign objects raise what they like
             unreadable[i] = True
     return X, unreadable
 
@@ -180,6 +182,19 @@ def _frame_as_public(X_val, X_public, unreadable):
         ):
             continue
         values, bad = _rows_as_numbers([[value] for value in column], 1)
-        X.isetitem(position, values[:, 0])
-        unreadable |= bad
+        typed, unfit = _typed(values[:, 0], dtype)
+        X.isetitem(position, typed)
+        unreadable |= bad | unfit
     return X, unreadable
+
+
+def _typed(values, dtype):
+    """Numbers in the public type, so that one text does not turn the other integers to floats."""
+    if dtype.kind == "f":
+        return values, np.zeros(len(values), dtype=bool)
+    typed = np.zeros(len(values), dtype=dtype if isinstance(dtype, np.dtype) else dtype.numpy_dtype)
+    unfit = np.ones(len(values), dtype=bool)
+    for i, value in enumerate(values):
+        with np.errstate(all="ignore"):
+            ...
+    return typed, unfit

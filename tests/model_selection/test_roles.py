@@ -1,0 +1,83 @@
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from skdpbo.model_selection._roles import check_protected, protected_positions
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 569, 10_000])
+@pytest.mark.parametrize("fraction", [0.01, 0.2, 0.5, 0.99])
+def test_positions_are_distinct_sorted_and_leave_row_0_public(n, fraction):
+    positions = protected_positions(n, fraction)
+    assert len(positions) == min(max(1, round(fraction * n)), n - 1)
+    assert np.all(np.diff(positions) > 0)
+    assert positions[0] >= 1
+    assert positions[-1] < n
+
+
+def test_positions_are_fixed_for_good():
+    # The split is public knowledge: a change would be a change of the guarantee's meaning.
+    np.testing.assert_array_equal(protected_positions(10, 0.3), [3, 4, 9])
+
+
+def test_positions_of_sorted_data_hit_every_class():
+    y = np.repeat([0, 1, 2], 50)
+    assert set(y[protected_positions(150, 0.2)]) == {0, 1, 2}
+
+
+X_PUBLIC = np.arange(6.0).reshape(3, 2)
+
+
+@pytest.mark.parametrize("bad", ["x", None, [1.0], [1.0, 2.0, 3.0], ["a", 1.0], [object(), 1.0]])
+@pytest.mark.parametrize("as_list", [True, False])
+def test_a_bad_row_in_a_list_changes_only_itself(bad, as_list):
+    public = X_PUBLIC.tolist() if as_list else X_PUBLIC
+    rows = check_protected([[1.0, 2.0], bad, [3, 4]], None, public, None)
+    np.testing.assert_array_equal(rows.unreadable, [False, True, False])
+    np.testing.assert_array_equal(rows.X[[0, 2]], [[1.0, 2.0], [3.0, 4.0]])
+    assert rows.X.dtype == float
+
+
+def test_nan_in_a_row_is_left_to_the_model():
+    rows = check_protected([[np.nan, 2.0], [1.0, 2.0]], None, X_PUBLIC, None)
+    assert not rows.unreadable.any()
+
+
+def test_text_in_a_numeric_column_marks_its_record():
+    public = pd.DataFrame({"age": [1.0, 2.0], "job": ["a", "b"]})
+    private = pd.DataFrame({"age": [30, "unknown", 50], "job": ["a", "zzz", "b"]})
+    rows = check_protected(private, None, public, None)
+    np.testing.assert_array_equal(rows.unreadable, [False, True, False])
+    assert rows.X["age"].dtype == float
+    assert rows.X["age"].tolist() == [30.0, 0.0, 50.0]
+    assert list(private["age"]) == [30, "unknown", 50]
+
+
+def test_texts_and_sparse_rows_pass_unchanged():
+    texts = ["one", "two"]
+    assert check_protected(texts, None, ["three"], None).X is texts
+    X = sparse.coo_array(np.eye(2))
+    assert check_protected(X, None, sparse.csr_array(X_PUBLIC), None).X.format == "csr"
+
+
+@pytest.mark.parametrize(
+    ("X_val", "y_val", "y", "match"),
+    [
+        (np.ones((2, 3)), [0, 1], [0, 1, 1], "X_val must have as many columns"),
+        (np.ones((0, 2)), [], [0, 1, 1], "X_val must hold at least one"),
+        (np.ones((2, 2)), [0], [0, 1, 1], "same number of rows"),
+        (np.ones((2, 2)), None, [0, 1, 1], "y_val"),
+        (np.ones((2, 2)), [0, 1], None, "y_val"),
+        (np.ones((2, 2)), np.ones((2, 2)), np.ones(3), "y_val must have as many outputs"),
+    ],
+)
+def test_schema_errors_name_the_parameter(X_val, y_val, y, match):
+    with pytest.raises(ValueError, match=match):
+        check_protected(X_val, y_val, X_PUBLIC, y)
+
+
+def test_other_column_names_are_refused():
+    public = pd.DataFrame({"a": [1.0], "b": [2.0]})
+    with pytest.raises(ValueError, match="X_val must have the columns of X"):
+        check_protected(public[["b", "a"]], None, public, None)
