@@ -105,6 +105,8 @@ def _check_pairing(X_val, y_val, y_public):
             "X_val and y_val must have the same number of rows, "
             f"got {n_rows(X_val)} and {n_rows(y_val)}."
         )
+    if (_n_dimensions(y_val) or 1) > 2:
+        raise ValueError(f"y_val must have one or two dimensions, got {_n_dimensions(y_val)}.")
     outputs, outputs_val = _n_columns(y_public), _n_columns(y_val)
     if None not in (outputs, outputs_val) and outputs != outputs_val:
         raise ValueError(f"y_val must have as many outputs as y, got {outputs_val} and {outputs}.")
@@ -114,6 +116,9 @@ def _check_columns(X_val, X_public):
     names, names_val = getattr(X_public, "columns", None), getattr(X_val, "columns", None)
     if names is not None and names_val is not None and list(names) != list(names_val):
         raise ValueError("X_val must have the columns of X, with the same names in the same order.")
+    dims, dims_val = _n_dimensions(X_public), _n_dimensions(X_val)
+    if None not in (dims, dims_val) and dims != dims_val:
+        raise ValueError(f"X_val must have as many dimensions as X, got {dims_val} and {dims}.")
     columns, columns_val = _n_columns(X_public), _n_columns(X_val)
     if None not in (columns, columns_val) and columns != columns_val:
         raise ValueError(f"X_val must have as many columns as X, got {columns_val} and {columns}.")
@@ -125,6 +130,11 @@ def _n_columns(data):
     if shape is None or len(shape) == 0:
         return None
     return shape[1] if len(shape) > 1 else 1
+
+
+def _n_dimensions(data):
+    """Number of dimensions of an array or frame; None for another container."""
+    return len(getattr(data, "shape", ())) or None
 
 
 def _as_public_schema(X_val, X_public):
@@ -158,16 +168,16 @@ def _rows_as_numbers(rows, width):
     """Read each row by itself: one unreadable value must not change how the other rows are read."""
     X = np.zeros((n_rows(rows), width))
     unreadable = np.zeros(len(X), dtype=bool)
-    for i, row in enumerate(rows):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")  # a warning would tell of a record
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a warning would tell of a record
+        for i, row in enumerate(rows):
+            try:
                 values = np.asarray(row, dtype=float)
-            if values.shape != (width,):
-                raise ValueError
-            X[i] = values
-        except Exception:  # foreign objects raise what they like
-            unreadable[i] = True
+                if values.shape != (width,):
+                    raise ValueError
+                X[i] = values
+            except Exception:  # foreign objects raise what they like
+                unreadable[i] = True
     return X, unreadable
 
 
@@ -182,19 +192,20 @@ def _frame_as_public(X_val, X_public, unreadable):
         ):
             continue
         values, bad = _rows_as_numbers([[value] for value in column], 1)
-        typed, unfit = _typed(values[:, 0], dtype)
-        X.isetitem(position, typed)
-        unreadable |= bad | unfit
+        fits = _fits(values[:, 0], dtype)
+        values[~fits] = 0
+        # In the public type again: a text must not turn the other records' integers to floats.
+        X.isetitem(position, type(column)(values[:, 0], index=X.index).astype(dtype))
+        unreadable |= bad | ~fits
     return X, unreadable
 
 
-def _typed(values, dtype):
-    """Numbers in the public type, so that one text does not turn the other integers to floats."""
+def _fits(values, dtype):
+    """Whether the type of a public column can hold each number."""
     if dtype.kind == "f":
-        return values, np.zeros(len(values), dtype=bool)
-    typed = np.zeros(len(values), dtype=dtype if isinstance(dtype, np.dtype) else dtype.numpy_dtype)
-    unfit = np.ones(len(values), dtype=bool)
-    for i, value in enumerate(values):
-        with np.errstate(all="ignore"):
-            ...
-    return typed, unfit
+        return np.ones(len(values), dtype=bool)
+    missing = np.isnan(values)
+    numpy_dtype = getattr(dtype, "numpy_dtype", dtype)
+    with np.errstate(all="ignore"):
+        exact = np.where(missing, 0, values).astype(numpy_dtype).astype(float) == values
+    return exact | (missing & (numpy_dtype is not dtype))  # nullable types have missing values
