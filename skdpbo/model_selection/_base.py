@@ -62,6 +62,7 @@ class _Session:
     """
 
     owner: object
+    candidates: list
     X: object
     y: object
     fit_params: dict
@@ -144,8 +145,7 @@ class BasePrivateSearchCV(BaseSearchCV):
 
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
         """Cross-validate all candidates at once; a guided searcher overrides this."""
-        candidates = self._all_candidates()
-        batches = iter([candidates])
+        batches = iter([self._session().candidates])
         self._evaluate_publicly(evaluate_candidates, lambda _: next(batches, None), callback_ctx)
 
     def fit(self, X, y=None, *, X_val=None, y_val=None, **params):
@@ -182,8 +182,9 @@ class BasePrivateSearchCV(BaseSearchCV):
             If the active `PrivacyLedger` cannot pay; nothing has been touched then.
         """
         self._check_parameters()
+        candidates = self._check_candidates()
         guarantee = self.privacy_guarantee()
-        session = self._open_session(X, y, X_val, y_val, params)
+        session = self._open_session(candidates, X, y, X_val, y_val, params)
         charge_active_ledger(guarantee, type(self).__name__)
         token = _SESSION.set(session)
         try:
@@ -191,6 +192,9 @@ class BasePrivateSearchCV(BaseSearchCV):
                 super().fit(session.X, session.y, **session.fit_params)
             else:
                 self._fit_unguided(session)
+        except BaseException:
+            self._forget()
+            raise
         finally:
             _SESSION.reset(token)
         self._publish(session, guarantee)
@@ -244,6 +248,19 @@ class BasePrivateSearchCV(BaseSearchCV):
         self._validate_params()
         self._split_budget()
 
+    def _check_candidates(self):
+        """Return the candidates; a bad space or an unknown name is refused before any charge."""
+        candidates = list(self._all_candidates())
+        # The names depend on the space's dicts, not on every value: one candidate for each.
+        for params in {tuple(params): params for params in candidates}.values():
+            clone(self.estimator).set_params(**clone(params, safe=False))
+        return candidates
+
+    def _forget(self):
+        """Drop the attributes of a fit that failed: a half-made release carries no statement."""
+        for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
+            delattr(self, name)
+
     def _split_budget(self):
         """Exact shares of epsilon: (choice, score)."""
         epsilon = Fraction(check_epsilon(self.epsilon, "epsilon"))
@@ -254,7 +271,7 @@ class BasePrivateSearchCV(BaseSearchCV):
         """Seed of the candidate design: public, and fixed unless the user asks for another."""
         return 0 if self.random_state is None else self.random_state
 
-    def _open_session(self, X, y, X_val, y_val, params):
+    def _open_session(self, candidates, X, y, X_val, y_val, params):
         if self.random_state is not None:
             warnings.warn(
                 f"random_state={self.random_state!r} makes the noise reproducible: the result "
@@ -272,7 +289,7 @@ class BasePrivateSearchCV(BaseSearchCV):
             (X_val,) = indexable(X_val)
         scorer, scorers, metric = self._resolve_scorers(self._n_public_classes(y))
         protected = check_protected(X_val, y_val, X, y)
-        return _Session(self, X, y, params, protected, scorer, scorers, metric)
+        return _Session(self, candidates, X, y, params, protected, scorer, scorers, metric)
 
     def _split_rows(self, X, y, params):
         n_samples = n_rows(X)
@@ -307,6 +324,8 @@ class BasePrivateSearchCV(BaseSearchCV):
                 self.scoring, self.estimator, self.loss_bound, n_classes=n_classes
             )
             return scorer, scorer, "score"
+        if not self.scoring:
+            raise ValueError("scoring is empty: give at least one metric.")
         known = super()._get_scorers()[0]._scorers  # scikit-learn checks the names and refit
         if self.refit is False:
             raise ValueError(
@@ -399,7 +418,7 @@ class BasePrivateSearchCV(BaseSearchCV):
             return self._get_routed_params_for_fit(params).estimator.fit
 
     def _fit_unguided(self, session):
-        candidates = list(self._all_candidates())
+        candidates = session.candidates
         if not candidates:
             raise ValueError("No fits were performed. Were there no candidates?")
         self.multimetric_ = False

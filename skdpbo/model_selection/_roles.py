@@ -14,7 +14,7 @@ from scipy import sparse
 
 from skdpbo.model_selection._sklearn import n_rows
 
-__all__ = ["ProtectedRows", "check_protected", "protected_positions"]
+__all__ = ["ProtectedRows", "check_protected", "check_schema", "protected_positions"]
 
 # Chosen once and for all; any constant would do. It is public: the split must not depend on the
 # data.
@@ -84,10 +84,15 @@ def check_protected(X_val, y_val, X_public, y_public):
         If the *schema* does not fit: different numbers of rows, columns or outputs, other column
         names. Never because of a value.
     """
-    _check_pairing(X_val, y_val, y_public)
-    _check_columns(X_val, X_public)
+    check_schema(X_val, y_val, X_public, y_public)
     X, unreadable = _as_public_schema(X_val, X_public)
     return ProtectedRows(X, y_val, unreadable)
+
+
+def check_schema(X_val, y_val, X_public, y_public):
+    """Check numbers of rows, columns and outputs and column names; no value is read."""
+    _check_pairing(X_val, y_val, y_public)
+    _check_columns(X_val, X_public)
 
 
 def _check_pairing(X_val, y_val, y_public):
