@@ -236,7 +236,7 @@ class DPBayesSearchCV(BasePrivateSearchCV):
         )
 
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
-        candidates = self._all_candidates()
+        candidates = self._session().candidates
         space = SearchSpace(self.search_spaces, name="search_spaces")
         proposer = UpperConfidenceProposer(
             space.encode(candidates),

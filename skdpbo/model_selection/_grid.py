@@ -1,5 +1,6 @@
 """Exhaustive private search."""
 
+import numbers
 from typing import ClassVar
 
 import numpy as np
@@ -180,4 +181,20 @@ class DPGridSearchCV(BasePrivateSearchCV):
         self.param_grid = param_grid
 
     def _all_candidates(self):
-        return list(ParameterGrid(self.param_grid))
+        grid = ParameterGrid(self.param_grid)
+        if len(grid) == 0:
+            raise ValueError("param_grid is empty: give at least one dict.")
+        for key, values in (item for sub in grid.param_grid for item in sub.items()):
+            if isinstance(values, tuple) and _is_range(values):
+                raise ValueError(
+                    f"param_grid[{key!r}] is a range, and a grid needs a list of values: use "
+                    "DPRandomizedSearchCV or DPBayesSearchCV for ranges."
+                )
+        return list(grid)
+
+
+def _is_range(values):
+    """Whether a tuple is (low, high, scale); tuples of strings or numbers alone are lists here."""
+    *ends, scale = values or (None,)
+    numeric = len(ends) == 2 and all(isinstance(end, numbers.Real) for end in ends)
+    return numeric and isinstance(scale, str) and scale in ("uniform", "log-uniform")
