@@ -27,7 +27,12 @@ from skdpbo.exceptions import (
 )
 from skdpbo.mechanisms import DiscreteLaplace, ExponentialMechanism, PermuteAndFlip, noise_source
 from skdpbo.model_selection._evaluation import candidate_losses
-from skdpbo.model_selection._roles import ProtectedRows, check_protected, protected_positions
+from skdpbo.model_selection._roles import (
+    ProtectedRows,
+    check_protected,
+    check_schema,
+    protected_positions,
+)
 from skdpbo.model_selection._scores import PerRecordScorer, resolve_scorer
 from skdpbo.model_selection._sklearn import (
     BaseSearchCV,
@@ -184,8 +189,7 @@ class BasePrivateSearchCV(BaseSearchCV):
         self._check_parameters()
         candidates = self._check_candidates()
         guarantee = self.privacy_guarantee()
-        session = self._open_session(candidates, X, y, X_val, y_val, params)
-        charge_active_ledger(guarantee, type(self).__name__)
+        session = self._open_session(candidates, X, y, X_val, y_val, params, guarantee)
         token = _SESSION.set(session)
         try:
             if self.guide:
@@ -264,14 +268,16 @@ class BasePrivateSearchCV(BaseSearchCV):
     def _split_budget(self):
         """Exact shares of epsilon: (choice, score)."""
         epsilon = Fraction(check_epsilon(self.epsilon, "epsilon"))
-        score = epsilon * Fraction(self.score_fraction)
+        if not 0 <= self.score_fraction < 1:  # also without scikit-learn's parameter validation
+            raise ValueError("score_fraction must be in [0, 1).")
+        score = epsilon * Fraction(float(self.score_fraction))
         return epsilon - score, score
 
     def _public_random_state(self):
         """Seed of the candidate design: public, and fixed unless the user asks for another."""
         return 0 if self.random_state is None else self.random_state
 
-    def _open_session(self, candidates, X, y, X_val, y_val, params):
+    def _open_session(self, candidates, X, y, X_val, y_val, params, guarantee):
         if self.random_state is not None:
             warnings.warn(
                 f"random_state={self.random_state!r} makes the noise reproducible: the result "
@@ -288,6 +294,8 @@ class BasePrivateSearchCV(BaseSearchCV):
         else:
             (X_val,) = indexable(X_val)
         scorer, scorers, metric = self._resolve_scorers(self._n_public_classes(y))
+        check_schema(X_val, y_val, X, y)
+        charge_active_ledger(guarantee, type(self).__name__)  # before any protected value is read
         protected = check_protected(X_val, y_val, X, y)
         return _Session(self, candidates, X, y, params, protected, scorer, scorers, metric)
 
