@@ -1,0 +1,86 @@
+"""scikit-learn's estimator checks: nothing fails that does not fail for `GridSearchCV` itself."""
+
+import warnings
+from functools import cache
+
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPRandomizedSearchCV
+
+MODELS = {
+    "LogisticRegression": (LogisticRegression(), {"C": [0.1, 1.0]}),
+    "Ridge": (Ridge(), {"alpha": [0.1, 1.0]}),
+    "Pipeline": (
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        {"logisticregression__C": [0.1, 1.0]},
+    ),
+}
+# n_iter=2 visits the whole space; the default of 32 would only say the same more slowly.
+SEARCHERS = {
+    "grid": (DPGridSearchCV, {}),
+    "grid, no guide": (DPGridSearchCV, {"guide": False}),
+    "randomized": (DPRandomizedSearchCV, {"n_iter": 2}),
+    "bayes": (DPBayesSearchCV, {"n_iter": 2}),
+}
+# What GridSearchCV(Ridge()) fails in scikit-learn 1.6 to 1.9.
+KNOWN = {"check_supervised_y_2d", "check_requires_y_none"}
+
+
+def failures(searcher):
+    """Names of the checks that fail, with the reason."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(searcher, on_skip=None, on_fail=None)
+    assert len(results) > 40
+    assert not any(result["status"] == "xfail" for result in results)
+    return {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
+
+
+@cache
+def grid_search_failures(model):
+    estimator, space = MODELS[model]
+    return set(failures(GridSearchCV(estimator, space, cv=2)))
+
+
+def assert_no_failure_of_its_own(searcher, model):
+    found = failures(searcher)
+    own = {name: repr(found[name]) for name in set(found) - grid_search_failures(model)}
+    assert not own
+
+
+def build(kind, model):
+    searcher, parameters = SEARCHERS[kind]
+    estimator, space = MODELS[model]
+    return searcher(estimator, space, cv=2, **parameters)
+
+
+@pytest.mark.parametrize("model", ["LogisticRegression", "Ridge"])
+@pytest.mark.parametrize("kind", ["grid", "randomized"])
+def test_no_check_fails_that_grid_search_passes(kind, model):
+    assert_no_failure_of_its_own(build(kind, model), model)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("kind", ["bayes", "grid, no guide"])
+def test_no_check_fails_that_grid_search_passes_slow(kind, model):
+    assert_no_failure_of_its_own(build(kind, model), model)
+
+
+@pytest.mark.parametrize("model", ["LogisticRegression", "Ridge"])
+def test_what_grid_search_itself_fails(model):
+    assert grid_search_failures(model) <= KNOWN
+
+
+def test_a_check_that_fails_is_seen():
+    class Broken(DPGridSearchCV):
+        def predict(self, X):
+            return None
+
+    with pytest.raises(AssertionError):
+        assert_no_failure_of_its_own(Broken(*MODELS["Ridge"], cv=2), "Ridge")
