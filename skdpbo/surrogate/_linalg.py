@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
@@ -19,14 +21,13 @@ _LARGEST_JITTER = 1e-4
 def jittered_cholesky(A: FloatArray) -> tuple[FloatArray, float]:
     """Lower Cholesky factor of a symmetric positive semi-definite matrix.
 
-    The matrix is factored as it is when its squared pivots are above 1e-10 of
-    the largest diagonal entry. Otherwise the
-    smallest of 1e-10, 1e-9, ..., 1e-4 times the largest diagonal entry that gives such a factor
-    is added to the diagonal.
+    The matrix is factored as it is where every squared pivot is at least 5e-11 times the largest
+    diagonal entry. Otherwise the smallest of 1e-10, 1e-9, ..., 1e-4 times that entry which gives
+    such a factor is added to the diagonal.
 
     Parameters
     ----------
-    A : ndarray of shape (n, n)
+    A : ndarray of shape (n, n), n >= 1
         Symmetric; only the lower triangle is read.
 
     Returns
@@ -41,20 +42,18 @@ def jittered_cholesky(A: FloatArray) -> tuple[FloatArray, float]:
     numpy.linalg.LinAlgError
         If the matrix is not finite, or not positive definite with the largest jitter.
     """
-    scale = float(np.max(np.diagonal(A), initial=0.0))
-    if not np.isfinite(A).all() or (A.size and scale <= 0.0):
+    scale = float(A.diagonal().max())
+    if not (math.isfinite(float(A.sum())) and scale > 0.0):
         raise np.linalg.LinAlgError("a covariance matrix must be finite with a positive diagonal")
     floor = RELATIVE_NOISE_FLOOR * scale
     jitter = 0.0
     while jitter <= _LARGEST_JITTER * scale:
-        shifted = A if jitter == 0.0 else A + jitter * np.eye(A.shape[0])
+        shifted = A if jitter == 0.0 else A + jitter * np.eye(len(A))
         L, info = dpotrf(shifted, lower=1, clean=1)
         # LAPACK can succeed on a singular matrix by luck of rounding: judge the pivots instead.
-        if info == 0 and np.min(np.diagonal(L) ** 2, initial=np.inf) >= 0.5 * floor:
+        if info == 0 and L.diagonal().min() ** 2 >= 0.5 * floor:
             return L, jitter
         jitter = 10.0 * jitter if jitter else floor
-        if A.size == 0:
-            break
     raise np.linalg.LinAlgError("the covariance matrix is not positive semi-definite")
 
 
@@ -65,6 +64,8 @@ def cholesky_solve(L: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def cholesky_inverse(L: FloatArray) -> FloatArray:
-    """Inverse of ``L @ L.T``, shape (n, n), in the lower triangle; what is above is zero."""
-    inverse, _ = dpotri(L, lower=1)
+    """Inverse of ``L @ L.T``, shape (n, n), full and exactly symmetric."""
+    lower, _ = dpotri(L, lower=1)  # clean below, zero above the diagonal
+    inverse = lower + lower.T
+    inverse.flat[:: len(L) + 1] *= 0.5
     return np.asarray(inverse)

@@ -14,10 +14,8 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skdpbo.surrogate._marginal_likelihood import (
-    contract_gradient,
-    negative_log_marginal_likelihood,
-)
+from skdpbo.surrogate._covariance import compile_covariance
+from skdpbo.surrogate._marginal_likelihood import negative_log_marginal_likelihood
 
 KERNELS = [
     RBF(0.3),
@@ -50,14 +48,20 @@ class OtherKernel(RBF):
 
 
 @pytest.mark.parametrize("kernel", [*KERNELS, OtherKernel(0.4)], ids=str)
-def test_contraction_is_that_of_the_full_gradient(kernel):
+def test_compiled_kernel_is_the_kernel(kernel):
     rng = np.random.RandomState(0)
     X = rng.rand(25, 3)
     X[7] = X[3]
     W = rng.randn(25, 25)
     W = W + W.T
-    expected = np.einsum("ij,ijm->m", W, kernel(X, eval_gradient=True)[1])
-    np.testing.assert_allclose(contract_gradient(kernel, X, W), expected, rtol=1e-9, atol=1e-9)
+    term = compile_covariance(kernel, X)
+    assert term.p == kernel.n_dims
+    for shift in (0.0, 0.3):
+        theta = kernel.theta + shift
+        K, dK = kernel.clone_with_theta(theta)(X, eval_gradient=True)
+        np.testing.assert_allclose(np.zeros((25, 25)) + term.value(theta), K, rtol=0, atol=1e-12)
+        expected = np.einsum("ij,ijm->m", W, dK)
+        np.testing.assert_allclose(term.contract(W), expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)

@@ -1,0 +1,179 @@
+"""Covariance matrices and contracted gradients as functions of theta, compiled from a kernel.
+
+A scikit-learn kernel is slow to evaluate at many theta: setting theta inspects signatures, and
+``eval_gradient=True`` builds a (T, T, p) array. `compile_covariance` walks the kernel once and
+returns a term with
+
+- ``p``: number of free parameters;
+- ``value(theta)``: covariance, shape (T, T), or a number where it is the same everywhere;
+- ``contract(W)``: sum_ij W_ij dk(x_i, x_j)/dtheta_m at the last theta, shape (p,), W symmetric.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Product, Sum
+
+from skdpbo.surrogate._linalg import FloatArray
+
+
+class CovarianceTerm(Protocol):
+    """What this module's terms have in common."""
+
+    p: int
+
+    def value(self, theta: FloatArray) -> Any:
+        """Covariance at theta, shape (T, T) or a number."""
+
+    def contract(self, W: FloatArray) -> FloatArray:
+        """Contracted gradient at the theta of the last `value`, shape (p,)."""
+
+
+def compile_covariance(kernel: Any, X: FloatArray) -> CovarianceTerm:
+    """Compile a kernel on fixed points.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Constants, RBF, Matern 3/2 and 5/2, their sums and products are compiled; any other
+        kernel is evaluated by scikit-learn. Not modified.
+    X : ndarray of shape (T, n_features)
+    """
+    # By exact type: a subclass (Matern is one of RBF) may define another covariance.
+    kind = type(kernel)
+    if kind is ConstantKernel:
+        return _Constant(kernel)
+    if kind is Sum:
+        return _Sum(compile_covariance(kernel.k1, X), compile_covariance(kernel.k2, X))
+    if kind is Product:
+        return _Product(compile_covariance(kernel.k1, X), compile_covariance(kernel.k2, X))
+    if kind is RBF:
+        return _Stationary(kernel, X, _rbf)
+    if kind is Matern and kernel.nu in _MATERN:
+        return _Stationary(kernel, X, _MATERN[kernel.nu])
+    return _Other(kernel, X)
+
+
+class _Constant:
+    def __init__(self, kernel: Any) -> None:
+        self.p = 0 if kernel.hyperparameter_constant_value.fixed else 1
+        self.constant = float(kernel.constant_value)
+
+    def value(self, theta: FloatArray) -> float:
+        if self.p:
+            self.constant = math.exp(theta[0])
+        return self.constant
+
+    def contract(self, W: FloatArray) -> FloatArray:
+        return np.array([self.constant * W.sum()][: self.p])
+
+
+class _Sum:
+    def __init__(self, a: CovarianceTerm, b: CovarianceTerm) -> None:
+        self.a, self.b, self.p = a, b, a.p + b.p
+
+    def value(self, theta: FloatArray) -> Any:
+        return self.a.value(theta[: self.a.p]) + self.b.value(theta[self.a.p :])
+
+    def contract(self, W: FloatArray) -> FloatArray:
+        return np.concatenate([self.a.contract(W), self.b.contract(W)])
+
+
+class _Product:
+    def __init__(self, a: CovarianceTerm, b: CovarianceTerm) -> None:
+        self.a, self.b, self.p = a, b, a.p + b.p
+
+    def value(self, theta: FloatArray) -> Any:
+        self.values = self.a.value(theta[: self.a.p]), self.b.value(theta[self.a.p :])
+        return self.values[0] * self.values[1]
+
+    def contract(self, W: FloatArray) -> FloatArray:
+        value_a, value_b = self.values
+        return np.concatenate([self.a.contract(W * value_b), self.b.contract(W * value_a)])
+
+
+class _Stationary:
+    """k(r), r the distance scaled by length-scales l: dk/dlog(l_d) = g(r) (x_d - x'_d)^2 / l_d^2.
+
+    `profile` is the function r -> (k(r), g(r)).
+    """
+
+    def __init__(
+        self, kernel: Any, X: FloatArray, profile: Callable[[FloatArray], tuple[Any, Any]]
+    ) -> None:
+        parameter = kernel.hyperparameter_length_scale
+        self.anisotropic = bool(kernel.anisotropic)
+        self.p = 0 if parameter.fixed else parameter.n_elements
+        self.length_scale = np.asarray(kernel.length_scale, dtype=np.float64)
+        self.X = X - X.mean(axis=0)
+        self.distances = None if self.anisotropic else cdist(self.X, self.X)
+        self.profile = profile
+
+    def value(self, theta: FloatArray) -> Any:
+        if self.p:
+            self.length_scale = np.exp(theta)
+        if self.distances is not None:
+            self.r = self.distances / self.length_scale
+        else:
+            self.A = self.X / self.length_scale
+            self.r = cdist(self.A, self.A)
+        k, self.slope = self.profile(self.r)
+        return k
+
+    def contract(self, W: FloatArray) -> FloatArray:
+        if not self.p:
+            return np.empty(0)
+        M = W * self.slope
+        if self.distances is not None:
+            return np.array([np.vdot(M, self.r * self.r)])
+        # sum_ij M_ij (a_i - a_j)^2 = 2 (sum_i a_i^2 sum_j M_ij - a' M a), each column a of A
+        A = self.A
+        return np.asarray(2.0 * (M.sum(axis=1) @ (A * A) - np.einsum("id,id->d", A, M @ A)))
+
+
+class _Other:
+    """Any kernel, by scikit-learn."""
+
+    def __init__(self, kernel: Any, X: FloatArray) -> None:
+        self.kernel, self.X, self.p = clone(kernel), X, kernel.n_dims
+
+    def value(self, theta: FloatArray) -> Any:
+        if not self.p:
+            return self.kernel(self.X)
+        self.kernel.theta = theta
+        K, self.dK = self.kernel(self.X, eval_gradient=True)
+        return K
+
+    def contract(self, W: FloatArray) -> FloatArray:
+        if not self.p:
+            return np.empty(0)
+        return np.asarray(W.ravel() @ self.dK.reshape(W.size, self.p))
+
+
+def _rbf(r: FloatArray) -> tuple[Any, Any]:
+    """Return k(r) and g(r) of the squared exponential."""
+    k = np.exp(-0.5 * r * r)
+    return k, k
+
+
+def _matern32(r: FloatArray) -> tuple[Any, Any]:
+    """Return k(r) and g(r) of Matern 3/2."""
+    s = math.sqrt(3.0) * r
+    e = np.exp(-s)
+    return (1.0 + s) * e, 3.0 * e
+
+
+def _matern52(r: FloatArray) -> tuple[Any, Any]:
+    """Return k(r) and g(r) of Matern 5/2."""
+    s = math.sqrt(5.0) * r
+    e = np.exp(-s)
+    return (1.0 + s + s * s / 3.0) * e, 5.0 / 3.0 * (1.0 + s) * e
+
+
+_MATERN = {1.5: _matern32, 2.5: _matern52}
