@@ -1,13 +1,21 @@
 """Noise and releases: exact samplers and the mechanisms built on them, without scikit-learn."""
 
+from ._gaussian import DiscreteGaussian, GaussianMechanism
+from ._l2_laplace import L2Laplace
 from ._laplace import DiscreteLaplace
+from ._lattice import from_lattice, to_lattice
 from ._sampling import RandomSource, noise_source
 from ._selection import ExponentialMechanism, PermuteAndFlip
 
 __all__ = [
+    "DiscreteGaussian",
     "DiscreteLaplace",
     "ExponentialMechanism",
+    "GaussianMechanism",
+    "L2Laplace",
     "PermuteAndFlip",
     "RandomSource",
+    "from_lattice",
     "noise_source",
+    "to_lattice",
 ]

@@ -10,13 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdpbo.privacy import PrivacyGuarantee, check_epsilon
 
-from ._integers import (
+from ._lattice import (
     as_fraction,
     check_integer_sensitivity,
     float_at_least,
     integers_from,
     integers_to,
 )
+from ._opendp import Engine, check_engine, opendp_laplace
 from ._sampling import ExactSampler, RandomSource
 
 
@@ -35,6 +36,8 @@ class DiscreteLaplace:
         Privacy loss of one release, > 0; a float is taken as the exact fraction that it is.
     sensitivity : int
         B, the l1 sensitivity of the released integers.
+    engine : {"skdpbo", "opendp"}, default="skdpbo"
+        Who draws the noise; OpenDP's is exact too.
 
     Notes
     -----
@@ -59,10 +62,14 @@ class DiscreteLaplace:
 
     epsilon: float | Fraction
     sensitivity: int
+    engine: Engine = "skdpbo"
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         check_integer_sensitivity(self.sensitivity)
+        check_engine(self.engine)
+        if self.engine == "opendp" and self._exact_scale > 2**50:
+            raise ValueError("the noise is too large for OpenDP's 64-bit integers")
 
     @property
     def scale(self) -> float:
@@ -103,7 +110,10 @@ class DiscreteLaplace:
             int64, or Python ints (dtype object) when a released value does not fit.
         """
         integers, shape = integers_from(values, "values")
-        scale, sampler = self._exact_scale, ExactSampler(source)
-        draw = sampler.discrete_laplace
-        noisy = [value + draw(scale.numerator, scale.denominator) for value in integers]
-        return integers_to(noisy, shape)
+        if self.engine == "opendp":
+            noise = opendp_laplace(len(integers), self.scale, source).tolist()
+        else:
+            scale, sampler = self._exact_scale, ExactSampler(source)
+            draw = sampler.discrete_laplace
+            noise = [draw(scale.numerator, scale.denominator) for _ in integers]
+        return integers_to([v + n for v, n in zip(integers, noise, strict=True)], shape)

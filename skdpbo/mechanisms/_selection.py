@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdpbo.privacy import PrivacyGuarantee, check_epsilon
 
-from ._integers import (
+from ._lattice import (
     as_fraction,
     check_integer_sensitivity,
     float_at_least,

@@ -1,0 +1,215 @@
+"""Numbers on a public lattice: checks, conversions and rounding in exact arithmetic.
+
+Messages are constant: they never contain a value, which may be protected.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skdpbo.privacy import check_sensitivity
+
+_INT64_MAX = 2**63 - 1
+_EXACT = 2.0**52  # floats below this are at most 1/2 apart: a quotient cannot skip an integer
+
+
+def as_fraction(value: Any) -> Fraction:
+    """Return a validated real number as the exact fraction that it is."""
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, numbers.Integral):
+        return Fraction(int(value))
+    return Fraction(*value.as_integer_ratio())
+
+
+def float_at_least(value: Fraction) -> float:
+    """Return the smallest float that is not below `value` (inf beyond the largest)."""
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return math.inf
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def float_at_most(value: Fraction) -> float:
+    """Return the largest float that is not above `value` > 0."""
+    nearest = float(value)
+    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, 0.0)
+
+
+def check_integer_sensitivity(sensitivity: Any) -> int:
+    """Return a positive integer sensitivity, or raise."""
+    if isinstance(sensitivity, bool) or not isinstance(sensitivity, numbers.Integral):
+        raise TypeError("sensitivity must be an integer")
+    if sensitivity <= 0:
+        raise ValueError("sensitivity must be positive")
+    return int(sensitivity)
+
+
+def check_step(step: Any, name: str) -> float:
+    """Return a lattice step, a positive finite float, or raise."""
+    exact = as_fraction(check_sensitivity(step, name))
+    if exact != Fraction(float(exact)):
+        raise ValueError(f"{name} must be exactly representable as a float")
+    return float(exact)
+
+
+def power_of_two_below(value: float) -> float:
+    """Return the largest power of two that is not above `value` > 0."""
+    return math.ldexp(0.5, math.frexp(value)[1])
+
+
+def integers_from(values: ArrayLike, name: str) -> tuple[list[int], tuple[int, ...]]:
+    """Return array-like integers as Python ints (no overflow) and their shape.
+
+    Raises
+    ------
+    ValueError
+        When a floating-point input is not finite.
+    TypeError
+        When the values are not integers; booleans are refused.
+    """
+    array = values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
+    if array.dtype.kind in "iu":
+        return array.ravel().tolist(), array.shape
+    flat = array.ravel().tolist()
+    if any(isinstance(value, float | np.floating) and not math.isfinite(value) for value in flat):
+        raise ValueError(f"{name} must be finite")
+    if any(isinstance(v, bool) or not isinstance(v, numbers.Integral) for v in flat):
+        raise TypeError(f"{name} must be integers")
+    return [int(value) for value in flat], array.shape
+
+
+def integers_to(values: list[int], shape: tuple[int, ...]) -> int | NDArray[Any]:
+    """Return Python ints as an int (shape ``()``) or an array of the given shape.
+
+    The array is int64 when every value fits and holds Python ints (dtype object) otherwise;
+    nothing wraps around.
+    """
+    if shape == ():
+        return values[0]
+    fits = all(-_INT64_MAX <= value <= _INT64_MAX for value in values)
+    array = np.empty(len(values), dtype=np.int64 if fits else object)
+    array[:] = values
+    return array.reshape(shape)
+
+
+def add_integers(values: ArrayLike, noise: NDArray[np.int64]) -> int | NDArray[Any]:
+    """Return values + noise (flat, of the same size) without wrapping around."""
+    if isinstance(values, np.ndarray) and values.dtype == np.int64 and values.ndim:
+        # halves first: the absolute value of the smallest int64 is not an int64
+        largest = int(np.max(np.abs(values // 2), initial=0)) + int(
+            np.max(np.abs(noise // 2), initial=0)
+        )
+        if largest < 2**61:
+            return np.asarray(values + noise.reshape(values.shape))
+    integers, shape = integers_from(values, "values")
+    return integers_to([v + n for v, n in zip(integers, noise.tolist(), strict=True)], shape)
+
+
+def to_lattice(values: ArrayLike, step: float) -> int | NDArray[Any]:
+    """Round real numbers toward zero to multiples of `step`, and count the steps.
+
+    With q the result, ``abs(q) * step <= abs(values)`` exactly and elementwise. So a bound on a
+    record (a box, an l1 or an l2 norm) that holds before rounding holds after it, and the sum of
+    rounded records is exact in integers: round each record, then add.
+
+    Parameters
+    ----------
+    values : float or array-like of float
+        What is rounded; finite.
+    step : float
+        The public lattice step, > 0, in the units of `values`. A power of two is fastest.
+
+    Returns
+    -------
+    int or ndarray of the shape of `values`
+        int64, or Python ints (dtype object) when a result does not fit.
+
+    Raises
+    ------
+    ValueError
+        When a value is not finite. The message does not depend on the values.
+
+    Examples
+    --------
+    >>> from skdpbo.mechanisms import to_lattice
+    >>> to_lattice([0.74, -0.74, 0.75], 0.25).tolist()
+    [2, -2, 3]
+    """
+    step = check_step(step, "step")
+    array = _as_reals(values)
+    if array.dtype == object:
+        return _to_lattice_exactly(array, step)
+    reals = array.astype(np.float64)
+    with np.errstate(over="ignore", under="ignore"):
+        quotients = reals / step
+    if np.any(np.abs(quotients) >= _EXACT):
+        return _to_lattice_exactly(reals.astype(object), step)
+    units = np.trunc(quotients).astype(np.int64)
+    # A quotient rounded up to an integer is the only way to overshoot.
+    for i in np.flatnonzero((quotients == units) & (units != 0)) if _is_ragged(step) else ():
+        units.flat[i] = int(Fraction(float(reals.flat[i])) / Fraction(step))
+    return int(units) if array.ndim == 0 else units
+
+
+def from_lattice(units: ArrayLike, step: float) -> float | NDArray[np.float64]:
+    """Return ``units * step`` as floats, rounded to nearest; infinite where it overflows.
+
+    Examples
+    --------
+    >>> from skdpbo.mechanisms import from_lattice
+    >>> from_lattice([2, -2, 3], 0.25).tolist()
+    [0.5, -0.5, 0.75]
+    """
+    array = np.asarray(units)
+    if array.dtype.kind in "iu" and array.ndim:
+        with np.errstate(over="ignore"):
+            return np.asarray(array.astype(np.float64) * step)
+    integers, shape = integers_from(units, "units")
+    reals = np.array([_float_nearest(n * Fraction(step)) for n in integers], dtype=np.float64)
+    return float(reals[0]) if shape == () else reals.reshape(shape)
+
+
+def _as_reals(values: ArrayLike) -> NDArray[Any]:
+    """Return finite real values as an array that float64 can hold, or else of dtype object."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiuO":
+        raise TypeError("values must be real numbers")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError("values must be finite")
+    if array.dtype.kind == "O":
+        return array
+    # Integers beyond 2^53, possibly rounded by numpy when a list became an array, and long doubles
+    large = bool(np.any(array > 2**53)) or bool(np.any(array.astype(np.float64) < -(2.0**53)))
+    if array.dtype.itemsize > 8 or (large and not isinstance(values, np.ndarray)):
+        return np.array(values, dtype=object)
+    return array.astype(object) if large and array.dtype.kind != "f" else array
+
+
+def _to_lattice_exactly(array: NDArray[Any], step: float) -> int | NDArray[Any]:
+    flat = array.ravel().tolist()
+    if any(isinstance(value, bool) or not isinstance(value, numbers.Real) for value in flat):
+        raise TypeError("values must be real numbers")
+    if any(isinstance(value, float | np.floating) and not np.isfinite(value) for value in flat):
+        raise ValueError("values must be finite")
+    exact = Fraction(step)
+    return integers_to([int(as_fraction(value) / exact) for value in flat], array.shape)
+
+
+def _is_ragged(step: float) -> bool:
+    """Return whether division by the step rounds (it is not a power of two)."""
+    return math.frexp(step)[0] != 0.5
+
+
+def _float_nearest(value: Fraction) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf

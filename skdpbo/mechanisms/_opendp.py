@@ -1,0 +1,58 @@
+"""Noise drawn by OpenDP instead of our own sampler; needs the extra ``opendp``.
+
+A second, independent implementation: for users whose rules ask for it, and for our own tests.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._sampling import RandomSource
+
+Engine = Literal["skdpbo", "opendp"]
+
+
+def check_engine(engine: str) -> None:
+    """Raise unless `engine` names an engine."""
+    if engine not in ("skdpbo", "opendp"):
+        raise ValueError("engine must be 'skdpbo' or 'opendp'")
+
+
+def opendp_laplace(size: int, scale: float, source: RandomSource | None) -> NDArray[np.int64]:
+    """Return discrete Laplace noise, P(x) proportional to exp(-|x| / scale)."""
+    return _draw("make_laplace", "l1_distance", "i64", size, scale, source)
+
+
+def opendp_gaussian(size: int, scale: float, source: RandomSource | None) -> NDArray[np.int64]:
+    """Return discrete Gaussian noise, P(x) proportional to exp(-x^2 / (2 scale^2))."""
+    return _draw("make_gaussian", "l2_distance", "f64", size, scale, source)
+
+
+def _draw(
+    maker: str,
+    metric: str,
+    distance: str,
+    size: int,
+    scale: float,
+    source: RandomSource | None,
+) -> NDArray[np.int64]:
+    if source is not None and source.seeded:
+        raise ValueError("engine='opendp' reads the operating system's generator; it has no seed")
+    measurement = _measurement(maker, metric, distance, scale)
+    return np.array(measurement([0] * size), dtype=np.int64)
+
+
+@functools.cache
+def _measurement(maker: str, metric: str, distance: str, scale: float) -> Any:
+    """Return OpenDP's measurement that adds noise of the given scale to a list of i64."""
+    try:
+        import opendp.prelude as dp
+    except ImportError:
+        raise ImportError("engine='opendp' needs OpenDP: pip install skdpbo[opendp]") from None
+    dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T="i64"))
+    return getattr(dp.m, maker)(domain, getattr(dp, metric)(T=distance), scale=scale)
