@@ -79,7 +79,9 @@ def _candidate_loss(estimator, params, X, y, rows, scorer, fit_params, raise_pub
         warnings.simplefilter("ignore")
         try:
             model = estimator.set_params(**clone(params, safe=False))
-            model.fit(X, **fit_params) if y is None else model.fit(X, y, **fit_params)
+            # A copy: one candidate's copy=False must not change what the next one is trained on.
+            X_train, targets = take_rows(X, np.arange(n_rows(X))), () if y is None else (y,)
+            model.fit(X_train, *targets, **fit_params)
             _score_first_public_rows(model, scorer, X, y)
         except Exception as error:
             if raise_public_errors:
