@@ -79,7 +79,7 @@ class UpperConfidenceProposer:
             scores,
             noise_variance_bounds=_NOISE_BOUNDS,
             previous=self._fitted,
-            n_starts=3 if self._fitted is None else 1,
+            n_starts=3 if self._fitted is None else 2,
         )
         self._fitted = fitted
         self._posterior = CandidatePosterior(
