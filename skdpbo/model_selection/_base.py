@@ -150,8 +150,8 @@ class BasePrivateSearchCV(BaseSearchCV):
 
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
         """Cross-validate all candidates at once; a guided searcher overrides this."""
-        batches = iter([self._session().candidates])
-        self._evaluate_publicly(evaluate_candidates, lambda _: next(batches, None), callback_ctx)
+        candidates = self._session().candidates
+        self._evaluate_batch(evaluate_candidates, candidates, callback_ctx, "search")
 
     def fit(self, X, y=None, *, X_val=None, y_val=None, **params):
         """Search on the public rows and choose privately on the protected ones.
@@ -256,7 +256,7 @@ class BasePrivateSearchCV(BaseSearchCV):
         """Return the candidates; a bad space or an unknown name is refused before any charge."""
         candidates = list(self._all_candidates())
         # The names depend on the space's dicts, not on every value: one candidate for each.
-        for params in {tuple(params): params for params in candidates}.values():
+        for params in {tuple(params): params for params in candidates if params}.values():
             clone(self.estimator).set_params(**clone(params, safe=False))
         return candidates
 
@@ -402,22 +402,26 @@ class BasePrivateSearchCV(BaseSearchCV):
         search_ctx = _begin(callback_ctx, self, task_name="search", max_subtasks=None)
         batch = propose(None)
         while True:
-            batch_ctx = _begin(
-                search_ctx,
-                self,
-                task_name="candidates",
-                max_subtasks=len(batch) * self.n_splits_ if search_ctx is not None else None,
-                sequential_subtasks=False,
-            )
-            # scikit-learn before 1.9 knows no callback_ctx. It also refuses an empty first batch,
-            # saying why.
-            context = {} if batch_ctx is None else {"callback_ctx": batch_ctx}
-            results = evaluate_candidates(batch, **context)
-            _end(batch_ctx, self)
+            results = self._evaluate_batch(evaluate_candidates, batch, search_ctx, "candidates")
             batch = propose(results)
             if not batch:
                 break
         _end(search_ctx, self)
+
+    def _evaluate_batch(self, evaluate_candidates, batch, parent_ctx, task_name):
+        """Cross-validate a batch of candidates as one task of the callback protocol."""
+        if parent_ctx is None:  # scikit-learn before 1.9
+            return evaluate_candidates(batch)
+        context = _begin(
+            parent_ctx,
+            self,
+            task_name=task_name,
+            max_subtasks=len(batch) * self.n_splits_,
+            sequential_subtasks=False,
+        )
+        results = evaluate_candidates(batch, callback_ctx=context)
+        _end(context, self)
+        return results
 
     def _routed_fit_params(self, session):
         with warnings.catch_warnings():
