@@ -26,20 +26,17 @@ from ._lattice import (
     add_integers,
     as_fraction,
     check_step,
+    default_step,
     float_at_least,
     float_at_most,
     from_lattice,
     integers_from,
     integers_to,
-    power_of_two_below,
     to_lattice,
 )
 from ._opendp import Engine, check_engine, opendp_gaussian
 from ._sampling import ExactSampler, NormalSampler, RandomSource
 
-# The default lattice has 2^30 steps or more in the standard deviation and in the sensitivity:
-# rounding 2^20 coordinates to it costs at most one part in 2^20 of noise.
-_LATTICE_BITS = 30
 # Noise is drawn on a lattice of at least 2^40 steps per standard deviation, then rounded.
 _DRAW_BITS = 40
 _MIN_RATIO, _MAX_RATIO = Fraction(1, 2**20), 2**49  # sigma / step
@@ -139,9 +136,7 @@ class GaussianMechanism:
         if self.lattice is not None:
             step = check_step(self.lattice, "lattice")
         else:
-            step = _default_step(sigma, float_at_least(sensitivity))
-            if step < math.ldexp(1.0, -1000):
-                raise ValueError("sensitivity is too small for a lattice of floats")
+            step = default_step(sigma, float_at_least(sensitivity), "sensitivity")
             # rounding toward zero moves the difference of two values by less than one step
             rounding = (math.isqrt(int(self.n_draws) - 1) + 1) * Fraction(step)
             sigma = self._calibrated(sensitivity + rounding)
@@ -250,12 +245,6 @@ class GaussianMechanism:
             fine = NormalSampler(source).rounded(size, self._scale)
         # Rounding twice still commutes with shifts by whole steps.
         return fine if self._shift == 0 else (fine + (1 << (self._shift - 1))) >> self._shift
-
-
-def _default_step(sigma: float, sensitivity: float) -> float:
-    """Return a step so fine that rounding costs little, but not finer than noise can be drawn."""
-    fine = math.ldexp(power_of_two_below(min(sigma, sensitivity)), -_LATTICE_BITS)
-    return max(fine, math.ldexp(power_of_two_below(sigma), -48))
 
 
 def _as_integers(values: ArrayLike) -> int | NDArray[Any]:

@@ -15,14 +15,13 @@ from skdpbo.privacy import PrivacyGuarantee, check_epsilon, check_sensitivity, l
 from ._lattice import (
     add_integers,
     as_fraction,
+    default_step,
     float_at_least,
     from_lattice,
-    power_of_two_below,
     to_lattice,
 )
 from ._sampling import ExactSampler, NormalSampler, RandomSource
 
-_LATTICE_BITS = 30  # the lattice has 2^30 to 2^31 steps per scale
 _DIGITS = 50  # binary digits of a normal deviate before its words of 64
 _MAX_EPSILON = 10_000.0
 _MAX_DIMENSION = 2**16
@@ -49,7 +48,7 @@ class L2Laplace:
     Attributes
     ----------
     step : float
-        Step of the public lattice on which the released rows lie, 2^-30 to 2^-31 scales. Public.
+        Step of the public lattice on which the released rows lie, at most 2^-30 scales. Public.
     scale : float
         Scale of the Gamma(d) law of the norm of the noise, D / epsilon and a little more, which
         hides the rounding of the rows. Public.
@@ -94,10 +93,8 @@ class L2Laplace:
         if not 1 <= self.dimension <= _MAX_DIMENSION:
             raise ValueError("dimension must lie in [1, 65536]")
         displacement = as_fraction(check_sensitivity(self.displacement, "displacement"))
-        first = l2_laplace_scale(float_at_least(displacement), self.epsilon)
-        step = math.ldexp(power_of_two_below(first), -_LATTICE_BITS)
-        if step < math.ldexp(1.0, -1000):
-            raise ValueError("displacement is too small for a lattice of floats")
+        bound = float_at_least(displacement)
+        step = default_step(l2_laplace_scale(bound, self.epsilon), bound, "displacement")
         # rounding toward zero lengthens a move by less than sqrt(d) steps
         rounding = (math.isqrt(int(self.dimension) - 1) + 1) * Fraction(step)
         exact = (displacement + rounding) / as_fraction(self.epsilon)
@@ -116,13 +113,13 @@ class L2Laplace:
         """Logarithm of the bound on the statistical distance of one row's noise, in nats.
 
         With r binary digits the coordinates of the noise are known to a = 2 sqrt(d) 2^-r / ||g||
-        of their range M R, M = scale / step < 2^32, g the normal deviates, E[1/||g||] < 1.26 for
+        of their range M R, M = scale / step, g the normal deviates, E[1/||g||] < 1.26 for
         d > 1 (d = 1 has no error of direction), and R to d 2^-r. A coordinate so close to a
         half-integer that this matters has probability at most 8 E[a] M d + 8 M d 2^-r; summed
-        over d coordinates, below 2^37 d^2.5 2^-r.
+        over d coordinates, below 2^5 M d^2.5 2^-r.
         """
         digits = _DIGITS + 64 * self._n_words
-        return (37 - digits) * math.log(2) + 2.5 * math.log(self.dimension)
+        return (5 - digits) * math.log(2) + math.log(self._units) + 2.5 * math.log(self.dimension)
 
     @property
     def guarantee(self) -> PrivacyGuarantee:

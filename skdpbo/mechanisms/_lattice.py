@@ -65,6 +65,19 @@ def power_of_two_below(value: float) -> float:
     return math.ldexp(0.5, math.frexp(value)[1])
 
 
+def default_step(scale: float, sensitivity: float, name: str) -> float:
+    """Return a power of two, at most 2^-30 of noise scale and sensitivity.
+
+    So rounding 2^20 coordinates costs one part in 2^20 of noise. It is at least 2^-49 scales:
+    noise must have room in 64 bits.
+    """
+    fine = math.ldexp(power_of_two_below(min(scale, sensitivity)), -30)
+    step = max(fine, math.ldexp(power_of_two_below(scale), -48))
+    if step < math.ldexp(1.0, -1000):
+        raise ValueError(f"{name} is too small for a lattice of floats")
+    return step
+
+
 def integers_from(values: ArrayLike, name: str) -> tuple[list[int], tuple[int, ...]]:
     """Return array-like integers as Python ints (no overflow) and their shape.
 

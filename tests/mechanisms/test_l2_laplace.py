@@ -39,13 +39,15 @@ def test_standard_deviation_per_coordinate():
     assert noise.std() == pytest.approx(math.sqrt(4), rel=0.1)
 
 
-@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 50.0, 1000.0, 10_000.0])
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 1.0, 50.0, 10_000.0])
 @pytest.mark.parametrize("dimension", [1, 2, 1000])
 def test_scale_covers_the_rounding_and_the_distance_is_charged(epsilon, dimension):
     mechanism = L2Laplace(epsilon, 2.0, dimension)
     moved = 2 + math.isqrt(dimension) * Fraction(mechanism.step)
     assert Fraction(mechanism.scale) >= moved / Fraction(epsilon)
-    assert mechanism.scale <= 2.0 / epsilon * (1 + 1e-9 * (1 + math.sqrt(dimension) / epsilon))
+    # at most sqrt(d) steps (rounded up) of 2^-30 D or 2^-48 scales, and one step of the scale
+    excess = math.ceil(math.sqrt(dimension)) * max(2.0**-30, 2.0**-48 / epsilon) + 2.0**-30
+    assert mechanism.scale <= 2.0 / epsilon * (1 + excess)
     guarantee = mechanism.guarantee
     assert guarantee.epsilon == epsilon
     assert 0 < guarantee.delta < 1e-30
