@@ -12,7 +12,6 @@ import warnings
 from abc import abstractmethod
 from contextvars import ContextVar
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
@@ -25,7 +24,8 @@ from skdpbo.exceptions import (
     SeededNoiseWarning,
     UnboundedSensitivityError,
 )
-from skdpbo.mechanisms import DiscreteLaplace, ExponentialMechanism, PermuteAndFlip, noise_source
+from skdpbo.mechanisms import noise_source
+from skdpbo.model_selection._choice import PrivateChoice
 from skdpbo.model_selection._evaluation import candidate_losses
 from skdpbo.model_selection._roles import (
     ProtectedRows,
@@ -44,19 +44,9 @@ from skdpbo.model_selection._sklearn import (
     split_for_estimator,
     take_method_params,
 )
-from skdpbo.privacy import PrivacyGuarantee, charge_active_ledger, check_epsilon
+from skdpbo.privacy import charge_active_ledger
 
 __all__ = ["BasePrivateSearchCV"]
-
-_SELECTIONS = {"permute_and_flip": PermuteAndFlip, "exponential": ExponentialMechanism}
-
-_ASSUMPTIONS = (
-    "the public rows (X, or the rows of X outside the validation part) may influence everything "
-    "that is released",
-    "the estimator predicts each row from that row alone",
-    "the numbers of rows, the column names and the types are public",
-    "running time and memory use are not observed",
-)
 
 
 @dataclass(repr=False)
@@ -93,7 +83,7 @@ class BasePrivateSearchCV(BaseSearchCV):
         # epsilon and delta are checked by the guarantee itself, which cannot be switched off.
         "epsilon": "no_validation",
         "delta": [Interval(numbers.Real, 0, 1, closed="left")],
-        "mechanism": [StrOptions(set(_SELECTIONS))],
+        "mechanism": [StrOptions(set(PrivateChoice.SELECTIONS))],
         "loss_bound": [Interval(numbers.Real, 0, None, closed="neither"), None],
         "score_fraction": [Interval(numbers.Real, 0, 1, closed="left")],
         "validation_fraction": [Interval(numbers.Real, 0, 1, closed="neither")],
@@ -216,17 +206,7 @@ class BasePrivateSearchCV(BaseSearchCV):
         -------
         guarantee : PrivacyGuarantee
         """
-        epsilon_choice, epsilon_score = self._split_budget()
-        steps = [f"{self.mechanism.replace('_', '-')} choice (epsilon {float(epsilon_choice):.4g})"]
-        if epsilon_score:
-            steps.append(f"discrete Laplace score (epsilon {float(epsilon_score):.4g})")
-        guarantee = PrivacyGuarantee(
-            epsilon=float(self.epsilon),
-            protects="validation records",
-            mechanism=" + ".join(steps),
-            assumptions=_ASSUMPTIONS,
-            reference="McKenna & Sheldon 2020; Ghosh, Roughgarden & Sundararajan 2012",
-        )
+        guarantee = self._private_choice().guarantee
         if self.random_state is not None:
             return guarantee.voided(
                 "the noise was drawn from a seed (random_state), so it can be recomputed and "
@@ -250,7 +230,7 @@ class BasePrivateSearchCV(BaseSearchCV):
                 "results, without noise."
             )
         self._validate_params()
-        self._split_budget()
+        self._private_choice()
 
     def _check_candidates(self):
         """Return the candidates; a bad space or an unknown name is refused before any charge."""
@@ -265,13 +245,8 @@ class BasePrivateSearchCV(BaseSearchCV):
         for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
             delattr(self, name)
 
-    def _split_budget(self):
-        """Exact shares of epsilon: (choice, score)."""
-        epsilon = Fraction(check_epsilon(self.epsilon, "epsilon"))
-        if not 0 <= self.score_fraction < 1:  # also without scikit-learn's parameter validation
-            raise ValueError("score_fraction must be in [0, 1).")
-        score = epsilon * Fraction(float(self.score_fraction))
-        return epsilon - score, score
+    def _private_choice(self):
+        return PrivateChoice(self.mechanism, self.epsilon, self.score_fraction)
 
     def _public_random_state(self):
         """Seed of the candidate design: public, and fixed unless the user asks for another."""
@@ -383,14 +358,16 @@ class BasePrivateSearchCV(BaseSearchCV):
             n_jobs=self.n_jobs,
             pre_dispatch=self.pre_dispatch,
         )
-        trained = [k for k, total in enumerate(totals) if total is not None]
-        offsets = self._public_offsets(session, candidates, results)
-        source = noise_source(self.random_state)
-        epsilon_choice, epsilon_score = self._split_budget()
-        choice = _SELECTIONS[self.mechanism](epsilon_choice, session.scorer.units)
-        best = trained[choice.select([totals[k] + offsets[k] for k in trained], source=source)]
-        if epsilon_score:
-            session.best_score = _release_score(totals[best], session, epsilon_score, source)
+        best, total = self._private_choice().release(
+            totals,
+            self._public_offsets(session, candidates, results),
+            units=session.scorer.units,
+            n_records=session.protected.n_records,
+            source=noise_source(self.random_state),
+        )
+        if total is not None:
+            n_records = session.protected.n_records
+            session.best_score = session.scorer.score_from_units(total, n_records)
         return best
 
     def _public_offsets(self, session, candidates, results):
@@ -460,14 +437,6 @@ class BasePrivateSearchCV(BaseSearchCV):
             # As in GridSearchCV, score() is the estimator's own.
             self.scorer_ = check_scoring(self.estimator, None)
         self.privacy_ = guarantee
-
-
-def _release_score(total, session, epsilon, source):
-    """Noisy total of the winner, clipped to the possible range (post-processing), as a score."""
-    n_records = session.protected.n_records
-    noisy = int(DiscreteLaplace(epsilon, session.scorer.units).release(total, source=source))
-    clipped = min(max(noisy, 0), n_records * session.scorer.units)
-    return session.scorer.score_from_units(clipped, n_records)
 
 
 def _begin(parent, estimator, **description):

@@ -263,7 +263,7 @@ class DPBayesSearchCV(BasePrivateSearchCV):
             weight = automatic_prior_weight(
                 np.array([results[name] for name in results if splits.fullmatch(name)]),
                 n_records=n_records,
-                epsilon=float(self._split_budget()[0]),
+                epsilon=float(self._private_choice().epsilon_choice),
                 bound=scorer.bound,
             )
         return public_offsets(

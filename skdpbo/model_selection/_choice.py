@@ -1,0 +1,113 @@
+"""The release of the searchers: one private choice among candidates and one noisy score.
+
+Sensitivity: replacing one protected record moves the total integer loss of every candidate by at
+most ``units``, because a record trains nothing and its own loss lies in {0, ..., units}. Theorems:
+see ``docs/theory/permute_and_flip.md``.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from skdpbo.mechanisms import DiscreteLaplace, ExponentialMechanism, PermuteAndFlip
+from skdpbo.privacy import PrivacyGuarantee, check_epsilon
+
+__all__ = ["PrivateChoice"]
+
+_ASSUMPTIONS = (
+    "the public rows (X, or the rows of X outside the validation part) may influence everything "
+    "that is released",
+    "the estimator predicts each row from that row alone",
+    "the numbers of rows, the column names and the types are public",
+    "running time and memory use are not observed",
+)
+
+
+@dataclass(frozen=True)
+class PrivateChoice:
+    """Pure epsilon-DP choice of one candidate and, with a share of the budget, its score.
+
+    Parameters
+    ----------
+    mechanism : {"permute_and_flip", "exponential"}
+        Who chooses.
+    epsilon : float, int or Fraction
+        Budget of both releases, > 0; taken as the exact fraction that it is.
+    score_fraction : float
+        Share of the score, in [0, 1); 0 releases none.
+    """
+
+    mechanism: str
+    epsilon: float | Fraction
+    score_fraction: float
+
+    SELECTIONS: ClassVar[dict] = {
+        "permute_and_flip": PermuteAndFlip,
+        "exponential": ExponentialMechanism,
+    }
+
+    def __post_init__(self):
+        check_epsilon(self.epsilon, "epsilon")
+        if self.mechanism not in self.SELECTIONS:
+            raise ValueError(f"mechanism must be one of {sorted(self.SELECTIONS)}.")
+        # Also where scikit-learn's parameter validation is switched off.
+        if not 0 <= self.score_fraction < 1:
+            raise ValueError("score_fraction must be in [0, 1).")
+
+    @property
+    def epsilon_score(self):
+        """Share of the score, a Fraction."""
+        return Fraction(self.epsilon) * Fraction(float(self.score_fraction))
+
+    @property
+    def epsilon_choice(self):
+        """Share of the choice, a Fraction; the two add up to epsilon exactly."""
+        return Fraction(self.epsilon) - self.epsilon_score
+
+    @property
+    def guarantee(self):
+        """Guarantee of both releases together, by sequential composition."""
+        name = self.mechanism.replace("_", "-")
+        steps = [f"{name} choice (epsilon {float(self.epsilon_choice):.4g})"]
+        if self.epsilon_score:
+            steps.append(f"discrete Laplace score (epsilon {float(self.epsilon_score):.4g})")
+        return PrivacyGuarantee(
+            epsilon=self.epsilon,
+            protects="validation records",
+            mechanism=" + ".join(steps),
+            assumptions=_ASSUMPTIONS,
+            reference="McKenna & Sheldon 2020; Ghosh, Roughgarden & Sundararajan 2012",
+        )
+
+    def release(self, totals, offsets, *, units, n_records, source):
+        """Choose, and release the total loss of the chosen.
+
+        Parameters
+        ----------
+        totals : list of (int or None), length n_candidates
+            Total losses on the protected records, protected; None for a candidate that cannot win.
+        offsets : list of int, length n_candidates
+            Public integers added to the losses in the choice (not in the score).
+        units : int
+            Sensitivity B of every total.
+        n_records : int
+            Number m of protected records.
+        source : RandomSource
+
+        Returns
+        -------
+        index : int
+            Released.
+        total : int or None
+            Released: noisy total loss, clipped to [0, m B] (post-processing); None if
+            `score_fraction` is 0.
+        """
+        eligible = [k for k, total in enumerate(totals) if total is not None]
+        select = self.SELECTIONS[self.mechanism](self.epsilon_choice, units).select
+        index = eligible[select([totals[k] + offsets[k] for k in eligible], source=source)]
+        if not self.epsilon_score:
+            return index, None
+        noisy = int(
+            DiscreteLaplace(self.epsilon_score, units).release(totals[index], source=source)
+        )
+        return index, min(max(noisy, 0), n_records * units)
