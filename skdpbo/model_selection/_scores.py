@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
 from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
 from skdpbo.exceptions import DefaultBoundsWarning, UnboundedSensitivityError
 from skdpbo.model_selection import _losses, _refusals
@@ -174,7 +175,8 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None):
         return scoring
     name = _scoring_name(scoring, estimator)
     if name in _BUILDERS:
-        return _BUILDERS[name](name, loss_bound, n_classes)
+        scorer = _BUILDERS[name](name, loss_bound, n_classes)
+        return scorer.set_score_request(sample_weight=_weight_request(scoring, estimator))
     if name not in get_scorer_names():
         raise ValueError(f"scoring must be one of {sorted(_BUILDERS)} or a per-record scorer")
     raise UnboundedSensitivityError(_refusals.refusal(name))
@@ -197,13 +199,28 @@ def _scoring_name(scoring, estimator):
     raise TypeError(f"scoring must be a name or a per-record scorer, got {type(scoring).__name__}")
 
 
+def _weight_request(scoring, estimator):
+    """Return the request of weights of what ``scoring`` stands for: public scores honour it."""
+    owner = estimator if scoring is None else get_scorer(scoring)
+    routing = get_routing_for_object(owner)
+    if isinstance(routing, MetadataRequest):
+        return routing.score.requests.get("sample_weight", False)
+    # A meta-estimator: its parts have to say yes; an error asks for it otherwise.
+    return True if routing.consumes("score", {"sample_weight"}) else None
+
+
 def _name_of_scorer(scorer):
     """Return the name whose scikit-learn scorer is the same in every respect."""
     for name in get_scorer_names():
         known = get_scorer(name)
         try:
-            if type(scorer) is type(known) and bool(vars(scorer) == vars(known)):
+            if type(scorer) is type(known) and bool(_fixed(scorer) == _fixed(known)):
                 return name
         except Exception:  # foreign keyword arguments may refuse to be compared  # noqa: S112
             continue
     raise UnboundedSensitivityError(_refusals.refusal_of_callable())
+
+
+def _fixed(scorer):
+    """Return what decides a score: everything but the request of weights."""
+    return {key: value for key, value in vars(scorer).items() if key != "_metadata_request"}
