@@ -1,0 +1,87 @@
+"""The examples run as a user runs them, and say what their text claims."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("*/plot_*.py"))
+NUMBER = r"(\d\.\d+)"
+
+
+# Hidden packages are not found. (A None in sys.modules would mislead scikit-learn.)
+LAUNCHER = """
+import runpy, sys
+class Hidden:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in {hidden!r}:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Hidden)
+runpy.run_path({path!r}, run_name="__main__")
+"""
+
+
+def run(path, *, without=()):
+    """Return what a script prints, with warnings as errors and some packages hidden."""
+    code = LAUNCHER.format(path=str(path), hidden=tuple(without))
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env=os.environ | {"MPLBACKEND": "agg"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_there_are_examples():
+    assert EXAMPLES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_runs(path):
+    assert run(path)
+
+
+@pytest.fixture(scope="module")
+def quickstart():
+    # Run-time dependencies only: what the README's first command installs.
+    hidden = {"matplotlib", "pandas", "opendp", "dp_accounting", "hypothesis", "mpmath"}
+    return run(ROOT / "examples" / "1_quickstart" / "plot_quickstart.py", without=hidden)
+
+
+@pytest.mark.slow
+def test_quickstart_reveals_the_diagnosis_from_grid_search(quickstart):
+    published = re.search(rf"GridSearchCV publishes +{NUMBER}", quickstart).group(1)
+    guesses = re.findall(rf"^if patient 0 is (\w+) +{NUMBER} *(<-.*)?$", quickstart, re.M)
+    assert len(guesses) == 2
+    assert [bool(mark) for _, guess, mark in guesses] == [g == published for _, g, _ in guesses]
+    assert sum(bool(mark) for _, _, mark in guesses) == 1
+    assert re.search(r"best_score_ reveals [1-6] of 6 patients, cv_results_ 6 of 6", quickstart)
+
+
+@pytest.mark.slow
+def test_quickstart_releases_with_a_promise(quickstart):
+    assert re.search(r"skdpbo publishes  C = \d", quickstart)
+    assert re.search(r"score = [01]\.\d{3}$", quickstart, re.M)
+    promise = r"^The release is \(epsilon=1, delta=0\)-differentially private .* proved, assuming:"
+    assert re.search(promise, quickstart, re.M)
+    assert "at most 73% after skdpbo, 100% after GridSearchCV" in quickstart
+    runs = re.findall(r"^if patient 0 is \w+ +((?:[01]\.\d{3} ?){5})$", quickstart, re.M)
+    assert len(runs) == 2
+    assert re.search(r"^refused: DPBayesSearchCV: .*nothing was charged", quickstart, re.M)
+
+
+@pytest.mark.slow
+def test_quickstart_is_honest_about_its_noise(quickstart):
+    assert "score: 0.038 with 369 protected rows" in quickstart
+    chosen, best = re.search(r"chosen (\S+), best (\S+)$", quickstart, re.M).groups()
+    # The mechanism loses more than k rows with probability below 12 exp(-0.45 k), 2e-7 for 40;
+    # the public prior may shift the choice by a few rows more.
+    assert float(best) - 45 / 369 <= float(chosen) <= float(best)
