@@ -261,6 +261,8 @@ class BasePrivateSearchCV(BaseSearchCV):
                 SeededNoiseWarning,
                 stacklevel=3,
             )
+        if X is None:
+            raise ValueError("X must hold rows, got None.")
         X, y = indexable(X, y)
         if X_val is None:
             if y_val is not None:
