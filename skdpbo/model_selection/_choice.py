@@ -47,7 +47,8 @@ class PrivateChoice:
     }
 
     def __post_init__(self):
-        check_epsilon(self.epsilon, "epsilon")
+        # A plain float or a Fraction from here on: Fraction(numpy.float32(1)) is a TypeError.
+        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon, "epsilon"))
         if self.mechanism not in self.SELECTIONS:
             raise ValueError(f"mechanism must be one of {sorted(self.SELECTIONS)}.")
         # Also where scikit-learn's parameter validation is switched off.

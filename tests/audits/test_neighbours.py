@@ -224,7 +224,7 @@ class TestContainers:
         y, y_val = (frame.a > 0).to_numpy(int), (frame_val.a > 0).to_numpy(int)
         neighbours = []
         for column in frame_val.columns:
-            for bad in ("text", None, math.nan, math.inf, 1e300, 10**400, 2.5, [1], Hostile()):
+            for bad in ("text", None, math.inf, 10**400, 2.5, Hostile()):
                 changed = frame_val.copy()
                 values = with_record(changed[column].tolist(), i, bad)
                 cells = np.empty(12, dtype=object)

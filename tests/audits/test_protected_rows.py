@@ -4,6 +4,9 @@ import os
 import subprocess
 import sys
 import warnings
+from contextlib import nullcontext
+from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +24,7 @@ from skdpbo.exceptions import (
     PublicTrainingWarning,
     SeededNoiseWarning,
 )
+from skdpbo.model_selection import _evaluation
 from skdpbo.model_selection._roles import protected_positions
 from skdpbo.privacy import PrivacyLedger
 
@@ -252,23 +256,36 @@ class TestLedger:
 class TestThreads:
     """Filters of warnings are shared by threads: they must not let a message through."""
 
+    SEARCH = DPGridSearchCV(
+        SpyClassifier(noisy=True), {"k": list(range(12))}, guide=False, n_jobs=4
+    )
+
     @pytest.mark.parametrize("action", ["always", "error"])
     def test_no_warning_about_a_record(self, action, capsys):
-        space = {"k": list(range(12))}
-        search = DPGridSearchCV(SpyClassifier(noisy=True), space, guide=False, n_jobs=4)
         with parallel_config(backend="threading"), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter(action)
             before = warnings.filters[:]
             for _ in range(3):
-                search.fit(X, Y, X_val=X_VAL, y_val=Y_VAL)
+                self.SEARCH.fit(X, Y, X_val=X_VAL, y_val=Y_VAL)
             assert warnings.filters == before
         assert not [str(w.message) for w in caught]
         assert "predicting" not in "".join(capsys.readouterr())
 
-    def test_a_warning_is_found(self):
-        # The same spy outside the searcher, in one thread.
-        with pytest.warns(UserWarning, match="predicting"):
-            SpyClassifier(noisy=True).fit(X, Y).predict(X_VAL)
+    def test_a_warning_is_found(self, monkeypatch):
+        # Planted bug: the searcher sets no filter.
+        nothing = SimpleNamespace(
+            catch_warnings=lambda **kwargs: nullcontext(), simplefilter=lambda action: None
+        )
+        monkeypatch.setattr(_evaluation, "warnings", nothing)
+        with parallel_config(backend="threading"), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            self.SEARCH.fit(X, Y, X_val=X_VAL, y_val=Y_VAL)
+        assert [w for w in caught if "predicting" in str(w.message)]
+
+    @pytest.mark.parametrize("kind", [np.float32, np.float64, int, Fraction])
+    def test_every_kind_of_number_is_a_budget(self, kind):
+        search = SEARCHES["grid"](SpyClassifier(), "k", cv=2, epsilon=kind(1))
+        assert search.fit(X, Y, X_val=X_VAL, y_val=Y_VAL).privacy_.epsilon == 1.0
 
 
 def test_the_winner_is_trained_on_the_public_rows():
