@@ -119,7 +119,9 @@ def _check_pairing(X_val, y_val, y_public):
 
 def _check_columns(X_val, X_public):
     names, names_val = getattr(X_public, "columns", None), getattr(X_val, "columns", None)
-    if names is not None and names_val is not None and list(names) != list(names_val):
+    if names is not None and names_val is None:
+        raise ValueError("X_val must be a data frame with the columns of X, as X is one.")
+    if names is not None and list(names) != list(names_val):
         raise ValueError("X_val must have the columns of X, with the same names in the same order.")
     dims, dims_val = _n_dimensions(X_public), _n_dimensions(X_val)
     if None not in (dims, dims_val) and dims != dims_val:

@@ -81,3 +81,5 @@ def test_other_column_names_are_refused():
     public = pd.DataFrame({"a": [1.0], "b": [2.0]})
     with pytest.raises(ValueError, match="X_val must have the columns of X"):
         check_protected(public[["b", "a"]], None, public, None)
+    with pytest.raises(ValueError, match="X_val must be a data frame"):
+        check_protected(public.to_numpy(), None, public, None)
