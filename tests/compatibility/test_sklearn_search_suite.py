@@ -17,34 +17,29 @@ from pathlib import Path
 import pytest
 
 REASON = re.compile("differential privacy|noise|bounded")
-# What is asked of all functions of the file, and what holds for those that use the searcher.
-ALL = {"passed": 48, "passed or refused": 62}
-USERS = {"passed": 40, "passed or refused": 56}
+# Asked of the functions that use the searcher and of all: 48 and 62 of 80, as shares, because the
+# number of functions in the file grows from version to version.
+PASSED, PASSED_OR_REFUSED = 48 / 80, 62 / 80
 SCRIPT = Path(__file__).parent / "run_search_suite.py"
 
-FEWER_ROWS = "a fifth of the rows is protected, so that numbers of rows or folds differ"
+FEWER_ROWS = "some of the rows are protected, so that numbers of rows or folds differ"
 TRAINED_ON_FEWER = "compares a model or score with one trained on the protected rows as well"
 CV_OF_ALL = "its cv holds positions among all rows; here cv splits the public rows"
 PAIRWISE = "the columns of a precomputed kernel stand for all rows, of which only some train"
-TIES = "the first of equal candidates must win; a private choice draws among them"
 
 LISTED = {
-    "test_classes__property": FEWER_ROWS,
-    "test_pandas_input": FEWER_ROWS,
     "test_search_cv_results_none_param": FEWER_ROWS,
     "test_search_callbacks_receive_sample_weight": FEWER_ROWS,
     "test_grid_search_one_grid_point": TRAINED_ON_FEWER,
     "test_grid_search_with_multioutput_data": TRAINED_ON_FEWER,
     "test_search_cv_using_minimal_compatible_estimator": TRAINED_ON_FEWER,
-    "test_custom_run_search": TRAINED_ON_FEWER,
+    "test_custom_run_search": "compares cv_results_ under R2, which has no bounded sensitivity",
+    "test_grid_search_no_score": "fits a single row, which cannot be split into two roles",
     "test_grid_search_cv_splits_consistency": CV_OF_ALL,
     "test_search_cv_sample_weight_equivalence": CV_OF_ALL,
     "test_search_default_iid": CV_OF_ALL,
     "test_grid_search_precomputed_kernel": PAIRWISE,
     "test_search_cv_pairwise_property_equivalence_of_precomputed": PAIRWISE,
-    "test_grid_search": TIES,
-    "test_grid_search_no_score": TIES,
-    "test_grid_search_when_param_grid_includes_range": TIES,
     "test_grid_search_cv_results_multimetric": "several metrics and refit=False: none decides, and "
     "a private choice needs one that does",
     "test_gridsearch_nd": "targets of three dimensions, for which there is no loss of a record",
@@ -112,9 +107,8 @@ def test_scikit_learns_own_tests(suite, only_users):
     summary = {verdict: len(found) for verdict, found in verdicts.items()}
     print(f"{len(names)} functions: {summary}")
     print({verdict: sorted(found) for verdict, found in verdicts.items() if verdict != "passed"})
-    least = USERS if only_users else ALL
-    assert len(verdicts["passed"]) >= least["passed"], summary
-    assert len(verdicts["passed"] | verdicts["refused"]) >= least["passed or refused"], summary
+    assert len(verdicts["passed"]) >= PASSED * len(names), summary
+    assert len(verdicts["passed"] | verdicts["refused"]) >= PASSED_OR_REFUSED * len(names), summary
 
 
 @pytest.mark.slow
@@ -125,8 +119,7 @@ def test_what_does_not_pass_is_listed_with_its_reason(suite):
         for name in verdicts["rest"] - set(LISTED)
     }
     assert not unlisted
-    by_chance = {name for name, reason in LISTED.items() if reason == TIES}
-    stale = (set(LISTED) - by_chance) & (verdicts["passed"] | verdicts["refused"])
+    stale = set(LISTED) & (verdicts["passed"] | verdicts["refused"])
     assert not stale
 
 

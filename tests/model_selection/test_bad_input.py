@@ -18,8 +18,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.exceptions import DefaultBoundsWarning, UnboundedSensitivityError
-from skdpbo.mechanisms import PermuteAndFlip
 from skdpbo.model_selection._base import BasePrivateSearchCV
+from skdpbo.model_selection._choice import PrivateChoice
 from skdpbo.model_selection._space import SearchSpace
 from skdpbo.privacy import PrivacyLedger
 
@@ -338,14 +338,14 @@ def test_failed_fit_forgets_the_previous_one():
 
 @pytest.fixture
 def totals(monkeypatch):
-    """Total losses that the mechanism is given; it then takes the first candidate."""
+    """Total losses that the private choice is given; it then takes the first candidate."""
     seen = []
 
-    def select(self, losses, source=None):
-        seen[:] = [int(loss) for loss in losses]
-        return 0
+    def release(self, totals, offsets, **kwargs):
+        seen[:] = totals
+        return 0, totals[0] if self.epsilon_score else None
 
-    monkeypatch.setattr(PermuteAndFlip, "select", select)
+    monkeypatch.setattr(PrivateChoice, "release", release)
     return seen
 
 
