@@ -10,34 +10,28 @@ import numbers
 import time
 import warnings
 from abc import abstractmethod
-from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.metrics import check_scoring
 from sklearn.utils import indexable
 
-from skdpbo.exceptions import (
-    PublicTrainingWarning,
-    SeededNoiseWarning,
-    UnboundedSensitivityError,
-)
+from skdpbo.exceptions import PublicTrainingWarning, SeededNoiseWarning
 from skdpbo.mechanisms import noise_source
+from skdpbo.model_selection._callbacks import begin_task, end_task
 from skdpbo.model_selection._choice import PrivateChoice
-from skdpbo.model_selection._evaluation import candidate_losses
+from skdpbo.model_selection._evaluation import candidate_losses, record_losses
+from skdpbo.model_selection._metric_roles import assign_metrics
 from skdpbo.model_selection._roles import (
-    ProtectedRows,
     check_protected,
     check_schema,
     protected_positions,
 )
-from skdpbo.model_selection._scores import PerRecordScorer, resolve_scorer
+from skdpbo.model_selection._session import SESSION, Session
 from skdpbo.model_selection._sklearn import (
     BaseSearchCV,
     Interval,
-    MultimetricScorer,
     StrOptions,
     masked_param_columns,
     n_rows,
@@ -47,28 +41,6 @@ from skdpbo.model_selection._sklearn import (
 from skdpbo.privacy import charge_active_ledger
 
 __all__ = ["BasePrivateSearchCV"]
-
-
-@dataclass(repr=False)
-class _Session:
-    """What one call of fit needs and nobody may keep.
-
-    It lives in a context variable, never on the searcher, which callbacks, workers and pickles see.
-    """
-
-    owner: object
-    candidates: list
-    X: object
-    y: object
-    fit_params: dict
-    protected: ProtectedRows
-    scorer: PerRecordScorer
-    scorers: object
-    metric: str
-    best_score: float | None = None
-
-
-_SESSION: ContextVar[_Session | None] = ContextVar("skdpbo_search_session", default=None)
 
 
 class BasePrivateSearchCV(BaseSearchCV):
@@ -180,7 +152,7 @@ class BasePrivateSearchCV(BaseSearchCV):
         candidates = self._check_candidates()
         guarantee = self.privacy_guarantee()
         session = self._open_session(candidates, X, y, X_val, y_val, params, guarantee)
-        token = _SESSION.set(session)
+        token = SESSION.set(session)
         try:
             if self.guide:
                 super().fit(session.X, session.y, **session.fit_params)
@@ -190,7 +162,7 @@ class BasePrivateSearchCV(BaseSearchCV):
             self._forget()
             raise
         finally:
-            _SESSION.reset(token)
+            SESSION.reset(token)
         self._publish(session, guarantee)
         return self
 
@@ -206,7 +178,7 @@ class BasePrivateSearchCV(BaseSearchCV):
         -------
         guarantee : PrivacyGuarantee
         """
-        guarantee = self._private_choice().guarantee
+        guarantee = self._guarantee()
         if self.random_state is not None:
             return guarantee.voided(
                 "the noise was drawn from a seed (random_state), so it can be recomputed and "
@@ -230,7 +202,7 @@ class BasePrivateSearchCV(BaseSearchCV):
                 "results, without noise."
             )
         self._validate_params()
-        self._private_choice()
+        self._guarantee()
 
     def _check_candidates(self):
         """Return the candidates; a bad space or an unknown name is refused before any charge."""
@@ -244,6 +216,10 @@ class BasePrivateSearchCV(BaseSearchCV):
         """Drop the attributes of a fit that failed: a half-made release carries no statement."""
         for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
             delattr(self, name)
+
+    def _guarantee(self):
+        """What a run with secret noise promises; also checks the privacy parameters."""
+        return self._private_choice().guarantee
 
     def _private_choice(self):
         return PrivateChoice(self.mechanism, self.epsilon, self.score_fraction)
@@ -270,11 +246,12 @@ class BasePrivateSearchCV(BaseSearchCV):
             X, y, X_val, y_val, params = self._split_rows(X, y, params)
         else:
             (X_val,) = indexable(X_val)
-        scorer, scorers, metric = self._resolve_scorers(self._n_public_classes(y))
+        scoring = assign_metrics(self, y, super()._get_scorers)
         check_schema(X_val, y_val, X, y)
         charge_active_ledger(guarantee, type(self).__name__)  # before any protected value is read
         protected = check_protected(X_val, y_val, X, y)
-        return _Session(self, candidates, X, y, params, protected, scorer, scorers, metric)
+        source = noise_source(self.random_state)
+        return Session(self, candidates, X, y, params, protected, *scoring, source)
 
     def _split_rows(self, X, y, params):
         n_samples = n_rows(X)
@@ -296,45 +273,9 @@ class BasePrivateSearchCV(BaseSearchCV):
         X_val, y_val = split_for_estimator(self.estimator, X, y, protected, public)
         return X_public, y_public, X_val, y_val, take_method_params(X, params, public)
 
-    def _n_public_classes(self, y):
-        """Number of classes of the public targets; None for anything but a vector of labels."""
-        if y is None or not is_classifier(self.estimator) or np.ndim(y) != 1:
-            return None
-        return len(np.unique(np.asarray(y).astype(str)))
-
-    def _resolve_scorers(self, n_classes):
-        """Return (protected records' scorer, public folds' scorer(s), deciding metric's name)."""
-        if not isinstance(self.scoring, (list, tuple, set, dict)):
-            scorer = resolve_scorer(
-                self.scoring, self.estimator, self.loss_bound, n_classes=n_classes
-            )
-            return scorer, scorer, "score"
-        if not self.scoring:
-            raise ValueError("scoring is empty: give at least one metric.")
-        known = super()._get_scorers()[0]._scorers  # scikit-learn checks the names and refit
-        if self.refit is False:
-            raise ValueError(
-                "refit must name the metric that decides when scoring holds several, got False."
-            )
-        scoring = self.scoring if isinstance(self.scoring, dict) else {name: name for name in known}
-        scorers = {
-            name: self._public_scorer(name, scoring[name], known[name], n_classes) for name in known
-        }
-        public = MultimetricScorer(scorers=scorers, raise_exc=self.error_score == "raise")
-        return scorers[self.refit], public, self.refit
-
-    def _public_scorer(self, name, scoring, known, n_classes):
-        """The bounded scorer of a metric; one without a bound may be public, but not decide."""
-        try:
-            return resolve_scorer(scoring, self.estimator, self.loss_bound, n_classes=n_classes)
-        except UnboundedSensitivityError:
-            if name == self.refit:
-                raise
-            return known
-
     def _session(self):
         """The session of this searcher's own running fit, or None."""
-        session = _SESSION.get()
+        session = SESSION.get()
         return session if session is not None and session.owner is self else None
 
     def _get_scorers(self):
@@ -345,53 +286,58 @@ class BasePrivateSearchCV(BaseSearchCV):
         return self._choose(results["params"], results)
 
     def _choose(self, candidates, results=None):
-        """The private choice: the only place where protected records are read."""
+        """Release the winner's index and put its score, if any, into the session."""
         session = self._session()
-        routed = self._routed_fit_params(session)
-        totals = candidate_losses(
+        best, total = self._private_choice().release(
+            self._protected_totals(candidates),
+            [0] * len(candidates),
+            units=session.scorer.units,
+            n_records=session.protected.n_records,
+            source=session.source,
+        )
+        session.release_score(total)
+        return best
+
+    def _protected_totals(self, candidates, **how):
+        """Exact total losses on the protected records: for a mechanism, and nobody else."""
+        return self._evaluate_protected(candidate_losses, candidates, **how)
+
+    def _protected_losses(self, candidates, **how):
+        """Exact losses of every protected record: for a mechanism, and nobody else."""
+        return self._evaluate_protected(record_losses, candidates, **how)
+
+    def _evaluate_protected(self, evaluate, candidates, **how):
+        session = self._session()
+        return evaluate(
             self.estimator,
             candidates,
             session.X,
             session.y,
             protected=session.protected,
             scorer=session.scorer,
-            fit_params=routed,
+            fit_params=self._routed_fit_params(session),
             raise_public_errors=isinstance(self.error_score, str),
             n_jobs=self.n_jobs,
             pre_dispatch=self.pre_dispatch,
+            **how,
         )
-        best, total = self._private_choice().release(
-            totals,
-            self._public_offsets(session, candidates, results),
-            units=session.scorer.units,
-            n_records=session.protected.n_records,
-            source=noise_source(self.random_state),
-        )
-        if total is not None:
-            n_records = session.protected.n_records
-            session.best_score = session.scorer.score_from_units(total, n_records)
-        return best
-
-    def _public_offsets(self, session, candidates, results):
-        """Integers added to the losses, from public values alone: they change no sensitivity."""
-        return [0] * len(candidates)
 
     def _evaluate_publicly(self, evaluate_candidates, propose, callback_ctx):
         """Cross-validate publicly what ``propose(results)`` asks for, until it asks for nothing."""
-        search_ctx = _begin(callback_ctx, self, task_name="search", max_subtasks=None)
+        search_ctx = begin_task(callback_ctx, self, task_name="search", max_subtasks=None)
         batch = propose(None)
         while True:
             results = self._evaluate_batch(evaluate_candidates, batch, search_ctx, "candidates")
             batch = propose(results)
             if not batch:
                 break
-        _end(search_ctx, self)
+        end_task(search_ctx, self)
 
     def _evaluate_batch(self, evaluate_candidates, batch, parent_ctx, task_name):
         """Cross-validate a batch of candidates as one task of the callback protocol."""
         if parent_ctx is None:  # scikit-learn before 1.9
             return evaluate_candidates(batch)
-        context = _begin(
+        context = begin_task(
             parent_ctx,
             self,
             task_name=task_name,
@@ -399,7 +345,7 @@ class BasePrivateSearchCV(BaseSearchCV):
             sequential_subtasks=False,
         )
         results = evaluate_candidates(batch, callback_ctx=context)
-        _end(context, self)
+        end_task(context, self)
         return results
 
     def _routed_fit_params(self, session):
@@ -409,11 +355,10 @@ class BasePrivateSearchCV(BaseSearchCV):
             return self._get_routed_params_for_fit(params).estimator.fit
 
     def _fit_unguided(self, session):
-        candidates = session.candidates
-        if not candidates:
+        if not session.candidates:
             raise ValueError("No fits were performed. Were there no candidates?")
         self.multimetric_ = False
-        self.best_index_ = self._choose(candidates)
+        candidates, self.best_index_ = self._search_unguided(session)
         self.best_params_ = candidates[self.best_index_]
         self.cv_results_ = {**masked_param_columns(candidates), "params": candidates}
         self.scorer_ = session.scorer
@@ -429,6 +374,10 @@ class BasePrivateSearchCV(BaseSearchCV):
         if hasattr(self.best_estimator_, "feature_names_in_"):
             self.feature_names_in_ = self.best_estimator_.feature_names_in_
 
+    def _search_unguided(self, session):
+        """Return the candidates that are published and the winner's index among them."""
+        return session.candidates, self._choose(session.candidates)
+
     def _publish(self, session, guarantee):
         """Put the private release, or nothing, in place of the public score; state the promise."""
         if session.best_score is not None:
@@ -439,15 +388,3 @@ class BasePrivateSearchCV(BaseSearchCV):
             # As in GridSearchCV, score() is the estimator's own.
             self.scorer_ = check_scoring(self.estimator, None)
         self.privacy_ = guarantee
-
-
-def _begin(parent, estimator, **description):
-    """Open a sub-task of scikit-learn's callback protocol (>= 1.9); None where there is none."""
-    if parent is None:
-        return None
-    return parent.subcontext(**description).call_on_fit_task_begin(estimator=estimator)
-
-
-def _end(context, estimator):
-    if context is not None:
-        context.call_on_fit_task_end(estimator=estimator)

@@ -254,7 +254,19 @@ class DPBayesSearchCV(BasePrivateSearchCV):
 
         self._evaluate_publicly(evaluate_candidates, propose, callback_ctx)
 
-    def _public_offsets(self, session, candidates, results):
+    def _choose(self, candidates, results=None):
+        session = self._session()
+        best, total = self._private_choice().release(
+            self._protected_totals(candidates),
+            self._public_offsets(session, results),
+            units=session.scorer.units,
+            n_records=session.protected.n_records,
+            source=session.source,
+        )
+        session.release_score(total)
+        return best
+
+    def _public_offsets(self, session, results):
         metric, scorer = session.metric, session.scorer
         n_records = session.protected.n_records
         weight = self.prior_weight

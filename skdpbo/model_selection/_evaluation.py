@@ -1,9 +1,9 @@
-"""Total integer losses of candidate models on protected rows.
+"""Integer losses of candidate models on protected rows.
 
-What comes out of this file is protected: exact totals that only a mechanism may read. Nothing else
-leaves: no time, no exception, no warning, no model. One record moves a total by at most
-``scorer.units``, provided that the model predicts each row from that row alone (written among the
-assumptions of every guarantee).
+What comes out of this file is protected: exact losses that only a mechanism may read. Nothing else
+leaves: no time, no exception, no warning, no model. One record changes its own loss alone, and a
+total by at most ``scorer.units``, provided that the model predicts each row from that row alone
+(written among the assumptions of every guarantee).
 """
 
 import warnings
@@ -14,10 +14,65 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skdpbo.model_selection._sklearn import n_rows, take_rows
 
-__all__ = ["candidate_losses"]
+__all__ = ["candidate_losses", "record_losses"]
 
 
-def candidate_losses(
+def candidate_losses(estimator, candidates, X, y, **how):
+    """Train every candidate on the public rows and total its losses on the protected ones.
+
+    Parameters
+    ----------
+    **how
+        As for `record_losses`.
+
+    Returns
+    -------
+    totals : list of (int or None)
+        Sum of integer losses in ``[0, n_protected * scorer.units]``; None for a candidate that
+        fails on the *public* rows. Protected: give it to a mechanism and drop it.
+    """
+    return _evaluate(_total, estimator, candidates, X, y, **how)
+
+
+def record_losses(estimator, candidates, X, y, **how):
+    """Train every candidate on the public rows and lose on each protected one.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Not fitted; it is cloned.
+    candidates : list of dict
+    X, y : public rows and their targets
+    protected : ProtectedRows
+    scorer : PerRecordScorer
+    fit_params : dict
+    raise_public_errors : bool
+        Raise when a candidate cannot be trained on, or cannot score, the public rows, instead of
+        leaving it out.
+    none_may_be_left : bool, default=False
+        False: when all candidates fail on the public rows, the error of the first is raised anyway.
+    n_jobs, pre_dispatch
+        As in joblib.
+
+    Returns
+    -------
+    losses : list of (ndarray of shape (n_protected,), dtype int64, or None)
+        In ``[0, scorer.units]``; None for a candidate that fails on the *public* rows. Protected:
+        give it to a mechanism and drop it.
+    """
+    return _evaluate(_as_they_are, estimator, candidates, X, y, **how)
+
+
+def _total(losses):
+    return int(losses.sum())
+
+
+def _as_they_are(losses):
+    return losses
+
+
+def _evaluate(
+    reduce,
     estimator,
     candidates,
     X,
@@ -29,24 +84,11 @@ def candidate_losses(
     raise_public_errors,
     n_jobs,
     pre_dispatch,
+    none_may_be_left=False,
 ):
-    """Train every candidate on the public rows and total its losses on the protected ones.
-
-    Parameters
-    ----------
-    raise_public_errors : bool
-        Raise when a candidate cannot be trained on, or cannot score, the public rows, instead of
-        leaving it out. It is raised anyway when no candidate is left.
-
-    Returns
-    -------
-    totals : list of (int or None)
-        Sum of integer losses in ``[0, n_protected * scorer.units]``; None for a candidate that
-        fails on the *public* rows. Protected: give it to a mechanism and drop it.
-    """
     rows = (protected.X, protected.y, protected.unreadable)
     tasks = [
-        (clone(estimator), params, X, y, rows, scorer, fit_params, raise_public_errors)
+        (reduce, clone(estimator), params, X, y, rows, scorer, fit_params, raise_public_errors)
         for params in candidates
     ]
     # The filters are also set here: with threads, each worker restores those of the one before.
@@ -61,20 +103,22 @@ def candidate_losses(
             # A protected record that cannot be sent to a worker may not decide whether fit fails.
             # In this process only public errors come out.
             results = _run(tasks, None, pre_dispatch)
-    totals, errors = zip(*results, strict=True)
-    if all(total is None for total in totals):
+    losses, errors = zip(*results, strict=True)
+    if not none_may_be_left and all(loss is None for loss in losses):
         raise errors[0]
-    return list(totals)
+    return list(losses)
 
 
 def _run(tasks, n_jobs, pre_dispatch):
     # max_nbytes=None: joblib would otherwise write large protected arrays to temporary files.
     parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch, max_nbytes=None)
-    return parallel(delayed(_candidate_loss)(*task) for task in tasks)
+    return parallel(delayed(_losses_of_candidate)(*task) for task in tasks)
 
 
-def _candidate_loss(estimator, params, X, y, rows, scorer, fit_params, raise_public_errors):
-    """Return (total loss, None), or (None, public error)."""
+def _losses_of_candidate(
+    reduce, estimator, params, X, y, rows, scorer, fit_params, raise_public_errors
+):
+    """Return (reduced losses, None), or (None, public error)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -87,7 +131,7 @@ def _candidate_loss(estimator, params, X, y, rows, scorer, fit_params, raise_pub
             if raise_public_errors:
                 raise
             return None, error
-        return int(_isolated_losses(model, scorer, *rows).sum()), None
+        return reduce(_isolated_losses(model, scorer, *rows)), None
 
 
 def _score_first_public_rows(model, scorer, X, y):

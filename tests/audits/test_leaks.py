@@ -187,7 +187,7 @@ def leaks(search, **fit_params):
             "messages": detector.in_text(traces.text()),
             "guarantee": detector.in_text(f"{search.privacy_}{search.privacy_!r}"),
             "registry": TEXT in registries(),
-            "session": _base._SESSION.get() is not None,
+            "session": _base.SESSION.get() is not None,
         }.items()
         if found
     }
@@ -339,7 +339,7 @@ class TestFailures:
         assert not detector.in_object(error)
         assert not detector.in_text(text)
         assert not detector.in_object(search)
-        assert _base._SESSION.get() is None
+        assert _base.SESSION.get() is None
         assert not hasattr(search, "privacy_")
 
     def test_a_chain_is_found(self, monkeypatch):
@@ -359,7 +359,7 @@ class TestFailures:
     def test_an_open_session_is_found(self, monkeypatch):
         search = SEARCHES["grid"](cv=2, loss_bound=9.0)
         assert "session" not in leaks(search)
-        monkeypatch.setattr(_base, "_SESSION", Sticky())
+        monkeypatch.setattr(_base, "SESSION", Sticky())
         assert "session" in leaks(search)
 
 
