@@ -1,13 +1,17 @@
 """Noise and releases: exact samplers and the mechanisms built on them, without scikit-learn."""
 
+from ._clipping import ClippedMean, ClipQuantile
 from ._gaussian import DiscreteGaussian, GaussianMechanism
 from ._l2_laplace import L2Laplace
 from ._laplace import DiscreteLaplace
 from ._lattice import from_lattice, to_lattice
 from ._sampling import RandomSource, noise_source
+from ._schedule import split_budget, step_budgets
 from ._selection import ExponentialMechanism, PermuteAndFlip
 
 __all__ = [
+    "ClipQuantile",
+    "ClippedMean",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "ExponentialMechanism",
@@ -17,5 +21,7 @@ __all__ = [
     "RandomSource",
     "from_lattice",
     "noise_source",
+    "split_budget",
+    "step_budgets",
     "to_lattice",
 ]

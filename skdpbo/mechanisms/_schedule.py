@@ -1,0 +1,83 @@
+"""How a Gaussian privacy budget is spent over the steps of an iteration."""
+
+from __future__ import annotations
+
+import numbers
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdpbo.privacy import check_mu
+
+FloatArray = NDArray[np.float64]
+
+
+def step_budgets(
+    mu: float, n_steps: int, *, schedule: str = "uniform", contraction: float = 0.9
+) -> FloatArray:
+    r"""Split a Gaussian budget over steps: mu_t with sum mu_t^2 <= mu^2, exactly.
+
+    Parameters
+    ----------
+    mu : float
+        Total, > 0.
+    n_steps : int
+        T, at least 1.
+    schedule : {"uniform", "geometric"}, default="uniform"
+        :math:`\mu_t^2 = \mu^2/T`, or :math:`\mu_t^2 \propto \rho^{T-1-t}`: less noise in the last
+        steps, which an iteration that contracts by rho does not forget.
+    contraction : float, default=0.9
+        rho, in (0, 1]. Public; only read by the geometric schedule.
+
+    Returns
+    -------
+    ndarray of shape (n_steps,)
+
+    Examples
+    --------
+    >>> from skdpbo.mechanisms import step_budgets
+    >>> step_budgets(1.0, 4).round(3).tolist()
+    [0.5, 0.5, 0.5, 0.5]
+    >>> step_budgets(1.0, 3, schedule="geometric", contraction=0.5).round(3).tolist()
+    [0.378, 0.535, 0.756]
+    """
+    mu, n_steps = check_mu(mu), check_count(n_steps, "n_steps")
+    if schedule not in ("uniform", "geometric"):
+        raise ValueError("schedule must be 'uniform' or 'geometric'")
+    if not 0 < contraction <= 1:
+        raise ValueError("contraction must lie in (0, 1]")
+    rho = 1.0 if schedule == "uniform" else contraction
+    # A share that underflows would be no release at all: 1e-12 of the budget at least.
+    shares = np.maximum(rho ** np.arange(n_steps - 1.0, -1.0, -1.0), 1e-12)
+    return _within(mu, mu * np.sqrt(shares / shares.sum()))
+
+
+def split_budget(mu: float, share: float) -> tuple[float, float]:
+    """Split a Gaussian budget in two: mu_1^2 = (1 - share) mu^2, mu_2^2 = share mu^2, rounded down.
+
+    Composed, the two releases are mu-GDP (Dong, Roth and Su 2022, Corollary 2).
+    """
+    mu = check_mu(mu)
+    if not 0 < share < 1:
+        raise ValueError("share must lie in (0, 1)")
+    first, second = _within(mu, mu * np.sqrt(np.array([1.0 - share, share])))
+    return float(first), float(second)
+
+
+def _within(mu: float, parts: FloatArray) -> FloatArray:
+    """Shrink parts, in place of rounding errors, until the sum of their squares is at most mu^2."""
+    square = Fraction(mu) ** 2
+    while sum((Fraction(float(part)) ** 2 for part in parts), Fraction(0)) > square:
+        parts = parts * (1.0 - 2.0**-50)
+    return parts
+
+
+def check_count(value: Any, name: str) -> int:
+    """Return a positive integer, or raise."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be an integer")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1")
+    return int(value)
