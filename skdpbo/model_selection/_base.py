@@ -110,6 +110,9 @@ class BasePrivateSearchCV(BaseSearchCV):
     def _all_candidates(self):
         """List of candidates (dicts), from public randomness only."""
 
+    def _prepare(self, session):
+        """Make ready what a guided searcher keeps in the session."""
+
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
         """Cross-validate all candidates at once; a guided searcher overrides this."""
         candidates = self._session().candidates
@@ -154,6 +157,7 @@ class BasePrivateSearchCV(BaseSearchCV):
         session = self._open_session(candidates, X, y, X_val, y_val, params, guarantee)
         token = SESSION.set(session)
         try:
+            self._prepare(session)
             if self.guide:
                 super().fit(session.X, session.y, **session.fit_params)
             else:

@@ -12,9 +12,9 @@ from typing import ClassVar
 from skdpbo.mechanisms import DiscreteLaplace, ExponentialMechanism, PermuteAndFlip
 from skdpbo.privacy import PrivacyGuarantee, check_epsilon
 
-__all__ = ["PrivateChoice"]
+__all__ = ["CHOICE_ASSUMPTIONS", "PrivateChoice"]
 
-_ASSUMPTIONS = (
+CHOICE_ASSUMPTIONS = (
     "the public rows (X, or the rows of X outside the validation part) may influence everything "
     "that is released",
     "the estimator predicts each row from that row alone",
@@ -79,7 +79,7 @@ class PrivateChoice:
             epsilon=self.epsilon,
             protects="validation records",
             mechanism=" + ".join(steps),
-            assumptions=_ASSUMPTIONS,
+            assumptions=CHOICE_ASSUMPTIONS,
             reference="McKenna & Sheldon 2020; Ghosh, Roughgarden & Sundararajan 2012",
         )
 

@@ -33,6 +33,8 @@ class Session:
         The deciding metric's name in ``cv_results_``.
     source : RandomSource
         One for the whole fit: a seeded source that were opened twice would repeat its noise.
+    mechanism : object
+        What a guided searcher keeps between its search and its choice.
     best_score : float or None
         Released.
     """
@@ -47,6 +49,7 @@ class Session:
     scorers: object
     metric: str
     source: RandomSource
+    mechanism: object = None
     best_score: float | None = None
 
     def __reduce__(self):
