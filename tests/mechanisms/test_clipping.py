@@ -136,9 +136,8 @@ class TestClippedMean:
         parts = clipped_sum(np.array_split(data, 7), 1.0, mechanism.step)
         np.testing.assert_array_equal(whole, parts[0])
         assert (inside, n) == parts[1:]
-        assert whole.tolist() == [
-            sum(column) for column in zip(*clip_to_lattice(data, 1.0, mechanism.step)[0].tolist())
-        ]
+        units, _ = clip_to_lattice(data, 1.0, mechanism.step)
+        assert whole.tolist() == [sum(column) for column in units.T.tolist()]
 
     def test_blocks_and_array_are_one_release(self):
         data = np.random.RandomState(3).normal(size=(50, 2))
