@@ -18,10 +18,12 @@ from skdpbo.surrogate._hyperparameters import (
     refit_due,
 )
 from skdpbo.surrogate._posterior import CandidatePosterior
+from skdpbo.surrogate._two_task import TwoTaskPosterior
 
 __all__ = [
     "CandidatePosterior",
     "FittedHyperparameters",
+    "TwoTaskPosterior",
     "default_kernel",
     "fit_hyperparameters",
     "gp_ucb_sqrt_beta",

@@ -1,0 +1,229 @@
+"""Two correlated tasks at the same candidates: public scores, and private ones near them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.gaussian_process.kernels import ConstantKernel, Kernel
+
+from skdpbo.surrogate._linalg import FloatArray
+from skdpbo.surrogate._posterior import CandidatePosterior, _prior_variance
+
+Indices = Sequence[int] | npt.NDArray[np.integer[Any]]
+
+
+class TwoTaskPosterior:
+    r"""Posterior of a public and a private objective over n candidates, given values of both.
+
+    The model is :math:`f_{private} = f_{public} + g` with independent
+
+    .. math:: f_{public} \sim GP(m, k), \qquad g \sim GP(0, \tau^2 k / k(0)).
+
+    It is Kusner et al.'s prior k1 (x) k2 over data sets and hyper-parameters (2015, Section 3),
+    with two data sets, as a model: no guarantee rests on it. One more value of either task costs
+    O(T n) time.
+
+    This class knows nothing of privacy. Whatever is given to it must be public or already
+    released; everything it computes is then post-processing.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Prior covariance k of the public task, without a `WhiteKernel`; it is cloned.
+    X_candidates : array-like of shape (n, n_features)
+        Encoded candidates.
+    disagreement : float or Kernel
+        tau, the prior standard deviation of the difference of the tasks, > 0, in the units of the
+        values; or the covariance of the difference. A kernel with a constant in it allows for a
+        shift that all candidates share.
+    noise_variance : float, default=0.0
+        Variance of the noise of a public value, >= 0, in squared units of the values.
+    prior_mean : float or array-like of shape (n,), default=0.0
+        Prior mean m of both tasks.
+
+    Attributes
+    ----------
+    mean, std : ndarray of shape (n,)
+        Posterior mean and standard deviation of the private task (not of a noisy value),
+        read-only.
+    public_mean, public_std : ndarray of shape (n,)
+        The same of the public task.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> tasks = TwoTaskPosterior(RBF(0.5), [[0.0], [0.5], [1.0]], disagreement=0.5)
+    >>> tasks.append_public(0, 1.0)
+    >>> tasks.append_private(0, 2.0, noise_variance=0.25)
+    >>> tasks.public_mean.round(3)
+    array([1.   , 0.607, 0.135])
+    >>> tasks.mean.round(3)
+    array([1.5  , 0.91 , 0.203])
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        X_candidates: npt.ArrayLike,
+        *,
+        disagreement: float | Any,
+        noise_variance: float = 0.0,
+        prior_mean: float | npt.ArrayLike = 0.0,
+    ) -> None:
+        X = np.asarray(X_candidates, dtype=np.float64)
+        if X.ndim != 2 or len(X) == 0:
+            raise ValueError("X_candidates must have shape (n_candidates, n_features) with rows")
+        self._n = n = len(X)
+        self.disagreement = disagreement
+        # The candidates twice, with the task (0: public, 1: private) as one more feature.
+        tasks = np.vstack([np.column_stack([X, np.full(n, task)]) for task in (0.0, 1.0)])
+        m = np.broadcast_to(np.asarray(prior_mean, dtype=np.float64), (n,))
+        self._posterior = CandidatePosterior(
+            _TwoTaskKernel(kernel, _difference_kernel(kernel, X, disagreement)),
+            tasks,
+            noise_variance=noise_variance,
+            prior_mean=np.concatenate([m, m]),
+        )
+
+    @property
+    def n_candidates(self) -> int:
+        """Number n of candidates."""
+        return self._n
+
+    def __len__(self) -> int:
+        """Return the number of values of both tasks."""
+        return len(self._posterior)
+
+    @property
+    def mean(self) -> FloatArray:
+        """Posterior mean of the private task, shape (n,)."""
+        return self._posterior.mean[self._n :]
+
+    @property
+    def std(self) -> FloatArray:
+        """Posterior standard deviation of the private task, shape (n,)."""
+        return self._posterior.std[self._n :]
+
+    @property
+    def public_mean(self) -> FloatArray:
+        """Posterior mean of the public task, shape (n,)."""
+        return self._posterior.mean[: self._n]
+
+    @property
+    def public_std(self) -> FloatArray:
+        """Posterior standard deviation of the public task, shape (n,)."""
+        return self._posterior.std[: self._n]
+
+    def append_public(self, index: int, value: float, noise_variance: float | None = None) -> None:
+        """Condition on one more public value.
+
+        Parameters
+        ----------
+        index : int
+            Candidate, in [0, n).
+        value : float
+            Finite.
+        noise_variance : float or None, default=None
+            None takes that of the constructor.
+        """
+        self.extend_public([index], [value], noise_variance)
+
+    def append_private(self, index: int, value: float, noise_variance: float) -> None:
+        """Condition on one more released value of the private task.
+
+        Parameters
+        ----------
+        index : int
+            Candidate, in [0, n); may have been observed before.
+        value : float
+            Finite.
+        noise_variance : float
+            Variance of the noise that was added to it, >= 0.
+        """
+        self.extend_private([index], [value], noise_variance)
+
+    def extend_public(
+        self,
+        indices: Indices,
+        values: npt.ArrayLike,
+        noise_variances: npt.ArrayLike | None = None,
+    ) -> None:
+        """Condition on several public values, of shape (b,), as `append_public` on each."""
+        self._extend(self._checked(indices), values, noise_variances)
+
+    def extend_private(
+        self, indices: Indices, values: npt.ArrayLike, noise_variances: npt.ArrayLike
+    ) -> None:
+        """Condition on several private values, of shape (b,), as `append_private` on each."""
+        self._extend(self._checked(indices) + self._n, values, noise_variances)
+
+    def copy(self) -> TwoTaskPosterior:
+        """Return an independent posterior, for values that are imagined (batch designs)."""
+        new = copy.copy(self)
+        new._posterior = self._posterior.copy()
+        return new
+
+    def log_marginal_likelihood(self) -> float:
+        """Log density of the values of both tasks under the prior."""
+        return self._posterior.log_marginal_likelihood()
+
+    def _checked(self, indices: Indices) -> npt.NDArray[np.intp]:
+        """Candidates as an array: an index of n or more would be one of the other task."""
+        idx = np.asarray(indices)
+        if idx.size and not np.issubdtype(idx.dtype, np.integer):
+            raise TypeError("indices must be integers")
+        if ((idx < 0) | (idx >= self._n)).any():
+            raise IndexError("index must be in [0, n_candidates)")
+        return idx.astype(np.intp)
+
+    def _extend(
+        self,
+        indices: npt.NDArray[np.intp],
+        values: npt.ArrayLike,
+        noise_variances: npt.ArrayLike | None,
+    ) -> None:
+        if len(indices) == 1 == np.size(values):
+            s2 = None if noise_variances is None else float(np.ravel(noise_variances)[0])
+            self._posterior.append(int(indices[0]), float(np.ravel(values)[0]), s2)
+        else:
+            self._posterior.extend(indices, values, noise_variances)
+
+
+class _TwoTaskKernel(Kernel):  # type: ignore[misc]
+    """k((x, s), (x', t)) = k_public(x, x') + s t k_difference(x, x'), tasks in the last column."""
+
+    def __init__(self, public: Any, difference: Any) -> None:
+        self.public = public
+        self.difference = difference
+
+    def __call__(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
+        Y = X if Y is None else Y
+        both = np.outer(X[:, -1], Y[:, -1])
+        return np.asarray(
+            self.public(X[:, :-1], Y[:, :-1]) + both * self.difference(X[:, :-1], Y[:, :-1])
+        )
+
+    def diag(self, X: FloatArray) -> FloatArray:
+        """Prior variances, shape (len(X),)."""
+        return np.asarray(
+            self.public.diag(X[:, :-1]) + X[:, -1] ** 2 * self.difference.diag(X[:, :-1])
+        )
+
+    def is_stationary(self) -> bool:
+        """Return False: the variance depends on the task."""
+        return False
+
+
+def _difference_kernel(kernel: Any, X: FloatArray, disagreement: float | Any) -> Any:
+    """tau^2 k / k(0), k(0) being the largest prior variance at the candidates."""
+    largest = float(_prior_variance(kernel, X).max())  # refuses a WhiteKernel
+    if isinstance(disagreement, Kernel):
+        return disagreement
+    tau = float(disagreement)
+    if not (np.isfinite(tau) and tau > 0.0):
+        raise ValueError("disagreement must be positive and finite, or a kernel")
+    return ConstantKernel(tau**2 / largest, "fixed") * kernel
