@@ -188,8 +188,9 @@ class CandidatePosterior:
         if len(indices) != len(vs):
             raise ValueError("indices and values must have the same length")
         rows = [self._check_observation(*row) for row in zip(indices, vs, s2s, strict=True)]
-        if rows and not self._extend_by_block(rows):
-            for row in rows:  # append needs no positive definite block
+        # One value is appended faster, and append needs no positive definite block.
+        if len(rows) < 2 or not self._extend_by_block(rows):
+            for row in rows:
                 self.append(*row)
 
     def with_kernel(

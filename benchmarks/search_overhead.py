@@ -1,0 +1,367 @@
+"""How long does a search take per evaluation, apart from the model fits?
+
+    python benchmarks/search_overhead.py [--t 50 200] [--repeats 3] [--csv overhead.csv]
+
+The problem: the penalty of a logistic regression, C in [1e-3, 1e2] on the log scale and l1_ratio in
+[0, 1], scored by 3-fold cross-validated log loss on 150 rows and the first 10 (standardised)
+columns of scikit-learn's breast-cancer data. Nothing is downloaded.
+
+Two questions, in one run; all methods take turns, so that a busy machine slows all of them:
+
+- *The searcher alone*: time from a score to the next suggestion, set-up included; the objective is
+  not timed. Ours is what DPBayesSearchCV uses (500 candidates, hyper-parameters fitted on its
+  schedule). The scikit-learn loops choose among the same candidates.
+- *The whole search object*: time of `fit` less the time inside the estimator's `fit` and
+  `predict_proba`. GridSearchCV (over as many candidates) shows what scikit-learn's own machinery
+  takes; DPBayesSearchCV also fits and scores every candidate once more for its private choice.
+
+Columns, in milliseconds: `mean` over evaluations 1 to T, everything included; `at T` over the last
+ten of them; `max` the slowest. Median over repeats, and in brackets the smallest and largest.
+A peer that cannot be imported is listed as missing. One BLAS and OpenMP thread; processor time
+(`--clock wall` for the other). scikit-optimize at T = 200 takes minutes: `--slow-repeats`.
+"""
+
+import argparse
+import csv
+import importlib.metadata
+import importlib.util
+import platform
+import time
+import warnings
+from functools import cache
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import WhiteKernel
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.preprocessing import scale
+from threadpoolctl import threadpool_limits
+
+from skdpbo import DPBayesSearchCV
+from skdpbo.model_selection._proposals import UpperConfidenceProposer
+from skdpbo.model_selection._space import SearchSpace
+from skdpbo.surrogate import default_kernel, refit_due, upper_confidence_bound
+
+PACKAGES = ("skdpbo", "scikit-learn", "numpy", "scipy", "scikit-optimize", "optuna", "torch")
+SPACE = {"C": (1e-3, 1e2, "log-uniform"), "l1_ratio": (0.0, 1.0)}
+N_INITIAL, N_CANDIDATES, LAST = 5, 500, 10
+X, y = load_breast_cancer(return_X_y=True)
+X = scale(X)[:, :10]
+PUBLIC, PROTECTED = slice(0, 150), slice(150, None)
+clock = time.process_time
+
+
+class WatchedRegression(LogisticRegression):
+    """Logistic regression that notes when it starts and stops working."""
+
+    stops: list = []  # noqa: RUF012  (shared on purpose: clones report here too)
+
+    def fit(self, X, y):
+        start = clock()
+        super().fit(X, y)
+        self.stops.append((start, clock()))
+        return self
+
+    def predict_proba(self, X):
+        start = clock()
+        probabilities = super().predict_proba(X)
+        self.stops.append((start, clock()))
+        return probabilities
+
+
+def make_model(kind=LogisticRegression, C=1.0, l1_ratio=0.5):
+    return kind(C=C, l1_ratio=l1_ratio, solver="saga", tol=1e-3, max_iter=200, random_state=0)
+
+
+@cache
+def objective(C, l1_ratio):
+    """Cross-validated log loss on the public rows, to be minimised."""
+    rows, labels = X[PUBLIC], y[PUBLIC]
+    losses = []
+    for train, test in StratifiedKFold(3).split(rows, labels):
+        model = make_model(C=C, l1_ratio=l1_ratio).fit(rows[train], labels[train])
+        losses.append(log_loss(labels[test], model.predict_proba(rows[test])))
+    return float(np.mean(losses))
+
+
+# -- the searcher alone: ask() -> settings, tell(loss) ------------------------------------------
+
+
+class Skdpbo:
+    """The proposals of DPBayesSearchCV, with its defaults."""
+
+    def __init__(self, T, seed):
+        space = SearchSpace(SPACE)
+        self.candidates = space.candidates(max(N_CANDIDATES, T), random_state=seed)
+        self.scores, self.queue = [], []
+        self.proposer = UpperConfidenceProposer(
+            space.encode(self.candidates),
+            n_iter=T,
+            n_initial_points=N_INITIAL,
+            batch_size=1,
+            sqrt_beta=2.0,
+        )
+
+    def ask(self):
+        if not self.queue:
+            self.queue = self.proposer.ask()
+        return self.candidates[self.queue.pop(0)]
+
+    def tell(self, loss):
+        self.scores.append(-loss)
+        if not self.queue:
+            self.proposer.tell(self.scores)
+
+
+class ScikitLearnLoop:
+    """A loop around GaussianProcessRegressor that optimises its kernel when `due(t)`."""
+
+    def __init__(self, T, seed, due):
+        space = SearchSpace(SPACE)
+        self.candidates = space.candidates(max(N_CANDIDATES, T), random_state=seed)
+        self.encoded, self.due = space.encode(self.candidates), due
+        self.visited, self.scores = [], []
+        self.kernel = default_kernel(self.encoded.shape[1]) + WhiteKernel(1e-3, (1e-6, 1.0))
+
+    def ask(self):
+        t = len(self.scores)
+        if t < N_INITIAL:
+            self.visited.append(t)
+            return self.candidates[t]
+        optimizer = "fmin_l_bfgs_b" if self.due(t) else None
+        gp = GaussianProcessRegressor(self.kernel, optimizer=optimizer, normalize_y=True)
+        gp.fit(self.encoded[self.visited], self.scores)
+        self.kernel = gp.kernel_
+        bound = upper_confidence_bound(*gp.predict(self.encoded, return_std=True))
+        bound[self.visited] = -np.inf
+        self.visited.append(int(bound.argmax()))
+        return self.candidates[self.visited[-1]]
+
+    def tell(self, loss):
+        self.scores.append(-loss)
+
+
+class ScikitOptimize:
+    """What gp_minimize runs, with its defaults."""
+
+    def __init__(self, T, seed):
+        import skopt
+
+        self.optimizer = skopt.Optimizer(
+            list(SPACE.values()), "GP", n_initial_points=N_INITIAL, random_state=seed
+        )
+
+    def ask(self):
+        self.asked = self.optimizer.ask()
+        return dict(zip(SPACE, map(float, self.asked), strict=True))
+
+    def tell(self, loss):
+        self.optimizer.tell(self.asked, loss)
+
+
+class OptunaGPSampler:
+    """A study with the GPSampler, with its defaults."""
+
+    def __init__(self, T, seed):
+        import optuna
+        import torch
+
+        torch.set_num_threads(1)
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        sampler = optuna.samplers.GPSampler(seed=seed, n_startup_trials=N_INITIAL)
+        self.study = optuna.create_study(direction="minimize", sampler=sampler)
+
+    def ask(self):
+        self.trial = self.study.ask()
+        (low, high, _), ends = SPACE["C"], SPACE["l1_ratio"]
+        C = self.trial.suggest_float("C", low, high, log=True)
+        return {"C": C, "l1_ratio": self.trial.suggest_float("l1_ratio", *ends)}
+
+    def tell(self, loss):
+        self.study.tell(self.trial, loss)
+
+
+def time_searcher(make, T, seed):
+    """Seconds of each evaluation, set-up added to the first, and the smallest loss so far."""
+    start = clock()
+    searcher = make(T, seed)
+    seconds, losses = [clock() - start], []
+    for _ in range(T):
+        start = clock()
+        settings = searcher.ask()
+        seconds[-1] += clock() - start
+        losses.append(objective(**settings))
+        start = clock()
+        searcher.tell(losses[-1])
+        seconds[-1] += clock() - start
+        seconds.append(0.0)
+    return np.array(seconds[:-1]), np.minimum.accumulate(losses)
+
+
+# -- the whole search object --------------------------------------------------------------------
+
+
+def dp_bayes(T, seed):
+    return DPBayesSearchCV(
+        make_model(WatchedRegression), SPACE, n_iter=T, cv=3, scoring="neg_log_loss", refit=False
+    )
+
+
+def grid_search(T, seed):
+    grid = [
+        {name: [value] for name, value in settings.items()}
+        for settings in SearchSpace(SPACE).candidates(max(N_CANDIDATES, T))[:T]
+    ]
+    model = make_model(WatchedRegression)
+    return GridSearchCV(model, grid, cv=3, scoring="neg_log_loss", refit=False)
+
+
+def skopt_bayes(T, seed):
+    import skopt
+
+    space = {"C": skopt.space.Real(1e-3, 1e2, "log-uniform"), "l1_ratio": skopt.space.Real(0, 1)}
+    return skopt.BayesSearchCV(
+        make_model(WatchedRegression),
+        space,
+        n_iter=T,
+        cv=3,
+        scoring="neg_log_loss",
+        refit=False,
+        optimizer_kwargs={"n_initial_points": N_INITIAL},
+        random_state=seed,
+    )
+
+
+def time_search(make, T, seed):
+    """Seconds of each evaluation outside the estimator, what follows the last added to it.
+
+    Each evaluation is three fits and three predictions; what comes after all of them (the private
+    choice, the final results) is spread evenly over the evaluations.
+    """
+    search = make(T, seed)
+    protected = {"X_val": X[PROTECTED], "y_val": y[PROTECTED]}
+    private = isinstance(search, DPBayesSearchCV)
+    WatchedRegression.stops.clear()
+    start = clock()
+    search.fit(X[PUBLIC], y[PUBLIC], **(protected if private else {}))
+    end = clock()
+    stops = np.array([(start, start), *WatchedRegression.stops, (end, end)])
+    gaps = stops[1:, 0] - stops[:-1, 1]  # gaps[i] precedes the i-th call
+    public, rest = gaps[: 6 * T], gaps[6 * T :]
+    scores = search.cv_results_["mean_test_score"]
+    return public.reshape(T, 6).sum(axis=1) + rest.sum() / T, np.minimum.accumulate(-scores)
+
+
+# name: (needs these modules, slow, kind, function)
+METHODS = {
+    "skdpbo": ((), False, time_searcher, Skdpbo),
+    "scikit-learn GP loop, our schedule": (
+        (),
+        False,
+        time_searcher,
+        lambda T, seed: ScikitLearnLoop(T, seed, refit_due),
+    ),
+    "scikit-learn GP loop, every step": (
+        (),
+        False,
+        time_searcher,
+        lambda T, seed: ScikitLearnLoop(T, seed, lambda t: True),
+    ),
+    "optuna GPSampler": (("optuna", "torch"), False, time_searcher, OptunaGPSampler),
+    "scikit-optimize Optimizer": (("skopt",), True, time_searcher, ScikitOptimize),
+    "GridSearchCV, whole": ((), False, time_search, grid_search),
+    "DPBayesSearchCV, whole": ((), False, time_search, dp_bayes),
+    "skopt.BayesSearchCV, whole": (("skopt",), True, time_search, skopt_bayes),
+}
+
+
+def version(package):
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "missing"
+
+
+def measure(options):
+    """One row per method, T and repeat; a missing peer has a row without figures."""
+    rows, chosen = [], {}
+    for name, (needs, *method) in METHODS.items():
+        if options.only and not any(part in name for part in options.only):
+            continue
+        if all(importlib.util.find_spec(module) for module in needs):
+            chosen[name] = method
+            method[1](method[2], N_INITIAL + 2, 0)  # imports, first use of compiled parts
+        else:
+            rows += [{"method": name, "T": T, "status": "missing"} for T in options.t]
+    for repeat in range(options.repeats):
+        for T in options.t:
+            for name, (slow, timer, make) in chosen.items():
+                if not slow or min(options.t) == T or repeat < options.slow_repeats:
+                    rows.append({"method": name, "T": T, "repeat": repeat, "status": "measured"})
+                    rows[-1].update(summary(*timer(make, T, repeat)))
+                    print(".", end="", flush=True)
+    print()
+    return rows
+
+
+def summary(seconds, best):
+    return {
+        "mean_ms": round(1e3 * seconds.mean(), 4),
+        "at_T_ms": round(1e3 * seconds[-LAST:].mean(), 4),
+        "max_ms": round(1e3 * seconds.max(), 4),
+        "best_loss": round(float(best[-1]), 6),
+    }
+
+
+def print_table(rows, T):
+    print(f"T = {T}, milliseconds per evaluation")
+    print(f"{'method':36}{'mean':>28}{'at T':>28}{'max':>9}{'loss':>8}{'times ours':>12}")
+    ours = None
+    for name in dict.fromkeys(row["method"] for row in rows):
+        own = [row for row in rows if row["method"] == name and row["T"] == T]
+        runs = [row for row in own if row["status"] == "measured"]
+        if not runs:
+            print(f"{name:36}{'missing':>28}")
+            continue
+        cells = ""
+        for column in ("mean_ms", "at_T_ms"):
+            values = [row[column] for row in runs]
+            spread = f"{np.median(values):.2f} ({min(values):.2f} - {max(values):.2f})"
+            cells += f"{spread:>28}"
+        slowest = max(row["max_ms"] for row in runs)
+        mean, loss = (np.median([row[c] for row in runs]) for c in ("mean_ms", "best_loss"))
+        ours = mean if ours is None else ours
+        print(f"{name:36}{cells}{slowest:9.1f}{loss:8.4f}{mean / ours:12.1f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--t", type=int, nargs="+", default=[50, 200])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--slow-repeats", type=int, default=1, help="of scikit-optimize, large T")
+    parser.add_argument("--only", nargs="+", help="parts of the names of the methods to run")
+    parser.add_argument("--clock", choices=["process", "wall"], default="process")
+    parser.add_argument("--csv", help="where to write every run")
+    options = parser.parse_args()
+    globals()["clock"] = {"process": time.process_time, "wall": time.perf_counter}[options.clock]
+    warnings.simplefilter("ignore")
+    versions = ", ".join(f"{package} {version(package)}" for package in PACKAGES)
+    print(f"Python {platform.python_version()}, {versions}")
+    print(f"1 thread, {options.clock} time, {options.repeats} repeats")
+    rows = measure(options)
+    for T in options.t:
+        print_table(rows, T)
+    if options.csv:
+        with open(options.csv, "w", newline="") as file:
+            fields = [*dict.fromkeys(key for row in rows for key in row), "versions"]
+            writer = csv.DictWriter(file, fields)
+            writer.writeheader()
+            writer.writerows({**row, "versions": versions} for row in rows)
+
+
+if __name__ == "__main__":
+    with threadpool_limits(limits=1):
+        main()
