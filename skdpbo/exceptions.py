@@ -3,6 +3,7 @@
 __all__ = [
     "BudgetExceededError",
     "DefaultBoundsWarning",
+    "NoisyGradientWarning",
     "PublicTrainingWarning",
     "SeededNoiseWarning",
     "SkdpboWarning",
@@ -17,6 +18,10 @@ class SkdpboWarning(UserWarning):
 
 class DefaultBoundsWarning(SkdpboWarning):
     """A bound was not given; a default that does not look at the data is used instead."""
+
+
+class NoisyGradientWarning(SkdpboWarning):
+    """The noise is large beside the clipping norm: too few records, too many steps or dimensions."""
 
 
 class PublicTrainingWarning(SkdpboWarning):

@@ -1,0 +1,109 @@
+"""Losses of every protected record at the points tried so far, and gradients from them.
+
+Everything here is protected. Row i of a gradient block is a function of record i's own losses and
+of public or released numbers (the weights), whatever the losses are.
+"""
+
+import numpy as np
+
+__all__ = ["RecordLosses"]
+
+_CHUNK = 2**22  # floats of the losses that are converted at once: 32 MiB
+
+
+class RecordLosses:
+    """A growing table of losses, one row per point and one column per record.
+
+    Parameters
+    ----------
+    bound : int, float or None
+        Largest loss g*; losses are clipped to [0, bound] and what is not a number costs `bound`.
+        With an int, losses are integers and are kept in the smallest type that holds them.
+        None: losses are real and are kept as they are. That is private too, because gradients
+        are clipped; but one infinite loss makes its record count as zero.
+    scale : float, default=1.0
+        Loss per unit.
+    centre : bool, default=False
+        Whether to subtract from each record's losses their own mean over the kept points, so that
+        the constant part of a loss does not enter its gradient.
+
+    Attributes
+    ----------
+    n_records : int or None
+        Number of columns; None before the first row. Public.
+    """
+
+    def __init__(self, bound=None, scale=1.0, *, centre=False):
+        self._bound = bound
+        self._is_integer = isinstance(bound, int)
+        self._dtype = np.min_scalar_type(bound) if self._is_integer else np.float64
+        self._scale = float(scale)
+        self._centre = centre
+        self._rows = []
+        self.n_records = None
+
+    def __reduce__(self):
+        raise TypeError("losses of protected records are not pickled")
+
+    def add(self, losses):
+        """Append one row per point.
+
+        Parameters
+        ----------
+        losses : sequence of (array-like of shape (n_records,), or None)
+            None for a point that could not be evaluated, for a public reason: every record gets
+            the worst loss there.
+        """
+        for row in losses:
+            if row is not None:
+                row = np.asarray(row)
+                if row.ndim != 1 or len(row) != (self.n_records or len(row)):
+                    raise ValueError("each row of losses must have one entry for each record")
+                self.n_records = len(row)
+        if self.n_records is None:
+            raise ValueError("no point could be evaluated")
+        self._rows.extend(self._bounded(row) for row in losses)
+
+    def keep_last(self, n_points):
+        """Forget the losses of all but the last `n_points` points."""
+        del self._rows[: len(self._rows) - n_points]
+
+    def gradients(self, weights):
+        """Yield ``(weights @ losses).T`` in blocks of records.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (d, n_points)
+            Public: posterior-mean gradient weights of the kept points.
+
+        Yields
+        ------
+        ndarray of shape (any, d)
+        """
+        if weights.shape[1] != len(self._rows):
+            raise ValueError("weights must have one column for each kept point")
+        weights = self._scale * np.asarray(weights, dtype=np.float64)
+        if self._centre:  # W (I - 11'/N): a linear map of each record's own losses
+            weights = weights - weights.mean(axis=1, keepdims=True)
+        width = max(1, _CHUNK // len(self._rows))
+        for start in range(0, self.n_records, width):
+            # Silent: a warning about an infinite loss would tell of a record.
+            with np.errstate(all="ignore"):
+                chunk = np.stack([row[start : start + width] for row in self._rows])
+                block = (weights @ chunk.astype(np.float64)).T
+            yield block
+
+    def _bounded(self, row):
+        if row is None:
+            if self._bound is None:
+                raise ValueError("a point without losses needs a bound, the worst loss")
+            return np.full(self.n_records, self._bound, dtype=self._dtype)
+        row = np.asarray(row)
+        if self._is_integer:
+            if row.dtype.kind not in "iu":
+                raise TypeError("losses must be integers")
+            return np.clip(row, 0, self._bound).astype(self._dtype)
+        row = row.astype(np.float64)
+        if self._bound is None:
+            return row
+        return np.clip(np.where(np.isnan(row), self._bound, row), 0.0, self._bound)
