@@ -11,6 +11,7 @@ from skdpbo.surrogate._acquisition import (
     select_batch,
     upper_confidence_bound,
 )
+from skdpbo.surrogate._gradient import GradientPosterior
 from skdpbo.surrogate._hyperparameters import (
     FittedHyperparameters,
     default_kernel,
@@ -23,6 +24,7 @@ from skdpbo.surrogate._two_task import TwoTaskPosterior
 __all__ = [
     "CandidatePosterior",
     "FittedHyperparameters",
+    "GradientPosterior",
     "TwoTaskPosterior",
     "default_kernel",
     "fit_hyperparameters",

@@ -1,0 +1,371 @@
+"""Posterior of the gradient of a Gaussian process, and designs that make it certain."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotrf, dpotrs
+from sklearn.base import clone
+
+from skdpbo.surrogate._batch_design import GradientTrace, minimise_trace, search_box
+from skdpbo.surrogate._kernels import differentiable, prior_gradient_covariance
+from skdpbo.surrogate._linalg import FloatArray, jittered_cholesky
+
+#: Corrections of the weights for the jitter: its effect on an eigenvector of eigenvalue e falls
+#: from jitter / e to (jitter / e)^3.
+_REFINEMENTS = 2
+
+#: A design takes into account this many earlier points, or four times d + 1 if that is more.
+_LARGEST_HISTORY = 256
+
+
+class GradientPosterior:
+    r"""Posterior of grad f(theta) for f ~ GP(0, k), given values of f at N points.
+
+    With D the points and M = k(D, D) + noise_variance I, the posterior mean of the gradient of
+    values L(D) is a product with weights that do not depend on the values,
+
+    .. math:: W L(D), \qquad W = \partial_\theta k(\theta, D) M^{-1} \quad (d \times N)
+
+    (Sopa et al. 2025, Algorithm 1, line 6; Section 3.4 with noise), so that the gradients of many
+    functions known at the same points are one matrix product. Its covariance is that of the
+    gradient itself minus :math:`W \partial k(\theta, D)'`.
+
+    This class knows nothing of privacy: it holds points, never values. Kernel and noise variance
+    must be public or already released, or the weights betray what they were chosen from.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Prior covariance k: constants, RBF, Matern 5/2, DotProduct, their sums, products and whole
+        powers; TypeError for others. It is cloned.
+    noise_variance : float, default=0.0
+        Variance of the noise in an observed value, in squared units of the values.
+    jitter : float, default=1e-9
+        Share of the prior variance that is added to the diagonal to factor a nearly singular M.
+        Its effect on the weights is taken back by iterative refinement.
+    design_jitter : float, default=1e-4
+        Share of the prior variance that a design allows for as noise in each value, besides
+        `noise_variance`. It keeps the points apart: around `theta` alone, d + 1 points are placed
+        at about ``(2 * design_jitter) ** 0.25`` length-scales. Smaller values suit losses that
+        are smooth to more digits.
+    cache_size : int or None, default=None
+        Number of points kept, the latest ones; None keeps all.
+
+    Attributes
+    ----------
+    points : ndarray of shape (N, d)
+        Points that are kept, in the order in which they were added.
+
+    Notes
+    -----
+    M is nearly singular where many points lie within a length-scale and exactly singular where
+    the kernel's space is finite-dimensional, as for polynomials. M + jitter I is factored, row by
+    row as points arrive, and W is corrected twice by W + (dk - W M)(M + jitter I)^{-1}: for
+    eigenvalues well above the jitter this is M^{-1}, and directions in which M is zero within
+    rounding errors are left out, as a pseudo-inverse does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> posterior = GradientPosterior(RBF(1.0), design_jitter=1e-8)
+    >>> theta = np.array([0.2, 0.4])
+    >>> points = posterior.design(theta, batch_size=3)
+    >>> posterior.add(points)
+    >>> values = np.sin(points[:, 0]) + points[:, 1] ** 2 / 2
+    >>> (posterior.weights(theta) @ values).round(2)  # cos(0.2) = 0.98, 0.4
+    array([0.98, 0.4 ])
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        *,
+        noise_variance: float = 0.0,
+        jitter: float = 1e-9,
+        design_jitter: float = 1e-4,
+        cache_size: int | None = None,
+    ) -> None:
+        self.kernel = clone(kernel)
+        self.noise_variance = _not_negative("noise_variance", noise_variance)
+        self.jitter = _not_negative("jitter", jitter)
+        self.design_jitter = _not_negative("design_jitter", design_jitter)
+        if not self.design_jitter + self.noise_variance > 0.0:
+            raise ValueError("design_jitter or noise_variance must be positive")
+        self.cache_size = cache_size if cache_size is None else operator.index(cache_size)
+        if self.cache_size is not None and self.cache_size < 1:
+            raise ValueError(f"cache_size must be at least 1, got {cache_size}")
+        self._derivatives = differentiable(kernel)
+        self._points: FloatArray | None = None
+        self._M: FloatArray = np.empty((0, 0))
+        self._L: FloatArray = np.empty((0, 0))
+        self._variance = math.nan  # prior variance at the first point: the unit of both jitters
+
+    @property
+    def points(self) -> FloatArray:
+        """Kept points, shape (N, d); a copy."""
+        return np.empty((0, 0)) if self._points is None else self._points.copy()
+
+    def __len__(self) -> int:
+        """Return the number N of points."""
+        return 0 if self._points is None else len(self._points)
+
+    def add(self, points: npt.ArrayLike) -> None:
+        """Add evaluated points; the oldest beyond `cache_size` are dropped.
+
+        Parameters
+        ----------
+        points : array-like of shape (b, d)
+            Finite; repeats are allowed, and so is b = 0.
+        """
+        Z = np.array(points, dtype=np.float64)
+        if Z.ndim != 2 or not np.isfinite(Z).all():
+            raise ValueError("points must be a finite array of shape (b, d)")
+        if self._points is not None and Z.shape[1] != self._points.shape[1]:
+            raise ValueError(f"points have {Z.shape[1]} features, not {self._points.shape[1]}")
+        if not len(Z):
+            return
+        old = np.empty((0, Z.shape[1])) if self._points is None else self._points
+        if math.isnan(self._variance):
+            self._variance = self._prior_variance(Z[0])
+        self._points = np.concatenate([old, Z])
+        self._extend(old, Z)
+        if self.cache_size is not None and len(self._points) > self.cache_size:
+            self._points = self._points[-self.cache_size :]
+            self._M = self._M[-self.cache_size :, -self.cache_size :].copy()
+            self._factor()
+
+    def weights(self, theta: npt.ArrayLike) -> FloatArray:
+        """Weights W, shape (d, N): ``W @ L`` is the posterior-mean gradient at theta.
+
+        Parameters
+        ----------
+        theta : array-like of shape (d,)
+        """
+        theta = self._check_theta(theta)
+        if self._points is None:
+            return np.zeros((len(theta), 0))
+        return self._weights(self._derivatives.gradients(theta, self._points).dx)
+
+    def gradient_covariance(self, theta: npt.ArrayLike) -> FloatArray:
+        """Posterior covariance of grad f(theta), shape (d, d).
+
+        The covariance of the error of the gradient estimated with `weights`; jitter included,
+        it is never below the exact one.
+        """
+        theta = self._check_theta(theta)
+        prior = prior_gradient_covariance(self._derivatives, theta)
+        if self._points is None:
+            return prior
+        G = self._derivatives.gradients(theta, self._points).dx
+        W = self._weights(G)
+        # (prior - G W') + (W M - G) W': the second term is zero where W is exact.
+        covariance = prior + ((W @ self._M - G) - G) @ W.T
+        return np.asarray((covariance + covariance.T) / 2.0)
+
+    def trace(self, theta: npt.ArrayLike) -> float:
+        """Trace of `gradient_covariance`."""
+        return max(0.0, float(self.gradient_covariance(theta).trace()))
+
+    def design(
+        self,
+        theta: npt.ArrayLike,
+        batch_size: int,
+        *,
+        bounds: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+        n_starts: int = 1,
+        random_state: int | np.random.RandomState | None = 0,
+        tol: float = 1e-5,
+        max_iter: int = 60,
+    ) -> FloatArray:
+        """Points that make the gradient at theta most certain (Algorithm 1, line 4).
+
+        Minimises the trace of the posterior gradient covariance given the points so far and the
+        new ones, with `noise_variance` and `design_jitter`, by L-BFGS-B with analytic
+        derivatives. Of more than ``max(256, 4 * (d + 1))`` points so far only the nearest to
+        theta are taken into account, which is an upper bound of the trace.
+
+        Parameters
+        ----------
+        theta : array-like of shape (d,)
+        batch_size : int
+            Number b of new points, at least 1. d + 1 points determine a gradient.
+        bounds : (low, high) or None, default=None
+            Arrays of shape (d,) or numbers; every new point lies between them. theta may lie on
+            the boundary.
+        n_starts : int, default=1
+            Number of descents. The first starts from the best of a few symmetric designs, the
+            others from further ones and from random rotations; it is rarely worth more than one.
+        random_state : int, RandomState or None, default=0
+            Public randomness of the starting designs.
+        tol : float, default=1e-5
+            A descent stops where one iteration lowers the trace by less than this share of it.
+        max_iter : int, default=60
+            Largest number of iterations of a descent.
+
+        Returns
+        -------
+        Z : ndarray of shape (b, d)
+        """
+        objective, box = self._problem(theta, bounds)
+        if operator.index(batch_size) < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        options = _check_options(n_starts, tol, max_iter)
+        Z, _ = minimise_trace(objective, box, batch_size, random_state=random_state, **options)
+        return Z
+
+    def design_to_tolerance(
+        self,
+        theta: npt.ArrayLike,
+        tol: float,
+        max_batch_size: int | None = None,
+        *,
+        bounds: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+        n_starts: int = 1,
+        random_state: int | np.random.RandomState | None = 0,
+        max_iter: int = 60,
+    ) -> FloatArray:
+        """Fewest points that bring the trace down to a tolerance (Algorithm 2).
+
+        The trace is the one that `design` minimises, `design_jitter` included. The smallest batch
+        size is found by bisection, as the minimal trace falls with the batch size. b points lower
+        the rank of the covariance by at most b: sizes for which the d - b smallest eigenvalues
+        alone exceed the tolerance are not tried.
+
+        Parameters
+        ----------
+        theta : array-like of shape (d,)
+        tol : float
+            Largest trace, in squared units of the gradient; positive.
+        max_batch_size : int or None, default=None
+            Largest number of points, d + 1 if None.
+        bounds, n_starts, random_state, max_iter
+            As in `design`.
+
+        Returns
+        -------
+        Z : ndarray of shape (b, d)
+            b = 0 where the points so far suffice; b = max_batch_size where even that many do not
+            reach the tolerance.
+        """
+        objective, box = self._problem(theta, bounds)
+        if not tol > 0.0:
+            raise ValueError(f"tol must be positive, got {tol}")
+        options = _check_options(n_starts, 1e-5, max_iter)
+        d = len(objective.theta)
+        largest = d + 1 if max_batch_size is None else operator.index(max_batch_size)
+        if largest < 1:
+            raise ValueError(f"max_batch_size must be at least 1, got {max_batch_size}")
+        if objective.trace <= tol:
+            return np.empty((0, d))
+
+        def best(b: int) -> tuple[FloatArray, float]:
+            return minimise_trace(objective, box, b, random_state=random_state, **options)
+
+        remaining = np.cumsum(np.linalg.eigvalsh(objective.covariance))
+        low = d - int(np.searchsorted(remaining, tol, side="right"))  # nothing below is enough
+        return _smallest_sufficient(best, max(1, min(low, largest)), largest, tol)
+
+    def _prior_variance(self, x: FloatArray) -> float:
+        return float(self._derivatives.gradients(x, x[None]).value[0])
+
+    def _extend(self, old: FloatArray, Z: FloatArray) -> None:
+        """Append the rows of Z to M and to the factor of M + jitter I."""
+        N, b = len(old), len(Z)
+        cross = self._derivatives.values(np.concatenate([old, Z]), Z).value
+        cross[N:].flat[:: b + 1] += self.noise_variance
+        M = np.empty((N + b, N + b))
+        M[:N, :N], M[:, N:], M[N:, :N] = self._M, cross, cross[:N].T
+        self._M = M
+        if N:
+            V = solve_triangular(self._L, cross[:N], lower=True, check_finite=False)
+        else:
+            V = np.empty((0, b))
+        S = cross[N:] - V.T @ V
+        S.flat[:: b + 1] += self.jitter * self._variance
+        block, info = dpotrf(S, lower=1, clean=1)
+        if info or block.diagonal().min() ** 2 < 0.5 * self.jitter * self._variance:
+            return self._factor()
+        L = np.zeros((N + b, N + b))
+        L[:N, :N], L[N:, :N], L[N:, N:] = self._L, V.T, block
+        self._L = L
+        return None
+
+    def _factor(self) -> None:
+        """Factor M + jitter I, with a larger jitter if need be."""
+        M = self._M.copy()
+        M.flat[:: len(M) + 1] += self.jitter * self._variance
+        self._L, _ = jittered_cholesky(M)
+
+    def _weights(self, G: FloatArray) -> FloatArray:
+        """G M^{-1} for G = dk(theta, D), shape (d, N), by refinement of G (M + jitter I)^{-1}."""
+        W = dpotrs(self._L, G.T, lower=1)[0].T
+        for _ in range(_REFINEMENTS):
+            W = W + dpotrs(self._L, (G - W @ self._M).T, lower=1)[0].T
+        return np.ascontiguousarray(W)
+
+    def _check_theta(self, theta: npt.ArrayLike) -> FloatArray:
+        x = np.array(theta, dtype=np.float64)
+        d = len(x) if self._points is None and x.ndim == 1 else self.points.shape[1]
+        if x.shape != (d,) or not np.isfinite(x).all():
+            raise ValueError(f"theta must be a finite array of shape ({d},)")
+        return x
+
+    def _problem(self, theta: npt.ArrayLike, bounds: Any) -> tuple[GradientTrace, Any]:
+        """Return the objective of a design, and the box of its points."""
+        theta = self._check_theta(theta)
+        low, high = (-np.inf, np.inf) if bounds is None else bounds
+        low = np.broadcast_to(np.asarray(low, dtype=np.float64), theta.shape)
+        high = np.broadcast_to(np.asarray(high, dtype=np.float64), theta.shape)
+        if not (low < high).all():
+            raise ValueError("every lower bound must be below its upper bound")
+        box = search_box(self._derivatives, theta, low, high)
+        D = np.empty((0, len(theta))) if self._points is None else self._points
+        limit = max(_LARGEST_HISTORY, 4 * (len(theta) + 1))
+        if len(D) > limit:
+            distance = np.sum(((D - theta) / box.scale) ** 2, axis=1)
+            D = D[np.sort(np.argsort(distance, kind="stable")[:limit])]
+        nugget = self.noise_variance + self.design_jitter * self._prior_variance(theta)
+        return GradientTrace(self._derivatives, theta, D, nugget), box
+
+
+def _smallest_sufficient(best: Any, low: int, high: int, tol: float) -> FloatArray:
+    """Smallest design in low..high whose trace is at most tol, the largest if there is none."""
+    Z, trace = best(low)
+    if trace <= tol or low == high:
+        return np.asarray(Z)
+    enough = None
+    step = 1
+    while low < high and enough is None:  # most often low or low + 1 is the answer
+        b = min(high, low + step)
+        Z, trace = best(b)
+        if trace <= tol:
+            enough, high = Z, b
+        else:
+            low, step = b, 2 * step
+    while enough is not None and high - low > 1:
+        b = (low + high) // 2
+        candidate, trace = best(b)
+        if trace <= tol:
+            enough, high = candidate, b
+        else:
+            low = b
+    return np.asarray(Z if enough is None else enough)
+
+
+def _not_negative(name: str, value: float) -> float:
+    if not (math.isfinite(value) and value >= 0.0):
+        raise ValueError(f"{name} must be finite and >= 0, got {value}")
+    return float(value)
+
+
+def _check_options(n_starts: int, tol: float, max_iter: int) -> dict[str, Any]:
+    if operator.index(n_starts) < 1 or operator.index(max_iter) < 0 or not tol >= 0.0:
+        raise ValueError("n_starts must be at least 1, max_iter and tol not negative")
+    return {"n_starts": n_starts, "tol": tol, "max_iter": max_iter}

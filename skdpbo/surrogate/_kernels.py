@@ -1,0 +1,327 @@
+"""Derivatives of scikit-learn's covariance functions with respect to their inputs.
+
+scikit-learn differentiates a kernel with respect to its parameters only. A Gaussian process on
+gradients also needs, for points x, y in R^d,
+
+- dk(x, y)/dx and dk(x, y)/dy: covariances of a gradient and a value;
+- d2k(x, y)/dx dy: the covariance of two gradients;
+
+and the design of new points needs the last two contracted with weights. `differentiable` walks a
+kernel once and returns a term with these derivatives. Only kernels with a continuous mixed
+derivative are accepted: constants, RBF, Matern with nu = 2.5 or infinity, DotProduct, their sums,
+products and whole powers. Kernel parameters are read once and are not modified.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any, Protocol
+
+import numpy as np
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Exponentiation,
+    Kernel,
+    Matern,
+    Product,
+    Sum,
+    WhiteKernel,
+)
+
+from skdpbo.surrogate._linalg import FloatArray
+
+Contraction = Callable[[FloatArray], FloatArray]
+
+
+@dataclass(frozen=True)
+class ValueCovariance:
+    """Covariance of f(X) and f(Y).
+
+    Attributes
+    ----------
+    value : ndarray of shape (n, m)
+        k(x_i, y_j).
+    contract : callable
+        W of shape (n, m) -> sum_i W_ij dk(x_i, y_j)/dy_j, shape (m, d).
+    """
+
+    value: FloatArray
+    contract: Contraction
+
+
+@dataclass(frozen=True)
+class GradientCovariance:
+    """Covariance of grad f(x) and f(Y), at one point x.
+
+    Attributes
+    ----------
+    value : ndarray of shape (m,)
+        k(x, y_j).
+    dx : ndarray of shape (d, m)
+        dk(x, y_j)/dx.
+    dy : ndarray of shape (m, d)
+        dk(x, y_j)/dy_j.
+    contract : callable
+        V of shape (d, m) -> sum_c V_cj d2k(x, y_j)/dx_c dy_j, shape (m, d).
+    """
+
+    value: FloatArray
+    dx: FloatArray
+    dy: FloatArray
+    contract: Contraction
+
+
+class DifferentiableKernel(Protocol):
+    """A covariance function with the derivatives that are needed here."""
+
+    def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
+        """Covariance of f(X), X of shape (n, d), and f(Y), Y of shape (m, d)."""
+
+    def gradients(self, x: FloatArray, Y: FloatArray) -> GradientCovariance:
+        """Covariance of grad f(x), x of shape (d,), and f(Y), Y of shape (m, d)."""
+
+
+def differentiable(kernel: Any) -> DifferentiableKernel:
+    """Return a kernel's derivatives with respect to its inputs.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Constants, RBF, Matern with nu = 2.5 or infinity, DotProduct, and their sums, products and
+        powers with a whole, positive exponent. Length-scales may differ between features.
+
+    Raises
+    ------
+    TypeError
+        If some part of the kernel is of another type, or its sample paths are too rough.
+    """
+    # By exact type: a subclass (Matern is one of RBF) may define another covariance.
+    if type(kernel) not in _differentiable.registry:
+        return _refuse(kernel)
+    return _differentiable(kernel)
+
+
+def prior_gradient_covariance(kernel: DifferentiableKernel, x: FloatArray) -> FloatArray:
+    """Prior covariance of grad f(x), shape (d, d): d2k(x, y)/dx dy at y = x."""
+    d = len(x)
+    return kernel.gradients(x, np.tile(x, (d, 1))).contract(np.eye(d))
+
+
+class _Constant:
+    def __init__(self, kernel: ConstantKernel) -> None:
+        self.constant = float(kernel.constant_value)
+
+    def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
+        value = np.full((len(X), len(Y)), self.constant)
+        return ValueCovariance(value, lambda W: np.zeros(Y.shape))
+
+    def gradients(self, x: FloatArray, Y: FloatArray) -> GradientCovariance:
+        value = np.full(len(Y), self.constant)
+        return GradientCovariance(
+            value, np.zeros(Y.T.shape), np.zeros(Y.shape), lambda V: np.zeros(Y.shape)
+        )
+
+
+class _DotProduct:
+    """k(x, y) = sigma_0^2 + x'y."""
+
+    def __init__(self, kernel: DotProduct) -> None:
+        self.offset = float(kernel.sigma_0) ** 2
+
+    def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
+        return ValueCovariance(self.offset + X @ Y.T, lambda W: W.T @ X)
+
+    def gradients(self, x: FloatArray, Y: FloatArray) -> GradientCovariance:
+        dy = np.tile(x, (len(Y), 1))
+        return GradientCovariance(self.offset + Y @ x, Y.T, dy, lambda V: V.T)
+
+
+#: q = r^2 -> k, g and h, where dk/dx = -g u and d2k/dx dy = g I - h u u', with u = x - y and
+#: r = |u|, all in units of the length-scales.
+Profile = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
+
+
+def _rbf(q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    k = np.exp(-0.5 * q)
+    return k, k, k
+
+
+def _matern52(q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    s = np.sqrt(5.0 * q)
+    e = np.exp(-s)
+    return (1.0 + s + q * (5.0 / 3.0)) * e, (5.0 / 3.0) * (1.0 + s) * e, (25.0 / 3.0) * e
+
+
+class _Stationary:
+    """k(r), r the distance scaled by length-scales l."""
+
+    def __init__(self, length_scale: Any, profile: Profile) -> None:
+        self.length_scale = np.asarray(length_scale, dtype=np.float64)
+        self.profile = profile
+
+    def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
+        # Differences between nearby points keep their digits if all are measured from among them.
+        centre = Y.mean(axis=0)
+        A, B = (X - centre) / self.length_scale, (Y - centre) / self.length_scale
+        q = A @ (-2.0 * B.T)
+        q += np.einsum("id,id->i", A, A)[:, None]
+        q += np.einsum("jd,jd->j", B, B)
+        np.maximum(q, 0.0, out=q)
+        k, g, _ = self.profile(q)
+
+        def contract(W: FloatArray) -> FloatArray:
+            M = W * g
+            return np.asarray((M.T @ A - M.sum(axis=0)[:, None] * B) / self.length_scale)
+
+        return ValueCovariance(k, contract)
+
+    def gradients(self, x: FloatArray, Y: FloatArray) -> GradientCovariance:
+        U = (x - Y) / self.length_scale
+        k, g, h = self.profile(np.einsum("jd,jd->j", U, U))
+        dy = g[:, None] * U / self.length_scale
+
+        def contract(V: FloatArray) -> FloatArray:
+            S = V.T / self.length_scale
+            along = h * np.einsum("jd,jd->j", S, U)
+            return np.asarray((g[:, None] * S - along[:, None] * U) / self.length_scale)
+
+        return GradientCovariance(k, -dy.T, dy, contract)
+
+
+class _Sum:
+    def __init__(self, a: DifferentiableKernel, b: DifferentiableKernel) -> None:
+        self.a, self.b = a, b
+
+    def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
+        a, b = self.a.values(X, Y), self.b.values(X, Y)
+        return ValueCovariance(a.value + b.value, lambda W: a.contract(W) + b.contract(W))
+
+    def gradients(self, x: FloatArray, Y: FloatArray) -> GradientCovariance:
+        a, b = self.a.gradients(x, Y), self.b.gradients(x, Y)
+        return GradientCovariance(
+            a.value + b.value, a.dx + b.dx, a.dy + b.dy, lambda V: a.contract(V) + b.contract(V)
+        )
+
+
+class _Product:
+    """Product rule: (ab)' = a'b + ab', and the mixed derivative has four terms."""
+
+    def __init__(self, a: DifferentiableKernel, b: DifferentiableKernel) -> None:
+        self.a, self.b = a, b
+
+    def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
+        a, b = self.a.values(X, Y), self.b.values(X, Y)
+        return ValueCovariance(
+            a.value * b.value, lambda W: a.contract(W * b.value) + b.contract(W * a.value)
+        )
+
+    def gradients(self, x: FloatArray, Y: FloatArray) -> GradientCovariance:
+        a, b = self.a.gradients(x, Y), self.b.gradients(x, Y)
+
+        def contract(V: FloatArray) -> FloatArray:
+            crossed = _along(V, a.dx) * b.dy + _along(V, b.dx) * a.dy
+            return a.contract(V * b.value) + b.contract(V * a.value) + crossed
+
+        return GradientCovariance(
+            a.value * b.value,
+            a.dx * b.value + b.dx * a.value,
+            a.dy * b.value[:, None] + b.dy * a.value[:, None],
+            contract,
+        )
+
+
+class _Power:
+    """Chain rule for k^p, p a whole number of at least 2."""
+
+    def __init__(self, base: DifferentiableKernel, p: int) -> None:
+        self.base, self.p = base, p
+
+    def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
+        base, p = self.base.values(X, Y), self.p
+        slope = p * base.value ** (p - 1)
+        return ValueCovariance(base.value**p, lambda W: base.contract(W * slope))
+
+    def gradients(self, x: FloatArray, Y: FloatArray) -> GradientCovariance:
+        base, p = self.base.gradients(x, Y), self.p
+        slope, curvature = p * base.value ** (p - 1), p * (p - 1) * base.value ** (p - 2)
+
+        def contract(V: FloatArray) -> FloatArray:
+            return base.contract(V * slope) + _along(V * curvature, base.dx) * base.dy
+
+        return GradientCovariance(
+            base.value**p, base.dx * slope, base.dy * slope[:, None], contract
+        )
+
+
+def _along(V: FloatArray, dx: FloatArray) -> FloatArray:
+    """Sums over c of V_cj dx_cj, shape (m, 1)."""
+    return np.asarray(np.einsum("cj,cj->j", V, dx)[:, None])
+
+
+def _refuse(kernel: Any, reason: str = "") -> DifferentiableKernel:
+    name = type(kernel).__name__
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel must be a scikit-learn kernel, got {name}")
+    raise TypeError(
+        f"no gradients of a Gaussian process with kernel {name}: "
+        + (reason or "its input derivatives are not known here")
+        + ". Use RBF, Matern(nu=2.5) or DotProduct, their sums, products or whole powers."
+    )
+
+
+@singledispatch
+def _differentiable(kernel: Any) -> DifferentiableKernel:
+    return _refuse(kernel)
+
+
+@_differentiable.register
+def _(kernel: ConstantKernel) -> DifferentiableKernel:
+    return _Constant(kernel)
+
+
+@_differentiable.register
+def _(kernel: DotProduct) -> DifferentiableKernel:
+    return _DotProduct(kernel)
+
+
+@_differentiable.register
+def _(kernel: RBF) -> DifferentiableKernel:
+    return _Stationary(kernel.length_scale, _rbf)
+
+
+@_differentiable.register
+def _(kernel: Matern) -> DifferentiableKernel:
+    if kernel.nu == 2.5:
+        return _Stationary(kernel.length_scale, _matern52)
+    if math.isinf(kernel.nu):
+        return _Stationary(kernel.length_scale, _rbf)
+    return _refuse(kernel, f"with nu={kernel.nu:g} it is not one of the smooth cases")
+
+
+@_differentiable.register
+def _(kernel: WhiteKernel) -> DifferentiableKernel:
+    return _refuse(kernel, "noise is not differentiable, give it as noise_variance")
+
+
+@_differentiable.register
+def _(kernel: Sum) -> DifferentiableKernel:
+    return _Sum(differentiable(kernel.k1), differentiable(kernel.k2))
+
+
+@_differentiable.register
+def _(kernel: Product) -> DifferentiableKernel:
+    return _Product(differentiable(kernel.k1), differentiable(kernel.k2))
+
+
+@_differentiable.register
+def _(kernel: Exponentiation) -> DifferentiableKernel:
+    p = kernel.exponent
+    if p != int(p) or p < 1:
+        return _refuse(kernel, f"the exponent {p:g} is not a whole, positive number")
+    base = differentiable(kernel.kernel)
+    return base if p == 1 else _Power(base, int(p))
