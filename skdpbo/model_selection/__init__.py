@@ -2,6 +2,8 @@
 
 from skdpbo.model_selection._bayes import DPBayesSearchCV
 from skdpbo.model_selection._grid import DPGridSearchCV
+from skdpbo.model_selection._kusner import Kusner2015
+from skdpbo.model_selection._kusner_lipschitz import Kusner2015Lipschitz
 from skdpbo.model_selection._randomized import DPRandomizedSearchCV
 from skdpbo.model_selection._scores import PerRecordScorer, make_per_record_scorer
 
@@ -9,6 +11,8 @@ __all__ = [
     "DPBayesSearchCV",
     "DPGridSearchCV",
     "DPRandomizedSearchCV",
+    "Kusner2015",
+    "Kusner2015Lipschitz",
     "PerRecordScorer",
     "make_per_record_scorer",
 ]
