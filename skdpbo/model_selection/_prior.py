@@ -7,7 +7,7 @@ The weight c is computed from public numbers alone.
 
 import numpy as np
 
-__all__ = ["automatic_prior_weight", "public_offsets"]
+__all__ = ["automatic_prior_weight", "public_disagreement", "public_offsets"]
 
 # Standard deviation of a Gumbel-like selection noise of scale 1 (pi / sqrt 6).
 _SELECTION_NOISE_SD = 1.28
@@ -40,13 +40,36 @@ def automatic_prior_weight(split_scores, *, n_records, epsilon, bound):
         Non-negative.
     """
     s = _SELECTION_NOISE_SD * 2 * bound / (n_records * epsilon)
+    return float(s**2 / public_disagreement(split_scores, bound=bound) ** 2)
+
+
+def public_disagreement(split_scores, *, bound):
+    """tau, the standard deviation of (protected score - public score) across candidates.
+
+    The square root of the variance of the public mean scores, from the residuals of the candidate
+    x fold table (candidates that are all easier in one fold are no error), plus (1 % of `bound`)^2.
+
+    Parameters
+    ----------
+    split_scores : ndarray of shape (n_splits, n_candidates) or None
+        Public scores; NaN where one failed. None: nothing is known of the folds.
+    bound : float
+        Largest loss of a record, in the units of the scores.
+
+    Returns
+    -------
+    tau : float
+        Positive.
+    """
+    if split_scores is None:
+        return _SMALLEST_DISAGREEMENT * bound
     table = split_scores[:, np.isfinite(split_scores).all(axis=0)]
     n_splits, n_candidates = table.shape
     variance = 0.0
     if min(table.shape) > 1:
         residuals = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
         variance = np.sum(residuals**2) / ((n_splits - 1) * (n_candidates - 1)) / n_splits
-    return float(s**2 / (variance + (_SMALLEST_DISAGREEMENT * bound) ** 2))
+    return float(np.sqrt(variance + (_SMALLEST_DISAGREEMENT * bound) ** 2))
 
 
 def public_offsets(public_scores, weight, *, n_records, units, bound):

@@ -34,6 +34,15 @@ class UpperConfidenceProposer:
         Multiplier of the posterior standard deviation.
     kernel : Kernel or None
         Template for standardised scores; None: Matern 5/2 with one length-scale per feature.
+
+    Attributes
+    ----------
+    visited : list of int
+        Candidates asked for so far, in order.
+    scores : ndarray
+        What was told of them, failures replaced.
+    fitted : FittedHyperparameters or None
+        Of the last fit.
     """
 
     def __init__(self, X, *, n_iter, n_initial_points, batch_size, sqrt_beta, kernel=None):
@@ -44,13 +53,20 @@ class UpperConfidenceProposer:
         self.sqrt_beta = sqrt_beta
         self.visited = []
         self._kernel = default_kernel(X.shape[1]) if kernel is None else kernel
-        self._fitted = None
+        self.scores = np.empty(0)
+        self.fitted = None
         self._posterior = None
-        self._n_told = 0
 
-    def ask(self):
-        """Return the next candidates' indices; empty when `n_iter` candidates have been visited."""
+    def ask(self, at_most=None):
+        """Return the next candidates' indices; empty when `n_iter` candidates have been visited.
+
+        Parameters
+        ----------
+        at_most : int or None, default=None
+            Limit of this batch, below `batch_size`; the initial points come together in any case.
+        """
         size = min(self.batch_size, self.n_iter - len(self.visited))
+        size = size if at_most is None else min(size, at_most)
         if not self.visited:
             chosen = list(range(self.n_initial_points))
         elif size > 0:
@@ -65,8 +81,8 @@ class UpperConfidenceProposer:
         scores = np.asarray(scores, dtype=float)
         finite = scores[np.isfinite(scores)]
         scores = np.where(np.isfinite(scores), scores, finite.min() if len(finite) else 0.0)
-        told, now = self._n_told, len(scores)
-        self._n_told = now
+        told, now = len(self.scores), len(scores)
+        self.scores = scores
         if self._posterior is None or any(refit_due(t) for t in range(told + 1, now + 1)):
             self._refit(scores)
         else:
@@ -78,10 +94,10 @@ class UpperConfidenceProposer:
             self.X[self.visited],
             scores,
             noise_variance_bounds=_NOISE_BOUNDS,
-            previous=self._fitted,
-            n_starts=3 if self._fitted is None else 2,
+            previous=self.fitted,
+            n_starts=3 if self.fitted is None else 2,
         )
-        self._fitted = fitted
+        self.fitted = fitted
         self._posterior = CandidatePosterior(
             fitted.kernel,
             self.X,

@@ -1,0 +1,296 @@
+"""Which candidates to score on protected rows with Gaussian noise, and which one to return.
+
+Public scores and released (noisy) ones are all that comes in, so that everything in this file is
+post-processing of releases.
+"""
+
+import numpy as np
+
+from skdpbo.model_selection._prior import public_disagreement
+from skdpbo.model_selection._proposals import UpperConfidenceProposer
+from skdpbo.surrogate import (
+    CandidatePosterior,
+    TwoTaskPosterior,
+    default_kernel,
+    fit_hyperparameters,
+    refit_due,
+    upper_confidence_bound,
+)
+
+__all__ = ["PrivateTrajectoryProposer", "automatic_n_private"]
+
+_FEWEST, _MOST = 5, 20
+# Disagreement that the number of scores is made for, in units of the loss bound.
+_TYPICAL_DISAGREEMENT = 0.02
+
+
+def automatic_n_private(*, n_records, mu, bound, n_iter, disagreement=None):
+    """Number of private scores, 5 to 20 and at most `n_iter`, from public numbers alone.
+
+    With q scores the noise of each has standard deviation (bound / m) sqrt(q) / mu. It is not to
+    exceed the disagreement tau of public and protected scores, else a score says less than the
+    public one does: q = (tau m mu / bound)^2, within the limits.
+
+    Parameters
+    ----------
+    n_records : int
+        Number m of protected records (public).
+    mu : float
+        Gaussian privacy budget of all scores together.
+    bound : float
+        Largest loss of a record, in the units of the scores.
+    n_iter : int
+        Number of candidates that are visited.
+    disagreement : float or None, default=None
+        tau, in the units of the scores; None: 2 % of `bound`.
+
+    Returns
+    -------
+    int
+    """
+    tau = _TYPICAL_DISAGREEMENT * bound if disagreement is None else disagreement
+    wanted = min((tau * n_records * mu / bound) ** 2, _MOST)
+    return min(max(_FEWEST, round(wanted)), n_iter)
+
+
+class PrivateTrajectoryProposer:
+    """Ask-and-tell design of a trajectory of noisy private scores over a finite candidate set.
+
+    A round, repeated until both answers are empty::
+
+        new = proposer.ask_public()
+        ...  # cross-validate `new` on public rows (guided only; skip both lines if it is empty)
+        proposer.tell_public(mean_scores, split_scores)  # of all visited candidates
+        scored = proposer.ask_private()
+        ...  # release noisy scores of `scored` on protected rows (skip both lines if it is empty)
+        proposer.tell_private(scored, noisy_scores, noise_variance)
+
+    Guided: first GP-UCB on the public scores visits n_iter - n_private candidates, and
+    `ask_private` is empty; then every round visits a batch more, proposed by the two-task
+    posterior, and a batch of visited candidates is scored privately. Otherwise there are no
+    public scores: every round visits new candidates and asks for their private scores.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_candidates, n_features)
+        Encoded candidates.
+    n_iter : int
+        Number of different candidates that are visited; at most n_candidates.
+    n_private : int or None
+        Number of private scores in total, the budget's division; None without guide: n_iter.
+    n_initial_points : int
+        The first candidates, in order, are visited before a surrogate decides.
+    batch_size : int
+        Candidates of a round, public and private.
+    sqrt_beta : float
+        Multiplier of the posterior standard deviation in the upper confidence bounds.
+    bound : float
+        Largest loss of a record, in the units of the scores.
+    disagreement : float or None, default=None
+        tau: standard deviation of (protected score - public score) across candidates, in the units
+        of the scores. None: from the public folds, see `public_disagreement`.
+    guided : bool, default=True
+        Whether public scores are given.
+    kernel : Kernel or None, default=None
+        Template for standardised scores; None: Matern 5/2 with one length-scale per feature.
+
+    Attributes
+    ----------
+    visited : list of int
+        Candidates in the order in which they were asked for; no one twice.
+    n_spent : int
+        Number of private scores asked for so far.
+    """
+
+    def __init__(
+        self,
+        X,
+        *,
+        n_iter,
+        n_private,
+        n_initial_points,
+        batch_size,
+        sqrt_beta,
+        bound,
+        disagreement=None,
+        guided=True,
+        kernel=None,
+    ):
+        self.X = X
+        self.n_iter = min(n_iter, len(X))
+        self.n_private = self.n_iter if n_private is None else n_private
+        self.batch_size = batch_size
+        self.sqrt_beta = sqrt_beta
+        self.bound = bound
+        self.disagreement = disagreement
+        self.guided = guided
+        self.n_spent = 0
+        self._kernel = default_kernel(X.shape[1]) if kernel is None else kernel
+        self._public = UpperConfidenceProposer(
+            X,
+            n_iter=self.n_iter,
+            n_initial_points=n_initial_points,
+            batch_size=batch_size,
+            sqrt_beta=sqrt_beta,
+            kernel=self._kernel,
+        )
+        first = self._public.n_initial_points
+        self._n_led = max(self.n_iter - self.n_private, first) if guided else first
+        self._released = []  # triples (candidate, noisy score, noise variance)
+        self._failed = set()
+        self._split_scores = None
+        self._fitted = None  # hyper-parameters from released values, without guide
+        self._model = None
+
+    @property
+    def visited(self):
+        """Candidates visited so far, in order."""
+        return self._public.visited
+
+    def ask_public(self):
+        """Return the next new candidates' indices; empty when `n_iter` have been visited."""
+        n_visited = len(self.visited)
+        if n_visited < self._n_led:
+            return self._public.ask(at_most=max(self._n_led - n_visited, 1))
+        size = min(self.batch_size, self.n_iter - n_visited)
+        if not self.guided:
+            size = min(size, self.n_private - self.n_spent)
+        chosen = self._most_promising(size, np.setdiff1d(np.arange(len(self.X)), self.visited))
+        self.visited.extend(chosen)
+        return chosen
+
+    def tell_public(self, scores, split_scores=None):
+        """Take the public scores of all visited candidates, in order.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_visited,)
+            Mean scores, greater is better; NaN where a candidate failed: it counts as the worst
+            seen, and is not scored privately.
+        split_scores : array-like of shape (n_splits, n_visited) or None, default=None
+            Scores of the folds, from which the disagreement is estimated if it is not given.
+        """
+        scores = np.asarray(scores, dtype=float)
+        self._public.tell(scores)
+        finite = np.isfinite(scores)
+        self._failed = {k for k, good in zip(self.visited, finite, strict=True) if not good}
+        self._split_scores = None if split_scores is None else np.asarray(split_scores, dtype=float)
+        self._model = None
+
+    def ask_private(self):
+        """Return the candidates to score in this round; empty while the public scores lead.
+
+        Visited candidates, different from each other, at most `batch_size` (without guide: those
+        of this round's `ask_public`). With guide one may come again in a later round.
+
+        Returns
+        -------
+        list of int
+            Empty for good when `n_private` scores have been asked for.
+        """
+        left = self.n_private - self.n_spent
+        if not self.guided:
+            chosen = self.visited[self.n_spent :][:left]
+        elif len(self.visited) < min(self._n_led + 1, self.n_iter):
+            chosen = []
+        else:
+            chosen = self._most_promising(min(self.batch_size, left), self._usable())
+        self.n_spent += len(chosen)
+        return chosen
+
+    def tell_private(self, indices, noisy_scores, noise_variance):
+        """Take released scores.
+
+        Parameters
+        ----------
+        indices : list of int
+            What `ask_private` returned.
+        noisy_scores : array-like of shape (len(indices),)
+            Released, in the units of the public scores; greater is better.
+        noise_variance : float
+            Variance of the noise that they contain (public).
+        """
+        told = len(self._released)
+        values = np.asarray(noisy_scores, dtype=float).tolist()
+        new = [(k, v, noise_variance) for k, v in zip(indices, values, strict=True)]
+        self._released += new
+        if self._model is not None:
+            _observe(self._model, *zip(*new, strict=True))
+        if not self.guided and any(refit_due(t) for t in range(told + 1, told + len(new) + 1)):
+            self._model = self._fitted = None
+
+    def best(self, eligible=None):
+        """Return the visited candidate with the largest posterior mean of the protected score.
+
+        Parameters
+        ----------
+        eligible : sequence of int or None, default=None
+            Visited candidates that may be returned; None: all whose public score exists.
+
+        Returns
+        -------
+        int
+        """
+        allowed = self._usable() if eligible is None else np.asarray(eligible)
+        return int(allowed[self._posterior().mean[allowed].argmax()])
+
+    def _usable(self):
+        """Visited candidates that have not failed, or all visited where all have."""
+        return np.array([k for k in self.visited if k not in self._failed] or self.visited)
+
+    def _most_promising(self, size, allowed):
+        """Arg max of the upper confidence bound, `size` times (GP-BUCB: means are imagined)."""
+        chosen = []
+        model = self._posterior() if size < 2 else self._posterior().copy()
+        while len(chosen) < min(size, len(allowed)):
+            bound = upper_confidence_bound(model.mean[allowed], model.std[allowed], self.sqrt_beta)
+            bound[np.isin(allowed, chosen)] = -np.inf
+            chosen.append(int(allowed[bound.argmax()]))
+            if len(chosen) < size:
+                _observe(model, chosen[-1:], model.mean[chosen[-1:]], [0.0])
+        return chosen
+
+    def _posterior(self):
+        """Posterior of the protected score given all that was told."""
+        if self._model is None:
+            self._model = self._two_tasks() if self.guided else self._one_task()
+            if self._released:
+                _observe(self._model, *zip(*self._released, strict=True))
+        return self._model
+
+    def _two_tasks(self):
+        fitted = self._public.fitted
+        tau = self.disagreement
+        if tau is None:
+            tau = public_disagreement(self._split_scores, bound=self.bound)
+        model = TwoTaskPosterior(
+            fitted.kernel,
+            self.X,
+            disagreement=tau,
+            noise_variance=fitted.noise_variance,
+            prior_mean=fitted.prior_mean,
+        )
+        model.extend_public(self.visited[: len(self._public.scores)], self._public.scores)
+        return model
+
+    def _one_task(self):
+        """Hyper-parameters from released values, whose noise variance is known."""
+        candidates, values, variances = (
+            np.array(column) for column in zip(*self._released, strict=True)
+        )
+        fitted = fit_hyperparameters(
+            self._kernel,
+            self.X[candidates],
+            values,
+            noise_variance=variances,
+            noise_variance_bounds="fixed",
+        )
+        return CandidatePosterior(
+            fitted.kernel, self.X, noise_variance=0.0, prior_mean=fitted.prior_mean
+        )
+
+
+def _observe(model, candidates, values, variances):
+    """Condition on values of the protected score."""
+    extend = model.extend_private if isinstance(model, TwoTaskPosterior) else model.extend
+    extend(candidates, values, variances)
