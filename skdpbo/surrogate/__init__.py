@@ -18,16 +18,19 @@ from skdpbo.surrogate._hyperparameters import (
     fit_hyperparameters,
     refit_due,
 )
+from skdpbo.surrogate._length_scale import FittedLengthScale, fit_length_scale_to_gradients
 from skdpbo.surrogate._posterior import CandidatePosterior
 from skdpbo.surrogate._two_task import TwoTaskPosterior
 
 __all__ = [
     "CandidatePosterior",
     "FittedHyperparameters",
+    "FittedLengthScale",
     "GradientPosterior",
     "TwoTaskPosterior",
     "default_kernel",
     "fit_hyperparameters",
+    "fit_length_scale_to_gradients",
     "gp_ucb_sqrt_beta",
     "greedy_information_gain",
     "maximum_information_gain_bound",

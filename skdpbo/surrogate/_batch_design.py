@@ -10,12 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg.lapack import dpotrs, dtrtri
 from scipy.optimize import minimize
 from sklearn.utils import check_random_state
 
 from skdpbo.surrogate._kernels import DifferentiableKernel, prior_gradient_covariance
 from skdpbo.surrogate._linalg import FloatArray, jittered_cholesky
+
+BoolArray = npt.NDArray[np.bool_]
 
 #: Half-width of the box around theta that is searched, in length-scales. A value further away says
 #: next to nothing about the gradient of a stationary process; with a polynomial kernel, whose
@@ -169,66 +172,89 @@ def minimise_trace(
 def _starting_designs(
     objective: GradientTrace, box: Box, b: int, n_starts: int, rng: np.random.RandomState
 ) -> list[FloatArray]:
-    """Designs of radius 1 around the origin, each of shape (b, d), in length-scales."""
-    d = len(objective.theta)
+    """Designs around the origin, each of shape (b, d), in length-scales."""
+    theta, d = objective.theta, len(objective.theta)
     # Most uncertain directions first.
     _, E = np.linalg.eigh(objective.covariance * np.outer(box.scale, box.scale))
     E = E[:, ::-1].T
+    radius = _simplex_radius(objective)
     designs = [_simplex_shells(b, E)]
     if b <= d:
         designs.append(E[:b])
-    inward = np.where(box.high - objective.theta >= objective.theta - box.low, 1.0, -1.0)
-    steepest = np.argsort(-objective.covariance.diagonal() * box.scale**2, kind="stable")
-    designs.append(_simplex_corner(b, np.diag(inward)[steepest]))
+    room = np.minimum(theta - box.low, box.high - theta) / box.scale
+    if (room < radius).any():
+        inward = np.where(box.high - theta >= theta - box.low, 1.0, -1.0)
+        steepest = np.argsort(-objective.covariance.diagonal() * box.scale**2, kind="stable")
+        designs.append(_boundary_design(b, np.diag(inward)[steepest], (room < radius)[steepest]))
+    designs = [radius * Z for Z in designs]
     if len(objective.D) >= b:
         # Mirror image of the latest design: what is of second order cancels.
-        latest = (objective.D[-b:] - objective.D[-b:].mean(axis=0)) / box.scale
-        radius = np.sqrt(np.mean(np.sum(latest**2, axis=1)))
-        if radius > 0.0:
-            designs.append(-latest / radius)
-    designs = [_perturbed(Z, rng) for Z in designs]
+        designs.append((objective.D[-b:].mean(axis=0) - objective.D[-b:]) / box.scale)
+    designs = [_perturbed(Z, radius, rng) for Z in designs]
     for _ in range(n_starts - 1):
         rotation, _ = np.linalg.qr(rng.standard_normal((d, d)))
-        designs.append(_perturbed(_simplex_shells(b, rotation), rng))
+        designs.append(_perturbed(radius * _simplex_shells(b, rotation), radius, rng))
     return designs
 
 
-def _perturbed(Z: FloatArray, rng: np.random.RandomState) -> FloatArray:
+def _simplex_radius(objective: GradientTrace) -> float:
+    """Best radius of a simplex of d + 1 points without history, in length-scales.
+
+    Its error per direction, as a share of the prior variance, is r^2 / 2 + nugget / (k r^2).
+    """
+    theta = objective.theta
+    variance = float(objective.kernel.gradients(theta, theta[None]).value[0])
+    return float(min((2.0 * objective.nugget / variance) ** 0.25, 1.0))
+
+
+def _perturbed(Z: FloatArray, radius: float, rng: np.random.RandomState) -> FloatArray:
     """Leave exact symmetry, in which a descent could be caught."""
-    return Z + _SYMMETRY_BREAKING / np.sqrt(Z.shape[1]) * rng.standard_normal(Z.shape)
+    size = _SYMMETRY_BREAKING * radius / np.sqrt(Z.shape[1])
+    return np.asarray(Z + size * rng.standard_normal(Z.shape))
 
 
 def _simplex_shells(b: int, E: FloatArray) -> FloatArray:
     """Regular simplices in the span of the first rows of E (d, d): b points around the origin.
 
-    Of min(b, d + 1) vertices; further points go to mirrored and to wider copies.
+    Of min(b, d + 1) vertices at distance 1; further points go to mirrored and to wider copies.
     """
     vertices = min(b, len(E) + 1)
+    if vertices == 1:
+        return E[:1]
     centred = np.eye(vertices) - 1.0 / vertices
     coordinates = np.linalg.svd(centred)[0][:, : vertices - 1]
     simplex = coordinates @ E[: vertices - 1]
-    if vertices == 1:
-        return E[:1] if b == 1 else np.concatenate([E[:1]] * b)
     simplex /= np.linalg.norm(simplex, axis=1, keepdims=True)
-    shells = [(-1.0) ** s * (1.0 + 0.5 * (s // 2)) * simplex for s in range(-(-b // vertices))]
-    return np.concatenate(shells)[:b]
+    return _shells(b, simplex, mirrored=True)
 
 
-def _simplex_corner(b: int, axes: FloatArray) -> FloatArray:
-    """The origin and steps along axes (rows, (d, d)), with further points at longer steps."""
-    d = len(axes)
-    if b <= d:
-        return axes[:b]
-    steps = [(1.0 + 0.5 * s) * axes for s in range(-(-(b - 1) // d))]
-    return np.concatenate([np.zeros((1, d)), *steps])[:b]
+def _boundary_design(b: int, axes: FloatArray, tight: BoolArray) -> FloatArray:
+    """One step inwards along each axis (rows, (d, d)) without room, a simplex along the others.
+
+    In a corner the remaining point goes to the diagonal. That beats the corner itself from three
+    dimensions on: a difference to the corner would have twice the noise.
+    """
+    steps, free = axes[tight], axes[~tight]
+    if len(free):
+        rest = _simplex_shells(len(free) + 1, free)
+    else:
+        rest = steps.sum(axis=0, keepdims=True) / np.sqrt(len(steps))
+    return _shells(b, np.concatenate([rest, steps]), mirrored=False)
+
+
+def _shells(b: int, design: FloatArray, *, mirrored: bool) -> FloatArray:
+    """First b points of a design and of wider copies, every other one mirrored or none."""
+    n_copies = -(-b // len(design))
+    if mirrored:
+        factors = [(-1.0) ** s * (1.0 + 0.5 * (s // 2)) for s in range(n_copies)]
+    else:
+        factors = [1.0 + 0.5 * s for s in range(n_copies)]
+    return np.concatenate([factor * design for factor in factors])[:b]
 
 
 def _at_radii(objective: GradientTrace, box: Box, design: FloatArray) -> list[FloatArray]:
-    """A design of radius 1 at a few radii around the best one of a simplex without history."""
-    variance = float(objective.kernel.gradients(objective.theta, objective.theta[None]).value[0])
-    # The error per direction of a small simplex is r^2 / 2 + nugget / (variance r^2).
-    radius = (2.0 * objective.nugget / variance) ** 0.25
-    return [box.fold(objective.theta + radius * r * box.scale * design) for r in _RADII]
+    """Narrower and wider copies of a design, folded into the box."""
+    return [box.fold(objective.theta + r * box.scale * design) for r in _RADII]
 
 
 def _descend(

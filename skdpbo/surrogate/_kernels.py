@@ -146,12 +146,14 @@ class _DotProduct:
 Profile = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
 
 
-def _rbf(q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def rbf_profile(q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Squared exponential; q of any shape."""
     k = np.exp(-0.5 * q)
     return k, k, k
 
 
-def _matern52(q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def matern52_profile(q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Matern 5/2; q of any shape."""
     s = np.sqrt(5.0 * q)
     e = np.exp(-s)
     return (1.0 + s + q * (5.0 / 3.0)) * e, (5.0 / 3.0) * (1.0 + s) * e, (25.0 / 3.0) * e
@@ -291,15 +293,15 @@ def _(kernel: DotProduct) -> DifferentiableKernel:
 
 @_differentiable.register
 def _(kernel: RBF) -> DifferentiableKernel:
-    return _Stationary(kernel.length_scale, _rbf)
+    return _Stationary(kernel.length_scale, rbf_profile)
 
 
 @_differentiable.register
 def _(kernel: Matern) -> DifferentiableKernel:
     if kernel.nu == 2.5:
-        return _Stationary(kernel.length_scale, _matern52)
+        return _Stationary(kernel.length_scale, matern52_profile)
     if math.isinf(kernel.nu):
-        return _Stationary(kernel.length_scale, _rbf)
+        return _Stationary(kernel.length_scale, rbf_profile)
     return _refuse(kernel, f"with nu={kernel.nu:g} it is not one of the smooth cases")
 
 

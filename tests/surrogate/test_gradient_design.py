@@ -294,8 +294,16 @@ def test_points_stay_in_the_box_and_are_good_there(where):
         assert Z.min() >= 0.0
         assert Z.max() <= 1.0
         posterior.add(Z)
-        # On the boundary only one-sided differences are possible: up to half more.
-        assert numerical_trace(RBF(0.5), theta, posterior.points, 1e-4) <= 1.5 * free
+        # On the boundary only one-sided differences are possible: up to a third more.
+        assert numerical_trace(RBF(0.5), theta, posterior.points, 1e-4) <= 1.35 * free
+
+
+def test_best_known_design_of_a_corner():
+    # A step along each axis and one along the diagonal, in 33 dimensions: 4.4 % above a simplex.
+    objective = GradientTrace(differentiable(RBF(0.5)), np.zeros(33), np.empty((0, 33)), 1e-4)
+    Z = GradientPosterior(RBF(0.5)).design(np.zeros(33), 34, bounds=(0.0, 1.0))
+    assert Z.min() >= 0.0
+    assert objective(Z)[0] <= 1.05 * 1.8032
 
 
 def test_anisotropic_kernel_is_a_scaled_isotropic_one():
