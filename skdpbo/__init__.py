@@ -2,6 +2,7 @@
 
 from skdpbo.model_selection import (
     DPBayesSearchCV,
+    DPGIBOSearchCV,
     DPGridSearchCV,
     DPRandomizedSearchCV,
     make_per_record_scorer,
@@ -11,6 +12,7 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "DPBayesSearchCV",
+    "DPGIBOSearchCV",
     "DPGridSearchCV",
     "DPRandomizedSearchCV",
     "__version__",

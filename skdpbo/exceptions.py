@@ -21,7 +21,7 @@ class DefaultBoundsWarning(SkdpboWarning):
 
 
 class NoisyGradientWarning(SkdpboWarning):
-    """The noise is large beside the clipping norm: too few records, too many steps or dimensions."""
+    """The noise is large beside the clipping norm: few records for the steps and dimensions."""
 
 
 class PublicTrainingWarning(SkdpboWarning):

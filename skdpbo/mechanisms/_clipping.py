@@ -216,15 +216,29 @@ class ClippedMean:
         -------
         ndarray of shape (d,)
         """
-        total, _, n_rows = clipped_sum(_blocks(vectors), self.clip, self.step)
+        return self.noisy_mean(self.exact_total(vectors)[0], source)
+
+    def exact_total(
+        self, vectors: FloatArray | Iterable[FloatArray]
+    ) -> tuple[NDArray[np.int64], int]:
+        """Return the sum of the clipped vectors and the number of unclipped ones: both protected.
+
+        Returns
+        -------
+        total : ndarray of shape (d,)
+            int64, in steps of the lattice. Give it to `noisy_mean` and drop it.
+        n_inside : int
+            Give it to :class:`ClipQuantile` and drop it.
+        """
+        total, n_inside, n_rows = clipped_sum(_blocks(vectors), self.clip, self.step)
         if n_rows != self.n_records:
             raise ValueError(f"expected {self.n_records} vectors, one per record, got {n_rows}")
-        return self.noisy_mean(total, source)
+        return total, n_inside
 
     def noisy_mean(
         self, total: NDArray[np.int64], source: RandomSource | None = None
     ) -> FloatArray:
-        """Return the noisy mean of a sum made by :func:`clipped_sum` with this clip and step."""
+        """Return the noisy mean that belongs to a sum made by `exact_total`."""
         noisy = np.asarray(self._noise.release(total, source), dtype=np.float64)
         return np.asarray(noisy * (self.step / self.n_records))
 
@@ -283,7 +297,7 @@ class ClipQuantile:
         return self._noise.guarantee
 
     def release(self, n_inside: int, source: RandomSource | None = None) -> float:
-        """Return the noisy share, clipped to [0, 1], of a count made by :func:`clipped_sum`."""
+        """Return the noisy share, clipped to [0, 1], of `ClippedMean.exact_total`'s count."""
         share = int(self._noise.release(n_inside, source)) / self.n_records
         return min(max(share, 0.0), 1.0)
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from skdpbo.mechanisms import ClippedMean, ClipQuantile, noise_source, split_budget, step_budgets
-from skdpbo.mechanisms._clipping import clipped_sum
 from skdpbo.model_selection._optimizers import OPTIMIZERS
 from skdpbo.model_selection._record_gradients import RecordLosses
 
@@ -266,9 +265,7 @@ class _GradientStep:
     def release(self, blocks, source):
         """Return (noisy mean of the clipped rows, next clipping norm)."""
         clip = self._mean.clip
-        total, n_inside, n_rows = clipped_sum(blocks, clip, self._mean.step)
-        if n_rows != self._mean.n_records:
-            raise ValueError("the losses do not have one column for each record")
+        total, n_inside = self._mean.exact_total(blocks)
         gradient = self._mean.noisy_mean(total, source)
         if self._quantile is None:
             return gradient, clip

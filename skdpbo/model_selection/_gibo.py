@@ -1,0 +1,406 @@
+"""Private search along gradients: many continuous parameters at once."""
+
+import numbers
+import warnings
+from typing import ClassVar
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+from sklearn.utils import check_random_state
+
+from skdpbo.exceptions import NoisyGradientWarning
+from skdpbo.model_selection._base import BasePrivateSearchCV
+from skdpbo.model_selection._descent import PrivateDescent, noise_to_clip
+from skdpbo.model_selection._gibo_release import TrajectoryRelease
+from skdpbo.model_selection._gibo_space import ContinuousSpace
+from skdpbo.model_selection._optimizers import OPTIMIZERS
+from skdpbo.model_selection._sklearn import BaseSearchCV, Interval, StrOptions
+from skdpbo.surrogate import GradientPosterior
+
+__all__ = ["DPGIBOSearchCV"]
+
+# The largest noise norm, as a share of the clipping norm, that goes without a warning.
+NOISE_LIMIT = 0.1
+# Share of the squared budget that adaptive clipping spends on counts.
+_CLIP_SHARE = 0.1
+
+
+class DPGIBOSearchCV(BasePrivateSearchCV):
+    """Gradient-informative local Bayesian optimisation with differential privacy (DP-GIBO).
+
+    Descends from a public point through a continuous space of many parameters. Before each step
+    a few points around the current one are trained on the public rows and scored on the protected
+    ones; a Gaussian process turns each record's losses into a gradient, of which the clipped mean
+    is released with noise.
+
+    What is private: the protected records, given as `X_val` and `y_val` or set apart by
+    `validation_fraction`. Released from them are the trajectory and one score; together they are
+    mu-Gaussian-DP, hence (epsilon, delta)-DP. Everything else comes from public rows.
+
+    Parameters
+    ----------
+    estimator : estimator object
+        Any scikit-learn estimator. It is trained on public rows only.
+    search_spaces : dict
+        Names and ranges `(low, high)` or `(low, high, "log-uniform")`, or frozen scipy
+        distributions of bounded support. Integers are searched as reals and rounded after the
+        noise. A list of one value is a constant; longer lists (categories) are refused: see
+        `DPBayesSearchCV`.
+    n_iter : int, default=25
+        Number T of steps.
+    batch_size : int or None, default=None
+        Models trained before each step. None: one more than there are parameters. A larger batch
+        costs time, but no budget.
+    tol : float or None, default=None
+        Take the smallest batch, of at most `batch_size` models, for which the trace of the
+        gradient's posterior covariance is at most `tol`. None: always `batch_size`.
+    epsilon : float, default=1.0
+        Privacy budget of the whole fit, in (0, inf). Smaller is more private.
+    delta : float, default=1e-5
+        Probability with which epsilon may fail, in (0, 1); far less than one over the number of
+        protected records.
+    clip : float, default=1.0
+        Largest norm B of a record's gradient, in units of the largest loss of a record over the
+        width of the space. Smaller: less noise, more bias.
+    learning_rate : float, default=0.1
+        Of the optimizer, where every parameter's range has length 1.
+    optimizer : {"adagrad", "sgd", "adam"}, default="adagrad"
+        How a noisy gradient moves the point. With "adagrad" `learning_rate` is the length of the
+        first step in every parameter.
+    budget_schedule : {"uniform", "geometric"}, default="uniform"
+        Share of the steps in the budget: equal, or growing by 1 / `contraction` a step.
+    contraction : float, default=0.9
+        In (0, 1]; for the geometric schedule.
+    averaging : float, default=0.0
+        Share of the last points whose mean is `best_params_`, in [0, 1]; 0: the last point alone.
+    adaptive_clip : bool, default=False
+        Whether B follows the median of the gradients' norms, by noisy counts, from `clip` on. A
+        tenth of each step's squared budget pays for them.
+    kernel : {"rbf", "matern52"}, default="rbf"
+        Covariance of the losses as functions of the parameters.
+    length_scale : float or array-like of shape (n_params,), default=0.5
+        Of the kernel, where every parameter's range has length 1; parameters in alphabetical
+        order. It is public: never fitted to scores.
+    noise_variance : float, default=0.0
+        Variance of the noise in an observed loss, in squared units of the largest loss, for
+        estimators whose training is random.
+    init : None, dict or array-like of shape (n_params,), default=None
+        Public starting point: a dict of parameters, or a point of the unit cube with parameters
+        in alphabetical order. None: the centre.
+    cache_size : int or None, default=None
+        Number of evaluated points that the surrogate remembers; None: all of them.
+    scoring : str, list, tuple, dict, PerRecordScorer or None, default=None
+        A score that is the mean of bounded per-record losses: `"accuracy"`, `"neg_log_loss"`,
+        `"neg_brier_score"`, `"neg_mean_squared_error"`, `"neg_mean_absolute_error"`, or the result
+        of `make_per_record_scorer`. None means accuracy for classifiers and
+        `"neg_mean_squared_error"` for regressors; `score` is then the estimator's own. Losses
+        that move with the parameters, such as `"neg_log_loss"`, have better gradients than
+        accuracy. With several metrics, `refit` names the one that decides; the others are computed
+        on public rows only.
+    loss_bound : float or None, default=None
+        Largest loss of one record for the losses that have no bound of their own, in the units of
+        the loss; larger losses are clipped. None takes a default that does not depend on the data,
+        with a `DefaultBoundsWarning`.
+    score_fraction : float, default=0.1
+        Share of mu squared spent on `best_score_`, in [0, 1). 0: no score is released.
+    validation_fraction : float, default=0.2
+        Share of the rows that is protected when `fit` is not given `X_val`, in (0, 1). Row 0 is
+        always public.
+    cv : int, cross-validation generator or iterable, default=None
+        None: no cross-validation, `cv_results_` holds the released parameters only. Otherwise as
+        in `GridSearchCV`, on the public rows, for every released point.
+    refit : bool or str, default=True
+        Train the winner on all public rows. A str names the deciding metric. A callable is refused.
+    n_jobs : int or None, default=None
+        Number of models of a batch trained in parallel by joblib.
+    verbose : int, default=0
+        Messages about steps and the public cross-validation.
+    pre_dispatch : int or str, default="2*n_jobs"
+        As in `GridSearchCV`.
+    error_score : "raise" or numeric, default=np.nan
+        Public score of a point whose fit or public scoring fails. On the protected rows a point
+        that cannot be trained on all public rows counts with the worst loss.
+    return_train_score : bool, default=False
+        Whether `cv_results_` includes scores on the public training folds.
+    random_state : int, RandomState or None, default=None
+        None: fresh secret noise from the operating system and a fixed public design. Anything else
+        makes the noise reproducible, which **voids the guarantee** (`SeededNoiseWarning`).
+
+    Attributes
+    ----------
+    best_params_ : dict
+        Released. Parameters of the final point, or of the mean of the last ones.
+    best_index_ : int
+        Their index in `cv_results_["params"]`, the last one.
+    best_score_ : float
+        Released. Noisy score of `best_params_` on the protected rows; absent when
+        `score_fraction=0`.
+    best_estimator_ : estimator
+        The winner trained on the public rows; absent when `refit=False`.
+    cv_results_ : dict of ndarrays
+        Released: `params` and `param_*` of the trajectory, then of the mean if there is one.
+        Public: with `cv`, the other columns of `GridSearchCV`, from the public rows.
+    descent_ : DescentResult
+        Released. The trajectory in the unit cube, the noisy gradients and their noise scales.
+    privacy_ : PrivacyGuarantee
+        What is promised, to whom, on which assumptions; `privacy_.mu` is the Gaussian parameter.
+    scorer_ : callable or dict
+        Scorer that `score` uses.
+    n_splits_ : int
+        Number of public folds; absent without `cv`.
+    refit_time_ : float
+        Seconds of the public refit.
+    multimetric_ : bool
+    classes_ : ndarray of shape (n_classes,)
+        Of the winner.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    See Also
+    --------
+    DPBayesSearchCV : For categories, few parameters and few protected records.
+
+    Notes
+    -----
+    Neighbours are two data sets of the same size n that differ in one protected record. A record's
+    losses are clipped to a public bound and it trains nothing, so that its gradient, a public
+    linear map of its own losses, is its own affair; clipped to norm B, it moves the sum by at most
+    2 B. Gaussian noise of standard deviation 2 B / (n mu_t) per coordinate makes each step
+    mu_t-GDP; the steps and the score compose to mu = sqrt(sum mu_t^2) (Sopa et al. 2025, Lemma
+    3.1). mu = 1 is epsilon = 4.38 at delta = 1e-5. A record that cannot be scored counts with the
+    worst loss. It is assumed that the estimator predicts each row from that row alone.
+
+    The noise of a step has norm 2 B sqrt(T d) / (n mu): beyond a tenth of B, from public numbers, a
+    `NoisyGradientWarning` asks for more records, fewer steps or a larger epsilon.
+
+    References
+    ----------
+    .. [1] G. Sopa, J. Marusic, M. Avella-Medina, J. P. Cunningham. Scalable differentially private
+       Bayesian optimization. arXiv:2502.06044, 2025.
+    .. [2] J. Dong, A. Roth, W. J. Su. Gaussian differential privacy. JRSS B 84(1), 2022.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skdpbo import DPGIBOSearchCV
+    >>> X, y = make_classification(n_samples=3000, flip_y=0.1, random_state=0)
+    >>> search = DPGIBOSearchCV(LogisticRegression(), {"C": (1e-4, 1e2, "log-uniform")},
+    ...                         n_iter=5, epsilon=1.0, scoring="neg_log_loss")
+    >>> search = search.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
+    >>> 1e-4 <= search.best_params_["C"] <= 1e2
+    True
+    >>> round(search.privacy_.mu, 4)
+    0.2681
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **{
+            name: constraint
+            for name, constraint in BasePrivateSearchCV._parameter_constraints.items()
+            if name not in ("guide", "mechanism")
+        },
+        "search_spaces": [dict, list],
+        "n_iter": [Interval(numbers.Integral, 1, None, closed="left")],
+        "batch_size": [Interval(numbers.Integral, 1, None, closed="left"), None],
+        "tol": [Interval(numbers.Real, 0, None, closed="neither"), None],
+        "delta": [Interval(numbers.Real, 0, 1, closed="neither")],
+        "clip": [Interval(numbers.Real, 0, None, closed="neither")],
+        "learning_rate": [Interval(numbers.Real, 0, None, closed="neither")],
+        "optimizer": [StrOptions(set(OPTIMIZERS))],
+        "budget_schedule": [StrOptions({"uniform", "geometric"})],
+        "contraction": [Interval(numbers.Real, 0, 1, closed="right")],
+        "averaging": [Interval(numbers.Real, 0, 1, closed="both")],
+        "adaptive_clip": ["boolean"],
+        "kernel": [StrOptions({"rbf", "matern52"})],
+        "length_scale": [Interval(numbers.Real, 0, None, closed="neither"), "array-like"],
+        "noise_variance": [Interval(numbers.Real, 0, None, closed="left")],
+        "init": [dict, "array-like", None],
+        "cache_size": [Interval(numbers.Integral, 1, None, closed="left"), None],
+    }
+
+    def __init__(
+        self,
+        estimator,
+        search_spaces,
+        *,
+        n_iter=25,
+        batch_size=None,
+        tol=None,
+        epsilon=1.0,
+        delta=1e-5,
+        clip=1.0,
+        learning_rate=0.1,
+        optimizer="adagrad",
+        budget_schedule="uniform",
+        contraction=0.9,
+        averaging=0.0,
+        adaptive_clip=False,
+        kernel="rbf",
+        length_scale=0.5,
+        noise_variance=0.0,
+        init=None,
+        cache_size=None,
+        scoring=None,
+        loss_bound=None,
+        score_fraction=0.1,
+        validation_fraction=0.2,
+        cv=None,
+        refit=True,
+        n_jobs=None,
+        verbose=0,
+        pre_dispatch="2*n_jobs",
+        error_score=np.nan,
+        return_train_score=False,
+        random_state=None,
+    ):
+        # Not the private searchers' own __init__: there is no choice among candidates here.
+        BaseSearchCV.__init__(
+            self,
+            estimator=estimator,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            pre_dispatch=pre_dispatch,
+            error_score=error_score,
+            return_train_score=return_train_score,
+        )
+        self.search_spaces = search_spaces
+        self.n_iter = n_iter
+        self.batch_size = batch_size
+        self.tol = tol
+        self.epsilon = epsilon
+        self.delta = delta
+        self.clip = clip
+        self.learning_rate = learning_rate
+        self.optimizer = optimizer
+        self.budget_schedule = budget_schedule
+        self.contraction = contraction
+        self.averaging = averaging
+        self.adaptive_clip = adaptive_clip
+        self.kernel = kernel
+        self.length_scale = length_scale
+        self.noise_variance = noise_variance
+        self.init = init
+        self.cache_size = cache_size
+        self.loss_bound = loss_bound
+        self.score_fraction = score_fraction
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+
+    @property
+    def guide(self):
+        """Whether the released points are cross-validated on the public rows."""
+        return self.cv is not None
+
+    def _guarantee(self):
+        return self._release().guarantee
+
+    def _release(self):
+        return TrajectoryRelease(self.epsilon, self.delta, self.score_fraction)
+
+    def _all_candidates(self):
+        space = ContinuousSpace(self.search_spaces)
+        self._posterior(space)
+        return space.settings([space.start(self.init)])
+
+    def _posterior(self, space):
+        """Return the surrogate of the losses, in the unit cube and in units of the largest."""
+        length_scale = np.asarray(self.length_scale, dtype=np.float64)
+        if length_scale.ndim and length_scale.shape != (space.n_dims,):
+            raise ValueError(
+                f"length_scale must be a number or {space.n_dims} numbers, one for each of "
+                f"{space.names}, got an array of shape {length_scale.shape}."
+            )
+        if not (np.isfinite(length_scale) & (length_scale > 0)).all():
+            raise ValueError("length_scale must be positive and finite.")
+        kernel = RBF(length_scale) if self.kernel == "rbf" else Matern(length_scale, nu=2.5)
+        # The constant lets every record's losses have a level of their own.
+        return GradientPosterior(
+            ConstantKernel(1.0) + kernel,
+            noise_variance=self.noise_variance,
+            cache_size=self.cache_size,
+        )
+
+    def _descent(self, units):
+        seed = check_random_state(self._public_random_state()).randint(2**31 - 1 - self.n_iter)
+        return PrivateDescent(
+            n_iter=self.n_iter,
+            mu=self._release().mu_trajectory,
+            clip=self.clip,
+            learning_rate=self.learning_rate,
+            optimizer=self.optimizer,
+            batch_size=self.batch_size,
+            tol=self.tol,
+            bounds=(0.0, 1.0),
+            budget_schedule=self.budget_schedule,
+            contraction=self.contraction,
+            averaging=self.averaging,
+            clip_share=_CLIP_SHARE if self.adaptive_clip else 0.0,
+            loss_bound=units,
+            loss_scale=1.0 / units,
+            random_state=seed,
+        )
+
+    def _prepare(self, session):
+        space = ContinuousSpace(self.search_spaces)
+        noise = noise_to_clip(
+            self._release().mu_trajectory, self.n_iter, space.n_dims, session.protected.n_records
+        )
+        if noise > NOISE_LIMIT:
+            warnings.warn(
+                f"The noise of each step has {noise:.2g} times the clipping norm: "
+                f"{session.protected.n_records} protected records are few for {self.n_iter} steps "
+                f"in {space.n_dims} dimensions at this budget. Use fewer steps, a larger epsilon, "
+                "fewer parameters, or DPBayesSearchCV.",
+                NoisyGradientWarning,
+                stacklevel=3,
+            )
+
+    def _run_search(self, evaluate_candidates, *, callback_ctx=None):
+        session = self._session()
+        released = self._descend(session)
+        self._evaluate_batch(evaluate_candidates, released, callback_ctx, "search")
+
+    def _select_best_index(self, refit, refit_metric, results):
+        return len(results["params"]) - 1
+
+    def _search_unguided(self, session):
+        released = self._descend(session)
+        return released, len(released) - 1
+
+    def _descend(self, session):
+        """Release the trajectory and the score; return the settings of the released points."""
+        space, units = ContinuousSpace(self.search_spaces), int(session.scorer.units)
+        batches = []
+
+        def evaluate(points):
+            if self.verbose:
+                print(f"step {len(batches) + 1} of {self.n_iter}: {len(points)} models")
+            batches.append(len(points))
+            # In the first batch it is a public error that no model can be trained.
+            return self._protected_losses(space.settings(points), none_may_be_left=len(batches) > 1)
+
+        self.descent_ = self._descent(units).run(
+            evaluate, space.start(self.init), self._posterior(space), session.source
+        )
+        points = self.descent_.trajectory
+        if self.averaging:
+            points = np.vstack([points, self.descent_.final])
+        released = space.settings(points)
+        self._release_score(session, released[-1], units)
+        return released
+
+    def _release_score(self, session, params, units):
+        release = self._release()
+        if not release.mu_score:
+            return
+        (total,) = self._protected_totals([params], none_may_be_left=True)
+        n_records = session.protected.n_records
+        if total is None:  # it cannot be trained on the public rows
+            total = n_records * units
+        session.release_score(
+            release.release_total(total, units=units, n_records=n_records, source=session.source)
+        )
