@@ -1,7 +1,6 @@
 """Private counterparts of scikit-learn's hyper-parameter searchers."""
 
 from skdpbo.model_selection._bayes import DPBayesSearchCV
-from skdpbo.model_selection._gaussian_trajectory import GaussianTrajectory
 from skdpbo.model_selection._gibo import DPGIBOSearchCV
 from skdpbo.model_selection._grid import DPGridSearchCV
 from skdpbo.model_selection._kusner import Kusner2015
@@ -14,7 +13,6 @@ __all__ = [
     "DPGIBOSearchCV",
     "DPGridSearchCV",
     "DPRandomizedSearchCV",
-    "GaussianTrajectory",
     "Kusner2015",
     "Kusner2015Lipschitz",
     "PerRecordScorer",
