@@ -2,6 +2,7 @@
 
 from skdpbo.model_selection._bayes import DPBayesSearchCV
 from skdpbo.model_selection._gibo import DPGIBOSearchCV
+from skdpbo.model_selection._gaussian_trajectory import GaussianTrajectory
 from skdpbo.model_selection._grid import DPGridSearchCV
 from skdpbo.model_selection._kusner import Kusner2015
 from skdpbo.model_selection._kusner_lipschitz import Kusner2015Lipschitz
@@ -13,6 +14,7 @@ __all__ = [
     "DPGIBOSearchCV",
     "DPGridSearchCV",
     "DPRandomizedSearchCV",
+    "GaussianTrajectory",
     "Kusner2015",
     "Kusner2015Lipschitz",
     "PerRecordScorer",

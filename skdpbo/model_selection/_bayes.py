@@ -7,12 +7,17 @@ from typing import ClassVar
 import numpy as np
 
 from skdpbo.model_selection._base import BasePrivateSearchCV
-from skdpbo.model_selection._prior import automatic_prior_weight, public_offsets
-from skdpbo.model_selection._proposals import UpperConfidenceProposer
+from skdpbo.model_selection._bayes_mechanisms import bayes_mechanism
+from skdpbo.model_selection._gaussian_trajectory import GaussianTrajectory, PrivateScores
+from skdpbo.model_selection._kusner import Kusner2015
+from skdpbo.model_selection._kusner_lipschitz import Kusner2015Lipschitz
+from skdpbo.model_selection._running_search import PublicScores, RunningSearch
 from skdpbo.model_selection._sklearn import Interval, StrOptions
 from skdpbo.model_selection._space import SearchSpace
 
 __all__ = ["DPBayesSearchCV"]
+
+_DESIGN = ("n_iter", "n_initial_points", "batch_size", "sqrt_beta")
 
 
 class DPBayesSearchCV(BasePrivateSearchCV):
@@ -20,11 +25,12 @@ class DPBayesSearchCV(BasePrivateSearchCV):
 
     GP-UCB on the public cross-validation scores proposes candidates from a finite,
     data-independent set; the winner among those visited is chosen privately on the protected
-    records.
+    records. Other mechanisms let noisy scores on the protected records steer the search, or run
+    the algorithms of Kusner et al. (2015).
 
     What is private: the protected records, given as `X_val` and `y_val` or set apart by
-    `validation_fraction`. Released from them are the choice and one score, by an epsilon-DP
-    mechanism; everything else comes from public rows.
+    `validation_fraction`. Released from them are the choice and one score, or noisy scores of
+    which they are functions; everything else comes from public rows.
 
     Parameters
     ----------
@@ -39,10 +45,18 @@ class DPBayesSearchCV(BasePrivateSearchCV):
     epsilon : float, default=1.0
         Privacy budget of the whole fit, in (0, inf). Smaller is more private.
     delta : float, default=1e-5
-        In [0, 1). Not used by the pure mechanisms of this class, whose guarantee has delta 0.
-    mechanism : {"permute_and_flip", "exponential"}, default="permute_and_flip"
-        How the winner is chosen. Permute-and-flip is never worse in expectation than the
-        exponential mechanism.
+        In [0, 1). Not used by the pure mechanisms "permute_and_flip", "exponential" and
+        `Kusner2015Lipschitz`, whose guarantee has delta 0; positive for the others.
+    mechanism : str or mechanism object, default="permute_and_flip"
+        What is released, and how:
+
+        - "permute_and_flip": the choice among the visited candidates, and one score; never worse
+          in expectation than "exponential", the exponential mechanism.
+        - "gaussian", or `GaussianTrajectory` with its parameters: noisy scores of a few
+          candidates, which steer the search; the winner and its score are functions of them.
+        - `Kusner2015`: Algorithm 1 or 2 of [3]_. The guarantee is conditional on their
+          Gaussian-process prior, and at usual budgets the choice is nearly uniform.
+        - `Kusner2015Lipschitz`: Algorithm 3 of [3]_ for the score, permute-and-flip for the choice.
     n_initial_points : int, default=5
         Candidates evaluated before the surrogate is used.
     n_candidates : int, default=500
@@ -52,10 +66,10 @@ class DPBayesSearchCV(BasePrivateSearchCV):
     sqrt_beta : float, default=2.0
         Weight of the posterior standard deviation in the upper confidence bound, >= 0.
     prior_weight : "auto" or float, default="auto"
-        Weight c >= 0 of the public score in the private choice, which maximises (protected score
-        + c * public score) up to noise. It costs no budget. "auto" weighs the selection noise
-        against the public scores' own error and goes to 0 where protected records abound; 0
-        switches it off.
+        Weight c >= 0 of the public score in a choice by permute-and-flip or the exponential
+        mechanism, which maximises (protected score + c * public score) up to noise. It costs no
+        budget. "auto" weighs the selection noise against the public scores' own error and goes to
+        0 where protected records abound; 0 switches it off.
     scoring : str, list, tuple, dict, PerRecordScorer or None, default=None
         A score that is the mean of bounded per-record losses: `"accuracy"`, `"neg_log_loss"`,
         `"neg_brier_score"`, `"neg_mean_squared_error"`, `"neg_mean_absolute_error"`, or the result
@@ -68,7 +82,8 @@ class DPBayesSearchCV(BasePrivateSearchCV):
         the loss; larger losses are clipped. None takes a default that does not depend on the data,
         with a `DefaultBoundsWarning`.
     score_fraction : float, default=0.1
-        Share of `epsilon` spent on `best_score_`, in [0, 1). 0: no score is released.
+        Share of the budget spent on `best_score_`, in [0, 1). 0: no score is released. Not used
+        by "gaussian", whose scores are released anyway.
     validation_fraction : float, default=0.2
         Share of the rows that is protected when `fit` is not given `X_val`, in (0, 1). Row 0 is
         always public.
@@ -76,8 +91,9 @@ class DPBayesSearchCV(BasePrivateSearchCV):
         As in `GridSearchCV`; splits the public rows only.
     guide : bool, default=True
         Whether candidates are cross-validated on the public rows. False: one fit a candidate,
-        `cv_results_` holds only the parameters. Not possible here: the proposals need public
-        scores.
+        and `cv_results_` holds the parameters and released scores only. Must be False with
+        `Kusner2015`; may be False with "gaussian", whose `n_iter` candidates are then all scored
+        privately; the other mechanisms propose from public scores.
     refit : bool or str, default=True
         Train the winner on all public rows. A str names the deciding metric. A callable is refused.
     n_jobs : int or None, default=None
@@ -103,10 +119,14 @@ class DPBayesSearchCV(BasePrivateSearchCV):
         Released. Its index in `cv_results_["params"]`.
     best_score_ : float
         Released. Noisy score of the winner on the protected rows; absent when `score_fraction=0`.
+        With "gaussian", the posterior mean of the surrogate at the winner.
     best_estimator_ : estimator
         The winner trained on the public rows; absent when `refit=False`.
     cv_results_ : dict of ndarrays
-        Public. The columns of `GridSearchCV`, from the public rows.
+        Public. The columns of `GridSearchCV`, from the public rows. With "gaussian" also
+        `private_validation_score`, released: noisy scores on the protected rows, without bias and
+        hence possibly outside the range of the score; NaN where none was taken. With `Kusner2015`
+        it lists the whole candidate set, as the visited part is secret.
     privacy_ : PrivacyGuarantee
         What is promised, to whom, on which assumptions.
     scorer_ : callable or dict
@@ -125,6 +145,9 @@ class DPBayesSearchCV(BasePrivateSearchCV):
     --------
     DPGridSearchCV : All combinations of listed values.
     DPRandomizedSearchCV : Candidates drawn from distributions.
+    GaussianTrajectory : Parameters of ``mechanism="gaussian"``.
+    Kusner2015 : Algorithms 1 and 2 of Kusner et al.
+    Kusner2015Lipschitz : Algorithm 3 of Kusner et al.
 
     Notes
     -----
@@ -133,7 +156,8 @@ class DPBayesSearchCV(BasePrivateSearchCV):
     candidates are, because it trains nothing. So permute-and-flip with weights exp(-epsilon loss /
     (2 B)) is epsilon-DP (McKenna & Sheldon 2020, Theorem 1), and discrete Laplace noise of scale B
     / epsilon on the winner's total is epsilon-DP (Ghosh et al. 2012); the two shares add up to
-    `epsilon`. A record that cannot be read or predicted counts with the worst loss. It is assumed
+    `epsilon`. Of "gaussian" and of the mechanisms of Kusner et al. the reasons are given with their
+    classes. A record that cannot be read or predicted counts with the worst loss. It is assumed
     that the estimator predicts each row from that row alone.
 
     References
@@ -142,6 +166,8 @@ class DPBayesSearchCV(BasePrivateSearchCV):
        selection. NeurIPS 2020.
     .. [2] A. Ghosh, T. Roughgarden, M. Sundararajan. Universally utility-maximizing privacy
        mechanisms. SIAM J. Comput. 41(6), 2012.
+    .. [3] M. J. Kusner, J. R. Gardner, R. Garnett, K. Q. Weinberger. Differentially private
+       Bayesian optimization. ICML 2015.
 
     Examples
     --------
@@ -160,6 +186,12 @@ class DPBayesSearchCV(BasePrivateSearchCV):
 
     _parameter_constraints: ClassVar[dict] = {
         **BasePrivateSearchCV._parameter_constraints,
+        "mechanism": [
+            StrOptions({"permute_and_flip", "exponential", "gaussian"}),
+            GaussianTrajectory,
+            Kusner2015,
+            Kusner2015Lipschitz,
+        ],
         "search_spaces": [dict, list],
         "n_iter": [Interval(numbers.Integral, 1, None, closed="left")],
         "n_initial_points": [Interval(numbers.Integral, 1, None, closed="left")],
@@ -224,64 +256,86 @@ class DPBayesSearchCV(BasePrivateSearchCV):
         self.sqrt_beta = sqrt_beta
         self.prior_weight = prior_weight
 
+    def _guarantee(self):
+        return self._mechanism().guarantee
+
+    def _mechanism(self):
+        return bayes_mechanism(
+            self.mechanism,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            score_fraction=self.score_fraction,
+            prior_weight=self.prior_weight,
+        )
+
     def _check_parameters(self):
         super()._check_parameters()
-        if not self.guide:
-            raise ValueError("guide must be True: the candidates are proposed from public scores.")
+        if self.guide not in self._mechanism().guided:
+            if self.guide:
+                raise ValueError(
+                    "guide must be False with Kusner2015: its search runs on the protected "
+                    "records alone and stays secret."
+                )
+            raise ValueError(
+                "guide must be True with this mechanism: the candidates are proposed from public "
+                'scores. mechanism="gaussian" can do without.'
+            )
 
     def _all_candidates(self):
         space = SearchSpace(self.search_spaces, name="search_spaces")
-        return space.candidates(
+        candidates = space.candidates(
             max(self.n_candidates, self.n_iter), random_state=self._public_random_state()
         )
+        if isinstance(self.mechanism, Kusner2015Lipschitz):
+            self.mechanism.lambdas(candidates)  # a bad lambda_name is refused before any charge
+        return candidates
+
+    def _prepare(self, session):
+        space = SearchSpace(self.search_spaces, name="search_spaces")
+        session.mechanism = self._mechanism()
+        search = RunningSearch(
+            X=space.encode(session.candidates),
+            candidates=session.candidates,
+            totals=lambda indices, **how: self._protected_totals(
+                [session.candidates[k] for k in indices], **how
+            ),
+            scorer=session.scorer,
+            n_records=session.protected.n_records,
+            source=session.source,
+            design={name: getattr(self, name) for name in _DESIGN},
+        )
+        session.mechanism.start(search, guided=self.guide)
 
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
-        candidates = self._session().candidates
-        space = SearchSpace(self.search_spaces, name="search_spaces")
-        proposer = UpperConfidenceProposer(
-            space.encode(candidates),
-            n_iter=self.n_iter,
-            n_initial_points=self.n_initial_points,
-            batch_size=self.batch_size,
-            sqrt_beta=self.sqrt_beta,
-        )
-        column = f"mean_test_{self._session().metric}"
+        session = self._session()
 
         def propose(results):
-            if results is not None:
-                proposer.tell(results[column])
-            return [candidates[k] for k in proposer.ask()]
+            indices = session.mechanism.propose(_public_scores(results, session.metric))
+            return [session.candidates[k] for k in indices]
 
         self._evaluate_publicly(evaluate_candidates, propose, callback_ctx)
 
     def _choose(self, candidates, results=None):
         session = self._session()
-        best, total = self._private_choice().release(
-            self._protected_totals(candidates),
-            self._public_offsets(session, results),
-            units=session.scorer.units,
-            n_records=session.protected.n_records,
-            source=session.source,
-        )
-        session.release_score(total)
+        best, session.best_score = session.mechanism.choose(_public_scores(results, session.metric))
         return best
 
-    def _public_offsets(self, session, results):
-        metric, scorer = session.metric, session.scorer
-        n_records = session.protected.n_records
-        weight = self.prior_weight
-        if weight == "auto":
-            splits = re.compile(rf"split\d+_test_{re.escape(metric)}")
-            weight = automatic_prior_weight(
-                np.array([results[name] for name in results if splits.fullmatch(name)]),
-                n_records=n_records,
-                epsilon=float(self._private_choice().epsilon_choice),
-                bound=scorer.bound,
-            )
-        return public_offsets(
-            results[f"mean_test_{metric}"],
-            weight,
-            n_records=n_records,
-            units=scorer.units,
-            bound=scorer.bound,
-        )
+    def _search_unguided(self, session):
+        visited, best, session.best_score = session.mechanism.search_unguided()
+        return [session.candidates[k] for k in visited], best
+
+    def _publish(self, session, guarantee):
+        super()._publish(session, guarantee)
+        if isinstance(session.mechanism, PrivateScores):
+            self.cv_results_["private_validation_score"] = session.mechanism.released_scores()
+
+
+def _public_scores(results, metric):
+    """Public scores so far; None before the first."""
+    if results is None:
+        return None
+    folds = re.compile(rf"split\d+_test_{re.escape(metric)}")
+    return PublicScores(
+        mean=results[f"mean_test_{metric}"],
+        splits=np.array([results[name] for name in results if folds.fullmatch(name)]),
+    )

@@ -137,7 +137,8 @@ class PrivateTrajectoryProposer:
         first = self._public.n_initial_points
         self._n_led = max(self.n_iter - self.n_private, first) if guided else first
         self._released = []  # triples (candidate, noisy score, noise variance)
-        self._failed = set()
+        self._failed = set()  # no public score
+        self._discarded = set()
         self._split_scores = None
         self._fitted = None  # hyper-parameters from released values, without guide
         self._model = None
@@ -219,13 +220,17 @@ class PrivateTrajectoryProposer:
         if not self.guided and any(refit_due(t) for t in range(told + 1, told + len(new) + 1)):
             self._model = self._fitted = None
 
+    def discard(self, indices):
+        """Leave out candidates that cannot be trained on the public rows."""
+        self._discarded.update(indices)
+
     def best(self, eligible=None):
         """Return the visited candidate with the largest posterior mean of the protected score.
 
         Parameters
         ----------
         eligible : sequence of int or None, default=None
-            Visited candidates that may be returned; None: all whose public score exists.
+            Visited candidates that may be returned; None: all that have not failed.
 
         Returns
         -------
@@ -234,9 +239,14 @@ class PrivateTrajectoryProposer:
         allowed = self._usable() if eligible is None else np.asarray(eligible)
         return int(allowed[self._posterior().mean[allowed].argmax()])
 
+    def posterior_mean(self, index):
+        """Posterior mean of the protected score of a candidate."""
+        return float(self._posterior().mean[index])
+
     def _usable(self):
         """Visited candidates that have not failed, or all visited where all have."""
-        return np.array([k for k in self.visited if k not in self._failed] or self.visited)
+        failed = self._failed | self._discarded
+        return np.array([k for k in self.visited if k not in failed] or self.visited)
 
     def _most_promising(self, size, allowed):
         """Arg max of the upper confidence bound, `size` times (GP-BUCB: means are imagined)."""

@@ -74,7 +74,7 @@ PRIVACY = {
     "delta": [-0.1, 1, 1.5, NAN, INF, "a", True, None],
     "score_fraction": [-0.1, 1, 2, NAN, "a", True, None],
     "validation_fraction": [0, -0.1, 1, NAN, "a", True, None],
-    "mechanism": ["laplace", "gaussian", 1, True, None],
+    "mechanism": ["laplace", "Gaussian", 1, True, None, object()],
     "loss_bound": [0, -1, NAN, INF, "a", True, [1.0], 2.0],  # the loss of accuracy is 0 or 1
 }
 OTHERS = {
