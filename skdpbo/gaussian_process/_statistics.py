@@ -8,6 +8,9 @@ and sums are those of integers: the change is the change of one term, exactly.
 from __future__ import annotations
 
 import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from sklearn.utils import assert_all_finite
+from threadpoolctl import threadpool_limits
 
 _MANTISSA = 53  # integers up to 2^53 are floats
 _LARGEST_BITS = 20  # 8192 rows in one exact product; features keep six digits
@@ -82,7 +85,27 @@ def rows_on_lattice(rows, step, radius):
     with np.errstate(all="ignore"):
         Q = np.divide(rows, step, order="C", dtype=np.float64)
         np.trunc(Q, out=Q)
-        norms = np.einsum("ij,ij->i", Q, Q)  # exact where it matters: sums of integers < 2^53
+        return shorten_rows(Q, radius)
+
+
+def shorten_rows(Q, radius):
+    """Shorten rows of integers to norm `radius`, in place; a row that is not finite becomes zero.
+
+    Parameters
+    ----------
+    Q : ndarray of shape (n, p)
+        float64 that hold integers, or NaN, or infinities. Modified.
+    radius : int
+        At most 2^20.
+
+    Returns
+    -------
+    ndarray of shape (n, p)
+        Q.
+    """
+    with np.errstate(all="ignore"):
+        # Exact where it matters: a sum of integers below 2^53. A product per row is one BLAS dot.
+        norms = np.matmul(Q[:, None, :], Q[:, :, None])[:, 0, 0]
         too_long = np.flatnonzero(~(norms <= radius**2))  # also where a norm is NaN
         if too_long.size:
             Q[too_long] = _shortened(Q[too_long], radius)
@@ -141,3 +164,88 @@ def exact_gram(Q, radius):
 def exact_chunk(radius):
     """Largest number of rows whose products of entries of at most `radius` add exactly."""
     return max(1, 2**_MANTISSA // int(radius) ** 2)
+
+
+def streamed_gram(rows, X, Y, radius, *, chunk_size, n_jobs=None):
+    """Sum of the outer products of ``rows(X, Y)``, in one pass and bounded memory, exactly.
+
+    The sum does not depend on the chunks, the threads or the order of the rows.
+
+    Parameters
+    ----------
+    rows : object
+        ``rows(X_chunk, Y_chunk, workspace)`` gives float64 of shape (n_chunk, rows.width) that
+        hold integers, each row of norm at most `radius`; ``rows.workspace(n)`` gives buffers.
+    X : array-like of shape (n, p) or Dask array
+        Protected; read by slices. A Dask array is summed block by block where its blocks are.
+    Y : array-like of shape (n, q) or Dask array
+        Protected.
+    radius : int
+        Largest norm of a row.
+    chunk_size : int
+        Largest number of rows at a time.
+    n_jobs : int or None
+        Number of threads, as in joblib. With more than one, each runs BLAS on its own.
+
+    Returns
+    -------
+    ndarray of shape (width, width)
+        int64, symmetric.
+
+    Raises
+    ------
+    ValueError
+        When X or Y holds NaN or infinity: scikit-learn's message.
+    """
+    chunk = min(int(chunk_size), exact_chunk(radius))
+    if len(X) * int(radius) ** 2 > 2**_SUM_BITS:
+        raise ValueError("too many rows for an exact sum in 64 bits")
+    if is_dask(X):
+        return _dask_gram(rows, X, Y, chunk)
+    workers = min(effective_n_jobs(n_jobs), -(-len(X) // chunk))
+    if workers <= 1:
+        return _strided_gram(rows, X, Y, chunk, 0, 1)
+    with threadpool_limits(1, user_api="blas"):
+        parts = Parallel(n_jobs=workers, backend="threading")(
+            delayed(_strided_gram)(rows, X, Y, chunk, k, workers) for k in range(workers)
+        )
+    return sum(parts)
+
+
+def _strided_gram(rows, X, Y, chunk, first, stride):
+    """Sum over the chunks first, first + stride, ..., with one set of buffers."""
+    total = np.zeros((rows.width, rows.width), dtype=np.int64)
+    workspace = rows.workspace(min(chunk, len(X)))
+    for start in range(first * chunk, len(X), stride * chunk):
+        X_chunk = np.asarray(X[start : start + chunk])
+        Y_chunk = np.asarray(Y[start : start + chunk])
+        _check_finite(X_chunk, "X")
+        _check_finite(Y_chunk, "y")
+        Q = rows(X_chunk, Y_chunk, workspace)
+        total += (Q.T @ Q).astype(np.int64)  # exact: at most exact_chunk(radius) rows
+    return total
+
+
+def _check_finite(values, name):
+    if not np.isfinite(values).all():
+        assert_all_finite(values, input_name=name)
+
+
+def is_dask(X):
+    """Whether X is a Dask array; Dask is not imported to find out."""
+    return hasattr(X, "to_delayed") and hasattr(X, "rechunk") and hasattr(X, "dask")
+
+
+def _dask_gram(rows, X, Y, chunk):
+    """Sum over the row blocks of a Dask array; the workers return sums of integers."""
+    import dask
+
+    X = X.rechunk({1: X.shape[1]})
+    if not is_dask(Y):
+        import dask.array
+
+        Y = dask.array.from_array(Y, chunks=(X.chunks[0], Y.shape[1]))
+    Y = Y.rechunk({0: X.chunks[0], 1: Y.shape[1]})
+    block = dask.delayed(_strided_gram, pure=False)
+    blocks = zip(X.to_delayed()[:, 0], Y.to_delayed()[:, 0], strict=True)
+    return sum(dask.compute(*[block(rows, x, y, chunk, 0, 1) for x, y in blocks]))

@@ -1,0 +1,125 @@
+"""Inducing points: a public design that never looks at the data."""
+
+import math
+
+import numpy as np
+from scipy.stats import qmc
+
+__all__ = ["check_bounds", "inducing_design"]
+
+_DEFAULT_SIZE = {1: 15, 2: 25}  # a grid; from three features on, Sobol points
+_DEFAULT_SOBOL = 50
+
+
+def check_bounds(bounds, size, name):
+    """Return public bounds as two vectors.
+
+    Parameters
+    ----------
+    bounds : tuple (low, high)
+        Each a finite number, or one number for each of `size` columns; low < high.
+    size : int
+        Number of columns.
+    name : str
+        What to call them in a message.
+
+    Returns
+    -------
+    low, high : ndarray of shape (size,)
+
+    Raises
+    ------
+    ValueError
+        When they are not such a pair.
+    """
+    try:
+        low, high = (np.asarray(bound, dtype=np.float64) for bound in bounds)
+        low, high = np.broadcast_to(low, size), np.broadcast_to(high, size)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{name} must be a pair (low, high) of numbers, or of vectors with {size} values; "
+            f"got {bounds!r}."
+        ) from None
+    if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+        raise ValueError(f"{name} must be finite, with low < high; got {bounds!r}.")
+    return low.copy(), high.copy()
+
+
+def inducing_design(inducing_points, bounds, n_features):
+    """Return the inducing points Z, from public values alone.
+
+    Parameters
+    ----------
+    inducing_points : None, int or array-like of shape (n_inducing, n_features)
+        An int asks for that many points in the box: equally spaced in one dimension, a square
+        grid in two dimensions where the number is a square, Sobol points otherwise. None stands
+        for 15 in one dimension, 25 in two, 50 in more.
+    bounds : tuple (low, high) of ndarray of shape (n_features,)
+        The box. Not used when the points are given.
+    n_features : int
+
+    Returns
+    -------
+    Z : ndarray of shape (n_inducing, n_features)
+
+    Raises
+    ------
+    TypeError, ValueError
+        When `inducing_points` is none of these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbo.gaussian_process._inducing import inducing_design
+    >>> inducing_design(4, (np.zeros(2), np.ones(2)), 2)
+    array([[0., 0.],
+           [0., 1.],
+           [1., 0.],
+           [1., 1.]])
+    """
+    if inducing_points is None:
+        inducing_points = _DEFAULT_SIZE.get(n_features, _DEFAULT_SOBOL)
+    if isinstance(inducing_points, int | np.integer) and not isinstance(inducing_points, bool):
+        return _designed(int(inducing_points), *bounds)
+    return _given(inducing_points, n_features)
+
+
+def _given(points, n_features):
+    try:
+        Z = np.array(points, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError("inducing_points must be None, an integer or an array.") from None
+    if Z.ndim != 2 or Z.shape[1] != n_features or not len(Z):
+        raise ValueError(
+            f"inducing_points must have shape (n_inducing, {n_features}), got {Z.shape}."
+        )
+    if not np.isfinite(Z).all():
+        raise ValueError("inducing_points must be finite.")
+    return Z
+
+
+def _designed(size, low, high):
+    if size < 1:
+        raise ValueError(f"inducing_points must be at least 1, got {size}.")
+    n_features, side = len(low), math.isqrt(size)
+    if n_features == 1 or (n_features == 2 and side * side == size):
+        unit = _grid(size if n_features == 1 else side, n_features)
+    else:
+        unit = _sobol(size, n_features)
+    return low + (high - low) * unit
+
+
+def _grid(side, n_features):
+    line = np.linspace(0, 1, side) if side > 1 else np.array([0.5])
+    return np.stack(np.meshgrid(*[line] * n_features, indexing="ij"), axis=-1).reshape(
+        -1, n_features
+    )
+
+
+def _sobol(size, n_features):
+    """The first points of the sequence, without scrambling, each in the middle of its cell."""
+    if n_features > qmc.Sobol.MAXDIM:
+        return np.random.default_rng(0).random((size, n_features))
+    exponent = math.ceil(math.log2(size)) if size > 1 else 0
+    points = qmc.Sobol(n_features, scramble=False).random_base2(exponent)[:size]
+    return points + 0.5**exponent / 2
