@@ -80,8 +80,8 @@ class CoinPressMean:
     A record with a value that is not finite counts as the centre: the mean is the one that the
     other records give, drawn a little towards the centre, without an error or a warning.
 
-    Step i, in units of `scale` (Biswas et al. 2020, Algorithm 2, with the clipping radius of the
-    authors' code): :math:`\gamma^2 = d + 2\sqrt{d \log(1/\beta)} + 2\log(1/\beta)`,
+    Step i, in units of `scale` (Biswas et al. 2020, multivariate mean, with the clipping radius
+    of the authors' code): :math:`\gamma^2 = d + 2\sqrt{d \log(1/\beta)} + 2\log(1/\beta)`,
     :math:`t_i^2 = \min\{r_i^2 + 2 r_i \sqrt{\log(2/\beta)} + \gamma^2, (r_i + \gamma)^2\}`,
     :math:`c_{i+1} = \mathrm{mean}(\mathrm{clip}(x, c_i, t_i)) + N(0, \sigma_i^2 I)` with
     :math:`\sigma_i = 2 t_i / (n \mu_i)`, and :math:`r_{i+1} = \gamma\sqrt{1/n + \sigma_i^2}`.
@@ -204,7 +204,7 @@ def coinpress_plan(
 ) -> list[tuple[float, float]]:
     """Clipping radius and budget of each step, from public numbers; records have unit scale.
 
-    Biswas et al. 2020, Algorithm 2 (multivariate step), with the radius of the authors' code.
+    Biswas et al. 2020, multivariate mean, with the clipping radius of the authors' code.
     """
     n, d, log_b = n_records, n_features, math.log(1 / beta)
     gamma = math.sqrt(d + 2 * math.sqrt(d * log_b) + 2 * log_b)
