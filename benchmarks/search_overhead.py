@@ -18,7 +18,7 @@ Two questions, in one run; all methods take turns, so that a busy machine slows 
 Columns, in milliseconds: `mean` over evaluations 1 to T, everything included; `at T` over the last
 ten of them; `max` the slowest. Median over repeats, and in brackets the smallest and largest.
 A peer that cannot be imported is listed as missing. One BLAS and OpenMP thread; processor time
-(`--clock wall` for the other). scikit-optimize at T = 200 takes minutes: `--slow-repeats`.
+(`--clock wall` for the other). At T = 200 scikit-optimize takes minutes: one repeat only.
 """
 
 import argparse
@@ -255,26 +255,26 @@ def time_search(make, T, seed):
     return public.reshape(T, 6).sum(axis=1) + rest.sum() / T, np.minimum.accumulate(-scores)
 
 
-# name: (needs these modules, slow, kind, function)
+# name: (modules it needs, most repeats beyond the smallest T, timer, function)
 METHODS = {
-    "skdpbo": ((), False, time_searcher, Skdpbo),
+    "skdpbo": ((), 100, time_searcher, Skdpbo),
     "scikit-learn GP loop, our schedule": (
         (),
-        False,
+        100,
         time_searcher,
         lambda T, seed: ScikitLearnLoop(T, seed, refit_due),
     ),
     "scikit-learn GP loop, every step": (
         (),
-        False,
+        100,
         time_searcher,
         lambda T, seed: ScikitLearnLoop(T, seed, lambda t: True),
     ),
-    "optuna GPSampler": (("optuna", "torch"), False, time_searcher, OptunaGPSampler),
-    "scikit-optimize Optimizer": (("skopt",), True, time_searcher, ScikitOptimize),
-    "GridSearchCV, whole": ((), False, time_search, grid_search),
-    "DPBayesSearchCV, whole": ((), False, time_search, dp_bayes),
-    "skopt.BayesSearchCV, whole": (("skopt",), True, time_search, skopt_bayes),
+    "optuna GPSampler": (("optuna", "torch"), 100, time_searcher, OptunaGPSampler),
+    "scikit-optimize Optimizer": (("skopt",), 1, time_searcher, ScikitOptimize),
+    "GridSearchCV, whole": ((), 100, time_search, grid_search),
+    "DPBayesSearchCV, whole": ((), 100, time_search, dp_bayes),
+    "skopt.BayesSearchCV, whole": (("skopt",), 0, time_search, skopt_bayes),
 }
 
 
@@ -298,8 +298,8 @@ def measure(options):
             rows += [{"method": name, "T": T, "status": "missing"} for T in options.t]
     for repeat in range(options.repeats):
         for T in options.t:
-            for name, (slow, timer, make) in chosen.items():
-                if not slow or min(options.t) == T or repeat < options.slow_repeats:
+            for name, (most, timer, make) in chosen.items():
+                if repeat < most or min(options.t) == T:
                     rows.append({"method": name, "T": T, "repeat": repeat, "status": "measured"})
                     rows[-1].update(summary(*timer(make, T, repeat)))
                     print(".", end="", flush=True)
@@ -324,7 +324,7 @@ def print_table(rows, T):
         own = [row for row in rows if row["method"] == name and row["T"] == T]
         runs = [row for row in own if row["status"] == "measured"]
         if not runs:
-            print(f"{name:36}{'missing':>28}")
+            print(f"{name:36}{own[0]['status'] if own else 'not run':>28}")
             continue
         cells = ""
         for column in ("mean_ms", "at_T_ms"):
@@ -341,7 +341,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--t", type=int, nargs="+", default=[50, 200])
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--slow-repeats", type=int, default=1, help="of scikit-optimize, large T")
     parser.add_argument("--only", nargs="+", help="parts of the names of the methods to run")
     parser.add_argument("--clock", choices=["process", "wall"], default="process")
     parser.add_argument("--csv", help="where to write every run")

@@ -1,0 +1,371 @@
+"""Which search releases the best candidate at equal epsilon and equal number of evaluations?
+
+    python benchmarks/compare_searchers.py --tasks smooth plateau digits --csv runs.csv
+    python benchmarks/compare_searchers.py --tasks adult --data adult.data.gz --csv adult.csv
+    python benchmarks/compare_searchers.py --read runs.csv adult.csv --plot regret.png
+
+Every search sees the same finite set of candidates and may evaluate T = 50 of them (a grid: at most
+50). Its regret is the best candidate's score less that of the released one, both on all protected
+records and without noise. All scores are computed beforehand; the searchers, which are the
+project's own classes, train an estimator that looks them up.
+
+Tasks. `smooth` and `plateau`: draws of a Gaussian process (RBF .25) on a 22 x 22 lattice;
+public scores err by .02, smoothly. `digits`: accuracy of a support-vector classifier, C and gamma
+(20 x 20), trained and cross-validated on 300 rows of scikit-learn's digits. `adult`: accuracy of
+gradient boosting, four parameters (5 x 5 x 4 x 4), on 1000 rows of UCI Adult. For both, runs take
+turns among `--splits` draws of the public rows, and take protected rows from the others at random.
+The losses of all candidates take about a minute a split; `--cache` keeps them.
+
+Searchers: a uniform draw; 50 random candidates or a grid, then permute-and-flip; Kusner et al.'s
+Algorithm 1; noise on every score of a Gaussian-process search, without and with the public scores
+as a second task; the default (search on public scores, permute-and-flip with a public prior). For
+comparison, the publicly best candidate of the default's, which uses no protected record, and
+scikit-optimize on the protected scores themselves, which protects nothing.
+
+Runs are seeded, so that they can be repeated: they carry no privacy guarantee.
+"""
+
+import argparse
+import csv
+import importlib.metadata
+import importlib.util
+import math
+import pathlib
+import platform
+import warnings
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from typing import ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.datasets import load_digits
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.model_selection import PredefinedSplit, StratifiedKFold
+from sklearn.preprocessing import OrdinalEncoder
+from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
+
+import skdpbo
+from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPRandomizedSearchCV
+from skdpbo.model_selection import Kusner2015
+
+T = 50
+PACKAGES = ("skdpbo", "scikit-learn", "numpy", "scipy")
+STYLES = {  # colour, marker, line
+    "uniform": ("0.6", "", ":"),
+    "random + permute-and-flip": ("tab:olive", "s", "-"),
+    "grid + permute-and-flip": ("tab:green", "^", "-"),
+    "Kusner Alg. 1": ("tab:red", "x", "-"),
+    "Gaussian trajectory": ("tab:purple", "v", "-"),
+    "two-task": ("tab:orange", "d", "-"),
+    "default": ("tab:blue", "o", "-"),
+    "public scores alone": ("0.3", "", "--"),
+    "scikit-optimize, not private": ("black", "", "-."),
+}
+
+
+@dataclass
+class Task:
+    """Losses of every candidate of a lattice, computed beforehand.
+
+    public: (n_folds, n_candidates), mean loss in each fold; protected: (n_records, n_candidates).
+    """
+
+    sizes: tuple
+    public: np.ndarray
+    protected: np.ndarray
+
+    @property
+    def space(self):
+        return {f"x{axis}": (0, size - 1) for axis, size in enumerate(self.sizes)}
+
+    def index(self, params):
+        return int(np.ravel_multi_index([params[name] for name in self.space], self.sizes))
+
+
+class LookUp(RegressorMixin, BaseEstimator):
+    """An estimator whose "prediction" for row i is the loss in row i of the current table."""
+
+    task: ClassVar[Task]
+    table: ClassVar[np.ndarray]
+
+    def __init__(self, x0=0, x1=0, x2=0, x3=0):
+        self.x0, self.x1, self.x2, self.x3 = x0, x1, x2, x3
+
+    def fit(self, X, y):
+        self.column_ = self.task.index(self.get_params())
+        return self
+
+    def predict(self, X):
+        return self.table[X[:, 0], self.column_]
+
+
+# -- tasks --------------------------------------------------------------------------------------
+
+
+@cache
+def landscape_root(n_levels):
+    points = np.stack(np.meshgrid(*2 * [np.linspace(0, 1, n_levels)], indexing="ij"), axis=-1)
+    K = RBF(0.25)(points.reshape(-1, 2))
+    return np.linalg.cholesky(K + 1e-8 * np.eye(len(K)))
+
+
+def landscape_task(kind, seed, n_levels=22, n_folds=5):
+    """Scores in [.6, .9] (smooth) or with a cliff (plateau); public means are off by .02."""
+    normals = np.random.default_rng(seed).normal(size=(n_levels**2, 1 + n_folds))
+    h, *errors = (landscape_root(n_levels) @ normals).T
+    z = (h.max() - h) / np.ptp(h)
+    scores = 0.9 - (0.3 * z if kind == "smooth" else 0.4 * np.maximum(z - 0.2, 0.0) + 0.02 * z)
+    folds = scores + 0.02 * math.sqrt(n_folds) * np.array(errors)
+    return Task((n_levels, n_levels), 1.0 - folds, 1.0 - scores[None])
+
+
+def model_tasks(make_model, grids, X, y, n_public, name, options):
+    """One task for each split of the rows, from the cache where it is there."""
+    sizes = tuple(map(len, grids.values()))
+    for split in range(options.splits):
+        path = pathlib.Path(options.cache or ".", f"{name}_{split}.npz")
+        if options.cache and path.exists():
+            tables = np.load(path)
+        else:
+            tables = losses_of_models(make_model, grids, X, y, n_public, split)
+            if options.cache:
+                np.savez_compressed(path, **tables)
+        yield Task(sizes, tables["public"], tables["protected"])
+
+
+def losses_of_models(make_model, grids, X, y, n_public, seed):
+    """Train every candidate on public rows: cross-validated losses there, losses on the others."""
+    order = np.random.RandomState(seed).permutation(len(y))
+    rows, others = order[:n_public], order[n_public:]
+    folds = list(StratifiedKFold(3).split(X[rows], y[rows]))
+    public, protected = [], []
+    for values in np.stack(np.meshgrid(*grids.values(), indexing="ij"), -1).reshape(-1, len(grids)):
+        model = make_model(dict(zip(grids, values, strict=True)))
+        public.append(
+            [
+                np.mean(model.fit(X[rows[a]], y[rows[a]]).predict(X[rows[b]]) != y[rows[b]])
+                for a, b in folds
+            ]
+        )
+        protected.append(model.fit(X[rows], y[rows]).predict(X[others]) != y[others])
+    return {"public": np.array(public).T, "protected": np.array(protected).T}
+
+
+def digits_tasks(options):
+    X, y = load_digits(return_X_y=True)
+    grids = {"C": np.logspace(-2, 3, 20), "gamma": np.logspace(-5, -0.5, 20)}
+    return model_tasks(lambda params: SVC(**params), grids, X / 16.0, y, 300, "digits", options)
+
+
+def adult_tasks(options):
+    import pandas as pd
+
+    if options.data is None:
+        raise SystemExit("the task adult needs --data PATH/TO/adult.data.gz")
+    frame = pd.read_csv(options.data, header=None, skipinitialspace=True)
+    X, y = frame.iloc[:, :-1], (frame.iloc[:, -1] == ">50K").to_numpy()
+    numeric = X.select_dtypes("number").columns
+    codes = OrdinalEncoder().fit_transform(X.drop(columns=numeric))
+    grids = {
+        "learning_rate": np.logspace(-2.5, 0, 5),
+        "max_leaf_nodes": [2, 4, 8, 16, 32],
+        "min_samples_leaf": [5, 20, 60, 150],
+        "l2_regularization": [0.0, 1.0, 10.0, 100.0],
+    }
+
+    def make_model(params):
+        whole = {name: int(params[name]) for name in ("max_leaf_nodes", "min_samples_leaf")}
+        return HistGradientBoostingClassifier(
+            **{**params, **whole}, max_iter=40, early_stopping=False, random_state=0
+        )
+
+    X = np.hstack([X[numeric], codes])
+    return model_tasks(make_model, grids, X, y, 1000, "adult", options)
+
+
+# -- searchers ----------------------------------------------------------------------------------
+
+
+def grid_of(task):
+    """The middles of equal parts of every axis, as many as T allows."""
+    levels = [math.floor(T ** (1 / len(task.sizes)) + 1e-9)] * len(task.sizes)
+    for axis in range(len(levels)):
+        if math.prod(levels) // levels[axis] * (levels[axis] + 1) <= T:
+            levels[axis] += 1
+    return {
+        name: ((np.arange(k) + 0.5) * size / k).astype(int).tolist()
+        for name, size, k in zip(task.space, task.sizes, levels, strict=True)
+    }
+
+
+def searchers(task, epsilon, seed):
+    """The private searchers at one budget, all of it spent on the choice of the candidate."""
+    common = {
+        "epsilon": epsilon,
+        "scoring": "neg_mean_absolute_error",
+        "loss_bound": 1.0,
+        "score_fraction": 0.0,
+        "refit": False,
+        "cv": PredefinedSplit(np.arange(len(task.public))),
+        "random_state": seed,
+    }
+
+    def bayes(**more):
+        return DPBayesSearchCV(LookUp(), task.space, n_iter=T, **common, **more)
+
+    return {
+        "random + permute-and-flip": DPRandomizedSearchCV(
+            LookUp(), task.space, n_iter=T, guide=False, **common
+        ),
+        "grid + permute-and-flip": DPGridSearchCV(LookUp(), grid_of(task), guide=False, **common),
+        "Kusner Alg. 1": bayes(mechanism=Kusner2015(), guide=False),
+        "Gaussian trajectory": bayes(mechanism="gaussian", guide=False),
+        "two-task": bayes(mechanism="gaussian"),
+        "default": bayes(),
+    }
+
+
+def run_searches(task, n_records, epsilon, seed):
+    """Regret of each method's release in one run."""
+    positions = np.random.RandomState(seed).randint(len(task.protected), size=n_records)
+    if n_records <= len(task.protected):
+        positions = np.random.RandomState(seed).permutation(len(task.protected))[:n_records]
+    n_folds = len(task.public)
+    LookUp.task, LookUp.table = task, np.vstack([task.public, task.protected])
+    X, X_val = np.arange(n_folds)[:, None], n_folds + positions[:, None]
+    scores = 1.0 - task.protected[positions].mean(axis=0)
+    regrets = {"uniform": scores.max() - scores.mean()}
+    for name, search in searchers(task, epsilon, seed).items():
+        search.fit(X, np.zeros(n_folds), X_val=X_val, y_val=np.zeros(n_records))
+        regrets[name] = scores.max() - scores[task.index(search.best_params_)]
+        if name == "default":
+            best = int(np.argmax(search.cv_results_["mean_test_score"]))
+            publicly_best = task.index(search.cv_results_["params"][best])
+            regrets["public scores alone"] = scores.max() - scores[publicly_best]
+    return regrets, scores
+
+
+def regret_of_scikit_optimize(task, scores, seed):
+    import skopt
+
+    result = skopt.gp_minimize(
+        lambda x: 1.0 - scores[np.ravel_multi_index(x, task.sizes)],
+        list(task.space.values()),
+        n_calls=T,
+        n_initial_points=5,
+        random_state=seed,
+    )
+    return scores.max() - (1.0 - result.fun)
+
+
+def measure(options):
+    """One row per task, number of records, epsilon, run and method."""
+    models = {
+        name: list(build(options))
+        for name, build in (("digits", digits_tasks), ("adult", adult_tasks))
+        if name in options.tasks
+    }
+    with_skopt = importlib.util.find_spec("skopt") is not None
+    if not with_skopt:
+        print("scikit-optimize is missing: its row is left out")
+    rows = []
+    for name, m, seed in product(options.tasks, options.records, range(options.repeats)):
+        tasks = models.get(name) or [landscape_task(name, seed)]
+        task = tasks[seed % len(tasks)]
+        for epsilon in options.epsilon:
+            regrets, scores = run_searches(task, m, epsilon, seed)
+            rows += [(name, m, epsilon, seed, *pair) for pair in regrets.items()]
+        if with_skopt and seed < options.skopt_repeats:  # whatever epsilon
+            pair = "scikit-optimize, not private", regret_of_scikit_optimize(task, scores, seed)
+            rows += [(name, m, epsilon, seed, *pair) for epsilon in options.epsilon]
+    return rows
+
+
+def mean_and_error(rows, task, m, epsilon, method):
+    values = [row[-1] for row in rows if row[:3] == (task, m, epsilon) and row[4] == method]
+    return np.mean(values), np.std(values, ddof=1) / math.sqrt(len(values)), len(values)
+
+
+def print_tables(rows):
+    epsilons = sorted({row[2] for row in rows})
+    for task, m in dict.fromkeys(row[:2] for row in rows):
+        print(f"\n{task}, {m} protected records, T = {T}: mean regret +- standard error")
+        print(f"{'epsilon':30}" + "".join(f"{epsilon:>18g}" for epsilon in epsilons))
+        for method in dict.fromkeys(row[4] for row in rows if row[:2] == (task, m)):
+            cells = [mean_and_error(rows, task, m, epsilon, method) for epsilon in epsilons]
+            line = "".join(f"{f'{mean:.4f} +- {error:.4f}':>18}" for mean, error, _ in cells)
+            print(f"{method:30}{line}  ({cells[0][2]} runs)")
+
+
+def plot(rows, path):
+    import matplotlib.pyplot as plt
+
+    panels = list(dict.fromkeys(row[:2] for row in rows))
+    epsilons = sorted({row[2] for row in rows})
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(3.4 * len(panels), 4.2), squeeze=False, layout="constrained"
+    )
+    for axis, (task, m) in zip(axes[0], panels, strict=True):
+        for method in dict.fromkeys(row[4] for row in rows if row[:2] == (task, m)):
+            cells = [mean_and_error(rows, task, m, epsilon, method) for epsilon in epsilons]
+            mean, error, _ = np.array(cells).T
+            style = dict(zip(("color", "marker", "linestyle"), STYLES[method], strict=True))
+            axis.errorbar(epsilons, mean, 2 * error, label=method, capsize=2, ms=4, lw=1.2, **style)
+        axis.set(xscale="log", xlabel="epsilon", title=f"{task}, {m} records")
+        axis.set_yscale("symlog", linthresh=1e-3)
+        axis.set_ylim(0, 1)
+    axes[0, 0].set_ylabel("mean regret of the released candidate")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    figure.savefig(path, dpi=90)
+
+
+def read_rows(paths):
+    rows = []
+    for path in paths:
+        with open(path, newline="") as file:
+            for task, m, epsilon, run, method, regret, _ in list(csv.reader(file))[1:]:
+                rows.append((task, int(m), float(epsilon), int(run), method, float(regret)))
+    return rows
+
+
+def write_rows(rows, path):
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["task", "records", "epsilon", "run", "method", "regret", "versions"])
+        writer.writerows((*row[:-1], f"{row[-1]:.6g}", versions) for row in rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tasks", nargs="+", default=["smooth", "plateau", "digits"])
+    parser.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 0.3, 1.0, 3.0, 10.0])
+    parser.add_argument("--records", type=int, nargs="+", default=[1000])
+    parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--skopt-repeats", type=int, default=10)
+    parser.add_argument("--data", help="path of adult.data.gz")
+    parser.add_argument("--splits", type=int, default=4, help="draws of the public rows")
+    parser.add_argument("--cache", help="folder for the tables of losses")
+    parser.add_argument("--csv", help="where to write every run")
+    parser.add_argument("--plot", help="where to draw regret against epsilon")
+    parser.add_argument("--read", nargs="+", help="print and draw earlier runs: their files")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    print(
+        f"Python {platform.python_version()}, skdpbo {skdpbo.__version__}, numpy {np.__version__}"
+    )
+    rows = read_rows(options.read) if options.read else measure(options)
+    print_tables(rows)
+    if options.csv:
+        write_rows(rows, options.csv)
+    if options.plot:
+        plot(rows, options.plot)
+
+
+if __name__ == "__main__":
+    with threadpool_limits(limits=1):
+        main()
