@@ -33,6 +33,7 @@ from skdpbo.model_selection._sklearn import (
     BaseSearchCV,
     Interval,
     StrOptions,
+    all_fits_failed,
     masked_param_columns,
     n_rows,
     split_for_estimator,
@@ -329,12 +330,15 @@ class BasePrivateSearchCV(BaseSearchCV):
     def _evaluate_publicly(self, evaluate_candidates, propose, callback_ctx):
         """Cross-validate publicly what ``propose(results)`` asks for, until it asks for nothing."""
         search_ctx = begin_task(callback_ctx, self, task_name="search", max_subtasks=None)
-        batch = propose(None)
-        while True:
-            results = self._evaluate_batch(evaluate_candidates, batch, search_ctx, "candidates")
+        results, batch = None, propose(None)
+        while batch:
+            try:
+                results = self._evaluate_batch(evaluate_candidates, batch, search_ctx, "candidates")
+            except ValueError as error:
+                # One candidate that fails must not end a search that asks for one at a time.
+                if results is None or not all_fits_failed(error):
+                    raise
             batch = propose(results)
-            if not batch:
-                break
         end_task(search_ctx, self)
 
     def _evaluate_batch(self, evaluate_candidates, batch, parent_ctx, task_name):

@@ -1,7 +1,6 @@
 """Private Bayesian optimisation: a Gaussian process proposes, a mechanism chooses."""
 
 import numbers
-import re
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +10,7 @@ from skdpbo.model_selection._bayes_mechanisms import bayes_mechanism
 from skdpbo.model_selection._gaussian_trajectory import GaussianTrajectory, PrivateScores
 from skdpbo.model_selection._kusner import Kusner2015
 from skdpbo.model_selection._kusner_lipschitz import Kusner2015Lipschitz
-from skdpbo.model_selection._running_search import PublicScores, RunningSearch
+from skdpbo.model_selection._running_search import RunningSearch, Visits
 from skdpbo.model_selection._sklearn import Interval, StrOptions
 from skdpbo.model_selection._space import SearchSpace
 
@@ -123,7 +122,8 @@ class DPBayesSearchCV(BasePrivateSearchCV):
     best_estimator_ : estimator
         The winner trained on the public rows; absent when `refit=False`.
     cv_results_ : dict of ndarrays
-        Public. The columns of `GridSearchCV`, from the public rows. With "gaussian" also
+        Public. The columns of `GridSearchCV`, from the public rows; a batch of candidates of which
+        every fit failed is not listed. With "gaussian" also
         `private_validation_score`, released: noisy scores on the protected rows, without bias and
         hence possibly outside the range of the score; NaN where none was taken. With `Kusner2015`
         it lists the whole candidate set, as the visited part is secret.
@@ -292,7 +292,7 @@ class DPBayesSearchCV(BasePrivateSearchCV):
 
     def _prepare(self, session):
         space = SearchSpace(self.search_spaces, name="search_spaces")
-        session.mechanism = self._mechanism()
+        session.mechanism, session.visits = self._mechanism(), Visits(session.metric)
         search = RunningSearch(
             X=space.encode(session.candidates),
             candidates=session.candidates,
@@ -310,32 +310,25 @@ class DPBayesSearchCV(BasePrivateSearchCV):
         session = self._session()
 
         def propose(results):
-            indices = session.mechanism.propose(_public_scores(results, session.metric))
-            return [session.candidates[k] for k in indices]
+            batch = session.mechanism.propose(session.visits.told(results))
+            session.visits.asked(batch)
+            return [session.candidates[k] for k in batch]
 
         self._evaluate_publicly(evaluate_candidates, propose, callback_ctx)
 
     def _choose(self, candidates, results=None):
         session = self._session()
-        best, session.best_score = session.mechanism.choose(_public_scores(results, session.metric))
-        return best
+        best, session.best_score = session.mechanism.choose(session.visits.told(results))
+        session.visited = session.visits.listed
+        return session.visited.index(best)
 
     def _search_unguided(self, session):
-        visited, best, session.best_score = session.mechanism.search_unguided()
-        return [session.candidates[k] for k in visited], best
+        session.visited, best, session.best_score = session.mechanism.search_unguided()
+        candidates = [session.candidates[k] for k in session.visited]
+        return candidates, session.visited.index(best)
 
     def _publish(self, session, guarantee):
         super()._publish(session, guarantee)
         if isinstance(session.mechanism, PrivateScores):
-            self.cv_results_["private_validation_score"] = session.mechanism.released_scores()
-
-
-def _public_scores(results, metric):
-    """Public scores so far; None before the first."""
-    if results is None:
-        return None
-    folds = re.compile(rf"split\d+_test_{re.escape(metric)}")
-    return PublicScores(
-        mean=results[f"mean_test_{metric}"],
-        splits=np.array([results[name] for name in results if folds.fullmatch(name)]),
-    )
+            scores = session.mechanism.released_scores(session.visited)
+            self.cv_results_["private_validation_score"] = scores

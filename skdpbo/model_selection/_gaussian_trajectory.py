@@ -168,20 +168,20 @@ class PrivateScores:
         return True
 
     def choose(self, public):
-        """Position of the winner among the visited, and its score, both post-processing."""
+        """Index of the winner, and its score, both post-processing."""
         if not self._released:
             self._search.totals(self._proposer.visited)  # raises what is wrong on public rows
         best = self._proposer.best()
         worst, perfect = (self._search.score(total) for total in (self._all_units, 0))
         score = min(max(self._proposer.posterior_mean(best), worst), perfect)
-        return self._proposer.visited.index(best), score
+        return best, score
 
-    def released_scores(self):
-        """Mean noisy score of each visited candidate, in order; NaN where none was taken."""
-        return np.array([np.mean(self._released.get(k, np.nan)) for k in self._proposer.visited])
+    def released_scores(self, indices):
+        """Mean noisy score of each candidate; NaN where none was taken."""
+        return np.array([np.mean(self._released.get(k, np.nan)) for k in indices])
 
     def search_unguided(self):
-        """Visit and measure; return (visited indices, position of the winner, its score)."""
+        """Visit and measure; return (visited indices, index of the winner, its score)."""
         while self._proposer.ask_public():
             self._measure()
         return [*self._proposer.visited], *self.choose(None)

@@ -156,7 +156,11 @@ class PrivateTrajectoryProposer:
         size = min(self.batch_size, self.n_iter - n_visited)
         if not self.guided:
             size = min(size, self.n_private - self.n_spent)
-        chosen = self._most_promising(size, np.setdiff1d(np.arange(len(self.X)), self.visited))
+        unvisited = np.setdiff1d(np.arange(len(self.X)), self.visited)
+        if not self.guided and not self._released:  # all that was visited has failed
+            chosen = unvisited[: max(size, 0)].tolist()
+        else:
+            chosen = self._most_promising(size, unvisited)
         self.visited.extend(chosen)
         return chosen
 

@@ -33,7 +33,7 @@ class Session:
         The deciding metric's name in ``cv_results_``.
     source : RandomSource
         One for the whole fit: a seeded source that were opened twice would repeat its noise.
-    mechanism : object
+    mechanism, visits, visited
         What a guided searcher keeps between its search and its choice.
     best_score : float or None
         Released.
@@ -50,6 +50,8 @@ class Session:
     metric: str
     source: RandomSource
     mechanism: object = None
+    visits: object = None
+    visited: list | None = None
     best_score: float | None = None
 
     def __reduce__(self):

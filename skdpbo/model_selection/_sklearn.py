@@ -23,12 +23,18 @@ __all__ = [
     "Interval",
     "MultimetricScorer",
     "StrOptions",
+    "all_fits_failed",
     "masked_param_columns",
     "n_rows",
     "split_for_estimator",
     "take_method_params",
     "take_rows",
 ]
+
+
+def all_fits_failed(error):
+    """Whether ``BaseSearchCV`` gave up because every fit of a batch of candidates failed."""
+    return type(error) is ValueError and str(error).lstrip().startswith("All the ")
 
 
 def masked_param_columns(candidates):

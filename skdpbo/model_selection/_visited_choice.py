@@ -1,5 +1,7 @@
 """GP-UCB on public scores, then one private choice among the visited candidates."""
 
+import numpy as np
+
 from skdpbo.model_selection._choice import PrivateChoice
 from skdpbo.model_selection._prior import automatic_prior_weight, public_offsets
 from skdpbo.model_selection._proposals import UpperConfidenceProposer
@@ -29,11 +31,13 @@ class VisitedChoice:
         return self._proposer.ask()
 
     def choose(self, public):
-        """Release (position among the visited, score or None)."""
+        """Release (index of the winner, score or None)."""
         search = self._search
-        totals = search.totals(self._proposer.visited)
-        best, total = self._release(totals, self._offsets(public))
-        return best, None if total is None else search.score(total)
+        listed = np.flatnonzero(public.listed)
+        visited = [self._proposer.visited[i] for i in listed]
+        offsets = self._offsets(public.mean[listed], public.splits[:, listed])
+        best, total = self._release(search.totals(visited), offsets)
+        return visited[best], None if total is None else search.score(total)
 
     def _release(self, totals, offsets):
         return self._choice.release(
@@ -44,18 +48,18 @@ class VisitedChoice:
             source=self._search.source,
         )
 
-    def _offsets(self, public):
+    def _offsets(self, means, splits):
         scorer, n_records = self._search.scorer, self._search.n_records
         weight = self._prior_weight
         if weight == "auto":
             weight = automatic_prior_weight(
-                public.splits,
+                splits,
                 n_records=n_records,
                 epsilon=float(self._choice.epsilon_choice),
                 bound=scorer.bound,
             )
         return public_offsets(
-            public.mean, weight, n_records=n_records, units=scorer.units, bound=scorer.bound
+            means, weight, n_records=n_records, units=scorer.units, bound=scorer.bound
         )
 
 
