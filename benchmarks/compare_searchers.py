@@ -30,22 +30,13 @@ import csv
 import importlib.metadata
 import importlib.util
 import math
-import pathlib
 import platform
 import warnings
-from dataclasses import dataclass
-from functools import cache
 from itertools import product
-from typing import ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.datasets import load_digits
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.gaussian_process.kernels import RBF
-from sklearn.model_selection import PredefinedSplit, StratifiedKFold
-from sklearn.preprocessing import OrdinalEncoder
-from sklearn.svm import SVC
+from lookup_tasks import LookUp, adult_tasks, digits_tasks, landscape_task
+from sklearn.model_selection import PredefinedSplit
 from threadpoolctl import threadpool_limits
 
 import skdpbo
@@ -65,129 +56,6 @@ STYLES = {  # colour, marker, line
     "public scores alone": ("0.3", "", "--"),
     "scikit-optimize, not private": ("black", "", "-."),
 }
-
-
-@dataclass
-class Task:
-    """Losses of every candidate of a lattice, computed beforehand.
-
-    public: (n_folds, n_candidates), mean loss in each fold; protected: (n_records, n_candidates).
-    """
-
-    sizes: tuple
-    public: np.ndarray
-    protected: np.ndarray
-
-    @property
-    def space(self):
-        return {f"x{axis}": (0, size - 1) for axis, size in enumerate(self.sizes)}
-
-    def index(self, params):
-        return int(np.ravel_multi_index([params[name] for name in self.space], self.sizes))
-
-
-class LookUp(RegressorMixin, BaseEstimator):
-    """An estimator whose "prediction" for row i is the loss in row i of the current table."""
-
-    task: ClassVar[Task]
-    table: ClassVar[np.ndarray]
-
-    def __init__(self, x0=0, x1=0, x2=0, x3=0):
-        self.x0, self.x1, self.x2, self.x3 = x0, x1, x2, x3
-
-    def fit(self, X, y):
-        self.column_ = self.task.index(self.get_params())
-        return self
-
-    def predict(self, X):
-        return self.table[X[:, 0], self.column_]
-
-
-# -- tasks --------------------------------------------------------------------------------------
-
-
-@cache
-def landscape_root(n_levels):
-    points = np.stack(np.meshgrid(*2 * [np.linspace(0, 1, n_levels)], indexing="ij"), axis=-1)
-    K = RBF(0.25)(points.reshape(-1, 2))
-    return np.linalg.cholesky(K + 1e-8 * np.eye(len(K)))
-
-
-def landscape_task(kind, seed, n_levels=22, n_folds=5):
-    """Scores in [.6, .9] (smooth) or with a cliff (plateau); public means are off by .02."""
-    normals = np.random.default_rng(seed).normal(size=(n_levels**2, 1 + n_folds))
-    h, *errors = (landscape_root(n_levels) @ normals).T
-    z = (h.max() - h) / np.ptp(h)
-    scores = 0.9 - (0.3 * z if kind == "smooth" else 0.4 * np.maximum(z - 0.2, 0.0) + 0.02 * z)
-    folds = scores + 0.02 * math.sqrt(n_folds) * np.array(errors)
-    return Task((n_levels, n_levels), 1.0 - folds, 1.0 - scores[None])
-
-
-def model_tasks(make_model, grids, X, y, n_public, name, options):
-    """One task for each split of the rows, from the cache where it is there."""
-    sizes = tuple(map(len, grids.values()))
-    for split in range(options.splits):
-        path = pathlib.Path(options.cache or ".", f"{name}_{split}.npz")
-        if options.cache and path.exists():
-            tables = np.load(path)
-        else:
-            tables = losses_of_models(make_model, grids, X, y, n_public, split)
-            if options.cache:
-                np.savez_compressed(path, **tables)
-        yield Task(sizes, tables["public"], tables["protected"])
-
-
-def losses_of_models(make_model, grids, X, y, n_public, seed):
-    """Train every candidate on public rows: cross-validated losses there, losses on the others."""
-    order = np.random.RandomState(seed).permutation(len(y))
-    rows, others = order[:n_public], order[n_public:]
-    folds = list(StratifiedKFold(3).split(X[rows], y[rows]))
-    public, protected = [], []
-    for values in np.stack(np.meshgrid(*grids.values(), indexing="ij"), -1).reshape(-1, len(grids)):
-        model = make_model(dict(zip(grids, values, strict=True)))
-        public.append(
-            [
-                np.mean(model.fit(X[rows[a]], y[rows[a]]).predict(X[rows[b]]) != y[rows[b]])
-                for a, b in folds
-            ]
-        )
-        protected.append(model.fit(X[rows], y[rows]).predict(X[others]) != y[others])
-    return {"public": np.array(public).T, "protected": np.array(protected).T}
-
-
-def digits_tasks(options):
-    X, y = load_digits(return_X_y=True)
-    grids = {"C": np.logspace(-2, 3, 20), "gamma": np.logspace(-5, -0.5, 20)}
-    return model_tasks(lambda params: SVC(**params), grids, X / 16.0, y, 300, "digits", options)
-
-
-def adult_tasks(options):
-    import pandas as pd
-
-    if options.data is None:
-        raise SystemExit("the task adult needs --data PATH/TO/adult.data.gz")
-    frame = pd.read_csv(options.data, header=None, skipinitialspace=True)
-    X, y = frame.iloc[:, :-1], (frame.iloc[:, -1] == ">50K").to_numpy()
-    numeric = X.select_dtypes("number").columns
-    codes = OrdinalEncoder().fit_transform(X.drop(columns=numeric))
-    grids = {
-        "learning_rate": np.logspace(-2.5, 0, 5),
-        "max_leaf_nodes": [2, 4, 8, 16, 32],
-        "min_samples_leaf": [5, 20, 60, 150],
-        "l2_regularization": [0.0, 1.0, 10.0, 100.0],
-    }
-
-    def make_model(params):
-        whole = {name: int(params[name]) for name in ("max_leaf_nodes", "min_samples_leaf")}
-        return HistGradientBoostingClassifier(
-            **{**params, **whole}, max_iter=40, early_stopping=False, random_state=0
-        )
-
-    X = np.hstack([X[numeric], codes])
-    return model_tasks(make_model, grids, X, y, 1000, "adult", options)
-
-
-# -- searchers ----------------------------------------------------------------------------------
 
 
 def grid_of(task):
@@ -234,13 +102,13 @@ def run_searches(task, n_records, epsilon, seed):
     positions = np.random.RandomState(seed).randint(len(task.protected), size=n_records)
     if n_records <= len(task.protected):
         positions = np.random.RandomState(seed).permutation(len(task.protected))[:n_records]
-    n_folds = len(task.public)
-    LookUp.task, LookUp.table = task, np.vstack([task.public, task.protected])
-    X, X_val = np.arange(n_folds)[:, None], n_folds + positions[:, None]
-    scores = 1.0 - task.protected[positions].mean(axis=0)
+    protected = task.protected[positions]
+    LookUp.task, LookUp.table = task, np.vstack([task.public, protected])
+    X, X_val = np.split(np.arange(len(LookUp.table))[:, None], [len(task.public)])
+    scores = 1.0 - protected.mean(axis=0)
     regrets = {"uniform": scores.max() - scores.mean()}
     for name, search in searchers(task, epsilon, seed).items():
-        search.fit(X, np.zeros(n_folds), X_val=X_val, y_val=np.zeros(n_records))
+        search.fit(X, np.zeros(len(X)), X_val=X_val, y_val=np.zeros(n_records))
         regrets[name] = scores.max() - scores[task.index(search.best_params_)]
         if name == "default":
             best = int(np.argmax(search.cv_results_["mean_test_score"]))
