@@ -19,13 +19,13 @@ from sklearn.gaussian_process.kernels import (
 
 from skdpbo.gaussian_process._branch_and_bound import largest_squared_norm
 from skdpbo.gaussian_process._sensitivity import (
-    balanced_ratio,
     certified_norm,
     grid_axes,
     grid_centre_norm,
     joint_sensitivity,
     line_norm,
     norm_bound,
+    optimal_ratio,
     product_grid_norm,
     published_sensitivity,
     searched_norm,
@@ -361,14 +361,19 @@ class TestJointSensitivity:
 
 class TestRatio:
     @pytest.mark.parametrize(("k_norm", "y_norm"), [(1.0, 1.0), (1.5, 0.3), (0.2, 4.0)])
-    def test_balanced_ratio_minimises_the_noise_of_a_fit(self, k_norm, y_norm):
+    @pytest.mark.parametrize("gain", [0.5, 1.0, 27.0, 100.0])
+    def test_optimal_ratio_minimises_the_noise_of_a_fit(self, k_norm, y_norm, gain):
         def variance(log_ratio):
             c = math.exp(log_ratio)
-            sa = joint_sensitivity(k_norm, y_norm, c)
-            return sa**2 * (1 + (y_norm / k_norm) ** 2 / (2 * c))
+            return joint_sensitivity(k_norm, y_norm, c) ** 2 * (
+                1 + gain * (y_norm / k_norm) ** 2 / c
+            )
 
-        log_best = math.log(balanced_ratio(k_norm, y_norm))
-        found = minimize_scalar(variance, (log_best - 1, log_best + 1))
-        assert math.exp(found.x) == pytest.approx(balanced_ratio(k_norm, y_norm), rel=1e-4)
-        wide = min(variance(v) for v in np.linspace(log_best - 9, log_best + 9, 1000))
-        assert variance(log_best) <= wide
+        best = optimal_ratio(k_norm, y_norm, gain)
+        found = minimize_scalar(variance, (math.log(best) - 1, math.log(best) + 1))
+        assert math.exp(found.x) == pytest.approx(best, rel=1e-4)
+        scan = min(variance(v) for v in np.linspace(math.log(best) - 9, math.log(best) + 9, 1000))
+        assert variance(math.log(best)) <= scan
+
+    def test_noise_alone_asks_for_s_2_equal_to_2(self):
+        assert optimal_ratio(1.5, 0.3) == pytest.approx((0.3 / 1.5) ** 2)
