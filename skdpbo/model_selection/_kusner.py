@@ -300,9 +300,9 @@ class Kusner2015:
         prior = (
             "the probabilities are over the draw of the validation scores from the "
             "Gaussian-process prior and over the mechanism's coins, not for each pair of data "
-            "sets: with k(V, V') at least "
-            f"{self.dataset_correlation:g} for all neighbours, mean 0 and the kernel "
-            f"{self._kernel} of the encoded candidates, all fixed in advance and true",
+            f"sets: (score - {self.score_center:g}) / {self.score_scale:g}, for scores in [0, 1], "
+            f"has mean 0, k(V, V') at least {self.dataset_correlation:g} for all neighbours and "
+            f"the kernel {self._kernel} of the encoded candidates, all fixed in advance and true",
             "other releases, groups of records and adversaries who know more than the prior are "
             "not covered",
         )

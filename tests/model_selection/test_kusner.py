@@ -127,7 +127,9 @@ class TestGuarantee:
         assert guarantee.status == "conditional"
         assert "Gaussian-process prior" in str(guarantee)
         assert "k(V, V') at least 0.99" in str(guarantee)
-        assert "RBF(length_scale=0.2)" in str(guarantee)
+        assert "the kernel RBF(length_scale=0.2)" in str(guarantee)
+        mapped = Kusner2015(score_center=0.75, score_scale=0.1)
+        assert "(score - 0.75) / 0.1" in str(mapped.guarantee(**BUDGET, score_fraction=0))
 
     @pytest.mark.parametrize("fraction", [0.0, 0.1, 0.5, 0.999])
     def test_shares_add_up(self, fraction):
