@@ -15,7 +15,11 @@ from scipy.linalg.lapack import dpotrs, dtrtri
 from scipy.optimize import minimize
 from sklearn.utils import check_random_state
 
-from skdpbo.surrogate._kernels import DifferentiableKernel, prior_gradient_covariance
+from skdpbo.surrogate._kernels import (
+    DifferentiableKernel,
+    prior_gradient_covariance,
+    varying_variance,
+)
 from skdpbo.surrogate._linalg import FloatArray, jittered_cholesky
 
 BoolArray = npt.NDArray[np.bool_]
@@ -116,7 +120,7 @@ def search_box(
     kernel: DifferentiableKernel, theta: FloatArray, low: FloatArray, high: FloatArray
 ) -> Box:
     """Part of a box within reach of theta, in units of the kernel's length-scales at theta."""
-    variance = float(kernel.gradients(theta, theta[None]).value[0])
+    variance = varying_variance(kernel, theta)
     slopes = prior_gradient_covariance(kernel, theta).diagonal()
     # A coordinate on which the kernel does not depend has no scale of its own.
     scale = np.sqrt(variance / np.where(slopes > 0.0, slopes, variance))
@@ -202,8 +206,7 @@ def _simplex_radius(objective: GradientTrace) -> float:
 
     Its error per direction, as a share of the prior variance, is r^2 / 2 + nugget / (k r^2).
     """
-    theta = objective.theta
-    variance = float(objective.kernel.gradients(theta, theta[None]).value[0])
+    variance = varying_variance(objective.kernel, objective.theta)
     return float(min((2.0 * objective.nugget / variance) ** 0.25, 1.0))
 
 

@@ -13,7 +13,11 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from sklearn.base import clone
 
 from skdpbo.surrogate._batch_design import GradientTrace, minimise_trace, search_box
-from skdpbo.surrogate._kernels import differentiable, prior_gradient_covariance
+from skdpbo.surrogate._kernels import (
+    differentiable,
+    prior_gradient_covariance,
+    varying_variance,
+)
 from skdpbo.surrogate._linalg import FloatArray, jittered_cholesky
 
 #: Corrections of the weights for the jitter: its effect on an eigenvector of eigenvalue e falls
@@ -43,11 +47,13 @@ class GradientPosterior:
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
         Prior covariance k: constants, RBF, Matern 5/2, DotProduct, their sums, products and whole
-        powers; TypeError for others. It is cloned.
+        powers; TypeError for others. It is cloned. The prior mean is zero: a constant in a sum,
+        as in ``ConstantKernel(1.0) + RBF(0.5)``, leaves the level of f open.
     noise_variance : float, default=0.0
         Variance of the noise in an observed value, in squared units of the values.
     jitter : float, default=1e-9
-        Share of the prior variance that is added to the diagonal to factor a nearly singular M.
+        Share of the prior variance (of its constant part nothing) that is added to the diagonal
+        to factor a nearly singular M.
         Its effect on the weights is taken back by iterative refinement.
     design_jitter : float, default=1e-4
         Share of the prior variance that a design allows for as noise in each value, besides
@@ -133,7 +139,7 @@ class GradientPosterior:
             return
         old = np.empty((0, Z.shape[1])) if self._points is None else self._points
         if math.isnan(self._variance):
-            self._variance = self._prior_variance(Z[0])
+            self._variance = varying_variance(self._derivatives, Z[0])
         self._points = np.concatenate([old, Z])
         self._extend(old, Z)
         if self.cache_size is not None and len(self._points) > self.cache_size:
@@ -272,9 +278,6 @@ class GradientPosterior:
         low = d - int(np.searchsorted(remaining, tol, side="right"))  # nothing below is enough
         return _smallest_sufficient(best, max(1, min(low, largest)), largest, tol)
 
-    def _prior_variance(self, x: FloatArray) -> float:
-        return float(self._derivatives.gradients(x, x[None]).value[0])
-
     def _extend(self, old: FloatArray, Z: FloatArray) -> None:
         """Append the rows of Z to M and to the factor of M + jitter I."""
         N, b = len(old), len(Z)
@@ -331,7 +334,9 @@ class GradientPosterior:
         if len(D) > limit:
             distance = np.sum(((D - theta) / box.scale) ** 2, axis=1)
             D = D[np.sort(np.argsort(distance, kind="stable")[:limit])]
-        nugget = self.noise_variance + self.design_jitter * self._prior_variance(theta)
+        nugget = self.noise_variance + self.design_jitter * varying_variance(
+            self._derivatives, theta
+        )
         return GradientTrace(self._derivatives, theta, D, nugget), box
 
 

@@ -77,7 +77,12 @@ class GradientCovariance:
 
 
 class DifferentiableKernel(Protocol):
-    """A covariance function with the derivatives that are needed here."""
+    """A covariance function with the derivatives that are needed here.
+
+    `level` is the part of the variance that all values share (a constant in a sum).
+    """
+
+    level: float
 
     def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
         """Covariance of f(X), X of shape (n, d), and f(Y), Y of shape (m, d)."""
@@ -112,9 +117,15 @@ def prior_gradient_covariance(kernel: DifferentiableKernel, x: FloatArray) -> Fl
     return kernel.gradients(x, np.tile(x, (d, 1))).contract(np.eye(d))
 
 
+def varying_variance(kernel: DifferentiableKernel, x: FloatArray) -> float:
+    """Prior variance of f(x) without the constant part: the unit of small noise variances."""
+    variance = float(kernel.gradients(x, x[None]).value[0])
+    return variance - kernel.level if variance > kernel.level else variance
+
+
 class _Constant:
     def __init__(self, kernel: ConstantKernel) -> None:
-        self.constant = float(kernel.constant_value)
+        self.constant = self.level = float(kernel.constant_value)
 
     def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
         value = np.full((len(X), len(Y)), self.constant)
@@ -129,6 +140,8 @@ class _Constant:
 
 class _DotProduct:
     """k(x, y) = sigma_0^2 + x'y."""
+
+    level = 0.0
 
     def __init__(self, kernel: DotProduct) -> None:
         self.offset = float(kernel.sigma_0) ** 2
@@ -161,6 +174,8 @@ def matern52_profile(q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]
 
 class _Stationary:
     """k(r), r the distance scaled by length-scales l."""
+
+    level = 0.0
 
     def __init__(self, length_scale: Any, profile: Profile) -> None:
         self.length_scale = np.asarray(length_scale, dtype=np.float64)
@@ -197,7 +212,7 @@ class _Stationary:
 
 class _Sum:
     def __init__(self, a: DifferentiableKernel, b: DifferentiableKernel) -> None:
-        self.a, self.b = a, b
+        self.a, self.b, self.level = a, b, a.level + b.level
 
     def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
         a, b = self.a.values(X, Y), self.b.values(X, Y)
@@ -214,7 +229,7 @@ class _Product:
     """Product rule: (ab)' = a'b + ab', and the mixed derivative has four terms."""
 
     def __init__(self, a: DifferentiableKernel, b: DifferentiableKernel) -> None:
-        self.a, self.b = a, b
+        self.a, self.b, self.level = a, b, a.level * b.level
 
     def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
         a, b = self.a.values(X, Y), self.b.values(X, Y)
@@ -241,7 +256,7 @@ class _Power:
     """Chain rule for k^p, p a whole number of at least 2."""
 
     def __init__(self, base: DifferentiableKernel, p: int) -> None:
-        self.base, self.p = base, p
+        self.base, self.p, self.level = base, p, base.level**p
 
     def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
         base, p = self.base.values(X, Y), self.p

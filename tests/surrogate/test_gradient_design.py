@@ -315,6 +315,35 @@ def test_anisotropic_kernel_is_a_scaled_isotropic_one():
     assert a <= numerical_trace(RBF(scales), np.zeros(3), W * scales, 1e-4) * 1.0001
 
 
+@pytest.mark.parametrize("level", [0.1, 1.0, 100.0])
+def test_a_constant_in_the_kernel_does_not_change_the_design(level):
+    plain = GradientPosterior(2.0 * RBF(0.5)).design(np.zeros(4), 5)
+    kernel = ConstantKernel(level) + 2.0 * RBF(0.5)
+    Z = GradientPosterior(kernel).design(np.zeros(4), 5)
+    a, b = (numerical_trace(kernel, np.zeros(4), points, 2e-4) for points in (Z, plain))
+    assert a == pytest.approx(b, rel=1e-3)
+    assert np.linalg.norm(Z) == pytest.approx(np.linalg.norm(plain), rel=0.05)
+
+
+@pytest.mark.parametrize("kernel", [ConstantKernel(2.0), ConstantKernel(0.0) + RBF(0.5)])
+def test_kernels_without_a_scale_or_a_level(kernel):
+    posterior = GradientPosterior(kernel)
+    posterior.add(posterior.design(np.zeros(2), 3))
+    assert np.isfinite(posterior.weights(np.zeros(2))).all()
+
+
+def test_weights_leave_the_level_open():
+    # One-sided points: with zero prior mean a constant has a slope, with a constant it has none.
+    D = np.array([[0.0, 0.0], [0.3, 0.0], [0.0, 0.3]])
+    slopes = []
+    for kernel in (RBF(0.5), ConstantKernel(100.0) + RBF(0.5)):
+        posterior = GradientPosterior(kernel)
+        posterior.add(D)
+        slopes.append(np.abs(posterior.weights(np.zeros(2)).sum(axis=1)).max())
+    assert slopes[0] > 0.1
+    assert slopes[1] < 0.01
+
+
 def test_noise_spreads_the_points():
     theta = np.zeros(3)
     quiet = GradientPosterior(RBF(1.0)).design(theta, 4)
