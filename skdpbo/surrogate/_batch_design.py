@@ -7,6 +7,7 @@ form; `minimise_trace` descends from a few symmetric designs with L-BFGS-B.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -171,6 +172,41 @@ def minimise_trace(
     starts.sort(key=lambda pair: pair[0])
     descents = [_descend(objective, box, Z, tol, max_iter) for _, Z in starts[:n_starts]]
     return min(descents, key=lambda pair: pair[1])
+
+
+def smallest_sufficient(
+    best: Callable[[int], tuple[FloatArray, float]], low: int, high: int, tol: float
+) -> FloatArray:
+    """Smallest design whose trace is at most tol, the largest one if there is none.
+
+    Parameters
+    ----------
+    best : callable
+        b -> a design of b points and its trace, which falls with b.
+    low, high : int
+        Range of b, ends included.
+    tol : float
+    """
+    Z, trace = best(low)
+    if trace <= tol or low == high:
+        return np.asarray(Z)
+    enough = None
+    step = 1
+    while low < high and enough is None:  # most often low or low + 1 is the answer
+        b = min(high, low + step)
+        Z, trace = best(b)
+        if trace <= tol:
+            enough, high = Z, b
+        else:
+            low, step = b, 2 * step
+    while enough is not None and high - low > 1:
+        b = (low + high) // 2
+        candidate, trace = best(b)
+        if trace <= tol:
+            enough, high = candidate, b
+        else:
+            low = b
+    return np.asarray(Z if enough is None else enough)
 
 
 def _starting_designs(

@@ -12,7 +12,13 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotrs
 from sklearn.base import clone
 
-from skdpbo.surrogate._batch_design import GradientTrace, minimise_trace, search_box
+from skdpbo.surrogate._batch_design import (
+    Box,
+    GradientTrace,
+    minimise_trace,
+    search_box,
+    smallest_sufficient,
+)
 from skdpbo.surrogate._kernels import (
     differentiable,
     prior_gradient_covariance,
@@ -276,7 +282,7 @@ class GradientPosterior:
 
         remaining = np.cumsum(np.linalg.eigvalsh(objective.covariance))
         low = d - int(np.searchsorted(remaining, tol, side="right"))  # nothing below is enough
-        return _smallest_sufficient(best, max(1, min(low, largest)), largest, tol)
+        return smallest_sufficient(best, max(1, min(low, largest)), largest, tol)
 
     def _extend(self, old: FloatArray, Z: FloatArray) -> None:
         """Append the rows of Z to M and to the factor of M + jitter I."""
@@ -320,7 +326,7 @@ class GradientPosterior:
             raise ValueError(f"theta must be a finite array of shape ({d},)")
         return x
 
-    def _problem(self, theta: npt.ArrayLike, bounds: Any) -> tuple[GradientTrace, Any]:
+    def _problem(self, theta: npt.ArrayLike, bounds: Any) -> tuple[GradientTrace, Box]:
         """Return the objective of a design, and the box of its points."""
         theta = self._check_theta(theta)
         low, high = (-np.inf, np.inf) if bounds is None else bounds
@@ -338,30 +344,6 @@ class GradientPosterior:
             self._derivatives, theta
         )
         return GradientTrace(self._derivatives, theta, D, nugget), box
-
-
-def _smallest_sufficient(best: Any, low: int, high: int, tol: float) -> FloatArray:
-    """Smallest design in low..high whose trace is at most tol, the largest if there is none."""
-    Z, trace = best(low)
-    if trace <= tol or low == high:
-        return np.asarray(Z)
-    enough = None
-    step = 1
-    while low < high and enough is None:  # most often low or low + 1 is the answer
-        b = min(high, low + step)
-        Z, trace = best(b)
-        if trace <= tol:
-            enough, high = Z, b
-        else:
-            low, step = b, 2 * step
-    while enough is not None and high - low > 1:
-        b = (low + high) // 2
-        candidate, trace = best(b)
-        if trace <= tol:
-            enough, high = candidate, b
-        else:
-            low = b
-    return np.asarray(Z if enough is None else enough)
 
 
 def _not_negative(name: str, value: float) -> float:
