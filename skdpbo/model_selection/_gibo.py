@@ -23,6 +23,8 @@ __all__ = ["DPGIBOSearchCV"]
 NOISE_LIMIT = 0.1
 # Share of the squared budget that adaptive clipping spends on counts.
 _CLIP_SHARE = 0.1
+# Prior variance of a record's mean loss, in squared units of the largest: as good as unknown.
+_LEVEL_VARIANCE = 10.0
 
 
 class DPGIBOSearchCV(BasePrivateSearchCV):
@@ -319,7 +321,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         kernel = RBF(length_scale) if self.kernel == "rbf" else Matern(length_scale, nu=2.5)
         # The constant lets every record's losses have a level of their own.
         return GradientPosterior(
-            ConstantKernel(1.0) + kernel,
+            ConstantKernel(_LEVEL_VARIANCE) + kernel,
             noise_variance=self.noise_variance,
             cache_size=self.cache_size,
         )

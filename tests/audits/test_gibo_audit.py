@@ -1,0 +1,385 @@
+"""What a trajectory of noisy gradients releases, told apart: never more than the claimed mu.
+
+The worst pair: one record whose losses rise with the first parameter, or fall. The sum of the
+released gradients' first coordinates, in standard deviations of their noise, is then the best
+test; a lower bound on mu from its two samples holds with probability 1 - 1e-6 (false alarms), and
+the same test catches each planted bug. Limits from below lie twice 4.75 standard errors under the
+true mu, so that they fail once in a million too.
+"""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import ndtri
+from sklearn import config_context
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from skdpbo import DPGIBOSearchCV
+from skdpbo.mechanisms import ClippedMean, _clipping
+from skdpbo.model_selection import _base, _descent
+from skdpbo.model_selection._descent import PrivateDescent
+from skdpbo.surrogate import GradientPosterior
+
+ALARM = 1e-6
+N_RECORDS, N_STEPS = 20, 4
+OFFSETS = 0.1 * np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+
+
+class FixedDesign(GradientPosterior):
+    """The real weights; a design that takes no time."""
+
+    def design(self, theta, batch_size, **how):
+        return theta + OFFSETS
+
+
+def surrogate(length_scale=1.0):
+    return FixedDesign(ConstantKernel(1.0) + RBF(length_scale))
+
+
+def mu_lower_bound(first, second):
+    """Return a bound below (difference of means) / sd of two normal samples of one sd."""
+    n = len(first)
+    spread = math.sqrt((np.var(first) + np.var(second)) / 2)
+    mu = abs(np.mean(first) - np.mean(second)) / max(spread, 1e-300)
+    return mu - stats.norm.isf(ALARM) * math.sqrt(2 / n + mu**2 / (4 * n))
+
+
+def mu_lower_bound_of_event(hits, hits_neighbour, n):
+    """Return a bound below mu from how often an event occurs (Clopper-Pearson)."""
+    low = stats.beta.ppf(ALARM / 2, hits, n - hits + 1) if hits else 0.0
+    other = hits_neighbour
+    high = stats.beta.ppf(1 - ALARM / 2, other + 1, n - other) if other < n else 1.0
+    return ndtri(low) - ndtri(high)
+
+
+def losses_of(record, others=0.0):
+    """Losses of the records at points: record 0 by itself, the others of one slope."""
+
+    def evaluate(points):
+        table = np.repeat(0.5 + others * points[:, :1], N_RECORDS, axis=1)
+        table[:, 0] = record(points)
+        return table
+
+    return evaluate
+
+
+def rising(points, slope=5.0):
+    return 0.5 + slope * points[:, 0]
+
+
+def falling(points):
+    return rising(points, -5.0)
+
+
+def infinite(points):
+    return np.full(len(points), math.inf)
+
+
+def statistic(found):
+    """First coordinates of the gradients in standard deviations of their noise, weighted by mu_t.
+
+    Gradients are known up to a common scale here, so that mu_t is one over the noise scale.
+    """
+    with np.errstate(all="ignore"):
+        z = found.gradients[:, 0] / found.noise_scales
+        weights = found.clips / found.noise_scales
+        return float(np.nan_to_num(weights @ z, nan=1e12, posinf=1e12, neginf=-1e12))
+
+
+def audit(n, *, records=(rising, falling), others=0.0, mu=3.0, make=surrogate, **options):
+    """Lower bound on the mu of a descent."""
+    descent = PrivateDescent(n_iter=N_STEPS, mu=mu, clip=0.5, learning_rate=0.05, **options)
+    samples = [
+        [statistic(descent.run(losses_of(record, others), np.zeros(2), make())) for _ in range(n)]
+        for record in records
+    ]
+    return mu_lower_bound(*samples)
+
+
+def clip_after_the_mean(monkeypatch):
+    """Planted bug: the mean is clipped, not each record's gradient."""
+
+    def exact_total(self, vectors):
+        total = np.concatenate(list(vectors)).sum(axis=0)
+        limit = self.clip * self.n_records
+        total = total * min(1.0, limit / np.linalg.norm(total))
+        return np.rint(total / self.step).astype(np.int64), 0
+
+    monkeypatch.setattr(ClippedMean, "exact_total", exact_total)
+
+
+def do_not_clip(monkeypatch):
+    """Planted bug: gradients are used as they are."""
+
+    def clip_to_lattice(vectors, clip, step):
+        return np.trunc(vectors / step).astype(np.int64), np.ones(len(vectors), bool)
+
+    monkeypatch.setattr(_clipping, "clip_to_lattice", clip_to_lattice)
+
+
+def clip_as_printed(monkeypatch):
+    """Planted bug: v min(1, B / ||v||) without a guard; an infinite loss makes NaN."""
+
+    def clip_to_lattice(vectors, clip, step):
+        with np.errstate(all="ignore"):
+            norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+            clipped = vectors * np.minimum(1.0, clip / norms)
+            return np.trunc(clipped / step).astype(np.int64), np.ones(len(vectors), bool)
+
+    monkeypatch.setattr(_clipping, "clip_to_lattice", clip_to_lattice)
+
+
+def forget_the_steps(monkeypatch):
+    """Planted bug: the noise of every step is that of a single one, sqrt(T) is forgotten."""
+    monkeypatch.setattr(_descent, "step_budgets", lambda mu, n, **how: np.full(n, mu))
+
+
+def halve_the_sensitivity(monkeypatch):
+    """Planted bug: B instead of 2 B."""
+    monkeypatch.setattr(_clipping, "clipped_sum_sensitivity", lambda clip: clip)
+
+
+class TestTrajectory:
+    def test_honest(self):
+        assert 1.2 < audit(120) <= 3.0
+
+    @pytest.mark.parametrize(
+        "bug", [clip_after_the_mean, do_not_clip, forget_the_steps, halve_the_sensitivity]
+    )
+    def test_bugs_are_caught(self, bug, monkeypatch):
+        bug(monkeypatch)
+        assert audit(120) > 3.0
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("schedule", ["uniform", "geometric"])
+    def test_power(self, schedule):
+        assert 0.68 < audit(2000, mu=1.0, budget_schedule=schedule, contraction=0.7) <= 1.0
+
+    @pytest.mark.parametrize("record", [rising, falling])
+    def test_infinite_losses_are_one_record(self, record):
+        assert audit(60, records=(record, infinite)) <= 3.0
+        assert self.bound_of_event(record) <= 1.0
+
+    def test_infinite_losses_are_caught(self, monkeypatch):
+        clip_as_printed(monkeypatch)
+        assert self.bound_of_event(rising) > 1.0
+
+    def bound_of_event(self, record, n=60):
+        """The event: every released gradient is finite and of a plausible size."""
+        descent = PrivateDescent(n_iter=1, mu=1.0, clip=0.5)
+        hits = []
+        for losses in (record, infinite):
+            runs = [descent.run(losses_of(losses), np.zeros(2), surrogate()) for _ in range(n)]
+            # Ten standard deviations and the clipping norm
+            hits.append(sum(bool((np.abs(r.gradients) < 0.5 + 10 * 0.05).all()) for r in runs))
+        return mu_lower_bound_of_event(*hits, n)
+
+
+def fitted_to_raw_losses(evaluate):
+    """Planted bug: the surrogate whose length-scale is chosen by the largest raw loss."""
+
+    class Fitted(FixedDesign):
+        def weights(self, theta):
+            wide = evaluate(self.points).max() > 0.75
+            twin = surrogate(1.0 if wide else 0.01)
+            twin.add(self.points)
+            return twin.weights(theta)
+
+    return Fitted(ConstantKernel(1.0) + RBF(1.0))
+
+
+class TestLengthScale:
+    """One record's losses are large; all others' gradients point the same way."""
+
+    @staticmethod
+    def large(points):
+        return 1.0 + 0.0 * points[:, 0]
+
+    @staticmethod
+    def small(points):
+        return 0.5 + 0.0 * points[:, 0]
+
+    def bound(self, make):
+        descent = PrivateDescent(n_iter=N_STEPS, mu=3.0, clip=0.5, learning_rate=0.05)
+        samples = []
+        for record in (self.large, self.small):
+            evaluate = losses_of(record, others=0.4)
+            runs = (descent.run(evaluate, np.zeros(2), make(evaluate)) for _ in range(60))
+            samples.append([statistic(found) for found in runs])
+        return mu_lower_bound(*samples)
+
+    def test_fixed(self):
+        assert self.bound(lambda evaluate: surrogate()) <= 3.0
+
+    def test_fitted_to_raw_losses_is_caught(self):
+        assert self.bound(fitted_to_raw_losses) > 3.0
+
+
+class Greedy(PrivateDescent):
+    """Planted bug: the iterate with the smallest raw loss is returned."""
+
+    def run(self, evaluate, start, posterior, source=None):
+        found = super().run(evaluate, start, posterior, source)
+        totals = evaluate(found.trajectory).sum(axis=1)
+        return SimpleNamespace(trajectory=found.trajectory, final=found.trajectory[totals.argmin()])
+
+
+class TestBestIterate:
+    def bound(self, kind, n=100):
+        """The event: the returned point lies below the middle of the trajectory."""
+        descent = kind(n_iter=N_STEPS, mu=1.0, clip=0.5, learning_rate=0.05, optimizer="adam")
+        hits = []
+        for record in (rising, falling):
+            runs = [descent.run(losses_of(record), np.zeros(2), surrogate()) for _ in range(n)]
+            below = [found.final[0] < np.median(found.trajectory[:, 0]) for found in runs]
+            hits.append(int(np.sum(below)))
+        return mu_lower_bound_of_event(*hits, n)
+
+    def test_last_iterate(self):
+        assert self.bound(PrivateDescent) <= 1.0
+
+    def test_best_by_raw_loss_is_caught(self):
+        assert self.bound(Greedy) > 1.0
+
+
+@pytest.mark.slow
+class TestAdaptiveClipping:
+    """The record is within the ball, or it is not; half of the others are."""
+
+    RATE = 1e-6
+
+    def statistic(self, found):
+        """Gradients and the counts, which the clipping norms give away."""
+        z = found.gradients[:, 0] / found.noise_scales
+        mu_step, share = 3.0 / math.sqrt(N_STEPS), 0.1
+        counts = N_RECORDS * (0.5 - np.diff(np.log(found.clips)) / self.RATE)
+        return math.sqrt(1 - share) * z.sum() + share * mu_step * counts.sum()
+
+    def bound(self, n=300):
+        descent = PrivateDescent(
+            n_iter=N_STEPS,
+            mu=3.0,
+            clip=0.5,
+            learning_rate=0.05,
+            clip_share=0.1,
+            clip_rate=self.RATE,
+        )
+        inside = np.arange(N_RECORDS) % 2
+
+        def evaluate_with(slope):
+            def evaluate(points):
+                table = 0.5 + 3.0 * inside * points[:, 1:]
+                table[:, 0] = rising(points, slope)
+                return table
+
+            return evaluate
+
+        samples = [
+            [
+                self.statistic(descent.run(evaluate_with(slope), np.zeros(2), surrogate()))
+                for _ in range(n)
+            ]
+            for slope in (0.45, -0.9)
+        ]
+        return mu_lower_bound(*samples)
+
+    def test_honest(self):
+        assert 1.6 < self.bound() <= 3.0
+
+    def test_free_counts_are_caught(self, monkeypatch):
+        # Planted bug: gradients and counts both spend the whole step.
+        monkeypatch.setattr(_descent, "split_budget", lambda mu, share: (mu, mu))
+        monkeypatch.setattr(TestAdaptiveClipping, "statistic", self.greedy_statistic)
+        assert self.bound(900) > 3.0
+
+    @staticmethod
+    def greedy_statistic(self, found):
+        z = found.gradients[:, 0] / found.noise_scales
+        counts = N_RECORDS * (0.5 - np.diff(np.log(found.clips)) / TestAdaptiveClipping.RATE)
+        return z.sum() + 1.5 * counts.sum()
+
+
+class Slope(RegressorMixin, BaseEstimator):
+    def __init__(self, a=0.0, b=0.0):
+        self.a = a
+        self.b = b
+
+    def fit(self, X, y):
+        self.n_features_in_ = 1
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), 0.1 * self.a)
+
+
+UNITS = 2**20
+
+
+def stub(worst):
+    """Losses without training: record 0 (label 0 or 1) rises or falls with `a` while points are
+    tried, and loses nothing or `worst` bounds where the score is released."""
+
+    def losses(first):
+        return np.r_[first, np.full(N_RECORDS - 1, UNITS // 2)]
+
+    def record_losses(estimator, candidates, X, y, *, protected, **how):
+        slope = 0.02 * (1 - 2 * protected.y[0])
+        return [losses(round((0.01 + slope * params["a"]) * UNITS)) for params in candidates]
+
+    def candidate_losses(estimator, candidates, X, y, *, protected, **how):
+        return [int(losses(worst * UNITS * int(protected.y[0])).sum()) for _ in candidates]
+
+    return record_losses, candidate_losses
+
+
+class TestWholeFit:
+    """Gradients and score of a searcher together."""
+
+    def bound(self, monkeypatch, n, worst=1):
+        record_losses, candidate_losses = stub(worst)
+        monkeypatch.setattr(_base, "record_losses", record_losses)
+        monkeypatch.setattr(_base, "candidate_losses", candidate_losses)
+        monkeypatch.setattr(GradientPosterior, "design", FixedDesign.design)
+        search = DPGIBOSearchCV(
+            Slope(),
+            {"a": (0.0, 1.0), "b": (0.0, 1.0)},
+            n_iter=2,
+            epsilon=20.0,
+            clip=0.002,
+            score_fraction=0.2,
+            loss_bound=1.0,
+            refit=False,
+            init=[0.3, 0.3],
+        )
+        rows, samples = np.zeros((N_RECORDS, 1)), []
+        with config_context(skip_parameter_validation=True):  # only to save time
+            for label in (0.0, 1.0):
+                targets = np.zeros(N_RECORDS)
+                targets[0] = label
+                fits = (
+                    search.fit(rows[:2], np.zeros(2), X_val=rows, y_val=targets) for _ in range(n)
+                )
+                samples.append([self.statistic(fit) for fit in fits])
+        return mu_lower_bound(*samples), search.privacy_.mu
+
+    def statistic(self, fit):
+        found, release = fit.descent_, fit._release()
+        z = found.gradients[:, 0] / found.noise_scales
+        score = N_RECORDS * release.mu_score * fit.best_score_
+        return release.mu_trajectory / math.sqrt(2) * z.sum() + release.mu_score * score
+
+    @pytest.mark.slow
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyGradientWarning")
+    def test_honest(self, monkeypatch):
+        bound, claim = self.bound(monkeypatch, 300)
+        assert 0.6 * claim < bound <= claim
+
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyGradientWarning")
+    def test_unclipped_losses_are_caught(self, monkeypatch):
+        # Planted bug: the losses of the score are not clipped to the bound.
+        bound, claim = self.bound(monkeypatch, 150, worst=8)
+        assert bound > claim
