@@ -57,7 +57,10 @@ class MomentModel:
 
     def __init__(self, B, A, yy, *, sb, sa, syy, n_records, signal_variance):
         values, self.vectors = np.linalg.eigh(B)
-        self.b = np.clip(values, 0.0, n_records)  # B+: each feature vector has norm at most 1
+        # B+. Smooth clipping at 0: eigenvalues that the noise made negative are small positive
+        # ones in truth. At most n: each feature vector has norm at most 1.
+        lifted = 0.5 * (values + np.sqrt(values**2 + 2.0 * sb**2))
+        self.b = np.minimum(lifted, n_records)
         self.a = self.vectors.T @ A
         self.yy, self.sb, self.sa, self.syy = yy, sb, sa, syy
         self.n_records, self.sf2 = n_records, signal_variance

@@ -1,24 +1,25 @@
 """Sparse Gaussian process regression that protects every training record."""
 
 import numbers
-import warnings
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdpbo.exceptions import DefaultBoundsWarning, SeededNoiseWarning
-from skdpbo.gaussian_process._features import LatticeRows, WhitenedFeatures, check_kernel
-from skdpbo.gaussian_process._inducing import check_bounds, inducing_design
-from skdpbo.gaussian_process._noise_aware import (
-    MomentModel,
-    noise_aware_posterior,
-    released_noise_variance,
+from skdpbo.gaussian_process._features import WhitenedFeatures, check_kernel
+from skdpbo.gaussian_process._inducing import inducing_design
+from skdpbo.gaussian_process._methods import KernelMethod, WhitenedMethod
+from skdpbo.gaussian_process._parameters import (
+    bounds_or_default,
+    check_choice,
+    check_chunk_size,
+    positive_values,
+    warn_if_seeded,
 )
 from skdpbo.gaussian_process._predictor import WeightPredictor
+from skdpbo.gaussian_process._prior_mean import budget_of_mean, private_prior_mean
 from skdpbo.gaussian_process._statistics import is_dask, streamed_gram
-from skdpbo.gaussian_process._whitened import WhitenedRelease
 from skdpbo.mechanisms import noise_source
 from skdpbo.privacy import (
     PrivacyGuarantee,
@@ -29,7 +30,12 @@ from skdpbo.privacy import (
 
 __all__ = ["DPSparseGPRegressor"]
 
-_DEFAULT_BOUNDS = (-3.0, 3.0)
+_CHOICES = {
+    "release": ("whitened", "kernel"),
+    "sensitivity": ("certified", "tight", "generic", "trivial"),
+    "posterior": ("noise_aware", "linearised", "naive"),
+    "prior_mean": ("none", "private"),
+}
 _ASSUMPTIONS = (
     "the number of records, the columns, the types and that all values are finite are public",
     "the kernel, the inducing points and the bounds were chosen without looking at the records",
@@ -74,6 +80,25 @@ class DPSparseGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Public range of the targets, in their units; numbers, or vectors with one value for each
         target. Targets outside are clipped. The prior mean is the centre. None: (-3, 3), with a
         `DefaultBoundsWarning`.
+    release : {"whitened", "kernel"}, default="whitened"
+        What is released. "kernel": the published statistics K_ZX y and K_ZX K_XZ (Honkela &
+        Melkas), with about twice the error; it needs a given `noise_variance`, and a kernel made
+        of constants, RBF, Matern and RationalQuadratic.
+    sensitivity : {"certified", "tight", "generic", "trivial"}, default="certified"
+        How the norm of k_Z(x) is bounded, for the kernel release only: the smallest proved bound,
+        or the paper's Eq. (9), Eq. (7) and (8), Eq. (4). Privacy holds for every choice.
+    ratio : float or "optimal", default=1.0
+        c = sigma_a^2 / sigma_b^2, for the kernel release only.
+    posterior : {"noise_aware", "linearised", "naive"}, default="noise_aware"
+        "noise_aware": the privacy noise is part of the model. "linearised": the paper's
+        regularised solution with a linearised correction of the covariance; "naive": without the
+        correction. The latter two are overconfident.
+    prior_mean : {"none", "private"}, default="none"
+        "none": the centre of `y_bounds`. "private": a released mean of the targets, from 5 % of
+        the squared budget; the interval of `y_bounds` is moved there, with its width.
+    y_scale : float or array-like of shape (n_targets,), default=None
+        Public standard deviation of the targets, for ``prior_mean="private"``: COINPRESS is used,
+        better than the clipped mean (None) where `y_bounds` is wider than about 8 of them.
     n_jobs : int, default=None
         Threads of the pass over the data, as in joblib. None is one thread, with BLAS threads.
     chunk_size : int, default=1024
@@ -97,9 +122,10 @@ class DPSparseGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     noise_variance_ : float or ndarray of shape (n_targets,)
         As given, or estimated. Released.
     prior_mean_ : float or ndarray of shape (n_targets,)
-        The prior mean. Public.
+        The prior mean. Public, or released.
     elbo_ : float or ndarray of shape (n_targets,)
-        Titsias' bound on the log evidence, with the noise of the release. Released.
+        Titsias' bound on the log evidence, with the noise of the release; only with
+        ``release="whitened"``. Released.
     n_records_ : int
         Public.
     n_features_in_ : int
@@ -152,6 +178,12 @@ class DPSparseGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         delta=1e-5,
         X_bounds=None,
         y_bounds=None,
+        release="whitened",
+        sensitivity="certified",
+        ratio=1.0,
+        posterior="noise_aware",
+        prior_mean="none",
+        y_scale=None,
         n_jobs=None,
         chunk_size=1024,
         random_state=None,
@@ -163,6 +195,12 @@ class DPSparseGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.delta = delta
         self.X_bounds = X_bounds
         self.y_bounds = y_bounds
+        self.release = release
+        self.sensitivity = sensitivity
+        self.ratio = ratio
+        self.posterior = posterior
+        self.prior_mean = prior_mean
+        self.y_scale = y_scale
         self.n_jobs = n_jobs
         self.chunk_size = chunk_size
         self.random_state = random_state
@@ -191,33 +229,28 @@ class DPSparseGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             If the active `PrivacyLedger` cannot pay; nothing has been touched then.
         """
         guarantee = self.privacy_guarantee()
-        kernel = clone(check_kernel(self.kernel))
-        self._check_chunk_size()
+        self._check_parameters()
         X, y = self._check_records(X, y)
         targets = y if y.ndim == 2 else y[:, None]
         n, q = targets.shape
-        features = WhitenedFeatures(kernel, self._inducing_points(X.shape[1]))
-        low, high = self._bounds("y_bounds", q)
+        features = WhitenedFeatures(self._checked_kernel(), self._inducing_points(X.shape[1]))
+        low, high = bounds_or_default(self.y_bounds, q, "y_bounds", stacklevel=2)
         noise_variance = self._checked_noise_variance(q)
-        self._warn_if_seeded()
+        scale = None if self.y_scale is None else positive_values(self.y_scale, q, "y_scale")
+        method, mu_mean = self._method(features, guarantee.mu, (high - low) / 2, n)
+        warn_if_seeded(self.random_state, stacklevel=2)
         charge_active_ledger(guarantee, type(self).__name__)  # before any value is read
-        release = WhitenedRelease(guarantee.mu, tuple((high - low) / 2), n)
-        rows = LatticeRows(
-            features,
-            centre=(low + high) / 2,
-            half_width=(high - low) / 2,
-            beta=release.beta,
-            step=release.step,
-            radius=release.radius,
-            single=release.single_precision,
-        )
+
+        source, centre = noise_source(self.random_state), (low + high) / 2
+        if self.prior_mean == "private":
+            centre = private_prior_mean(targets, low, high, mu=mu_mean, scale=scale, source=source)
+        rows = method.rows(centre)
         gram = streamed_gram(
-            rows, X, targets, release.radius, chunk_size=self.chunk_size, n_jobs=self.n_jobs
+            rows, X, targets, rows.radius, chunk_size=self.chunk_size, n_jobs=self.n_jobs
         )
-        moments = release.release(gram, noise_source(self.random_state))
-        self._single_target, self.n_records_ = y.ndim == 1, n
-        self._set_posterior(features, moments, release, noise_variance, (low + high) / 2)
-        self.privacy_ = guarantee
+        fitted = method.weights(gram, source, noise_variance)
+        self._publish(features, centre, fitted, single_target=y.ndim == 1)
+        self.n_records_, self.privacy_ = n, guarantee
         return self
 
     def predict(self, X, return_std=False, return_cov=False):
@@ -306,14 +339,18 @@ class DPSparseGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         guarantee : PrivacyGuarantee
         """
         epsilon = check_epsilon(self.epsilon)
+        published = self.release == "kernel"
+        mechanism = (KernelMethod if published else WhitenedMethod).mechanism
+        if self.prior_mean == "private":
+            mechanism += " and a private mean of the targets"
         guarantee = PrivacyGuarantee(
             epsilon=epsilon,
             delta=self.delta,
             mu=mu_from_epsilon(epsilon, self.delta),
             protects="training records",
-            mechanism="Gaussian second moments of whitened features",
+            mechanism=mechanism,
             assumptions=_ASSUMPTIONS,
-            reference="Dong, Roth & Su 2022, Theorem 2.7; docs/theory/dp_sparse_gp.md",
+            reference="Dong, Roth & Su 2022, Theorem 2.7; docs/theory/sparse_gp.md",
         )
         if self.random_state is None:
             return guarantee
@@ -321,12 +358,29 @@ class DPSparseGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             "the noise was drawn from a seed (random_state), so it can be recomputed and removed"
         )
 
-    def _check_chunk_size(self):
-        size = self.chunk_size
-        if isinstance(size, bool) or not isinstance(size, numbers.Integral):
-            raise TypeError("chunk_size must be an integer.")
-        if size < 1:
-            raise ValueError(f"chunk_size must be at least 1, got {size}.")
+    def _check_parameters(self):
+        for name, choices in _CHOICES.items():
+            check_choice(getattr(self, name), name, choices)
+        check_chunk_size(self.chunk_size)
+
+    def _checked_kernel(self):
+        return clone(check_kernel(self.kernel))
+
+    def _method(self, features, mu, half_width, n_records):
+        """Return the release with its posterior, and the budget of the prior mean."""
+        mu_mean = None
+        if self.prior_mean == "private":
+            mu, mu_mean = budget_of_mean(mu)
+        common = {
+            "mu": mu,
+            "half_width": half_width,
+            "n_records": n_records,
+            "posterior": self.posterior,
+        }
+        if self.release == "whitened":
+            return WhitenedMethod(features, **common), mu_mean
+        method = KernelMethod(features, sensitivity=self.sensitivity, ratio=self.ratio, **common)
+        return method, mu_mean
 
     def _check_records(self, X, y):
         """Check the schema and leave the values alone: they are checked as they are read."""
@@ -351,82 +405,36 @@ class DPSparseGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def _inducing_points(self, n_features):
         points = self.inducing_points
         by_design = points is None or isinstance(points, numbers.Integral)
-        bounds = self._bounds("X_bounds", n_features) if by_design else None
-        return inducing_design(points, bounds, n_features)
-
-    def _bounds(self, name, size):
-        bounds = getattr(self, name)
-        if bounds is None:
-            bounds = _DEFAULT_BOUNDS
-            warnings.warn(
-                f"{name} was not given: {bounds} is used, whatever the data are. Give public "
-                "bounds.",
-                DefaultBoundsWarning,
-                stacklevel=4 if name == "X_bounds" else 3,
-            )
-        return check_bounds(bounds, size, name)
+        if not by_design:
+            return inducing_design(points, None, n_features)
+        box = bounds_or_default(self.X_bounds, n_features, "X_bounds", stacklevel=3)
+        return inducing_design(points, box, n_features)
 
     def _checked_noise_variance(self, n_targets):
         """Return one variance for each target, or None when they are to be estimated."""
-        if isinstance(self.noise_variance, str):
-            if self.noise_variance != "released":
-                raise ValueError('noise_variance must be positive, or "released".')
-            return None
-        try:
-            given = np.broadcast_to(np.asarray(self.noise_variance, dtype=np.float64), n_targets)
-        except (TypeError, ValueError):
+        if not isinstance(self.noise_variance, str):
+            return positive_values(self.noise_variance, n_targets, "noise_variance")
+        if self.noise_variance != "released":
+            raise ValueError('noise_variance must be positive, or "released".')
+        if self.release != "whitened":
             raise ValueError(
-                f"noise_variance must be one number, or {n_targets} numbers, or 'released'."
-            ) from None
-        if not (np.isfinite(given).all() and (given > 0).all()):
-            raise ValueError("noise_variance must be positive and finite.")
-        return given
+                'noise_variance="released" needs release="whitened": the kernel release has no '
+                "sum of squared targets. Give the noise variance."
+            )
+        return None
 
-    def _warn_if_seeded(self):
-        if self.random_state is not None:
-            warnings.warn(
-                "random_state makes the noise reproducible: the result carries no privacy "
-                "guarantee. Leave random_state=None for anything that is published.",
-                SeededNoiseWarning,
-                stacklevel=3,
-            )
-
-    def _set_posterior(self, features, moments, release, noise_variance, prior_mean):
-        """Everything here is post-processing of the release."""
-        half_width = release.half_width
-        models = [
-            MomentModel(
-                moments.B,
-                moments.A[:, j],
-                moments.yy[j, j],
-                sb=moments.sb,
-                sa=moments.sa[j],
-                syy=moments.syy[j],
-                n_records=release.n_records,
-                signal_variance=features.signal_variance,
-            )
-            for j in range(len(half_width))
-        ]
-        if noise_variance is None:
-            noise_variance = np.array(
-                [
-                    released_noise_variance(model, R**2)
-                    for model, R in zip(models, half_width, strict=True)
-                ]
-            )
-        pairs = list(zip(models, noise_variance.tolist(), strict=True))
-        posteriors = [noise_aware_posterior(model, variance) for model, variance in pairs]
-        self._predictor = WeightPredictor(
-            features,
-            prior_mean,
-            np.stack([posterior.mean for posterior in posteriors], axis=1),
-            np.stack([posterior.covariance for posterior in posteriors]),
-        )
+    def _publish(self, features, prior_mean, fitted, single_target):
+        """Set the attributes; everything here is public or released."""
+        self._single_target = single_target
+        self._predictor = WeightPredictor(features, prior_mean, fitted.means, fitted.covariances)
         self.kernel_, self.inducing_points_ = features.kernel, features.Z
         self.mean_, self.covariance_ = map(self._shaped, self._predictor.at_inducing_points())
         self.prior_mean_ = self._shaped(prior_mean)
-        self.noise_variance_ = self._shaped(noise_variance)
-        self.elbo_ = self._shaped(np.array([model.elbo(variance) for model, variance in pairs]))
+        self.noise_variance_ = self._shaped(fitted.noise_variance)
+        if fitted.elbo is not None:
+            self.elbo_ = self._shaped(fitted.elbo)
+        elif hasattr(self, "elbo_"):
+            del self.elbo_
 
     def _shaped(self, values):
         """Drop the target axis, the last one, when y was a vector."""

@@ -157,7 +157,7 @@ def exact_gram(Q, radius):
     chunk = exact_chunk(radius)
     for start in range(0, len(Q), chunk):
         rows = Q[start : start + chunk]
-        total += (rows.T @ rows).astype(np.int64)
+        total += integer_gram(rows)
     return total
 
 
@@ -222,8 +222,13 @@ def _strided_gram(rows, X, Y, chunk, first, stride):
         _check_finite(X_chunk, "X")
         _check_finite(Y_chunk, "y")
         Q = rows(X_chunk, Y_chunk, workspace)
-        total += (Q.T @ Q).astype(np.int64)  # exact: at most exact_chunk(radius) rows
+        total += integer_gram(Q)
     return total
+
+
+def integer_gram(Q):
+    """Q'Q as int64; exact for at most ``exact_chunk(radius)`` rows of norm at most radius."""
+    return (Q.T @ Q).astype(np.int64)
 
 
 def _check_finite(values, name):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern
+from sklearn.gaussian_process.kernels import RBF, DotProduct, ExpSineSquared, Matern
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -96,6 +96,50 @@ def test_predictions_agree_with_each_other():
         gp.predict(T, return_std=True, return_cov=True)
 
 
+@pytest.mark.parametrize("posterior", ["noise_aware", "linearised", "naive"])
+@pytest.mark.parametrize("release", ["whitened", "kernel"])
+def test_every_release_and_posterior_finds_the_function(release, posterior):
+    parameters = {"release": release, "posterior": posterior, "noise_variance": 0.01}
+    gp = fitted(inducing_points=9, **parameters, **{**NO_NOISE, "epsilon": 1e9})
+    np.testing.assert_allclose(gp.predict(T), np.sin(T[:, 0]), atol=0.15)
+    assert gp.privacy_.status == "proved"
+    assert gp.predict(T, return_std=True)[1].max() < 0.3
+    assert hasattr(gp, "elbo_") == (release == "whitened")
+    noisy = fitted(inducing_points=9, **parameters)
+    assert np.isfinite(noisy.predict(T)).all()
+    refitted = noisy.set_params(release="kernel", noise_variance=0.1).fit(X, Y)
+    assert not hasattr(refitted, "elbo_")
+
+
+@pytest.mark.parametrize("sensitivity", ["certified", "tight", "generic", "trivial"])
+@pytest.mark.parametrize("ratio", [1.0, "optimal"])
+def test_settings_of_the_kernel_release(sensitivity, ratio):
+    gp = fitted(
+        release="kernel",
+        sensitivity=sensitivity,
+        ratio=ratio,
+        noise_variance=0.01,
+        inducing_points=9,
+        **NO_NOISE,
+    )
+    np.testing.assert_allclose(gp.predict(T), np.sin(T[:, 0]), atol=0.15)
+
+
+@pytest.mark.parametrize("y_scale", [None, 0.5])
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_private_prior_mean(y_scale, n_targets):
+    # far outside the inducing points the prediction is the released mean
+    targets = np.column_stack([Y + 1.0, 2 * Y - 1.0])[:, :n_targets]
+    targets = targets[:, 0] if n_targets == 1 else targets
+    gp = fitted(y=targets, prior_mean="private", y_scale=y_scale, **NO_NOISE)
+    means = np.clip(targets, -2, 2).mean(axis=0)
+    # COINPRESS clips what is many standard deviations away, and nothing here
+    np.testing.assert_allclose(gp.prior_mean_, means, atol=1e-3)
+    np.testing.assert_allclose(gp.predict([[1e6]])[0], means, atol=1e-3)
+    assert gp.privacy_.mu == mu_from_epsilon(1e8, 1e-5)
+    assert "mean" in gp.privacy_.mechanism
+
+
 def test_several_targets_are_one_release():
     targets = np.column_stack([Y, 10 * np.cos(X[:, 0])])
     bounds = {"X_bounds": (-3, 3), "y_bounds": ([-2, -12], [2, 8])}
@@ -135,6 +179,10 @@ def test_designs_do_not_depend_on_data_and_fill_the_box(points, n_features, size
         {"inducing_points": "grid"}, {"inducing_points": [[1.0, 2.0]]},
         {"inducing_points": [[np.nan]]}, {"epsilon": 0.0}, {"epsilon": -1.0}, {"epsilon": np.inf},
         {"delta": 0.0}, {"delta": 1.0}, {"X_bounds": (3, -3)}, {"y_bounds": (0, np.inf)},
+        {"release": "none"}, {"posterior": None}, {"sensitivity": "exact"}, {"y_scale": -1.0},
+        {"prior_mean": 0.0}, {"release": "kernel"}, {"noise_variance": "released "},
+        {"release": "kernel", "noise_variance": 0.1, "ratio": -1.0},
+        {"release": "kernel", "noise_variance": 0.1, "kernel": ExpSineSquared()},
         {"y_bounds": 3.0}, {"y_bounds": ([0, 0], [1, 1])}, {"chunk_size": 0}, {"chunk_size": 1.5},
     ],
 )  # fmt: skip

@@ -1,0 +1,170 @@
+"""The two releases as the estimator uses them: rows to sum, noise to add, posterior of the weights.
+
+Both end in the same public form: f(x) = prior mean + phi(x)'v + residual with whitened features phi
+and a Gaussian posterior of v for each target.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdpbo.gaussian_process._features import LatticeRows
+from skdpbo.gaussian_process._kernel_posterior import kernel_posterior
+from skdpbo.gaussian_process._kernel_release import KernelRelease, KernelRows
+from skdpbo.gaussian_process._noise_aware import (
+    MomentModel,
+    noise_aware_posterior,
+    released_noise_variance,
+)
+from skdpbo.gaussian_process._sensitivity import norm_bound, optimal_ratio
+from skdpbo.gaussian_process._whitened import WhitenedRelease
+
+__all__ = ["FittedWeights", "KernelMethod", "WhitenedMethod"]
+
+
+@dataclass(frozen=True)
+class FittedWeights:
+    """Posterior of the weights, from released values alone.
+
+    Attributes
+    ----------
+    means : ndarray of shape (d, q)
+    covariances : ndarray of shape (q, d, d)
+    noise_variance : ndarray of shape (q,)
+    elbo : ndarray of shape (q,) or None
+    """
+
+    means: np.ndarray
+    covariances: np.ndarray
+    noise_variance: np.ndarray
+    elbo: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, pairs, noise_variance, elbo=None):
+        """From one (mean, covariance) for each target."""
+        means, covariances = zip(*pairs, strict=True)
+        return cls(np.stack(means, axis=1), np.stack(covariances), noise_variance, elbo)
+
+
+class WhitenedMethod:
+    """Whitened release; see :class:`WhitenedRelease`.
+
+    Parameters
+    ----------
+    features : WhitenedFeatures
+    mu : float
+    half_width : ndarray of shape (q,)
+    n_records : int
+    posterior : {"noise_aware", "linearised", "naive"}
+    """
+
+    mechanism = "Gaussian second moments of whitened features"
+
+    def __init__(self, features, *, mu, half_width, n_records, posterior):
+        self.features, self.posterior = features, posterior
+        self.release = WhitenedRelease(mu, tuple(half_width.tolist()), n_records)
+
+    def rows(self, centre):
+        """Records as lattice rows, for targets about `centre`."""
+        release = self.release
+        return LatticeRows(
+            self.features,
+            centre=centre,
+            half_width=np.asarray(release.half_width),
+            beta=release.beta,
+            step=release.step,
+            radius=release.radius,
+            single=release.single_precision,
+        )
+
+    def weights(self, gram, source, noise_variance):
+        """Release, then post-process; `noise_variance` is None where it is to be estimated."""
+        moments = self.release.release(gram, source)
+        models = [self._model(moments, j) for j in range(len(self.release.half_width))]
+        if noise_variance is None:
+            largest = [R**2 for R in self.release.half_width]
+            noise_variance = np.array(list(map(released_noise_variance, models, largest)))
+        pairs = list(zip(models, noise_variance.tolist(), strict=True))
+        posteriors = [self._posterior(moments, j, *pair) for j, pair in enumerate(pairs)]
+        elbo = np.array([model.elbo(variance) for model, variance in pairs])
+        return FittedWeights.of(posteriors, noise_variance, elbo)
+
+    def _model(self, moments, j):
+        return MomentModel(
+            moments.B,
+            moments.A[:, j],
+            moments.yy[j, j],
+            sb=moments.sb,
+            sa=moments.sa[j],
+            syy=moments.syy[j],
+            n_records=self.release.n_records,
+            signal_variance=self.features.signal_variance,
+        )
+
+    def _posterior(self, moments, j, model, noise_variance):
+        if self.posterior == "noise_aware":
+            result = noise_aware_posterior(model, noise_variance)
+            return result.mean, result.covariance
+        # The paper's formulas with phi for k_Z: the prior of the weights, K_ZZ^-1, is sf2 I.
+        d = len(moments.B)
+        result = kernel_posterior(
+            moments.A[:, j],
+            moments.B,
+            np.eye(d) / self.features.signal_variance,
+            noise_variance=noise_variance,
+            sa=moments.sa[j],
+            sb=moments.sb,
+            method=self.posterior,
+        )
+        return result.weights, result.weight_covariance
+
+
+class KernelMethod:
+    """Published release; see :class:`KernelRelease`.
+
+    Parameters
+    ----------
+    features, mu, half_width, n_records, posterior
+        As for :class:`WhitenedMethod`.
+    sensitivity : {"certified", "tight", "generic", "trivial"}
+    ratio : float or "optimal"
+    """
+
+    mechanism = "Gaussian mechanism on kernel statistics"
+
+    def __init__(self, features, *, mu, half_width, n_records, posterior, sensitivity, ratio):
+        self.features, self.posterior, self.n_records = features, posterior, n_records
+        k_norm = norm_bound(features.kernel, features.Z, sensitivity)
+        if ratio == "optimal":
+            ratio = optimal_ratio(k_norm, math.sqrt(np.sum(half_width**2)))
+        self.release = KernelRelease(
+            mu=mu,
+            k_norm=k_norm,
+            half_width=tuple(half_width.tolist()),
+            n_records=n_records,
+            ratio=ratio,
+        )
+
+    def rows(self, centre):
+        """Records as lattice rows, for targets about `centre`."""
+        return KernelRows(self.features.kernel, self.features.Z, self.release, centre)
+
+    def weights(self, gram, source, noise_variance):
+        """Release, then post-process."""
+        statistics = self.release.release(gram, source)
+        K_ZZ = self.features.kernel(self.features.Z)
+        pairs = []
+        for j, variance in enumerate(noise_variance.tolist()):
+            posterior = kernel_posterior(
+                statistics.A[:, j],
+                statistics.B,
+                K_ZZ,
+                noise_variance=variance,
+                sa=statistics.sa[j],
+                sb=statistics.sb,
+                method=self.posterior,
+                n_records=self.n_records,
+            )
+            pairs.append(posterior.in_coordinates(self.features.whitener))
+        return FittedWeights.of(pairs, noise_variance)
