@@ -2,52 +2,61 @@
 
 Permute-and-flip on utilities u_k = score_k + c * public_k is as private as without the second term,
 which no protected record can move: both members of a neighbouring pair get the same integers added.
-The weight c is computed from public numbers alone.
+Both c and public_k are computed from public numbers alone.
 """
 
 import numpy as np
 
-__all__ = ["automatic_prior_weight", "public_disagreement", "public_offsets"]
+from skdpbo.surrogate import fit_hyperparameters
+
+__all__ = [
+    "automatic_prior_weight",
+    "public_disagreement",
+    "public_error",
+    "public_offsets",
+    "smoothed_public_scores",
+]
 
 # Standard deviation of a Gumbel-like selection noise of scale 1 (pi / sqrt 6).
 _SELECTION_NOISE_SD = 1.28
 # Public and protected rows never agree perfectly on the candidates; in units of the loss bound.
 _SMALLEST_DISAGREEMENT = 0.01
+_SMALLEST_ERROR = 0.005  # of smoothed scores
+# The choice is made among the publicly best: their error counts.
+_BEST_SHARE = 0.25
+_LEAST_NOISE = 1e-8  # keeps the covariance of the scores invertible
 
 
-def automatic_prior_weight(split_scores, *, n_records, epsilon, bound):
-    """Precision weight c = (s / tau)^2 of the public scores.
+def public_error(split_scores):
+    """Standard error of the public mean scores, apart from what all candidates share.
 
-    s = 1.28 * 2 bound / (m epsilon) is about the standard deviation of the selection noise, tau
-    that of the public scores' own error across candidates, from the residuals of the candidate x
-    fold table (candidates that are all easier in one fold are no error). As m epsilon grows, c goes
-    to 0.
+    From the residuals of the candidate x fold table, as in a two-way analysis of variance:
+    candidates that are all easier in one fold are no error.
 
     Parameters
     ----------
-    split_scores : ndarray of shape (n_splits, n_candidates)
+    split_scores : ndarray of shape (n_splits, n_candidates) or None
         Public scores; NaN where one failed.
-    n_records : int
-        Number m of protected records (public).
-    epsilon : float
-        Budget of the choice.
-    bound : float
-        Largest loss of a record, in the units of the scores.
 
     Returns
     -------
-    c : float
-        Non-negative.
+    float
+        Non-negative; 0.0 where the table says nothing: None, one fold or one candidate.
     """
-    s = _SELECTION_NOISE_SD * 2 * bound / (n_records * epsilon)
-    return float(s**2 / public_disagreement(split_scores, bound=bound) ** 2)
+    if split_scores is None:
+        return 0.0
+    table = split_scores[:, np.isfinite(split_scores).all(axis=0)]
+    n_splits, n_candidates = table.shape
+    if min(table.shape) < 2:
+        return 0.0
+    residuals = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
+    return float(np.sqrt(np.sum(residuals**2) / ((n_splits - 1) * (n_candidates - 1)) / n_splits))
 
 
 def public_disagreement(split_scores, *, bound):
     """tau, the standard deviation of (protected score - public score) across candidates.
 
-    The square root of the variance of the public mean scores, from the residuals of the candidate
-    x fold table (candidates that are all easier in one fold are no error), plus (1 % of `bound`)^2.
+    The root of the sum of squares of `public_error` and 1 % of `bound`.
 
     Parameters
     ----------
@@ -61,15 +70,85 @@ def public_disagreement(split_scores, *, bound):
     tau : float
         Positive.
     """
-    if split_scores is None:
-        return _SMALLEST_DISAGREEMENT * bound
-    table = split_scores[:, np.isfinite(split_scores).all(axis=0)]
-    n_splits, n_candidates = table.shape
-    variance = 0.0
-    if min(table.shape) > 1:
-        residuals = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
-        variance = np.sum(residuals**2) / ((n_splits - 1) * (n_candidates - 1)) / n_splits
-    return float(np.sqrt(variance + (_SMALLEST_DISAGREEMENT * bound) ** 2))
+    return float(np.hypot(public_error(split_scores), _SMALLEST_DISAGREEMENT * bound))
+
+
+def smoothed_public_scores(X, scores, split_scores, *, kernel, bound):
+    """Posterior mean of the candidates' scores given the public ones, and its error.
+
+    A Gaussian process is fitted to the public scores, whose noise variance is known from the
+    folds. Where neighbours say that a score was luck, it is corrected; where scores are rough, they
+    stay nearly as they are.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_candidates, n_features)
+        Encoded candidates.
+    scores : ndarray of shape (n_candidates,)
+        Mean public scores; NaN where a candidate failed.
+    split_scores : ndarray of shape (n_splits, n_candidates)
+        Scores of the folds.
+    kernel : Kernel
+        Template for standardised scores.
+    bound : float
+        Largest loss of a record, in the units of the scores.
+
+    Returns
+    -------
+    smoothed : ndarray of shape (n_candidates,)
+        NaN where a candidate failed.
+    error : float
+        Posterior standard deviation of the best quarter of the candidates, apart from what they
+        have in common; root of the sum of squares with 0.5 % of `bound`.
+    """
+    smoothed = np.array(scores, dtype=float)
+    finite = np.isfinite(smoothed)
+    if not finite.any():
+        return smoothed, _SMALLEST_ERROR * bound
+    X, observed = X[finite], smoothed[finite]
+    noise_variance = public_error(split_scores) ** 2
+    fitted = fit_hyperparameters(
+        kernel,
+        X,
+        observed,
+        noise_variance=noise_variance,
+        noise_variance_bounds="fixed",
+    )
+    K = fitted.kernel(X)
+    gain = np.linalg.solve(K + max(noise_variance, _LEAST_NOISE * K.max()) * np.eye(len(X)), K).T
+    mean = fitted.prior_mean + gain @ (observed - fitted.prior_mean)
+    smoothed[finite] = mean
+    best = np.argsort(-mean)[: int(np.ceil(_BEST_SHARE * len(X)))]
+    covariance = (K - gain @ K)[np.ix_(best, best)]
+    # Half the mean variance of a difference: what the best have in common is no error.
+    variance = covariance.diagonal().mean() - covariance.mean()
+    return smoothed, float(np.hypot(np.sqrt(max(variance, 0.0)), _SMALLEST_ERROR * bound))
+
+
+def automatic_prior_weight(error, *, n_records, epsilon, bound):
+    """Precision weight c = (s / error)^2 of public scores of a given standard error.
+
+    s = 1.28 * 2 bound / (m epsilon) is about the standard deviation of the selection noise. As
+    m epsilon grows, c goes to 0.
+
+    Parameters
+    ----------
+    error : float
+        Standard deviation of (protected score - public score) across the candidates, > 0.
+    n_records : int
+        Number m of protected records (public).
+    epsilon : float
+        Budget of the choice.
+    bound : float
+        Largest loss of a record, in the units of the scores.
+
+    Returns
+    -------
+    c : float
+        Non-negative.
+    """
+    s = _SELECTION_NOISE_SD * 2 * bound / (n_records * epsilon)
+    return float((s / error) ** 2)
 
 
 def public_offsets(public_scores, weight, *, n_records, units, bound):

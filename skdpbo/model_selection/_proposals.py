@@ -52,7 +52,7 @@ class UpperConfidenceProposer:
         self.batch_size = batch_size
         self.sqrt_beta = sqrt_beta
         self.visited = []
-        self._kernel = default_kernel(X.shape[1]) if kernel is None else kernel
+        self.kernel = default_kernel(X.shape[1]) if kernel is None else kernel
         self.scores = np.empty(0)
         self.fitted = None
         self._posterior = None
@@ -90,7 +90,7 @@ class UpperConfidenceProposer:
 
     def _refit(self, scores):
         fitted = fit_hyperparameters(
-            self._kernel,
+            self.kernel,
             self.X[self.visited],
             scores,
             noise_variance_bounds=_NOISE_BOUNDS,

@@ -3,7 +3,11 @@
 import numpy as np
 
 from skdpbo.model_selection._choice import PrivateChoice
-from skdpbo.model_selection._prior import automatic_prior_weight, public_offsets
+from skdpbo.model_selection._prior import (
+    automatic_prior_weight,
+    public_offsets,
+    smoothed_public_scores,
+)
 from skdpbo.model_selection._proposals import UpperConfidenceProposer
 
 __all__ = ["LipschitzChoice", "VisitedChoice"]
@@ -35,7 +39,7 @@ class VisitedChoice:
         search = self._search
         listed = np.flatnonzero(public.listed)
         visited = [self._proposer.visited[i] for i in listed]
-        offsets = self._offsets(public.mean[listed], public.splits[:, listed])
+        offsets = self._offsets(visited, public.mean[listed], public.splits[:, listed])
         best, total = self._release(search.totals(visited), offsets)
         return visited[best], None if total is None else search.score(total)
 
@@ -48,18 +52,22 @@ class VisitedChoice:
             source=self._search.source,
         )
 
-    def _offsets(self, means, splits):
+    def _offsets(self, visited, scores, splits):
         scorer, n_records = self._search.scorer, self._search.n_records
         weight = self._prior_weight
         if weight == "auto":
+            X, kernel = self._search.X[visited], self._proposer.kernel
+            scores, error = smoothed_public_scores(
+                X, scores, splits, kernel=kernel, bound=scorer.bound
+            )
             weight = automatic_prior_weight(
-                splits,
+                error,
                 n_records=n_records,
                 epsilon=float(self._choice.epsilon_choice),
                 bound=scorer.bound,
             )
         return public_offsets(
-            means, weight, n_records=n_records, units=scorer.units, bound=scorer.bound
+            scores, weight, n_records=n_records, units=scorer.units, bound=scorer.bound
         )
 
 

@@ -1,41 +1,110 @@
 import numpy as np
 import pytest
+from sklearn.gaussian_process import GaussianProcessRegressor
 
-from skdpbo.model_selection._prior import automatic_prior_weight, public_offsets
+from skdpbo.model_selection._prior import (
+    automatic_prior_weight,
+    public_disagreement,
+    public_error,
+    public_offsets,
+    smoothed_public_scores,
+)
+from skdpbo.surrogate import default_kernel
+
+KERNEL = default_kernel(2)
 
 
-def test_weight_vanishes_as_protected_records_abound():
-    table = np.random.RandomState(0).normal(0.8, 0.02, (5, 20))
-    weights = [
-        automatic_prior_weight(table, n_records=m, epsilon=1.0, bound=1.0)
-        for m in (100, 1000, 10_000)
-    ]
-    assert weights[0] > 1
-    assert weights[2] < 1e-3
-    np.testing.assert_allclose(np.divide(weights[:2], weights[1:]), 100)
+def test_weight_is_the_ratio_of_variances():
+    settings = {"epsilon": 1.0, "bound": 1.0}
+    weights = [automatic_prior_weight(0.02, n_records=m, **settings) for m in (100, 1000, 10_000)]
+    np.testing.assert_allclose(weights, [(1.28 * 2 / m / 0.02) ** 2 for m in (100, 1000, 10_000)])
+    assert automatic_prior_weight(0.2, n_records=100, **settings) == pytest.approx(weights[0] / 100)
 
 
-def test_weight_falls_with_the_error_of_the_public_scores():
+def test_error_is_that_of_the_mean_scores():
     rng = np.random.RandomState(0)
-    noise = rng.normal(size=(5, 30))
-    precise, vague = (
-        automatic_prior_weight(0.8 + sd * noise, n_records=100, epsilon=1.0, bound=1.0)
-        for sd in (0.001, 0.1)
-    )
-    assert vague < precise / 10
+    tables = 0.8 + 0.1 * rng.normal(size=(400, 1, 30)) + 0.02 * rng.normal(size=(400, 5, 30))
+    squares = [public_error(table) ** 2 for table in tables]
+    # mean of 400 chi-square variates of 116 degrees of freedom: relative sd 0.0066, 6 sd allowed
+    assert np.mean(squares) == pytest.approx(0.02**2 / 5, rel=0.04)
 
 
-def test_easier_folds_are_no_error():
+def test_easier_folds_and_better_candidates_are_no_error():
     table = np.linspace(0.6, 0.9, 30)[None, :] + np.array([[0.3], [0.0], [-0.2]])
-    weight = automatic_prior_weight(table, n_records=100, epsilon=1.0, bound=1.0)
-    assert weight == pytest.approx((1.28 * 2 / 100 / 0.01) ** 2)
+    assert public_error(table) == pytest.approx(0.0, abs=1e-12)
+    assert public_disagreement(table, bound=3.0) == pytest.approx(0.03)
 
 
-@pytest.mark.parametrize("table", [np.full((5, 4), np.nan), np.ones((1, 4)), np.ones((5, 1))])
-def test_weight_without_a_table_of_scores(table):
-    assert automatic_prior_weight(table, n_records=10, epsilon=1.0, bound=2.0) == pytest.approx(
-        (1.28 * 2 * 2 / 10 / 0.02) ** 2
+@pytest.mark.parametrize("table", [None, np.full((5, 4), np.nan), np.ones((1, 4)), np.ones((5, 1))])
+def test_error_without_a_table_of_scores(table):
+    assert public_error(table) == 0.0
+    assert public_disagreement(table, bound=2.0) == pytest.approx(0.02)
+
+
+def scores_on_a_hill(noise, n=60):
+    rng = np.random.RandomState(3)
+    X = rng.uniform(size=(n, 2))
+    truth = 0.9 - 0.3 * np.sum((X - 0.4) ** 2, axis=1)
+    splits = truth + noise * rng.normal(size=(5, n))
+    return X, truth, splits.mean(axis=0), splits
+
+
+def test_smoothing_removes_luck():
+    X, truth, scores, splits = scores_on_a_hill(0.05)
+    smoothed, error = smoothed_public_scores(X, scores, splits, kernel=KERNEL, bound=1.0)
+    assert np.std(smoothed - truth) < np.std(scores - truth) / 2
+    # 0.05 / sqrt 5 = 0.022 without smoothing
+    assert 0.005 < error < 0.015
+
+
+def test_scores_without_error_stay_as_they_are():
+    X, _, scores, _ = scores_on_a_hill(0.05)
+    splits = np.tile(scores, (3, 1))
+    smoothed, error = smoothed_public_scores(X, scores, splits, kernel=KERNEL, bound=2.0)
+    np.testing.assert_allclose(smoothed, scores, atol=1e-4)
+    assert error == pytest.approx(0.01, rel=0.01)
+
+
+def test_smoothing_equals_scikit_learn_with_the_noise_of_the_folds():
+    X, _, scores, splits = scores_on_a_hill(0.05)
+    smoothed, _ = smoothed_public_scores(X, scores, splits, kernel=KERNEL, bound=1.0)
+    scale = scores.std()
+    regressor = GaussianProcessRegressor(
+        KERNEL, alpha=(public_error(splits) / scale) ** 2, n_restarts_optimizer=3, random_state=0
     )
+    expected = regressor.fit(X, (scores - scores.mean()) / scale).predict(X)
+    np.testing.assert_allclose(smoothed, scores.mean() + scale * expected, atol=1e-4)
+
+
+def test_failed_candidates_stay_failed():
+    X, _, scores, splits = scores_on_a_hill(0.05)
+    scores[[3, 8]] = np.nan
+    splits[:, [3, 8]] = np.nan
+    smoothed, error = smoothed_public_scores(X, scores, splits, kernel=KERNEL, bound=1.0)
+    assert np.array_equal(np.isnan(smoothed), np.isnan(scores))
+    assert np.isfinite(error)
+    none, error = smoothed_public_scores(X, scores * np.nan, splits, kernel=KERNEL, bound=1.0)
+    assert np.isnan(none).all()
+    assert error > 0
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_very_few_candidates(n):
+    X, _, scores, splits = scores_on_a_hill(0.01)
+    smoothed, error = smoothed_public_scores(
+        X[:n], scores[:n], splits[:, :n], kernel=KERNEL, bound=1.0
+    )
+    assert np.isfinite(smoothed).all()
+    assert error >= 0.005
+
+
+def test_equal_scores():
+    X = scores_on_a_hill(0.01)[0]
+    smoothed, error = smoothed_public_scores(
+        X, np.full(60, 0.5), np.full((5, 60), 0.5), kernel=KERNEL, bound=1.0
+    )
+    np.testing.assert_allclose(smoothed, 0.5, atol=1e-6)
+    assert error >= 0.005
 
 
 def test_offsets_are_the_weighted_gaps_in_units():
