@@ -1,8 +1,8 @@
 """Private counterparts of scikit-learn's hyper-parameter searchers."""
 
 from skdpbo.model_selection._bayes import DPBayesSearchCV
-from skdpbo.model_selection._gibo import DPGIBOSearchCV
 from skdpbo.model_selection._gaussian_trajectory import GaussianTrajectory
+from skdpbo.model_selection._gibo import DPGIBOSearchCV
 from skdpbo.model_selection._grid import DPGridSearchCV
 from skdpbo.model_selection._kusner import Kusner2015
 from skdpbo.model_selection._kusner_lipschitz import Kusner2015Lipschitz

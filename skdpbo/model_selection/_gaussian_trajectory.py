@@ -92,7 +92,7 @@ class PrivateScores:
         if not self._budget["delta"] > 0:
             raise ValueError('delta must be positive with mechanism="gaussian".')
         # For the statement alone: the sensitivity, B sqrt(q), moves the noise and not the promise.
-        mu = GaussianMechanism(**self._budget, sensitivity=1.0).guarantee.mu
+        mu = GaussianMechanism(**self._budget, sensitivity=1.0, lattice=1.0).guarantee.mu
         self._mu = mu
         self.guarantee = PrivacyGuarantee(
             **self._budget,
