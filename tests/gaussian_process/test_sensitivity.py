@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mpmath import mp, mpf
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -17,7 +18,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skdpbo.gaussian_process._branch_and_bound import largest_squared_norm
+from skdpbo.gaussian_process._branch_and_bound import _upper, _values, largest_squared_norm
 from skdpbo.gaussian_process._sensitivity import (
     certified_norm,
     grid_axes,
@@ -130,6 +131,18 @@ class TestProvedBounds:
         upper, lower = largest_squared_norm(kernel, Z, max_boxes=max_boxes)
         reference = brute_force_norm(Matern(1.0, nu=1.5), Z, starts=20) ** 2
         assert lower <= reference * (1 + 1e-9) <= upper * (1 + 2e-9)
+
+    @given(designs(), st.integers(0, 99), st.sampled_from([0.01, 0.3, 2.0]), st.booleans())
+    @settings(max_examples=60, deadline=None)
+    def test_the_bound_of_a_box_holds_everywhere_in_it(self, Z, seed, size, gaussian):
+        rng, p = np.random.default_rng(seed), Z.shape[1]
+        kernel = 1.3 * RBF(np.exp(rng.normal(size=p)))
+        kernel = stationary_kernel(kernel if gaussian else kernel + Matern(1.0), p)
+        low = Z[rng.integers(len(Z))] + rng.normal(size=p) * 0.5
+        high = low + size * rng.random(p)
+        inside = np.vstack([low, high, rng.uniform(low, high, (200, p))])
+        bound = _upper(kernel, Z, np.stack([low, high])[:, None])[0]
+        assert _values(kernel, Z, inside).max() <= bound * (1 + 1e-12)
 
     def test_every_certified_bound_is_at_most_the_trivial_one(self):
         Z = np.zeros((5, 2))  # all at one place: Eq. (4) is attained
@@ -270,6 +283,26 @@ class TestKernelsAsRead:
         values = read.value(x[:, None] - Z)
         np.testing.assert_allclose(values, KERNELS[name](x, Z), rtol=1e-9, atol=1e-12)
         assert read.variance == pytest.approx(KERNELS[name].diag(x)[0], rel=1e-12)
+
+    @pytest.mark.parametrize("nu", [0.5, 1.5, 2.5, 0.8, 3.3])
+    def test_rounding_is_far_below_what_the_bounds_allow(self, nu):
+        """Against 40 digits, wherever the value is not negligible: 1e-12 (p + 3) is claimed."""
+        rng = np.random.default_rng(0)
+        Z, x = rng.normal(size=(2, 30, 2)) * 2
+        scale, alpha = np.array([0.3, 1.7]), 0.7
+        kernel = 1.3 * RBF(scale) + Matern(scale, nu=nu) * RationalQuadratic(0.9, alpha)
+        values = stationary_kernel(kernel, 2).value(x - Z)
+        with mp.workdps(40):
+            for value, a, b in zip(values, x, Z, strict=True):
+                o = [(mpf(float(u)) - mpf(float(w))) for u, w in zip(a, b, strict=True)]
+                q = sum((c / mpf(float(length))) ** 2 for c, length in zip(o, scale, strict=True))
+                r = mp.sqrt(2 * nu * q)
+                matern = 2 ** (1 - mpf(nu)) / mp.gamma(nu) * r**nu * mp.besselk(nu, r)
+                plain = sum(c * c for c in o) / mpf(0.9) ** 2
+                exact = (
+                    mpf(1.3) * mp.exp(-q / 2) + matern * (1 + plain / (2 * mpf(alpha))) ** -alpha
+                )
+                assert abs(float(mpf(float(value)) / exact - 1)) < 5e-12
 
     def test_products_of_gaussians_have_one_scaled_distance(self):
         assert stationary_kernel(RBF([1, 2]) * RBF([3, 1]), 2).common_precision is not None
