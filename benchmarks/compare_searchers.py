@@ -9,8 +9,8 @@ Every search sees the same finite set of candidates and may evaluate T = 50 of t
 records and without noise. All scores are computed beforehand; the searchers, which are the
 project's own classes, train an estimator that looks them up.
 
-Tasks. `smooth` and `plateau`: draws of a Gaussian process (RBF .25) on a 22 x 22 lattice;
-public scores err by .02, smoothly. `digits`: accuracy of a support-vector classifier, C and gamma
+Tasks. `smooth` and `plateau`: the landscapes of `landscapes.py`, on a 22 x 22 lattice.
+`digits`: accuracy of a support-vector classifier, C and gamma
 (20 x 20), trained and cross-validated on 300 rows of scikit-learn's digits. `adult`: accuracy of
 gradient boosting, four parameters (5 x 5 x 4 x 4), on 1000 rows of UCI Adult. For both, runs take
 turns among `--splits` draws of the public rows, and take protected rows from the others at random.
@@ -79,7 +79,7 @@ def searchers(task, epsilon, seed):
         "score_fraction": 0.0,
         "refit": False,
         "cv": PredefinedSplit(np.arange(len(task.public))),
-        "random_state": seed,
+        "random_state": 1000 * seed + round(10 * epsilon),
     }
 
     def bayes(**more):
@@ -159,8 +159,8 @@ def mean_and_error(rows, task, m, epsilon, method):
 
 
 def print_tables(rows):
-    epsilons = sorted({row[2] for row in rows})
     for task, m in dict.fromkeys(row[:2] for row in rows):
+        epsilons = sorted({row[2] for row in rows if row[:2] == (task, m)})
         print(f"\n{task}, {m} protected records, T = {T}: mean regret +- standard error")
         print(f"{'epsilon':30}" + "".join(f"{epsilon:>18g}" for epsilon in epsilons))
         for method in dict.fromkeys(row[4] for row in rows if row[:2] == (task, m)):
@@ -173,11 +173,11 @@ def plot(rows, path):
     import matplotlib.pyplot as plt
 
     panels = list(dict.fromkeys(row[:2] for row in rows))
-    epsilons = sorted({row[2] for row in rows})
     figure, axes = plt.subplots(
         1, len(panels), figsize=(3.4 * len(panels), 4.2), squeeze=False, layout="constrained"
     )
     for axis, (task, m) in zip(axes[0], panels, strict=True):
+        epsilons = sorted({row[2] for row in rows if row[:2] == (task, m)})
         for method in dict.fromkeys(row[4] for row in rows if row[:2] == (task, m)):
             cells = [mean_and_error(rows, task, m, epsilon, method) for epsilon in epsilons]
             mean, error, _ = np.array(cells).T

@@ -3,17 +3,15 @@
 Used by `compare_searchers.py`, where the tasks are described.
 """
 
-import math
 import pathlib
 from dataclasses import dataclass
-from functools import cache
 from typing import ClassVar
 
 import numpy as np
+from landscapes import landscape
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.datasets import load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.svm import SVC
@@ -55,21 +53,11 @@ class LookUp(RegressorMixin, BaseEstimator):
         return self.table[X[:, 0], self.column_]
 
 
-@cache
-def landscape_root(n_levels):
-    points = np.stack(np.meshgrid(*2 * [np.linspace(0, 1, n_levels)], indexing="ij"), axis=-1)
-    K = RBF(0.25)(points.reshape(-1, 2))
-    return np.linalg.cholesky(K + 1e-8 * np.eye(len(K)))
-
-
-def landscape_task(kind, seed, n_levels=22, n_folds=5):
-    """Scores in [.6, .9] (smooth) or with a cliff (plateau); public means are off by .02."""
-    normals = np.random.default_rng(seed).normal(size=(n_levels**2, 1 + n_folds))
-    h, *errors = (landscape_root(n_levels) @ normals).T
-    z = (h.max() - h) / np.ptp(h)
-    scores = 0.9 - (0.3 * z if kind == "smooth" else 0.4 * np.maximum(z - 0.2, 0.0) + 0.02 * z)
-    folds = scores + 0.02 * math.sqrt(n_folds) * np.array(errors)
-    return Task((n_levels, n_levels), 1.0 - folds, 1.0 - scores[None])
+def landscape_task(kind, seed, n_levels=22):
+    axes = np.meshgrid(*2 * [np.linspace(0.0, 1.0, n_levels)], indexing="ij")
+    points = np.stack([axis.ravel() for axis in axes], axis=1)
+    _, score, folds = landscape(kind, seed, points)
+    return Task((n_levels, n_levels), 1.0 - folds, 1.0 - score[None])
 
 
 def model_tasks(make_model, grids, X, y, n_public, name, options):
