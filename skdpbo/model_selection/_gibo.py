@@ -353,9 +353,9 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         )
         if noise > NOISE_LIMIT:
             warnings.warn(
-                f"The noise of each step has {noise:.2g} times the clipping norm: "
-                f"{session.protected.n_records} protected records are few for {self.n_iter} steps "
-                f"in {space.n_dims} dimensions at this budget. Use fewer steps, a larger epsilon, "
+                f"The noise of a gradient has {noise:.2g} times the clipping norm: "
+                f"{session.protected.n_records} protected records are few for n_iter={self.n_iter} "
+                f"and {space.n_dims} parameters at this budget. Use fewer steps, a larger epsilon, "
                 "fewer parameters, or DPBayesSearchCV.",
                 NoisyGradientWarning,
                 stacklevel=3,

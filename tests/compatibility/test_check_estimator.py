@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPRandomizedSearchCV
+from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 
 MODELS = {
     "LogisticRegression": (LogisticRegression(), {"C": [0.1, 1.0]}),
@@ -26,6 +26,8 @@ SEARCHERS = {
     "grid, no guide": (DPGridSearchCV, {"guide": False}),
     "randomized": (DPRandomizedSearchCV, {"n_iter": 2}),
     "bayes": (DPBayesSearchCV, {"n_iter": 2}),
+    "gibo": (DPGIBOSearchCV, {"n_iter": 2}),
+    "gibo, no guide": (DPGIBOSearchCV, {"n_iter": 2, "cv": None}),
 }
 # What GridSearchCV(Ridge()) fails in scikit-learn 1.6 to 1.9.
 KNOWN = {"check_supervised_y_2d", "check_requires_y_none"}
@@ -56,7 +58,9 @@ def assert_no_failure_of_its_own(searcher, model):
 def build(kind, model):
     searcher, parameters = SEARCHERS[kind]
     estimator, space = MODELS[model]
-    return searcher(estimator, space, cv=2, **parameters)
+    if searcher is DPGIBOSearchCV:
+        space = {name: (min(values), max(values)) for name, values in space.items()}
+    return searcher(estimator, space, **{"cv": 2, **parameters})
 
 
 @pytest.mark.parametrize("model", ["LogisticRegression", "Ridge"])
@@ -67,7 +71,7 @@ def test_no_check_fails_that_grid_search_passes(kind, model):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("kind", ["bayes", "grid, no guide"])
+@pytest.mark.parametrize("kind", ["bayes", "gibo", "gibo, no guide", "grid, no guide"])
 def test_no_check_fails_that_grid_search_passes_slow(kind, model):
     assert_no_failure_of_its_own(build(kind, model), model)
 

@@ -21,22 +21,33 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.fixes import parse_version
 
-from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPRandomizedSearchCV
+from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.exceptions import DefaultBoundsWarning, PublicTrainingWarning
 
 VERSION = parse_version(sklearn.__version__)
-SEARCHERS = {"grid": DPGridSearchCV, "randomized": DPRandomizedSearchCV, "bayes": DPBayesSearchCV}
+SEARCHERS = {
+    "grid": DPGridSearchCV,
+    "randomized": DPRandomizedSearchCV,
+    "bayes": DPBayesSearchCV,
+    "gibo": DPGIBOSearchCV,
+}
 SPACE = {"C": [0.01, 1.0]}
 
 # Inside another estimator a searcher is given one X: the split by position is meant here.
-pytestmark = pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::skdpbo.exceptions.PublicTrainingWarning",
+    "ignore::skdpbo.exceptions.NoisyGradientWarning",
+)
 
 
 def make_search(kind="grid", estimator=None, space=None, **parameters):
     if kind != "grid":
         parameters["n_iter"] = 2
     estimator = LogisticRegression() if estimator is None else estimator
-    return SEARCHERS[kind](estimator, SPACE if space is None else space, cv=2, **parameters)
+    space = SPACE if space is None else space
+    if kind == "gibo":  # lists of values become ranges
+        space = {name: (min(values), max(values)) for name, values in space.items()}
+    return SEARCHERS[kind](estimator, space, cv=2, **parameters)
 
 
 def strings(y):
