@@ -7,7 +7,7 @@ because the conditional variance :math:`k(x,x) - k_Z' K_{ZZ}^{-1} k_Z` is not ne
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Product
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Product, WhiteKernel
 
 from skdpbo.gaussian_process._statistics import shorten_rows
 
@@ -24,7 +24,7 @@ def check_kernel(kernel):
     TypeError
         When it is no scikit-learn kernel.
     ValueError
-        When it is not stationary, or does not work on vectors.
+        When it is not stationary, does not work on vectors, or contains white noise.
     """
     if kernel is None:
         return RBF(1.0)
@@ -34,6 +34,11 @@ def check_kernel(kernel):
         raise ValueError(
             "kernel must be a stationary kernel on vectors, such as RBF or Matern: one record's "
             "influence is bounded by the constant prior variance."
+        )
+    if any(isinstance(part, WhiteKernel) for part in kernel.get_params().values()):
+        raise ValueError(
+            "kernel must not contain a WhiteKernel: the noise of the observations is the parameter "
+            "noise_variance."
         )
     return kernel
 

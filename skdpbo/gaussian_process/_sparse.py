@@ -19,7 +19,8 @@ from skdpbo.gaussian_process._parameters import (
 )
 from skdpbo.gaussian_process._predictor import WeightPredictor
 from skdpbo.gaussian_process._prior_mean import budget_of_mean, private_prior_mean
-from skdpbo.gaussian_process._statistics import is_dask, streamed_gram
+from skdpbo.gaussian_process._records import checked_table
+from skdpbo.gaussian_process._statistics import streamed_gram
 from skdpbo.mechanisms import noise_source
 from skdpbo.privacy import (
     PrivacyGuarantee,
@@ -238,10 +239,10 @@ class DPSparseGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         noise_variance = self._checked_noise_variance(q)
         scale = None if self.y_scale is None else positive_values(self.y_scale, q, "y_scale")
         method, mu_mean = self._method(features, guarantee.mu, (high - low) / 2, n)
+        source, centre = noise_source(self.random_state), (low + high) / 2
         warn_if_seeded(self.random_state, stacklevel=2)
         charge_active_ledger(guarantee, type(self).__name__)  # before any value is read
 
-        source, centre = noise_source(self.random_state), (low + high) / 2
         if self.prior_mean == "private":
             centre = private_prior_mean(targets, low, high, mu=mu_mean, scale=scale, source=source)
         rows = method.rows(centre)
@@ -389,14 +390,9 @@ class DPSparseGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y "
                 "is None."
             )
-        if is_dask(X):
-            X = validate_data(self, X, skip_check_array=True)
-        else:
-            X = validate_data(self, X, dtype="numeric", ensure_all_finite=False)
-        if not is_dask(y):
-            y = check_array(
-                y, ensure_2d=False, dtype="numeric", ensure_all_finite=False, input_name="y"
-            )
+        table = checked_table(X, "X", ensure_2d=True, estimator=self)
+        validate_data(self, X, skip_check_array=True)  # names and number of the columns
+        X, y = table, checked_table(y, "y", ensure_2d=False, estimator=self)
         if X.ndim != 2 or y.ndim not in (1, 2):
             raise ValueError("X must have two dimensions, and y one or two.")
         check_consistent_length(X, y)

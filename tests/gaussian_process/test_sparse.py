@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, DotProduct, ExpSineSquared, Matern
+from sklearn.gaussian_process.kernels import RBF, DotProduct, ExpSineSquared, Matern, WhiteKernel
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -183,6 +183,7 @@ def test_designs_do_not_depend_on_data_and_fill_the_box(points, n_features, size
         {"prior_mean": 0.0}, {"release": "kernel"}, {"noise_variance": "released "},
         {"release": "kernel", "noise_variance": 0.1, "ratio": -1.0},
         {"release": "kernel", "noise_variance": 0.1, "kernel": ExpSineSquared()},
+        {"kernel": RBF() + WhiteKernel(0.1)}, {"random_state": "seed"},
         {"y_bounds": 3.0}, {"y_bounds": ([0, 0], [1, 1])}, {"chunk_size": 0}, {"chunk_size": 1.5},
     ],
 )  # fmt: skip

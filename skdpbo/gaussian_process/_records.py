@@ -1,0 +1,81 @@
+"""The schema of protected records, checked without a word about their values."""
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils import check_array
+
+from skdpbo.gaussian_process._statistics import is_dask
+
+__all__ = ["checked_table"]
+
+
+def checked_table(values, name, *, ensure_2d, estimator):
+    """Return protected values as an array of real numbers; Dask arrays and memory maps stay.
+
+    scikit-learn's own errors print what cannot be converted, and whole arrays where the number of
+    dimensions or the type is wrong. Here an error depends on the shape and the types alone.
+
+    Parameters
+    ----------
+    values : array-like or Dask array
+        Protected.
+    name : str
+        What to call them.
+    ensure_2d : bool
+        Whether one dimension is refused.
+    estimator : object
+        Named in messages.
+
+    Returns
+    -------
+    ndarray or Dask array
+        NaN and infinity are still in it.
+
+    Raises
+    ------
+    ValueError, TypeError
+    """
+
+    def check(table):
+        return check_array(
+            table,
+            dtype="numeric",
+            ensure_all_finite=False,
+            ensure_2d=ensure_2d,
+            input_name=name,
+            estimator=estimator,
+        )
+
+    table = values if is_dask(values) else _or_none(check, values)
+    if table is None:  # raised outside of the handler: the context of an error has values, too
+        raise _refusal(values, name, ensure_2d, check)
+    if table.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be numeric, got type {table.dtype}.")
+    return table
+
+
+def _or_none(check, values):
+    try:
+        return check(values)
+    except Exception:
+        return None
+
+
+def _refusal(values, name, ensure_2d, check):
+    """The error for values that scikit-learn refused, from their shape and type."""
+    if issparse(values):
+        return TypeError(f"Sparse data was passed for {name}, but dense data is required.")
+    array = _or_none(np.asarray, values)
+    if array is None:
+        return ValueError(f"{name} must be a rectangular array.")
+    if array.dtype.kind == "c":
+        return ValueError(f"Complex data not supported: {name} must be real.")
+    if ensure_2d and array.ndim < 2:
+        return ValueError(
+            f"Expected 2D array for {name}, got {array.ndim}D array instead. Reshape your data."
+        )
+    try:
+        check(np.zeros(array.shape))  # is the shape to blame?
+    except Exception as error:
+        return error
+    return TypeError(f"{name} must be numeric: every argument must be a string or a real number.")
