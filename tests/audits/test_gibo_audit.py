@@ -8,6 +8,7 @@ true mu, so that they fail once in a million too.
 """
 
 import math
+import pickle
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,7 +21,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skdpbo import DPGIBOSearchCV
 from skdpbo.mechanisms import ClippedMean, _clipping
-from skdpbo.model_selection import _base, _descent
+from skdpbo.model_selection import _base, _descent, _record_gradients
 from skdpbo.model_selection._descent import PrivateDescent
 from skdpbo.surrogate import GradientPosterior
 
@@ -383,3 +384,43 @@ class TestWholeFit:
         # Planted bug: the losses of the score are not clipped to the bound.
         bound, claim = self.bound(monkeypatch, 150, worst=8)
         assert bound > claim
+
+
+class Hoarder(DPGIBOSearchCV):
+    """Planted bug: the losses of the protected records are kept."""
+
+    def _descend(self, session):
+        released = super()._descend(session)
+        self.table_ = [row.copy() for row in SEEN]
+        return released
+
+
+SEEN = []
+
+
+class TestLossesAreDropped:
+    def leaks(self, kind, monkeypatch):
+        """Whether three consecutive losses of one point are found in the pickled searcher."""
+        SEEN.clear()
+        add = _record_gradients.RecordLosses.add
+
+        def listening(self, losses):
+            SEEN.extend(losses)
+            return add(self, losses)
+
+        monkeypatch.setattr(_record_gradients.RecordLosses, "add", listening)
+        targets = np.random.RandomState(0).uniform(-1, 1, size=2000)
+        rows = np.zeros((2000, 1))
+        search = kind(Slope(), {"a": (0.0, 1.0)}, n_iter=2, loss_bound=4.0, epsilon=5.0)
+        search.fit(rows[:2], np.zeros(2), X_val=rows, y_val=targets)
+        assert len(SEEN) == 4
+        assert np.unique(SEEN[0]).size > 1900
+        stored = pickle.dumps(search)
+        kinds = (np.int64, np.uint32, np.float64)
+        return any(row[5:8].astype(kind).tobytes() in stored for row in SEEN for kind in kinds)
+
+    def test_dropped(self, monkeypatch):
+        assert not self.leaks(DPGIBOSearchCV, monkeypatch)
+
+    def test_kept_is_caught(self, monkeypatch):
+        assert self.leaks(Hoarder, monkeypatch)
