@@ -6,7 +6,7 @@ post-processing of releases.
 
 import numpy as np
 
-from skdpbo.model_selection._prior import public_disagreement
+from skdpbo.model_selection._prior import public_disagreement, public_error
 from skdpbo.model_selection._proposals import UpperConfidenceProposer
 from skdpbo.surrogate import (
     CandidatePosterior,
@@ -140,7 +140,7 @@ class PrivateTrajectoryProposer:
         self._failed = set()  # no public score
         self._discarded = set()
         self._split_scores = None
-        self._fitted = None  # hyper-parameters from released values, without guide
+        self._fitted = self._fitted_with = None
         self._model = None
 
     @property
@@ -186,7 +186,7 @@ class PrivateTrajectoryProposer:
         """Return the candidates to score in this round; empty while the public scores lead.
 
         Visited candidates, different from each other, at most `batch_size` (without guide: those
-        of this round's `ask_public`). With guide one may come again in a later round.
+        of this round's `ask_public`). None comes again before all have been scored.
 
         Returns
         -------
@@ -199,7 +199,12 @@ class PrivateTrajectoryProposer:
         elif len(self.visited) < min(self._n_led + 1, self.n_iter):
             chosen = []
         else:
-            chosen = self._most_promising(min(self.batch_size, left), self._usable())
+            usable = self._usable()
+            fresh = np.setdiff1d(usable, [k for k, *_ in self._released])
+            # A second score of one candidate says less than the first of another.
+            chosen = self._most_promising(
+                min(self.batch_size, left), fresh if len(fresh) else usable
+            )
         self.n_spent += len(chosen)
         return chosen
 
@@ -222,7 +227,7 @@ class PrivateTrajectoryProposer:
         if self._model is not None:
             _observe(self._model, *zip(*new, strict=True))
         if not self.guided and any(refit_due(t) for t in range(told + 1, told + len(new) + 1)):
-            self._model = self._fitted = None
+            self._model = None
 
     def discard(self, indices):
         """Leave out candidates that cannot be trained on the public rows."""
@@ -273,18 +278,32 @@ class PrivateTrajectoryProposer:
         return self._model
 
     def _two_tasks(self):
-        fitted = self._public.fitted
+        scores = self._public.scores
+        visited = self.visited[: len(scores)]
         tau = self.disagreement
         if tau is None:
             tau = public_disagreement(self._split_scores, bound=self.bound)
+        noise_variance = public_error(self._split_scores) ** 2
+        if self._fitted is None or self._fitted_with is not self._public.fitted:
+            # As often as the public surrogate, whose noise is not known but fitted.
+            self._fitted_with = self._public.fitted
+            self._fitted = fit_hyperparameters(
+                self._public.kernel,
+                self.X[visited],
+                scores,
+                noise_variance=noise_variance,
+                noise_variance_bounds="fixed",
+                previous=self._fitted_with,
+                n_starts=2,
+            )
         model = TwoTaskPosterior(
-            fitted.kernel,
+            self._fitted.kernel,
             self.X,
             disagreement=tau,
-            noise_variance=fitted.noise_variance,
-            prior_mean=fitted.prior_mean,
+            noise_variance=noise_variance,
+            prior_mean=self._fitted.prior_mean,
         )
-        model.extend_public(self.visited[: len(self._public.scores)], self._public.scores)
+        model.extend_public(visited, scores)
         return model
 
     def _one_task(self):
@@ -292,15 +311,16 @@ class PrivateTrajectoryProposer:
         candidates, values, variances = (
             np.array(column) for column in zip(*self._released, strict=True)
         )
-        fitted = fit_hyperparameters(
+        self._fitted = fit_hyperparameters(
             self._kernel,
             self.X[candidates],
             values,
             noise_variance=variances,
             noise_variance_bounds="fixed",
+            previous=self._fitted,
         )
         return CandidatePosterior(
-            fitted.kernel, self.X, noise_variance=0.0, prior_mean=fitted.prior_mean
+            self._fitted.kernel, self.X, noise_variance=0.0, prior_mean=self._fitted.prior_mean
         )
 
 
