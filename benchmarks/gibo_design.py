@@ -17,7 +17,8 @@ starts in the middle of the unit cube or in a corner, and then keeps to the cube
   several learning rates, unbounded problems only;
 - autograd: the same with PyTorch's automatic differentiation, where torch can be imported.
 
-Traces are those after the design, with jitter, by a dense formula. Medians over the repeats.
+Traces are those after the design, with jitter, by a dense formula. Medians over the repeats. A
+design keeps to one BLAS thread by itself; the number of threads is that of the references.
 """
 
 import argparse
@@ -134,13 +135,15 @@ def measure(step, corner, options):
         ("skdpbo", {}, options.repeats),
         ("8 descents", {"n_starts": 8, "max_iter": 300}, options.reference_repeats),
     ):
+        if not n:
+            continue
         ms, traces = [], []
         for posterior, theta, bounds in problems[:n]:
             elapsed, Z = timed(posterior.design, theta, B, bounds=bounds, **how)
             ms.append(elapsed)
             traces.append(traced(posterior, theta, Z))
         row(name, ms, traces, f"{n} designs")
-    if not corner:
+    if not corner and options.reference_repeats:
         references(problems[: options.reference_repeats], options)
 
 

@@ -25,6 +25,7 @@ from skdpbo.surrogate._kernels import (
     varying_variance,
 )
 from skdpbo.surrogate._linalg import FloatArray, jittered_cholesky
+from skdpbo.surrogate._threads import one_blas_thread
 
 #: Corrections of the weights for the jitter: its effect on an eigenvector of eigenvalue e falls
 #: from jitter / e to (jitter / e)^3.
@@ -225,11 +226,12 @@ class GradientPosterior:
         -------
         Z : ndarray of shape (b, d)
         """
-        objective, box = self._problem(theta, bounds)
         if operator.index(batch_size) < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         options = _check_options(n_starts, tol, max_iter)
-        Z, _ = minimise_trace(objective, box, batch_size, random_state=random_state, **options)
+        with one_blas_thread():
+            objective, box = self._problem(theta, bounds)
+            Z, _ = minimise_trace(objective, box, batch_size, random_state=random_state, **options)
         return Z
 
     def design_to_tolerance(
@@ -266,23 +268,24 @@ class GradientPosterior:
             b = 0 where the points so far suffice; b = max_batch_size where even that many do not
             reach the tolerance.
         """
-        objective, box = self._problem(theta, bounds)
         if not tol > 0.0:
             raise ValueError(f"tol must be positive, got {tol}")
-        options = _check_options(n_starts, 1e-5, max_iter)
-        d = len(objective.theta)
-        largest = d + 1 if max_batch_size is None else operator.index(max_batch_size)
-        if largest < 1:
+        if max_batch_size is not None and operator.index(max_batch_size) < 1:
             raise ValueError(f"max_batch_size must be at least 1, got {max_batch_size}")
-        if objective.trace <= tol:
-            return np.empty((0, d))
+        options = _check_options(n_starts, 1e-5, max_iter)
+        with one_blas_thread():
+            objective, box = self._problem(theta, bounds)
+            d = len(objective.theta)
+            if objective.trace <= tol:
+                return np.empty((0, d))
 
-        def best(b: int) -> tuple[FloatArray, float]:
-            return minimise_trace(objective, box, b, random_state=random_state, **options)
+            def best(b: int) -> tuple[FloatArray, float]:
+                return minimise_trace(objective, box, b, random_state=random_state, **options)
 
-        remaining = np.cumsum(np.linalg.eigvalsh(objective.covariance))
-        low = d - int(np.searchsorted(remaining, tol, side="right"))  # nothing below is enough
-        return smallest_sufficient(best, max(1, min(low, largest)), largest, tol)
+            remaining = np.cumsum(np.linalg.eigvalsh(objective.covariance))
+            low = d - int(np.searchsorted(remaining, tol, side="right"))  # fewer are not enough
+            high = d + 1 if max_batch_size is None else max_batch_size
+            return smallest_sufficient(best, max(1, min(low, high)), high, tol)
 
     def _extend(self, old: FloatArray, Z: FloatArray) -> None:
         """Append the rows of Z to M and to the factor of M + jitter I."""
