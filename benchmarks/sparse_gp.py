@@ -5,7 +5,7 @@ precision, on buffers that exist. Fit and floor alternate in one process with th
 threads. Memory is the peak beyond the inputs, measured in a process of its own.
 
     python benchmarks/sparse_gp.py [--rows 500000] [--features 10] [--inducing 100]
-        [--threads 1 2] [--repeats 5] [--profile] [--gpytorch]
+        [--threads 1] [--repeats 5] [--profile] [--gpytorch]
 
 Reported: wall clock and CPU seconds, medians and minima; with --gpytorch one gradient step of
 GPyTorch's SGPR on a tenth of the rows, which is what fits its memory.
@@ -13,7 +13,6 @@ GPyTorch's SGPR on a tenth of the rows, which is what fits its memory.
 
 import argparse
 import platform
-import resource
 import subprocess
 import sys
 import tempfile
@@ -85,7 +84,9 @@ def compare(options, threads):
 
 
 def peak_mb():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """Peak of this process's memory (Linux); getrusage would count the parent's."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if "VmHWM" in line) / 1024
 
 
 def memory(options, threads):
@@ -178,7 +179,7 @@ def main():
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--features", type=int, default=10)
     parser.add_argument("--inducing", type=int, default=100)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--gpytorch", action="store_true")

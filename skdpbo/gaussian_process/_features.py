@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Produc
 
 from skdpbo.gaussian_process._statistics import shorten_rows
 
-__all__ = ["LatticeRows", "WhitenedFeatures", "check_kernel"]
+__all__ = ["LatticeRows", "WhitenedFeatures", "check_kernel", "largest_difference"]
 
 JITTER = 1e-6  # j, relative to the prior variance
 
@@ -80,8 +80,8 @@ class WhitenedFeatures:
 class LatticeRows:
     r"""Rows :math:`w = (\phi(x), \beta_1 y_1, \dots)` as lattice integers of norm at most `radius`.
 
-    A call is one worker's pass over one chunk. Single precision suffices when the privacy noise
-    is larger than what it loses; the norm bound is checked on the integers in either case.
+    A call is one worker's pass over one chunk. Kernel values and whitening are computed in single
+    or double precision; the norm bound is checked on the integers in either case.
 
     Parameters
     ----------
@@ -95,16 +95,16 @@ class LatticeRows:
         Lattice step of w.
     radius : int
         Largest norm of a row in steps, at most 2^20.
-    single : bool
-        Whiten in single precision.
+    dtype : type
+        numpy.float32 or numpy.float64.
     """
 
-    def __init__(self, features, *, centre, half_width, beta, step, radius, single):
+    def __init__(self, features, *, centre, half_width, beta, step, radius, dtype):
         self.centre, self.half_width = centre, half_width
         self.target_scale = beta / step
         self.radius, self.n_targets = radius, len(beta)
         self.width = len(features.Z) + self.n_targets
-        self.dtype = np.dtype(np.float32 if single else np.float64)
+        self.dtype = np.dtype(dtype)
         self.kernel, scale = _kernel_chunks(features, self.dtype)
         self.whitener = (features.whitener * (scale / step)).astype(self.dtype)
 
@@ -130,6 +130,14 @@ class LatticeRows:
             np.multiply(T, self.target_scale, out=T)
             np.rint(T, out=rows[:, d:])
             return shorten_rows(rows, self.radius)
+
+
+def largest_difference(rows, others, Z):
+    """Largest distance of two versions of the rows of Z and of points between them, in steps."""
+    points = np.concatenate([Z, (Z + np.roll(Z, 1, axis=0)) / 2])
+    Y = np.zeros((len(points), rows.n_targets))
+    Q, R = (version(points, Y, version.workspace(len(points))) for version in (rows, others))
+    return float(np.linalg.norm(Q - R, axis=1).max())
 
 
 def _kernel_chunks(features, dtype):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpbo.gaussian_process._features import LatticeRows
+from skdpbo.gaussian_process._features import LatticeRows, largest_difference
 from skdpbo.gaussian_process._kernel_posterior import kernel_posterior
 from skdpbo.gaussian_process._kernel_release import KernelRelease, KernelRows
 from skdpbo.gaussian_process._noise_aware import (
@@ -66,7 +66,16 @@ class WhitenedMethod:
         self.release = WhitenedRelease(mu, tuple(half_width.tolist()), n_records)
 
     def rows(self, centre):
-        """Records as lattice rows, for targets about `centre`."""
+        """Records as lattice rows, for targets about `centre`.
+
+        In single precision where the noise hides what it loses on all records together; public
+        values decide.
+        """
+        single, double = (self._rows(centre, dtype) for dtype in (np.float32, np.float64))
+        loss = largest_difference(single, double, self.features.Z) * self.release.step
+        return single if self.release.n_records * loss <= self.release.noise else double
+
+    def _rows(self, centre, dtype):
         release = self.release
         return LatticeRows(
             self.features,
@@ -75,7 +84,7 @@ class WhitenedMethod:
             beta=release.beta,
             step=release.step,
             radius=release.radius,
-            single=release.single_precision,
+            dtype=dtype,
         )
 
     def weights(self, gram, source, noise_variance):

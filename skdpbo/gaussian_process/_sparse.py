@@ -2,10 +2,9 @@
 
 import numbers
 
-import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
-from sklearn.utils import check_array, check_consistent_length, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import clone
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import validate_data
 
 from skdpbo.gaussian_process._features import WhitenedFeatures, check_kernel
 from skdpbo.gaussian_process._inducing import inducing_design
@@ -17,6 +16,7 @@ from skdpbo.gaussian_process._parameters import (
     positive_values,
     warn_if_seeded,
 )
+from skdpbo.gaussian_process._posterior_regressor import PosteriorRegressor
 from skdpbo.gaussian_process._predictor import WeightPredictor
 from skdpbo.gaussian_process._prior_mean import budget_of_mean, private_prior_mean
 from skdpbo.gaussian_process._records import checked_table
@@ -44,7 +44,7 @@ _ASSUMPTIONS = (
 )
 
 
-class DPSparseGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class DPSparseGPRegressor(PosteriorRegressor):
     r"""Sparse Gaussian process regression with private inputs and targets.
 
     One pass over the records computes the second moments of their features at the inducing
@@ -254,79 +254,6 @@ class DPSparseGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.n_records_, self.privacy_ = n, guarantee
         return self
 
-    def predict(self, X, return_std=False, return_cov=False):
-        """Posterior of the function at new points.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        return_std, return_cov : bool, default=False
-            At most one of them. They are about the function; add `noise_variance_` for
-            observations.
-
-        Returns
-        -------
-        mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
-        std : ndarray of the shape of `mean`
-            If `return_std`.
-        cov : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_targets)
-            If `return_cov`.
-        """
-        if return_std and return_cov:
-            raise RuntimeError("At most one of return_std or return_cov can be requested.")
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        if return_cov:
-            return tuple(self._shaped(part) for part in self._predictor.joint(X))
-        if return_std:
-            mean, variance = self._predictor.moments(X)
-            return self._shaped(mean), self._shaped(np.sqrt(variance))
-        return self._shaped(self._predictor.mean(X))
-
-    def sample_y(self, X, n_samples=1, random_state=0):
-        """Draw functions from the posterior; as `GaussianProcessRegressor.sample_y`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_points, n_features)
-        n_samples : int, default=1
-        random_state : None, int or RandomState, default=0
-            No privacy depends on it.
-
-        Returns
-        -------
-        samples : ndarray of shape (n_points, n_samples) or (n_points, n_targets, n_samples)
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        generator = check_random_state(random_state)
-        mean, covariance = self._predictor.joint(X)
-        draws = [
-            generator.multivariate_normal(mean[:, j], covariance[:, :, j], n_samples).T
-            for j in range(mean.shape[1])
-        ]
-        return draws[0] if self._single_target else np.stack(draws, axis=1)
-
-    def log_predictive_density(self, X, y):
-        """Log density of each observation under its own predictive distribution.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-
-        Returns
-        -------
-        log_density : ndarray of the shape of `y`
-            log N(y | mean, variance + noise_variance_). A function of (X, y): not private.
-        """
-        mean, std = self.predict(X, return_std=True)
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        if y.shape != mean.shape:
-            raise ValueError(f"y must have shape {mean.shape}, got {y.shape}.")
-        variance = std**2 + self.noise_variance_
-        return -0.5 * (np.log(2 * np.pi * variance) + (y - mean) ** 2 / variance)
-
     def privacy_guarantee(self, n_samples=None):
         """What `fit` promises; needs no data.
 
@@ -431,13 +358,6 @@ class DPSparseGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             self.elbo_ = self._shaped(fitted.elbo)
         elif hasattr(self, "elbo_"):
             del self.elbo_
-
-    def _shaped(self, values):
-        """Drop the target axis, the last one, when y was a vector."""
-        if not self._single_target:
-            return values
-        values = values[..., 0]
-        return float(values) if np.ndim(values) == 0 else values
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -121,9 +121,9 @@ class WhitenedRelease:
         return 1.0 / (np.asarray(self.half_width) * s)
 
     @property
-    def single_precision(self):
-        """Whether the noise of one entry exceeds a record, and so what float32 loses."""
-        return self.mu <= second_moment_sensitivity(SQUARED_NORM)
+    def noise(self):
+        """Standard deviation of the noise on the diagonal of B, in units of phi phi'."""
+        return second_moment_sensitivity(SQUARED_NORM) / self.mu
 
     def release(self, gram, source=None):
         """Add noise to the exact sum.

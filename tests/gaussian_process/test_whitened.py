@@ -20,6 +20,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skdpbo.gaussian_process._features import LatticeRows, WhitenedFeatures, check_kernel
+from skdpbo.gaussian_process._methods import WhitenedMethod
 from skdpbo.gaussian_process._statistics import (
     exact_gram,
     rows_on_lattice,
@@ -51,7 +52,7 @@ def scaled_norm(matrix):
     return math.sqrt(float((np.diag(matrix).astype(float) ** 2).sum() + 2 * (off**2).sum()))
 
 
-def make_rows(kernel=None, Z=GRID, half_width=(1.0,), mu=0.3, n=1000, single=None):
+def make_rows(kernel=None, Z=GRID, half_width=(1.0,), mu=0.3, n=1000, single=True):
     features = WhitenedFeatures(kernel or RBF(1.0), Z)
     release = WhitenedRelease(mu, tuple(half_width), n)
     rows = LatticeRows(
@@ -61,7 +62,7 @@ def make_rows(kernel=None, Z=GRID, half_width=(1.0,), mu=0.3, n=1000, single=Non
         beta=release.beta,
         step=release.step,
         radius=release.radius,
-        single=release.single_precision if single is None else single,
+        dtype=np.float32 if single else np.float64,
     )
     return release, rows
 
@@ -247,3 +248,20 @@ def test_budgets_that_promise_nothing_are_refused(mu):
         WhitenedRelease(mu, (1.0,), 10)
     with pytest.raises(ValueError, match="half_width"):
         WhitenedRelease(1.0, (0.0,), 10)
+
+
+def test_single_precision_only_where_the_noise_hides_it():
+    half_width = np.ones(1)
+    smooth, rough = np.linspace(-3, 3, 100)[:, None], np.linspace(-30, 30, 20)[:, None]
+    chosen = []
+    for Z, mu, n in ((rough, 0.3, 10**6), (smooth, 0.3, 10**3), (smooth, 0.3, 10**6),
+                     (rough, 1e4, 10**6)):  # fmt: skip
+        method = WhitenedMethod(
+            WhitenedFeatures(RBF(3.0), Z),
+            mu=mu,
+            half_width=half_width,
+            n_records=n,
+            posterior="noise_aware",
+        )
+        chosen.append(method.rows(np.zeros(1)).dtype)
+    assert chosen == [np.float32, np.float32, np.float64, np.float64]
