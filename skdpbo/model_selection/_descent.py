@@ -174,7 +174,7 @@ class PrivateDescent:
         """Gaussian budgets mu_t of the steps, ndarray of shape (n_iter,)."""
         return self._budgets.copy()
 
-    def run(self, evaluate, start, posterior, source=None):
+    def run(self, evaluate, start, posterior, source=None, refit=None):
         """Descend from `start`.
 
         Parameters
@@ -189,6 +189,10 @@ class PrivateDescent:
             The surrogate, without any point. It learns the points, never a loss.
         source : RandomSource, default=None
             None reads the operating system's generator.
+        refit : callable, default=None
+            ``refit(thetas, gradients, noise_scales)`` is called before every step but the first
+            with what has been released so far, and returns a surrogate without points for the
+            steps to come, or None to go on with the present one.
 
         Returns
         -------
@@ -201,6 +205,8 @@ class PrivateDescent:
         clip = self.clip
         thetas, steps = [theta], []
         for t, mu in enumerate(self._budgets):
+            if refit is not None and steps:
+                posterior = _refitted(posterior, refit, thetas, steps)
             points = self._design(posterior, theta, t)
             if len(points):  # Algorithm 2 may find that the earlier points suffice
                 posterior.add(points)
@@ -244,6 +250,16 @@ class PrivateDescent:
             clips=clips,
             batch_sizes=batch_sizes,
         )
+
+
+def _refitted(posterior, refit, thetas, steps):
+    """Return the surrogate that `refit` makes of released values, with the present points."""
+    gradients, sigmas, _, _ = zip(*steps, strict=True)
+    again = refit(np.array(thetas[:-1]), np.array(gradients), np.array(sigmas))
+    if again is None:
+        return posterior
+    again.add(posterior.points)
+    return again
 
 
 class _GradientStep:

@@ -5,7 +5,6 @@ import warnings
 from typing import ClassVar
 
 import numpy as np
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from sklearn.utils import check_random_state
 
 from skdpbo.exceptions import NoisyGradientWarning
@@ -13,9 +12,9 @@ from skdpbo.model_selection._base import BasePrivateSearchCV
 from skdpbo.model_selection._descent import PrivateDescent, noise_to_clip
 from skdpbo.model_selection._gibo_release import TrajectoryRelease
 from skdpbo.model_selection._gibo_space import ContinuousSpace
+from skdpbo.model_selection._gibo_surrogate import SurrogateRecipe
 from skdpbo.model_selection._optimizers import OPTIMIZERS
 from skdpbo.model_selection._sklearn import BaseSearchCV, Interval, StrOptions
-from skdpbo.surrogate import GradientPosterior
 
 __all__ = ["DPGIBOSearchCV"]
 
@@ -23,8 +22,6 @@ __all__ = ["DPGIBOSearchCV"]
 NOISE_LIMIT = 0.1
 # Share of the squared budget that adaptive clipping spends on counts.
 _CLIP_SHARE = 0.1
-# Prior variance of a record's mean loss, in squared units of the largest: as good as unknown.
-_LEVEL_VARIANCE = 10.0
 
 
 class DPGIBOSearchCV(BasePrivateSearchCV):
@@ -83,6 +80,9 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     length_scale : float or array-like of shape (n_params,), default=0.5
         Of the kernel, where every parameter's range has length 1; parameters in alphabetical
         order. It is public: never fitted to scores.
+    fit_length_scale : bool, default=False
+        Whether the length-scale is refitted now and then to the released noisy gradients, which
+        costs no budget; `length_scale`, then a single number, is where it starts.
     noise_variance : float, default=0.0
         Variance of the noise in an observed loss, in squared units of the largest loss, for
         estimators whose training is random.
@@ -215,6 +215,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         "averaging": [Interval(numbers.Real, 0, 1, closed="both")],
         "adaptive_clip": ["boolean"],
         "kernel": [StrOptions({"rbf", "matern52"})],
+        "fit_length_scale": ["boolean"],
         "length_scale": [Interval(numbers.Real, 0, None, closed="neither"), "array-like"],
         "noise_variance": [Interval(numbers.Real, 0, None, closed="left")],
         "init": [dict, "array-like", None],
@@ -240,6 +241,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         adaptive_clip=False,
         kernel="rbf",
         length_scale=0.5,
+        fit_length_scale=False,
         noise_variance=0.0,
         init=None,
         cache_size=None,
@@ -284,6 +286,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         self.adaptive_clip = adaptive_clip
         self.kernel = kernel
         self.length_scale = length_scale
+        self.fit_length_scale = fit_length_scale
         self.noise_variance = noise_variance
         self.init = init
         self.cache_size = cache_size
@@ -305,25 +308,17 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
 
     def _all_candidates(self):
         space = ContinuousSpace(self.search_spaces)
-        self._posterior(space)
+        self._surrogate(space)  # refuses bad length-scales before anything is spent
         return space.settings([space.start(self.init)])
 
-    def _posterior(self, space):
-        """Return the surrogate of the losses, in the unit cube and in units of the largest."""
-        length_scale = np.asarray(self.length_scale, dtype=np.float64)
-        if length_scale.ndim and length_scale.shape != (space.n_dims,):
-            raise ValueError(
-                f"length_scale must be a number or {space.n_dims} numbers, one for each of "
-                f"{space.names}, got an array of shape {length_scale.shape}."
-            )
-        if not (np.isfinite(length_scale) & (length_scale > 0)).all():
-            raise ValueError("length_scale must be positive and finite.")
-        kernel = RBF(length_scale) if self.kernel == "rbf" else Matern(length_scale, nu=2.5)
-        # The constant lets every record's losses have a level of their own.
-        return GradientPosterior(
-            ConstantKernel(_LEVEL_VARIANCE) + kernel,
+    def _surrogate(self, space):
+        return SurrogateRecipe(
+            names=space.names,
+            kernel=self.kernel,
+            length_scale=self.length_scale,
             noise_variance=self.noise_variance,
             cache_size=self.cache_size,
+            fit_length_scale=self.fit_length_scale,
         )
 
     def _descent(self, units):
@@ -385,8 +380,13 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
             # In the first batch it is a public error that no model can be trained.
             return self._protected_losses(space.settings(points), none_may_be_left=len(batches) > 1)
 
+        surrogate = self._surrogate(space)
         self.descent_ = self._descent(units).run(
-            evaluate, space.start(self.init), self._posterior(space), session.source
+            evaluate,
+            space.start(self.init),
+            surrogate.posterior(),
+            session.source,
+            surrogate.refitted,
         )
         points = self.descent_.trajectory
         if self.averaging:

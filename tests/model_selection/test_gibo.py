@@ -137,6 +137,8 @@ class TestResults:
             {"cache_size": 5},
             {"tol": 0.5},
             {"batch_size": 2},
+            {"fit_length_scale": True},
+            {"fit_length_scale": True, "kernel": "matern52", "cache_size": 5},
         ],
     )
     def test_options(self, options):
@@ -208,6 +210,7 @@ class TestFailures:
             ({"search_spaces": {"a": (0.0, 1.0), "zzz": (0.0, 1.0)}}, "zzz"),
             ({"length_scale": [1.0, 2.0]}, "length_scale"),
             ({"length_scale": [1.0, 2.0, np.nan]}, "length_scale"),
+            ({"length_scale": [1.0] * 3, "fit_length_scale": True}, "length_scale"),
             ({"init": [0.5]}, "init"),
             ({"init": {"a": 5.0, "b": 0.1, "c": 1.0}}, "outside"),
             ({"delta": 0.0}, "delta"),

@@ -154,6 +154,24 @@ class TestOptions:
         share = found.noise_scales * 300 / (2 * found.clips)  # 1 / mu_t
         np.testing.assert_allclose(share**-2, 0.9 * 20.0**2 / 25, rtol=1e-9)
 
+    def test_refit_sees_released_values_only(self):
+        seen = []
+
+        def refit(thetas, gradients, noise_scales):
+            seen.append((thetas, gradients, noise_scales))
+            return GradientPosterior(RBF(0.9)) if len(thetas) == 2 else None
+
+        gp = posterior()
+        descent = PrivateDescent(n_iter=4, mu=5.0, learning_rate=0.2, bounds=(0.0, 1.0))
+        found = descent.run(losses, START, gp, refit=refit)
+        assert len(gp) == 8  # replaced after the second step
+        assert [len(thetas) for thetas, _, _ in seen] == [1, 2, 3]
+        for thetas, gradients, noise_scales in seen:
+            t = len(thetas)
+            np.testing.assert_array_equal(thetas, found.trajectory[:t])
+            np.testing.assert_array_equal(gradients, found.gradients[:t])
+            np.testing.assert_array_equal(noise_scales, found.noise_scales[:t])
+
     def test_failed_points_cost_the_bound(self):
         def some_fail(points):
             table = np.rint(losses(points) / 3 * 1000).astype(int)
