@@ -23,7 +23,7 @@ from skdpbo import DPGIBOSearchCV
 from skdpbo.mechanisms import ClippedMean, _clipping
 from skdpbo.model_selection import _base, _descent, _record_gradients
 from skdpbo.model_selection._descent import PrivateDescent
-from skdpbo.surrogate import GradientPosterior
+from skdpbo.surrogate import GradientPosterior, fit_length_scale_to_gradients
 
 ALARM = 1e-6
 N_RECORDS, N_STEPS = 20, 4
@@ -204,17 +204,26 @@ class TestLengthScale:
     def small(points):
         return 0.5 + 0.0 * points[:, 0]
 
-    def bound(self, make):
+    def bound(self, make, refit=None):
         descent = PrivateDescent(n_iter=N_STEPS, mu=3.0, clip=0.5, learning_rate=0.05)
         samples = []
         for record in (self.large, self.small):
             evaluate = losses_of(record, others=0.4)
-            runs = (descent.run(evaluate, np.zeros(2), make(evaluate)) for _ in range(60))
+            runs = (
+                descent.run(evaluate, np.zeros(2), make(evaluate), refit=refit) for _ in range(60)
+            )
             samples.append([statistic(found) for found in runs])
         return mu_lower_bound(*samples)
 
     def test_fixed(self):
         assert self.bound(lambda evaluate: surrogate()) <= 3.0
+
+    def test_fitted_to_released_gradients(self):
+        def refit(thetas, gradients, noise_scales):
+            found = fit_length_scale_to_gradients(thetas, gradients, noise_scales**2)
+            return surrogate(found.length_scale)
+
+        assert self.bound(lambda evaluate: surrogate(), refit) <= 3.0
 
     def test_fitted_to_raw_losses_is_caught(self):
         assert self.bound(fitted_to_raw_losses) > 3.0
