@@ -31,9 +31,17 @@ import warnings
 from functools import cache
 
 import numpy as np
+from ask_and_tell import (
+    N_CANDIDATES,
+    N_INITIAL,
+    SPACE,
+    EagerScikitLearnLoop,
+    OptunaGPSampler,
+    ScikitLearnLoop,
+    ScikitOptimize,
+    Skdpbo,
+)
 from sklearn.datasets import load_breast_cancer
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import WhiteKernel
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
@@ -41,13 +49,10 @@ from sklearn.preprocessing import scale
 from threadpoolctl import threadpool_limits
 
 from skdpbo import DPBayesSearchCV
-from skdpbo.model_selection._proposals import UpperConfidenceProposer
 from skdpbo.model_selection._space import SearchSpace
-from skdpbo.surrogate import default_kernel, refit_due, upper_confidence_bound
 
 PACKAGES = ("skdpbo", "scikit-learn", "numpy", "scipy", "scikit-optimize", "optuna", "torch")
-SPACE = {"C": (1e-3, 1e2, "log-uniform"), "l1_ratio": (0.0, 1.0)}
-N_INITIAL, N_CANDIDATES, LAST = 5, 500, 10
+LAST = 10
 X, y = load_breast_cancer(return_X_y=True)
 X = scale(X)[:, :10]
 PUBLIC, PROTECTED = slice(0, 150), slice(150, None)
@@ -87,101 +92,7 @@ def objective(C, l1_ratio):
     return float(np.mean(losses))
 
 
-# -- the searcher alone: ask() -> settings, tell(loss) ------------------------------------------
-
-
-class Skdpbo:
-    """The proposals of DPBayesSearchCV, with its defaults."""
-
-    def __init__(self, T, seed):
-        space = SearchSpace(SPACE)
-        self.candidates = space.candidates(max(N_CANDIDATES, T), random_state=seed)
-        self.scores, self.queue = [], []
-        self.proposer = UpperConfidenceProposer(
-            space.encode(self.candidates),
-            n_iter=T,
-            n_initial_points=N_INITIAL,
-            batch_size=1,
-            sqrt_beta=2.0,
-        )
-
-    def ask(self):
-        if not self.queue:
-            self.queue = self.proposer.ask()
-        return self.candidates[self.queue.pop(0)]
-
-    def tell(self, loss):
-        self.scores.append(-loss)
-        if not self.queue:
-            self.proposer.tell(self.scores)
-
-
-class ScikitLearnLoop:
-    """A loop around GaussianProcessRegressor that optimises its kernel when `due(t)`."""
-
-    def __init__(self, T, seed, due):
-        space = SearchSpace(SPACE)
-        self.candidates = space.candidates(max(N_CANDIDATES, T), random_state=seed)
-        self.encoded, self.due = space.encode(self.candidates), due
-        self.visited, self.scores = [], []
-        self.kernel = default_kernel(self.encoded.shape[1]) + WhiteKernel(1e-3, (1e-6, 1.0))
-
-    def ask(self):
-        t = len(self.scores)
-        if t < N_INITIAL:
-            self.visited.append(t)
-            return self.candidates[t]
-        optimizer = "fmin_l_bfgs_b" if self.due(t) else None
-        gp = GaussianProcessRegressor(self.kernel, optimizer=optimizer, normalize_y=True)
-        gp.fit(self.encoded[self.visited], self.scores)
-        self.kernel = gp.kernel_
-        bound = upper_confidence_bound(*gp.predict(self.encoded, return_std=True))
-        bound[self.visited] = -np.inf
-        self.visited.append(int(bound.argmax()))
-        return self.candidates[self.visited[-1]]
-
-    def tell(self, loss):
-        self.scores.append(-loss)
-
-
-class ScikitOptimize:
-    """What gp_minimize runs, with its defaults."""
-
-    def __init__(self, T, seed):
-        import skopt
-
-        self.optimizer = skopt.Optimizer(
-            list(SPACE.values()), "GP", n_initial_points=N_INITIAL, random_state=seed
-        )
-
-    def ask(self):
-        self.asked = self.optimizer.ask()
-        return dict(zip(SPACE, map(float, self.asked), strict=True))
-
-    def tell(self, loss):
-        self.optimizer.tell(self.asked, loss)
-
-
-class OptunaGPSampler:
-    """A study with the GPSampler, with its defaults."""
-
-    def __init__(self, T, seed):
-        import optuna
-        import torch
-
-        torch.set_num_threads(1)
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        sampler = optuna.samplers.GPSampler(seed=seed, n_startup_trials=N_INITIAL)
-        self.study = optuna.create_study(direction="minimize", sampler=sampler)
-
-    def ask(self):
-        self.trial = self.study.ask()
-        (low, high, _), ends = SPACE["C"], SPACE["l1_ratio"]
-        C = self.trial.suggest_float("C", low, high, log=True)
-        return {"C": C, "l1_ratio": self.trial.suggest_float("l1_ratio", *ends)}
-
-    def tell(self, loss):
-        self.study.tell(self.trial, loss)
+# -- the searcher alone -------------------------------------------------------------------------
 
 
 def time_searcher(make, T, seed):
@@ -257,23 +168,13 @@ def time_search(make, T, seed):
 
 # name: (modules it needs, most repeats beyond the smallest T, timer, function)
 METHODS = {
-    "skdpbo": ((), 100, time_searcher, Skdpbo),
-    "scikit-learn GP loop, our schedule": (
-        (),
-        100,
-        time_searcher,
-        lambda T, seed: ScikitLearnLoop(T, seed, refit_due),
-    ),
-    "scikit-learn GP loop, every step": (
-        (),
-        100,
-        time_searcher,
-        lambda T, seed: ScikitLearnLoop(T, seed, lambda t: True),
-    ),
-    "optuna GPSampler": (("optuna", "torch"), 100, time_searcher, OptunaGPSampler),
+    "skdpbo": ((), 9, time_searcher, Skdpbo),
+    "scikit-learn GP loop, our schedule": ((), 9, time_searcher, ScikitLearnLoop),
+    "scikit-learn GP loop, every step": ((), 9, time_searcher, EagerScikitLearnLoop),
+    "optuna GPSampler": (("optuna", "torch"), 9, time_searcher, OptunaGPSampler),
     "scikit-optimize Optimizer": (("skopt",), 1, time_searcher, ScikitOptimize),
-    "GridSearchCV, whole": ((), 100, time_search, grid_search),
-    "DPBayesSearchCV, whole": ((), 100, time_search, dp_bayes),
+    "GridSearchCV, whole": ((), 9, time_search, grid_search),
+    "DPBayesSearchCV, whole": ((), 9, time_search, dp_bayes),
     "skopt.BayesSearchCV, whole": (("skopt",), 0, time_search, skopt_bayes),
 }
 
