@@ -176,11 +176,15 @@ class PrivateTrajectoryProposer:
             Scores of the folds, from which the disagreement is estimated if it is not given.
         """
         scores = np.asarray(scores, dtype=float)
+        told = len(self._public.scores)
         self._public.tell(scores)
         finite = np.isfinite(scores)
         self._failed = {k for k, good in zip(self.visited, finite, strict=True) if not good}
         self._split_scores = None if split_scores is None else np.asarray(split_scores, dtype=float)
-        self._model = None
+        if self._fitted_with is not self._public.fitted:
+            self._model = None
+        elif self._model is not None:
+            self._model.extend_public(self.visited[told:], self._public.scores[told:])
 
     def ask_private(self):
         """Return the candidates to score in this round; empty while the public scores lead.
@@ -284,18 +288,17 @@ class PrivateTrajectoryProposer:
         if tau is None:
             tau = public_disagreement(self._split_scores, bound=self.bound)
         noise_variance = public_error(self._split_scores) ** 2
-        if self._fitted is None or self._fitted_with is not self._public.fitted:
-            # As often as the public surrogate, whose noise is not known but fitted.
-            self._fitted_with = self._public.fitted
-            self._fitted = fit_hyperparameters(
-                self._public.kernel,
-                self.X[visited],
-                scores,
-                noise_variance=noise_variance,
-                noise_variance_bounds="fixed",
-                previous=self._fitted_with,
-                n_starts=2,
-            )
+        # As often as the public surrogate, whose noise is not known but fitted.
+        self._fitted_with = self._public.fitted
+        self._fitted = fit_hyperparameters(
+            self._public.kernel,
+            self.X[visited],
+            scores,
+            noise_variance=noise_variance,
+            noise_variance_bounds="fixed",
+            previous=self._fitted_with,
+            n_starts=2,
+        )
         model = TwoTaskPosterior(
             self._fitted.kernel,
             self.X,

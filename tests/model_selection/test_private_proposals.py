@@ -60,6 +60,16 @@ def test_public_scores_lead_and_private_ones_follow():
         assert set(scored) <= set(visited)
 
 
+def test_no_candidate_is_scored_twice_before_all_have_been():
+    _, _, rounds = run(n_private=20)
+    scored = [k for _, chosen in rounds for k in chosen]
+    assert len(set(scored)) == 20
+    _, proposer, rounds = run(n=8, n_private=20)
+    scored = [k for _, chosen in rounds for k in chosen]
+    assert set(scored[:8]) == set(proposer.visited)
+    assert len(scored) == 20
+
+
 @pytest.mark.parametrize("disagreement", [0.02, None])
 def test_exact_private_scores_find_the_private_optimum(disagreement):
     X, proposer, _ = run(disagreement=disagreement, split=True)
