@@ -22,6 +22,9 @@ from skdpbo.gaussian_process._whitened import WhitenedRelease
 
 __all__ = ["FittedWeights", "KernelMethod", "WhitenedMethod"]
 
+# Powers of 2: the posterior hardly depends on the amplitude within a factor of sqrt 2.
+_AMPLITUDES = tuple(2.0**k for k in range(-8, 9))
+
 
 @dataclass(frozen=True)
 class FittedWeights:
@@ -33,18 +36,21 @@ class FittedWeights:
     covariances : ndarray of shape (q, d, d)
     noise_variance : ndarray of shape (q,)
     elbo : ndarray of shape (q,) or None
+    amplitude : float
+        Factor of the kernel.
     """
 
     means: np.ndarray
     covariances: np.ndarray
     noise_variance: np.ndarray
     elbo: np.ndarray | None = None
+    amplitude: float = 1.0
 
     @classmethod
-    def of(cls, pairs, noise_variance, elbo=None):
+    def of(cls, pairs, noise_variance, **more):
         """From one (mean, covariance) for each target."""
         means, covariances = zip(*pairs, strict=True)
-        return cls(np.stack(means, axis=1), np.stack(covariances), noise_variance, elbo)
+        return cls(np.stack(means, axis=1), np.stack(covariances), noise_variance, **more)
 
 
 class WhitenedMethod:
@@ -57,12 +63,15 @@ class WhitenedMethod:
     half_width : ndarray of shape (q,)
     n_records : int
     posterior : {"noise_aware", "linearised", "naive"}
+    fit_amplitude : bool
+        Multiply the kernel by the factor of largest evidence; the features stay as they are.
     """
 
     mechanism = "Gaussian second moments of whitened features"
 
-    def __init__(self, features, *, mu, half_width, n_records, posterior):
+    def __init__(self, features, *, mu, half_width, n_records, posterior, fit_amplitude=False):
         self.features, self.posterior = features, posterior
+        self.factors = _AMPLITUDES if fit_amplitude else (1.0,)
         self.release = WhitenedRelease(mu, tuple(half_width.tolist()), n_records)
 
     def rows(self, centre):
@@ -91,13 +100,29 @@ class WhitenedMethod:
         """Release, then post-process; `noise_variance` is None where it is to be estimated."""
         moments = self.release.release(gram, source)
         models = [self._model(moments, j) for j in range(len(self.release.half_width))]
-        if noise_variance is None:
-            largest = [R**2 for R in self.release.half_width]
-            noise_variance = np.array(list(map(released_noise_variance, models, largest)))
-        pairs = list(zip(models, noise_variance.tolist(), strict=True))
-        posteriors = [self._posterior(moments, j, *pair) for j, pair in enumerate(pairs)]
-        elbo = np.array([model.elbo(variance) for model, variance in pairs])
-        return FittedWeights.of(posteriors, noise_variance, elbo)
+        fits = [self._scaled(models, factor, noise_variance) for factor in self.factors]
+        evidences = [
+            sum(model.log_evidence(variance) for model, variance in zip(*fit, strict=True))
+            for fit in fits
+        ]
+        best = int(np.argmax(evidences))
+        models, variances = fits[best]
+        posteriors = [
+            self._posterior(moments, j, model, variance)
+            for j, (model, variance) in enumerate(zip(models, variances, strict=True))
+        ]
+        elbo = [model.elbo(variance) for model, variance in zip(models, variances, strict=True)]
+        return FittedWeights.of(
+            posteriors, np.array(variances), elbo=np.array(elbo), amplitude=self.factors[best]
+        )
+
+    def _scaled(self, models, factor, noise_variance):
+        """Models and noise variances under a kernel multiplied by `factor`."""
+        models = [model.scaled(factor) for model in models]
+        if noise_variance is not None:
+            return models, noise_variance.tolist()
+        largest = [R**2 for R in self.release.half_width]
+        return models, list(map(released_noise_variance, models, largest))
 
     def _model(self, moments, j):
         return MomentModel(
@@ -116,11 +141,10 @@ class WhitenedMethod:
             result = noise_aware_posterior(model, noise_variance)
             return result.mean, result.covariance
         # The paper's formulas with phi for k_Z: the prior of the weights, K_ZZ^-1, is sf2 I.
-        d = len(moments.B)
         result = kernel_posterior(
             moments.A[:, j],
             moments.B,
-            np.eye(d) / self.features.signal_variance,
+            np.eye(len(moments.B)) / model.sf2,
             noise_variance=noise_variance,
             sa=moments.sa[j],
             sb=moments.sb,

@@ -5,6 +5,7 @@ Model: :math:`f(x) = \phi(x)'v` plus an independent residual, :math:`v \sim N(0,
 :math:`A' = \sum \phi y + E_a` and :math:`yy' = \sum y^2 + e`. Everything here is post-processing.
 """
 
+import copy
 import math
 from dataclasses import dataclass
 
@@ -64,6 +65,19 @@ class MomentModel:
         self.a = self.vectors.T @ A
         self.yy, self.sb, self.sa, self.syy = yy, sb, sa, syy
         self.n_records, self.sf2 = n_records, signal_variance
+
+    def scaled(self, factor):
+        """The same release under a kernel that is multiplied by `factor`."""
+        other = copy.copy(self)
+        other.sf2 = self.sf2 * factor
+        return other
+
+    def log_evidence(self, noise_variance):
+        """Log density of A', up to a constant that is the same for every kernel amplitude."""
+        b = self.b
+        *_, tau2 = self.weights(noise_variance)
+        total = self.sf2 * b * b + noise_variance * b + tau2
+        return -0.5 * np.sum(np.log(total) + self.a**2 / total)
 
     def weights(self, noise_variance):
         """Return mean and variances of v in the eigenbasis, and tau2.

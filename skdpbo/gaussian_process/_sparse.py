@@ -3,6 +3,7 @@
 import numbers
 
 from sklearn.base import clone
+from sklearn.gaussian_process.kernels import ConstantKernel
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import validate_data
 
@@ -32,6 +33,7 @@ from skdpbo.privacy import (
 __all__ = ["DPSparseGPRegressor"]
 
 _CHOICES = {
+    "signal_variance": ("kernel", "released"),
     "release": ("whitened", "kernel"),
     "sensitivity": ("certified", "tight", "generic", "trivial"),
     "posterior": ("noise_aware", "linearised", "naive"),
@@ -65,6 +67,9 @@ class DPSparseGPRegressor(PosteriorRegressor):
     noise_variance : float, array-like of shape (n_targets,) or "released", default="released"
         Variance of an observation about the function, > 0, in squared units of y. "released":
         estimated from the released sums, at no further cost.
+    signal_variance : {"kernel", "released"}, default="kernel"
+        "released": the kernel is multiplied by the power of 2, from 2^-8 to 2^8, under which the
+        released sums are most likely, at no further cost; needs ``release="whitened"``.
     inducing_points : None, int or array-like of shape (n_inducing, n_features), default=None
         Where the process is represented; public. An int asks for that many points in `X_bounds`:
         a grid in one dimension, and in two where it is a square; Sobol points otherwise. None:
@@ -113,7 +118,7 @@ class DPSparseGPRegressor(PosteriorRegressor):
     privacy_ : PrivacyGuarantee
         What the fit promises. Public.
     kernel_ : sklearn kernel
-        Public.
+        Public; released with ``signal_variance="released"``.
     inducing_points_ : ndarray of shape (n_inducing, n_features)
         Public.
     mean_ : ndarray of shape (n_inducing,) or (n_inducing, n_targets)
@@ -174,6 +179,7 @@ class DPSparseGPRegressor(PosteriorRegressor):
         kernel=None,
         *,
         noise_variance="released",
+        signal_variance="kernel",
         inducing_points=None,
         epsilon=1.0,
         delta=1e-5,
@@ -191,6 +197,7 @@ class DPSparseGPRegressor(PosteriorRegressor):
     ):
         self.kernel = kernel
         self.noise_variance = noise_variance
+        self.signal_variance = signal_variance
         self.inducing_points = inducing_points
         self.epsilon = epsilon
         self.delta = delta
@@ -289,6 +296,8 @@ class DPSparseGPRegressor(PosteriorRegressor):
     def _check_parameters(self):
         for name, choices in _CHOICES.items():
             check_choice(getattr(self, name), name, choices)
+        if self.release == "kernel" and self.signal_variance != "kernel":
+            raise ValueError('signal_variance="released" needs release="whitened".')
         check_chunk_size(self.chunk_size)
 
     def _checked_kernel(self):
@@ -306,7 +315,8 @@ class DPSparseGPRegressor(PosteriorRegressor):
             "posterior": self.posterior,
         }
         if self.release == "whitened":
-            return WhitenedMethod(features, **common), mu_mean
+            fit_amplitude = self.signal_variance == "released"
+            return WhitenedMethod(features, fit_amplitude=fit_amplitude, **common), mu_mean
         method = KernelMethod(features, sensitivity=self.sensitivity, ratio=self.ratio, **common)
         return method, mu_mean
 
@@ -349,6 +359,9 @@ class DPSparseGPRegressor(PosteriorRegressor):
     def _publish(self, features, prior_mean, fitted, single_target):
         """Set the attributes; everything here is public or released."""
         self._single_target = single_target
+        if fitted.amplitude != 1.0:
+            factor = ConstantKernel(fitted.amplitude, "fixed")
+            features = WhitenedFeatures(factor * features.kernel, features.Z)
         self._predictor = WeightPredictor(features, prior_mean, fitted.means, fitted.covariances)
         self.kernel_, self.inducing_points_ = features.kernel, features.Z
         self.mean_, self.covariance_ = map(self._shaped, self._predictor.at_inducing_points())

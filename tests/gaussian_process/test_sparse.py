@@ -111,6 +111,18 @@ def test_every_release_and_posterior_finds_the_function(release, posterior):
     assert not hasattr(refitted, "elbo_")
 
 
+@pytest.mark.parametrize("scale", [0.05, 1.0, 20.0])
+def test_amplitude_from_the_release(scale):
+    bounds = {"X_bounds": (-3, 3), "y_bounds": (-2 * scale, 2 * scale)}
+    parameters = {"signal_variance": "released", "epsilon": 1e8, **bounds}
+    gp = fitted(y=scale * Y, **parameters)
+    # one draw of the process of 2 to 4 wavelengths tells its variance within a factor of 10
+    assert 0.05 < gp.kernel_(np.zeros((1, 1)))[0, 0] / scale**2 < 20
+    np.testing.assert_allclose(gp.predict(T), scale * np.sin(T[:, 0]), atol=0.15 * scale)
+    given = fitted(y=scale * Y, kernel=gp.kernel_, **{**parameters, "signal_variance": "kernel"})
+    np.testing.assert_allclose(gp.covariance_, given.covariance_, rtol=0.05, atol=1e-3 * scale**2)
+
+
 @pytest.mark.parametrize("sensitivity", ["certified", "tight", "generic", "trivial"])
 @pytest.mark.parametrize("ratio", [1.0, "optimal"])
 def test_settings_of_the_kernel_release(sensitivity, ratio):
@@ -180,7 +192,9 @@ def test_designs_do_not_depend_on_data_and_fill_the_box(points, n_features, size
         {"inducing_points": [[np.nan]]}, {"epsilon": 0.0}, {"epsilon": -1.0}, {"epsilon": np.inf},
         {"delta": 0.0}, {"delta": 1.0}, {"X_bounds": (3, -3)}, {"y_bounds": (0, np.inf)},
         {"release": "none"}, {"posterior": None}, {"sensitivity": "exact"}, {"y_scale": -1.0},
-        {"prior_mean": 0.0}, {"release": "kernel"}, {"noise_variance": "released "},
+        {"prior_mean": 0.0}, {"release": "kernel"}, {"signal_variance": 1.0},
+        {"release": "kernel", "noise_variance": 0.1, "signal_variance": "released"},
+        {"noise_variance": "released "},
         {"release": "kernel", "noise_variance": 0.1, "ratio": -1.0},
         {"release": "kernel", "noise_variance": 0.1, "kernel": ExpSineSquared()},
         {"kernel": RBF() + WhiteKernel(0.1)}, {"random_state": "seed"},
