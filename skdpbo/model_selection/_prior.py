@@ -13,6 +13,7 @@ __all__ = [
     "automatic_prior_weight",
     "public_disagreement",
     "public_error",
+    "public_noise_variance",
     "public_offsets",
     "smoothed_public_scores",
 ]
@@ -22,6 +23,9 @@ _SELECTION_NOISE_SD = 1.28
 # Public and protected rows never agree perfectly on the candidates; in units of the loss bound.
 _SMALLEST_DISAGREEMENT = 0.01
 _SMALLEST_ERROR = 0.005  # of smoothed scores
+# Share of the variance of the public scores' error that is taken to be independent from candidate
+# to candidate, and can be smoothed away; neighbours have the rest in common.
+_INDEPENDENT_SHARE = 0.5
 # The choice is made among the publicly best: their error counts.
 _BEST_SHARE = 0.25
 _LEAST_NOISE = 1e-8  # keeps the covariance of the scores invertible
@@ -53,6 +57,11 @@ def public_error(split_scores):
     return float(np.sqrt(np.sum(residuals**2) / ((n_splits - 1) * (n_candidates - 1)) / n_splits))
 
 
+def public_noise_variance(split_scores):
+    """Variance of the part of `public_error` that smoothing can remove: half of it."""
+    return _INDEPENDENT_SHARE * public_error(split_scores) ** 2
+
+
 def public_disagreement(split_scores, *, bound):
     """tau, the standard deviation of (protected score - public score) across candidates.
 
@@ -77,8 +86,8 @@ def smoothed_public_scores(X, scores, split_scores, *, kernel, bound):
     """Posterior mean of the candidates' scores given the public ones, and its error.
 
     A Gaussian process is fitted to the public scores, whose noise variance is known from the
-    folds. Where neighbours say that a score was luck, it is corrected; where scores are rough, they
-    stay nearly as they are.
+    folds (`public_noise_variance`). Where neighbours say that a score was luck, it is corrected;
+    where scores are rough, they stay nearly as they are.
 
     Parameters
     ----------
@@ -106,7 +115,7 @@ def smoothed_public_scores(X, scores, split_scores, *, kernel, bound):
     if not finite.any():
         return smoothed, _SMALLEST_ERROR * bound
     X, observed = X[finite], smoothed[finite]
-    noise_variance = public_error(split_scores) ** 2
+    noise_variance = public_noise_variance(split_scores)
     fitted = fit_hyperparameters(
         kernel,
         X,

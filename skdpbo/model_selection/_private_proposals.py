@@ -6,7 +6,7 @@ post-processing of releases.
 
 import numpy as np
 
-from skdpbo.model_selection._prior import public_disagreement, public_error
+from skdpbo.model_selection._prior import public_disagreement, public_noise_variance
 from skdpbo.model_selection._proposals import UpperConfidenceProposer
 from skdpbo.surrogate import (
     CandidatePosterior,
@@ -287,7 +287,7 @@ class PrivateTrajectoryProposer:
         tau = self.disagreement
         if tau is None:
             tau = public_disagreement(self._split_scores, bound=self.bound)
-        noise_variance = public_error(self._split_scores) ** 2
+        noise_variance = public_noise_variance(self._split_scores)
         # As often as the public surrogate, whose noise is not known but fitted.
         self._fitted_with = self._public.fitted
         self._fitted = fit_hyperparameters(
