@@ -18,9 +18,9 @@ without public scores. `public`: the publicly best, no protected record used. `u
 all, which is what Algorithm 1 of Kusner et al. comes to.
 
 Regrets of permute-and-flip are exact expectations over its coins. With --searcher, the first and
-`two-task` are run through DPBayesSearchCV on a Sobol design of 200 points, with real coins. All
-methods see the same landscapes: judge the paired differences. A landscape takes about a second.
-Runs are seeded, so that they can be repeated: they carry no privacy guarantee.
+`two-task` are run through DPBayesSearchCV on its own Sobol design of 200 points, with fresh noise.
+All methods see the same landscapes: judge the paired differences. A landscape takes about a second.
+Without --searcher runs are seeded, so that they can be repeated: they carry no privacy guarantee.
 """
 
 import argparse
@@ -176,7 +176,6 @@ def searcher_regrets(kind, seed, records):
                 score_fraction=0.0,
                 cv=PredefinedSplit(np.arange(N_FOLDS)),
                 refit=False,
-                random_state=None if mechanism == "permute_and_flip" else 10**6 + seed,
             )
             protected = np.full((m, 1), -1.0)
             search.fit(folds_of, np.zeros(N_FOLDS), X_val=protected, y_val=np.zeros(m))
