@@ -1,11 +1,13 @@
 """The examples run as a user runs them, and say what their text claims."""
 
+import functools
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,7 +27,8 @@ runpy.run_path({path!r}, run_name="__main__")
 """
 
 
-def run(path, *, without=()):
+@functools.cache
+def run(path, *, without=frozenset()):
     """Return what a script prints, with warnings as errors and some packages hidden."""
     code = LAUNCHER.format(path=str(path), hidden=tuple(without))
     done = subprocess.run(
@@ -52,7 +55,7 @@ def test_example_runs(path):
 @pytest.fixture(scope="module")
 def quickstart():
     # Run-time dependencies only: what the README's first command installs.
-    hidden = {"matplotlib", "pandas", "opendp", "dp_accounting", "hypothesis", "mpmath"}
+    hidden = frozenset({"matplotlib", "pandas", "opendp", "dp_accounting", "hypothesis", "mpmath"})
     return run(ROOT / "examples" / "1_quickstart" / "plot_quickstart.py", without=hidden)
 
 
@@ -85,3 +88,26 @@ def test_quickstart_is_honest_about_its_noise(quickstart):
     # The mechanism loses more than k rows with probability below 12 exp(-0.45 k), 2e-7 for 40;
     # the public prior may shift the choice by a few rows more.
     assert float(best) - 45 / 369 <= float(chosen) <= float(best)
+
+
+@pytest.mark.slow
+def test_honkela_melkas_default_has_half_the_error_and_honest_bands():
+    # Differences of 10 standard errors and more.
+    printed = run(ROOT / "examples" / "3_papers" / "plot_honkela_melkas.py")
+    line = r"paper ([\d.]+), default ([\d.]+)   coverage: paper ([\d.]+), default ([\d.]+)"
+    rows = np.array(re.findall(line, printed), dtype=float)
+    assert len(rows) == 3
+    assert (rows[:, 1] < 0.75 * rows[:, 0]).all()
+    assert (rows[:, 3] > 0.9).all()
+    assert (rows[:, 2] < 0.9).all()
+
+
+@pytest.mark.slow
+def test_private_gp_narrows_its_band_with_epsilon_and_with_records():
+    printed = run(ROOT / "examples" / "2_how_to" / "plot_private_gp.py")
+    assert re.search(r"^The release is .* 0.236704-GDP .* proved, assuming:", printed, re.M)
+    assert re.search(r"^refused: DPSparseGPRegressor: .*nothing was charged", printed, re.M)
+    for rows, count in ((r"^epsilon +[\d.]+", 5), (r"^ *\d+ readings", 3)):
+        bands = [float(band) for band in re.findall(rows + r" +band \+- +([\d.]+)", printed, re.M)]
+        assert len(bands) == count
+        assert bands == sorted(bands, reverse=True)
