@@ -117,7 +117,7 @@ def profile(options):
     )
     rows = method.rows(np.zeros(1))
     workspace, chunk, spent = rows.workspace(gp.chunk_size), gp.chunk_size, np.zeros(4)
-    assert isinstance(rows.kernel, _features._RBFChunks)
+    assert isinstance(rows.kernel, _features._DistanceChunks)
     with threadpool_limits(1):
         for start in range(0, len(X), chunk):
             block, targets = X[start : start + chunk], y[start : start + chunk, None]

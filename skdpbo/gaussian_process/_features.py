@@ -7,7 +7,14 @@ because the conditional variance :math:`k(x,x) - k_Z' K_{ZZ}^{-1} k_Z` is not ne
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Product, WhiteKernel
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    Kernel,
+    Matern,
+    Product,
+    WhiteKernel,
+)
 
 from skdpbo.gaussian_process._statistics import shorten_rows
 
@@ -150,8 +157,9 @@ def _kernel_chunks(features, dtype):
             kernel, scale = kernel.k1, scale * kernel.k2.constant_value
         else:
             break
-    if type(kernel) is RBF:
-        return _RBFChunks(features.Z, kernel.length_scale, dtype), scale
+    profile = _profile(kernel)
+    if profile is not None:
+        return _DistanceChunks(features.Z, kernel.length_scale, profile, dtype), scale
     return _AnyKernelChunks(features.kernel, features.Z, dtype), 1.0
 
 
@@ -168,13 +176,54 @@ class _AnyKernelChunks:
         return self.kernel(np.asarray(X, dtype=np.float64), self.Z).astype(self.dtype, copy=False)
 
 
-class _RBFChunks:
-    """exp(-||x - z||^2 / 2), the exponent by one matrix product in double precision.
+def _profile(kernel):
+    """Kernel as a function of -r^2 / 2, in place, r the scaled distance; None for most kernels."""
+    if type(kernel) is RBF:  # exactly: Matern is a sub-class
+        return _exponential
+    return _MATERN.get(kernel.nu) if type(kernel) is Matern else None
+
+
+def _exponential(exponent):
+    return np.exp(exponent, out=exponent)
+
+
+def _scaled_distance(exponent, factor):
+    """sqrt(factor) r, in place."""
+    exponent *= -2.0 * factor
+    np.maximum(exponent, 0.0, out=exponent)  # rounding may have made it negative
+    return np.sqrt(exponent, out=exponent)
+
+
+def _matern12(exponent):
+    r = _scaled_distance(exponent, 1.0)
+    return np.exp(np.negative(r, out=r), out=r)
+
+
+def _matern32(exponent):
+    r = _scaled_distance(exponent, 3.0)
+    factor = 1.0 + r
+    return np.multiply(np.exp(np.negative(r, out=r), out=r), factor, out=r)
+
+
+def _matern52(exponent):
+    r = _scaled_distance(exponent, 5.0)
+    factor = r / 3.0 + 1.0
+    factor *= r
+    factor += 1.0
+    return np.multiply(np.exp(np.negative(r, out=r), out=r), factor, out=r)
+
+
+_MATERN = {0.5: _matern12, 1.5: _matern32, 2.5: _matern52}
+
+
+class _DistanceChunks:
+    """A function of the scaled distance; distances by one matrix product in double precision.
 
     (x, 1, -||x||^2/2) (z, -||z||^2/2, 1)' = -||x - z||^2/2, x and z scaled and centred.
     """
 
-    def __init__(self, Z, length_scale, dtype):
+    def __init__(self, Z, length_scale, profile, dtype):
+        self.profile = profile
         self.inverse_scale = 1.0 / np.asarray(length_scale, dtype=np.float64)
         self.shift = Z.mean(axis=0) * self.inverse_scale
         scaled = Z * self.inverse_scale - self.shift
@@ -199,7 +248,7 @@ class _RBFChunks:
         augmented[:, d + 1] *= -0.5
         np.matmul(augmented, self.Z, out=exponent)
         if self.dtype == np.float64:
-            return np.exp(exponent, out=exponent)
+            return self.profile(exponent)
         kernel = workspace["kernel"][:n]
         kernel[...] = exponent
-        return np.exp(kernel, out=kernel)
+        return self.profile(kernel)

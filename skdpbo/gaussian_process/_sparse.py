@@ -2,6 +2,7 @@
 
 import numbers
 
+from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import ConstantKernel
 from sklearn.utils import check_consistent_length
@@ -299,6 +300,7 @@ class DPSparseGPRegressor(PosteriorRegressor):
         if self.release == "kernel" and self.signal_variance != "kernel":
             raise ValueError('signal_variance="released" needs release="whitened".')
         check_chunk_size(self.chunk_size)
+        effective_n_jobs(self.n_jobs)  # raises what joblib would raise after the charge
 
     def _checked_kernel(self):
         return clone(check_kernel(self.kernel))

@@ -19,7 +19,12 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skdpbo.gaussian_process._features import LatticeRows, WhitenedFeatures, check_kernel
+from skdpbo.gaussian_process._features import (
+    LatticeRows,
+    WhitenedFeatures,
+    _kernel_chunks,
+    check_kernel,
+)
 from skdpbo.gaussian_process._methods import WhitenedMethod
 from skdpbo.gaussian_process._statistics import (
     exact_gram,
@@ -133,6 +138,27 @@ def test_rows_are_the_features_and_clipped_targets():
         np.testing.assert_allclose(Q[:, :9], rows_features(X), atol=accuracy)
         clipped = np.clip(Y, [-1.0, -4.0], [1.0, 4.0])
         np.testing.assert_allclose(Q[:, 9:] / release.beta, clipped, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        RBF([0.5, 2.0]),
+        3.0 * (RBF(1.0) * ConstantKernel(2.0)),
+        *[Matern([1.5, 0.8], nu=nu) for nu in (0.5, 1.5, 2.5, 0.7, np.inf)],
+        RBF(1.0) * Matern(2.0, nu=1.5),
+        ConstantKernel(2.0),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_fast_kernels_are_scikit_learns(kernel, dtype):
+    rng = np.random.default_rng(4)
+    Z, X = rng.uniform([2, -5], [8, 1], (20, 2)), rng.uniform([-1, -8], [11, 4], (300, 2))
+    X[:20] = Z
+    chunks, scale = _kernel_chunks(WhitenedFeatures(kernel, Z), np.dtype(dtype))
+    result = scale * chunks(X, chunks.workspace(300))
+    accuracy = 1e-6 if dtype == np.float32 else 2e-7  # 1e-8 is the root of the rounding error
+    np.testing.assert_allclose(result, kernel(X, Z), atol=accuracy * kernel.diag(Z)[0])
 
 
 def rows_features(X):
