@@ -20,7 +20,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPRandomizedSearchCV, make_per_record_scorer
-from skdpbo.model_selection import _evaluation, _roles
+from skdpbo.model_selection import Kusner2015, _evaluation, _roles
 from skdpbo.model_selection._evaluation import candidate_losses
 from skdpbo.model_selection._roles import check_protected
 from skdpbo.model_selection._scores import resolve_scorer
@@ -418,6 +418,9 @@ SEARCHES = {
     "randomized": lambda e, **k: DPRandomizedSearchCV(e, {"depth": (1, 6)}, n_iter=3, **k),
     "bayes": lambda e, **k: DPBayesSearchCV(
         e, {"depth": (1, 6)}, n_iter=4, n_initial_points=3, prior_weight=0, **k
+    ),
+    "Kusner 1": lambda e, **k: DPBayesSearchCV(
+        e, {"depth": (1, 6)}, n_iter=4, mechanism=Kusner2015(), guide=False, score_fraction=0, **k
     ),
 }
 
