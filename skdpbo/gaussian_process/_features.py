@@ -5,6 +5,8 @@ for every x, every Z and every positive semi-definite kernel with :math:`k(x, x)
 because the conditional variance :math:`k(x,x) - k_Z' K_{ZZ}^{-1} k_Z` is not negative.
 """
 
+import math
+
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from sklearn.gaussian_process.kernels import (
@@ -23,8 +25,10 @@ __all__ = ["LatticeRows", "WhitenedFeatures", "check_kernel", "largest_differenc
 JITTER = 1e-6  # j, relative to the prior variance
 
 
-def check_kernel(kernel):
+def check_kernel(kernel, n_features):
     """Return a kernel, or the default for None; it must be stationary, hence bounded.
+
+    The default is RBF with length-scale sqrt(n_features), which grows like the distances.
 
     Raises
     ------
@@ -34,7 +38,7 @@ def check_kernel(kernel):
         When it is not stationary, does not work on vectors, or contains white noise.
     """
     if kernel is None:
-        return RBF(1.0)
+        return RBF(math.sqrt(n_features))
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be a scikit-learn kernel, got {type(kernel).__name__}.")
     if not kernel.is_stationary() or not kernel.requires_vector_input:

@@ -37,7 +37,7 @@ _CHOICES = {
     "signal_variance": ("kernel", "released"),
     "release": ("whitened", "kernel"),
     "sensitivity": ("certified", "tight", "generic", "trivial"),
-    "posterior": ("noise_aware", "linearised", "naive"),
+    "posterior": ("noise_aware", "linearised", "linearised_published", "naive"),
     "prior_mean": ("none", "private"),
 }
 _ASSUMPTIONS = (
@@ -63,8 +63,9 @@ class DPSparseGPRegressor(PosteriorRegressor):
     Parameters
     ----------
     kernel : sklearn kernel, default=None
-        Stationary, on vectors; its parameters are used as they are and never fitted. None stands
-        for ``RBF(1.0)``. Units: length-scales in those of X, variance in those of y squared.
+        Stationary, on vectors; its parameters are used as they are and never fitted. Units:
+        length-scales in those of X, variance in those of y squared. None stands for
+        ``RBF(sqrt(n_features))``, for features on a scale of about 1.
     noise_variance : float, array-like of shape (n_targets,) or "released", default="released"
         Variance of an observation about the function, > 0, in squared units of y. "released":
         estimated from the released sums, at no further cost.
@@ -96,10 +97,12 @@ class DPSparseGPRegressor(PosteriorRegressor):
         or the paper's Eq. (9), Eq. (7) and (8), Eq. (4). Privacy holds for every choice.
     ratio : float or "optimal", default=1.0
         c = sigma_a^2 / sigma_b^2, for the kernel release only.
-    posterior : {"noise_aware", "linearised", "naive"}, default="noise_aware"
+    posterior : {"noise_aware", "linearised", "linearised_published", "naive"}, \
+            default="noise_aware"
         "noise_aware": the privacy noise is part of the model. "linearised": the paper's
-        regularised solution with a linearised correction of the covariance; "naive": without the
-        correction. The latter two are overconfident.
+        regularised solution, the covariance corrected to first order; "linearised_published":
+        corrected by Eq. (17), which approximates that; "naive": not corrected. All but the first
+        are overconfident.
     prior_mean : {"none", "private"}, default="none"
         "none": the centre of `y_bounds`. "private": a released mean of the targets, from 5 % of
         the squared budget; the interval of `y_bounds` is moved there, with its width.
@@ -242,7 +245,8 @@ class DPSparseGPRegressor(PosteriorRegressor):
         X, y = self._check_records(X, y)
         targets = y if y.ndim == 2 else y[:, None]
         n, q = targets.shape
-        features = WhitenedFeatures(self._checked_kernel(), self._inducing_points(X.shape[1]))
+        kernel = clone(check_kernel(self.kernel, X.shape[1]))
+        features = WhitenedFeatures(kernel, self._inducing_points(X.shape[1]))
         low, high = bounds_or_default(self.y_bounds, q, "y_bounds", stacklevel=2)
         noise_variance = self._checked_noise_variance(q)
         scale = None if self.y_scale is None else positive_values(self.y_scale, q, "y_scale")
@@ -301,9 +305,6 @@ class DPSparseGPRegressor(PosteriorRegressor):
             raise ValueError('signal_variance="released" needs release="whitened".')
         check_chunk_size(self.chunk_size)
         effective_n_jobs(self.n_jobs)  # raises what joblib would raise after the charge
-
-    def _checked_kernel(self):
-        return clone(check_kernel(self.kernel))
 
     def _method(self, features, mu, half_width, n_records):
         """Return the release with its posterior, and the budget of the prior mean."""

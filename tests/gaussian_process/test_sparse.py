@@ -96,7 +96,9 @@ def test_predictions_agree_with_each_other():
         gp.predict(T, return_std=True, return_cov=True)
 
 
-@pytest.mark.parametrize("posterior", ["noise_aware", "linearised", "naive"])
+@pytest.mark.parametrize(
+    "posterior", ["noise_aware", "linearised", "linearised_published", "naive"]
+)
 @pytest.mark.parametrize("release", ["whitened", "kernel"])
 def test_every_release_and_posterior_finds_the_function(release, posterior):
     parameters = {"release": release, "posterior": posterior, "noise_variance": 0.01}

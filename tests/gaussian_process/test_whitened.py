@@ -110,9 +110,13 @@ def test_features_are_whitened():
 
 def test_kernels_that_are_not_bounded_are_refused():
     with pytest.raises(ValueError, match="stationary"):
-        check_kernel(DotProduct())
+        check_kernel(DotProduct(), 1)
     with pytest.raises(TypeError, match="kernel"):
-        check_kernel("rbf")
+        check_kernel("rbf", 1)
+
+
+def test_default_kernel():
+    assert check_kernel(None, 4) == RBF(2.0)
 
 
 worst = st.sampled_from([0.0, 1.0, -1.0, 3.0, 1e-300, 1e9, -1e154, 1e200, 1.7e308, -1.7e308])
