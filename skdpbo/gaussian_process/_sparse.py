@@ -97,8 +97,7 @@ class DPSparseGPRegressor(PosteriorRegressor):
         or the paper's Eq. (9), Eq. (7) and (8), Eq. (4). Privacy holds for every choice.
     ratio : float or "optimal", default=1.0
         c = sigma_a^2 / sigma_b^2, for the kernel release only.
-    posterior : {"noise_aware", "linearised", "linearised_published", "naive"}, \
-            default="noise_aware"
+    posterior : str, default="noise_aware"
         "noise_aware": the privacy noise is part of the model. "linearised": the paper's
         regularised solution, the covariance corrected to first order; "linearised_published":
         corrected by Eq. (17), which approximates that; "naive": not corrected. All but the first
