@@ -1,5 +1,6 @@
-"""Private model tuning that a scikit-learn user can drop into existing code."""
+"""Private model tuning and private Gaussian processes to drop into scikit-learn code."""
 
+from skdpbo.gaussian_process import DPSparseGPRegressor
 from skdpbo.model_selection import (
     DPBayesSearchCV,
     DPGIBOSearchCV,
@@ -15,6 +16,7 @@ __all__ = [
     "DPGIBOSearchCV",
     "DPGridSearchCV",
     "DPRandomizedSearchCV",
+    "DPSparseGPRegressor",
     "__version__",
     "make_per_record_scorer",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.utils import assert_all_finite
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
 _MANTISSA = 53  # integers up to 2^53 are floats
 _LARGEST_BITS = 20  # 8192 rows in one exact product; features keep six digits

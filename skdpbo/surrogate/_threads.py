@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import ThreadpoolController  # comes with scikit-learn
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
