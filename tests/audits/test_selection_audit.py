@@ -131,10 +131,13 @@ SCORE = {"epsilon": 1.5, "score_fraction": 0.9}
 
 @pytest.mark.usefixtures("cheap")
 class TestWorstPair:
-    @pytest.mark.parametrize("mechanism", ["permute_and_flip", "exponential"])
-    def test_choice(self, mechanism):
+    @pytest.mark.parametrize(
+        ("mechanism", "power"), [("permute_and_flip", 0.3), ("exponential", 0.2)]
+    )
+    def test_choice(self, mechanism, power):
+        # Both limits of power lie more than 6 standard errors below what the true law gives.
         bound, claim = audit(600, mechanism=mechanism, epsilon=3.0, score_fraction=0.0)
-        assert 0.3 * claim < bound <= claim
+        assert power * claim < bound <= claim
 
     def test_choice_and_score(self):
         bound, claim = audit(600, epsilon=3.0, score_fraction=0.5)
