@@ -25,7 +25,7 @@ _SMALLEST_DISAGREEMENT = 0.01
 _SMALLEST_ERROR = 0.005  # of smoothed scores
 # Share of the variance of the public scores' error that is taken to be independent from candidate
 # to candidate, and can be smoothed away; neighbours have the rest in common.
-_INDEPENDENT_SHARE = 0.5
+_INDEPENDENT_SHARE = 0.25
 # The choice is made among the publicly best: their error counts.
 _BEST_SHARE = 0.25
 _LEAST_NOISE = 1e-8  # keeps the covariance of the scores invertible
@@ -58,7 +58,7 @@ def public_error(split_scores):
 
 
 def public_noise_variance(split_scores):
-    """Variance of the part of `public_error` that smoothing can remove: half of it."""
+    """Variance of the part of `public_error` that smoothing can remove: a quarter."""
     return _INDEPENDENT_SHARE * public_error(split_scores) ** 2
 
 
