@@ -140,14 +140,14 @@ def measure(options):
     with_skopt = importlib.util.find_spec("skopt") is not None
     if not with_skopt:
         print("scikit-optimize is missing: its row is left out")
-    rows = []
-    for name, m, seed in product(options.tasks, options.records, range(options.repeats)):
+    rows, runs = [], range(options.first, options.first + options.repeats)
+    for name, m, seed in product(options.tasks, options.records, runs):
         tasks = models.get(name) or [landscape_task(name, seed)]
         task = tasks[seed % len(tasks)]
         for epsilon in options.epsilon:
             regrets, scores = run_searches(task, m, epsilon, seed)
             rows += [(name, m, epsilon, seed, *pair) for pair in regrets.items()]
-        if with_skopt and seed < options.skopt_repeats:  # whatever epsilon
+        if with_skopt and seed in runs[: options.skopt_repeats]:  # whatever epsilon
             pair = "scikit-optimize, not private", regret_of_scikit_optimize(task, scores, seed)
             rows += [(name, m, epsilon, seed, *pair) for epsilon in options.epsilon]
     return rows
@@ -173,47 +173,54 @@ def plot(rows, path):
     import matplotlib.pyplot as plt
 
     panels = list(dict.fromkeys(row[:2] for row in rows))
+    n_rows = -(-len(panels) // 2)
     figure, axes = plt.subplots(
-        1, len(panels), figsize=(3.4 * len(panels), 4.2), squeeze=False, layout="constrained"
+        n_rows, 2, figsize=(8, 3.2 * n_rows + 1), squeeze=False, layout="constrained"
     )
-    for axis, (task, m) in zip(axes[0], panels, strict=True):
+    for axis, (task, m) in zip(axes.flat, panels, strict=False):
         epsilons = sorted({row[2] for row in rows if row[:2] == (task, m)})
-        for method in dict.fromkeys(row[4] for row in rows if row[:2] == (task, m)):
+        methods = list(dict.fromkeys(row[4] for row in rows if row[:2] == (task, m)))
+        for k, method in enumerate(methods):
             cells = [mean_and_error(rows, task, m, epsilon, method) for epsilon in epsilons]
             mean, error, _ = np.array(cells).T
-            style = dict(zip(("color", "marker", "linestyle"), STYLES[method], strict=True))
-            axis.errorbar(epsilons, mean, 2 * error, label=method, capsize=2, ms=4, lw=1.2, **style)
-        axis.set(xscale="log", xlabel="epsilon", title=f"{task}, {m} records")
+            color, marker, line = STYLES[method]
+            x = np.array(epsilons) * 1.03 ** (k - len(methods) / 2)  # bars side by side
+            error = error if marker else None
+            axis.errorbar(x, mean, error, None, line, color=color, marker=marker, label=method)
+        axis.set(xscale="log", xlabel="epsilon", title=f"{task}, {m} protected records")
         axis.set_yscale("symlog", linthresh=1e-3)
         axis.set_ylim(0, 1)
-    axes[0, 0].set_ylabel("mean regret of the released candidate")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    figure.savefig(path, dpi=90)
+        axis.set_ylabel("mean regret")
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    figure.savefig(path, dpi=80)
 
 
 def read_rows(paths):
     rows = []
     for path in paths:
         with open(path, newline="") as file:
-            for task, m, epsilon, run, method, regret, _ in list(csv.reader(file))[1:]:
-                rows.append((task, int(m), float(epsilon), int(run), method, float(regret)))
+            for row in csv.DictReader(line for line in file if not line.startswith("#")):
+                key = row["task"], int(row["records"]), float(row["epsilon"]), int(row["run"])
+                rows.append((*key, row["method"], float(row["regret"])))
     return rows
 
 
 def write_rows(rows, path):
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
     with open(path, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["task", "records", "epsilon", "run", "method", "regret", "versions"])
-        writer.writerows((*row[:-1], f"{row[-1]:.6g}", versions) for row in rows)
+        file.write(f"# Python {platform.python_version()}, {versions}, T = {T}\n")
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["task", "records", "epsilon", "run", "method", "regret"])
+        writer.writerows((*row[:-1], f"{row[-1]:.6g}") for row in rows)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tasks", nargs="+", default=["smooth", "plateau", "digits"])
-    parser.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 0.3, 1.0, 3.0, 10.0])
+    parser.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 1.0, 10.0])
     parser.add_argument("--records", type=int, nargs="+", default=[1000])
     parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--first", type=int, default=0, help="number of the first run")
     parser.add_argument("--skopt-repeats", type=int, default=10)
     parser.add_argument("--data", help="path of adult.data.gz")
     parser.add_argument("--splits", type=int, default=4, help="draws of the public rows")
