@@ -287,7 +287,7 @@ class ClipQuantile:
         if not 0 < self.rate < math.inf:
             raise ValueError("rate must be positive and finite")
         noise = GaussianMechanism(
-            mu=check_mu(self.mu), sensitivity=clipped_count_sensitivity(), lattice=1.0
+            mu=check_mu(self.mu), sensitivity=clipped_count_sensitivity(), n_draws=1
         )
         object.__setattr__(self, "_noise", noise)
 
@@ -298,7 +298,7 @@ class ClipQuantile:
 
     def release(self, n_inside: int, source: RandomSource | None = None) -> float:
         """Return the noisy share, clipped to [0, 1], of `ClippedMean.exact_total`'s count."""
-        share = int(self._noise.release(n_inside, source)) / self.n_records
+        share = float(self._noise.release(n_inside, source)) / self.n_records
         return min(max(share, 0.0), 1.0)
 
     def next_clip(self, clip: float, share: float) -> float:

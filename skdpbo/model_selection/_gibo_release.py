@@ -89,6 +89,6 @@ class TrajectoryRelease:
         if not self.mu_score:
             return None
         mechanism = GaussianMechanism(
-            mu=self.mu_score, sensitivity=total_loss_sensitivity(units), lattice=1.0
+            mu=self.mu_score, sensitivity=total_loss_sensitivity(units), n_draws=1
         )
-        return min(max(int(mechanism.release(total, source)), 0), n_records * units)
+        return min(max(round(mechanism.release(total, source)), 0), n_records * units)

@@ -9,6 +9,7 @@ true mu, so that they fail once in a million too.
 
 import math
 import pickle
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -433,3 +434,71 @@ class TestLossesAreDropped:
 
     def test_kept_is_caught(self, monkeypatch):
         assert self.leaks(Hoarder, monkeypatch)
+
+
+class Hostile:
+    """A value whose every use raises, with a text that quotes it."""
+
+    def __float__(self, *args):
+        raise RuntimeError("SECRET")
+
+    __array__ = __eq__ = __hash__ = __bool__ = __len__ = __reduce__ = __float__
+
+
+class Teller(Slope):
+    """Warns about what it predicts."""
+
+    def predict(self, X):
+        warnings.warn(f"largest row {np.max(X)}", stacklevel=2)
+        return np.asarray(X)[:, 0] * self.a
+
+
+def protected_sets():
+    """Protected data of one schema: 12 rows and 12 targets."""
+    rng = np.random.RandomState(0)
+    rows, targets = rng.normal(size=(12, 1)).tolist(), rng.normal(size=12).tolist()
+    yield rows, targets
+    yield [[1e6 * row[0]] for row in rows], [-1e6 * target for target in targets]
+    yield [[math.nan]] * 12, [math.inf] * 12
+    yield [["text"]] * 12, [None] * 12
+    yield [Hostile() for _ in range(12)], [Hostile() for _ in range(12)]
+
+
+class TestVanishingBudget:
+    """With the same noise and next to no budget, whatever can be observed is equal."""
+
+    def observe(self, data, capsys, epsilon=1e-9, **options):
+        search = DPGIBOSearchCV(
+            Teller(),
+            {"a": (0.0, 1.0), "b": (0.0, 1.0)},
+            n_iter=3,
+            epsilon=epsilon,
+            delta=1e-200,
+            loss_bound=9.0,
+            verbose=3,
+            random_state=7,
+            **options,
+        )
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            search.fit([[0.0], [1.0]], [0.0, 1.0], X_val=data[0], y_val=data[1])
+        said = sorted(f"{type(w.message)} {w.message}" for w in caught)
+        numbers = [*vars(search.descent_).values(), search.best_score_]
+        return (*said, sorted(vars(search)), repr(search), capsys.readouterr()), numbers
+
+    @pytest.mark.parametrize(
+        "options", [{}, {"adaptive_clip": True}, {"tol": 0.5}, {"fit_length_scale": True}]
+    )
+    def test_equal(self, options, capsys):
+        (first, numbers), *others = [
+            self.observe(data, capsys, **options) for data in protected_sets()
+        ]
+        for words, values in others:
+            assert words == first
+            for one, two in zip(numbers, values, strict=True):
+                np.testing.assert_allclose(one, two, rtol=1e-6, atol=1e-6)
+
+    def test_a_budget_is_told_apart(self, capsys):
+        # The same test with a budget sees the data: it is not blind.
+        seen = [self.observe(data, capsys, 1e4)[1][0] for data in list(protected_sets())[:2]]
+        assert np.abs(seen[0] - seen[1]).max() > 1e-3

@@ -263,6 +263,10 @@ class TestClipQuantile:
         rule = ClipQuantile(n_records=2, mu=0.01)
         assert all(0.0 <= rule.release(1) <= 1.0 for _ in range(100))
 
+    @pytest.mark.parametrize("mu", [1e-12, 1e-6, 1.0, 1e8])
+    def test_any_budget(self, mu):
+        assert 0.0 <= ClipQuantile(n_records=100, mu=mu).release(40) <= 1.0
+
     @pytest.mark.parametrize("bad", [{"quantile": 1.5}, {"rate": 0.0}, {"mu": 0.0}])
     def test_refusals(self, bad):
         with pytest.raises(ValueError):

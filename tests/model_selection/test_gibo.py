@@ -271,6 +271,14 @@ class TestPromises:
         assert max(totals) - min(totals) <= 2 * total_loss_sensitivity(5)
         assert totals[1] - totals[0] == total_loss_sensitivity(5)
 
+    @pytest.mark.parametrize(
+        ("epsilon", "delta"), [(1e-9, 1e-300), (1e-9, 0.5), (100.0, 1e-5), (1e6, 1e-5)]
+    )
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyGradientWarning")
+    def test_any_budget(self, epsilon, delta):
+        search = fit(make(epsilon=epsilon, delta=delta, n_iter=2, adaptive_clip=True))
+        assert -1.0 <= search.best_score_ <= 0.0
+
     def test_a_seed_voids(self):
         with pytest.warns(SeededNoiseWarning):
             one = fit(make(random_state=3))
