@@ -58,19 +58,19 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     delta : float, default=1e-5
         Probability with which epsilon may fail, in (0, 1); far less than one over the number of
         protected records.
-    clip : float, default=1.0
+    clip : float, default=0.3
         Largest norm B of a record's gradient, in units of the largest loss of a record over the
         width of the space. Smaller: less noise, more bias.
-    learning_rate : float, default=0.1
+    learning_rate : float, default=0.15
         Of the optimizer, where every parameter's range has length 1.
     optimizer : {"adagrad", "sgd", "adam"}, default="adagrad"
         How a noisy gradient moves the point. With "adagrad" `learning_rate` is the length of the
         first step in every parameter.
-    budget_schedule : {"uniform", "geometric"}, default="uniform"
+    budget_schedule : {"uniform", "geometric"}, default="geometric"
         Share of the steps in the budget: equal, or growing by 1 / `contraction` a step.
-    contraction : float, default=0.9
+    contraction : float, default=0.95
         In (0, 1]; for the geometric schedule.
-    averaging : float, default=0.0
+    averaging : float, default=0.3
         Share of the last points whose mean is `best_params_`, in [0, 1]; 0: the last point alone.
     adaptive_clip : bool, default=False
         Whether B follows the median of the gradients' norms, by noisy counts, from `clip` on. A
@@ -172,8 +172,10 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     3.1). mu = 1 is epsilon = 4.38 at delta = 1e-5. A record that cannot be scored counts with the
     worst loss. It is assumed that the estimator predicts each row from that row alone.
 
-    The noise of a step has norm 2 B sqrt(T d) / (n mu): beyond a tenth of B, from public numbers, a
-    `NoisyGradientWarning` asks for more records, fewer steps or a larger epsilon.
+    With equal steps the noise has norm 2 B sqrt(T d) / (n mu): beyond a tenth of B, from public
+    numbers, a `NoisyGradientWarning` asks for fewer steps, a larger epsilon or fewer parameters.
+    The defaults of `clip`, `learning_rate`, `budget_schedule` and `averaging` did best, by small
+    margins, over two families of problems with 10 parameters at epsilon 1 and 4.4.
 
     References
     ----------
@@ -232,12 +234,12 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         tol=None,
         epsilon=1.0,
         delta=1e-5,
-        clip=1.0,
-        learning_rate=0.1,
+        clip=0.3,
+        learning_rate=0.15,
         optimizer="adagrad",
-        budget_schedule="uniform",
-        contraction=0.9,
-        averaging=0.0,
+        budget_schedule="geometric",
+        contraction=0.95,
+        averaging=0.3,
         adaptive_clip=False,
         kernel="rbf",
         length_scale=0.5,

@@ -361,6 +361,7 @@ class TestWholeFit:
             n_iter=2,
             epsilon=20.0,
             clip=0.002,
+            budget_schedule="uniform",
             score_fraction=0.2,
             loss_bound=1.0,
             refit=False,
