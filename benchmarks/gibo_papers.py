@@ -252,6 +252,8 @@ def run_replication(name, options, replication):
         if options.data is None:
             raise SystemExit("4.4 needs --data PATH/TO/ailerons.csv.gz")
         task = Svm(rng, options.data, *options.rows)
+    elif experiment["task"] is LengthScales:
+        task = LengthScales(rng, options.width)
     else:
         task = experiment["task"](rng)
     if name == "C.5":
@@ -330,6 +332,7 @@ def main():
     parser.add_argument("--replications", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--data", help="ailerons.csv.gz, for 4.4")
+    parser.add_argument("--width", type=float, default=1.0, help="of the inputs' cube in 4.3, C.5")
     parser.add_argument("--rows", type=int, nargs=2, default=(1000, 5000), help="of 4.4")
     parser.add_argument("--arms", nargs="*", help="of the experiment's own arms; default: all")
     parser.add_argument("--arm", type=variant, action="append", help="label key=value ...")
