@@ -5,10 +5,12 @@ import math
 import numpy as np
 from scipy.stats import qmc
 
-__all__ = ["check_bounds", "inducing_design"]
+__all__ = ["check_bounds", "inducing_design", "support_design"]
 
 _DEFAULT_SIZE = {1: 15, 2: 25}  # a grid; from three features on, Sobol points
 _DEFAULT_SOBOL = 50
+_SUPPORT_SIZE = 256
+_SUPPORT_EXTENT = 1.5  # of the box of the inducing points: records may lie outside
 
 
 def check_bounds(bounds, size, name):
@@ -82,6 +84,28 @@ def inducing_design(inducing_points, bounds, n_features):
     if isinstance(inducing_points, int | np.integer) and not isinstance(inducing_points, bool):
         return _designed(int(inducing_points), *bounds)
     return _given(inducing_points, n_features)
+
+
+def support_design(Z):
+    """Return points where records may lie, to describe their second moment; public.
+
+    Sobol points of a box half as wide again as that of Z, drawn towards its centre: in many
+    dimensions nearly all of a box is corners, where few data lie. Then Z itself.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n_inducing, n_features)
+        Inducing points.
+
+    Returns
+    -------
+    ndarray of shape (n_support, n_features)
+    """
+    low, high = Z.min(axis=0), Z.max(axis=0)
+    unit = _sobol(_SUPPORT_SIZE, Z.shape[1] + 1)
+    direction, radius = 2 * unit[:, :-1] - 1, np.sqrt(unit[:, -1:])
+    half = _SUPPORT_EXTENT * (high - low) / 2
+    return np.vstack([(low + high) / 2 + half * direction * radius, Z])
 
 
 def _given(points, n_features):

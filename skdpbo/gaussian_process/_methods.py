@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdpbo.gaussian_process._features import LatticeRows, largest_difference
+from skdpbo.gaussian_process._inducing import support_design
 from skdpbo.gaussian_process._kernel_posterior import kernel_posterior
 from skdpbo.gaussian_process._kernel_release import KernelRelease, KernelRows
 from skdpbo.gaussian_process._noise_aware import (
@@ -17,6 +18,7 @@ from skdpbo.gaussian_process._noise_aware import (
     noise_aware_posterior,
     released_noise_variance,
 )
+from skdpbo.gaussian_process._second_moment import denoised_second_moment
 from skdpbo.gaussian_process._sensitivity import norm_bound, optimal_ratio
 from skdpbo.gaussian_process._whitened import WhitenedRelease
 
@@ -99,7 +101,13 @@ class WhitenedMethod:
     def weights(self, gram, source, noise_variance):
         """Release, then post-process; `noise_variance` is None where it is to be estimated."""
         moments = self.release.release(gram, source)
-        models = [self._model(moments, j) for j in range(len(self.release.half_width))]
+        B = denoised_second_moment(
+            moments.B,
+            self.features(support_design(self.features.Z)),
+            sb=moments.sb,
+            n_records=self.release.n_records,
+        )
+        models = [self._model(moments, B, j) for j in range(len(self.release.half_width))]
         fits = [self._scaled(models, factor, noise_variance) for factor in self.factors]
         evidences = [
             sum(model.log_evidence(variance) for model, variance in zip(*fit, strict=True))
@@ -124,9 +132,9 @@ class WhitenedMethod:
         largest = [R**2 for R in self.release.half_width]
         return models, list(map(released_noise_variance, models, largest))
 
-    def _model(self, moments, j):
+    def _model(self, moments, B, j):
         return MomentModel(
-            moments.B,
+            B,
             moments.A[:, j],
             moments.yy[j, j],
             sb=moments.sb,

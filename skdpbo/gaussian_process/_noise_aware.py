@@ -42,14 +42,14 @@ class MomentModel:
     Parameters
     ----------
     B : ndarray of shape (d, d)
-        Released sum of phi phi', symmetric.
+        B+, positive semi-definite estimate of the sum of phi phi' from its release.
     A : ndarray of shape (d,)
         Released sum of phi y.
     yy : float
         Released sum of y^2.
     sb, sa, syy : float
-        Standard deviations of their noise: of a diagonal entry of B (an entry off it has
-        sb / sqrt 2), of an entry of A, of yy.
+        Standard deviations of the noise: of a diagonal entry of the release of B (an entry off
+        it has sb / sqrt 2), of an entry of A, of yy.
     n_records : int
         Number of records, public.
     signal_variance : float
@@ -58,10 +58,7 @@ class MomentModel:
 
     def __init__(self, B, A, yy, *, sb, sa, syy, n_records, signal_variance):
         values, self.vectors = np.linalg.eigh(B)
-        # B+. Smooth clipping at 0: eigenvalues that the noise made negative are small positive
-        # ones in truth. At most n: each feature vector has norm at most 1.
-        lifted = 0.5 * (values + np.sqrt(values**2 + 2.0 * sb**2))
-        self.b = np.minimum(lifted, n_records)
+        self.b = np.maximum(values, 0.0)  # rounding
         self.a = self.vectors.T @ A
         self.yy, self.sb, self.sa, self.syy = yy, sb, sa, syy
         self.n_records, self.sf2 = n_records, signal_variance

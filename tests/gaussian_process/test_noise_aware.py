@@ -11,6 +11,7 @@ from skdpbo.gaussian_process._noise_aware import (
     noise_aware_posterior,
     released_noise_variance,
 )
+from skdpbo.gaussian_process._second_moment import lifted
 
 RNG = np.random.default_rng(0)
 D, N, SF2, SIGMA2 = 6, 400, 2.0, 0.09
@@ -21,7 +22,7 @@ Y = PHI @ V + math.sqrt(SIGMA2) * RNG.normal(size=N)
 
 def make_model(sb=1e-9, sa=1e-9, syy=1e-9, E=0.0, e=0.0, yy_noise=0.0):
     return MomentModel(
-        PHI.T @ PHI + E,
+        lifted(PHI.T @ PHI + E, sb, N),
         PHI.T @ Y + e,
         Y @ Y + yy_noise,
         sb=sb,
@@ -107,8 +108,9 @@ def test_intervals_cover_under_the_model():
         y = PHI @ v + math.sqrt(SIGMA2) * generator.normal(size=N)
         A = PHI.T @ y + generator.normal(size=D) * sa
         model = MomentModel(
-            PHI.T @ PHI + E, A, y @ y, sb=sb, sa=sa, syy=1.0, n_records=N, signal_variance=SF2
-        )
+            lifted(PHI.T @ PHI + E, sb, N), A, y @ y,
+            sb=sb, sa=sa, syy=1.0, n_records=N, signal_variance=SF2,
+        )  # fmt: skip
         posterior = noise_aware_posterior(model, SIGMA2)
         scores.append(
             (PHI[:20] @ (v - posterior.mean)) ** 2

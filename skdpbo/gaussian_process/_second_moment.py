@@ -1,0 +1,69 @@
+r"""Estimate of the features' second moment from its noisy release (docs: DP sparse GP).
+
+Released is :math:`B' = \sum_i \phi(x_i)\phi(x_i)' + E`. The kernel and the inducing points are
+public, so it is known which matrices the sum can be: mixtures of :math:`\phi(x)\phi(x)'`. In few
+dimensions these are far fewer than the positive matrices. Post-processing of the release.
+"""
+
+import numpy as np
+
+__all__ = ["denoised_second_moment", "lifted"]
+
+_N_STEPS = 400
+
+
+def denoised_second_moment(B, support, *, sb, n_records):
+    r"""Positive semi-definite estimate of the second moment.
+
+    The mixture of :math:`\phi(x)\phi(x)'` over public support points that is nearest to B', plus
+    the share of the difference that is not noise (positive-part James-Stein), so that the support
+    need not hold the records and the estimate tends to B' as the noise vanishes.
+
+    Parameters
+    ----------
+    B : ndarray of shape (d, d)
+        B', released, symmetric.
+    support : ndarray of shape (n_support, d)
+        Features of the support points, public.
+    sb : float
+        Standard deviation of the noise of a diagonal entry, > 0; sb / sqrt 2 off the diagonal.
+    n_records : int
+        Public.
+
+    Returns
+    -------
+    ndarray of shape (d, d)
+    """
+    d = len(B)
+    weights = _nearest_mixture(B, support)
+    mixture = (support.T * weights) @ support
+    rest = B - mixture
+    noise = 0.5 * sb**2 * d * (d + 1)  # E ||E||_F^2
+    share = max(0.0, 1.0 - noise / max(np.sum(rest**2), noise))
+    return lifted(mixture + share * rest, share * sb, n_records)
+
+
+def lifted(B, sb, n_records):
+    """B with its eigenvalues moved into [0, n_records].
+
+    Smoothly at 0: eigenvalues that the noise made negative are small positive ones in truth. At
+    most n: each feature vector has norm at most 1.
+    """
+    values, vectors = np.linalg.eigh(B)
+    values = 0.5 * (values + np.sqrt(values**2 + 2.0 * sb**2))
+    return (vectors * np.minimum(values, n_records)) @ vectors.T
+
+
+def _nearest_mixture(B, support):
+    """Weights w >= 0 for which the sum of w phi phi' is nearest to B in the Frobenius norm.
+
+    Multiplicative steps w <- w h / (Q w) with Q w = h the normal equations. They keep w positive,
+    never increase the distance, and have fitted structure long before they fit noise.
+    """
+    Q = (support @ support.T) ** 2
+    h = np.maximum(np.sum((support @ B) * support, axis=1), 0.0)
+    tiny = np.finfo(float).tiny  # features may vanish, and so may w
+    w = np.full(len(h), h.sum() / max(Q.sum(), tiny))
+    for _ in range(_N_STEPS):
+        w *= h / np.maximum(Q @ w, tiny)
+    return w
