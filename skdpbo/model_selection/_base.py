@@ -313,19 +313,15 @@ class BasePrivateSearchCV(BaseSearchCV):
 
     def _evaluate_protected(self, evaluate, candidates, **how):
         session = self._session()
-        return evaluate(
-            self.estimator,
-            candidates,
-            session.X,
-            session.y,
-            protected=session.protected,
-            scorer=session.scorer,
-            fit_params=self._routed_fit_params(session),
-            raise_public_errors=isinstance(self.error_score, str),
-            n_jobs=self.n_jobs,
-            pre_dispatch=self.pre_dispatch,
-            **how,
-        )
+        usual = {
+            "protected": session.protected,
+            "scorer": session.scorer,
+            "fit_params": self._routed_fit_params(session),
+            "raise_public_errors": isinstance(self.error_score, str),
+            "n_jobs": self.n_jobs,
+            "pre_dispatch": self.pre_dispatch,
+        }
+        return evaluate(self.estimator, candidates, session.X, session.y, **(usual | how))
 
     def _evaluate_publicly(self, evaluate_candidates, propose, callback_ctx):
         """Cross-validate publicly what ``propose(results)`` asks for, until it asks for nothing."""

@@ -34,7 +34,8 @@ class HiddenTrajectory:
 
     def _observe(self, index):
         """Exact gain in [0, 1] of a candidate; None if it cannot be trained on public rows."""
-        (total,) = self._search.totals([index], none_may_be_left=True)
+        # An error would tell which candidate was visited, which depends on protected records.
+        (total,) = self._search.totals([index], raise_public_errors=False, none_may_be_left=True)
         if total is None:
             return None
         return float(1 - Fraction(total, self._search.n_records * self._search.scorer.units))
@@ -42,13 +43,17 @@ class HiddenTrajectory:
     def search_unguided(self):
         """Return (all indices, index of the choice, score or None)."""
         search = self._search
-        best, gain = self._mechanism.search(
-            search.X,
-            self._observe,
-            n_iter=search.design["n_iter"],
-            source=search.source,
-            **self._budget,
-        )
+        try:
+            best, gain = self._mechanism.search(
+                search.X,
+                self._observe,
+                n_iter=search.design["n_iter"],
+                source=search.source,
+                **self._budget,
+            )
+        except ValueError:
+            search.totals([0])  # if no candidate can be trained, this says why
+            raise
         score = None
         if gain is not None:
             worst = search.n_records * search.scorer.units

@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
+from skdpbo.model_selection import Kusner2015
 
 MODELS = {
     "LogisticRegression": (LogisticRegression(), {"C": [0.1, 1.0]}),
@@ -26,6 +27,9 @@ SEARCHERS = {
     "grid, no guide": (DPGridSearchCV, {"guide": False}),
     "randomized": (DPRandomizedSearchCV, {"n_iter": 2}),
     "bayes": (DPBayesSearchCV, {"n_iter": 2}),
+    "gaussian": (DPBayesSearchCV, {"n_iter": 2, "mechanism": "gaussian"}),
+    "gaussian, no guide": (DPBayesSearchCV, {"n_iter": 2, "mechanism": "gaussian", "guide": False}),
+    "Kusner": (DPBayesSearchCV, {"n_iter": 2, "mechanism": Kusner2015(), "guide": False}),
     "gibo": (DPGIBOSearchCV, {"n_iter": 2}),
     "gibo, no guide": (DPGIBOSearchCV, {"n_iter": 2, "cv": None}),
 }
@@ -71,7 +75,7 @@ def test_no_check_fails_that_grid_search_passes(kind, model):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("kind", ["bayes", "gibo", "gibo, no guide", "grid, no guide"])
+@pytest.mark.parametrize("kind", sorted(set(SEARCHERS) - {"grid", "randomized"}))
 def test_no_check_fails_that_grid_search_passes_slow(kind, model):
     assert_no_failure_of_its_own(build(kind, model), model)
 
