@@ -174,8 +174,8 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
 
     With equal steps the noise has norm 2 B sqrt(T d) / (n mu): beyond a tenth of B, from public
     numbers, a `NoisyGradientWarning` asks for fewer steps, a larger epsilon or fewer parameters.
-    The defaults of `clip`, `learning_rate`, `budget_schedule` and `averaging` did best, by small
-    margins, over two families of problems with 10 parameters at epsilon 1 and 4.4.
+    The defaults of `clip`, `learning_rate`, `budget_schedule` and `averaging` were chosen over two
+    families of problems with 10 parameters at epsilon 1; most differences are small.
 
     References
     ----------
