@@ -97,7 +97,7 @@ def searchers(task, epsilon, seed):
     }
 
 
-def run_searches(task, n_records, epsilon, seed):
+def run_searches(task, n_records, epsilon, seed, only):
     """Regret of each method's release in one run."""
     positions = np.random.RandomState(seed).randint(len(task.protected), size=n_records)
     if n_records <= len(task.protected):
@@ -108,6 +108,8 @@ def run_searches(task, n_records, epsilon, seed):
     scores = 1.0 - protected.mean(axis=0)
     regrets = {"uniform": scores.max() - scores.mean()}
     for name, search in searchers(task, epsilon, seed).items():
+        if only and name not in only:
+            continue
         search.fit(X, np.zeros(len(X)), X_val=X_val, y_val=np.zeros(n_records))
         regrets[name] = scores.max() - scores[task.index(search.best_params_)]
         if name == "default":
@@ -145,7 +147,7 @@ def measure(options):
         tasks = models.get(name) or [landscape_task(name, seed)]
         task = tasks[seed % len(tasks)]
         for epsilon in options.epsilon:
-            regrets, scores = run_searches(task, m, epsilon, seed)
+            regrets, scores = run_searches(task, m, epsilon, seed, options.only)
             rows += [(name, m, epsilon, seed, *pair) for pair in regrets.items()]
         if with_skopt and seed in runs[: options.skopt_repeats]:  # whatever epsilon
             pair = "scikit-optimize, not private", regret_of_scikit_optimize(task, scores, seed)
@@ -220,6 +222,7 @@ def main():
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 1.0, 10.0])
     parser.add_argument("--records", type=int, nargs="+", default=[1000])
     parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--only", nargs="+", choices=STYLES, help="some of the private searchers")
     parser.add_argument("--first", type=int, default=0, help="number of the first run")
     parser.add_argument("--skopt-repeats", type=int, default=10)
     parser.add_argument("--data", help="path of adult.data.gz")
