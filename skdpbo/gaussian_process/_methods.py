@@ -9,6 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdpbo.gaussian_process._amplitudes import (
+    AMPLITUDES,
+    amplitude_probabilities,
+    mixture_moments,
+)
 from skdpbo.gaussian_process._features import LatticeRows, largest_difference
 from skdpbo.gaussian_process._inducing import support_design
 from skdpbo.gaussian_process._kernel_posterior import kernel_posterior
@@ -24,9 +29,6 @@ from skdpbo.gaussian_process._whitened import WhitenedRelease
 
 __all__ = ["FittedWeights", "KernelMethod", "WhitenedMethod"]
 
-# Powers of 2: the posterior hardly depends on the amplitude within a factor of sqrt 2.
-_AMPLITUDES = tuple(2.0**k for k in range(-8, 9))
-
 
 @dataclass(frozen=True)
 class FittedWeights:
@@ -39,7 +41,7 @@ class FittedWeights:
     noise_variance : ndarray of shape (q,)
     elbo : ndarray of shape (q,) or None
     amplitude : float
-        Factor of the kernel.
+        Factor of the kernel, or its posterior mean.
     """
 
     means: np.ndarray
@@ -66,14 +68,14 @@ class WhitenedMethod:
     n_records : int
     posterior : {"noise_aware", "linearised", "naive"}
     fit_amplitude : bool
-        Multiply the kernel by the factor of largest evidence; the features stay as they are.
+        Average over factors of the kernel; the features stay as they are.
     """
 
     mechanism = "Gaussian second moments of whitened features"
 
     def __init__(self, features, *, mu, half_width, n_records, posterior, fit_amplitude=False):
         self.features, self.posterior = features, posterior
-        self.factors = _AMPLITUDES if fit_amplitude else (1.0,)
+        self.factors = AMPLITUDES if fit_amplitude else (1.0,)
         self.release = WhitenedRelease(mu, tuple(half_width.tolist()), n_records)
 
     def rows(self, centre):
@@ -109,28 +111,24 @@ class WhitenedMethod:
         )
         models = [self._model(moments, B, j) for j in range(len(self.release.half_width))]
         fits = [self._scaled(models, factor, noise_variance) for factor in self.factors]
-        evidences = [
-            sum(model.log_evidence(variance) for model, variance in zip(*fit, strict=True))
-            for fit in fits
-        ]
-        best = int(np.argmax(evidences))
-        models, variances = fits[best]
+        evidences = [sum(model.log_evidence(s2) for model, s2 in fit) for fit in fits]
+        shares = amplitude_probabilities(self.factors, evidences)
+        variances = shares @ [[s2 for _, s2 in fit] for fit in fits]
+        elbo = shares @ [[model.elbo(s2) for model, s2 in fit] for fit in fits]
         posteriors = [
-            self._posterior(moments, j, model, variance)
-            for j, (model, variance) in enumerate(zip(models, variances, strict=True))
+            mixture_moments(shares, [self._posterior(moments, j, *fit[j]) for fit in fits])
+            for j in range(len(models))
         ]
-        elbo = [model.elbo(variance) for model, variance in zip(models, variances, strict=True)]
-        return FittedWeights.of(
-            posteriors, np.array(variances), elbo=np.array(elbo), amplitude=self.factors[best]
-        )
+        amplitude = float(shares @ self.factors)
+        return FittedWeights.of(posteriors, variances, elbo=elbo, amplitude=amplitude)
 
     def _scaled(self, models, factor, noise_variance):
-        """Models and noise variances under a kernel multiplied by `factor`."""
+        """Pairs of model and noise variance under a kernel multiplied by `factor`."""
         models = [model.scaled(factor) for model in models]
-        if noise_variance is not None:
-            return models, noise_variance.tolist()
-        largest = [R**2 for R in self.release.half_width]
-        return models, list(map(released_noise_variance, models, largest))
+        if noise_variance is None:
+            largest = [R**2 for R in self.release.half_width]
+            noise_variance = map(released_noise_variance, models, largest)
+        return list(zip(models, noise_variance, strict=True))
 
     def _model(self, moments, B, j):
         return MomentModel(

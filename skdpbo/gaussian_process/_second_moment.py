@@ -16,8 +16,8 @@ def denoised_second_moment(B, support, *, sb, n_records):
     r"""Positive semi-definite estimate of the second moment.
 
     The mixture of :math:`\phi(x)\phi(x)'` over public support points that is nearest to B', plus
-    the share of the difference that is not noise (positive-part James-Stein), so that the support
-    need not hold the records and the estimate tends to B' as the noise vanishes.
+    a share of the difference when that is more than noise, so that the support need not hold the
+    records and the estimate tends to B' as the noise vanishes.
 
     Parameters
     ----------
@@ -39,7 +39,9 @@ def denoised_second_moment(B, support, *, sb, n_records):
     mixture = (support.T * weights) @ support
     rest = B - mixture
     noise = 0.5 * sb**2 * d * (d + 1)  # E ||E||_F^2
-    share = max(0.0, 1.0 - noise / max(np.sum(rest**2), noise))
+    # James and Stein's share is without the square; but an error of the mixture lies in the weak
+    # directions, which the posterior feels most, so it is to vanish sooner.
+    share = 1.0 - (noise / max(np.sum(rest**2), noise)) ** 2
     return lifted(mixture + share * rest, share * sb, n_records)
 
 
@@ -57,8 +59,8 @@ def lifted(B, sb, n_records):
 def _nearest_mixture(B, support):
     """Weights w >= 0 for which the sum of w phi phi' is nearest to B in the Frobenius norm.
 
-    Multiplicative steps w <- w h / (Q w) with Q w = h the normal equations. They keep w positive,
-    never increase the distance, and have fitted structure long before they fit noise.
+    Multiplicative steps w <- w h / (Q w), Q w = h being the normal equations. They keep w
+    positive, bring the mixture nearer, and have fitted structure long before they fit noise.
     """
     Q = (support @ support.T) ** 2
     h = np.maximum(np.sum((support @ B) * support, axis=1), 0.0)

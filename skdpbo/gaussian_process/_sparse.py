@@ -70,8 +70,9 @@ class DPSparseGPRegressor(PosteriorRegressor):
         Variance of an observation about the function, > 0, in squared units of y. "released":
         estimated from the released sums, at no further cost.
     signal_variance : {"kernel", "released"}, default="kernel"
-        "released": the kernel is multiplied by the power of 2, from 2^-8 to 2^8, under which the
-        released sums are most likely, at no further cost; needs ``release="whitened"``.
+        "released": average over multiples of the kernel, powers of 2 from 2^-8 to 2^8, by how
+        likely they make the released sums, at no further cost; for when the variance of y is not
+        known within a factor of about 4. Needs ``release="whitened"``.
     inducing_points : None, int or array-like of shape (n_inducing, n_features), default=None
         Where the process is represented; public. An int asks for that many points in `X_bounds`:
         a grid in one dimension, and in two where it is a square; Sobol points otherwise. None:
@@ -121,7 +122,7 @@ class DPSparseGPRegressor(PosteriorRegressor):
     privacy_ : PrivacyGuarantee
         What the fit promises. Public.
     kernel_ : sklearn kernel
-        Public; released with ``signal_variance="released"``.
+        Public; with ``signal_variance="released"`` times a released factor, its posterior mean.
     inducing_points_ : ndarray of shape (n_inducing, n_features)
         Public.
     mean_ : ndarray of shape (n_inducing,) or (n_inducing, n_targets)
@@ -153,8 +154,9 @@ class DPSparseGPRegressor(PosteriorRegressor):
     and memory are not observed. `predict` and `score` on protected rows are not covered.
 
     Features are whitened, :math:`\phi(x) = L^{-1} k_Z(x)/\sigma_f`, so that no bound on
-    :math:`k_Z` is needed, and the posterior models the privacy noise; at the same budget the
-    error is about half of that of the published algorithm.
+    :math:`k_Z` is needed; the second moment of the features is estimated among those that records
+    can have; and the posterior models the privacy noise. At the same budget the error is about
+    half of that of the published algorithm.
 
     References
     ----------
