@@ -4,6 +4,7 @@ import numbers
 from typing import ClassVar
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from skdpbo.model_selection._base import BasePrivateSearchCV
 from skdpbo.model_selection._bayes_mechanisms import bayes_mechanism
@@ -283,9 +284,10 @@ class DPBayesSearchCV(BasePrivateSearchCV):
 
     def _all_candidates(self):
         space = SearchSpace(self.search_spaces, name="search_spaces")
-        candidates = space.candidates(
-            max(self.n_candidates, self.n_iter), random_state=self._public_random_state()
-        )
+        public = check_random_state(self._public_random_state())
+        candidates = space.candidates(max(self.n_candidates, self.n_iter), random_state=public)
+        if space.is_finite:  # else the initial points would be neighbours in a corner of a grid
+            candidates = [candidates[k] for k in public.permutation(len(candidates))]
         if isinstance(self.mechanism, Kusner2015Lipschitz):
             self.mechanism.lambdas(candidates)  # a bad lambda_name is refused before any charge
         return candidates

@@ -41,8 +41,21 @@ def _disagreement(true, predicted):
 
 def _codes(estimator, y):
     """Return the position of each label among the classes: -1 unseen, -2 unreadable."""
+    classes, labels = np.asarray(_classes(estimator)), y
+    if hasattr(y, "to_numpy") and isinstance(y.dtype, np.dtype):
+        labels = y.to_numpy()
+    typed = isinstance(labels, np.ndarray) and labels.ndim == 1
+    # Types are public. Within one of these, comparison is exact and no label is unreadable.
+    if typed and classes.dtype.kind == labels.dtype.kind and labels.dtype.kind in "biuU":
+        return _array_codes(classes, labels)
     codes = {label: i for i, label in enumerate(as_records(_classes(estimator)))}
     return np.array([_code(codes, label) for label in as_labels(y, 1)], dtype=np.int64)
+
+
+def _array_codes(classes, labels):
+    order = np.argsort(classes)
+    codes = order[np.searchsorted(classes, labels, sorter=order).clip(max=len(classes) - 1)]
+    return np.where(classes[codes] == labels, codes, -1)
 
 
 def _code(codes, label):

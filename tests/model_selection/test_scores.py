@@ -6,6 +6,7 @@ import pickle
 import warnings
 from decimal import Decimal
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,7 @@ from sklearn.model_selection import cross_validate
 from sklearn.utils.metadata_routing import get_routing_for_object
 
 from skdpbo.exceptions import DefaultBoundsWarning, UnboundedSensitivityError
+from skdpbo.model_selection import _losses
 from skdpbo.model_selection._scores import (
     DEFAULT_LOG_LOSS_BOUND,
     PerRecordScorer,
@@ -672,3 +674,25 @@ def test_scoring_of_cross_validate_and_metadata_routing():
             )
         )
     np.testing.assert_allclose(ours["test_score"], theirs["test_score"], rtol=1e-12)
+
+
+class TestCodesOfArrays:
+    """Arrays of labels are looked up at once, with the codes of labels looked up one by one."""
+
+    @pytest.mark.parametrize(
+        ("classes", "labels"),
+        [
+            ([2, 5, 9], [9, 2, 3, 5, -1, 100]),
+            ([5, 2, 9], [9, 2, 3, 5, -1, 100]),
+            (["a", "bc", "z"], ["z", "b", "bc", "", "zz", "a"]),
+            ([False, True], [True, False, True]),
+        ],
+    )
+    def test_same_codes(self, classes, labels):
+        estimator = SimpleNamespace(classes_=np.array(classes))
+        expected = [classes.index(label) if label in classes else -1 for label in labels]
+        arrays = [np.array(labels), np.array(labels, dtype=object), labels]
+        if classes[0] in (2, 5):
+            arrays.append(np.array(labels, dtype=np.int8))
+        for y in arrays:
+            assert _losses._codes(estimator, y).tolist() == expected
