@@ -103,7 +103,7 @@ print(
 )
 
 # %%
-# The noise of one step, per parameter, beside the largest norm that a record's gradient can have,
+# The noise of the first step, per parameter, beside the largest norm that a record's gradient can have,
 # which is 1. It falls as one over the number of protected records.
 
 print(f"noise {search.descent_.noise_scales[0]:.4f}")
@@ -115,7 +115,7 @@ except ImportError:
 else:
     evaluated = np.concatenate([[0], np.cumsum(search.descent_.batch_sizes)])
     fig, axes = plt.subplots(figsize=(5.5, 3.6), layout="constrained")
-    axes.plot(evaluated, path, marker="o", label="DP-GIBO, mu = 1")
+    axes.plot(evaluated, path[: len(evaluated)], marker="o", label="DP-GIBO, mu = 1")
     axes.plot(
         np.arange(1, n_models + 1),
         np.minimum.accumulate(random_losses),
