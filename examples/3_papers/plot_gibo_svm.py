@@ -103,10 +103,10 @@ print(
 )
 
 # %%
-# The noise of the first step, per parameter, beside the largest norm that a record's gradient can have,
-# which is 1. It falls as one over the number of protected records.
+# The noise of the first step, per parameter. It falls as one over the number of protected records.
 
-print(f"noise {search.descent_.noise_scales[0]:.4f}")
+clip, noise = search.descent_.clips[0], search.descent_.noise_scales[0]
+print(f"noise {noise:.4f}, gradients of records are clipped at {clip}")
 
 try:
     import matplotlib.pyplot as plt
