@@ -14,9 +14,9 @@ seed: differences are paired.
 `paper` is the descent as in the paper (raw units, zero prior mean, AdaGrad); `gibo` is that of
 `DPGIBOSearchCV`: unit cube, losses over their bound, a free level; with uniform budgets, the last
 point, rate .1 and length-scale .5, where options are to be compared one by one. `random` is
-random search, not private; `random + pf` releases one of the same points by permute-and-flip at the epsilon that
-mu = 1 is worth at delta = 1e-5. --arm adds a variant: a label, then settings that replace those of
-`gibo` (with ``base=paper`` those of `paper`).
+random search, not private; `random + pf` releases one of the same points by permute-and-flip at
+the epsilon that mu = 1 is worth at delta = 1e-5. --arm adds a variant: a label, then settings that
+replace those of `gibo` (with ``base=paper`` those of `paper`).
 
 Runs are seeded, so that they can be repeated: they carry no privacy guarantee.
 """
