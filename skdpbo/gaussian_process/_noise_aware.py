@@ -70,10 +70,13 @@ class MomentModel:
         return other
 
     def log_evidence(self, noise_variance):
-        """Log density of A', up to a constant that is the same for every kernel amplitude."""
+        """Log density of A' given B+, up to a constant that is the same for every amplitude.
+
+        The noise of B is no part of A', so tau2 does not belong here: it would make large
+        amplitudes unlikely for the very reason that they bring more of it.
+        """
         b = self.b
-        *_, tau2 = self.weights(noise_variance)
-        total = self.sf2 * b * b + noise_variance * b + tau2
+        total = self.sf2 * b * b + noise_variance * b + self.sa**2
         return -0.5 * np.sum(np.log(total) + self.a**2 / total)
 
     def weights(self, noise_variance):

@@ -71,8 +71,9 @@ class DPSparseGPRegressor(PosteriorRegressor):
         estimated from the released sums, at no further cost.
     signal_variance : {"kernel", "released"}, default="kernel"
         "released": average over multiples of the kernel, powers of 2 from 2^-8 to 2^8, by how
-        likely they make the released sums, at no further cost; for when the variance of y is not
-        known within a factor of about 4. Needs ``release="whitened"``.
+        likely they make the released sums, at no further cost; for when the variance of the
+        function is not known within a factor of about 4. Overconfident where the noise prevails.
+        Needs ``release="whitened"``.
     inducing_points : None, int or array-like of shape (n_inducing, n_features), default=None
         Where the process is represented; public. An int asks for that many points in `X_bounds`:
         a grid in one dimension, and in two where it is a square; Sobol points otherwise. None:
