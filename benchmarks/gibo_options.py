@@ -81,7 +81,7 @@ class Ridge:
 
 DEFAULT = {
     "clip": 0.3,
-    "learning_rate": 0.15,
+    "learning_rate": 0.2,
     "averaging": 0.3,
     "budget_schedule": "geometric",
     "contraction": 0.95,
@@ -94,7 +94,9 @@ OPTIONS = {
     "averaging 0.5": {"averaging": 0.5},
     "uniform, no averaging": {"budget_schedule": "uniform", "averaging": 0.0},
     "learning rate 0.1": {"learning_rate": 0.1},
-    "learning rate 0.2": {"learning_rate": 0.2},
+    "learning rate 0.15": {"learning_rate": 0.15},
+    "length-scale 0.5": {"length_scale": 0.5},
+    "length-scale 0.5, learning rate 0.15": {"length_scale": 0.5, "learning_rate": 0.15},
     "clip 0.1": {"clip": 0.1},
     "clip 1": {"clip": 1.0},
     "adaptive clip": {"clip_share": 0.1},
@@ -104,7 +106,7 @@ OPTIONS = {
 }
 
 
-def run(problem, mu, fit=False, **options):
+def run(problem, mu, fit=False, length_scale=0.25, **options):
     descent = PrivateDescent(
         n_iter=25,
         mu=mu,
@@ -116,12 +118,12 @@ def run(problem, mu, fit=False, **options):
     recipe = SurrogateRecipe(
         names=list(range(problem.d)),
         kernel="rbf",
-        length_scale=0.5,
+        length_scale=length_scale,
         noise_variance=0.0,
         cache_size=None,
         fit_length_scale=fit,
     )
-    surrogate = GradientPosterior(ConstantKernel(10.0) + RBF(0.5))
+    surrogate = GradientPosterior(ConstantKernel(10.0) + RBF(length_scale))
     start = np.full(problem.d, 0.5)
     found = descent.run(problem.losses, start, surrogate, refit=recipe.refitted)
     return problem.figure(found.final)

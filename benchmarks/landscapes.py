@@ -41,9 +41,9 @@ from skdpbo import DPBayesSearchCV
 from skdpbo.exceptions import SeededNoiseWarning
 from skdpbo.mechanisms import GaussianMechanism, PermuteAndFlip, noise_source
 from skdpbo.model_selection._prior import (
+    automatic_prior,
     automatic_prior_weight,
     public_offsets,
-    smoothed_public_scores,
 )
 from skdpbo.model_selection._private_proposals import (
     PrivateTrajectoryProposer,
@@ -88,15 +88,13 @@ def permute_and_flip(X, score, folds, records):
         proposer.tell(folds[:, proposer.visited].mean(axis=0))
     visited, table = proposer.visited, folds[:, proposer.visited]
     public = table.mean(axis=0)
-    smoothed, error = smoothed_public_scores(
-        X[visited], public, table, kernel=proposer.kernel, bound=1.0
-    )
     for m in records:
         budget = {"n_records": m, "epsilon": EPSILON, "bound": 1.0}
         units = {"n_records": m, "units": UNITS, "bound": 1.0}
-        auto, fixed = (automatic_prior_weight(e, **budget) for e in (error, PUBLIC_ERROR))
+        prior = automatic_prior(X[visited], public, table, kernel=proposer.kernel, **budget)
+        fixed = automatic_prior_weight(PUBLIC_ERROR, **budget)
         offsets = {
-            "prior": public_offsets(smoothed, auto, **units),
+            "prior": public_offsets(prior, 1.0, **units),
             "fixed prior": public_offsets(public, fixed, **units),
             "no prior": public_offsets(public, 0, **units),
         }

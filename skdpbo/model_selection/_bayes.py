@@ -68,8 +68,10 @@ class DPBayesSearchCV(BasePrivateSearchCV):
     prior_weight : "auto" or float, default="auto"
         Weight c >= 0 of the public score in a choice by permute-and-flip or the exponential
         mechanism, which maximises (protected score + c * public score) up to noise. It costs no
-        budget. "auto" weighs the selection noise against the public scores' own error and goes to
-        0 where protected records abound; 0 switches it off.
+        budget. "auto" smooths the public scores, weighs the selection noise against the error that
+        they have left, and goes to 0 where protected records abound. A number is applied to the
+        scores as they are; 0 switches it off, which is right where the public rows come from
+        another population.
     scoring : str, list, tuple, dict, PerRecordScorer or None, default=None
         A score that is the mean of bounded per-record losses: `"accuracy"`, `"neg_log_loss"`,
         `"neg_brier_score"`, `"neg_mean_squared_error"`, `"neg_mean_absolute_error"`, or the result

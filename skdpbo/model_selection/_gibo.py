@@ -61,7 +61,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     clip : float, default=0.3
         Largest norm B of a record's gradient, in units of the largest loss of a record over the
         width of the space. Smaller: less noise, more bias.
-    learning_rate : float, default=0.15
+    learning_rate : float, default=0.2
         Of the optimizer, where every parameter's range has length 1.
     optimizer : {"adagrad", "sgd", "adam"}, default="adagrad"
         How a noisy gradient moves the point. With "adagrad" `learning_rate` is the length of the
@@ -77,7 +77,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         tenth of each step's squared budget pays for them.
     kernel : {"rbf", "matern52"}, default="rbf"
         Covariance of the losses as functions of the parameters.
-    length_scale : float or array-like of shape (n_params,), default=0.5
+    length_scale : float or array-like of shape (n_params,), default=0.25
         Of the kernel, where every parameter's range has length 1; parameters in alphabetical
         order. It is public: never fitted to scores.
     fit_length_scale : bool, default=False
@@ -174,8 +174,8 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
 
     With equal steps the noise has norm 2 B sqrt(T d) / (n mu): beyond a tenth of B, from public
     numbers, a `NoisyGradientWarning` asks for fewer steps, a larger epsilon or fewer parameters.
-    The defaults of `clip`, `learning_rate`, `budget_schedule` and `averaging` were chosen over two
-    families of problems with 10 parameters at epsilon 1; most differences are small.
+    The defaults of `clip`, `learning_rate`, `length_scale`, `budget_schedule` and `averaging` were
+    chosen over four families of problems with 10 to 33 parameters; most differences are small.
 
     References
     ----------
@@ -235,14 +235,14 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         epsilon=1.0,
         delta=1e-5,
         clip=0.3,
-        learning_rate=0.15,
+        learning_rate=0.2,
         optimizer="adagrad",
         budget_schedule="geometric",
         contraction=0.95,
         averaging=0.3,
         adaptive_clip=False,
         kernel="rbf",
-        length_scale=0.5,
+        length_scale=0.25,
         fit_length_scale=False,
         noise_variance=0.0,
         init=None,

@@ -10,6 +10,7 @@ import numpy as np
 from skdpbo.surrogate import fit_hyperparameters
 
 __all__ = [
+    "automatic_prior",
     "automatic_prior_weight",
     "public_disagreement",
     "public_error",
@@ -57,9 +58,9 @@ def public_error(split_scores):
     return float(np.sqrt(np.sum(residuals**2) / ((n_splits - 1) * (n_candidates - 1)) / n_splits))
 
 
-def public_noise_variance(split_scores):
+def public_noise_variance(split_scores, share=_INDEPENDENT_SHARE):
     """Variance of the part of `public_error` that smoothing can remove: a quarter."""
-    return _INDEPENDENT_SHARE * public_error(split_scores) ** 2
+    return share * public_error(split_scores) ** 2
 
 
 def public_disagreement(split_scores, *, bound):
@@ -82,7 +83,9 @@ def public_disagreement(split_scores, *, bound):
     return float(np.hypot(public_error(split_scores), _SMALLEST_DISAGREEMENT * bound))
 
 
-def smoothed_public_scores(X, scores, split_scores, *, kernel, bound):
+def smoothed_public_scores(
+    X, scores, split_scores, *, kernel, bound, independent_share=_INDEPENDENT_SHARE
+):
     """Posterior mean of the candidates' scores given the public ones, and its error.
 
     A Gaussian process is fitted to the public scores, whose noise variance is known from the
@@ -101,6 +104,8 @@ def smoothed_public_scores(X, scores, split_scores, *, kernel, bound):
         Template for standardised scores.
     bound : float
         Largest loss of a record, in the units of the scores.
+    independent_share : float, default=0.25
+        Share of the variance of the public error that is smoothed away.
 
     Returns
     -------
@@ -115,7 +120,7 @@ def smoothed_public_scores(X, scores, split_scores, *, kernel, bound):
     if not finite.any():
         return smoothed, _SMALLEST_ERROR * bound
     X, observed = X[finite], smoothed[finite]
-    noise_variance = public_noise_variance(split_scores)
+    noise_variance = public_noise_variance(split_scores, independent_share)
     fitted = fit_hyperparameters(
         kernel,
         X,
@@ -158,6 +163,33 @@ def automatic_prior_weight(error, *, n_records, epsilon, bound):
     """
     s = _SELECTION_NOISE_SD * 2 * bound / (n_records * epsilon)
     return float((s / error) ** 2)
+
+
+def automatic_prior(X, scores, split_scores, *, kernel, n_records, epsilon, bound):
+    """Public score to add to each candidate's protected one: c p + min(1, sqrt(c)) (b - p).
+
+    p are the smoothed public scores and c their weight. b are the same with all of the public error
+    smoothed away: they favour candidates among good neighbours where the selection noise is
+    larger than what p can tell apart, so that it chooses among fewer.
+
+    Parameters
+    ----------
+    X, scores, split_scores, kernel
+        As for `smoothed_public_scores`.
+    n_records, epsilon, bound
+        As for `automatic_prior_weight`.
+
+    Returns
+    -------
+    prior : ndarray of shape (n_candidates,)
+        In the units of the scores; NaN where a candidate failed.
+    """
+    smoothed, error = smoothed_public_scores(X, scores, split_scores, kernel=kernel, bound=bound)
+    broad, _ = smoothed_public_scores(
+        X, scores, split_scores, kernel=kernel, bound=bound, independent_share=1.0
+    )
+    weight = automatic_prior_weight(error, n_records=n_records, epsilon=epsilon, bound=bound)
+    return weight * smoothed + min(1.0, weight**0.5) * (broad - smoothed)
 
 
 def public_offsets(public_scores, weight, *, n_records, units, bound):

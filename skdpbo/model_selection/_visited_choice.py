@@ -3,11 +3,7 @@
 import numpy as np
 
 from skdpbo.model_selection._choice import PrivateChoice
-from skdpbo.model_selection._prior import (
-    automatic_prior_weight,
-    public_offsets,
-    smoothed_public_scores,
-)
+from skdpbo.model_selection._prior import automatic_prior, public_offsets
 from skdpbo.model_selection._proposals import UpperConfidenceProposer
 
 __all__ = ["LipschitzChoice", "VisitedChoice"]
@@ -56,12 +52,12 @@ class VisitedChoice:
         scorer, n_records = self._search.scorer, self._search.n_records
         weight = self._prior_weight
         if weight == "auto":
-            X, kernel = self._search.X[visited], self._proposer.kernel
-            scores, error = smoothed_public_scores(
-                X, scores, splits, kernel=kernel, bound=scorer.bound
-            )
-            weight = automatic_prior_weight(
-                error,
+            weight = 1.0
+            scores = automatic_prior(
+                self._search.X[visited],
+                scores,
+                splits,
+                kernel=self._proposer.kernel,
                 n_records=n_records,
                 epsilon=float(self._choice.epsilon_choice),
                 bound=scorer.bound,

@@ -3,6 +3,7 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 
 from skdpbo.model_selection._prior import (
+    automatic_prior,
     automatic_prior_weight,
     public_disagreement,
     public_error,
@@ -116,3 +117,39 @@ def test_offsets_are_the_weighted_gaps_in_units():
     assert offsets == [25, 50, 0, 50]
     assert public_offsets([np.nan, np.nan], 0.5, n_records=9, units=1, bound=1.0) == [0, 0]
     assert public_offsets([0.1, 0.2], 0, n_records=9, units=1, bound=1.0) == [0, 0]
+
+
+def prior_on_a_hill(m, noise=0.05):
+    X, truth, scores, splits = scores_on_a_hill(noise)
+    budget = {"n_records": m, "epsilon": 1.0, "bound": 1.0}
+    prior = automatic_prior(X, scores, splits, kernel=KERNEL, **budget)
+    smoothed, error = smoothed_public_scores(X, scores, splits, kernel=KERNEL, bound=1.0)
+    return prior, smoothed, automatic_prior_weight(error, **budget), truth
+
+
+def test_prior_fades_where_protected_records_abound():
+    spreads = [np.ptp(prior_on_a_hill(m)[0]) for m in (100, 10_000, 1_000_000)]
+    assert spreads[1] < spreads[0] / 50
+    assert spreads[2] < spreads[1] / 50
+
+
+def test_prior_adds_less_than_the_difference_of_two_smoothings():
+    for m in (100, 1000, 10_000):
+        prior, smoothed, weight, _ = prior_on_a_hill(m)
+        added = prior - weight * smoothed
+        assert np.abs(added - added.mean()).max() <= 0.05 * min(1.0, weight**0.5)
+
+
+def test_prior_without_error_is_the_weighted_score():
+    prior, smoothed, weight, truth = prior_on_a_hill(100, noise=0.0)
+    np.testing.assert_allclose(smoothed, truth, atol=1e-3)
+    np.testing.assert_allclose(prior, weight * smoothed, atol=1e-9)
+
+
+def test_prior_of_failed_candidates_is_missing():
+    X, _, scores, splits = scores_on_a_hill(0.05)
+    scores, splits = scores.copy(), splits.copy()
+    scores[7] = splits[2, 7] = np.nan
+    budget = {"n_records": 100, "epsilon": 1.0, "bound": 1.0}
+    prior = automatic_prior(X, scores, splits, kernel=KERNEL, **budget)
+    assert np.flatnonzero(np.isnan(prior)).tolist() == [7]

@@ -1,15 +1,11 @@
-"""What the public prior is worth, on random landscapes (theory.md 2.4); exact, nothing is drawn."""
+"""What the public prior is worth, on random landscapes ; exact, nothing is drawn."""
 
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from skdpbo.mechanisms import PermuteAndFlip
-from skdpbo.model_selection._prior import (
-    automatic_prior_weight,
-    public_offsets,
-    smoothed_public_scores,
-)
+from skdpbo.model_selection._prior import automatic_prior, public_offsets
 from skdpbo.model_selection._proposals import UpperConfidenceProposer
 
 UNITS = 2**20
@@ -36,14 +32,19 @@ def regrets(kind, seed, records):
         proposer.tell(folds[:, proposer.visited].mean(axis=0))
     visited, table = proposer.visited, folds[:, proposer.visited]
     public = table.mean(axis=0)
-    smoothed, error = smoothed_public_scores(
-        X[visited], public, table, kernel=proposer.kernel, bound=1.0
-    )
     row = [score.max() - score[visited][public.argmax()]]
     for m in records:
-        weight = automatic_prior_weight(error, n_records=m, epsilon=1.0, bound=1.0)
-        for c in (weight, 0):
-            offsets = public_offsets(smoothed, c, n_records=m, units=UNITS, bound=1.0)
+        prior = automatic_prior(
+            X[visited],
+            public,
+            table,
+            kernel=proposer.kernel,
+            n_records=m,
+            epsilon=1.0,
+            bound=1.0,
+        )
+        for c in (1, 0):
+            offsets = public_offsets(prior, c, n_records=m, units=UNITS, bound=1.0)
             losses = [round(m * UNITS * (1 - s)) for s in score[visited].tolist()]
             utilities = [loss + offset for loss, offset in zip(losses, offsets, strict=True)]
             p = PermuteAndFlip(1.0, UNITS).probabilities(utilities)
