@@ -15,8 +15,10 @@ seed: differences are paired.
 `DPGIBOSearchCV`: unit cube, losses over their bound, a free level; with uniform budgets, the last
 point, rate .1 and length-scale .5, where options are to be compared one by one. `random` is
 random search, not private; `random + pf` releases one of the same points by permute-and-flip at
-the epsilon that mu = 1 is worth at delta = 1e-5. --arm adds a variant: a label, then settings that
-replace those of `gibo` (with ``base=paper`` those of `paper`).
+the epsilon that mu = 1 is worth at delta = 1e-5. `--arms gp-ucb` runs GP-UCB, not private; see
+`gibo_rivals.py`. In C.5 an evaluation is off by N(0, .01^2), the same for every record, and `sigma`
+is what the surrogate assumes (a standard deviation, in units of the loss). --arm adds a variant: a
+label, then settings that replace those of `gibo` (with ``base=paper`` those of `paper`).
 
 Runs are seeded, so that they can be repeated: they carry no privacy guarantee.
 """
@@ -31,24 +33,25 @@ import math
 import time
 
 import numpy as np
+from gibo_rivals import mean_loss, random_arms, upper_confidence_arms
 from gibo_tasks import Huber, LengthScales, Location, Svm
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 from threadpoolctl import threadpool_limits
 
-from skdpbo.mechanisms import ClippedMean, PermuteAndFlip, noise_source, step_budgets
+from skdpbo.mechanisms import ClippedMean, noise_source, step_budgets
 from skdpbo.model_selection._descent import PrivateDescent
 from skdpbo.model_selection._optimizers import OPTIMIZERS, AdaGrad
-from skdpbo.privacy import epsilon_from_mu
 from skdpbo.surrogate import GradientPosterior, fit_length_scale_to_gradients, refit_due
 
 PACKAGES = ("skdpbo", "scikit-learn", "numpy", "scipy")
 NO_NOISE = 1e9  # mu
-UNITS = 2**16  # of a loss, for permute-and-flip
 AVERAGES = (0.25, 0.5)  # shares of the last points, reported for every descent
 
 PAPER = {"mu": 1.0, "clip": 1.0, "cube": False, "level": 0.0, "optimizer": "adagrad"}
 PAPER |= {"learning_rate": 1.0, "length_scale": 1.0}
 GIBO = PAPER | {"cube": True, "level": 10.0, "learning_rate": 0.1, "length_scale": 0.5}
+DEFAULT = GIBO | {"clip": 0.3, "learning_rate": 0.2, "length_scale": 0.25}
+DEFAULT |= {"budget_schedule": "geometric", "contraction": 0.95}
 EXPERIMENTS = {
     "4.1": {
         "task": Location,
@@ -65,7 +68,11 @@ EXPERIMENTS = {
     "C.5": {
         "task": LengthScales,
         "base": {"T": 25, "b": 11},
-        "arms": {f"sigma {s:g}": PAPER | {"noise_sd": s} for s in (0.01, 1.0, 1e-4)},
+        "arms": {
+            f"{name} sigma {s:g}": settings | {"noise_sd": s}
+            for name, settings in (("paper", PAPER | {"design_jitter": 0.0}), ("default", DEFAULT))
+            for s in (0.01, 1.0, 1e-4)
+        },
     },
 }
 SEARCHES = {
@@ -147,7 +154,8 @@ def make_descent(settings, view, seed):
         mu=settings["mu"],
         batch_size=settings["b"],
         bounds=view.bounds,
-        loss_bound=view.task.bound,
+        # clipping to [0, bound] would take away the negative half of the noise of C.5
+        loss_bound=None if getattr(view.task, "noise", 0.0) else view.task.bound,
         loss_scale=view.scale,
         random_state=seed,
         **{name: settings[name] for name in options if name in settings},
@@ -155,6 +163,8 @@ def make_descent(settings, view, seed):
 
 
 def make_posterior(settings, task):
+    scale = 1.0 / task.bound if settings["cube"] else 1.0
+
     def make(length_scale):
         if isinstance(task, Location):
             kernel = DotProduct(1.0) ** 2
@@ -164,7 +174,7 @@ def make_posterior(settings, task):
             kernel = ConstantKernel(settings["level"]) + kernel
         return GradientPosterior(
             kernel,
-            noise_variance=settings.get("noise_sd", 0.0) ** 2,
+            noise_variance=(settings.get("noise_sd", 0.0) * scale) ** 2,
             jitter=settings.get("jitter", 1e-9),
             design_jitter=settings.get("design_jitter", 1e-4),
         )
@@ -194,13 +204,6 @@ def averages(trajectory):
     return {"last": trajectory[-1], **means}
 
 
-def mean_loss(task, point):
-    noise, task.noise = getattr(task, "noise", 0.0), 0.0
-    value = task.losses(point[None]).mean()
-    task.noise = noise
-    return value
-
-
 def search_arm(task, settings, seed):
     """Mean losses of the points that a descent returns (4.3, 4.4, C.5)."""
     points = averages(descend(task, settings, seed))
@@ -216,22 +219,6 @@ def distance_arm(task, settings, seed):
     return {"late": distances.mean()} | {
         name: np.linalg.norm(point - task.optimum) for name, point in points.items()
     }
-
-
-def random_arms(task, n_evaluations, seed):
-    """Random search, not private, and the choice by permute-and-flip among the same points."""
-    rng = np.random.default_rng([seed, 1])
-    points = rng.uniform(task.low, task.high, (n_evaluations, len(task.low)))
-    points[0] = task.start
-    totals, means = [], []
-    for point in points:
-        losses = np.rint(task.losses(point[None])[0] * (UNITS / task.bound)).astype(np.int64)
-        totals.append(int(losses.sum()))
-        means.append(mean_loss(task, point) if getattr(task, "noise", 0.0) else losses.mean())
-    means = np.array(means) * (1.0 if getattr(task, "noise", 0.0) else task.bound / UNITS)
-    mechanism = PermuteAndFlip(epsilon_from_mu(1.0, 1e-5), sensitivity=UNITS)
-    chosen = mechanism.select(totals, noise_source(seed))
-    return {"random": {"last": means[np.argmin(totals)]}, "random + pf": {"last": means[chosen]}}
 
 
 def noisy_gradient_descent(task, settings, seed):
@@ -267,15 +254,22 @@ def run_replication(name, options, replication):
         results = random_arms(task, base["T"] * base["b"], seed)
         for arm, values in results.items():
             yield arm, {}, values, time.process_time() - clock
+    if is_search and "gp-ucb" in (options.arms or []):
+        task.rng = np.random.default_rng([seed, 2])
+        clock = time.process_time()
+        for arm, values in upper_confidence_arms(task, base["T"] * base["b"], seed):
+            yield arm, {}, values, time.process_time() - clock
+            clock = time.process_time()
     if name == "4.2":
         yield "gradient descent", base, noisy_gradient_descent(task, base, seed), 0.0
     if options.arms is not None:
-        arms = {arm: arms[arm] for arm in options.arms if arm != "random"}
+        arms = {arm: arms[arm] for arm in options.arms if arm not in ("random", "gp-ucb")}
     for label, changes in options.arm or []:
         start = PAPER if changes.get("base") == "paper" or not is_search else GIBO
         arms[label] = {**(start if is_search else {}), **changes}
     for arm, changes in arms.items():
         settings = {**base, **changes}
+        task.rng = np.random.default_rng([seed, 2])  # noise of C.5: the same for every arm
         clock = time.process_time()
         yield arm, settings, run(task, settings, seed), time.process_time() - clock
 
