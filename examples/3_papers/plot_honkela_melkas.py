@@ -6,7 +6,7 @@ Honkela and Melkas (2021): Gaussian processes, privately
 Honkela and Melkas release two noisy sums over the records, and compute a sparse Gaussian process
 from them. `DPSparseGPRegressor` has their algorithm (``release="kernel"``) and, by default, a
 release and a posterior with about half its error. This page repeats their experiments of Sections
-5.1 and 5.2, and what can be had of 5.3, with both. All data are made up: nothing needs protection.
+5.1 to 5.3 with both. All data are made up: nothing needs protection.
 """
 
 # %%
@@ -19,10 +19,12 @@ release and a posterior with about half its error. This page repeats their exper
 import math
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.stats import norm
 from sklearn.gaussian_process.kernels import RBF
 
 from skdpbo.gaussian_process import DPSparseGPRegressor
+from skdpbo.mechanisms import CoinPressMean
 from skdpbo.privacy import epsilon_from_mu, mu_from_epsilon
 
 rng = np.random.default_rng(0)
@@ -145,41 +147,102 @@ for i, sigma in enumerate(sigmas):
 # map; Eq. (17) approximates it, and changes no share by more than .01.)
 
 # %%
-# Hyper-parameters (Section 5.3, in part)
-# ---------------------------------------
-# The paper tries length-scales and noise levels by private selection (its Algorithm 2), which
-# skdpbo does not have yet for this estimator. A few candidates can be tried without it: fit each
-# with its part of the budget. Gaussian mechanisms compose best in mu, whose squares add up.
+# Hyper-parameters (Section 5.3)
+# ------------------------------
+# Now noise level and length-scale are unknown, among three candidates each; 2048 observations. The
+# paper's Algorithm 2 draws a pair at random, fits it on half of the records, and scores it on the
+# other half by the mean log-likelihood, released by COINPRESS. It stops after each trial with
+# probability gamma and returns the best; that the number of trials stays secret is what makes the
+# trials cheap: a third of epsilon each, however many there are. (This page is a demonstration on
+# made-up data. It draws that number from a seeded generator, and skdpbo has no class for it yet.)
 #
-# The noise level needs no candidates, since it is estimated from the release at no cost. And
-# that estimate tells good length-scales from bad ones: it is what a model leaves unexplained.
-# (2048 observations, delta = 1e-5.)
+# One thing is corrected: the paper drops scores above what a single record can have, but compares
+# the sum over the records, and so drops the good models. Here it is their mean.
 
-length_scales = [1 / 3, 1.0, 3.0]
+GAMMA, DELTA = 0.05, 1e-4
+noise_levels, length_scales = [0.1 / 3, 0.1, 0.3], [1 / 3, 1.0, 3.0]
+choices = [1.0, 3.0, 30.0]
+
+
+def candidate(sigma, length_scale, epsilon, delta, method):
+    return DPSparseGPRegressor(
+        RBF(length_scale),
+        noise_variance=sigma if sigma == "released" else sigma**2,
+        inducing_points=nine_points,
+        epsilon=epsilon,
+        delta=delta,
+        y_bounds=(-1.5, 1.5),
+        **method,
+    )
+
+
+def released_score(gp, sigma, X, y, rho):
+    """Mean log-likelihood, or -inf where it is larger than a record's can be; Eq. (34), (35)."""
+    radius = (1.5 / sigma) ** 2
+    center = -math.log(2 * math.pi) / 2 - math.log(sigma) - radius
+    values = np.clip(gp.log_predictive_density(X, y), center - radius, center + radius)
+    score = CoinPressMean(mu=math.sqrt(2 * rho), center=center, radius=radius).release(values)
+    return score if score <= center + radius else -math.inf
+
+
+def algorithm_2(X, y, epsilon):
+    delta_2 = brentq(lambda t: t * (1 - math.log(t)) - DELTA, 1e-12, DELTA)  # Eq. (36), (37)
+    delta = (GAMMA * delta_2) ** 2 / 2
+    epsilon = epsilon / 3 - math.sqrt(2 * delta)
+    rho = (math.sqrt(epsilon - math.log(delta)) - math.sqrt(-math.log(delta))) ** 2  # Eq. (22)
+    best = (-math.inf, None, None)
+    for _ in range(min(rng.geometric(GAMMA), math.ceil(math.log(1 / delta_2) / GAMMA))):
+        pair = rng.choice(noise_levels), rng.choice(length_scales)
+        gp = candidate(*pair, epsilon, delta, PAPER).fit(X[:1024], y[:1024])
+        score = released_score(gp, pair[0], X[1024:], y[1024:], rho)
+        best = max(best, (score, pair, gp), key=lambda trial: trial[0])
+    return best
+
+
+def rmse(gp):
+    return np.mean((gp.predict(line) - sinc(line)) ** 2) ** 0.5
+
+
+for epsilon in choices[1:]:
+    for _ in range(3):
+        _, pair, gp = algorithm_2(*observations(2048), epsilon)
+        if gp is None:
+            print(f"epsilon {epsilon:4.0f}   no candidate had a possible score")
+        else:
+            print(
+                f"epsilon {epsilon:4.0f}   chosen: noise {pair[0]:.2f}, length-scale {pair[1]:.2f}"
+                f"   RMSE {rmse(gp):.3f}"
+            )
+
+# %%
+# Of 25 runs of the benchmark ``honkela_melkas_tuning.py`` (gamma 0.02), 5 / 9 / 21 / 24 pick the
+# true pair (0.1, 1) at epsilon 1 / 3 / 10 / 30; with the test as printed 2 / 7 / 6 / 0. The
+# length-scale is found from epsilon = 3 on, the noise level later, as in the paper. The error of
+# the picked model is .36 / .19 / .11 / .07, for each trial has half of the records and a third of
+# epsilon. With the default release in Algorithm 2 it is .36 / .11 / .05 / .03. (The noise level
+# is not found better, 4 / 13 / 6 / 23: the default's predictions allow for the privacy noise, with
+# room to spare, and a noise level that is too small makes up for it.)
+#
+# A few length-scales can be tried without a secret number of trials: fit each with its part of the
+# budget. Gaussian mechanisms compose best in mu, whose squares add up. The noise level needs no
+# candidates, since the default release gives an estimate of it at no cost. And that estimate tells
+# good length-scales from bad ones: it is what a model leaves unexplained. So all records train.
 
 
 def chosen_length_scale(epsilon):
     X, y = observations(2048)
-    mu = mu_from_epsilon(epsilon, 1e-5) / math.sqrt(len(length_scales))
-    gps = [
-        DPSparseGPRegressor(
-            RBF(length_scale),
-            inducing_points=nine_points,
-            epsilon=epsilon_from_mu(mu, 1e-5),
-            y_bounds=(-1.5, 1.5),
-        ).fit(X, y)
-        for length_scale in length_scales
-    ]
+    mu = mu_from_epsilon(epsilon, DELTA) / math.sqrt(len(length_scales))
+    part = epsilon_from_mu(mu, DELTA)
+    gps = [candidate("released", scale, part, DELTA, DEFAULT).fit(X, y) for scale in length_scales]
     best = min(gps, key=lambda gp: gp.noise_variance_)
-    error = np.mean((best.predict(line) - sinc(line)) ** 2) ** 0.5
-    return error, best.kernel_.length_scale, best.noise_variance_**0.5
+    return rmse(best), best.kernel_.length_scale, best.noise_variance_**0.5
 
 
-for epsilon in epsilons:
-    errors, chosen, noise = np.transpose([chosen_length_scale(epsilon) for _ in range(10)])
+for epsilon in choices:
+    errors, chosen, noise = np.transpose([chosen_length_scale(epsilon) for _ in range(8)])
     counts = [int(np.isclose(chosen, length_scale).sum()) for length_scale in length_scales]
     print(
-        f"epsilon {epsilon:4.0f}   length-scales 1/3, 1, 3 chosen {counts} times in 10   "
+        f"epsilon {epsilon:4.0f}   length-scales 1/3, 1, 3 chosen {counts} times in 8   "
         f"noise {np.mean(noise):.2f}   RMSE {np.mean(errors):.3f}"
     )
 
