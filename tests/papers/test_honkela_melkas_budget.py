@@ -95,3 +95,20 @@ def test_a_selection_returns_its_best_possible_trial(tuning):
     assert gp.noise_variance_ == pytest.approx(pair[0] ** 2)
     assert best["printed"][0] <= mean
     assert max(rejected.values()) <= n_trials
+
+
+def test_the_true_noise_scores_best_and_the_printed_test_rejects_it(tuning):
+    # Means of 8 scores: .48 for the true pair with a standard deviation of .04 (15 runs), .11 and
+    # -.9 for the other noise levels: a false alarm takes 9 standard deviations.
+    rng = np.random.default_rng(0)
+    budget = tuning.budget_of_a_trial(30, 1e-4, gamma=0.02)
+    scores = {sigma: [] for sigma in tuning.SIGMAS}
+    for _ in range(8):
+        X, y = tuning.observations(rng, 2048)
+        halves = (X[:1024], y[:1024]), (X[1024:], y[1024:])
+        for sigma, found in scores.items():
+            found.append(tuning.trial(*halves, (sigma, 1.0), budget, "published")[1])
+    means = {sigma: float(np.mean(found)) for sigma, found in scores.items()}
+    assert max(means, key=means.get) == 0.1
+    assert tuning.is_possible(means[0.1], 1024, 0.1, 1.5, "corrected")
+    assert not tuning.is_possible(means[0.1], 1024, 0.1, 1.5, "printed")
