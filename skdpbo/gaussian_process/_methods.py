@@ -16,7 +16,7 @@ from skdpbo.gaussian_process._amplitudes import (
 )
 from skdpbo.gaussian_process._features import LatticeRows, largest_difference
 from skdpbo.gaussian_process._inducing import support_design
-from skdpbo.gaussian_process._kernel_posterior import kernel_posterior
+from skdpbo.gaussian_process._kernel_posterior import kernel_posterior, regulariser
 from skdpbo.gaussian_process._kernel_release import KernelRelease, KernelRows
 from skdpbo.gaussian_process._noise_aware import (
     MomentModel,
@@ -176,7 +176,10 @@ class KernelMethod:
         self.features, self.posterior, self.n_records = features, posterior, n_records
         k_norm = norm_bound(features.kernel, features.Z, sensitivity)
         if ratio == "optimal":
-            ratio = optimal_ratio(k_norm, math.sqrt(np.sum(half_width**2)))
+            # Only "noise_aware" does without the regulariser, which outweighs the noise of B.
+            regularised = posterior != "noise_aware"
+            gain = regulariser(1.0, 1.0, len(features.Z)) ** 2 if regularised else 0.5
+            ratio = optimal_ratio(k_norm, math.sqrt(np.sum(half_width**2)), gain)
         self.release = KernelRelease(
             mu=mu,
             k_norm=k_norm,

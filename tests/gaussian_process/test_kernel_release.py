@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern
 
 from skdpbo.gaussian_process import _kernel_release as module
+from skdpbo.gaussian_process._kernel_posterior import regulariser
 from skdpbo.gaussian_process._kernel_release import KernelRelease, KernelRows
-from skdpbo.gaussian_process._sensitivity import certified_norm, joint_sensitivity
+from skdpbo.gaussian_process._methods import KernelMethod
+from skdpbo.gaussian_process._sensitivity import certified_norm, joint_sensitivity, optimal_ratio
 from skdpbo.gaussian_process._statistics import exact_gram
 from skdpbo.mechanisms import noise_source
 from skdpbo.privacy import mu_from_epsilon
@@ -215,6 +218,26 @@ class TestGuarantee:
         given = {"mu": 1.0, "k_norm": 1.0, "half_width": (1.0,), "n_records": 5, **parameters}
         with pytest.raises(ValueError, match=name):
             KernelRelease(**given)
+
+
+@pytest.mark.parametrize(
+    ("posterior", "gain"),
+    [("noise_aware", 0.5), ("linearised", regulariser(1, 1, 9) ** 2), ("naive", 5.189**2)],
+)
+def test_optimal_ratio_counts_the_regulariser_where_there_is_one(posterior, gain):
+    # The regulariser of Eq. (13) at 9 inducing points is 5.189 noise standard deviations.
+    features = SimpleNamespace(kernel=RBF(1.0), Z=np.linspace(-3, 3, 9)[:, None])
+    method = KernelMethod(
+        features,
+        mu=1.0,
+        half_width=np.array([2.0]),
+        n_records=100,
+        posterior=posterior,
+        sensitivity="certified",
+        ratio="optimal",
+    )
+    expected = optimal_ratio(method.release.k_norm, 2.0, gain)
+    assert method.release.ratio == pytest.approx(expected, rel=0.01)
 
 
 class TestNoise:
