@@ -6,7 +6,15 @@ from sklearn.utils import check_array
 
 from skdpbo.gaussian_process._statistics import is_dask
 
-__all__ = ["checked_table"]
+__all__ = ["checked_table", "has_numeric_type"]
+
+
+def has_numeric_type(values):
+    """Whether shape and types are known without reading a value: numeric arrays and frames."""
+    dtypes = getattr(values, "dtypes", None)  # of a data frame
+    dtypes = [getattr(values, "dtype", None)] if dtypes is None else np.ravel(dtypes)
+    numeric = (isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in dtypes)
+    return hasattr(values, "shape") and not issparse(values) and all(numeric)
 
 
 def checked_table(values, name, *, ensure_2d, estimator):

@@ -21,7 +21,7 @@ from skdpbo.gaussian_process._parameters import (
 from skdpbo.gaussian_process._posterior_regressor import PosteriorRegressor
 from skdpbo.gaussian_process._predictor import WeightPredictor
 from skdpbo.gaussian_process._prior_mean import budget_of_mean, private_prior_mean
-from skdpbo.gaussian_process._records import checked_table
+from skdpbo.gaussian_process._records import checked_table, has_numeric_type
 from skdpbo.gaussian_process._statistics import streamed_gram
 from skdpbo.mechanisms import noise_source
 from skdpbo.privacy import (
@@ -244,6 +244,14 @@ class DPSparseGPRegressor(PosteriorRegressor):
         """
         guarantee = self.privacy_guarantee()
         self._check_parameters()
+        if y is None:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
+                "is None."
+            )
+        readable = has_numeric_type(X) and has_numeric_type(y)
+        if not readable:  # lists and objects are read to learn their shape and type
+            charge_active_ledger(guarantee, type(self).__name__)
         X, y = self._check_records(X, y)
         targets = y if y.ndim == 2 else y[:, None]
         n, q = targets.shape
@@ -255,7 +263,8 @@ class DPSparseGPRegressor(PosteriorRegressor):
         method, mu_mean = self._method(features, guarantee.mu, (high - low) / 2, n)
         source, centre = noise_source(self.random_state), (low + high) / 2
         warn_if_seeded(self.random_state, stacklevel=2)
-        charge_active_ledger(guarantee, type(self).__name__)  # before any value is read
+        if readable:  # before any value is read
+            charge_active_ledger(guarantee, type(self).__name__)
 
         if self.prior_mean == "private":
             centre = private_prior_mean(targets, low, high, mu=mu_mean, scale=scale, source=source)
@@ -327,11 +336,6 @@ class DPSparseGPRegressor(PosteriorRegressor):
 
     def _check_records(self, X, y):
         """Check the schema and leave the values alone: they are checked as they are read."""
-        if y is None:
-            raise ValueError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
-                "is None."
-            )
         table = checked_table(X, "X", ensure_2d=True, estimator=self)
         validate_data(self, X, skip_check_array=True)  # names and number of the columns
         X, y = table, checked_table(y, "y", ensure_2d=False, estimator=self)

@@ -211,6 +211,52 @@ def test_bad_parameters_cost_nothing(parameters):
     assert not ledger.entries
 
 
+class Touchy(list):
+    """Values that note how much was charged when they are read."""
+
+    def __init__(self, values, note):
+        super().__init__(values)
+        self.note = note
+
+    def __getitem__(self, key):
+        self.note()
+        return super().__getitem__(key)
+
+    def __iter__(self):
+        self.note()
+        return super().__iter__()
+
+    def __array__(self, dtype=None, copy=None):
+        self.note()
+        return np.array([*list.__iter__(self)], dtype=dtype)
+
+
+@pytest.mark.parametrize("which", ["X", "y"])
+def test_lists_are_charged_for_before_they_are_read(which):
+    seen = []
+
+    def data(ledger):
+        values = {"X": X, "y": Y}
+        note = lambda: seen.append(len(ledger.entries))  # noqa: E731
+        return values | {which: Touchy(values[which].tolist(), note)}
+
+    with PrivacyLedger(1.0, 1e-4) as ledger:
+        fitted(**data(ledger))
+    assert set(seen) == {1}
+    seen.clear()
+    with PrivacyLedger(0.5, 1e-4) as ledger, pytest.raises(BudgetExceededError):
+        fitted(**data(ledger))
+    assert not seen
+    assert not ledger.entries
+
+
+@pytest.mark.parametrize("shape", [(300,), (300, 1, 1), (0, 1), (299, 1)])
+def test_a_bad_shape_of_an_array_costs_nothing(shape):
+    with PrivacyLedger(10.0, 1e-3) as ledger, pytest.raises(ValueError):
+        fitted(X=np.zeros(shape))
+    assert not ledger.entries
+
+
 def test_default_bounds_are_announced_and_do_not_look_at_the_data():
     model = DPSparseGPRegressor()
     with pytest.warns(DefaultBoundsWarning) as caught:
