@@ -143,6 +143,7 @@ def _grid(side, n_features):
 def _sobol(size, n_features):
     """The first points of the sequence, without scrambling, each in the middle of its cell."""
     if n_features > qmc.Sobol.MAXDIM:
+        # public randomness, the same for everybody
         return np.random.default_rng(0).random((size, n_features))
     exponent = math.ceil(math.log2(size)) if size > 1 else 0
     points = qmc.Sobol(n_features, scramble=False).random_base2(exponent)[:size]

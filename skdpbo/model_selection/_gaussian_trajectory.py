@@ -116,6 +116,7 @@ class PrivateScores:
             lattice=1.0,
             n_draws=n_private,
         )
+        self._n_left = n_private
         self._all_units = search.n_records * units
         self._noise_variance = (self._gaussian.sigma * search.scorer.bound / self._all_units) ** 2
         tau = self._mechanism.disagreement
@@ -155,6 +156,10 @@ class PrivateScores:
         indices = self._proposer.ask_private()
         if not indices:
             return False
+        # The noise was made for so many scores: the promise may not rest on who proposes.
+        if len(indices) > self._n_left:
+            raise RuntimeError("more private scores were asked for than the budget was divided by.")
+        self._n_left -= len(indices)
         totals = self._search.totals(indices, none_may_be_left=True)
         trained = [k for k, total in zip(indices, totals, strict=True) if total is not None]
         self._proposer.discard([k for k in indices if k not in trained])

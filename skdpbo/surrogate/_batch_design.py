@@ -210,7 +210,12 @@ def smallest_sufficient(
 
 
 def _starting_designs(
-    objective: GradientTrace, box: Box, b: int, n_starts: int, rng: np.random.RandomState
+    # public randomness: designs see points, never a loss
+    objective: GradientTrace,
+    box: Box,
+    b: int,
+    n_starts: int,
+    rng: np.random.RandomState,
 ) -> list[FloatArray]:
     """Designs around the origin, each of shape (b, d), in length-scales."""
     theta, d = objective.theta, len(objective.theta)
@@ -246,6 +251,7 @@ def _simplex_radius(objective: GradientTrace) -> float:
     return float(min((2.0 * objective.nugget / variance) ** 0.25, 1.0))
 
 
+# public randomness
 def _perturbed(Z: FloatArray, radius: float, rng: np.random.RandomState) -> FloatArray:
     """Leave exact symmetry, in which a descent could be caught."""
     size = _SYMMETRY_BREAKING * radius / np.sqrt(Z.shape[1])

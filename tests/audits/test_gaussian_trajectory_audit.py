@@ -116,6 +116,21 @@ class TestLikelihoodRatio:
         assert not np.array_equal(released(100), released(100))
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+def test_more_scores_than_the_noise_was_made_for_are_refused(batch, monkeypatch):
+    class Greedy(InOrder):
+        def ask_public(self):
+            self.visited += range(len(self.visited), len(self.visited) + batch)
+            return self.visited[-batch:]
+
+        def ask_private(self):
+            return self.visited[-batch:]
+
+    monkeypatch.setattr(_gaussian_trajectory, "PrivateTrajectoryProposer", Greedy)
+    with pytest.raises(RuntimeError, match="budget"):
+        released(100)
+
+
 def fit(total, candidates=30, guided=True, seed=0, n_private=3):
     """A whole search with the real proposer on given totals; the public scores are fixed."""
     X = np.random.RandomState(0).uniform(size=(candidates, 2))
