@@ -128,6 +128,7 @@ class PrivateDescent:
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from skdpbo.model_selection._descent import PrivateDescent
     >>> from skdpbo.surrogate import GradientPosterior
+    >>> # public randomness: records that are made up
     >>> records = np.random.RandomState(0).normal(0.7, 0.1, size=(2000, 2))
     >>> def losses(points):  # squared distances, one row per point
     ...     return np.square(points[:, None, :] - records[None]).sum(axis=2)

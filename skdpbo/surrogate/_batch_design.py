@@ -137,6 +137,7 @@ def minimise_trace(
     batch_size: int,
     *,
     n_starts: int,
+    # public randomness
     random_state: int | np.random.RandomState | None,
     tol: float,
     max_iter: int,
@@ -210,11 +211,11 @@ def smallest_sufficient(
 
 
 def _starting_designs(
-    # public randomness: designs see points, never a loss
     objective: GradientTrace,
     box: Box,
     b: int,
     n_starts: int,
+    # public randomness: designs see points, never a loss
     rng: np.random.RandomState,
 ) -> list[FloatArray]:
     """Designs around the origin, each of shape (b, d), in length-scales."""

@@ -193,6 +193,7 @@ class GradientPosterior:
         *,
         bounds: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
         n_starts: int = 1,
+        # public randomness
         random_state: int | np.random.RandomState | None = 0,
         tol: float = 1e-5,
         max_iter: int = 60,
@@ -242,6 +243,7 @@ class GradientPosterior:
         *,
         bounds: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
         n_starts: int = 1,
+        # public randomness
         random_state: int | np.random.RandomState | None = 0,
         max_iter: int = 60,
     ) -> FloatArray:
