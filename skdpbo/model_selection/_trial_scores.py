@@ -1,0 +1,112 @@
+"""One private score of one trained model, for private selection among models that are private.
+
+Private: the scored rows, for data sets that differ in one of them. The total of m integer losses in
+{0, ..., B} moves by at most B when one row is replaced, and noise is made for that. The model is
+taken as it is: what its training costs is the caller's account.
+"""
+
+import math
+import warnings
+from dataclasses import dataclass
+
+from skdpbo.mechanisms import DiscreteLaplace, GaussianMechanism
+from skdpbo.model_selection._evaluation import _isolated_losses
+from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
+
+__all__ = ["TotalRelease", "total_loss", "total_loss_sensitivity", "trial_score"]
+
+
+def total_loss_sensitivity(units):
+    """Largest change of a sum of integer losses in {0, ..., units} when one row is replaced."""
+    return int(units)
+
+
+def total_loss(model, rows, scorer):
+    """Sum of the integer losses of the rows, in {0, ..., m B}; protected.
+
+    A row that cannot be scored has the loss B by itself, and so have all rows of a model that is
+    None (its training failed).
+    """
+    if model is None:
+        return rows.n_records * scorer.units
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a warning would tell of a record
+        return int(_isolated_losses(model, scorer, rows.X, rows.y, rows.unreadable).sum())
+
+
+@dataclass(frozen=True)
+class TotalRelease:
+    """A total loss with integer noise, clipped to its public range.
+
+    Private: the scored rows. Theorem: the total has sensitivity B, so a normal deviate of standard
+    deviation B / mu, rounded to an integer, makes it mu-Gaussian differentially private, and a
+    discrete Laplace variable of scale B / epsilon makes it epsilon-differentially private.
+
+    Parameters
+    ----------
+    budget : PrivacyGuarantee
+        What the release may cost. Pure (delta 0): discrete Laplace noise. With mu: Gaussian noise.
+        An (epsilon, delta) without mu: whichever of the two is smaller.
+    units : int
+        B, largest loss of a row.
+    n_records : int
+        m, number of rows; public.
+    """
+
+    budget: PrivacyGuarantee
+    units: int
+    n_records: int
+
+    @property
+    def mechanism(self):
+        """The noise: a `GaussianMechanism` on integers or a `DiscreteLaplace`."""
+        sensitivity = total_loss_sensitivity(self.units)
+        if gaussian_mu(self.budget) is None:
+            return DiscreteLaplace(self.budget.epsilon, sensitivity)
+        mu = gaussian_mu(self.budget)
+        return GaussianMechanism(mu=mu, sensitivity=sensitivity, lattice=1.0, n_draws=1)
+
+    def release(self, total, source=None):
+        """Return the noisy total, an int in {0, ..., m B}; clipping is post-processing."""
+        noisy = int(self.mechanism.release(int(total), source=source))
+        return min(max(noisy, 0), self.n_records * self.units)
+
+
+def gaussian_mu(budget):
+    """The Gaussian budget, or None where Laplace noise is to be used.
+
+    Of an (epsilon, delta) without mu, either noise stays within the budget; the one of smaller
+    variance is taken.
+    """
+    if not budget.delta > 0:
+        return None
+    if budget.mu is not None:
+        return budget.mu
+    mu = mu_from_epsilon(budget.epsilon, budget.delta)
+    return mu if math.sqrt(2) * mu > budget.epsilon else None
+
+
+def trial_score(model, rows, scorer, *, budget, source):
+    """Score a trained model once, privately.
+
+    Parameters
+    ----------
+    model : estimator or None
+        Fitted, without sight of `rows`; None if its training failed: the worst score, with the
+        same noise.
+    rows : ProtectedRows
+        Rows that the model was not trained on. Their number m is public.
+    scorer : PerRecordScorer
+    budget : PrivacyGuarantee
+        What the score may cost, see :class:`TotalRelease`.
+    source : RandomSource
+        Of the noise.
+
+    Returns
+    -------
+    float
+        Greater is better, on the scorer's scale: in [offset - bound, offset].
+    """
+    total = total_loss(model, rows, scorer)
+    release = TotalRelease(budget, scorer.units, rows.n_records)
+    return float(scorer.score_from_units(release.release(total, source), rows.n_records))
