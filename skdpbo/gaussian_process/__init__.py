@@ -1,5 +1,6 @@
-"""Gaussian process regression that protects every training record."""
+"""Gaussian process regression on protected records, and on rows that a curator released."""
 
+from skdpbo.gaussian_process._projection_release import Ball, Box, ProjectionRelease
 from skdpbo.gaussian_process._sparse import DPSparseGPRegressor
 
-__all__ = ["DPSparseGPRegressor"]
+__all__ = ["Ball", "Box", "DPSparseGPRegressor", "ProjectionRelease"]

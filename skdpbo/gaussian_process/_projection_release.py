@@ -1,0 +1,357 @@
+"""What the curator of a projected data set hands to the modeler: a frozen, public object."""
+
+import io
+import json
+import numbers
+import zipfile
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from skdpbo.privacy import PrivacyGuarantee
+
+__all__ = ["Ball", "Box", "ProjectionRelease"]
+
+_FORMAT = "skdpbo projection release"
+_VERSION = 1
+_ARRAYS = ("Z", "projection")
+_GUARANTEES = ("guarantee", "answer_guarantee")
+_NOT_STATED = ("parts",)  # field of a PrivacyGuarantee that its constructor does not take
+
+
+@dataclass(frozen=True)
+class Ball:
+    """Points of norm at most `radius`.
+
+    Parameters
+    ----------
+    radius : float
+        Positive and finite, in the units of the points.
+
+    Examples
+    --------
+    >>> from skdpbo.gaussian_process import Ball
+    >>> Ball(1.0).project([[3.0, 4.0], [0.0, 0.5]])
+    array([[0.6, 0.8],
+           [0. , 0.5]])
+    """
+
+    radius: float
+
+    def __post_init__(self):
+        _set(self, "radius", _number(self.radius, "radius", positive=True))
+
+    def check_dimension(self, r):
+        """Accept every dimension."""
+
+    def project(self, points):
+        """Return the nearest points of the ball, shape (n, r)."""
+        points = np.asarray(points, dtype=np.float64)
+        norms = np.linalg.norm(points, axis=1, keepdims=True)
+        return points * np.minimum(1.0, self.radius / np.maximum(norms, np.finfo(float).tiny))
+
+
+@dataclass(frozen=True)
+class Box:
+    """Points between `low` and `high`, coordinate by coordinate.
+
+    Parameters
+    ----------
+    low, high : tuple of float
+        One finite value for each coordinate, low at most high, in the units of the points.
+
+    Examples
+    --------
+    >>> from skdpbo.gaussian_process import Box
+    >>> Box((0.0, 0.0), (1.0, 1.0)).project([[3.0, 0.5], [-1.0, 0.2]])
+    array([[1. , 0.5],
+           [0. , 0.2]])
+    """
+
+    low: tuple
+    high: tuple
+
+    def __post_init__(self):
+        for name in ("low", "high"):
+            values = np.ravel(np.asarray(getattr(self, name), dtype=np.float64))
+            if not len(values) or not np.isfinite(values).all():
+                raise ValueError(f"{name} must hold finite numbers.")
+            _set(self, name, tuple(values.tolist()))
+        if len(self.low) != len(self.high) or any(
+            low > high for low, high in zip(self.low, self.high, strict=True)
+        ):
+            raise ValueError("low and high must have the same length, low at most high.")
+
+    def check_dimension(self, r):
+        """Refuse points of another dimension."""
+        if len(self.low) != r:
+            raise ValueError(f"the domain has {len(self.low)} coordinates and the rows {r}.")
+
+    def project(self, points):
+        """Return the nearest points of the box, shape (n, r)."""
+        return np.clip(np.asarray(points, dtype=np.float64), self.low, self.high)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ProjectionRelease:
+    """The released rows and all that a modeler needs to know about them.
+
+    Everything in it is released or public: it may be copied, sent and published.
+
+    Parameters
+    ----------
+    Z : array-like of shape (n, r)
+        The released rows, finite. Released.
+    noise_std : float
+        Standard deviation of the noise in a coordinate of Z, in the units of Z; 0 without noise.
+        Public.
+    domain : Ball, Box or None
+        Where the rows lie before the noise, in the space of Z. Public.
+    projection : array-like of shape (d, r) or None
+        The matrix that the rows were multiplied by before the noise; None for none, or where it
+        is secret. Public.
+    mechanism : str
+        What made Z private. Public.
+    guarantee : PrivacyGuarantee
+        What the release of Z promises.
+    displacement : float
+        The move of a row that `guarantee` hides, in the units of X. Public.
+    data_norm : float
+        Largest norm of a row of X, in its units. Public.
+    answers_per_row : int, default=1
+        How often the curator answers a row. Public.
+    answer_noise_std : float, default=0.0
+        Standard deviation of the noise of an answer, in the units of y; 0 for exact answers.
+        Public.
+    n_answers : int or None, default=None
+        How many answers the curator gives in all; None for as many as `answers_per_row` allows.
+        Public.
+    answer_guarantee : PrivacyGuarantee or None, default=None
+        What all the answers together promise; None where they are public.
+
+    Notes
+    -----
+    The arrays are copies and read-only. `save` writes a NumPy archive (npz) without pickled
+    objects, and `load` executes nothing: it checks every field again.
+    """
+
+    Z: np.ndarray
+    noise_std: float
+    domain: Ball | Box | None
+    projection: np.ndarray | None
+    mechanism: str
+    guarantee: PrivacyGuarantee
+    displacement: float
+    data_norm: float
+    answers_per_row: int = 1
+    answer_noise_std: float = 0.0
+    n_answers: int | None = None
+    answer_guarantee: PrivacyGuarantee | None = None
+
+    def __post_init__(self):
+        _set(self, "Z", _matrix(self.Z, "Z"))
+        r = self.Z.shape[1]
+        if self.projection is not None:
+            _set(self, "projection", _matrix(self.projection, "projection"))
+            if self.projection.shape[1] != r:
+                raise ValueError(f"projection must have {r} columns, as Z.")
+        if self.domain is not None:
+            if not isinstance(self.domain, Ball | Box):
+                raise TypeError("domain must be a Ball, a Box or None.")
+            self.domain.check_dimension(r)
+        for name in ("noise_std", "answer_noise_std"):
+            _set(self, name, _number(getattr(self, name), name, positive=False))
+        for name in ("displacement", "data_norm"):
+            _set(self, name, _number(getattr(self, name), name, positive=True))
+        _set(self, "answers_per_row", _count(self.answers_per_row, "answers_per_row"))
+        if self.n_answers is not None:
+            _set(self, "n_answers", _count(self.n_answers, "n_answers"))
+        self._check_statements()
+
+    def _check_statements(self):
+        if not isinstance(self.mechanism, str) or not self.mechanism:
+            raise TypeError("mechanism must be a name.")
+        if not isinstance(self.guarantee, PrivacyGuarantee):
+            raise TypeError("guarantee must be a PrivacyGuarantee.")
+        if self.answer_guarantee is not None and not isinstance(
+            self.answer_guarantee, PrivacyGuarantee
+        ):
+            raise TypeError("answer_guarantee must be a PrivacyGuarantee or None.")
+        if (self.answer_guarantee is None) != (self.answer_noise_std == 0):
+            raise ValueError("answer_guarantee and answer_noise_std go together.")
+
+    @property
+    def n_rows(self):
+        """Number n of rows."""
+        return self.Z.shape[0]
+
+    @property
+    def n_components(self):
+        """Number r of coordinates of a released row."""
+        return self.Z.shape[1]
+
+    def rows_in_domain(self):
+        """Return the rows of Z moved to the nearest points of the public domain, shape (n, r)."""
+        return self.Z if self.domain is None else self.domain.project(self.Z)
+
+    def save(self, path):
+        """Write the release to a file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Used as it is: no ending is added. An existing file is replaced.
+        """
+        header = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _ARRAYS}
+        header["domain"] = _domain_as_json(self.domain)
+        for name in _GUARANTEES:
+            header[name] = _guarantee_as_json(header[name])
+        text = json.dumps({"format": _FORMAT, "version": _VERSION, **header}, allow_nan=False)
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        arrays = {name: array for name, array in arrays.items() if array is not None}
+        with open(path, "wb") as file:
+            np.savez(file, header=np.frombuffer(text.encode(), dtype=np.uint8), **arrays)
+
+    @classmethod
+    def load(cls, path):
+        """Read a release from a file that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+
+        Returns
+        -------
+        ProjectionRelease
+
+        Raises
+        ------
+        ValueError
+            When the file is damaged, is something else, or holds values that no release has.
+        OSError
+            When it cannot be read.
+        """
+        header, arrays = _read(path)
+        version = header.pop("version", None)
+        if version != _VERSION:
+            raise ValueError(f"{path} has version {version!r} of the format, not {_VERSION}.")
+        names = {f.name for f in fields(cls)} - set(_ARRAYS)
+        if set(header) != names:
+            raise _not_a_release(path, "its header has other fields")
+        try:
+            header["domain"] = _domain_from_json(header["domain"])
+            for name in _GUARANTEES:
+                header[name] = _guarantee_from_json(header[name])
+            return cls(Z=arrays["Z"], projection=arrays.get("projection"), **header)
+        except (TypeError, ValueError, KeyError) as error:
+            raise _not_a_release(path, str(error)) from None
+
+    def __reduce__(self):
+        return _rebuilt, ({f.name: getattr(self, f.name) for f in fields(self)},)
+
+    def __repr__(self):
+        return (
+            f"ProjectionRelease({self.n_rows} rows of {self.n_components} coordinates, "
+            f"mechanism={self.mechanism!r}, noise_std={self.noise_std:.6g}, "
+            f"status={self.guarantee.status!r})"
+        )
+
+
+def _rebuilt(values):
+    """Unpickle through the constructor: checked and read-only again."""
+    return ProjectionRelease(**values)
+
+
+def _read(path):
+    """Return the header, a dict without the format's name, and the arrays of a file."""
+    data = Path(path).read_bytes()
+    try:
+        header, arrays = _parsed(data)
+    except Exception as error:  # what damaged archives raise is many things
+        raise _not_a_release(path, f"{type(error).__name__}: {error}") from None
+    if not isinstance(header, dict) or header.pop("format", None) != _FORMAT:
+        raise _not_a_release(path, "its header is another one")
+    return header, arrays
+
+
+def _parsed(data):
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = archive.infolist()
+    # not compressed: a small file cannot ask for much memory
+    if any(m.compress_type != zipfile.ZIP_STORED or m.file_size > len(data) for m in members):
+        raise ValueError("its members are compressed")
+    names = sorted(member.filename.removesuffix(".npy") for member in members)
+    if names not in (sorted(["header", "Z"]), sorted(["header", *_ARRAYS])):
+        raise ValueError("its members have other names")
+    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+        arrays = {name: file[name] for name in names}
+    header = arrays.pop("header")
+    if header.dtype != np.uint8 or header.ndim != 1:
+        raise ValueError("its header is not text")
+    return json.loads(header.tobytes().decode()), arrays
+
+
+def _not_a_release(path, why):
+    return ValueError(f"{path} is not a release of projected rows, or it is damaged: {why}.")
+
+
+def _domain_as_json(domain):
+    if domain is None:
+        return None
+    return {"type": type(domain).__name__, **vars(domain)}
+
+
+def _domain_from_json(value):
+    if value is None:
+        return None
+    kinds = {"Ball": Ball, "Box": Box}
+    value = dict(value)
+    kind = value.pop("type", None)
+    if kind not in kinds:
+        raise ValueError("the domain is neither a Ball nor a Box")
+    return kinds[kind](**value)
+
+
+def _guarantee_as_json(guarantee):
+    if guarantee is None:
+        return None
+    names = [f.name for f in fields(guarantee) if f.name not in _NOT_STATED]
+    return {name: getattr(guarantee, name) for name in names}
+
+
+def _guarantee_from_json(value):
+    return None if value is None else PrivacyGuarantee(**value)
+
+
+def _set(instance, name, value):
+    object.__setattr__(instance, name, value)
+
+
+def _matrix(values, name):
+    """Return a read-only copy of a finite real matrix that has rows and columns."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiu" or array.ndim != 2 or 0 in array.shape:
+        raise ValueError(f"{name} must be a matrix of real numbers with rows and columns.")
+    array = np.array(array, dtype=np.float64, order="C")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite.")
+    array.flags.writeable = False
+    return array
+
+
+def _number(value, name, positive):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number.")
+    value = float(value)
+    if not np.isfinite(value) or value < 0 or (positive and value == 0):
+        raise ValueError(f"{name} must be finite and {'positive' if positive else 'not negative'}.")
+    return value
+
+
+def _count(value, name):
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be an integer.")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1.")
+    return int(value)
