@@ -7,39 +7,29 @@ and nowhere else: ``_get_scorers`` (which losses), ``_run_search`` (which candid
 """
 
 import numbers
-import time
 import warnings
 from abc import abstractmethod
+from contextlib import nullcontext as charged_elsewhere
 from typing import ClassVar
 
-import numpy as np
 from sklearn.base import clone
 from sklearn.metrics import check_scoring
-from sklearn.utils import indexable
 
-from skdpbo.exceptions import PublicTrainingWarning, SeededNoiseWarning
-from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._callbacks import begin_task, end_task
 from skdpbo.model_selection._choice import PrivateChoice
+from skdpbo.model_selection._chunked_fit import chunked_guarantee, fit_chunked
 from skdpbo.model_selection._evaluation import candidate_losses, record_losses
-from skdpbo.model_selection._metric_roles import assign_metrics
-from skdpbo.model_selection._roles import (
-    check_protected,
-    check_schema,
-    protected_positions,
-)
-from skdpbo.model_selection._session import SESSION, Session
+from skdpbo.model_selection._opening import open_session, warn_if_seeded
+from skdpbo.model_selection._selected_fit import fit_selected, selected_guarantee
+from skdpbo.model_selection._session import SESSION
 from skdpbo.model_selection._sklearn import (
     BaseSearchCV,
     Interval,
     StrOptions,
     all_fits_failed,
-    masked_param_columns,
-    n_rows,
-    split_for_estimator,
     take_method_params,
 )
-from skdpbo.privacy import charge_active_ledger
+from skdpbo.model_selection._unguided import fit_unguided
 
 __all__ = ["BasePrivateSearchCV"]
 
@@ -60,10 +50,17 @@ class BasePrivateSearchCV(BaseSearchCV):
         "loss_bound": [Interval(numbers.Real, 0, None, closed="neither"), None],
         "score_fraction": [Interval(numbers.Real, 0, 1, closed="left")],
         "validation_fraction": [Interval(numbers.Real, 0, 1, closed="neither")],
+        "protect": [StrOptions({"validation", "all"})],
+        "n_chunks": [Interval(numbers.Integral, 2, None, closed="left"), None],
         "guide": ["boolean"],
         "refit": ["boolean", str],
         "random_state": ["random_state"],
     }
+    # What a searcher without these parameters does.
+    protect = "validation"
+    selection = "profile"
+    estimator_guarantee = None
+    n_chunks = None
 
     @abstractmethod
     def __init__(
@@ -77,6 +74,8 @@ class BasePrivateSearchCV(BaseSearchCV):
         loss_bound,
         score_fraction,
         validation_fraction,
+        protect,
+        n_chunks,
         cv,
         guide,
         refit,
@@ -104,6 +103,8 @@ class BasePrivateSearchCV(BaseSearchCV):
         self.loss_bound = loss_bound
         self.score_fraction = score_fraction
         self.validation_fraction = validation_fraction
+        self.protect = protect
+        self.n_chunks = n_chunks
         self.guide = guide
         self.random_state = random_state
 
@@ -154,21 +155,15 @@ class BasePrivateSearchCV(BaseSearchCV):
         """
         self._check_parameters()
         candidates = self._check_candidates()
-        guarantee = self.privacy_guarantee()
-        session = self._open_session(candidates, X, y, X_val, y_val, params, guarantee)
-        token = SESSION.set(session)
+        warn_if_seeded(self.random_state)
+        if self.protect == "validation":
+            return self._fit_validation(candidates, (X, y, X_val, y_val), params)
+        fit_all = fit_selected if self.n_chunks is None else fit_chunked
         try:
-            self._prepare(session)
-            if self.guide:
-                super().fit(session.X, session.y, **session.fit_params)
-            else:
-                self._fit_unguided(session)
+            fit_all(self, candidates, X, y, X_val, y_val, params)
         except BaseException:
             self._forget()
             raise
-        finally:
-            SESSION.reset(token)
-        self._publish(session, guarantee)
         return self
 
     def privacy_guarantee(self, n_samples=None):
@@ -177,13 +172,14 @@ class BasePrivateSearchCV(BaseSearchCV):
         Parameters
         ----------
         n_samples : int, default=None
-            Ignored: the guarantee of a private choice does not depend on the number of records.
+            Number of rows given to `fit`. Only a private estimator's own guarantee may depend on
+            it (``protect="all"`` without `n_chunks`).
 
         Returns
         -------
         guarantee : PrivacyGuarantee
         """
-        guarantee = self._guarantee()
+        guarantee = self._promise(n_samples)
         if self.random_state is not None:
             return guarantee.voided(
                 "the noise was drawn from a seed (random_state), so it can be recomputed and "
@@ -207,7 +203,15 @@ class BasePrivateSearchCV(BaseSearchCV):
                 "results, without noise."
             )
         self._validate_params()
-        self._guarantee()
+        if self.n_chunks is not None and self.protect != "all":
+            raise ValueError(
+                f'n_chunks={self.n_chunks} needs protect="all": with protect="validation" the '
+                "models are trained on public rows, which are not cut into chunks."
+            )
+        if self.protect != "all":
+            self._guarantee()
+        elif self.n_chunks is not None:
+            chunked_guarantee(self)
 
     def _check_candidates(self):
         """Return the candidates; a bad space or an unknown name is refused before any charge."""
@@ -222,6 +226,14 @@ class BasePrivateSearchCV(BaseSearchCV):
         for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
             delattr(self, name)
 
+    def _promise(self, n_samples):
+        """What `fit` promises with secret noise."""
+        if self.protect != "all":
+            return self._guarantee()
+        if self.n_chunks is None:
+            return selected_guarantee(self, n_samples)
+        return chunked_guarantee(self)
+
     def _guarantee(self):
         """What a run with secret noise promises; also checks the privacy parameters."""
         return self._private_choice().guarantee
@@ -233,50 +245,26 @@ class BasePrivateSearchCV(BaseSearchCV):
         """Seed of the candidate design: public, and fixed unless the user asks for another."""
         return 0 if self.random_state is None else self.random_state
 
-    def _open_session(self, candidates, X, y, X_val, y_val, params, guarantee):
-        if self.random_state is not None:
-            warnings.warn(
-                f"random_state={self.random_state!r} makes the noise reproducible: the result "
-                "carries no privacy guarantee. Leave random_state=None for anything that is "
-                "published.",
-                SeededNoiseWarning,
-                stacklevel=3,
-            )
-        if X is None:
-            raise ValueError("X must hold rows, got None.")
-        X, y = indexable(X, y)
-        if X_val is None:
-            if y_val is not None:
-                raise ValueError("y_val was given without X_val: give both or neither.")
-            X, y, X_val, y_val, params = self._split_rows(X, y, params)
-        else:
-            (X_val,) = indexable(X_val)
-        scoring = assign_metrics(self, y, super()._get_scorers)
-        check_schema(X_val, y_val, X, y)
-        charge_active_ledger(guarantee, type(self).__name__)  # before any protected value is read
-        protected = check_protected(X_val, y_val, X, y)
-        source = noise_source(self.random_state)
-        return Session(self, candidates, X, y, params, protected, *scoring, source)
-
-    def _split_rows(self, X, y, params):
-        n_samples = n_rows(X)
-        if n_samples < 2:
-            raise ValueError(
-                f"Found array with n_samples={n_samples}: at least 2 rows are needed to set "
-                "validation rows apart; or give the protected rows as X_val."
-            )
-        protected = protected_positions(n_samples, self.validation_fraction)
-        public = np.setdiff1d(np.arange(n_samples), protected)
-        warnings.warn(
-            f"X_val was not given: {len(protected)} of the {n_samples} rows, chosen by position, "
-            f"are protected; the other {len(public)} are treated as public and may influence "
-            "everything that is released.",
-            PublicTrainingWarning,
-            stacklevel=4,
-        )
-        X_public, y_public = split_for_estimator(self.estimator, X, y, public)
-        X_val, y_val = split_for_estimator(self.estimator, X, y, protected, public)
-        return X_public, y_public, X_val, y_val, take_method_params(X, params, public)
+    def _fit_validation(self, candidates, rows, params):
+        """Fit with ``protect="validation"``: everything but one private choice is public."""
+        guarantee = self.privacy_guarantee()
+        session = open_session(self, candidates, rows, params, guarantee, super()._get_scorers)
+        token = SESSION.set(session)
+        try:
+            # What is trained here is trained on public rows, and the choice is charged already.
+            with charged_elsewhere():
+                self._prepare(session)
+                if self.guide:
+                    super().fit(session.X, session.y, **session.fit_params)
+                else:
+                    fit_unguided(self, session)
+        except BaseException:
+            self._forget()
+            raise
+        finally:
+            SESSION.reset(token)
+        self._publish(session, guarantee)
+        return self
 
     def _session(self):
         """The session of this searcher's own running fit, or None."""
@@ -357,26 +345,6 @@ class BasePrivateSearchCV(BaseSearchCV):
             warnings.simplefilter("ignore")  # said once by the public part
             params = take_method_params(session.X, session.fit_params)
             return self._get_routed_params_for_fit(params).estimator.fit
-
-    def _fit_unguided(self, session):
-        if not session.candidates:
-            raise ValueError("No fits were performed. Were there no candidates?")
-        self.multimetric_ = False
-        candidates, self.best_index_ = self._search_unguided(session)
-        self.best_params_ = candidates[self.best_index_]
-        self.cv_results_ = {**masked_param_columns(candidates), "params": candidates}
-        self.scorer_ = session.scorer
-        if not self.refit:
-            return
-        self.best_estimator_ = clone(self.estimator).set_params(
-            **clone(self.best_params_, safe=False)
-        )
-        start = time.time()
-        targets = () if session.y is None else (session.y,)
-        self.best_estimator_.fit(session.X, *targets, **self._routed_fit_params(session))
-        self.refit_time_ = time.time() - start
-        if hasattr(self.best_estimator_, "feature_names_in_"):
-            self.feature_names_in_ = self.best_estimator_.feature_names_in_
 
     def _search_unguided(self, session):
         """Return the candidates that are published and the winner's index among them."""

@@ -89,6 +89,12 @@ class DPBayesSearchCV(BasePrivateSearchCV):
     validation_fraction : float, default=0.2
         Share of the rows that is protected when `fit` is not given `X_val`, in (0, 1). Row 0 is
         always public.
+    protect : {"validation", "all"}, default="validation"
+        Which records the guarantee covers: the validation records, or all of them. "all" needs
+        `n_chunks`.
+    n_chunks : int or None, default=None
+        With ``protect="all"``: train every candidate on this many disjoint chunks of the rows and
+        choose by the aggregated score, for any estimator; `refit` must then be False.
     cv : int, cross-validation generator or iterable, default=None
         As in `GridSearchCV`; splits the public rows only.
     guide : bool, default=True
@@ -222,6 +228,8 @@ class DPBayesSearchCV(BasePrivateSearchCV):
         loss_bound=None,
         score_fraction=0.1,
         validation_fraction=0.2,
+        protect="validation",
+        n_chunks=None,
         cv=None,
         guide=True,
         refit=True,
@@ -241,6 +249,8 @@ class DPBayesSearchCV(BasePrivateSearchCV):
             loss_bound=loss_bound,
             score_fraction=score_fraction,
             validation_fraction=validation_fraction,
+            protect=protect,
+            n_chunks=n_chunks,
             cv=cv,
             guide=guide,
             refit=refit,
@@ -273,6 +283,13 @@ class DPBayesSearchCV(BasePrivateSearchCV):
 
     def _check_parameters(self):
         super()._check_parameters()
+        if self.protect == "all":
+            if self.n_chunks is None:
+                raise ValueError(
+                    'protect="all" needs n_chunks with DPBayesSearchCV; private estimators are '
+                    "tuned by DPRandomizedSearchCV or DPGridSearchCV."
+                )
+            return
         if self.guide not in self._mechanism().guided:
             if self.guide:
                 raise ValueError(

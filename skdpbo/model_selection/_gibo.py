@@ -202,7 +202,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         **{
             name: constraint
             for name, constraint in BasePrivateSearchCV._parameter_constraints.items()
-            if name not in ("guide", "mechanism")
+            if name not in ("guide", "mechanism", "protect", "n_chunks")
         },
         "search_spaces": [dict, list],
         "n_iter": [Interval(numbers.Integral, 1, None, closed="left")],

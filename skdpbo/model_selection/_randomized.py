@@ -52,6 +52,16 @@ class DPRandomizedSearchCV(BasePrivateSearchCV):
     validation_fraction : float, default=0.2
         Share of the rows that is protected when `fit` is not given `X_val`, in (0, 1). Row 0 is
         always public.
+    protect : {"validation", "all"}, default="validation"
+        Which records the guarantee covers: the validation records, or all of them. With "all" no
+        row is public and nothing is cross-validated.
+    selection : str or PrivateSelection, default="profile"
+        Accounting of private selection, with ``protect="all"`` and a private estimator.
+    estimator_guarantee : PrivacyGuarantee, callable or None, default=None
+        What a private estimator promises that cannot say so itself.
+    n_chunks : int or None, default=None
+        With ``protect="all"``: train every candidate on this many disjoint chunks of the rows and
+        choose by the aggregated score, for any estimator; `refit` must then be False.
     cv : int, cross-validation generator or iterable, default=None
         As in `GridSearchCV`; splits the public rows only.
     guide : bool, default=True
@@ -139,6 +149,9 @@ class DPRandomizedSearchCV(BasePrivateSearchCV):
 
     _parameter_constraints: ClassVar[dict] = {
         **BasePrivateSearchCV._parameter_constraints,
+        # Checked by private selection itself.
+        "selection": "no_validation",
+        "estimator_guarantee": "no_validation",
         "param_distributions": [dict, list],
         "n_iter": [Interval(numbers.Integral, 1, None, closed="left")],
     }
@@ -156,6 +169,10 @@ class DPRandomizedSearchCV(BasePrivateSearchCV):
         loss_bound=None,
         score_fraction=0.1,
         validation_fraction=0.2,
+        protect="validation",
+        selection="profile",
+        estimator_guarantee=None,
+        n_chunks=None,
         cv=None,
         guide=True,
         refit=True,
@@ -175,6 +192,8 @@ class DPRandomizedSearchCV(BasePrivateSearchCV):
             loss_bound=loss_bound,
             score_fraction=score_fraction,
             validation_fraction=validation_fraction,
+            protect=protect,
+            n_chunks=n_chunks,
             cv=cv,
             guide=guide,
             refit=refit,
@@ -185,6 +204,8 @@ class DPRandomizedSearchCV(BasePrivateSearchCV):
             return_train_score=return_train_score,
             random_state=random_state,
         )
+        self.selection = selection
+        self.estimator_guarantee = estimator_guarantee
         self.param_distributions = param_distributions
         self.n_iter = n_iter
 

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.mechanisms import DiscreteLaplace, PermuteAndFlip
-from skdpbo.model_selection import _base
+from skdpbo.model_selection import _base, _opening
 from skdpbo.model_selection._choice import PrivateChoice
 
 FALSE_ALARM = 1e-6
@@ -112,16 +112,16 @@ def halve_the_noise(monkeypatch):
 
 def reuse_the_noise(monkeypatch):
     """Planted bug: every fit draws the same noise."""
-    monkeypatch.setattr(_base, "noise_source", lambda random_state: _base_noise_source(0))
+    monkeypatch.setattr(_opening, "noise_source", lambda random_state: _base_noise_source(0))
 
 
 def one_stream(monkeypatch):
     """One reproducible stream for all fits: a planted bug is caught always or never."""
     stream = np.random.RandomState(0)
-    monkeypatch.setattr(_base, "noise_source", lambda random_state: _base_noise_source(stream))
+    monkeypatch.setattr(_opening, "noise_source", lambda random_state: _base_noise_source(stream))
 
 
-_base_noise_source = _base.noise_source
+_base_noise_source = _opening.noise_source
 
 CHOICE = {"epsilon": 1.5, "score_fraction": 0.0, "n_candidates": 5}
 BOTH = {"epsilon": 2.0, "score_fraction": 0.9, "n_candidates": 5}
