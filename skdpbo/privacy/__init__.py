@@ -17,7 +17,7 @@ from ._conversions import (
     rho_from_pure_epsilon,
 )
 from ._guarantee import PrivacyGuarantee
-from ._ledger import Budget, LedgerEntry, PrivacyLedger, charge_active_ledger
+from ._ledger import Budget, LedgerEntry, PrivacyLedger, charge_active_ledger, charged_elsewhere
 
 __all__ = [
     "Budget",
@@ -25,6 +25,7 @@ __all__ = [
     "PrivacyGuarantee",
     "PrivacyLedger",
     "charge_active_ledger",
+    "charged_elsewhere",
     "check_delta",
     "check_epsilon",
     "check_mu",

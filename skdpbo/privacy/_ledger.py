@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
@@ -142,6 +143,32 @@ class PrivacyLedger:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A PrivacyLedger is not copied or pickled: two copies spend twice.")
+
+
+@contextmanager
+def charged_elsewhere() -> Iterator[None]:
+    """Charge no ledger that is open around this block: the caller has charged for all of it.
+
+    For code that fits private estimators inside a release whose total is already paid, such as the
+    trials of a private selection. It concerns this thread only: a function that runs in a worker
+    opens the block itself. A ledger opened inside the block is charged as usual.
+
+    Examples
+    --------
+    >>> from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger
+    >>> from skdpbo.privacy import charge_active_ledger, charged_elsewhere
+    >>> with PrivacyLedger(epsilon=1.0) as ledger:
+    ...     charge_active_ledger(PrivacyGuarantee(epsilon=1.0), "best of many")
+    ...     with charged_elsewhere():
+    ...         charge_active_ledger(PrivacyGuarantee(epsilon=0.1), "one of them")
+    >>> len(ledger.entries)
+    1
+    """
+    token = _ACTIVE.set(())
+    try:
+        yield
+    finally:
+        _ACTIVE.reset(token)
 
 
 def charge_active_ledger(guarantee: PrivacyGuarantee, label: str = "") -> None:

@@ -13,6 +13,7 @@ from skdpbo.privacy import (
     PrivacyGuarantee,
     PrivacyLedger,
     charge_active_ledger,
+    charged_elsewhere,
     compose,
     epsilon_from_mu,
 )
@@ -128,6 +129,56 @@ def test_an_error_closes_the_block_and_the_charge_stays():
         failing_fit()
     assert ledger.spent().epsilon == 0.5
     charge_active_ledger(pure(9.0))
+    assert len(ledger.entries) == 1
+
+
+def test_what_is_charged_elsewhere_is_not_charged_again():
+    with PrivacyLedger(1.0) as ledger:
+        charge_active_ledger(pure(1.0), "all of it")
+        with charged_elsewhere():
+            charge_active_ledger(pure(9.0))
+            with charged_elsewhere():
+                charge_active_ledger(pure(9.0))
+            charge_active_ledger(pure(9.0))
+        with pytest.raises(BudgetExceededError):
+            charge_active_ledger(pure(0.5))
+    assert [entry.label for entry in ledger.entries] == ["all of it"]
+
+
+def test_charged_elsewhere_ends_with_an_error():
+    def failing():
+        with charged_elsewhere():
+            raise RuntimeError("no")
+
+    with PrivacyLedger(1.0) as ledger:
+        with pytest.raises(RuntimeError, match="no"):
+            failing()
+        charge_active_ledger(pure(0.5))
+    assert len(ledger.entries) == 1
+
+
+def test_a_ledger_opened_inside_charged_elsewhere_is_charged():
+    with PrivacyLedger(1.0) as outer, charged_elsewhere(), PrivacyLedger(1.0) as inner:
+        charge_active_ledger(pure(0.5))
+    assert len(inner.entries) == 1
+    assert outer.entries == ()
+
+
+def test_charged_elsewhere_concerns_its_own_thread_only():
+    entered, left = threading.Barrier(2), threading.Barrier(2)
+
+    def work():
+        with charged_elsewhere():
+            entered.wait(10)
+            left.wait(10)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    entered.wait(10)
+    with PrivacyLedger(1.0) as ledger:
+        charge_active_ledger(pure(0.5))
+    left.wait(10)
+    thread.join()
     assert len(ledger.entries) == 1
 
 
