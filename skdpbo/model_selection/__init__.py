@@ -7,7 +7,11 @@ from skdpbo.model_selection._grid import DPGridSearchCV
 from skdpbo.model_selection._kusner import Kusner2015
 from skdpbo.model_selection._kusner_lipschitz import Kusner2015Lipschitz
 from skdpbo.model_selection._randomized import DPRandomizedSearchCV
-from skdpbo.model_selection._scores import PerRecordScorer, make_per_record_scorer
+from skdpbo.model_selection._scores import (
+    PerRecordScorer,
+    make_log_density_scorer,
+    make_per_record_scorer,
+)
 
 __all__ = [
     "DPBayesSearchCV",
@@ -18,5 +22,6 @@ __all__ = [
     "Kusner2015",
     "Kusner2015Lipschitz",
     "PerRecordScorer",
+    "make_log_density_scorer",
     "make_per_record_scorer",
 ]

@@ -12,9 +12,21 @@ from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_obje
 
 from skdpbo.exceptions import DefaultBoundsWarning, UnboundedSensitivityError
 from skdpbo.model_selection import _losses, _refusals
+from skdpbo.model_selection._log_density import (
+    DEFAULT_DENSITY_RANGE,
+    LogDensityScorer,
+    make_log_density_scorer,
+)
 from skdpbo.model_selection._per_record import PerRecordScorer
 
-__all__ = ["DEFAULT_LOG_LOSS_BOUND", "PerRecordScorer", "make_per_record_scorer", "resolve_scorer"]
+__all__ = [
+    "DEFAULT_LOG_LOSS_BOUND",
+    "LogDensityScorer",
+    "PerRecordScorer",
+    "make_log_density_scorer",
+    "make_per_record_scorer",
+    "resolve_scorer",
+]
 
 # Units of a real-valued loss: rounding moves a score by at most bound / 2^21.
 _REAL_UNITS = 2**20
@@ -133,7 +145,24 @@ def _error(name, loss_bound, n_classes):
     return PerRecordScorer(loss, name=name, bound=loss_bound, units=_REAL_UNITS)
 
 
+def _log_density(name, loss_bound, n_classes):
+    lower, upper = DEFAULT_DENSITY_RANGE
+    if loss_bound is not None:
+        raise ValueError(
+            f"{name!r} has a range, not a bound: give make_log_density_scorer(lower=..., upper=...)"
+        )
+    warnings.warn(
+        f"no range is given: log densities are clipped to [{lower:g}, {upper:g}], whatever the "
+        "scale of y. Give make_log_density_scorer(lower=..., upper=...).",
+        DefaultBoundsWarning,
+        stacklevel=4,
+    )
+    return make_log_density_scorer(lower=lower, upper=upper)
+
+
+_LOG_DENSITY = "log_predictive_density"  # no name of scikit-learn's
 _BUILDERS = {
+    _LOG_DENSITY: _log_density,
     "accuracy": _accuracy,
     "neg_log_loss": _log_loss,
     "neg_brier_score": _brier,
@@ -147,7 +176,8 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None):
     Parameters
     ----------
     scoring : str, PerRecordScorer, scikit-learn scorer or None
-        A name of `sklearn.metrics.get_scorer_names`, or the very scorer that a name stands for.
+        A name of `sklearn.metrics.get_scorer_names`, or the very scorer that a name stands for;
+        "log_predictive_density" for regressors that predict standard deviations.
         None is "accuracy" for classifiers and "neg_mean_squared_error" for regressors.
     estimator : estimator
         Decides what None means; it is not fitted.
@@ -201,6 +231,8 @@ def _scoring_name(scoring, estimator):
 
 def _weight_request(scoring, estimator):
     """Return the request of weights of what ``scoring`` stands for: public scores honour it."""
+    if scoring == _LOG_DENSITY:
+        return None
     owner = estimator if scoring is None else get_scorer(scoring)
     routing = get_routing_for_object(owner)
     if isinstance(routing, MetadataRequest):

@@ -9,6 +9,8 @@ import math
 import warnings
 from dataclasses import dataclass
 
+import numpy as np
+
 from skdpbo.mechanisms import DiscreteLaplace, GaussianMechanism
 from skdpbo.model_selection._evaluation import _isolated_losses
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
@@ -21,17 +23,22 @@ def total_loss_sensitivity(units):
     return int(units)
 
 
-def total_loss(model, rows, scorer):
-    """Sum of the integer losses of the rows, in {0, ..., m B}; protected.
+def losses_of(model, rows, scorer):
+    """Integer losses of the rows, shape (m,), in {0, ..., B}; protected.
 
     A row that cannot be scored has the loss B by itself, and so have all rows of a model that is
     None (its training failed).
     """
     if model is None:
-        return rows.n_records * scorer.units
+        return np.full(rows.n_records, scorer.units, dtype=np.int64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a warning would tell of a record
-        return int(_isolated_losses(model, scorer, rows.X, rows.y, rows.unreadable).sum())
+        return _isolated_losses(model, scorer, rows.X, rows.y, rows.unreadable)
+
+
+def total_loss(model, rows, scorer):
+    """Sum of the losses of the rows, in {0, ..., m B}; protected."""
+    return int(losses_of(model, rows, scorer).sum())
 
 
 @dataclass(frozen=True)
@@ -107,6 +114,26 @@ def trial_score(model, rows, scorer, *, budget, source):
     float
         Greater is better, on the scorer's scale: in [offset - bound, offset].
     """
+    private_mean = _private_mean(scorer, budget)
+    if private_mean is not None:
+        return _mean_score(model, rows, scorer, private_mean, source)
     total = total_loss(model, rows, scorer)
     release = TotalRelease(budget, scorer.units, rows.n_records)
     return float(scorer.score_from_units(release.release(total, source), rows.n_records))
+
+
+def _private_mean(scorer, budget):
+    """The scorer's own private mean of single rows' scores, or None."""
+    make = getattr(scorer, "private_mean", None)
+    return None if make is None else make(budget, gaussian_mu(budget))
+
+
+def _mean_score(model, rows, scorer, private_mean, source):
+    """Mean of the rows' scores by a mechanism that clips around a centre of its own.
+
+    Every row's score is in the public range, whatever the model, so that the private mean of one
+    candidate can be compared with another's; so is the answer, by clipping.
+    """
+    scores = scorer.score_from_units(losses_of(model, rows, scorer), 1)
+    mean = private_mean.release(scores, source)
+    return float(min(max(mean, scorer.offset - scorer.bound), scorer.offset))
