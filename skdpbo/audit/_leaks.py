@@ -1,0 +1,212 @@
+"""Leak scans: search a fitted object, its pickle, its texts and its traces for what is secret."""
+
+import pickle
+import re
+import struct
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._traces import Traces
+from ._walk import reachable
+
+__all__ = ["Leak", "Secrets", "leak_scan"]
+
+_NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Leak:
+    """Where something secret was found. It does not hold the secret.
+
+    Parameters
+    ----------
+    channel : {"object", "pickle", "repr", "html", "text"}
+        Kind of place.
+    path : str, default=""
+        Where in the object.
+    """
+
+    channel: str
+    path: str = ""
+
+
+class Secrets:
+    """What must not be found, and how it may look.
+
+    Parameters
+    ----------
+    values : iterable of float, str or bytes
+        Planted values that nothing else would equal by chance: a number with many digits, a text
+        that is found nowhere else.
+    predicate : callable, default=None
+        Says of any object whether it is secret.
+    rtol : float, default=1e-9
+        Relative difference up to which a number counts as a secret one.
+    digits : int, default=4
+        In a text, a number that agrees with a secret one when that is printed with so many
+        significant digits or more is taken for it.
+
+    Examples
+    --------
+    >>> from skdpbo.audit import Secrets
+    >>> secrets = Secrets([0.7316520948315577, "S3cr3t"])
+    >>> secrets.in_text("the largest residual is 0.73165"), secrets.in_text("it is 0.73")
+    (True, False)
+    """
+
+    def __init__(self, values=(), *, predicate=None, rtol=1e-9, digits=4):
+        values = list(values)
+        self.texts = [
+            v.decode(errors="replace") if isinstance(v, bytes) else v
+            for v in values
+            if isinstance(v, str | bytes)
+        ]
+        self.numbers = [float(v) for v in values if not isinstance(v, str | bytes)]
+        self.predicate = predicate
+        self.rtol = rtol
+        self.digits = digits
+        self._patterns = [text.encode() for text in self.texts]
+        self._patterns += [struct.pack(order, v) for v in self.numbers for order in ("<d", ">d")]
+        self._printed = {
+            abs(float(f"{number:.{digits}g}"))
+            for number in self.numbers
+            for digits in range(self.digits, 17)
+        }
+
+    def in_text(self, text):
+        """Whether a text holds a secret text or number.
+
+        Parameters
+        ----------
+        text : str
+
+        Returns
+        -------
+        bool
+        """
+        if any(secret in text for secret in self.texts):
+            return True
+        if not self.numbers:
+            return False
+        found = (float(number) for number in _NUMBER.findall(text))
+        return any(abs(value) in self._printed or self.is_number(value) for value in found)
+
+    def in_bytes(self, data):
+        """Whether bytes hold a secret text or double.
+
+        Parameters
+        ----------
+        data : bytes
+
+        Returns
+        -------
+        bool
+        """
+        return any(pattern in data for pattern in self._patterns)
+
+    def is_number(self, value):
+        """Whether a number equals a secret one, up to its sign.
+
+        Parameters
+        ----------
+        value : float
+
+        Returns
+        -------
+        bool
+        """
+        return any(
+            abs(abs(value) - abs(secret)) <= self.rtol * abs(secret) for secret in self.numbers
+        )
+
+    def match(self, value):
+        """Whether an object itself, not what it holds, is secret.
+
+        Parameters
+        ----------
+        value : object
+
+        Returns
+        -------
+        bool
+        """
+        if self.predicate is not None and self.predicate(value):
+            return True
+        if isinstance(value, str):
+            return self.in_text(value)
+        if isinstance(value, bytes | bytearray):
+            return self.in_bytes(bytes(value))
+        if isinstance(value, bool | np.bool_ | complex | np.complexfloating):
+            return False
+        return isinstance(value, int | float | np.number) and self.is_number(_as_float(value))
+
+
+def leak_scan(thing, secrets, *, texts=()):
+    """Search an object for secrets, in itself, its pickle, its repr and its HTML.
+
+    Parameters
+    ----------
+    thing : object
+        A fitted estimator, an exception, the arguments of a callback, ...; `Traces` of a fit are
+        searched for what was written.
+    secrets : Secrets, callable or iterable
+        A callable is a predicate on objects; an iterable holds planted numbers and texts.
+    texts : iterable of str, default=()
+        Further texts to search.
+
+    Returns
+    -------
+    leaks : list of Leak
+        Empty where nothing was found. A leak has a place and not the secret.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.neighbors import KNeighborsRegressor
+    >>> from skdpbo.audit import leak_scan
+    >>> X = np.array([[0.7316520948315577], [2.0]])
+    >>> model = KNeighborsRegressor(1).fit(X, [0.0, 1.0])
+    >>> sorted({leak.channel for leak in leak_scan(model, X[0])})
+    ['object', 'pickle']
+    """
+    secrets = _as_secrets(secrets)
+    if isinstance(thing, Traces):
+        return [Leak("text")] if secrets.in_text(thing.text()) else []
+    leaks = [Leak("object", path) for path, value in reachable(thing) if secrets.match(value)]
+    data = _attempt(lambda: pickle.dumps(thing))
+    if data is not None and secrets.in_bytes(data):
+        leaks.append(Leak("pickle"))
+    printed = _attempt(lambda: repr(thing) + str(thing))
+    if printed is not None and secrets.in_text(printed):
+        leaks.append(Leak("repr"))
+    html = _attempt(lambda: thing._repr_html_())
+    if html is not None and secrets.in_text(html):
+        leaks.append(Leak("html"))
+    return leaks + [Leak("text") for text in texts if secrets.in_text(text)]
+
+
+def _as_secrets(secrets):
+    if isinstance(secrets, Secrets):
+        return secrets
+    if isinstance(secrets, Callable):
+        return Secrets(predicate=secrets)
+    if isinstance(secrets, str | bytes) or not isinstance(secrets, Iterable):
+        return Secrets([secrets])
+    return Secrets(secrets)
+
+
+def _attempt(make):
+    """What cannot be pickled or printed leaks nothing by that way."""
+    try:
+        return make()
+    except Exception:
+        return None
+
+
+def _as_float(value):
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond the floats
+        return float("inf")

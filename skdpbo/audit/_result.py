@@ -1,0 +1,162 @@
+"""What an audit has proved about two probabilities, and what that says of a guarantee."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri, ndtri_exp
+from scipy.stats import beta, norm
+
+__all__ = ["AuditResult", "event_bounds"]
+
+
+def event_bounds(hits, other_hits, n_runs, n_other_runs, false_alarm):
+    """Clopper-Pearson: a bound below the one probability, and one above the other.
+
+    Both hold together with probability at least 1 - `false_alarm`.
+
+    Parameters
+    ----------
+    hits, other_hits : int or ndarray of int
+        How often the event occurred.
+    n_runs, n_other_runs : int
+        In how many independent runs.
+    false_alarm : float in (0, 1)
+        Probability that one of the bounds is wrong.
+
+    Returns
+    -------
+    low, high : float or ndarray
+        P(event) >= low in the first law, P(event) <= high in the other.
+
+    References
+    ----------
+    C. J. Clopper, E. S. Pearson, The use of confidence or fiducial limits, Biometrika 26, 1934.
+    """
+    hits, other_hits = np.asarray(hits), np.asarray(other_hits)
+    tail = false_alarm / 2
+    # ppf is NaN where a parameter is 0: no hit bounds nothing from below, no miss nothing above.
+    low = beta.ppf(tail, np.maximum(hits, 1), n_runs - hits + 1)
+    high = beta.ppf(1 - tail, other_hits + 1, np.maximum(n_other_runs - other_hits, 1))
+    return np.where(hits > 0, low, 0.0), np.where(other_hits < n_other_runs, high, 1.0)
+
+
+def epsilon_of(low, high, delta):
+    """Bound below epsilon at `delta`, by the event or by its complement; at least 0."""
+    with np.errstate(divide="ignore"):
+        event = np.log(np.maximum(low - delta, 0)) - np.log(high)
+        complement = np.log(np.maximum(1 - high - delta, 0)) - np.log1p(-np.asarray(low))
+    return np.maximum(np.maximum(event, complement), 0.0)
+
+
+def mu_of(low, high):
+    """Bound below mu of Gaussian differential privacy; at least 0 (Dong et al., Definition 4)."""
+    with np.errstate(invalid="ignore"):
+        mu = ndtri(low) - ndtri(high)
+    return np.maximum(np.nan_to_num(mu, nan=0.0), 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditResult:
+    """Lower bounds on the privacy loss of a release, from runs on two neighbouring data sets.
+
+    All statements of one result hold together with probability at least 1 - `false_alarm`.
+
+    Parameters
+    ----------
+    low : float
+        The event has at least this probability on one of the data sets.
+    high : float
+        And at most this one on the other.
+    delta : float, default=0.0
+        At which `epsilon` is stated.
+    false_alarm : float, default=1e-6
+        Probability that `low` or `high` is wrong.
+    event : str, default=""
+        The event, in words.
+    n_runs : int, default=0
+        Runs on each data set that `low` and `high` rest on, those of the choice of the event not
+        counted.
+
+    Attributes
+    ----------
+    epsilon : float
+        The release is not (epsilon', delta)-differentially private for any epsilon' below this.
+    mu : float
+        It is not mu'-Gaussian differentially private for any mu' below this.
+
+    See Also
+    --------
+    likelihood_ratio_audit : Makes one.
+
+    References
+    ----------
+    J. Dong, A. Roth, W. J. Su, Gaussian differential privacy, JRSS B 84, 2022.
+
+    Examples
+    --------
+    >>> from skdpbo.audit import AuditResult
+    >>> from skdpbo.privacy import PrivacyGuarantee
+    >>> result = AuditResult(low=0.5, high=0.1)
+    >>> round(result.epsilon, 3), round(result.mu, 3)
+    (1.609, 1.282)
+    >>> result.violates(PrivacyGuarantee(epsilon=1.0))
+    True
+    """
+
+    low: float
+    high: float
+    delta: float = 0.0
+    false_alarm: float = 1e-6
+    event: str = ""
+    n_runs: int = 0
+
+    @property
+    def epsilon(self):
+        """Lower bound on epsilon at `delta`."""
+        return float(epsilon_of(self.low, self.high, self.delta))
+
+    @property
+    def mu(self):
+        """Lower bound on mu."""
+        return float(mu_of(self.low, self.high))
+
+    def violates(self, guarantee):
+        """Whether these runs contradict what a guarantee says.
+
+        The numbers are compared whatever the status: a void guarantee, which promises nothing,
+        can be audited for what it was made to be.
+
+        Parameters
+        ----------
+        guarantee : PrivacyGuarantee
+            Its (epsilon, delta) is compared, and its curve where it states mu.
+
+        Returns
+        -------
+        bool
+            True is wrong with probability at most `false_alarm`.
+        """
+        epsilon, delta = guarantee.epsilon, guarantee.delta
+        if float(epsilon_of(self.low, self.high, delta)) > epsilon:
+            return True
+        return guarantee.mu is not None and self._exceeds_curve(guarantee)
+
+    def _exceeds_curve(self, guarantee):
+        """P(S) <= t + Phi(Phi^-1(Q(S) + t) + mu) within a statistical distance t of mu-GDP."""
+        t = guarantee.statistical_distance
+        other = min(self.high + t, 1.0)
+        if other == 1.0:
+            return False
+        # In logarithms: probabilities may be as small as a false alarm.
+        most = norm.logcdf(ndtri_exp(math.log(other)) + guarantee.mu)
+        least = self.low - t
+        return least > 0 and math.log(least) > most
+
+    def __str__(self):
+        return (
+            f"epsilon >= {self.epsilon:.3g} at delta={self.delta:g}, mu >= {self.mu:.3g} "
+            f"(false-alarm rate {self.false_alarm:g}): {self.event or 'an event'} has probability "
+            f">= {self.low:.3g} on one data set and <= {self.high:.3g} on the other, "
+            f"{self.n_runs} runs each."
+        )

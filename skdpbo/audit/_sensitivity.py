@@ -1,0 +1,191 @@
+"""Sensitivity by brute force: replace every record by every candidate, in exact arithmetic."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+__all__ = ["SensitivityResult", "scorer_sensitivity_audit", "sensitivity_audit"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SensitivityResult:
+    """The largest change that replacing one record was seen to make.
+
+    Parameters
+    ----------
+    largest : float
+        Size of the change, in the norm of the audit.
+    claimed : float
+        The sensitivity that was to be checked.
+    violated : bool
+        Whether `largest` exceeds `claimed`, decided in exact arithmetic.
+    position : int
+        Of the replaced record; -1 if nothing changed.
+    record : object
+        What it was replaced by.
+    n_neighbours : int
+        How many neighbours were tried.
+
+    Examples
+    --------
+    >>> from skdpbo.audit import sensitivity_audit
+    >>> sensitivity_audit(sum, [1, 2, 3], [-5, 5], sensitivity=4).violated
+    True
+    """
+
+    largest: float
+    claimed: float
+    violated: bool
+    position: int = -1
+    record: Any = None
+    n_neighbours: int = 0
+
+
+def sensitivity_audit(
+    statistic,
+    data,
+    records,
+    *,
+    sensitivity,
+    norm="l2",
+    propose=None,
+    n_random=0,
+    random_state=0,
+):
+    """Search for the neighbour that changes a statistic most, and compare with a claim.
+
+    Parameters
+    ----------
+    statistic : callable
+        ``statistic(data)`` returns a finite number or an array of them; it has no noise. Integers
+        of any size are compared exactly.
+    data : sequence of records
+        A list, or an array whose rows are records. It is not changed.
+    records : iterable
+        What a record may be replaced by; every one is tried in every place.
+    sensitivity : int, float or Fraction
+        The claim, in the units of the statistic.
+    norm : {"l1", "l2", "max"}, default="l2"
+        Of the change.
+    propose : callable, default=None
+        ``propose(rng)`` returns a further record, for a random search; `rng` is a
+        ``numpy.random.Generator``.
+    n_random : int, default=0
+        How many records to propose, each for a random place.
+    random_state : int, default=0
+        Of the random search.
+
+    Returns
+    -------
+    result : SensitivityResult
+
+    Examples
+    --------
+    A sum of values clipped to [-1, 1] moves by 2, not by 1, when a record is replaced:
+
+    >>> import numpy as np
+    >>> from skdpbo.audit import sensitivity_audit
+    >>> def clipped_sum(rows):
+    ...     return np.clip(rows, -1, 1).sum()
+    >>> result = sensitivity_audit(clipped_sum, [0.0, 1.0], [-9.0, 9.0], sensitivity=1)
+    >>> result.largest, result.violated
+    (2.0, True)
+    """
+    if norm not in ("l1", "l2", "max"):
+        raise ValueError(f'norm must be "l1", "l2" or "max", got {norm!r}.')
+    before = _exact(statistic(data))
+    largest, found, n_neighbours = Fraction(0), (-1, None), 0
+    for position, record in _replacements(data, records, propose, n_random, random_state):
+        size = _size(before, _exact(statistic(_replaced(data, position, record))), norm)
+        n_neighbours += 1
+        if size > largest:
+            largest, found = size, (position, record)
+    power = 2 if norm == "l2" else 1
+    return SensitivityResult(
+        largest=float(largest) ** (1 / power),
+        claimed=float(sensitivity),
+        violated=largest > Fraction(sensitivity) ** power,
+        position=found[0],
+        record=found[1],
+        n_neighbours=n_neighbours,
+    )
+
+
+def scorer_sensitivity_audit(scorer, model, X, y, records):
+    """Check that one record moves the total loss of a scorer by at most its bound.
+
+    The scorer is given all records at once, as a careless caller would: what is found besides
+    losses beyond the bound is a loss that depends on other records.
+
+    Parameters
+    ----------
+    scorer : PerRecordScorer
+        Or any object with ``record_losses(model, X, y)``, integers for each record, and ``units``.
+    model : fitted estimator
+        Must be able to predict all records.
+    X, y : sequence of n_samples records
+        Rows and their targets.
+    records : iterable of (x, target)
+        What a record may be replaced by.
+
+    Returns
+    -------
+    result : SensitivityResult
+        In units: a claim of ``scorer.units`` stands for one loss bound.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyRegressor
+    >>> from skdpbo import make_per_record_scorer
+    >>> from skdpbo.audit import scorer_sensitivity_audit
+    >>> model = DummyRegressor().fit([[0.0]], [0.0])
+    >>> scorer = make_per_record_scorer(lambda y, p: abs(y - p), bound=1.0)
+    >>> rows, targets = [[0.0], [1.0]], [0.2, 0.4]
+    >>> scorer_sensitivity_audit(scorer, model, rows, targets, [([0.0], 1e9)]).violated
+    False
+    """
+
+    def total(pairs):
+        rows, targets = ([pair[k] for pair in pairs] for k in (0, 1))
+        losses = scorer.record_losses(model, rows, targets)
+        return sum(int(loss) for loss in losses)
+
+    pairs = list(zip(X, y, strict=True))
+    return sensitivity_audit(total, pairs, records, sensitivity=scorer.units, norm="max")
+
+
+def _replacements(data, records, propose, n_random, random_state):
+    records = list(records)
+    yield from ((i, record) for i in range(len(data)) for record in records)
+    if propose is not None:
+        rng = np.random.default_rng(random_state)
+        for _ in range(n_random):
+            yield int(rng.integers(len(data))), propose(rng)
+
+
+def _replaced(data, position, record):
+    if isinstance(data, np.ndarray):
+        changed = data.copy()
+        changed[position] = record
+        return changed
+    changed = list(data)
+    changed[position] = record
+    return changed
+
+
+def _exact(values):
+    """Numbers as fractions, which hold every integer and every float exactly."""
+    flat = np.asarray(values, dtype=object).ravel()
+    return [Fraction(value.item() if isinstance(value, np.generic) else value) for value in flat]
+
+
+def _size(before, after, norm):
+    """Return the l1 or the largest change, or the square of the Euclidean one."""
+    if len(before) != len(after):
+        raise ValueError("The statistic's length depends on the data.")
+    changes = [abs(a - b) for a, b in zip(before, after, strict=True)]
+    if norm == "max":
+        return max(changes, default=Fraction(0))
+    return sum((change**2 if norm == "l2" else change for change in changes), Fraction(0))

@@ -1,0 +1,59 @@
+"""What a block of code writes: prints, warnings and log records."""
+
+import io
+import logging
+import warnings
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
+
+__all__ = ["Traces"]
+
+
+class Traces:
+    """Record what is printed, warned and logged inside a ``with`` block.
+
+    All warnings are recorded and none is shown; all loggers speak from the lowest level. Workers
+    of other processes are not heard.
+
+    Attributes
+    ----------
+    warnings : list of warnings.WarningMessage
+
+    Examples
+    --------
+    >>> from skdpbo.audit import Traces
+    >>> with Traces() as traces:
+    ...     print("hello")
+    >>> traces.text()
+    'hello'
+    """
+
+    def __init__(self):
+        self.warnings = []
+        self._printed, self._logged = io.StringIO(), io.StringIO()
+
+    def __enter__(self):
+        self._stack = ExitStack()
+        self._stack.enter_context(redirect_stdout(self._printed))
+        self._stack.enter_context(redirect_stderr(self._printed))
+        self.warnings = self._stack.enter_context(warnings.catch_warnings(record=True))
+        warnings.simplefilter("always")
+        root, handler = logging.getLogger(), logging.StreamHandler(self._logged)
+        self._stack.callback(root.setLevel, root.level)
+        self._stack.callback(root.removeHandler, handler)
+        root.setLevel(1)
+        root.addHandler(handler)
+        return self
+
+    def __exit__(self, *exc_info):
+        self._stack.close()
+
+    def text(self):
+        """All that was written, one text.
+
+        Returns
+        -------
+        text : str
+        """
+        said = [f"{w.category.__name__}: {w.message}" for w in self.warnings]
+        written = [self._printed.getvalue(), self._logged.getvalue(), *said]
+        return "\n".join(text.strip() for text in written if text.strip())

@@ -1,0 +1,109 @@
+"""Everything that can be reached from an object: items, attributes, slots, closures, chains."""
+
+import types
+from collections.abc import Mapping
+
+import numpy as np
+
+__all__ = ["reachable"]
+
+_CLOSED = (types.ModuleType, type, types.BuiltinFunctionType, types.CodeType)
+
+
+def reachable(thing):
+    """Visit an object and all that it holds, once each.
+
+    Attributes, slots, items of containers, arrays with what they are a view of, closures and
+    defaults of functions, partial functions, exceptions with their chain and notes. Modules, types,
+    code and tracebacks are not entered: a traceback's frames belong to the process that holds the
+    data, and are not pickled or printed.
+
+    Parameters
+    ----------
+    thing : object
+        Where to begin.
+
+    Yields
+    ------
+    path : str
+        How to get there, for instance ``".best_estimator_.coef_[0]"``.
+    value : object
+        What is there.
+
+    Examples
+    --------
+    >>> from skdpbo.audit import reachable
+    >>> dict(reachable([1, {"a": 2}]))["[1]['a']"]
+    2
+    """
+    seen, pending = {}, [("", thing)]
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, _CLOSED):
+            continue
+        if not isinstance(value, int | float | str | bytes | np.generic):
+            if id(value) in seen:
+                continue
+            seen[id(value)] = value  # kept alive: an id is not used twice
+        yield path or "object", value
+        pending += ((path + step, part) for step, part in parts(value))
+
+
+def parts(thing):
+    """Return (step, part) of what an object holds itself."""
+    if isinstance(thing, int | float | str | bytes | np.generic) or thing is None:
+        return []
+    found = [*_items(thing), *_of_functions(thing), *_of_failures(thing)]
+    for kind in type(thing).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for slot in (slots,) if isinstance(slots, str) else slots:
+            found.append((f".{slot}", _attribute(thing, slot)))
+    attributes = _attribute(thing, "__dict__")
+    if isinstance(attributes, dict):
+        found += [(f".{name}", value) for name, value in attributes.items()]
+    return found
+
+
+def _attribute(thing, name):
+    try:
+        return getattr(thing, name, None)
+    except Exception:  # a property of a foreign object
+        return None
+
+
+def _items(thing):
+    if isinstance(thing, np.ndarray):
+        yield from ((f"[{i}]", v) for i, v in enumerate(np.ma.getdata(thing).ravel().tolist()))
+        yield ".base", thing.base
+    elif isinstance(thing, Mapping):
+        for i, (key, value) in enumerate(thing.items()):
+            yield f".key[{i}]", key
+            yield f"[{key!r}]" if isinstance(key, str | int) else f".value[{i}]", value
+    elif isinstance(thing, list | tuple | set | frozenset):
+        yield from ((f"[{i}]", value) for i, value in enumerate(thing))
+    elif isinstance(thing, memoryview):
+        yield ".obj", thing.obj
+
+
+def _of_functions(thing):
+    if isinstance(thing, types.FunctionType):
+        for i, cell in enumerate(thing.__closure__ or ()):
+            yield f".closure[{i}]", _attribute(cell, "cell_contents")
+        yield ".defaults", (thing.__defaults__, thing.__kwdefaults__)
+    elif isinstance(thing, types.MethodType):
+        yield ".self", thing.__self__
+        yield ".func", thing.__func__
+    elif isinstance(thing, types.GeneratorType) and thing.gi_frame is not None:
+        yield ".locals", dict(thing.gi_frame.f_locals)
+    elif hasattr(thing, "func") and hasattr(thing, "keywords"):  # functools.partial
+        yield ".partial", (thing.func, _attribute(thing, "args"), thing.keywords)
+
+
+def _of_failures(thing):
+    if not isinstance(thing, BaseException):
+        return
+    yield ".args", thing.args
+    yield ".str", str(thing)
+    yield ".cause", thing.__cause__
+    yield ".context", thing.__context__
+    yield ".notes", getattr(thing, "__notes__", ())

@@ -1,0 +1,143 @@
+"""The machinery of the audits: bounds that hold, and come close."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom, norm
+
+from skdpbo.audit import (
+    AuditResult,
+    audit_samples,
+    event_bounds,
+    likelihood_ratio_audit,
+)
+from skdpbo.privacy import PrivacyGuarantee, delta_from_mu
+
+RNG = np.random.default_rng
+
+
+class TestEventBounds:
+    @pytest.mark.parametrize(("p", "q", "n"), [(0.5, 0.5, 40), (0.9, 0.1, 25), (0.02, 0.97, 60)])
+    def test_each_bound_fails_with_at_most_half_the_false_alarm_rate(self, p, q, n):
+        # Exact: all counts with their probabilities, no simulation.
+        alarm, counts = 0.1, np.arange(n + 1)
+        low, high = event_bounds(counts, counts, n, n, alarm)
+        assert binom.pmf(counts, n, p)[low > p].sum() <= alarm / 2
+        assert binom.pmf(counts, n, q)[high < q].sum() <= alarm / 2
+
+    def test_nothing_and_everything(self):
+        low, high = event_bounds(0, 10, 10, 10, 1e-6)
+        assert (low, high) == (0, 1)
+        low, high = event_bounds(10, 0, 10, 10, 1e-6)
+        assert 0 < float(low) == pytest.approx((5e-7) ** 0.1)
+        assert float(high) == pytest.approx(1 - (5e-7) ** 0.1)
+
+
+class TestResult:
+    def test_the_complement_counts_too(self):
+        # The event proves nothing, its complement is four times as probable.
+        result = AuditResult(low=0.9, high=0.6)
+        assert result.epsilon == pytest.approx(math.log(4))
+
+    def test_delta_is_subtracted(self):
+        assert AuditResult(low=0.3, high=0.1, delta=0.1).epsilon == pytest.approx(math.log(2))
+        assert AuditResult(low=0.05, high=0.01, delta=0.1).epsilon == 0
+
+    def test_certain_events(self):
+        assert AuditResult(low=1.0, high=0.0).epsilon == math.inf
+        assert AuditResult(low=0.0, high=1.0).epsilon == AuditResult(low=0.0, high=1.0).mu == 0
+
+    @pytest.mark.parametrize("mu", [0.3, 1.0, 3.0])
+    def test_the_curve_of_gaussian_privacy_is_met_and_not_passed(self, mu):
+        high = 0.2
+        guarantee = PrivacyGuarantee(epsilon=2.0, delta=delta_from_mu(mu, 2.0) * 1.0001, mu=mu)
+        on_the_curve = norm.cdf(norm.ppf(high) + mu)
+        assert not AuditResult(low=on_the_curve - 1e-6, high=high).violates(guarantee)
+        assert AuditResult(low=on_the_curve + 1e-6, high=high).violates(guarantee)
+
+    def test_a_statistical_distance_is_granted(self):
+        mu, t = 1.0, 1e-3
+        delta = delta_from_mu(mu, 2.0) + (1 + math.exp(2.0)) * t
+        guarantee = PrivacyGuarantee(
+            epsilon=2.0, delta=delta * 1.0001, mu=mu, statistical_distance=t
+        )
+        low = norm.cdf(norm.ppf(0.2 + t) + mu) + t
+        assert not AuditResult(low=low - 1e-6, high=0.2).violates(guarantee)
+        assert AuditResult(low=low + 1e-6, high=0.2).violates(guarantee)
+
+    def test_a_void_guarantee_is_compared_by_its_numbers(self):
+        void = PrivacyGuarantee(epsilon=1.0).voided("for a test")
+        assert AuditResult(low=0.9, high=0.1).violates(void)
+
+    def test_it_is_said_in_words(self):
+        text = str(AuditResult(low=0.5, high=0.1, event="a value of at least 2", n_runs=7))
+        assert "epsilon >= 1.61" in text
+        assert "a value of at least 2" in text
+
+
+class TestAuditSamples:
+    def test_false_alarms_are_as_rare_as_stated(self):
+        # 400 audits of equal laws at a rate of 0.05: P(more than 45) is below 1e-6.
+        rng = RNG(0)
+        alarms = sum(
+            audit_samples(rng.normal(size=40), rng.normal(size=40), false_alarm=0.05).epsilon > 0
+            for _ in range(400)
+        )
+        assert alarms <= 45
+
+    def test_power_is_that_of_the_best_threshold(self):
+        rng, n = RNG(0), 20_000
+        result = audit_samples(rng.normal(size=n), rng.normal(1, size=n), target="mu")
+        assert 0.8 < result.mu <= 1.0
+        assert result.n_runs == n // 2
+
+    def test_direction_is_found(self):
+        rng = RNG(0)
+        a, b = rng.exponential(size=2000), 3 * rng.exponential(size=2000)
+        assert audit_samples(a, b).epsilon == pytest.approx(audit_samples(b, a).epsilon, abs=0.2)
+
+    def test_vectors(self):
+        # Ten coordinates that move by .5 each: mu is sqrt(10) / 2 along the diagonal.
+        rng = RNG(0)
+        a, b = rng.normal(size=(4000, 10)), rng.normal(0.5, size=(4000, 10))
+        assert 1.2 < audit_samples(a, b, target="mu").mu <= 0.5 * math.sqrt(10)
+
+    def test_constant_coordinates_and_strange_numbers(self):
+        rng = RNG(0)
+        a, b = rng.normal(size=(500, 3)), rng.normal(size=(500, 3))
+        a[:, 1] = b[:, 1] = 7.0
+        assert audit_samples(a, b).epsilon == 0
+        b[:, 2] = np.nan
+        assert audit_samples(a, b).epsilon > 2
+        a[rng.random(500) < 0.5, 0] = np.inf
+        assert audit_samples(a, b).epsilon > 2
+
+    def test_categories(self):
+        rng = RNG(0)
+        a = rng.choice(["x", "y", "z"], 4000, p=[0.2, 0.6, 0.2]).tolist()
+        b = rng.choice(["x", "y", "z"], 4000, p=[0.45, 0.1, 0.45]).tolist()
+        assert 1.2 < audit_samples(a, b).epsilon < math.log(6)
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [{"target": "rho"}, {"false_alarm": 0.0}, {"delta": 1.0}, {"first": [1.0] * 3}],
+    )
+    def test_wrong_arguments(self, wrong):
+        arguments = {"first": [0.0] * 8, "second": [1.0] * 8, **wrong}
+        with pytest.raises(ValueError):
+            audit_samples(arguments.pop("first"), arguments.pop("second"), **arguments)
+
+
+def test_a_release_is_run_on_both_and_its_statistic_taken():
+    seen = []
+
+    def release(data):
+        seen.append(data)
+        return {"value": data}
+
+    result = likelihood_ratio_audit(
+        release, 0, 1, n_runs=200, statistic=lambda out: out["value"], target="mu"
+    )
+    assert sorted(seen) == [0] * 200 + [1] * 200
+    assert result.epsilon > 1

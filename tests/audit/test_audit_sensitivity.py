@@ -1,0 +1,88 @@
+"""Sensitivities by brute force."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from sklearn.dummy import DummyRegressor
+
+from skdpbo import make_per_record_scorer
+from skdpbo.audit import scorer_sensitivity_audit, sensitivity_audit
+
+
+def test_integers_are_exact():
+    """A difference of 1 next to 2^80, where floats are 2^28 apart."""
+
+    def count(data):
+        return 2**80 + sum(data)
+
+    found = sensitivity_audit(count, [0, 0], [1], sensitivity=1)
+    assert (found.largest, found.violated, found.n_neighbours) == (1.0, False, 2)
+    slightly = sensitivity_audit(count, [0, 0], [1], sensitivity=1 - Fraction(1, 2**70))
+    assert slightly.violated
+
+
+@pytest.mark.parametrize(("norm", "size"), [("l1", 7.0), ("l2", 5.0), ("max", 4.0)])
+def test_norms(norm, size):
+    rows = np.zeros((3, 2))
+    found = sensitivity_audit(
+        lambda data: data.sum(axis=0), rows, [[3.0, -4.0]], sensitivity=size, norm=norm
+    )
+    assert found.largest == size
+    assert not found.violated
+    np.testing.assert_array_equal(rows, 0)
+
+
+def test_a_random_search_finds_what_the_list_does_not_hold():
+    def squared(data):
+        return sum(min(x * x, 1.0) for x in data)
+
+    search = {"propose": lambda rng: rng.normal(), "n_random": 200, "sensitivity": 0.5}
+    assert not sensitivity_audit(squared, [0.0, 0.0], [0.1], sensitivity=0.5).violated
+    found = sensitivity_audit(squared, [0.0, 0.0], [0.1], **search)
+    assert found.violated
+    assert found == sensitivity_audit(squared, [0.0, 0.0], [0.1], **search)
+
+
+def test_length_that_depends_on_the_data():
+    with pytest.raises(ValueError, match="length"):
+        sensitivity_audit(lambda data: [1] * data[0], [1, 1], [2], sensitivity=1)
+
+
+def test_unknown_norm():
+    with pytest.raises(ValueError, match="norm"):
+        sensitivity_audit(sum, [1], [2], sensitivity=1, norm="l3")
+
+
+class TestScorer:
+    MODEL = DummyRegressor().fit([[0.0]], [0.0])
+    ROWS, TARGETS = [[0.0]] * 4, [0.0, 0.1, 0.2, 0.3]
+    RECORDS = [([0.0], 1e6), ([0.0], -1e6), ([0.0], 0.5), ([0.0], np.nan)]
+
+    def audit(self, scorer):
+        return scorer_sensitivity_audit(scorer, self.MODEL, self.ROWS, self.TARGETS, self.RECORDS)
+
+    def test_a_per_record_scorer(self):
+        found = self.audit(make_per_record_scorer(lambda y, p: abs(y - p), bound=1.0))
+        assert not found.violated
+        assert found.largest == found.claimed
+
+    def test_a_loss_beyond_the_bound_is_caught(self):
+        class Unclipped:
+            units = 1000
+
+            def record_losses(self, model, X, y):
+                return [round(1000 * abs(t)) for t in np.nan_to_num(y)]
+
+        assert self.audit(Unclipped()).violated
+
+    def test_a_loss_that_looks_at_other_records_is_caught(self):
+        class Standardised:
+            units = 1000
+
+            def record_losses(self, model, X, y):
+                return [round(1000 * min(abs(t - max(y)), 1)) for t in y]
+
+        rows, targets = self.ROWS, self.TARGETS
+        found = scorer_sensitivity_audit(Standardised(), self.MODEL, rows, targets, [([0.0], 5.0)])
+        assert found.violated

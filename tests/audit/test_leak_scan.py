@@ -1,0 +1,204 @@
+"""What a leak scan finds, and where."""
+
+import functools
+import logging
+import sys
+import types
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+from skdpbo.audit import Leak, Secrets, Traces, leak_scan, reachable, same_seed_difference
+
+NUMBER, TEXT = 0.7316520948315577, "S3cr3tPatientName"
+SECRETS = Secrets([NUMBER, TEXT])
+
+
+class Slotted:
+    __slots__ = ("kept",)
+
+    def __init__(self, kept):
+        self.kept = kept
+
+
+def closure(value):
+    return lambda: value
+
+
+def failure(value):
+    try:
+        try:
+            raise ValueError(f"bad value {value}")
+        except ValueError:
+            raise RuntimeError("a record cannot be read")  # noqa: B904
+    except RuntimeError as error:
+        return error
+
+
+def noted(value):
+    error = ValueError("no")
+    error.add_note(f"it was {value}")
+    return error
+
+
+def endless(value):
+    while True:
+        yield value
+
+
+HIDING_PLACES = {
+    "nested": lambda v: {"a": [(v,)]},
+    "key": lambda v: {v: 1},
+    "slot": Slotted,
+    "namespace": lambda v: types.SimpleNamespace(x=types.SimpleNamespace(y=v)),
+    "closure": closure,
+    "partial": lambda v: functools.partial(print, v),
+    "default": lambda v: types.FunctionType((lambda x: x).__code__, {}, "f", (v,)),
+    "bound method": lambda v: types.SimpleNamespace(kept=v).__eq__.__self__,
+    "exception chain": failure,
+    "note": noted,
+    "generator": endless,
+    "message": lambda v: f"the value {v} is out of range",
+}
+
+
+class TestObjects:
+    @pytest.mark.parametrize("place", HIDING_PLACES)
+    @pytest.mark.parametrize("secret", [NUMBER, TEXT])
+    def test_hiding_places(self, place, secret):
+        assert any(
+            leak.channel == "object" for leak in leak_scan(HIDING_PLACES[place](secret), SECRETS)
+        )
+        assert leak_scan(HIDING_PLACES[place]("public"), SECRETS) == []
+
+    @pytest.mark.parametrize(
+        "hide",
+        [
+            lambda v: np.array([[0.0, v]])[:, :1],  # a view: its base has the rest
+            lambda v: np.ma.masked_values([0.0, v], v),
+            lambda v: np.array([v, None], dtype=object),
+            lambda v: -v,
+            lambda v: np.float64(v * (1 + 1e-12)),
+            lambda v: v.hex().encode() + np.array([v]).tobytes(),
+        ],
+    )
+    def test_numbers(self, hide):
+        assert leak_scan([hide(NUMBER)], SECRETS)
+        assert leak_scan([hide(0.5)], SECRETS) == []
+
+    def test_the_place_is_told_and_not_the_secret(self):
+        model = Ridge().fit([[0.0], [1.0]], [0.0, 1.0])
+        model.kept_ = {"rows": np.array([1.0, NUMBER])}
+        leaks = leak_scan(model, SECRETS)
+        assert Leak("object", ".kept_['rows'][1]") in leaks
+        assert Leak("pickle") in leaks
+        assert str(NUMBER) not in str(leaks)
+
+    def test_texts_of_an_object(self):
+        model = Ridge(alpha=NUMBER)
+        channels = {leak.channel for leak in leak_scan(model, SECRETS)}
+        assert channels >= {"object", "pickle", "repr", "html"}
+
+    def test_a_predicate(self):
+        def large(value):
+            return isinstance(value, np.ndarray) and value.size > 10
+
+        assert leak_scan({"a": np.zeros(20)}, large) == [Leak("object", "['a']")]
+        assert leak_scan({"a": np.zeros(5)}, large) == []
+
+    def test_circles_and_foreign_objects(self):
+        circle = [NUMBER]
+        circle += [circle, sys, object(), Warning, open]
+        assert len([leak for leak in leak_scan(circle, SECRETS) if leak.channel == "object"]) == 1
+
+    def test_it_does_not_enter_an_object_twice(self):
+        shared = [1.0, 2.0]
+        paths = [path for path, value in reachable([shared, shared]) if value is shared]
+        assert len(paths) == 1
+
+
+class TestTexts:
+    @pytest.mark.parametrize(
+        "text", [f"x={NUMBER}", f"{NUMBER:.4f}", f"{-NUMBER:.8e}", f"got [0.1, {NUMBER:.5g}]", TEXT]
+    )
+    def test_found(self, text):
+        assert leak_scan(None, SECRETS, texts=[text]) == [Leak("text")]
+
+    @pytest.mark.parametrize("text", ["0.7", "0.73", "0.75 of 12", "name", "7316"])
+    def test_not_found(self, text):
+        assert leak_scan(None, SECRETS, texts=[text]) == []
+
+    @pytest.mark.parametrize(
+        "say",
+        [
+            print,
+            lambda text: print(text, file=sys.stderr),
+            lambda text: warnings.warn(text, stacklevel=1),
+            lambda text: logging.getLogger("tests.audit.leaks").debug("found %s", text),
+        ],
+    )
+    def test_traces(self, say):
+        level = logging.getLogger().level
+        with Traces() as traces:
+            say(TEXT)
+        assert leak_scan(traces, SECRETS) == [Leak("text")]
+        assert TEXT in traces.text()
+        assert logging.getLogger().level == level
+
+    def test_a_failure_leaves_nothing_behind(self):
+        out, handlers = sys.stdout, list(logging.getLogger().handlers)
+        with pytest.raises(KeyError), Traces():
+            raise KeyError
+        assert sys.stdout is out
+        assert logging.getLogger().handlers == handlers
+
+
+class TestSameSeed:
+    class Model:
+        def __init__(self, bug):
+            self.bug = bug
+
+        def fit(self, data):
+            self.value_ = sum(data) + 1e15
+            self.names_ = ["a", "b"]
+            self.bug(self, data)
+            return self
+
+    def differences(self, bug):
+        found = same_seed_difference(self.Model(bug).fit, [0.0, 1.0], [0.0, 5.0], rtol=1e-12)
+        return [difference.path for difference in found]
+
+    def test_equal(self):
+        assert self.differences(lambda model, data: None) == []
+
+    def keep(self, data):
+        self.bound_ = [max(data)]
+
+    def keep_sometimes(self, data):
+        if max(data) > 2:
+            self.more_ = 1
+
+    def say(self, data):
+        warnings.warn(f"largest {max(data)}", stacklevel=2)
+
+    def fail(self, data):
+        if max(data) > 2:
+            raise ValueError("too large")
+
+    @pytest.mark.parametrize(
+        ("bug", "path"),
+        [
+            (keep, ".bound_[0]"),
+            (keep_sometimes, ".more_"),
+            (say, "what was written"),
+            (fail, "error"),
+        ],
+    )
+    def test_found(self, bug, path):
+        assert path in self.differences(bug)
+
+    def test_ignored(self):
+        fit = self.Model(TestSameSeed.keep).fit
+        assert not same_seed_difference(fit, [0.0], [1.0], rtol=1e-12, ignore=["bound_"])
