@@ -19,8 +19,6 @@ __all__ = [
     "check_kernel",
     "noisy_input_covariance",
     "noisy_input_rbf",
-    "project_to_ball",
-    "project_to_box",
     "shrinkage",
 ]
 
@@ -164,35 +162,6 @@ class NoisyRowsKernel(Kernel):
     def is_stationary(self):
         """Whether the covariance depends on differences of its inputs alone: it does not."""
         return False
-
-
-def project_to_box(Z, low, high):
-    """Nearest rows in the box [low, high], shape (n, d).
-
-    The exact rows lie in the public box, so their noise can only have pushed them out of it: the
-    projection brings a noisy row nearer to every point of the box, the exact row among them.
-
-    Parameters
-    ----------
-    Z : array-like of shape (n, d)
-    low, high : float or array-like of shape (d,)
-        Public bounds.
-    """
-    return np.clip(np.asarray(Z, dtype=np.float64), low, high)
-
-
-def project_to_ball(Z, radius):
-    """Nearest rows in the centred l2 ball, shape (n, d); see `project_to_box`.
-
-    Parameters
-    ----------
-    Z : array-like of shape (n, d)
-    radius : float
-        Public bound on the l2 norm of the exact rows, > 0.
-    """
-    Z = np.asarray(Z, dtype=np.float64)
-    norms = np.linalg.norm(Z, axis=1, keepdims=True)
-    return Z * (radius / np.maximum(norms, radius))
 
 
 def check_kernel(length_scale, signal_variance, noise_std, n_features):

@@ -10,8 +10,6 @@ from skdpbo.gaussian_process._noisy_input import (
     check_kernel,
     noisy_input_covariance,
     noisy_input_rbf,
-    project_to_ball,
-    project_to_box,
     shrinkage,
 )
 from skdpbo.surrogate import CandidatePosterior
@@ -118,22 +116,6 @@ def test_incremental_posterior_is_that_of_the_whole_matrix():
     np.testing.assert_allclose(posterior.mean, np.array(y) @ weights, atol=1e-12)
     variance = 2.0 - np.einsum("ij,ij->j", K[rows], weights)
     np.testing.assert_allclose(posterior.std**2, variance, atol=1e-12)
-
-
-def test_projections_never_go_away_from_a_row_of_the_domain():
-    rng = np.random.default_rng(5)
-    Z = rng.normal(0.0, 3.0, (200, 3))
-    x = rng.uniform(-1.0, 1.0, (200, 3))
-    boxed = project_to_box(Z, -1.0, [1.0, 1.0, 1.0])
-    assert (np.abs(boxed) <= 1.0).all()
-    assert (np.linalg.norm(boxed - x, axis=1) <= np.linalg.norm(Z - x, axis=1) + 1e-12).all()
-    x /= np.maximum(1.0, np.linalg.norm(x, axis=1, keepdims=True))
-    balled = project_to_ball(Z, 1.0)
-    assert (np.linalg.norm(balled, axis=1) <= 1.0 + 1e-12).all()
-    assert (np.linalg.norm(balled - x, axis=1) <= np.linalg.norm(Z - x, axis=1) + 1e-12).all()
-    inside = Z[np.linalg.norm(Z, axis=1) < 1.0]
-    np.testing.assert_array_equal(project_to_ball(inside, 1.0), inside)
-    np.testing.assert_array_equal(project_to_ball(np.zeros((1, 3)), 2.0), np.zeros((1, 3)))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,234 @@
+"""The modeler of the outsourced protocol: GP-UCB over the rows of a release."""
+
+import math
+import numbers
+import operator
+
+import numpy as np
+
+from skdpbo.gaussian_process._noisy_input import NoisyRowsKernel, check_kernel
+from skdpbo.gaussian_process._projection_release import ProjectionRelease
+from skdpbo.surrogate import CandidatePosterior, gp_ucb_sqrt_beta, upper_confidence_bound
+
+__all__ = ["GPUCBModeler"]
+
+
+class GPUCBModeler:
+    r"""Chooses which rows of a release to ask for, by the upper confidence bound of a GP.
+
+    It never sees the curator's rows. All it knows is a `ProjectionRelease` and the answers, so all
+    that it computes is post-processing: it may run anywhere, and costs no privacy. What it asks for
+    is a function of the release and of the answers so far.
+
+    In round t it asks for the row with the largest :math:`\mu_t + \sqrt{\beta_t}\,\sigma_t`,
+    :math:`\beta_t = 2\log(n t^2 \pi^2 / (6 \delta'))`, :math:`\delta' = \delta_{ucb} / 2`
+    (Kharkovskii et al. 2020, Algorithm 2). Other than in the paper, the Gaussian process knows
+    how the rows were made: its covariance is the mean of the kernel over the noise of the rows
+    (`release.noise_std`), and rows that the noise pushed out of the public domain
+    (`release.domain`) are moved back to its edge.
+
+    Parameters
+    ----------
+    release : ProjectionRelease
+        What the curator released.
+    length_scale : float or array-like of shape (r,)
+        l of the squared exponential kernel on rows without noise, > 0, in the units of the rows.
+        Public knowledge, or fitted to answers; never to the curator's own rows.
+    signal_variance : float, default=1.0
+        Prior variance of f, > 0, in squared units of the answers.
+    noise_variance : float, default=1e-5
+        Variance of an answer apart from the noise that the curator adds to it
+        (`release.answer_noise_std`, which is counted too), >= 0.
+    prior_mean : float, default=0.0
+        Prior mean of f, in the units of the answers.
+    delta_ucb : float, default=0.05
+        Probability that some confidence interval of GP-UCB fails, in (0, 1). Not a privacy
+        parameter.
+    sqrt_beta : float or None, default=None
+        Weight of exploration, >= 0; None for the paper's, which grows with t.
+    maximize : bool, default=True
+        Whether large answers are sought, or small ones.
+    random_state : int or None, default=0
+        Seed of the first row, which is drawn uniformly. Public: no noise is drawn here.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n, r)
+        The released rows, moved into the public domain. Released.
+    posterior : CandidatePosterior
+        Of f, or of -f where `maximize` is false. Released: a function of released values.
+
+    See Also
+    --------
+    optimize : Runs curator and modeler in one process.
+    run_queries : Runs a modeler whose curator is elsewhere.
+
+    Notes
+    -----
+    A step costs O(n t) time, and the memory is that of T + 16 values a row at most doubled.
+    Where the curator answers a row more than once and adds no noise, a second answer tells
+    nothing new.
+
+    References
+    ----------
+    D. Kharkovskii, Z. Dai, B. K. H. Low, Private outsourced Bayesian optimization, ICML 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbo.gaussian_process import Box, GPUCBModeler, ProjectionRelease
+    >>> from skdpbo.mechanisms import L2Laplace
+    >>> X = np.linspace(-10, 10, 201)[:, None]  # the curator's rows and outcomes
+    >>> y = np.cos(X[:, 0] / 3)
+    >>> mechanism = L2Laplace(epsilon=2.0, displacement=1.0, dimension=1)
+    >>> release = ProjectionRelease(
+    ...     Z=mechanism.release(X), noise_std=2**0.5 / 2, domain=Box([-10.0], [10.0]),
+    ...     projection=None, mechanism="l2_laplace", guarantee=mechanism.guarantee,
+    ...     displacement=1.0, data_norm=10.0, n_answers=20)
+    >>> modeler = GPUCBModeler(release, length_scale=3.0, sqrt_beta=2.0)
+    >>> for _ in range(20):
+    ...     row = modeler.ask()
+    ...     modeler.tell(row, y[row])
+    >>> bool(y[modeler.best()] > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        release,
+        *,
+        length_scale,
+        signal_variance=1.0,
+        noise_variance=1e-5,
+        prior_mean=0.0,
+        delta_ucb=0.05,
+        sqrt_beta=None,
+        maximize=True,
+        random_state=0,
+    ):
+        if not isinstance(release, ProjectionRelease):
+            raise TypeError("release must be a ProjectionRelease.")
+        if not 0.0 < delta_ucb < 1.0:
+            raise ValueError("delta_ucb must be in (0, 1).")
+        if not (sqrt_beta is None or 0.0 <= sqrt_beta < math.inf):
+            raise ValueError("sqrt_beta must be non-negative and finite, or None.")
+        self.release = release
+        self.rows = release.rows_in_domain()
+        length_scale = check_kernel(
+            length_scale, signal_variance, release.noise_std, release.n_components
+        )
+        self.delta_ucb = delta_ucb
+        self.sqrt_beta = sqrt_beta
+        self.maximize = maximize
+        self._sign = 1.0 if maximize else -1.0
+        self.posterior = CandidatePosterior(
+            NoisyRowsKernel(
+                self.rows,
+                length_scale=length_scale,
+                signal_variance=signal_variance,
+                noise_std=release.noise_std,
+            ),
+            np.arange(release.n_rows, dtype=np.float64)[:, None],
+            noise_variance=noise_variance + release.answer_noise_std**2,
+            prior_mean=self._sign * prior_mean,
+        )
+        self._n_told = np.zeros(release.n_rows, dtype=np.int64)  # answers of each row
+        # public randomness
+        self._first = int(np.random.default_rng(random_state).integers(release.n_rows))
+
+    def __len__(self):
+        """Return the number of answers so far."""
+        return len(self.posterior)
+
+    def __repr__(self):
+        return f"GPUCBModeler({len(self)} answers of {self.release!r})"
+
+    @property
+    def n_remaining(self):
+        """How many more answers the release allows."""
+        by_rows = self.release.n_rows * self.release.answers_per_row
+        total = by_rows if self.release.n_answers is None else self.release.n_answers
+        return min(by_rows, total) - len(self)
+
+    def ask(self):
+        """Return the number of the row to ask for next, in [0, n).
+
+        Asking again before an answer is told returns the same row.
+
+        Raises
+        ------
+        RuntimeError
+            When the release allows no further answer.
+        """
+        if self.n_remaining <= 0:
+            raise RuntimeError("all the answers that the release allows have been given.")
+        if not len(self):
+            return self._first
+        bound = upper_confidence_bound(self.posterior.mean, self.posterior.std, self._weight())
+        allowed = self._n_told < self.release.answers_per_row
+        return int(np.where(allowed, bound, -np.inf).argmax())
+
+    def tell(self, index, y):
+        """Take the curator's answer for a row, whether it was asked for by `ask` or not.
+
+        Parameters
+        ----------
+        index : int
+            Number of the row, in [0, n).
+        y : float
+            The answer, finite.
+
+        Raises
+        ------
+        IndexError, TypeError, ValueError
+            When there is no such row, or `y` is not a finite number.
+        RuntimeError
+            When the release allows no further answer for this row, or none at all. Nothing is
+            changed by an answer that is refused.
+        """
+        index = operator.index(index)
+        if not 0 <= index < self.release.n_rows:
+            raise IndexError(f"there is no row {index} among {self.release.n_rows}.")
+        if isinstance(y, bool) or not isinstance(y, numbers.Real):
+            raise TypeError("an answer must be a number.")
+        if not math.isfinite(y):
+            raise ValueError("an answer must be finite.")
+        if self.n_remaining <= 0 or self._n_told[index] >= self.release.answers_per_row:
+            raise RuntimeError(f"the release allows no further answer for row {index}.")
+        self.posterior.append(index, self._sign * float(y))
+        self._n_told[index] += 1
+
+    @property
+    def answers(self):
+        """The rows asked for, shape (t,), and their answers, shape (t,), in order."""
+        return self.posterior.observed, self._sign * self.posterior.values
+
+    def predict(self, *, return_std=False):
+        """Posterior mean of f at every released row, shape (n,), with its standard deviation."""
+        mean = self._sign * self.posterior.mean
+        return (mean, self.posterior.std) if return_std else mean
+
+    def best(self, by="answer"):
+        """Return the number of the best row.
+
+        Parameters
+        ----------
+        by : {"answer", "mean"}, default="answer"
+            "answer": of the answered rows the one with the best answer, the right choice when
+            answers are exact. "mean": of all rows the one with the best posterior mean, asked for
+            or not.
+        """
+        if by == "mean":
+            return int(self.posterior.mean.argmax())
+        if by != "answer":
+            raise ValueError("by must be 'answer' or 'mean'.")
+        if not len(self):
+            raise RuntimeError("no answer has been told yet.")
+        return int(self.posterior.observed[self.posterior.values.argmax()])
+
+    def _weight(self):
+        """Weight sqrt(beta_t) of round t = 1 + the number of answers."""
+        if self.sqrt_beta is not None:
+            return self.sqrt_beta
+        # Algorithm 2, line 3, delta' = delta_ucb / 2: log(n t^2 pi^2 / (3 delta_ucb))
+        return gp_ucb_sqrt_beta(len(self) + 1, self.release.n_rows, self.delta_ucb)
