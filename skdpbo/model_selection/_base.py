@@ -9,7 +9,6 @@ and nowhere else: ``_get_scorers`` (which losses), ``_run_search`` (which candid
 import numbers
 import warnings
 from abc import abstractmethod
-from contextlib import nullcontext as charged_elsewhere
 from typing import ClassVar
 
 from sklearn.base import clone
@@ -30,6 +29,7 @@ from skdpbo.model_selection._sklearn import (
     take_method_params,
 )
 from skdpbo.model_selection._unguided import fit_unguided
+from skdpbo.privacy import charged_elsewhere
 
 __all__ = ["BasePrivateSearchCV"]
 
@@ -284,8 +284,8 @@ class BasePrivateSearchCV(BaseSearchCV):
         best, total = self._private_choice().release(
             self._protected_totals(candidates),
             [0] * len(candidates),
-            units=session.scorer.units,
-            n_records=session.protected.n_records,
+            sensitivity=session.scorer.units,
+            largest=session.protected.n_records * session.scorer.units,
             source=session.source,
         )
         session.release_score(total)

@@ -322,6 +322,7 @@ class DPBayesSearchCV(BasePrivateSearchCV):
             ),
             scorer=session.scorer,
             n_records=session.protected.n_records,
+            sensitivity=session.scorer.units,
             source=session.source,
             design={name: getattr(self, name) for name in _DESIGN},
         )

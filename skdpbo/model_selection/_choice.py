@@ -1,7 +1,8 @@
 """The release of the searchers: one private choice among candidates and one noisy score.
 
 Sensitivity: replacing one protected record moves the total integer loss of every candidate by at
-most ``units``, because a record trains nothing and its own loss lies in {0, ..., units}. Theorems:
+most a public integer. With protected validation records that is ``units``, because a record trains
+nothing and its own loss lies in {0, ..., units}; with chunks see ``chunk_sensitivity``. Theorems:
 see ``docs/theory/permute_and_flip.md``.
 """
 
@@ -22,7 +23,7 @@ CHOICE_ASSUMPTIONS = (
     "running time and memory use are not observed",
 )
 
-# The last of equal candidates is handicapped by less than 1 / _TIE_BREAK of a record's worst loss.
+# The last of equal candidates is handicapped by less than 1 / _TIE_BREAK of the sensitivity.
 _TIE_BREAK = 100
 
 
@@ -83,7 +84,7 @@ class PrivateChoice:
             reference="McKenna & Sheldon 2020; Ghosh, Roughgarden & Sundararajan 2012",
         )
 
-    def release(self, totals, offsets, *, units, n_records, source):
+    def release(self, totals, offsets, *, sensitivity, largest, source):
         """Choose, and release the total loss of the chosen.
 
         Parameters
@@ -92,10 +93,10 @@ class PrivateChoice:
             Total losses on the protected records, protected; None for a candidate that cannot win.
         offsets : list of int, length n_candidates
             Public integers added to the losses in the choice (not in the score).
-        units : int
-            Sensitivity B of every total.
-        n_records : int
-            Number m of protected records.
+        sensitivity : int
+            Largest change of any total when one protected record is replaced.
+        largest : int
+            Largest possible total.
         source : RandomSource
 
         Returns
@@ -103,19 +104,21 @@ class PrivateChoice:
         index : int
             Released.
         total : int or None
-            Released: noisy total loss, clipped to [0, m B] (post-processing); None if
+            Released: noisy total loss, clipped to [0, largest] (post-processing); None if
             `score_fraction` is 0.
         """
         eligible = [k for k, total in enumerate(totals) if total is not None]
         # Equal candidates: the first is preferred, as in GridSearchCV, by a public offset of at
-        # most 1 % of one record's worst loss. Multiplying losses and sensitivity keeps integers.
+        # most 1 % of the sensitivity. Multiplying losses and sensitivity keeps integers.
         fine = _TIE_BREAK * len(eligible)
-        losses = [fine * (totals[k] + offsets[k]) + rank * units for rank, k in enumerate(eligible)]
-        mechanism = self.SELECTIONS[self.mechanism](self.epsilon_choice, fine * units)
+        losses = [
+            fine * (totals[k] + offsets[k]) + rank * sensitivity for rank, k in enumerate(eligible)
+        ]
+        mechanism = self.SELECTIONS[self.mechanism](self.epsilon_choice, fine * sensitivity)
         index = eligible[mechanism.select(losses, source=source)]
         if not self.epsilon_score:
             return index, None
-        noisy = int(
-            DiscreteLaplace(self.epsilon_score, units).release(totals[index], source=source)
+        noisy = DiscreteLaplace(self.epsilon_score, sensitivity).release(
+            totals[index], source=source
         )
-        return index, min(max(noisy, 0), n_records * units)
+        return index, min(max(int(noisy), 0), largest)

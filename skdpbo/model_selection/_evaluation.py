@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
 from skdpbo.model_selection._sklearn import n_rows, take_rows
+from skdpbo.privacy import charged_elsewhere
 
 __all__ = ["candidate_losses", "record_losses"]
 
@@ -119,7 +120,8 @@ def _losses_of_candidate(
     reduce, estimator, params, X, y, rows, scorer, fit_params, raise_public_errors
 ):
     """Return (reduced losses, None), or (None, public error)."""
-    with warnings.catch_warnings():
+    # A private estimator is trained on public rows here, and the searcher has paid for the others.
+    with warnings.catch_warnings(), charged_elsewhere():
         warnings.simplefilter("ignore")
         try:
             model = estimator.set_params(**clone(params, safe=False))

@@ -20,6 +20,9 @@ from skdpbo.privacy import PrivacyGuarantee, check_delta, check_epsilon
 
 __all__ = ["GaussianTrajectory", "PrivateScores", "trajectory_sensitivity"]
 
+# Binary places of the square root in the sensitivity.
+_BITS = 64
+
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianTrajectory:
@@ -75,9 +78,11 @@ class GaussianTrajectory:
                 raise ValueError("disagreement must be positive and finite.")
 
 
-def trajectory_sensitivity(units, n_private):
-    """L2 sensitivity B sqrt(q) of q total losses, rounded up."""
-    return math.nextafter(units * math.sqrt(n_private), math.inf)
+def trajectory_sensitivity(sensitivity, n_private):
+    """L2 sensitivity D sqrt(q), rounded up, of q totals that one record moves by D each."""
+    square = int(sensitivity) ** 2 * int(n_private)
+    above = math.isqrt(square << 2 * _BITS) + 1  # integers: no rounding can fall below
+    return math.nextafter(above / 2**_BITS, math.inf)
 
 
 class PrivateScores:
@@ -109,15 +114,14 @@ class PrivateScores:
         n_iter = min(search.design["n_iter"], len(search.candidates))
         n_private = self._n_private(search, n_iter) if guided else n_iter
         self._search = search
-        units = search.scorer.units
         self._gaussian = GaussianMechanism(
             **self._budget,
-            sensitivity=trajectory_sensitivity(units, n_private),
+            sensitivity=trajectory_sensitivity(search.sensitivity, n_private),
             lattice=1.0,
             n_draws=n_private,
         )
         self._n_left = n_private
-        self._all_units = search.n_records * units
+        self._all_units = search.n_records * search.scorer.units
         self._noise_variance = (self._gaussian.sigma * search.scorer.bound / self._all_units) ** 2
         tau = self._mechanism.disagreement
         self._proposer = PrivateTrajectoryProposer(

@@ -355,7 +355,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
                 f"and {space.n_dims} parameters at this budget. Use fewer steps, a larger epsilon, "
                 "fewer parameters, or DPBayesSearchCV.",
                 NoisyGradientWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):

@@ -86,7 +86,9 @@ class RunningSearch:
         ``totals(indices, **how)``: protected total losses; see `candidate_losses`.
     scorer : PerRecordScorer
     n_records : int
-        Number m of protected records.
+        Number m of protected records, or with chunks of losses in a total.
+    sensitivity : int
+        Largest change of a total when one protected record is replaced.
     source : RandomSource
     design : dict
         `n_iter`, `n_initial_points`, `batch_size` and `sqrt_beta` of the search.
@@ -97,6 +99,7 @@ class RunningSearch:
     totals: object
     scorer: object
     n_records: int
+    sensitivity: int
     source: object
     design: dict
 

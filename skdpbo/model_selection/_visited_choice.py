@@ -43,8 +43,8 @@ class VisitedChoice:
         return self._choice.release(
             totals,
             offsets,
-            units=self._search.scorer.units,
-            n_records=self._search.n_records,
+            sensitivity=self._search.sensitivity,
+            largest=self._search.n_records * self._search.scorer.units,
             source=self._search.source,
         )
 

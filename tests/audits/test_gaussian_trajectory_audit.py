@@ -66,6 +66,7 @@ def released(total, source=None):
         totals=lambda indices, **how: [total] * len(indices),
         scorer=Scorer(),
         n_records=N_RECORDS,
+        sensitivity=Scorer().units,
         source=source or noise_source(),
         design={"n_iter": Q, "n_initial_points": 1, "batch_size": 1, "sqrt_beta": 2.0},
     )
@@ -142,6 +143,7 @@ def fit(total, candidates=30, guided=True, seed=0, n_private=3):
         totals=lambda indices, **how: [total(k) for k in indices],
         scorer=Scorer(),
         n_records=N_RECORDS,
+        sensitivity=Scorer().units,
         source=noise_source(seed),
         design={"n_iter": 8, "n_initial_points": 3, "batch_size": 1, "sqrt_beta": 2.0},
     )

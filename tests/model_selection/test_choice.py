@@ -11,7 +11,11 @@ from skdpbo.model_selection._choice import PrivateChoice
 def release(choice, totals, offsets=None, units=3, n_records=10, seed=0):
     offsets = [0] * len(totals) if offsets is None else offsets
     return choice.release(
-        totals, offsets, units=units, n_records=n_records, source=noise_source(seed)
+        totals,
+        offsets,
+        sensitivity=units,
+        largest=n_records * units,
+        source=noise_source(seed),
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
+from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, charge_active_ledger
 
 SEARCHERS = [DPGridSearchCV, DPRandomizedSearchCV, DPBayesSearchCV]
 
@@ -48,3 +49,25 @@ def test_who_has_which_parameter():
     assert not names[DPBayesSearchCV] & private
     assert not set(inspect.signature(DPGIBOSearchCV).parameters) & (both | private)
     assert DPGIBOSearchCV.protect == "validation"
+
+
+class Charger(Ridge):
+    """An estimator that charges for its own fit, as a private one does."""
+
+    def fit(self, X, y):
+        charge_active_ledger(PrivacyGuarantee(epsilon=5.0), "inner")
+        return super().fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
+@pytest.mark.parametrize("searcher", [*SEARCHERS, DPGIBOSearchCV])
+@pytest.mark.parametrize("cv", [2, None])
+def test_private_estimators_inside_are_not_charged_again(searcher, cv):
+    space = {"alpha": [0.1, 1.0]} if searcher is DPGridSearchCV else {"alpha": (0.1, 1.0)}
+    options = {} if searcher is DPGridSearchCV else {"n_iter": 2}
+    X = [[float(i)] for i in range(30)]
+    y = [float(i % 3) for i in range(30)]
+    search = searcher(Charger(), space, epsilon=1.0, cv=cv, **options)
+    with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
+        search.fit(X, y, X_val=X[:5], y_val=y[:5])
+    assert [entry.label for entry in ledger.entries] == [searcher.__name__]
