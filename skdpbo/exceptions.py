@@ -3,6 +3,8 @@
 __all__ = [
     "BudgetExceededError",
     "DefaultBoundsWarning",
+    "DryRunWarning",
+    "LedgerError",
     "NoisyGradientWarning",
     "PublicTrainingWarning",
     "SeededNoiseWarning",
@@ -18,6 +20,10 @@ class SkdpboWarning(UserWarning):
 
 class DefaultBoundsWarning(SkdpboWarning):
     """A bound was not given; a default that does not look at the data is used instead."""
+
+
+class DryRunWarning(SkdpboWarning):
+    """A fit fails on synthetic rows; a failure on protected rows would not be told."""
 
 
 class NoisyGradientWarning(SkdpboWarning):
@@ -38,6 +44,20 @@ class VoidGuaranteeWarning(SkdpboWarning):
 
 class BudgetExceededError(RuntimeError):
     """A release would spend more than a privacy ledger allows; nothing was touched."""
+
+
+class LedgerError(RuntimeError):
+    """A privacy ledger cannot be read or written, so nothing may be charged to it or released.
+
+    Attributes
+    ----------
+    path : str or None
+        The ledger's file, if it has one.
+    """
+
+    def __init__(self, message="", path=None):
+        super().__init__(message)
+        self.path = path
 
 
 class UnboundedSensitivityError(ValueError):
