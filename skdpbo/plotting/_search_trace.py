@@ -1,0 +1,198 @@
+"""What a search tried, what was public about it and what was released."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skdpbo.plotting._axes import PRIVATE, PUBLIC, axes_for, promise
+
+__all__ = ["SearchTraceDisplay"]
+
+
+class SearchTraceDisplay:
+    """Scores of the candidates in the order in which they were tried.
+
+    Two colours tell two worlds apart: scores from public rows, which cost nothing, and values that
+    were released from protected records. No exact score on protected records exists to be drawn.
+
+    Parameters
+    ----------
+    public_scores : ndarray of shape (n_candidates,) or None
+        Mean cross-validation score on public rows; NaN where a fit failed.
+    public_spread : ndarray of shape (n_candidates,) or None
+        Standard deviation over the public folds.
+    released_scores : ndarray of shape (n_candidates,) or None
+        Noisy scores on the protected records; NaN where none was released.
+    best_index : int
+        The released choice.
+    best_score : float or None
+        Its released score.
+    guarantee : PrivacyGuarantee or None
+        Of the whole search.
+    score_name : str, default="score"
+        For the axis.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    public_ : list of Artist
+        What shows public scores.
+    released_ : list of Artist
+        What shows released values.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from skdpbo import DPGridSearchCV
+    >>> from skdpbo.plotting import SearchTraceDisplay
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> search = DPGridSearchCV(DecisionTreeClassifier(), {"max_depth": [1, 2, 4, 8]})
+    >>> search = search.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
+    >>> display = SearchTraceDisplay.from_estimator(search)
+    >>> display.ax_.get_xlabel()
+    'candidate, in the order tried'
+    """
+
+    def __init__(
+        self,
+        *,
+        public_scores,
+        public_spread,
+        released_scores,
+        best_index,
+        best_score,
+        guarantee,
+        score_name="score",
+    ):
+        self.public_scores = public_scores
+        self.public_spread = public_spread
+        self.released_scores = released_scores
+        self.best_index = best_index
+        self.best_score = best_score
+        self.guarantee = guarantee
+        self.score_name = score_name
+
+    @classmethod
+    def from_estimator(cls, estimator, *, metric=None, ax=None, **kwargs):
+        """Draw the trace of a fitted search.
+
+        Parameters
+        ----------
+        estimator : fitted searcher
+            One of skdpbo; of scikit-learn's own the public scores are drawn.
+        metric : str, default=None
+            Which of several metrics; the deciding one by default.
+        ax : matplotlib Axes, default=None
+            New ones by default.
+        **kwargs : dict
+            Given to `plot`.
+
+        Returns
+        -------
+        display : SearchTraceDisplay
+
+        Raises
+        ------
+        ValueError
+            When the search has no scores to show: neither cross-validation nor released ones.
+        """
+        check_is_fitted(estimator, "cv_results_")
+        results = estimator.cv_results_
+        decides = estimator.refit if isinstance(estimator.refit, str) else "score"
+        metric = decides if metric is None else metric
+        display = cls(
+            public_scores=results.get(f"mean_test_{metric}"),
+            public_spread=results.get(f"std_test_{metric}"),
+            released_scores=results.get("private_validation_score") if metric == decides else None,
+            best_index=estimator.best_index_,
+            best_score=getattr(estimator, "best_score_", None) if metric == decides else None,
+            guarantee=getattr(estimator, "privacy_", None),
+            score_name=_score_name(estimator, metric),
+        )
+        if display.public_scores is None and display.released_scores is None:
+            raise ValueError(
+                f"the search has no scores named {metric!r}: it was not cross-validated on public "
+                "rows, and its mechanism releases no scores of candidates."
+            )
+        return display.plot(ax=ax, **kwargs)
+
+    def plot(self, ax=None):
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            New ones by default.
+
+        Returns
+        -------
+        display : SearchTraceDisplay
+        """
+        self.figure_, self.ax_ = axes_for(ax, type(self).__name__)
+        self.public_, self.released_ = [], []
+        self._plot_public()
+        self._plot_released()
+        self.ax_.set(
+            xlabel="candidate, in the order tried",
+            ylabel=self.score_name,
+            title=promise(self.guarantee),
+        )
+        self.ax_.legend()
+        return self
+
+    def _plot_public(self):
+        if self.public_scores is None:
+            return
+        order = np.arange(len(self.public_scores))
+        scores = np.asarray(self.public_scores, dtype=float)
+        if self.public_spread is not None:
+            band = self.ax_.fill_between(
+                order,
+                scores - self.public_spread,
+                scores + self.public_spread,
+                color=PUBLIC,
+                alpha=0.15,
+                linewidth=0,
+            )
+            self.public_.append(band)
+        self.public_ += self.ax_.plot(
+            order, scores, "o-", color=PUBLIC, markersize=4, label="public rows, cross-validated"
+        )
+
+    def _plot_released(self):
+        if self.released_scores is not None:
+            order = np.arange(len(self.released_scores))
+            self.released_ += self.ax_.plot(
+                order,
+                np.asarray(self.released_scores, dtype=float),
+                "s",
+                color=PRIVATE,
+                markersize=5,
+                label="protected records, with noise",
+            )
+        if self.best_score is None:
+            mark = self.ax_.axvline(
+                self.best_index, color=PRIVATE, linestyle=":", label="released choice"
+            )
+            self.released_.append(mark)
+            return
+        self.released_ += self.ax_.plot(
+            [self.best_index],
+            [self.best_score],
+            "*",
+            color=PRIVATE,
+            markersize=15,
+            markeredgecolor="white",
+            label="released choice and score",
+        )
+
+
+def _score_name(estimator, metric):
+    """Name of the score for the axis."""
+    if metric != "score":
+        return metric
+    scoring = estimator.scoring
+    return scoring if isinstance(scoring, str) else getattr(scoring, "name", "score")

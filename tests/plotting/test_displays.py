@@ -1,0 +1,180 @@
+"""The displays draw what was released, and nothing else; matplotlib is needed only to draw."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.model_selection import GridSearchCV
+from sklearn.tree import DecisionTreeClassifier
+
+from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPSparseGPRegressor
+from skdpbo.plotting import (
+    BudgetDisplay,
+    GPPosteriorDisplay,
+    PrivacyUtilityDisplay,
+    SearchTraceDisplay,
+)
+from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("agg")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+X, y = load_breast_cancer(return_X_y=True)
+TREE = DecisionTreeClassifier(random_state=0)
+DEPTHS = {"max_depth": [1, 2, 4, 8]}
+ROWS = {"X_val": X[300:], "y_val": y[300:]}
+
+
+@pytest.fixture(autouse=True)
+def _closed_figures():
+    yield
+    plt.close("all")
+
+
+def drawn(artists):
+    """All heights of the points that lines show."""
+    return [height for artist in artists for height in np.ravel(artist.get_ydata())]
+
+
+def test_trace_shows_public_scores_and_the_released_choice():
+    search = DPGridSearchCV(TREE, DEPTHS, epsilon=2.0).fit(X[:300], y[:300], **ROWS)
+    display = SearchTraceDisplay.from_estimator(search)
+    _, line = display.public_
+    assert np.array_equal(line.get_ydata(), search.cv_results_["mean_test_score"])
+    (star,) = display.released_
+    assert list(star.get_xdata()) == [search.best_index_]
+    assert list(star.get_ydata()) == [search.best_score_]
+    assert display.ax_.get_title() == "ε = 2 for the validation records"
+    assert display.ax_.get_ylabel() == "score"
+
+
+def test_trace_without_a_released_score_marks_the_choice_only():
+    search = DPGridSearchCV(TREE, DEPTHS, score_fraction=0, scoring="accuracy")
+    display = SearchTraceDisplay.from_estimator(search.fit(X[:300], y[:300], **ROWS))
+    assert list(display.released_[0].get_xdata()) == [search.best_index_] * 2
+    assert display.best_score is None
+    assert display.ax_.get_ylabel() == "accuracy"
+
+
+def test_trace_shows_released_scores_of_candidates():
+    search = DPBayesSearchCV(
+        TREE, {"max_depth": list(range(1, 9))}, n_iter=6, mechanism="gaussian", guide=False
+    )
+    search.fit(X[:300], y[:300], **ROWS)
+    display = SearchTraceDisplay.from_estimator(search)
+    assert display.public_ == []
+    released = search.cv_results_["private_validation_score"]
+    np.testing.assert_array_equal(display.released_[0].get_ydata(), released)
+
+
+def test_trace_of_scikit_learns_search_says_that_nothing_is_promised():
+    search = GridSearchCV(TREE, DEPTHS).fit(X, y)
+    assert SearchTraceDisplay.from_estimator(search).ax_.get_title() == "no privacy statement"
+
+
+def test_trace_of_another_metric_does_not_show_the_score_of_the_deciding_one():
+    search = DPGridSearchCV(TREE, DEPTHS, scoring=["accuracy", "roc_auc"], refit="accuracy")
+    search.fit(X[:300], y[:300], **ROWS)
+    display = SearchTraceDisplay.from_estimator(search, metric="roc_auc")
+    assert display.best_score is None
+    assert display.ax_.get_ylabel() == "roc_auc"
+    assert SearchTraceDisplay.from_estimator(search).best_score == search.best_score_
+
+
+def test_trace_needs_scores():
+    search = DPGridSearchCV(TREE, DEPTHS, guide=False).fit(X[:300], y[:300], **ROWS)
+    with pytest.raises(ValueError, match="no scores named 'score'"):
+        SearchTraceDisplay.from_estimator(search)
+
+
+def test_a_void_run_says_so():
+    search = DPGridSearchCV(TREE, DEPTHS, random_state=0)
+    with pytest.warns(UserWarning, match="random_state"):
+        search.fit(X[:300], y[:300], **ROWS)
+    assert "void" in SearchTraceDisplay.from_estimator(search).ax_.get_title()
+
+
+def test_posterior_is_drawn_in_the_order_of_the_input():
+    x = np.random.default_rng(0).uniform(-3, 3, (400, 1))
+    gp = DPSparseGPRegressor(RBF(1.0), X_bounds=(-3, 3), y_bounds=(-1, 1), inducing_points=5)
+    gp.fit(x, np.sin(x[:, 0]))
+    points = np.array([[2.0], [-1.0], [0.5]])
+    display = GPPosteriorDisplay.from_estimator(gp, points, target_name="y (m)")
+    mean, std = gp.predict(np.sort(points, axis=0), return_std=True)
+    np.testing.assert_array_equal(display.line_.get_ydata(), mean)
+    np.testing.assert_array_equal(display.line_.get_xdata(), [-1.0, 0.5, 2.0])
+    edges = display.band_.get_paths()[0].vertices[:, 1]
+    assert np.isclose(edges.max(), (mean + 1.96 * std).max())
+    assert display.ax_.get_ylabel() == "y (m)"
+    with pytest.raises(ValueError, match="n_std"):
+        display.plot(n_std=0)
+
+
+def test_posterior_of_several_targets_is_refused():
+    x = np.random.default_rng(0).uniform(-3, 3, (100, 1))
+    gp = DPSparseGPRegressor(X_bounds=(-3, 3), y_bounds=(-1, 1), inducing_points=5)
+    gp.fit(x, np.column_stack([x[:, 0], x[:, 0]]))
+    with pytest.raises(ValueError, match="several targets"):
+        GPPosteriorDisplay.from_estimator(gp, x[:3])
+
+
+def test_budget_is_composed_after_each_charge():
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
+    for k in range(3):
+        ledger.charge(PrivacyGuarantee(epsilon=0.25), label=f"release {k}")
+    display = BudgetDisplay.from_ledger(ledger)
+    np.testing.assert_allclose(display.spent, [0.25, 0.5, 0.75], rtol=1e-3)
+    assert list(display.budget_.get_ydata()) == [2.0, 2.0]
+    assert [text.get_text() for text in display.ax_.get_xticklabels()][1:] == display.labels
+
+
+def test_budget_of_an_empty_ledger():
+    assert len(BudgetDisplay.from_ledger(PrivacyLedger(epsilon=1.0)).spent) == 0
+
+
+def test_utility_shows_means_and_errors():
+    runs = np.array([[0.5, 0.7], [0.8, 0.9]])
+    display = PrivacyUtilityDisplay(
+        epsilon=[0.1, 1], utility={"ours": runs}, reference={"no privacy": 0.95}
+    ).plot()
+    line, _, (bars,) = display.curves_["ours"]
+    np.testing.assert_allclose(line.get_ydata(), [0.6, 0.85])
+    low, high = bars.get_segments()[0][:, 1]
+    assert np.isclose(high - low, 4 * runs[0].std(ddof=1) / np.sqrt(2))
+    assert set(display.references_) == {"no privacy"}
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "utility", "name"),
+    [([0.0, 1.0], [1, 2], "epsilon"), ([], [], "epsilon"), ([1.0], [1, 2], "utility")],
+)
+def test_utility_refuses_nonsense(epsilon, utility, name):
+    with pytest.raises(ValueError, match=name):
+        PrivacyUtilityDisplay(epsilon=epsilon, utility={"ours": utility}).plot()
+
+
+def test_displays_draw_on_given_axes():
+    _, (left, right) = plt.subplots(1, 2)
+    ledger = PrivacyLedger(epsilon=1.0)
+    assert BudgetDisplay.from_ledger(ledger, ax=right).ax_ is right
+    assert not left.has_data()
+
+
+def test_without_matplotlib_the_import_works_and_drawing_says_what_is_missing():
+    code = """
+import sys
+sys.modules["matplotlib"] = None
+from skdpbo.plotting import BudgetDisplay
+from skdpbo.privacy import PrivacyLedger
+try:
+    BudgetDisplay.from_ledger(PrivacyLedger(epsilon=1.0))
+except ImportError as error:
+    assert "skdpbo[plot]" in str(error)
+else:
+    raise AssertionError
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
