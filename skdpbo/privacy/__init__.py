@@ -18,12 +18,23 @@ from ._conversions import (
 )
 from ._guarantee import PrivacyGuarantee
 from ._ledger import Budget, LedgerEntry, PrivacyLedger, charge_active_ledger, charged_elsewhere
+from ._liu_talwar import liu_talwar_max_trials
+from ._private_selection import (
+    candidate_epsilon,
+    candidate_mu,
+    composition_is_better,
+    selection_guarantee,
+)
+from ._trial_law import TrialLaw
 
 __all__ = [
     "Budget",
     "LedgerEntry",
     "PrivacyGuarantee",
     "PrivacyLedger",
+    "TrialLaw",
+    "candidate_epsilon",
+    "candidate_mu",
     "charge_active_ledger",
     "charged_elsewhere",
     "check_delta",
@@ -33,6 +44,7 @@ __all__ = [
     "check_sensitivity",
     "compose",
     "compose_parallel",
+    "composition_is_better",
     "delta_from_mu",
     "delta_from_rho",
     "epsilon_from_mu",
@@ -40,6 +52,7 @@ __all__ = [
     "gaussian_sigma",
     "l2_laplace_scale",
     "laplace_scale",
+    "liu_talwar_max_trials",
     "log_delta_from_mu",
     "mu_from_epsilon",
     "mu_from_pure_epsilon",
@@ -47,4 +60,5 @@ __all__ = [
     "rho_from_epsilon",
     "rho_from_mu",
     "rho_from_pure_epsilon",
+    "selection_guarantee",
 ]

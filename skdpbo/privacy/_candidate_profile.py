@@ -1,0 +1,84 @@
+"""What private selection knows of one candidate: an upper bound on its privacy profile.
+
+A profile says, for every real x, how much more than e^x times as likely any event can be under
+one of two neighbouring data sets than under the other: delta(x) = sup Q(S) - e^x Q'(S).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_expit
+
+from ._guarantee import PrivacyGuarantee
+from ._profile import log_gaussian_delta
+
+Array = NDArray[np.float64]
+
+_N_LINES = 768
+
+
+@dataclass(frozen=True)
+class GaussianProfile:
+    """Profile of a mu-GDP candidate."""
+
+    mu: float
+
+    def log_delta(self, x: Array) -> Array:
+        """Upper bound on log delta; see :func:`skdpbo.privacy.log_delta_from_mu`."""
+        log_delta = log_gaussian_delta(self.mu, x)
+        size = np.minimum(np.abs(log_delta), 1e9)
+        error = 2e-13 + 8e-15 * size + 4e-16 * self.mu * np.sqrt(size)
+        bound: Array = np.minimum(log_delta + error, 0.0)
+        return bound
+
+    def knots(self, smallest: float, log_gamma: float) -> Array:
+        """An even grid, up to where delta is negligible beside gamma."""
+        largest = smallest + self.mu
+        while self.log_delta(np.array(largest)) > log_gamma - 20:
+            largest += self.mu
+        return np.linspace(largest, smallest, _N_LINES, endpoint=False)
+
+
+@dataclass(frozen=True)
+class StaircaseProfile:
+    """Profile of any (epsilon, delta)-DP candidate; pure if delta is 0.
+
+    With probability delta anything may happen, otherwise randomised response
+    (Kairouz, Oh and Viswanath 2015, Theorem 8).
+    """
+
+    epsilon: float
+    delta: float = 0.0
+
+    def log_delta(self, x: Array) -> Array:
+        """Upper bound on log delta."""
+        with np.errstate(divide="ignore"):
+            # e^x below -epsilon; in between (e^epsilon - e^x) / (e^epsilon + 1).
+            between = np.log(-np.expm1(np.minimum(x - self.epsilon, 0.0))) + log_expit(self.epsilon)
+            below = np.log(-np.expm1(np.minimum(x, 0.0)))
+            inside = np.where(x >= -self.epsilon, between, below)
+            log_delta = np.log(self.delta) + np.zeros_like(inside) if self.delta else -np.inf
+            total = np.logaddexp(log_delta, np.log1p(-self.delta) + inside)
+        rounding = 1e-14 * (1 + np.abs(np.nan_to_num(total, neginf=0.0)))
+        bound: Array = np.minimum(total + rounding, 0.0)
+        return bound
+
+    def knots(self, smallest: float, log_gamma: float) -> Array:
+        """The corner of the staircase."""
+        return np.array([self.epsilon])[: int(self.epsilon > smallest)]
+
+
+CandidateProfile = GaussianProfile | StaircaseProfile
+
+
+def candidate_profiles(candidate: PrivacyGuarantee) -> list[CandidateProfile]:
+    """Profiles that hold for a candidate; the best of the bounds that follow may be taken."""
+    profiles: list[CandidateProfile] = []
+    if candidate.mu is not None:
+        profiles.append(GaussianProfile(candidate.mu))
+    if candidate.mu is None or candidate.delta == 0:
+        profiles.append(StaircaseProfile(candidate.epsilon, candidate.delta))
+    return profiles

@@ -1,0 +1,369 @@
+"""Private selection: what the best of a secret, random number of private candidates costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Literal
+
+from ._candidate_profile import (
+    CandidateProfile,
+    GaussianProfile,
+    StaircaseProfile,
+    candidate_profiles,
+)
+from ._checks import check_delta, check_epsilon, check_positive_delta, round_down
+from ._conversions import mu_from_epsilon
+from ._guarantee import PrivacyGuarantee
+from ._liu_talwar import liu_talwar_epsilon, liu_talwar_max_trials, liu_talwar_parts
+from ._profile import private_root
+from ._selection_profile import selection_log_delta
+from ._selection_renyi import renyi_log_delta
+from ._trial_law import TrialLaw
+
+Method = Literal["profile", "papernot_steinke", "liu_talwar"]
+METHODS: tuple[Method, ...] = ("profile", "papernot_steinke", "liu_talwar")
+_REFERENCES = {
+    "profile": "docs/theory/private_selection.md, Theorems 1 and 2",
+    "papernot_steinke": "Papernot and Steinke 2022, Theorem 2",
+    "liu_talwar": "Liu and Talwar 2019, Theorem 3.4",
+}
+# Largest relative error of the survival functions of a law, with room to spare.
+_TAIL_MARGIN = 1e-6
+
+
+def selection_guarantee(
+    candidate: PrivacyGuarantee,
+    law: TrialLaw,
+    *,
+    delta: float,
+    method: Method = "profile",
+    max_trials: int | None = None,
+) -> PrivacyGuarantee:
+    """Guarantee of the best of K trials of a private candidate, K random and secret.
+
+    A trial draws a candidate from a law that does not depend on the protected records, trains it
+    and scores it; trials are independent; the trial with the best score is released, and nothing
+    else: no other trial, no score of another, and not K.
+
+    Parameters
+    ----------
+    candidate : PrivacyGuarantee
+        Of one trial: model and score together. A `mu` makes its whole Gaussian curve count,
+        otherwise the pair (epsilon, delta) does.
+    law : TrialLaw
+        Of K.
+    delta : float
+        Where to evaluate the total, in [0, 1); 0 is for pure candidates without `max_trials`.
+    method : {"profile", "papernot_steinke", "liu_talwar"}, default="profile"
+        "profile": by privacy profiles, the tightest. The others are published accountings, kept
+        for comparison; "liu_talwar" is for geometric laws.
+    max_trials : int, default=None
+        K is cut there, and what that costs is included. None: not cut; for "liu_talwar" with
+        delta > 0: cut at :func:`liu_talwar_max_trials`, which is a part of that algorithm.
+
+    Returns
+    -------
+    PrivacyGuarantee
+        Its status is the candidate's.
+
+    Raises
+    ------
+    ValueError
+        If no epsilon holds at `delta`, or the method does not apply.
+
+    References
+    ----------
+    Koskela, Redberg and Wang (2024); Papernot and Steinke (2022); Liu and Talwar (2019).
+
+    Examples
+    --------
+    >>> from skdpbo.privacy import PrivacyGuarantee, TrialLaw, epsilon_from_mu
+    >>> from skdpbo.privacy import selection_guarantee
+    >>> trial = PrivacyGuarantee(epsilon=epsilon_from_mu(0.15, 1e-9), delta=1e-9, mu=0.15)
+    >>> round(selection_guarantee(trial, TrialLaw(30), delta=1e-5).epsilon, 2)
+    0.97
+    """
+    law = _check_law(law)
+    delta, cut = check_delta(delta), _check_max_trials(max_trials)
+    if not isinstance(candidate, PrivacyGuarantee):
+        raise TypeError(f"candidate must be a PrivacyGuarantee, got {type(candidate).__name__}.")
+    epsilon = min(
+        _total_epsilon(profile, candidate, law, delta, _check_method(method), cut)
+        for profile in candidate_profiles(candidate)
+    )
+    if not math.isfinite(epsilon):
+        raise ValueError(f"No epsilon holds for this selection at delta={delta}.")
+    if method == "liu_talwar" and cut is None and delta > 0:
+        cut = liu_talwar_max_trials(law, delta)
+    limit = "" if cut is None else f", at most {cut}"
+    return PrivacyGuarantee(
+        epsilon=epsilon,
+        delta=delta,
+        neighbours=candidate.neighbours,
+        protects=candidate.protects,
+        mechanism=(
+            f"best of K trials (K negative binomial, mean {law.mean:g}, eta {law.eta:g}{limit}) "
+            f"of {candidate.mechanism or 'a private candidate'}"
+        ),
+        assumptions=(*candidate.assumptions, "the number of trials stays secret"),
+        status=candidate.status,
+        reference="; ".join(r for r in (_REFERENCES[method], candidate.reference) if r),
+    )
+
+
+@lru_cache(maxsize=1024)
+def candidate_mu(
+    epsilon: float,
+    delta: float,
+    law: TrialLaw,
+    *,
+    method: Method = "profile",
+    max_trials: int | None = None,
+    statistical_distance: float = 0.0,
+) -> float:
+    """Largest mu of one Gaussian-DP candidate whose best of K is (epsilon, delta)-DP, rounded down.
+
+    Parameters
+    ----------
+    epsilon : float
+        Of the selection, positive.
+    delta : float
+        Of the selection, in (0, 1).
+    law : TrialLaw
+        Of K.
+    method, max_trials
+        As in :func:`selection_guarantee`.
+    statistical_distance : float, default=0.0
+        Of one candidate, paid for from delta.
+
+    Returns
+    -------
+    float
+        Noise of a candidate: sensitivity / mu.
+
+    Raises
+    ------
+    ValueError
+        If the cap or the statistical distance alone cost more than delta.
+
+    Examples
+    --------
+    >>> from skdpbo.privacy import TrialLaw, candidate_mu
+    >>> round(1 / candidate_mu(1.0, 1e-5, TrialLaw(30)), 2)
+    6.48
+    """
+    law, cut, method = _check_law(law), _check_max_trials(max_trials), _check_method(method)
+    bound, target = round_down(check_epsilon(epsilon)), check_positive_delta(delta)
+    loss = law.mean * check_delta(statistical_distance, "statistical_distance")
+    best = 0.0
+    for shift, flat, distance in _prices_of_a_cap(law, None if method == "liu_talwar" else cut):
+        left = target * (1 - 1e-15) - flat - _distance_cost(bound, distance + loss)
+        if left > 0 and bound > shift:
+            best = max(best, _core_mu(method, law, bound - shift, left, cut))
+    if best == 0:
+        raise ValueError("The cap on the trials or the statistical distance exceeds delta.")
+    return best
+
+
+@lru_cache(maxsize=1024)
+def candidate_epsilon(epsilon: float, law: TrialLaw, *, method: Method = "profile") -> float:
+    """Largest pure epsilon of one candidate whose best of K is epsilon-DP, rounded down.
+
+    At least epsilon / (2 + eta), the rule of Papernot and Steinke (2022) and, for a geometric law,
+    of Liu and Talwar (2019); "profile" gains on it because gamma is not 0, and is exact: some
+    candidate attains it.
+
+    Parameters
+    ----------
+    epsilon : float
+        Of the selection, positive.
+    law : TrialLaw
+        Of K, which is not cut.
+    method : {"profile", "papernot_steinke", "liu_talwar"}, default="profile"
+        As in :func:`selection_guarantee`.
+
+    Examples
+    --------
+    >>> from skdpbo.privacy import TrialLaw, candidate_epsilon
+    >>> round(candidate_epsilon(1.0, TrialLaw(30)), 4)
+    0.3486
+    """
+    law, bound = _check_law(law), round_down(check_epsilon(epsilon))
+
+    def excess(x: float) -> float:
+        total = _core_epsilon(_check_method(method), StaircaseProfile(x), law, 0.0, None)
+        return math.log(total) - math.log(bound)
+
+    return private_root(excess, 0.0, guess=bound / (2 + law.eta), safe_side=-1, slack=1e-15)
+
+
+def composition_is_better(
+    n_candidates: int,
+    epsilon: float,
+    delta: float,
+    law: TrialLaw,
+    *,
+    max_trials: int | None = None,
+) -> bool:
+    """Whether publishing every candidate leaves each a larger mu than selecting the best of K.
+
+    By composition each of n candidates gets mu / sqrt(n), mu that of the whole budget, and all
+    models and scores may be published. Private selection gives each trial `candidate_mu`, however
+    many candidates there are; compare at a law whose `hit_probability(1 / n)` is acceptable.
+
+    Parameters
+    ----------
+    n_candidates : int
+        At least 1.
+    epsilon, delta : float
+        Of the whole search.
+    law : TrialLaw
+        Of the number of trials, the alternative.
+    max_trials : int, default=None
+        As in :func:`selection_guarantee`.
+
+    Examples
+    --------
+    >>> from skdpbo.privacy import TrialLaw, composition_is_better
+    >>> [composition_is_better(n, 1.0, 1e-5, TrialLaw(30)) for n in (2, 9)]
+    [True, False]
+    """
+    if isinstance(n_candidates, bool) or int(n_candidates) != n_candidates or n_candidates < 1:
+        raise ValueError(f"n_candidates must be a positive integer, got {n_candidates}.")
+    composed = mu_from_epsilon(epsilon, delta) / math.sqrt(n_candidates)
+    return composed >= candidate_mu(epsilon, delta, law, max_trials=max_trials)
+
+
+def _prices_of_a_cap(law: TrialLaw, cut: int | None) -> list[tuple[float, float, float]]:
+    """Two ways to pay for the cap; the cheaper one may be taken (Theorem 3).
+
+    Each is (shift of epsilon, addition to delta, statistical distance).
+    """
+    if cut is None:
+        return [(0.0, 0.0, 0.0)]
+    tail = law.survival(cut) * (1 + _TAIL_MARGIN)
+    share = law.size_biased_survival(cut) * (1 + _TAIL_MARGIN)
+    prices = [(0.0, 0.0, tail)]
+    if share < 1:
+        prices.append((-math.log1p(-share), tail, 0.0))
+    return prices
+
+
+def _distance_cost(epsilon: float, distance: float) -> float:
+    """(1 + e^epsilon) times a statistical distance, rounded up."""
+    if distance == 0:
+        return 0.0
+    return math.inf if epsilon > 700 else (1 + math.exp(epsilon)) * distance * (1 + 1e-13)
+
+
+def _total_epsilon(
+    profile: CandidateProfile,
+    candidate: PrivacyGuarantee,
+    law: TrialLaw,
+    delta: float,
+    method: Method,
+    cut: int | None,
+) -> float:
+    """Smallest epsilon of the selection at delta, rounded up; inf if there is none."""
+    loss = 0.0
+    if isinstance(profile, GaussianProfile):
+        loss = law.mean * candidate.statistical_distance
+    elif method == "papernot_steinke" and isinstance(profile, StaircaseProfile):
+        # Pure but for a probability delta (Kairouz, Oh and Viswanath 2015, Theorem 8).
+        loss, profile = law.mean * profile.delta, StaircaseProfile(profile.epsilon)
+    best = math.inf
+    for shift, flat, distance in _prices_of_a_cap(law, None if method == "liu_talwar" else cut):
+
+        def core(rest: float, shift: float = shift) -> float:
+            return _core_epsilon(method, profile, law, rest, cut) + shift
+
+        best = min(best, _with_distance(core, delta * (1 - 1e-15) - flat, distance + loss))
+    return best
+
+
+def _with_distance(core: Callable[[float], float], delta: float, distance: float) -> float:
+    """Smallest epsilon with core(delta - (1 + e^epsilon) distance) <= epsilon."""
+    if delta < 0 or (distance > 0 and delta == 0):
+        return math.inf
+    epsilon = core(delta)
+    for _ in range(200):
+        if distance == 0 or not math.isfinite(epsilon):
+            return epsilon
+        bound = epsilon * (1 + 1e-12)
+        rest = delta - _distance_cost(bound, distance)
+        epsilon = core(rest) if rest > 0 else math.inf
+        if epsilon <= bound:
+            return bound
+    return math.inf
+
+
+def _core_epsilon(
+    method: Method, profile: CandidateProfile, law: TrialLaw, delta: float, cut: int | None
+) -> float:
+    """Total epsilon of the ideal selection at delta, rounded up; inf if there is none."""
+    if method == "liu_talwar":
+        return liu_talwar_epsilon(profile, law, delta, cut)
+    limit = math.inf
+    if isinstance(profile, StaircaseProfile) and profile.delta == 0:
+        limit = _pure_total(profile.epsilon, law, method)
+    if delta <= 0:
+        return limit
+    log_delta = selection_log_delta if method == "profile" else renyi_log_delta
+    target = math.log(delta)
+    if log_delta(profile, law, 0.0) <= target:
+        return math.ulp(0.0)
+    if math.isinf(limit) and log_delta(profile, law, 1e6) > target:
+        return math.inf
+    epsilon = private_root(
+        lambda x: max(log_delta(profile, law, x), -1e9), target, guess=1.0, safe_side=1, slack=1e-10
+    )
+    return min(epsilon, limit)
+
+
+def _pure_total(epsilon: float, law: TrialLaw, method: Method) -> float:
+    """Pure epsilon of the best of K pure candidates, rounded up (Corollary of Theorem 2)."""
+    rank = epsilon
+    if method == "profile":
+        # log of (e^epsilon + gamma) / (1 + gamma e^epsilon)
+        gain = law.gamma * math.exp(-epsilon)
+        rank = epsilon + math.log1p(gain) - math.log1p(law.gamma * math.exp(min(epsilon, 700.0)))
+        rank = min(epsilon, max(rank, 0.0))
+    return (epsilon + (1 + law.eta) * rank) * (1 + 1e-14)
+
+
+def _core_mu(method: Method, law: TrialLaw, epsilon: float, delta: float, cut: int | None) -> float:
+    """Largest mu of a candidate whose ideal selection is (epsilon, delta)-DP; 0 if none."""
+    if method == "liu_talwar":
+        root, delta_1 = liu_talwar_parts(law, delta, cut)
+        epsilon_1 = (epsilon / 3 - root) * (1 - 1e-14)
+        return mu_from_epsilon(epsilon_1, delta_1) if delta_1 > 0 and epsilon_1 > 0 else 0.0
+    log_delta = selection_log_delta if method == "profile" else renyi_log_delta
+    return private_root(
+        lambda mu: log_delta(GaussianProfile(mu), law, epsilon),
+        math.log(delta),
+        guess=mu_from_epsilon(epsilon, delta) / 2,
+        safe_side=-1,
+        slack=1e-9,
+    )
+
+
+def _check_law(law: TrialLaw) -> TrialLaw:
+    if not isinstance(law, TrialLaw):
+        raise TypeError(f"law must be a TrialLaw, got {type(law).__name__}.")
+    return law
+
+
+def _check_method(method: Method) -> Method:
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {METHODS}, got {method!r}.")
+    return method
+
+
+def _check_max_trials(max_trials: int | None) -> int | None:
+    if max_trials is None:
+        return None
+    if isinstance(max_trials, bool) or int(max_trials) != max_trials or max_trials < 1:
+        raise ValueError(f"max_trials must be a positive integer or None, got {max_trials}.")
+    return int(max_trials)
