@@ -8,6 +8,7 @@ __all__ = [
     "NoisyGradientWarning",
     "PublicTrainingWarning",
     "SeededNoiseWarning",
+    "SelectionCostWarning",
     "SkdpboWarning",
     "UnboundedSensitivityError",
     "VoidGuaranteeWarning",
@@ -36,6 +37,10 @@ class PublicTrainingWarning(SkdpboWarning):
 
 class SeededNoiseWarning(SkdpboWarning):
     """The privacy noise is reproducible, so it is not secret and the guarantee is void."""
+
+
+class SelectionCostWarning(SkdpboWarning):
+    """Publishing the score of every candidate would need less noise than a private selection."""
 
 
 class VoidGuaranteeWarning(SkdpboWarning):
