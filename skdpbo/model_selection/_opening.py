@@ -32,12 +32,20 @@ def check_rows(X, y, X_val, y_val):
     """Return (X, y, X_val) that can be indexed by row, of consistent lengths; no value is read."""
     if X is None:
         raise ValueError("X must hold rows, got None.")
+    _check_not_scalars(X=X, y=y, X_val=X_val, y_val=y_val)
     X, y = indexable(X, y)
     if X_val is not None:
         (X_val,) = indexable(X_val)
     elif y_val is not None:
         raise ValueError("y_val was given without X_val: give both or neither.")
     return X, y, X_val
+
+
+def _check_not_scalars(**containers):
+    """Refuse a number in the place of rows: scikit-learn's own message would quote it."""
+    for name, values in containers.items():
+        if getattr(values, "shape", None) == ():
+            raise TypeError(f"{name} must hold one entry per record, got a single value.")
 
 
 def open_session(searcher, candidates, rows, params, guarantee, scikit_learn_scorers):
