@@ -10,6 +10,7 @@ from ._mean import BoundedMean
 from ._sampling import RandomSource, noise_source
 from ._schedule import split_budget, step_budgets
 from ._selection import ExponentialMechanism, PermuteAndFlip
+from ._trials import draw_trials
 
 __all__ = [
     "BoundedMean",
@@ -23,6 +24,7 @@ __all__ = [
     "L2Laplace",
     "PermuteAndFlip",
     "RandomSource",
+    "draw_trials",
     "from_lattice",
     "noise_source",
     "split_budget",
