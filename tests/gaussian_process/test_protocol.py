@@ -20,7 +20,7 @@ from skdpbo.gaussian_process import (
     run_queries,
     serve_answers,
 )
-from skdpbo.gaussian_process._protocol import decode, encode
+from skdpbo.gaussian_process._protocol_messages import decode, encode
 from skdpbo.privacy import PrivacyGuarantee
 
 MODELER = """
@@ -45,7 +45,7 @@ class Curator:
         if not 0 <= row < len(self.y):
             raise IndexError(f"secret {self.y[0]}")
         if row in self.asked:
-            raise RuntimeError(f"secret {self.y[row]}")
+            raise ValueError(f"secret {self.y[row]}")
         self.asked.append(row)
         return self.y[row]
 
@@ -173,7 +173,7 @@ def test_curator_answers_refuses_and_goes_on(y):
         malformed,
         malformed,
         Refusal(2, 50, "unknown row"),
-        Refusal(7, 4, "no answer left"),
+        Refusal(7, 4, "refused"),
         Refusal(3, 6, "step out of order"),
         Answer(8, 6, y[6]),
     ]
@@ -205,7 +205,7 @@ def test_bytes_that_are_no_text_end_the_service(y):
     ("reply", "message"),
     [
         ("", "ended the conversation at step 1"),
-        (encode(Refusal(1, 2, "no answer left")), "refused step 1: no answer left"),
+        (encode(Refusal(1, 2, "refused")), "refused step 1: refused"),
         (encode(Answer(2, 2, 0.0)), "not the answer to step 1"),
         (encode(Query(1, 2)), "not the answer to step 1"),
         ("nonsense\n", "JSON"),
@@ -280,11 +280,69 @@ def test_two_processes_run_as_one_does(release, y, tmp_path):
     assert int(best) == modeler.best()
 
 
+class BrokenPipe(io.StringIO):
+    def write(self, text):
+        raise BrokenPipeError
+
+
 def test_a_modeler_that_dies_ends_the_service(y):
-    with subprocess.Popen(
-        [sys.executable, "-c", f"print({encode(Query(1, 3))!r}, end='', flush=True)"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert serve_answers(Curator(y), process.stdout, process.stdin) == 1
+    curator = Curator(y)
+    lines = io.StringIO(encode(Query(1, 3)) + encode(Query(2, 4)))
+    assert serve_answers(curator, lines, BrokenPipe()) == 1
+    assert curator.asked == [3]
+
+
+def test_a_curator_that_dies_is_said_to_be_gone(release):
+    modeler = GPUCBModeler(release, length_scale=1.5)
+    with pytest.raises(ProtocolError, match="ended the conversation"):
+        run_queries(modeler, 1, io.StringIO(), BrokenPipe())
+
+
+class MeasuringCurator(Curator):
+    """A curator whose y is measured when it is asked for."""
+
+    def __init__(self, release):
+        self.release_ = release
+        self.answers_ = []
+
+    def answer(self, row, value):
+        self.answers_.append((row, value))
+        return value
+
+
+def test_values_are_measured_when_they_are_asked_for_and_only_then(release, y):
+    release = ProjectionRelease(**{**vars(release), "n_answers": 3})
+    curator, measured = MeasuringCurator(release), []
+
+    def evaluate(row):
+        measured.append(row)
+        return y[row]
+
+    lines = [encode(Query(s, r)) for s, r in ((1, 4), (2, 50), (3, 4), (4, 5), (5, 6), (6, 7))]
+    writer = io.StringIO()
+    assert serve_answers(curator, io.StringIO("".join(lines)), writer, evaluate=evaluate) == 3
+    assert measured == [4, 5, 6]
+    reasons = [getattr(decode(line), "reason", None) for line in writer.getvalue().splitlines()]
+    assert reasons == [None, "unknown row", "refused", None, None, "refused"]
+
+    modeler = GPUCBModeler(release, length_scale=1.5)
+    curator, measured = MeasuringCurator(release), []
+    answers = optimize(curator, modeler, 3, evaluate=lambda row: measured.append(row) or y[row])
+    assert [answer.row for answer in answers] == measured
+    # a curator whose answers are used up is not asked to measure
+    with pytest.raises(ValueError, match="does not answer"):
+        optimize(curator, GPUCBModeler(release, length_scale=1.5), 1, evaluate=measured.append)
+    assert len(measured) == 3
+
+
+def test_a_measurement_that_fails_ends_the_service(release):
+    def evaluate(row):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        serve_answers(
+            MeasuringCurator(release),
+            io.StringIO(encode(Query(1, 4))),
+            io.StringIO(),
+            evaluate=evaluate,
+        )
