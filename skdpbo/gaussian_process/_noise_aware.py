@@ -16,6 +16,7 @@ __all__ = ["MomentModel", "WeightPosterior", "noise_aware_posterior", "released_
 
 _N_ITERATIONS = 8
 _N_VARIANCE_ITERATIONS = 30
+_VARIANCE_TOLERANCE = 1e-12  # relative
 _SMALLEST_SHARE = 1e-10  # of the largest noise variance; keeps the linear algebra finite
 
 
@@ -152,7 +153,7 @@ def released_noise_variance(model, largest):
 
     Parameters
     ----------
-    model : MomentModel
+    model : MomentModel or KernelMoments
     largest : float
         Public bound on the variance, > 0.
 
@@ -164,8 +165,10 @@ def released_noise_variance(model, largest):
     n, sd = model.n_records, model.syy / model.n_records
     variance = largest
     for _ in range(_N_VARIANCE_ITERATIONS):
-        estimate = model.residual_sum(variance) / n
-        variance = float(np.clip(_positive_mean(estimate, sd), _SMALLEST_SHARE * largest, largest))
+        estimate = _positive_mean(model.residual_sum(variance) / n, sd)
+        before, variance = variance, float(np.clip(estimate, _SMALLEST_SHARE * largest, largest))
+        if math.isclose(variance, before, rel_tol=_VARIANCE_TOLERANCE):
+            break
     return variance
 
 

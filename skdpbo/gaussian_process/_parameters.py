@@ -12,6 +12,7 @@ __all__ = [
     "bounds_or_default",
     "check_choice",
     "check_chunk_size",
+    "check_flag",
     "positive_values",
     "warn_if_seeded",
 ]
@@ -23,6 +24,12 @@ def check_choice(value, name, choices):
     """Refuse a value that is not among the choices."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {list(choices)}, got {value!r}.")
+
+
+def check_flag(value, name):
+    """Refuse what is neither True nor False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}.")
 
 
 def check_chunk_size(size):

@@ -255,8 +255,8 @@ class DPSparseGPRegressor(PosteriorRegressor):
         X, y = self._check_records(X, y)
         targets = y if y.ndim == 2 else y[:, None]
         n, q = targets.shape
-        kernel = clone(check_kernel(self.kernel, X.shape[1]))
-        features = WhitenedFeatures(kernel, self._inducing_points(X.shape[1]))
+        Z = self._inducing_points(X.shape[1])
+        features = WhitenedFeatures(self._feature_kernel(Z), Z)
         low, high = bounds_or_default(self.y_bounds, q, "y_bounds", stacklevel=2)
         noise_variance = self._checked_noise_variance(q)
         scale = None if self.y_scale is None else positive_values(self.y_scale, q, "y_scale")
@@ -333,6 +333,10 @@ class DPSparseGPRegressor(PosteriorRegressor):
             return WhitenedMethod(features, fit_amplitude=fit_amplitude, **common), mu_mean
         method = KernelMethod(features, sensitivity=self.sensitivity, ratio=self.ratio, **common)
         return method, mu_mean
+
+    def _feature_kernel(self, Z):
+        """Return the kernel whose features are released."""
+        return clone(check_kernel(self.kernel, Z.shape[1]))
 
     def _check_records(self, X, y):
         """Check the schema and leave the values alone: they are checked as they are read."""

@@ -1,0 +1,275 @@
+"""DPSparseGPRegressorCV: the chosen kernel, its posterior, and scikit-learn's contract."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import clone
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
+from sklearn.utils.estimator_checks import check_estimator
+
+from skdpbo.exceptions import BudgetExceededError, SeededNoiseWarning
+from skdpbo.gaussian_process import DPSparseGPRegressor, DPSparseGPRegressorCV
+from skdpbo.gaussian_process._features import WhitenedFeatures
+from skdpbo.gaussian_process._kernel_choice import (
+    AverageKernelMethod,
+    KernelMixture,
+    KernelMoments,
+    average_kernel,
+    check_kernels,
+)
+from skdpbo.gaussian_process._noise_aware import MomentModel, released_noise_variance
+from skdpbo.privacy import PrivacyLedger
+
+KERNELS = [RBF(1 / 3), RBF(1.0), RBF(3.0)]
+LINE = np.linspace(-3.5, 3.5, 100)[:, None]
+PUBLIC = {"inducing_points": 15, "X_bounds": (-4, 4), "y_bounds": (-2, 2)}
+
+
+def function(X):
+    return np.sinc(2 * X[:, 0] / np.pi)
+
+
+def records(n, seed=0, sigma=0.1):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-4, 4, (n, 1))
+    return X, function(X) + sigma * rng.normal(size=n)
+
+
+def fitted(data, kernels=KERNELS, **parameters):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededNoiseWarning)
+        return DPSparseGPRegressorCV(kernels, **{**PUBLIC, **parameters}).fit(*data)
+
+
+def rmse(gp):
+    return np.sqrt(np.mean((gp.predict(LINE) - function(LINE)) ** 2))
+
+
+def test_check_estimator():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # default bounds, seeds
+        results = check_estimator(DPSparseGPRegressorCV(), on_skip=None, on_fail=None)
+    failed = {r["check_name"]: repr(r["exception"]) for r in results if r["status"] == "failed"}
+    assert len(results) > 40
+    assert not failed
+
+
+class TestFeatures:
+    @pytest.mark.parametrize("p", [1, 2])
+    def test_norm_of_the_average_features_is_at_most_one(self, p):
+        rng = np.random.default_rng(0)
+        kernels = [9 * RBF(0.3), Matern(1.0, nu=1.5), 0.01 * RBF(4.0)]
+        Z = rng.uniform(-2, 2, (12, p))
+        features = WhitenedFeatures(average_kernel(kernels, Z[:1]), Z)
+        assert features.signal_variance == pytest.approx(1.0, abs=1e-15)
+        X = np.concatenate([Z, rng.uniform(-3, 3, (2000, p))])
+        assert np.linalg.norm(features(X), axis=1).max() <= 1 + 1e-12
+
+    def test_priors_average_to_the_identity(self):
+        Z = np.linspace(-3, 3, 9)[:, None]
+        kernels = [4 * RBF(0.5), RBF(2.0)]
+        features = WhitenedFeatures(average_kernel(kernels, Z[:1]), Z)
+        method = AverageKernelMethod(
+            features,
+            kernels,
+            average=True,
+            fit_amplitude=False,
+            mu=1.0,
+            half_width=np.ones(1),
+            n_records=10,
+        )
+        first, second = method.priors()
+        # up to the jitter
+        np.testing.assert_allclose((first / 4 + second) / 2, np.eye(9), atol=2e-4)
+
+    def test_mixture_is_the_weighted_sum(self):
+        X = np.array([[0.0], [0.4], [2.0]])
+        mixture = KernelMixture(KERNELS, np.array([0.25, 0.0, 2.0]))
+        assert len(mixture.parts) == 2
+        exact = 0.25 * KERNELS[0](X) + 2 * KERNELS[2](X)
+        np.testing.assert_allclose(mixture(X), exact, rtol=1e-15)
+        np.testing.assert_allclose(mixture.diag(X), np.diag(exact), rtol=1e-15)
+
+
+class TestMoments:
+    """The dense model is the one of `DPSparseGPRegressor` where the prior is a multiple of I."""
+
+    @pytest.fixture
+    def models(self):
+        rng = np.random.default_rng(3)
+        Phi = rng.normal(size=(50, 6))
+        B, A = Phi.T @ Phi, rng.normal(size=6) * 20
+        noise = {"sb": 3.0, "sa": 2.0, "syy": 5.0, "n_records": 50}
+        return (
+            MomentModel(B, A, 60.0, signal_variance=1.7, **noise),
+            KernelMoments(B, A, 60.0, prior=1.7 * np.eye(6), **noise),
+        )
+
+    def test_posterior(self, models):
+        diagonal, dense = models
+        mean, variances, _ = diagonal.weights(0.3)
+        got, covariance, _ = dense.weights(0.3)
+        np.testing.assert_allclose(got, mean, rtol=1e-10)
+        np.testing.assert_allclose(covariance, np.diag(variances), atol=1e-10)
+
+    def test_evidence_and_residuals(self, models):
+        diagonal, dense = models
+        assert dense.log_evidence(0.3) == pytest.approx(diagonal.log_evidence(0.3), rel=1e-12)
+        assert dense.residual_sum(0.3) == pytest.approx(diagonal.residual_sum(0.3), rel=1e-12)
+        variances = [released_noise_variance(model, 4.0) for model in models]
+        assert variances[1] == pytest.approx(variances[0], rel=1e-9)
+
+    def test_evidence_is_the_density_of_what_is_released(self):
+        rng = np.random.default_rng(4)
+        Phi, L = rng.normal(size=(40, 4)), rng.normal(size=(4, 4))
+        S, A = L @ L.T, rng.normal(size=4) * 10
+        model = KernelMoments(Phi.T @ Phi, A, 9.0, sb=1.0, sa=2.0, syy=1.0, n_records=40, prior=S)
+        B = Phi.T @ Phi
+        law = stats.multivariate_normal(np.zeros(4), B @ S @ B + 0.2 * B + 4 * np.eye(4))
+        constant = -0.5 * 4 * np.log(2 * np.pi)
+        assert model.log_evidence(0.2) + constant == pytest.approx(law.logpdf(A), rel=1e-9)
+
+
+def test_one_kernel_is_the_plain_regressor():
+    data = records(500)
+    gp = fitted(data, [2.0 * RBF(1.0)], epsilon=3.0, random_state=0)
+    with pytest.warns(SeededNoiseWarning):
+        plain = DPSparseGPRegressor(2.0 * RBF(1.0), epsilon=3.0, random_state=0, **PUBLIC).fit(
+            *data
+        )
+    for got, exact in zip(
+        gp.predict(LINE, return_std=True), plain.predict(LINE, return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(got, exact, atol=2e-3)  # the jitter is counted otherwise
+    assert gp.noise_variance_ == pytest.approx(plain.noise_variance_, rel=0.02)
+    assert gp.kernel_probabilities_.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("length_scale", [1 / 3, 1.0, 3.0])
+def test_it_finds_the_length_scale_and_the_exact_posterior_as_epsilon_grows(length_scale):
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-4, 4, (400, 1))
+    f = GaussianProcessRegressor(RBF(length_scale)).sample_y(X, random_state=1)[:, 0]
+    y = f + 0.1 * rng.normal(size=400)
+    gp = fitted((X, y), epsilon=1e8, delta=0.5, inducing_points=40, y_bounds=(-5, 5))
+    assert gp.best_kernel_ == RBF(length_scale)
+    assert gp.kernel_probabilities_[gp.best_index_] > 0.99
+    assert gp.noise_variance_ == pytest.approx(0.01, rel=0.2)
+    exact = GaussianProcessRegressor(RBF(length_scale), alpha=0.01, optimizer=None).fit(X, y)
+    np.testing.assert_allclose(gp.predict(LINE), exact.predict(LINE), atol=0.03)
+
+
+def test_predictions_agree_with_each_other():
+    gp = fitted(records(2000), epsilon=2.0)
+    mean, std = gp.predict(LINE, return_std=True)
+    same, covariance = gp.predict(LINE, return_cov=True)
+    np.testing.assert_allclose(same, mean, rtol=1e-12)
+    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), std, rtol=1e-6, atol=1e-6)
+    assert np.linalg.eigvalsh(covariance).min() > -1e-6
+    mean, std = gp.predict(gp.inducing_points_, return_std=True)
+    np.testing.assert_allclose(gp.mean_, mean, rtol=1e-12)
+    np.testing.assert_allclose(np.sqrt(np.diag(gp.covariance_)), std, atol=2e-3)  # jitter
+    assert gp.sample_y(LINE, 3).shape == (100, 3)
+
+
+def test_several_targets_share_the_kernel():
+    X, y = records(3000)
+    gp = fitted((X, np.column_stack([y, 1 - y])), epsilon=5.0)
+    mean, std = gp.predict(LINE, return_std=True)
+    assert mean.shape == std.shape == (100, 2)
+    assert gp.noise_variance_.shape == (2,)
+    assert gp.kernel_probabilities_.shape == gp.log_evidence_.shape == (3,)
+    assert np.abs(mean.sum(axis=1) - 1).max() < 0.3
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"average": False},
+        {"signal_variance": "released"},
+        {"signal_variance": "released", "average": False},
+        {"noise_variance": 0.01},
+        {"prior_mean": "private"},
+        {"prior_mean": "private", "y_scale": 0.5},
+    ],
+    ids=str,
+)
+def test_every_setting_finds_the_function(parameters):
+    gp = fitted(records(4000), epsilon=4.0, **parameters)
+    assert rmse(gp) < 0.08  # of .39 for the constant 0; .02 is usual
+    assert gp.kernel_probabilities_.sum() == pytest.approx(1.0)
+    assert gp.best_index_ == np.argmax(gp.kernel_probabilities_)
+    if parameters.get("average") is False:
+        assert {kernel == gp.best_kernel_ for kernel, _ in gp._predictor.kernel.parts} == {True}
+
+
+def test_kernels_of_other_variances_and_shapes():
+    kernels = [ConstantKernel(25.0) * Matern(1.0, nu=1.5), ConstantKernel(0.04) * RBF(1.0)]
+    gp = fitted(records(4000), kernels, epsilon=4.0)
+    assert rmse(gp) < 0.1
+    assert np.isfinite(gp.log_evidence_).all()
+
+
+def test_default_kernels_scale_with_the_number_of_features():
+    scales = [kernel.length_scale for kernel in check_kernels(None, 4)]
+    assert scales == [0.5, 1.0, 2.0, 4.0, 8.0]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error"),
+    [
+        ({"kernels": []}, ValueError),
+        ({"kernels": RBF(1.0)}, TypeError),
+        ({"kernels": [RBF(1.0), None]}, TypeError),
+        ({"kernels": [RBF(1.0), "rbf"]}, TypeError),
+        ({"kernels": [DotProduct()]}, ValueError),
+        ({"kernels": [RBF(1.0) + WhiteKernel()]}, ValueError),
+        ({"kernels": [0.0 * RBF(1.0)]}, ValueError),
+        ({"kernels": [RBF([1.0, 2.0])]}, ValueError),
+        ({"average": "yes"}, TypeError),
+        ({"noise_variance": -1.0}, ValueError),
+        ({"epsilon": -1.0}, ValueError),
+        ({"signal_variance": "fit"}, ValueError),
+    ],
+    ids=str,
+)
+def test_bad_parameters_cost_nothing(parameters, error):
+    with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger, pytest.raises(error):
+        fitted(records(10), **{"kernels": KERNELS, **parameters})
+    assert not ledger.entries
+
+
+def test_one_fit_is_charged_once_whatever_the_number_of_kernels():
+    gp = DPSparseGPRegressorCV([RBF(0.1 * k) for k in range(1, 12)], epsilon=1.0, **PUBLIC)
+    with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
+        gp.fit(*records(50))
+        assert len(ledger.entries) == 1
+        with pytest.raises(BudgetExceededError):
+            gp.fit(*records(50))
+    plain = DPSparseGPRegressor(epsilon=1.0, **PUBLIC).privacy_guarantee()
+    assert (gp.privacy_.mu, gp.privacy_.epsilon) == (plain.mu, plain.epsilon)
+    assert gp.privacy_ == gp.privacy_guarantee()
+    assert "average kernel" in gp.privacy_.mechanism
+
+
+def test_seeded_noise_is_void_and_reproducible():
+    data = records(300)
+    with pytest.warns(SeededNoiseWarning):
+        gp = DPSparseGPRegressorCV(KERNELS, random_state=3, **PUBLIC).fit(*data)
+    again = fitted(data, random_state=3)
+    np.testing.assert_array_equal(gp.predict(LINE), again.predict(LINE))
+    assert gp.privacy_.status == "void"
+
+
+def test_parameters_are_left_alone_and_copies_predict():
+    kernels = list(KERNELS)
+    gp = fitted(records(300), kernels)
+    assert gp.kernels is kernels
+    assert kernels == KERNELS
+    copy = pickle.loads(pickle.dumps(gp))
+    np.testing.assert_array_equal(copy.predict(LINE), gp.predict(LINE))
+    assert clone(gp).kernels == kernels
