@@ -60,7 +60,7 @@ class LedgerError(RuntimeError):
         The ledger's file, if it has one.
     """
 
-    def __init__(self, message="", path=None):
+    def __init__(self, message: str = "", path: str | None = None) -> None:
         super().__init__(message)
         self.path = path
 

@@ -17,7 +17,9 @@ from ._conversions import (
     rho_from_pure_epsilon,
 )
 from ._guarantee import PrivacyGuarantee
-from ._ledger import Budget, LedgerEntry, PrivacyLedger, charge_active_ledger, charged_elsewhere
+from ._ledger import Budget, PrivacyLedger, charge_active_ledger
+from ._ledger_scope import LedgerMixin, charged_elsewhere
+from ._ledger_store import LedgerEntry
 from ._liu_talwar import liu_talwar_max_trials
 from ._private_selection import (
     candidate_epsilon,
@@ -30,6 +32,7 @@ from ._trial_law import TrialLaw
 __all__ = [
     "Budget",
     "LedgerEntry",
+    "LedgerMixin",
     "PrivacyGuarantee",
     "PrivacyLedger",
     "TrialLaw",

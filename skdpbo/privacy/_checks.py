@@ -111,3 +111,14 @@ def check_positive_delta(delta: Any, name: str = "delta") -> float:
     if check_delta(delta, name) == 0:
         raise ValueError(f"{name} must be positive here: no finite value holds with {name}=0.")
     return round_down(_check_real(delta, name))
+
+
+def check_text(text: str, name: str) -> str:
+    """Return a string that can be written to a file."""
+    if not isinstance(text, str):
+        raise TypeError(f"{name} must be a string, got {type(text).__name__}.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} must be text that can be written as UTF-8.") from None
+    return text

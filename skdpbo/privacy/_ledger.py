@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import NamedTuple, NoReturn
+import os
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from types import TracebackType
+from typing import Any, NamedTuple, NoReturn
 
-from ..exceptions import BudgetExceededError
-from ._checks import check_delta, check_epsilon
+from ..exceptions import BudgetExceededError, LedgerError
+from ._checks import check_delta, check_epsilon, check_text
 from ._composition import composed_epsilon
 from ._guarantee import PrivacyGuarantee
+from ._ledger_accountant import Accountant, ask, check_accountant, distinct
+from ._ledger_file import LedgerFile
+from ._ledger_scope import (
+    PROCESS,
+    Opening,
+    RemoteOpening,
+    claims_of,
+    enter,
+    leave,
+    openings_here,
+    without_walls,
+)
+from ._ledger_sharing import SharedStore, remote_file
+from ._ledger_store import FileStore, LedgerEntry, Store, new_entry, transaction
+from ._ledger_views import LedgerViews
 
-# The ledgers whose `with` blocks are open here, outermost first. Worker processes and threads
-# start without any: releases are charged in the parent, before work is handed out.
-_ACTIVE: ContextVar[tuple[PrivacyLedger, ...]] = ContextVar("skdpbo_active_ledgers", default=())
-# One lock for all ledgers, so that nested ones are checked and written as one step.
-_LOCK = threading.RLock()
 # Ten releases of 0.1 fit a budget of 1, although ten times the float 0.1 is larger than 1.
 _ROUNDING = 1e-12
 
@@ -31,22 +40,14 @@ class Budget(NamedTuple):
     delta: float
 
 
-@dataclass(frozen=True)
-class LedgerEntry:
-    """One charge: the guarantee as claimed (its status included) and what it was for."""
-
-    guarantee: PrivacyGuarantee
-    label: str = ""
-
-
-class PrivacyLedger:
+class PrivacyLedger(LedgerViews):
     """A total (epsilon, delta) that everything released inside its ``with`` block is charged to.
 
     Charges are composed by :func:`compose` at the ledger's delta. They are made before protected
     data is touched and are never given back, also if the release then fails. A void guarantee is
     charged what it claims: it promises nothing, but it is not free. Blocks may be nested; a charge
-    counts in all enclosing ledgers, or in none if one of them cannot afford it. Only the thread
-    and the process that opened the block charge to it. A ledger is not to be copied or pickled.
+    counts in all enclosing ledgers, or in none if one of them cannot afford it. A ledger is not to
+    be copied or pickled.
 
     Parameters
     ----------
@@ -54,13 +55,32 @@ class PrivacyLedger:
         Total epsilon, positive.
     delta : float, default=0.0
         Total delta, in [0, 1). With 0 only pure guarantees can be charged.
+    path : str or path-like, default=None
+        A file that keeps the charges; it is created if it does not exist. Charges survive the
+        process, and processes that share the file never overdraw it together. None keeps them
+        in memory.
+    dataset : str, default="default"
+        Name of the data set whose budget this is. A file holds any number of them.
+    accountant : object, default=None
+        An accountant of another library with the methods ``check(epsilon, delta)`` and
+        ``spend(epsilon, delta)``: every charge is checked and spent there too.
 
     Attributes
     ----------
     epsilon, delta : float or Fraction, float
         The budget.
+    path : str or None
+        The file.
+    dataset : str
+        The data set.
     entries : tuple of LedgerEntry
-        The charges, oldest first.
+        The charges, oldest first, those of other processes included.
+
+    Raises
+    ------
+    LedgerError
+        If the file is damaged, is not a ledger, cannot be written, or holds another budget for
+        the data set. So does every charge that cannot be kept; nothing may be released then.
 
     Notes
     -----
@@ -71,6 +91,10 @@ class PrivacyLedger:
     Vadhan 2016) and for Gaussian charges alone (Smith and Thakurta 2022); where pure and Gaussian
     charges fit by composition only, choose the amounts beforehand.
 
+    Fits of estimators with :class:`LedgerMixin` (all of skdpbo's) are also counted in worker
+    threads and processes that the block hands them to. A thread without a ledger of its own is
+    counted in all that are open in the process.
+
     Examples
     --------
     >>> from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger
@@ -80,15 +104,71 @@ class PrivacyLedger:
     Budget(epsilon=0.25, delta=0.0)
     """
 
-    def __init__(self, epsilon: float, delta: float = 0.0) -> None:
-        self.epsilon = check_epsilon(epsilon)
-        self.delta = check_delta(delta)
-        self._entries: tuple[LedgerEntry, ...] = ()
+    def __init__(
+        self,
+        epsilon: float | Fraction,
+        delta: float = 0.0,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        dataset: str = "default",
+        accountant: Accountant | None = None,
+    ) -> None:
+        self.epsilon: float | Fraction = check_epsilon(epsilon)
+        self.delta: float = check_delta(delta)
+        self.dataset = check_text(dataset, "dataset")
+        self._accountant = check_accountant(accountant)
+        self._shared = SharedStore(self.dataset, self.epsilon, self.delta)
+        if path is not None:
+            file = LedgerFile(path)
+            file.create()
+            self._agree_on_budget(file)
+            self._shared.store = FileStore(file, self.dataset)
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str], dataset: str = "default") -> PrivacyLedger:
+        """Open a ledger that exists, with the budget that its file holds.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+        dataset : str, default="default"
+            Name of the data set.
+
+        Returns
+        -------
+        PrivacyLedger
+
+        Raises
+        ------
+        LedgerError
+            If there is no such file or data set, or the file cannot be used.
+        """
+        file = LedgerFile(path)
+        with file.transaction(write=False) as tables:
+            budget = tables.budget(dataset)
+            if budget is None:
+                names = ", ".join(map(repr, tables.datasets()))
+                raise LedgerError(
+                    f"The privacy ledger {file.path!r} has no data set {dataset!r}, only {names}.",
+                    path=file.path,
+                )
+        return cls(*budget, path=path, dataset=dataset)
+
+    @property
+    def path(self) -> str | None:
+        """The file that keeps the charges, or None."""
+        return self._shared.path
+
+    @property
+    def _store(self) -> Store:
+        return self._shared.store
 
     @property
     def entries(self) -> tuple[LedgerEntry, ...]:
-        """The charges, oldest first."""
-        return self._entries
+        """The charges, oldest first, those of other processes included."""
+        with PROCESS.lock:
+            return self._store.entries
 
     def charge(self, guarantee: PrivacyGuarantee, label: str = "") -> None:
         """Record a release here and in the ledgers that enclose this one.
@@ -97,113 +177,164 @@ class PrivacyLedger:
         ------
         BudgetExceededError
             If it does not fit; then nothing is recorded anywhere.
+        LedgerError
+            If it cannot be recorded.
         """
-        active = _ACTIVE.get()
-        enclosing = active[: active.index(self)] if self in active else ()
-        _charge((*enclosing, self), guarantee, label)
+        around = [opening.ledger for opening in openings_here()]
+        enclosing = around[: around.index(self)] if self in around else []
+        _charge((*(ledger for ledger in enclosing if ledger), self), guarantee, label)
 
     def affords(self, guarantee: PrivacyGuarantee) -> bool:
         """Whether a charge would fit this ledger now."""
-        charged = [entry.guarantee for entry in self._entries]
-        return self._within_budget([*charged, guarantee])
+        return self._within_budget(self.entries, guarantee)
 
     def spent(self) -> Budget:
         """Return what is spent: delta is the sum of the charged ones, at most the ledger's."""
-        charged = [entry.guarantee for entry in self._entries]
+        return self._spent(self.entries)
+
+    def remaining(self) -> Budget:
+        """Return what a further release may cost, by adding epsilons and deltas."""
+        return self._remaining(self.entries)
+
+    def _spent(self, entries: Iterable[LedgerEntry]) -> Budget:
+        charged = [entry.guarantee for entry in entries]
         if not charged:
             return Budget(0.0, 0.0)
         delta = min(math.fsum(g.delta for g in charged), self.delta)
         epsilon = composed_epsilon(charged, delta * (1 + _ROUNDING))
         return Budget(min(epsilon, float(self.epsilon)), delta)
 
-    def remaining(self) -> Budget:
-        """Return what a further release may cost, by adding epsilons and deltas."""
-        spent = self.spent()
+    def _remaining(self, entries: Iterable[LedgerEntry]) -> Budget:
+        spent = self._spent(entries)
         return Budget(float(self.epsilon) - spent.epsilon, self.delta - spent.delta)
 
-    def _within_budget(self, guarantees: Sequence[PrivacyGuarantee]) -> bool:
+    def _within_budget(self, entries: Iterable[LedgerEntry], guarantee: PrivacyGuarantee) -> bool:
         delta = min(self.delta * (1 + _ROUNDING), math.nextafter(1.0, 0.0))
-        return composed_epsilon(guarantees, delta) <= self.epsilon * (1 + _ROUNDING)
+        charged = [*(entry.guarantee for entry in entries), guarantee]
+        return composed_epsilon(charged, delta) <= self.epsilon * (1 + _ROUNDING)
+
+    def _check_reachable(self) -> None:
+        if not self._shared.reachable:
+            raise LedgerError(
+                "The privacy ledger is kept in the memory of the process that opened it, and this "
+                "one has a copy only. Nothing is charged and nothing may be released. Give the "
+                "ledger a path, or let joblib hand the estimator to the workers."
+            )
+
+    def _agree_on_budget(self, file: LedgerFile) -> None:
+        with file.transaction() as tables:
+            tables.check_pages()
+            written = tables.budget(self.dataset)
+            if written is None:
+                tables.create(self.dataset, self.epsilon, self.delta)
+            elif written != (self.epsilon, self.delta):
+                raise LedgerError(
+                    f"The privacy ledger {file.path!r} holds the budget epsilon={written[0]}, "
+                    f"delta={written[1]} for the data set {self.dataset!r}, not "
+                    f"epsilon={self.epsilon}, delta={self.delta}. A budget is not changed: use "
+                    "the one of the file, or another name for another data set.",
+                    path=file.path,
+                )
+            tables.charges(self.dataset)  # refuses a file with missing or changed rows
+
+    @property
+    def _usable_here(self) -> bool:
+        return self._shared.reachable
+
+    def _share(self, opening_id: str) -> dict[str, Any]:
+        """Where other processes can charge this ledger, for :mod:`_ledger_scope`."""
+        shared = self._shared.share(opening_id)
+        if self._accountant is not None:
+            shared["refusal"] = "its accountant is an object of the process that opened it"
+        return shared
 
     def __enter__(self) -> PrivacyLedger:
-        _ACTIVE.set((*_ACTIVE.get(), self))
+        enter(self)
         return self
 
-    def __exit__(self, *exc_info: object) -> None:
-        active = _ACTIVE.get()
-        if self in active:
-            last = len(active) - 1 - active[::-1].index(self)
-            _ACTIVE.set(active[:last] + active[last + 1 :])
-
-    def __repr__(self) -> str:
-        return (
-            f"PrivacyLedger(epsilon={self.epsilon}, delta={self.delta}): "
-            f"{len(self._entries)} charged, {self.remaining().epsilon:.6g} of epsilon left"
-        )
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        opening, last = leave(self)
+        if opening is not None:
+            self._shared.unshare(opening.id, last)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A PrivacyLedger is not copied or pickled: two copies spend twice.")
 
 
-@contextmanager
-def charged_elsewhere() -> Iterator[None]:
-    """Charge no ledger that is open around this block: the caller has charged for all of it.
-
-    For code that fits private estimators inside a release whose total is already paid, such as the
-    trials of a private selection. It concerns this thread only: a function that runs in a worker
-    opens the block itself. A ledger opened inside the block is charged as usual.
-
-    Examples
-    --------
-    >>> from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger
-    >>> from skdpbo.privacy import charge_active_ledger, charged_elsewhere
-    >>> with PrivacyLedger(epsilon=1.0) as ledger:
-    ...     charge_active_ledger(PrivacyGuarantee(epsilon=1.0), "best of many")
-    ...     with charged_elsewhere():
-    ...         charge_active_ledger(PrivacyGuarantee(epsilon=0.1), "one of them")
-    >>> len(ledger.entries)
-    1
-    """
-    token = _ACTIVE.set(())
-    try:
-        yield
-    finally:
-        _ACTIVE.reset(token)
-
-
-def charge_active_ledger(guarantee: PrivacyGuarantee, label: str = "") -> None:
+def charge_active_ledger(
+    guarantee: PrivacyGuarantee, label: str = "", estimator: object = None
+) -> None:
     """Charge a release to every active ledger; nothing happens when there is none.
 
-    To be called in the parent process before protected data is touched.
+    To be called before protected data is touched.
+
+    Parameters
+    ----------
+    guarantee : PrivacyGuarantee
+        What the release costs.
+    label : str, default=""
+        What it is for.
+    estimator : object, default=None
+        The estimator that is fitted. If it has :class:`LedgerMixin`, ledgers that were open
+        where it was cloned or pickled are charged from worker threads and processes too.
 
     Raises
     ------
     BudgetExceededError
         If one of them cannot afford it; then nothing is recorded anywhere.
+    LedgerError
+        If one of them cannot be charged here, or cannot be read or written.
     """
-    _charge(_ACTIVE.get(), guarantee, label)
+    ledgers = map(_ledger_of, without_walls(claims_of(estimator)))
+    _charge([ledger for ledger in ledgers if ledger is not None], guarantee, label)
+
+
+def _ledger_of(opening: Opening | RemoteOpening) -> PrivacyLedger | None:
+    """Return the ledger of an open block, wherever it was opened; None if it is closed."""
+    if isinstance(opening, Opening):
+        return opening.ledger
+    file = remote_file(opening)
+    return None if file is None else PrivacyLedger.from_file(file.path, opening.dataset)
 
 
 def _charge(ledgers: Sequence[PrivacyLedger], guarantee: PrivacyGuarantee, label: str) -> None:
     if not isinstance(guarantee, PrivacyGuarantee):
         raise TypeError(f"guarantee must be a PrivacyGuarantee, got {type(guarantee).__name__}.")
-    if not isinstance(label, str):
-        raise TypeError(f"label must be a string, got {type(label).__name__}.")
-    distinct = list(dict.fromkeys(ledgers))
-    entry = LedgerEntry(guarantee, label)
-    with _LOCK:
-        for ledger in distinct:
-            if not ledger.affords(guarantee):
-                raise BudgetExceededError(_refusal(ledger, guarantee, label))
-        for ledger in distinct:
-            ledger._entries = (*ledger._entries, entry)
+    check_text(label, "label")
+    if not ledgers:
+        return
+    with PROCESS.lock:
+        for ledger in ledgers:
+            ledger._check_reachable()
+        budgets = list({ledger._store.key: ledger for ledger in reversed(ledgers)}.values())[::-1]
+        accountants = distinct(ledger._accountant for ledger in ledgers)
+        with transaction([ledger._store for ledger in budgets]) as current:
+            for ledger in budgets:
+                charged = current.entries(ledger._store)
+                if not ledger._within_budget(charged, guarantee):
+                    raise BudgetExceededError(_refusal(ledger, charged, guarantee, label))
+            for accountant in accountants:
+                ask(accountant, "check", guarantee)
+            current.add(new_entry(guarantee, label))
+            for accountant in accountants:
+                ask(accountant, "spend", guarantee)
 
 
-def _refusal(ledger: PrivacyLedger, guarantee: PrivacyGuarantee, label: str) -> str:
-    left = ledger.remaining()
+def _refusal(
+    ledger: PrivacyLedger, charged: Sequence[LedgerEntry], guarantee: PrivacyGuarantee, label: str
+) -> str:
+    left = ledger._remaining(charged)
     what = f"{label}: " if label else ""
+    which = "ledger"
+    if ledger.path is not None:
+        which = f"ledger {ledger.path!r} (data set {ledger.dataset!r})"
     return (
         f"{what}(epsilon={guarantee.epsilon:.6g}, delta={guarantee.delta:.6g}) does not fit the "
-        f"ledger, which has epsilon={left.epsilon:.6g}, delta={left.delta:.6g} left of "
+        f"{which}, which has epsilon={left.epsilon:.6g}, delta={left.delta:.6g} left of "
         f"epsilon={float(ledger.epsilon):.6g}, delta={ledger.delta:.6g}; nothing was charged."
     )
