@@ -111,10 +111,10 @@ class PrivacyGuarantee:
         object.__setattr__(self, name, value)
 
     def voided(self, reason: str) -> PrivacyGuarantee:
-        """Return a copy that promises nothing; the reason is added to its assumptions."""
+        """Return a copy that promises nothing; the reason comes first among its assumptions."""
         if not isinstance(reason, str) or not reason:
             raise ValueError("reason must say why the guarantee is void.")
-        copy = replace(self, status="void", assumptions=(*self.assumptions, reason))
+        copy = replace(self, status="void", assumptions=(reason, *self.assumptions))
         copy._set("parts", self.parts)
         return copy
 

@@ -119,7 +119,7 @@ def test_voided_keeps_the_claim_and_adds_the_reason():
     proved = PrivacyGuarantee(epsilon=1.0, assumptions=("bounded losses",))
     void = proved.voided("the noise was seeded")
     assert (void.status, void.epsilon) == ("void", 1.0)
-    assert void.assumptions == ("bounded losses", "the noise was seeded")
+    assert void.assumptions == ("the noise was seeded", "bounded losses")
     assert proved.status == "proved"
     with pytest.raises(ValueError, match="reason"):
         proved.voided("")
