@@ -291,6 +291,17 @@ class BasePrivateSearchCV(BaseSearchCV):
         session.release_score(total)
         return best
 
+    def _search_chunks(self, search):
+        """Release (candidates to publish, winner's index, score or None, further columns)."""
+        best, total = self._private_choice().release(
+            search.totals(range(len(search.candidates))),
+            [0] * len(search.candidates),
+            sensitivity=search.sensitivity,
+            largest=search.n_records * search.scorer.units,
+            source=search.source,
+        )
+        return search.candidates, best, None if total is None else search.score(total), {}
+
     def _protected_totals(self, candidates, **how):
         """Exact total losses on the protected records: for a mechanism, and nobody else."""
         return self._evaluate_protected(candidate_losses, candidates, **how)

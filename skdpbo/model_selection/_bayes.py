@@ -1,6 +1,7 @@
 """Private Bayesian optimisation: a Gaussian process proposes, a mechanism chooses."""
 
 import numbers
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -273,6 +274,12 @@ class DPBayesSearchCV(BasePrivateSearchCV):
         return self._mechanism().guarantee
 
     def _mechanism(self):
+        kusner = isinstance(self.mechanism, Kusner2015 | Kusner2015Lipschitz)
+        if kusner and self.n_chunks is not None:
+            raise ValueError(
+                "mechanism cannot be one of Kusner et al. with n_chunks: what they assume of the "
+                "scores is about validation records of models that are trained on public rows."
+            )
         return bayes_mechanism(
             self.mechanism,
             epsilon=self.epsilon,
@@ -304,7 +311,10 @@ class DPBayesSearchCV(BasePrivateSearchCV):
     def _all_candidates(self):
         space = SearchSpace(self.search_spaces, name="search_spaces")
         public = check_random_state(self._public_random_state())
-        candidates = space.candidates(max(self.n_candidates, self.n_iter), random_state=public)
+        # Without public scores to follow, a choice is made among n_iter points of the design.
+        blind = self.n_chunks is not None and not isinstance(self._mechanism(), PrivateScores)
+        size = self.n_iter if blind else max(self.n_candidates, self.n_iter)
+        candidates = space.candidates(size, random_state=public)
         if space.is_finite:  # else the initial points would be neighbours in a corner of a grid
             candidates = [candidates[k] for k in public.permutation(len(candidates))]
         if isinstance(self.mechanism, Kusner2015Lipschitz):
@@ -348,6 +358,17 @@ class DPBayesSearchCV(BasePrivateSearchCV):
         session.visited, best, session.best_score = session.mechanism.search_unguided()
         candidates = [session.candidates[k] for k in session.visited]
         return candidates, session.visited.index(best)
+
+    def _search_chunks(self, search):
+        mechanism = self._mechanism()
+        if not isinstance(mechanism, PrivateScores):
+            return super()._search_chunks(search)
+        space = SearchSpace(self.search_spaces, name="search_spaces")
+        design = {name: getattr(self, name) for name in _DESIGN}
+        mechanism.start(replace(search, X=space.encode(search.candidates), design=design), False)
+        visited, best, score = mechanism.search_unguided()
+        columns = {"private_validation_score": mechanism.released_scores(visited)}
+        return [search.candidates[k] for k in visited], visited.index(best), score, columns
 
     def _publish(self, session, guarantee):
         super()._publish(session, guarantee)

@@ -1,13 +1,137 @@
-"""``protect="all"`` with ``n_chunks``: sample and aggregate, for any estimator."""
+"""``protect="all"`` with ``n_chunks``: sample and aggregate, for any estimator.
 
-__all__ = ["chunked_guarantee", "fit_chunked"]
+No row is public. What is released is one private choice among candidates, and one score, or noisy
+scores of which they are functions: the mechanisms are those of protected validation records, with
+the sensitivity of `chunk_sensitivity`.
+"""
 
+import warnings
+from dataclasses import replace
 
-def fit_chunked(searcher, candidates, X, y, X_val, y_val, params):
-    """Fit a searcher with ``protect="all"`` and ``n_chunks``; sets its fitted attributes."""
-    raise NotImplementedError('protect="all" with n_chunks is not available yet.')
+import numpy as np
+from sklearn.metrics import check_scoring
+
+from skdpbo.mechanisms import noise_source
+from skdpbo.model_selection._chunk_losses import chunk_losses
+from skdpbo.model_selection._chunk_refusals import refuse_options, refuse_parts, refuse_schema
+from skdpbo.model_selection._chunks import (
+    ChunkedRows,
+    chunk_positions,
+    chunk_sensitivity,
+    n_chunk_losses,
+)
+from skdpbo.model_selection._dry_run import dry_run
+from skdpbo.model_selection._opening import check_rows
+from skdpbo.model_selection._running_search import RunningSearch
+from skdpbo.model_selection._scores import resolve_scorer
+from skdpbo.model_selection._sklearn import masked_param_columns, n_rows, take_method_params
+from skdpbo.privacy import charge_active_ledger
+
+__all__ = ["CHUNK_ASSUMPTIONS", "chunked_guarantee", "fit_chunked"]
+
+CHUNK_ASSUMPTIONS = (
+    "the estimator predicts each row from that row alone",
+    "what is trained on one chunk leaves nothing behind, in files or global state, that training "
+    "on another can see",
+    "the numbers of rows, the column names and the types (with the categories of categorical "
+    "columns) are public",
+    "running time and memory use are not observed",
+)
 
 
 def chunked_guarantee(searcher):
     """What `fit_chunked` promises with secret noise; the caller voids it for seeded runs."""
-    raise NotImplementedError('protect="all" with n_chunks is not available yet.')
+    choice = searcher._guarantee()
+    return replace(
+        choice,
+        protects="training and validation records",
+        mechanism=f"{choice.mechanism}, aggregated over {searcher.n_chunks} chunks",
+        assumptions=CHUNK_ASSUMPTIONS,
+        reference=f"{choice.reference}; Nissim, Raskhodnikova & Smith 2007; "
+        "docs/theory/sample_and_aggregate.md",
+    )
+
+
+def fit_chunked(searcher, candidates, X, y, X_val, y_val, params):
+    """Fit a searcher with ``protect="all"`` and ``n_chunks``; sets its fitted attributes.
+
+    Parameters
+    ----------
+    searcher : BasePrivateSearchCV
+    candidates : list of dict
+    X, y, X_val, y_val, params
+        As given to ``fit``. Without `X_val` each model is scored on the rows outside its chunk.
+    """
+    refuse_options(searcher, params)
+    refuse_parts(searcher.estimator, candidates)
+    X, y, X_val = check_rows(X, y, X_val, y_val)
+    refuse_schema(searcher.estimator, searcher.n_chunks, X, y, X_val, y_val)
+    scorer = resolve_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
+    fit_params = _routed(searcher, X, params)
+    dry_run(searcher.estimator, candidates, X, y, scorer)
+    guarantee = searcher.privacy_guarantee(n_rows(X))
+    charge_active_ledger(guarantee, type(searcher).__name__)
+    chunks = chunk_positions(n_rows(X), searcher.n_chunks)
+    rows = ChunkedRows(_as_objects(X), y, chunks, _as_objects(X_val), y_val)
+    search = _running_search(searcher, candidates, rows, scorer, fit_params)
+    candidates, best, score, columns = searcher._search_chunks(search)
+    searcher._forget()  # what an earlier fit has set
+    searcher.multimetric_ = False
+    searcher.best_index_, searcher.best_params_ = best, candidates[best]
+    searcher.cv_results_ = {**masked_param_columns(candidates), "params": candidates, **columns}
+    if score is not None:
+        searcher.best_score_ = score
+    searcher.scorer_ = (
+        check_scoring(searcher.estimator, None) if searcher.scoring is None else scorer
+    )
+    searcher.privacy_ = guarantee
+
+
+def _running_search(searcher, candidates, rows, scorer, fit_params):
+    def totals(indices, **how):
+        losses = chunk_losses(
+            searcher.estimator,
+            [candidates[k] for k in indices],
+            rows,
+            scorer=scorer,
+            fit_params=fit_params,
+            n_jobs=searcher.n_jobs,
+            pre_dispatch=searcher.pre_dispatch,
+        )
+        return [sum(of_models) for of_models in losses]
+
+    size = (searcher.n_chunks, rows.n_samples, rows.n_validation)
+    return RunningSearch(
+        X=None,
+        candidates=candidates,
+        totals=totals,
+        scorer=scorer,
+        n_records=n_chunk_losses(*size),
+        sensitivity=chunk_sensitivity(scorer.units, *size),
+        source=noise_source(searcher.random_state),
+        design={},
+    )
+
+
+def _routed(searcher, X, params):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # weights of scores: records are scored with equal weights
+        return searcher._get_routed_params_for_fit(take_method_params(X, params)).estimator.fit
+
+
+def _as_objects(X):
+    """Make a list an array that keeps every value as it is.
+
+    numpy would give all rows one type, so that a text in one record would turn every number into a
+    text, also in the chunks where that record is not.
+    """
+    if X is None or hasattr(X, "shape"):
+        return X
+    lengths = {len(row) if isinstance(row, list | tuple) else None for row in X}
+    if len(lengths) > 1:
+        raise ValueError("The rows of X and X_val must have one length.")
+    (width,) = lengths
+    objects = np.empty(len(X) if width is None else (len(X), width), dtype=object)
+    for i, row in enumerate(X):
+        objects[i] = row
+    return objects

@@ -5,25 +5,24 @@ A mistake that has nothing to do with the records, such as a parameter out of ra
 synthetic rows as well, and there it may be told.
 """
 
-import random
 import warnings
-from contextlib import contextmanager
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 
 from skdpbo.exceptions import DryRunWarning
+from skdpbo.model_selection._isolation import nothing_leaves
 from skdpbo.privacy import charged_elsewhere
 
-__all__ = ["dry_run", "public_generators"]
+__all__ = ["dry_run"]
 
 _N_ROWS = 60  # a fold of five still has rows of both classes
 _SEED = 20070611
 _TEXTS = ("a", "b")
 
 
-def dry_run(estimator, candidates, X, y):
+def dry_run(estimator, candidates, X, y, scorer=None):
     """Fit one candidate of each structure on synthetic rows; warn where that fails.
 
     Parameters
@@ -35,22 +34,26 @@ def dry_run(estimator, candidates, X, y):
     X, y : protected rows and targets
         Their shapes, column names and types are read, never a value. Nothing is tried where these
         say too little (lists, foreign containers).
+    scorer : callable, default=None
+        ``scorer(model, X, y)``: also tried, on the same synthetic rows.
     """
     structures = {tuple(params): params for params in reversed(candidates)}
     for params in structures.values():
-        errors = [_failure(estimator, params, *rows) for rows in _synthetic(estimator, X, y)]
+        errors = [
+            _failure(estimator, params, scorer, *rows) for rows in _synthetic(estimator, X, y)
+        ]
         if errors and None not in errors:
             _warn(estimator, params, errors[0])
 
 
-def _failure(estimator, params, X, y):
-    """Error of one fit, or None."""
-    # Estimators may draw from, or write to, what is global: both are put back.
-    with warnings.catch_warnings(), charged_elsewhere(), public_generators(_SEED):
-        warnings.simplefilter("ignore")
+def _failure(estimator, params, scorer, X, y):
+    """Error of one fit and score, or None."""
+    with nothing_leaves(), charged_elsewhere():
         try:
             model = clone(estimator).set_params(**clone(params, safe=False))
             model.fit(X, *(() if y is None else (y,)))
+            if scorer is not None:
+                scorer(model, X, y)
         except Exception as error:
             return error
     return None
@@ -58,26 +61,13 @@ def _failure(estimator, params, X, y):
 
 def _warn(estimator, params, error):
     warnings.warn(
-        f"{type(estimator).__name__} with {params} cannot be trained on synthetic rows of the "
-        f"given shape and types: {type(error).__name__}: {error} What fails on protected rows is "
-        "never reported; it costs the worst score. If the synthetic values alone are to blame, "
-        "ignore this.",
+        f"{type(estimator).__name__} with {params} cannot be trained and scored on synthetic rows "
+        f"of the given shape and types: {type(error).__name__}: {error} What fails on protected "
+        "rows is never reported; it costs the worst score. If the synthetic values alone are to "
+        "blame, ignore this.",
         DryRunWarning,
         stacklevel=5,
     )
-
-
-@contextmanager
-def public_generators(seed):
-    """Seed the global generators of Python and numpy publicly, and put their states back."""
-    states = random.getstate(), np.random.get_state()  # noqa: NPY002
-    random.seed(seed)  # public randomness
-    np.random.seed(seed)  # public randomness  # noqa: NPY002
-    try:
-        yield
-    finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])  # noqa: NPY002
 
 
 def _synthetic(estimator, X, y):

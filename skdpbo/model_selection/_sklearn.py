@@ -24,6 +24,7 @@ __all__ = [
     "MultimetricScorer",
     "StrOptions",
     "all_fits_failed",
+    "has_callbacks",
     "masked_param_columns",
     "n_rows",
     "split_for_estimator",
@@ -35,6 +36,12 @@ __all__ = [
 def all_fits_failed(error):
     """Whether ``BaseSearchCV`` gave up because every fit of a batch of candidates failed."""
     return type(error) is ValueError and str(error).lstrip().startswith("All the ")
+
+
+def has_callbacks(estimator):
+    """Whether callbacks of scikit-learn's protocol (>= 1.9) are set on an estimator or a part."""
+    parts = [estimator, *estimator.get_params().values()]
+    return any(getattr(part, "_skl_callbacks", None) for part in parts)
 
 
 def masked_param_columns(candidates):

@@ -1,0 +1,80 @@
+"""What a search with ``protect="all"`` and chunks refuses, and why. No protected value is read."""
+
+from sklearn.base import clone
+from sklearn.utils import get_tags
+
+from skdpbo.model_selection._roles import check_schema
+from skdpbo.model_selection._sklearn import has_callbacks, n_rows
+
+__all__ = ["refuse_options", "refuse_parts", "refuse_schema"]
+
+
+def refuse_options(searcher, params):
+    """Raise for options that ask for what would have to be paid for, or needs public rows."""
+    if searcher.refit:
+        raise ValueError(
+            "refit must be False with n_chunks: a model that is trained on protected rows is a "
+            "release of its own, which this budget does not pay for. Train best_params_ yourself, "
+            "on rows that may be used or with a private estimator."
+        )
+    if searcher.cv is not None:
+        raise ValueError('cv must be None with protect="all": no row is public to be split.')
+    if searcher.return_train_score:
+        raise ValueError("return_train_score must be False: with n_chunks all rows are protected.")
+    if isinstance(searcher.error_score, str):
+        raise ValueError(
+            'error_score="raise" cannot be had with n_chunks: an error could tell of a record. A '
+            "model that fails has the worst score."
+        )
+    if params.get("groups") is not None:
+        raise ValueError(
+            "groups cannot be used with n_chunks: records are protected one by one, and chunks are "
+            "cut by position."
+        )
+
+
+def refuse_parts(estimator, candidates):
+    """Raise for an estimator that would write down, print or mix protected rows."""
+    for params in [{}, *candidates]:
+        model = clone(estimator).set_params(**clone(params, safe=False))
+        for name, value in model.get_params().items():
+            last = name.rsplit("__", 1)[-1]
+            if last == "memory" and value is not None:
+                raise ValueError(f"{name} must be None: a cache would hold protected rows on disk.")
+            if last == "verbose" and value:
+                raise ValueError(f"{name} must be 0: messages would tell of protected rows.")
+        if get_tags(model).input_tags.pairwise:
+            raise ValueError(
+                "a precomputed kernel or distance cannot be used with n_chunks: one record enters "
+                "the rows of all others. Give the features."
+            )
+        if has_callbacks(model):
+            raise ValueError(
+                "callbacks of the estimator cannot be used with n_chunks: they are shown fits on "
+                "protected rows."
+            )
+
+
+def refuse_schema(estimator, n_chunks, X, y, X_val, y_val):
+    """Raise for numbers of rows and columns and types that cannot be fitted."""
+    n_samples = n_rows(X)
+    if n_samples < n_chunks:
+        raise ValueError(
+            f"Found array with n_samples={n_samples} while n_chunks={n_chunks} needs at least one "
+            "row for each chunk, and hundreds to train well."
+        )
+    shape, kind = getattr(X, "shape", None), getattr(getattr(X, "dtype", None), "kind", "O")
+    if kind == "c":
+        raise ValueError("Complex data not supported.")
+    if shape is not None and len(shape) == 1 and kind in "biuf":
+        raise ValueError(f"Expected 2D array, got 1D array instead, of shape {shape}.")
+    if shape is not None and 0 in shape[1:]:
+        raise ValueError(f"Found array with 0 feature(s) (shape={shape}): at least 1 is required.")
+    if y is None and get_tags(estimator).target_tags.required:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None."
+        )
+    if len(getattr(y, "shape", ())) > 2:
+        raise ValueError(f"y must have one or two dimensions, got {len(y.shape)}.")
+    if X_val is not None:
+        check_schema(X_val, y_val, X, y)
