@@ -17,9 +17,9 @@ from ._conversions import (
     rho_from_pure_epsilon,
 )
 from ._guarantee import PrivacyGuarantee
-from ._ledger import Budget, PrivacyLedger, charge_active_ledger
+from ._ledger import PrivacyLedger, charge_active_ledger
 from ._ledger_scope import LedgerMixin, charged_elsewhere
-from ._ledger_store import LedgerEntry
+from ._ledger_store import Budget, LedgerEntry
 from ._liu_talwar import liu_talwar_max_trials
 from ._private_selection import (
     candidate_epsilon,

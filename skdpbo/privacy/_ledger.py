@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from types import TracebackType
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from ..exceptions import BudgetExceededError, LedgerError
 from ._checks import check_delta, check_epsilon, check_text
@@ -26,18 +26,11 @@ from ._ledger_scope import (
     without_walls,
 )
 from ._ledger_sharing import SharedStore, remote_file
-from ._ledger_store import FileStore, LedgerEntry, Store, new_entry, transaction
+from ._ledger_store import Budget, FileStore, LedgerEntry, Store, new_entry, transaction
 from ._ledger_views import LedgerViews
 
 # Ten releases of 0.1 fit a budget of 1, although ten times the float 0.1 is larger than 1.
 _ROUNDING = 1e-12
-
-
-class Budget(NamedTuple):
-    """An epsilon and a delta, spent or left."""
-
-    epsilon: float
-    delta: float
 
 
 class PrivacyLedger(LedgerViews):
@@ -180,9 +173,9 @@ class PrivacyLedger(LedgerViews):
         LedgerError
             If it cannot be recorded.
         """
-        around = [opening.ledger for opening in openings_here()]
+        around = [ledger for ledger in map(_ledger_of, openings_here()) if ledger is not None]
         enclosing = around[: around.index(self)] if self in around else []
-        _charge((*(ledger for ledger in enclosing if ledger), self), guarantee, label)
+        _charge([*enclosing, self], guarantee, label)
 
     def affords(self, guarantee: PrivacyGuarantee) -> bool:
         """Whether a charge would fit this ledger now."""
@@ -297,7 +290,7 @@ def charge_active_ledger(
 def _ledger_of(opening: Opening | RemoteOpening) -> PrivacyLedger | None:
     """Return the ledger of an open block, wherever it was opened; None if it is closed."""
     if isinstance(opening, Opening):
-        return opening.ledger
+        return opening.ledger if isinstance(opening.ledger, PrivacyLedger) else None
     file = remote_file(opening)
     return None if file is None else PrivacyLedger.from_file(file.path, opening.dataset)
 

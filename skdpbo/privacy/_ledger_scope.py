@@ -16,11 +16,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
-
-if TYPE_CHECKING:
-    from ._ledger import PrivacyLedger
 
 STATE_KEY = "_skdpbo_open_ledgers"  # in the state of a pickled estimator, and nowhere else
 
@@ -29,11 +26,20 @@ def _identity() -> str:
     return uuid.uuid4().hex
 
 
+class Shareable(Protocol):
+    """What is asked here of a ledger."""
+
+    @property
+    def _usable_here(self) -> bool: ...
+
+    def _share(self, opening_id: str) -> dict[str, Any]: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Opening:
     """A block of this process: of a ledger, or of `charged_elsewhere` (`ledger` is None)."""
 
-    ledger: PrivacyLedger | None
+    ledger: Shareable | None
     covers: frozenset[str] = frozenset()  # openings that `charged_elsewhere` has paid to
     id: str = field(default_factory=_identity)
 
@@ -80,12 +86,12 @@ _OPEN: dict[str, Opening] = {}
 _CARRIED: WeakKeyDictionary[object, Claims] = WeakKeyDictionary()
 
 
-def enter(ledger: PrivacyLedger) -> None:
+def enter(ledger: Shareable) -> None:
     """Open a block of a ledger in this context."""
     _push(Opening(ledger))
 
 
-def leave(ledger: PrivacyLedger) -> tuple[Opening | None, bool]:
+def leave(ledger: Shareable) -> tuple[Opening | None, bool]:
     """Close the innermost block of a ledger, of this context if there is one.
 
     Returns

@@ -6,9 +6,17 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from ._guarantee import PrivacyGuarantee
 from ._ledger_file import Charge, LedgerFile, Tables
+
+
+class Budget(NamedTuple):
+    """An epsilon and a delta, spent or left."""
+
+    epsilon: float
+    delta: float
 
 
 @dataclass(frozen=True)

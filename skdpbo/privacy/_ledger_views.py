@@ -7,13 +7,10 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ._ledger_codec import amount_to_text, guarantee_to_dict
-from ._ledger_store import LedgerEntry
-
-if TYPE_CHECKING:
-    from ._ledger import Budget
+from ._ledger_store import Budget, LedgerEntry
 
 _COLUMNS = ("charged_at", "label", "epsilon", "delta", "mu", "status", "protects", "mechanism")
 
