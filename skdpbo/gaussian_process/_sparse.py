@@ -25,6 +25,7 @@ from skdpbo.gaussian_process._records import checked_table, has_numeric_type
 from skdpbo.gaussian_process._statistics import streamed_gram
 from skdpbo.mechanisms import noise_source
 from skdpbo.privacy import (
+    LedgerMixin,
     PrivacyGuarantee,
     charge_active_ledger,
     check_epsilon,
@@ -47,7 +48,7 @@ _ASSUMPTIONS = (
 )
 
 
-class DPSparseGPRegressor(PosteriorRegressor):
+class DPSparseGPRegressor(LedgerMixin, PosteriorRegressor):
     r"""Sparse Gaussian process regression with private inputs and targets.
 
     One pass over the records computes the second moments of their features at the inducing
@@ -251,7 +252,7 @@ class DPSparseGPRegressor(PosteriorRegressor):
             )
         readable = has_numeric_type(X) and has_numeric_type(y)
         if not readable:  # lists and objects are read to learn their shape and type
-            charge_active_ledger(guarantee, type(self).__name__)
+            charge_active_ledger(guarantee, type(self).__name__, self)
         X, y = self._check_records(X, y)
         targets = y if y.ndim == 2 else y[:, None]
         n, q = targets.shape
@@ -264,7 +265,7 @@ class DPSparseGPRegressor(PosteriorRegressor):
         source, centre = noise_source(self.random_state), (low + high) / 2
         warn_if_seeded(self.random_state, stacklevel=2)
         if readable:  # before any value is read
-            charge_active_ledger(guarantee, type(self).__name__)
+            charge_active_ledger(guarantee, type(self).__name__, self)
 
         if self.prior_mean == "private":
             centre = private_prior_mean(targets, low, high, mu=mu_mean, scale=scale, source=source)

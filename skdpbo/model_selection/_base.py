@@ -29,12 +29,12 @@ from skdpbo.model_selection._sklearn import (
     take_method_params,
 )
 from skdpbo.model_selection._unguided import fit_unguided
-from skdpbo.privacy import charged_elsewhere
+from skdpbo.privacy import LedgerMixin, charged_elsewhere
 
 __all__ = ["BasePrivateSearchCV"]
 
 
-class BasePrivateSearchCV(BaseSearchCV):
+class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
     """Base class of the private searchers; see `DPGridSearchCV` for the parameters and attributes.
 
     A sub-class says which candidates are tried: ``_run_search`` (guided by public scores) and

@@ -70,7 +70,7 @@ def fit_chunked(searcher, candidates, X, y, X_val, y_val, params):
     fit_params = _routed(searcher, X, params)
     dry_run(searcher.estimator, candidates, X, y, scorer)
     guarantee = searcher.privacy_guarantee(n_rows(X))
-    charge_active_ledger(guarantee, type(searcher).__name__)
+    charge_active_ledger(guarantee, type(searcher).__name__, searcher)
     chunks = chunk_positions(n_rows(X), searcher.n_chunks)
     rows = ChunkedRows(_as_objects(X), y, chunks, _as_objects(X_val), y_val)
     search = _running_search(searcher, candidates, rows, scorer, fit_params)

@@ -74,7 +74,7 @@ def open_session(searcher, candidates, rows, params, guarantee, scikit_learn_sco
         X, y, X_val, y_val, params = _split_rows(searcher, X, y, params)
     scoring = assign_metrics(searcher, y, scikit_learn_scorers)
     check_schema(X_val, y_val, X, y)
-    charge_active_ledger(guarantee, type(searcher).__name__)
+    charge_active_ledger(guarantee, type(searcher).__name__, searcher)
     protected = check_protected(X_val, y_val, X, y)
     source = noise_source(searcher.random_state)
     return Session(searcher, candidates, X, y, params, protected, *scoring, source)
