@@ -6,18 +6,22 @@ one of two neighbouring data sets than under the other: delta(x) = sup Q(S) - e^
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_expit
+from scipy.special import log_expit, logsumexp
 
+from ._composition import _losses as losses_of
 from ._guarantee import PrivacyGuarantee
 from ._profile import log_gaussian_delta
 
 Array = NDArray[np.float64]
 
 _N_LINES = 768
+# Largest support of the pure releases of a composed candidate that is looked at value by value.
+_MAX_VALUES = 64
 
 
 @dataclass(frozen=True)
@@ -71,14 +75,57 @@ class StaircaseProfile:
         return np.array([self.epsilon])[: int(self.epsilon > smallest)]
 
 
-CandidateProfile = GaussianProfile | StaircaseProfile
+@dataclass(frozen=True)
+class ComposedProfile:
+    """Profile of pure, approximate and GDP releases composed.
+
+    With probability `failure` anything may happen; otherwise the privacy loss is that of mu-GDP
+    plus an independent one that is `values[i]` with probability exp(`log_weights[i]`).
+    """
+
+    mu: float
+    values: tuple[float, ...]
+    log_weights: tuple[float, ...]
+    failure: float
+
+    def log_delta(self, x: Array) -> Array:
+        """Upper bound on log delta."""
+        failure = math.log(self.failure) if self.failure else -math.inf
+        total = np.logaddexp(failure, math.log1p(-self.failure) + self._without_failure(x))
+        bound: Array = np.minimum(total + 1e-14 * (1 + np.abs(total)), 0.0)
+        return bound
+
+    def _without_failure(self, x: Array) -> Array:
+        shifted = np.asarray(x)[..., None] - np.array(self.values)
+        terms = GaussianProfile(self.mu).log_delta(shifted) + np.array(self.log_weights)
+        total: Array = logsumexp(terms, axis=-1)
+        return total
+
+    def knots(self, smallest: float, log_gamma: float) -> Array:
+        """An even grid, up to where only the failure is left."""
+        largest = smallest + self.mu
+        while self._without_failure(np.array(largest)) > log_gamma - 20:
+            largest += self.mu
+        return np.linspace(largest, smallest, _N_LINES // 2, endpoint=False)
 
 
-def candidate_profiles(candidate: PrivacyGuarantee) -> list[CandidateProfile]:
-    """Profiles that hold for a candidate; the best of the bounds that follow may be taken."""
-    profiles: list[CandidateProfile] = []
+CandidateProfile = GaussianProfile | StaircaseProfile | ComposedProfile
+
+
+def candidate_profiles(candidate: PrivacyGuarantee) -> list[tuple[CandidateProfile, float]]:
+    """Profiles that hold for a candidate, each with its statistical distance from the truth.
+
+    The best of the bounds that follow may be taken.
+    """
+    profiles: list[tuple[CandidateProfile, float]] = []
     if candidate.mu is not None:
-        profiles.append(GaussianProfile(candidate.mu))
+        profiles.append((GaussianProfile(candidate.mu), candidate.statistical_distance))
     if candidate.mu is None or candidate.delta == 0:
-        profiles.append(StaircaseProfile(candidate.epsilon, candidate.delta))
+        profiles.append((StaircaseProfile(candidate.epsilon, candidate.delta), 0.0))
+    if candidate.mu is None and candidate.parts:
+        losses = losses_of(candidate.parts)
+        if losses.mu > 0 and losses.values.size <= _MAX_VALUES:
+            values, log_weights = tuple(losses.values.tolist()), tuple(losses.log_weights.tolist())
+            composed = ComposedProfile(losses.mu, values, log_weights, losses.failure)
+            profiles.append((composed, losses.statistical_distance))
     return profiles

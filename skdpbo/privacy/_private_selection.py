@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal
 
-from ._candidate_profile import (
-    CandidateProfile,
-    GaussianProfile,
-    StaircaseProfile,
-    candidate_profiles,
-)
+from ._candidate_profile import StaircaseProfile, candidate_profiles
 from ._checks import check_delta, check_epsilon, check_positive_delta, round_down
 from ._conversions import mu_from_epsilon
 from ._guarantee import PrivacyGuarantee
-from ._liu_talwar import liu_talwar_epsilon, liu_talwar_max_trials, liu_talwar_parts
+from ._liu_talwar import liu_talwar_max_trials
 from ._profile import private_root
-from ._selection_profile import selection_log_delta
-from ._selection_renyi import renyi_log_delta
+from ._selection_total import (
+    Method,
+    core_epsilon,
+    core_mu,
+    distance_cost,
+    prices_of_a_cap,
+    total_epsilon,
+)
 from ._trial_law import TrialLaw
 
-Method = Literal["profile", "papernot_steinke", "liu_talwar"]
 METHODS: tuple[Method, ...] = ("profile", "papernot_steinke", "liu_talwar")
 _REFERENCES = {
     "profile": "docs/theory/private_selection.md, Theorems 1 and 2",
     "papernot_steinke": "Papernot and Steinke 2022, Theorem 2",
     "liu_talwar": "Liu and Talwar 2019, Theorem 3.4",
 }
-# Largest relative error of the survival functions of a law, with room to spare.
-_TAIL_MARGIN = 1e-6
 
 
 def selection_guarantee(
@@ -60,8 +56,8 @@ def selection_guarantee(
         "profile": by privacy profiles, the tightest. The others are published accountings, kept
         for comparison; "liu_talwar" is for geometric laws.
     max_trials : int, default=None
-        K is cut there, and what that costs is included. None: not cut; for "liu_talwar" with
-        delta > 0: cut at :func:`liu_talwar_max_trials`, which is a part of that algorithm.
+        K is cut there, and what that costs is included. None: not cut; for "liu_talwar",
+        unless the candidate is pure, cut at :func:`liu_talwar_max_trials`: that is a part of it.
 
     Returns
     -------
@@ -90,12 +86,12 @@ def selection_guarantee(
     if not isinstance(candidate, PrivacyGuarantee):
         raise TypeError(f"candidate must be a PrivacyGuarantee, got {type(candidate).__name__}.")
     epsilon = min(
-        _total_epsilon(profile, candidate, law, delta, _check_method(method), cut)
-        for profile in candidate_profiles(candidate)
+        total_epsilon(profile, distance, law, delta, _check_method(method), cut)
+        for profile, distance in candidate_profiles(candidate)
     )
     if not math.isfinite(epsilon):
         raise ValueError(f"No epsilon holds for this selection at delta={delta}.")
-    if method == "liu_talwar" and cut is None and delta > 0:
+    if method == "liu_talwar" and cut is None and candidate.delta > 0:
         cut = liu_talwar_max_trials(law, delta)
     limit = "" if cut is None else f", at most {cut}"
     return PrivacyGuarantee(
@@ -158,10 +154,10 @@ def candidate_mu(
     bound, target = round_down(check_epsilon(epsilon)), check_positive_delta(delta)
     loss = law.mean * check_delta(statistical_distance, "statistical_distance")
     best = 0.0
-    for shift, flat, distance in _prices_of_a_cap(law, None if method == "liu_talwar" else cut):
-        left = target * (1 - 1e-15) - flat - _distance_cost(bound, distance + loss)
+    for shift, flat, distance in prices_of_a_cap(law, None if method == "liu_talwar" else cut):
+        left = target * (1 - 1e-15) - flat - distance_cost(bound, distance + loss)
         if left > 0 and bound > shift:
-            best = max(best, _core_mu(method, law, bound - shift, left, cut))
+            best = max(best, core_mu(method, law, bound - shift, left, cut))
     if best == 0:
         raise ValueError("The cap on the trials or the statistical distance exceeds delta.")
     return best
@@ -193,7 +189,7 @@ def candidate_epsilon(epsilon: float, law: TrialLaw, *, method: Method = "profil
     law, bound = _check_law(law), round_down(check_epsilon(epsilon))
 
     def excess(x: float) -> float:
-        total = _core_epsilon(_check_method(method), StaircaseProfile(x), law, 0.0, None)
+        total = core_epsilon(_check_method(method), StaircaseProfile(x), law, 0.0, None)
         return math.log(total) - math.log(bound)
 
     return private_root(excess, 0.0, guess=bound / (2 + law.eta), safe_side=-1, slack=1e-15)
@@ -234,119 +230,6 @@ def composition_is_better(
         raise ValueError(f"n_candidates must be a positive integer, got {n_candidates}.")
     composed = mu_from_epsilon(epsilon, delta) / math.sqrt(n_candidates)
     return composed >= candidate_mu(epsilon, delta, law, max_trials=max_trials)
-
-
-def _prices_of_a_cap(law: TrialLaw, cut: int | None) -> list[tuple[float, float, float]]:
-    """Two ways to pay for the cap; the cheaper one may be taken (Theorem 3).
-
-    Each is (shift of epsilon, addition to delta, statistical distance).
-    """
-    if cut is None:
-        return [(0.0, 0.0, 0.0)]
-    tail = law.survival(cut) * (1 + _TAIL_MARGIN)
-    share = law.size_biased_survival(cut) * (1 + _TAIL_MARGIN)
-    prices = [(0.0, 0.0, tail)]
-    if share < 1:
-        prices.append((-math.log1p(-share), tail, 0.0))
-    return prices
-
-
-def _distance_cost(epsilon: float, distance: float) -> float:
-    """(1 + e^epsilon) times a statistical distance, rounded up."""
-    if distance == 0:
-        return 0.0
-    return math.inf if epsilon > 700 else (1 + math.exp(epsilon)) * distance * (1 + 1e-13)
-
-
-def _total_epsilon(
-    profile: CandidateProfile,
-    candidate: PrivacyGuarantee,
-    law: TrialLaw,
-    delta: float,
-    method: Method,
-    cut: int | None,
-) -> float:
-    """Smallest epsilon of the selection at delta, rounded up; inf if there is none."""
-    loss = 0.0
-    if isinstance(profile, GaussianProfile):
-        loss = law.mean * candidate.statistical_distance
-    elif method == "papernot_steinke" and isinstance(profile, StaircaseProfile):
-        # Pure but for a probability delta (Kairouz, Oh and Viswanath 2015, Theorem 8).
-        loss, profile = law.mean * profile.delta, StaircaseProfile(profile.epsilon)
-    best = math.inf
-    for shift, flat, distance in _prices_of_a_cap(law, None if method == "liu_talwar" else cut):
-
-        def core(rest: float, shift: float = shift) -> float:
-            return _core_epsilon(method, profile, law, rest, cut) + shift
-
-        best = min(best, _with_distance(core, delta * (1 - 1e-15) - flat, distance + loss))
-    return best
-
-
-def _with_distance(core: Callable[[float], float], delta: float, distance: float) -> float:
-    """Smallest epsilon with core(delta - (1 + e^epsilon) distance) <= epsilon."""
-    if delta < 0 or (distance > 0 and delta == 0):
-        return math.inf
-    epsilon = core(delta)
-    for _ in range(200):
-        if distance == 0 or not math.isfinite(epsilon):
-            return epsilon
-        bound = epsilon * (1 + 1e-12)
-        rest = delta - _distance_cost(bound, distance)
-        epsilon = core(rest) if rest > 0 else math.inf
-        if epsilon <= bound:
-            return bound
-    return math.inf
-
-
-def _core_epsilon(
-    method: Method, profile: CandidateProfile, law: TrialLaw, delta: float, cut: int | None
-) -> float:
-    """Total epsilon of the ideal selection at delta, rounded up; inf if there is none."""
-    if method == "liu_talwar":
-        return liu_talwar_epsilon(profile, law, delta, cut)
-    limit = math.inf
-    if isinstance(profile, StaircaseProfile) and profile.delta == 0:
-        limit = _pure_total(profile.epsilon, law, method)
-    if delta <= 0:
-        return limit
-    log_delta = selection_log_delta if method == "profile" else renyi_log_delta
-    target = math.log(delta)
-    if log_delta(profile, law, 0.0) <= target:
-        return math.ulp(0.0)
-    if math.isinf(limit) and log_delta(profile, law, 1e6) > target:
-        return math.inf
-    epsilon = private_root(
-        lambda x: max(log_delta(profile, law, x), -1e9), target, guess=1.0, safe_side=1, slack=1e-10
-    )
-    return min(epsilon, limit)
-
-
-def _pure_total(epsilon: float, law: TrialLaw, method: Method) -> float:
-    """Pure epsilon of the best of K pure candidates, rounded up (Corollary of Theorem 2)."""
-    rank = epsilon
-    if method == "profile":
-        # log of (e^epsilon + gamma) / (1 + gamma e^epsilon)
-        gain = law.gamma * math.exp(-epsilon)
-        rank = epsilon + math.log1p(gain) - math.log1p(law.gamma * math.exp(min(epsilon, 700.0)))
-        rank = min(epsilon, max(rank, 0.0))
-    return (epsilon + (1 + law.eta) * rank) * (1 + 1e-14)
-
-
-def _core_mu(method: Method, law: TrialLaw, epsilon: float, delta: float, cut: int | None) -> float:
-    """Largest mu of a candidate whose ideal selection is (epsilon, delta)-DP; 0 if none."""
-    if method == "liu_talwar":
-        root, delta_1 = liu_talwar_parts(law, delta, cut)
-        epsilon_1 = (epsilon / 3 - root) * (1 - 1e-14)
-        return mu_from_epsilon(epsilon_1, delta_1) if delta_1 > 0 and epsilon_1 > 0 else 0.0
-    log_delta = selection_log_delta if method == "profile" else renyi_log_delta
-    return private_root(
-        lambda mu: log_delta(GaussianProfile(mu), law, epsilon),
-        math.log(delta),
-        guess=mu_from_epsilon(epsilon, delta) / 2,
-        safe_side=-1,
-        slack=1e-9,
-    )
 
 
 def _check_law(law: TrialLaw) -> TrialLaw:

@@ -21,6 +21,8 @@ from ._trial_law import TrialLaw
 # Relative amount by which every piece of the bound is moved to the unsafe side of the truth; the
 # accumulated rounding error of a piece is below 1e-12 of it.
 _MARGIN = 1e-10
+# Beyond it e^x leaves the floats, and Theorem 1 has to do.
+_MAX_LOSS = 600.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +48,7 @@ def selection_bounds(profile: CandidateProfile, law: TrialLaw) -> tuple[Selectio
         profile, np.array([math.log(law.mean) + _MARGIN]), np.array([-(law.eta + 1) * e1 - _MARGIN])
     )
     knots = profile.knots(e1, math.log(law.gamma))
-    if law.gamma == 1 or not knots.size:
+    if law.gamma == 1 or not knots.size or knots[0] > _MAX_LOSS:
         return (simple,)
     return simple, _refined(profile, law, e1, knots)
 
@@ -81,9 +83,8 @@ def _refined(profile: CandidateProfile, law: TrialLaw, e1: float, knots: Array) 
     gamma, power = law.gamma, law.eta + 1
     x = np.append(knots, e1)
     delta = np.exp(profile.log_delta(x))
-    with np.errstate(over="ignore"):
-        u = np.maximum.accumulate(np.append(0.0, np.diff(delta) / -np.diff(np.exp(x))))
-    u = np.clip(u, 0.0, 1.0)
+    u = np.append(0.0, np.diff(delta) / -np.diff(np.exp(x)))
+    u = np.clip(np.maximum.accumulate(u), 0.0, 1.0)
     # One row per knot: the ends of its interval, the smaller u first; its own line at both ends.
     ends = np.stack([u[:-1], u[1:]])
     t = gamma + (1 - gamma) * ends
