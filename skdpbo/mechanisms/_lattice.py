@@ -165,7 +165,7 @@ def to_lattice(values: ArrayLike, step: float) -> int | NDArray[Any]:
         quotients = reals / step
     if np.any(np.abs(quotients) >= _EXACT):
         return _to_lattice_exactly(reals.astype(object), step)
-    units = np.trunc(quotients).astype(np.int64)
+    units = np.asarray(np.trunc(quotients)).astype(np.int64)  # an array also of one number
     # A quotient rounded up to an integer is the only way to overshoot.
     for i in np.flatnonzero((quotients == units) & (units != 0)) if _is_ragged(step) else ():
         units.flat[i] = int(Fraction(float(reals.flat[i])) / Fraction(step))

@@ -42,10 +42,11 @@ def check_rows(X, y, X_val, y_val):
 
 
 def _check_not_scalars(**containers):
-    """Refuse a number in the place of rows: scikit-learn's own message would quote it."""
+    """Refuse a single value in the place of rows: scikit-learn's own message would quote it."""
     for name, values in containers.items():
-        if getattr(values, "shape", None) == ():
-            raise TypeError(f"{name} must hold one entry per record, got a single value.")
+        single = not hasattr(values, "shape") and not hasattr(values, "__getitem__")
+        if values is not None and (single or getattr(values, "shape", None) == ()):
+            raise TypeError(f"{name} must have at least 1 dimension, got a single value.")
 
 
 def open_session(searcher, candidates, rows, params, guarantee, scikit_learn_scorers):

@@ -351,11 +351,11 @@ def test_many(kind):
 
 
 @pytest.mark.parametrize("rows", ["X_val", "y_val"])
-@pytest.mark.parametrize("kind", [np.array, np.float64])
+@pytest.mark.parametrize("kind", [np.array, np.float64, float, Fraction])
 def test_a_number_in_the_place_of_rows(rows, kind):
     """Found by the above: scikit-learn quotes a scalar that is given for an array."""
     given = {"X_val": X_VAL, "y_val": [0.0] * M, rows: kind(NUMBER)}
     search = DPGridSearchCV(Ridge(), {"alpha": [1.0]}, guide=False, loss_bound=1.0)
-    with pytest.raises(TypeError, match="one entry per record") as failure:
+    with pytest.raises(TypeError, match="at least 1 dimension") as failure:
         search.fit(X, NUMBERS, **given)
     assert not leak_scan(failure.value, SECRETS)

@@ -93,3 +93,11 @@ def test_addition_does_not_wrap_around(values, data):
     )
     total = add_integers(np.array(values, dtype=np.int64), np.array(noise, dtype=np.int64))
     assert total.tolist() == [a + b for a, b in zip(values, noise, strict=True)]
+
+
+def test_one_number_is_rounded_toward_zero_as_an_array_is():
+    # 7316520948309.9996 steps, which the quotient of floats rounds to 7316520948310.
+    value, step = 731652094831.0, 0.1
+    assert to_lattice([value], step).tolist() == [7316520948309]
+    assert to_lattice(value, step) == 7316520948309
+    assert isinstance(to_lattice(value, step), int)
