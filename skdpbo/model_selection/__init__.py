@@ -6,6 +6,7 @@ from skdpbo.model_selection._gibo import DPGIBOSearchCV
 from skdpbo.model_selection._grid import DPGridSearchCV
 from skdpbo.model_selection._kusner import Kusner2015
 from skdpbo.model_selection._kusner_lipschitz import Kusner2015Lipschitz
+from skdpbo.model_selection._private_selection import PrivateSelection
 from skdpbo.model_selection._randomized import DPRandomizedSearchCV
 from skdpbo.model_selection._scores import (
     PerRecordScorer,
@@ -22,6 +23,7 @@ __all__ = [
     "Kusner2015",
     "Kusner2015Lipschitz",
     "PerRecordScorer",
+    "PrivateSelection",
     "make_log_density_scorer",
     "make_per_record_scorer",
 ]

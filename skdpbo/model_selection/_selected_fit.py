@@ -1,6 +1,41 @@
-"""``protect="all"`` by private selection: every trial trains a private estimator."""
+"""``protect="all"`` by private selection: every trial trains a private estimator.
 
-__all__ = ["fit_selected", "selected_guarantee"]
+Order of a fit: the plan and a dry run (public), the charge, the trials. What the searcher is left
+with is the winner; how many trials there were is secret.
+"""
+
+import warnings
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.metrics import check_scoring
+
+from skdpbo.exceptions import DryRunWarning, SelectionCostWarning
+from skdpbo.mechanisms import noise_source
+from skdpbo.model_selection._dry_run import dry_run
+from skdpbo.model_selection._metric_roles import assign_metrics
+from skdpbo.model_selection._opening import check_rows
+from skdpbo.model_selection._roles import check_protected, check_schema, protected_positions
+from skdpbo.model_selection._selected_trials import TrialData, best_of_trials, published_trials
+from skdpbo.model_selection._sklearn import (
+    BaseSearchCV,
+    masked_param_columns,
+    n_rows,
+    split_for_estimator,
+)
+from skdpbo.model_selection._trial_plan import plan_trials, prefers_composition
+from skdpbo.privacy import charge_active_ledger
+
+__all__ = ["fit_selected", "mark_total", "selected_guarantee"]
+
+_SEEDED = "the noise was drawn from a seed (random_state), so it can be recomputed and removed"
+_NO_MODEL = (
+    "The training of the winning trial failed, so that there is no model; the budget is spent. Why "
+    "it failed depends on protected rows and is not shown: NaN or infinite values are a usual "
+    "reason, or too few rows."
+)
 
 
 def fit_selected(searcher, candidates, X, y, X_val, y_val, params):
@@ -8,10 +43,151 @@ def fit_selected(searcher, candidates, X, y, X_val, y_val, params):
 
     The caller has checked the parameters and the candidates, has warned of a seeded run, and
     forgets the fitted attributes when this raises.
+
+    Raises
+    ------
+    ValueError, TypeError
+        On a bad parameter or schema, an estimator that is not private, a cost that does not fit:
+        before anything is charged. Also, after the charge, if the winning trial has no model; no
+        message depends on a protected value.
     """
-    raise NotImplementedError('protect="all" without n_chunks is not available yet.')
+    if not candidates:
+        raise ValueError("No fits were performed. Were there no candidates?")
+    train, validation = _disjoint_rows(searcher, X, y, X_val, y_val)
+    check_schema(*validation, *train)
+    plan = plan_trials(searcher, candidates, n_rows(train[0]))
+    guarantee = _voided_if_seeded(searcher, plan.guarantee)
+    # Targets are protected: no scorer learns its classes from them.
+    scorer, _, _ = assign_metrics(searcher, None, partial(BaseSearchCV._get_scorers, searcher))
+    fit_params = _fit_params(searcher, X, params)
+    _advise(searcher, plan)
+    failures = _dry_run(searcher, candidates, *train)
+
+    charge_active_ledger(guarantee, type(searcher).__name__)  # before any protected value is read
+    rows = check_protected(*validation, *train)
+    data = TrialData(*train, fit_params, (rows.X, rows.y, rows.unreadable), scorer, plan.budget)
+    run = published_trials if plan.rule.publishes_scores else best_of_trials
+    released = run(
+        plan,
+        data,
+        noise_source(searcher.random_state),
+        n_jobs=searcher.n_jobs,
+        pre_dispatch=searcher.pre_dispatch,
+    )
+    _publish(searcher, candidates, plan, guarantee, scorer, released, failures)
 
 
 def selected_guarantee(searcher, n_samples):
     """What `fit_selected` promises with secret noise; the caller voids it for seeded runs."""
-    raise NotImplementedError('protect="all" without n_chunks is not available yet.')
+    candidates = list(searcher._all_candidates())
+    return plan_trials(searcher, candidates, n_samples).guarantee
+
+
+def _voided_if_seeded(searcher, guarantee):
+    return guarantee if searcher.random_state is None else guarantee.voided(_SEEDED)
+
+
+def _disjoint_rows(searcher, X, y, X_val, y_val):
+    """Return (X, y) to train on and (X, y) to score on; no value is read."""
+    X, y, X_val = check_rows(X, y, X_val, y_val)
+    if X_val is not None:
+        return (X, y), (X_val, y_val)
+    n_samples = n_rows(X)
+    if n_samples < 2:
+        raise ValueError(
+            f"Found array with n_samples={n_samples}: at least 2 rows are needed to set "
+            "validation rows apart."
+        )
+    scored = protected_positions(n_samples, searcher.validation_fraction)
+    trained = np.setdiff1d(np.arange(n_samples), scored)
+    return (
+        split_for_estimator(searcher.estimator, X, y, trained),
+        split_for_estimator(searcher.estimator, X, y, scored, trained),
+    )
+
+
+def _fit_params(searcher, X, params):
+    """What the estimator's ``fit`` is given besides rows; nothing that goes with the rows."""
+    for name, value in params.items():
+        lengthy = hasattr(value, "__len__") and not isinstance(value, str | bytes | dict)
+        if lengthy and len(value) == n_rows(X):
+            raise ValueError(
+                f'{name} goes with the rows: with protect="all" it would be part of the protected '
+                "records, which no stated guarantee covers."
+            )
+    if not params:
+        return {}
+    return searcher._routed_fit_params(SimpleNamespace(X=X, fit_params=params))
+
+
+def _advise(searcher, plan):
+    if prefers_composition(plan, searcher.epsilon, searcher.delta):
+        warnings.warn(
+            f"With {len(plan.models)} candidate(s), train each once and publish every score "
+            '(selection="composition"): a secret number of trials may miss the best one, and needs '
+            "as much noise or more.",
+            SelectionCostWarning,
+            stacklevel=4,
+        )
+
+
+def _dry_run(searcher, candidates, X, y):
+    """Warn of what fails on synthetic rows; return the messages, which are public."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        dry_run(searcher.estimator, candidates, X, y)
+    for warning in caught:
+        warnings.warn(str(warning.message), warning.category, stacklevel=4)
+    return [str(w.message) for w in caught if issubclass(w.category, DryRunWarning)]
+
+
+def _publish(searcher, candidates, plan, guarantee, scorer, released, failures):
+    """Set the attributes; everything here is public or released."""
+    scores, winner = released if plan.rule.publishes_scores else (None, released)
+    if winner.model is None:
+        raise ValueError(" ".join([_NO_MODEL, *failures]))
+    searcher.best_index_ = winner.index
+    searcher.best_params_ = candidates[winner.index]
+    searcher.best_score_ = winner.score
+    searcher.cv_results_ = {**masked_param_columns(candidates), "params": candidates}
+    if scores is not None:
+        searcher.cv_results_["private_validation_score"] = scores
+    searcher.multimetric_ = False
+    searcher.scorer_ = check_scoring(searcher.estimator) if searcher.scoring is None else scorer
+    searcher.expected_trials_ = plan.rule.expected_trials
+    searcher.hit_probability_ = plan.rule.hit_probability
+    searcher.privacy_ = guarantee
+    for name in ("best_estimator_", "feature_names_in_"):
+        vars(searcher).pop(name, None)
+    if searcher.refit:
+        mark_total(winner.model, guarantee)
+        searcher.best_estimator_ = winner.model
+        if hasattr(winner.model, "feature_names_in_"):
+            searcher.feature_names_in_ = winner.model.feature_names_in_
+
+
+def mark_total(model, guarantee, seen=None):
+    """Put the guarantee of the whole in place of that of one training, in every fitted step.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted; changed.
+    guarantee : PrivacyGuarantee
+    """
+    seen = set() if seen is None else seen
+    if id(model) in seen:
+        return
+    seen.add(id(model))
+    if isinstance(model, list | tuple):
+        parts = model
+    elif isinstance(model, dict):
+        parts = model.values()
+    elif isinstance(model, BaseEstimator):
+        if "privacy_" in vars(model):
+            model.privacy_ = guarantee
+        parts = vars(model).values()
+    else:
+        return
+    for part in parts:
+        mark_total(part, guarantee, seen)

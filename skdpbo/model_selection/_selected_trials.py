@@ -1,0 +1,274 @@
+"""Training and scoring of trials; the best of them is released.
+
+Nothing leaves a trial but its score and its model, which are what the proof counts. How many there
+were stays within `best_of_trials`.
+"""
+
+import contextlib
+import io
+import logging
+import os
+import random
+import threading
+import warnings
+from dataclasses import dataclass
+
+import joblib
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.parallel import Parallel, delayed
+
+from skdpbo.mechanisms import draw_trials, noise_source
+from skdpbo.model_selection._dp_estimators import noise_seeds
+from skdpbo.model_selection._roles import ProtectedRows
+from skdpbo.model_selection._sklearn import n_rows, take_rows
+from skdpbo.model_selection._trial_scores import trial_score
+from skdpbo.privacy import PrivacyGuarantee, charged_elsewhere
+
+__all__ = ["TrialData", "Winner", "best_of_trials", "published_trials", "quiet"]
+
+_WORST = -np.inf
+_N_WORDS = 8  # 32-bit words of a trial's own randomness
+
+
+@dataclass(frozen=True)
+class TrialData:
+    """What every trial is given.
+
+    Attributes
+    ----------
+    X, y, fit_params
+        Training rows, protected, and what else ``fit`` is given.
+    rows : tuple (X, y, unreadable)
+        What `ProtectedRows` are made of: the validation rows, protected.
+    scorer : PerRecordScorer
+    budget : PrivacyGuarantee
+        Of one score.
+    """
+
+    X: object
+    y: object
+    fit_params: dict
+    rows: tuple
+    scorer: object
+    budget: PrivacyGuarantee
+
+
+@dataclass(frozen=True)
+class Winner:
+    """What is released of the best trial.
+
+    Attributes
+    ----------
+    index : int
+        In the public list of candidates.
+    score : float
+        Private; -inf if the training failed.
+    model : estimator or None
+        As trained; None if the training failed.
+    """
+
+    index: int
+    score: float
+    model: object
+
+
+def best_of_trials(plan, data, source, **parallel):
+    """Run a secret number of trials of uniformly drawn candidates; return the best.
+
+    Parameters
+    ----------
+    plan : TrialPlan
+    data : TrialData
+    source : RandomSource
+        Of the number of trials and of the candidates; a seeded one also of all other noise.
+    **parallel
+        `n_jobs` and `pre_dispatch`, as in joblib.
+
+    Returns
+    -------
+    winner : Winner
+    """
+    cut = plan.rule.max_trials(plan.guarantee.delta)
+    used = draw_trials(plan.rule.law, max_trials=cut, source=source)
+    run = cut if plan.rule.selection.pad_trials else used
+    randomness = TrialRandomness(source)
+    batch = 4 * joblib.effective_n_jobs(parallel["n_jobs"])
+    best = None
+    for start in range(0, run, batch):
+        numbers = range(start, min(start + batch, run))
+        indices = [uniform_below(len(plan.models), source) for _ in numbers]
+        results = _run(plan, data, indices, randomness.of(numbers), **parallel)
+        for number, index, (score, model) in zip(numbers, indices, results, strict=True):
+            # Trials are alike, so that the first of equal scores is as good as any.
+            if number < used and (best is None or score > best.score):
+                best = Winner(index, score, model)
+    return best
+
+
+def published_trials(plan, data, source, **parallel):
+    """Train and score every candidate once.
+
+    Returns
+    -------
+    scores : ndarray of shape (n_candidates,)
+        Private, all of them released; NaN where the training failed.
+    winner : Winner
+    """
+    indices = range(len(plan.models))
+    results = _run(plan, data, indices, TrialRandomness(source).of(indices), **parallel)
+    scores = np.array([score for score, _ in results])
+    index = int(np.argmax(scores))
+    winner = Winner(index, float(scores[index]), results[index][1])
+    return np.where(np.isneginf(scores), np.nan, scores), winner
+
+
+def uniform_below(n, source):
+    """Return an integer uniform on {0, ..., n - 1}, by rejection; exact."""
+    n_bytes = (n.bit_length() + 7) // 8
+    shift = 8 * n_bytes - (n - 1).bit_length()
+    while True:
+        drawn = int.from_bytes(source.bytes(n_bytes), "little") >> shift
+        if drawn < n:
+            return drawn
+
+
+class TrialRandomness:
+    """Randomness of each trial: of its own, by counter, so that two trials never share noise.
+
+    Parameters
+    ----------
+    source : RandomSource
+    """
+
+    def __init__(self, source):
+        self._seeded = source.seeded
+        self._key = int.from_bytes(source.bytes(4 * _N_WORDS), "little")
+
+    def of(self, numbers):
+        """Return one for each trial: (whether it is reproducible, words)."""
+        # The key is secret and never used up: hashed with the trial's number by SeedSequence.
+        return [
+            (self._seeded, np.random.SeedSequence(self._key, spawn_key=(number,)))
+            for number in numbers
+        ]
+
+
+def _run(plan, data, indices, randomness, *, n_jobs, pre_dispatch):
+    tasks = [
+        (plan.models[index], data, own, os.getpid())
+        for index, own in zip(indices, randomness, strict=True)
+    ]
+    with quiet():
+        # Rows that cannot be sent to a worker may not decide whether fit fails.
+        for workers in (n_jobs, None):
+            try:
+                return _in_parallel(tasks, workers, pre_dispatch)
+            except Exception:  # noqa: S112
+                continue  # nothing of it may be shown
+    raise RuntimeError("The trials could not be run.")
+
+
+def _in_parallel(tasks, n_jobs, pre_dispatch):
+    # max_nbytes=None: joblib would otherwise write large protected arrays to temporary files.
+    parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch, max_nbytes=None)
+    return parallel(delayed(_trial)(*task) for task in tasks)
+
+
+def _trial(model, data, randomness, parent):
+    """Train and score; return (score, model), or (-inf, None) if the training failed."""
+    own_process = contextlib.nullcontext() if os.getpid() == parent else quiet()
+    with own_process, warnings.catch_warnings(), charged_elsewhere():
+        warnings.simplefilter("ignore")
+        seeded, sequence = randomness
+        fresh = sequence.spawn(2)
+        model = _trained(model, data, seeded, fresh[0])
+        if model is None:
+            return _WORST, None
+        source = noise_source(np.random.Generator(np.random.PCG64(fresh[1])) if seeded else None)
+        rows = ProtectedRows(*data.rows)
+        score = trial_score(model, rows, data.scorer, budget=data.budget, source=source)
+        return float(score), model
+
+
+def _trained(model, data, seeded, sequence):
+    """Model of one trial, or None."""
+    try:
+        model = clone(model)
+        vars(model).pop("_skl_callbacks", None)  # callbacks would count the trials
+        _seed(model, seeded, sequence)
+        # Copies: one trial may not change what the next is trained on.
+        X = take_rows(data.X, np.arange(n_rows(data.X)))
+        y = () if data.y is None else (take_rows(data.y, np.arange(n_rows(data.y))),)
+        with joblib.parallel_config(max_nbytes=None):
+            model.fit(X, *y, **data.fit_params)
+    except Exception:
+        return None
+    return model
+
+
+def _seed(model, seeded, sequence):
+    """Give a trial's model randomness of its own.
+
+    Steps that draw from the operating system do so by themselves. A seed that the user gave to a
+    private step would repeat its noise in every trial; in a seeded search every step needs one.
+    """
+    words = sequence.generate_state(_N_WORDS)
+    np.random.seed(words)  # noqa: NPY002
+    random.seed(words.tobytes())
+    names = [name for name, value in noise_seeds(model).items() if seeded or value is not None]
+    seeds = sequence.spawn(1)[0].generate_state(len(names))
+    model.set_params(**{name: int(s) for name, s in zip(names, seeds, strict=True)})
+
+
+class _Quiet:
+    """Drops what estimators print and log: there is one line of it for each trial.
+
+    Re-entrant and shared by threads: the first to come in silences, the last to leave restores.
+    The global generators, which estimators may use, are put back as well: their state would tell
+    how often they were used.
+    """
+
+    def __init__(self):
+        self._lock, self._depth, self._restore = threading.Lock(), 0, None
+
+    def __enter__(self):
+        with self._lock:
+            if self._depth == 0:
+                self._restore = _silence()
+            self._depth += 1
+
+    def __exit__(self, *exc_info):
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0:
+                self._restore.close()
+
+
+class _Sink(io.TextIOBase):
+    """A stream that keeps nothing."""
+
+    def write(self, text):
+        return len(text)
+
+
+def _silence():
+    """Return what undoes it."""
+    undo = contextlib.ExitStack()
+    undo.enter_context(contextlib.redirect_stdout(_Sink()))
+    undo.enter_context(contextlib.redirect_stderr(_Sink()))
+    undo.callback(logging.disable, logging.root.manager.disable)
+    undo.callback(random.setstate, random.getstate())
+    undo.callback(np.random.set_state, np.random.get_state())  # noqa: NPY002
+    logging.disable(logging.CRITICAL)
+    return undo
+
+
+_QUIET = _Quiet()
+
+
+@contextlib.contextmanager
+def quiet():
+    """Context in which nothing is printed or logged and the global generators keep their state."""
+    with _QUIET:
+        yield
