@@ -33,9 +33,10 @@ __all__ = ["fit_selected", "mark_total", "selected_guarantee"]
 _SEEDED = "the noise was drawn from a seed (random_state), so it can be recomputed and removed"
 _NO_MODEL = (
     "The training of the winning trial failed, so that there is no model; the budget is spent. Why "
-    "it failed depends on protected rows and is not shown: NaN or infinite values are a usual "
-    "reason, or too few rows."
+    "it failed depends on protected rows and is not shown."
 )
+_USUAL = "NaN or infinite values are a usual reason, or too few rows."
+_NOT_NUMERIC = "X is not of a numeric type: every argument must be a string or a real number."
 
 
 def fit_selected(searcher, candidates, X, y, X_val, y_val, params):
@@ -55,6 +56,7 @@ def fit_selected(searcher, candidates, X, y, X_val, y_val, params):
         raise ValueError("No fits were performed. Were there no candidates?")
     train, validation = _disjoint_rows(searcher, X, y, X_val, y_val)
     check_schema(*validation, *train)
+    _refuse_complex(*train)
     plan = plan_trials(searcher, candidates, n_rows(train[0]))
     guarantee = _voided_if_seeded(searcher, plan.guarantee)
     # Targets are protected: no scorer learns its classes from them.
@@ -74,7 +76,10 @@ def fit_selected(searcher, candidates, X, y, X_val, y_val, params):
         n_jobs=searcher.n_jobs,
         pre_dispatch=searcher.pre_dispatch,
     )
-    _publish(searcher, candidates, plan, guarantee, scorer, released, failures)
+    scores, winner = released if plan.rule.publishes_scores else (None, released)
+    if winner.model is None:
+        raise _no_model(train[0], failures)
+    _publish(searcher, candidates, plan, guarantee, scorer, scores, winner)
 
 
 def selected_guarantee(searcher, n_samples):
@@ -141,11 +146,26 @@ def _dry_run(searcher, candidates, X, y):
     return [str(w.message) for w in caught if issubclass(w.category, DryRunWarning)]
 
 
-def _publish(searcher, candidates, plan, guarantee, scorer, released, failures):
+def _no_model(X, failures):
+    """The error that there is no model: of the schema and of public failures alone."""
+    if _kind(X) in "biuf":
+        return ValueError(" ".join([_NO_MODEL, _USUAL, *failures]))
+    return TypeError(" ".join([_NO_MODEL, _NOT_NUMERIC, *failures]))
+
+
+def _refuse_complex(X, y):
+    for name, values in (("X", X), ("y", y)):
+        if _kind(values) == "c":
+            raise ValueError(f"Complex data not supported: {name} must be real.")
+
+
+def _kind(values):
+    """Kind of the type of an array, "f" for other containers."""
+    return getattr(getattr(values, "dtype", None), "kind", "f")
+
+
+def _publish(searcher, candidates, plan, guarantee, scorer, scores, winner):
     """Set the attributes; everything here is public or released."""
-    scores, winner = released if plan.rule.publishes_scores else (None, released)
-    if winner.model is None:
-        raise ValueError(" ".join([_NO_MODEL, *failures]))
     searcher.best_index_ = winner.index
     searcher.best_params_ = candidates[winner.index]
     searcher.best_score_ = winner.score

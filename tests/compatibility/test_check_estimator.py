@@ -10,7 +10,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
+from skdpbo import (
+    DPBayesSearchCV,
+    DPGIBOSearchCV,
+    DPGridSearchCV,
+    DPRandomizedSearchCV,
+    DPSparseGPRegressor,
+)
 from skdpbo.model_selection import Kusner2015
 
 MODELS = {
@@ -20,7 +26,12 @@ MODELS = {
         make_pipeline(StandardScaler(), LogisticRegression()),
         {"logisticregression__C": [0.1, 1.0]},
     ),
+    "DPSparseGPRegressor": (
+        DPSparseGPRegressor(X_bounds=(-3, 3), y_bounds=(-3, 3), inducing_points=4),
+        {"noise_variance": [0.1, 1.0]},
+    ),
 }
+NOT_PRIVATE = sorted(set(MODELS) - {"DPSparseGPRegressor"})
 # n_iter=2 visits the whole space; the default of 32 would only say the same more slowly.
 SEARCHERS = {
     "grid": (DPGridSearchCV, {}),
@@ -32,7 +43,11 @@ SEARCHERS = {
     "Kusner": (DPBayesSearchCV, {"n_iter": 2, "mechanism": Kusner2015(), "guide": False}),
     "gibo": (DPGIBOSearchCV, {"n_iter": 2}),
     "gibo, no guide": (DPGIBOSearchCV, {"n_iter": 2, "cv": None}),
+    "grid, all": (DPGridSearchCV, {"protect": "all"}),
+    "grid, all, composition": (DPGridSearchCV, {"protect": "all", "selection": "composition"}),
+    "randomized, all": (DPRandomizedSearchCV, {"n_iter": 2, "protect": "all"}),
 }
+OF_PRIVATE_MODELS = {kind for kind in SEARCHERS if "all" in kind}
 # What GridSearchCV(Ridge()) fails in scikit-learn 1.6 to 1.9.
 KNOWN = {"check_supervised_y_2d", "check_requires_y_none"}
 
@@ -74,10 +89,18 @@ def test_no_check_fails_that_grid_search_passes(kind, model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("kind", sorted(set(SEARCHERS) - {"grid", "randomized"}))
+@pytest.mark.parametrize("model", NOT_PRIVATE)
+@pytest.mark.parametrize(
+    "kind", sorted(set(SEARCHERS) - {"grid", "randomized"} - OF_PRIVATE_MODELS)
+)
 def test_no_check_fails_that_grid_search_passes_slow(kind, model):
     assert_no_failure_of_its_own(build(kind, model), model)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", sorted(OF_PRIVATE_MODELS))
+def test_no_check_fails_with_every_record_protected(kind):
+    assert_no_failure_of_its_own(build(kind, "DPSparseGPRegressor"), "DPSparseGPRegressor")
 
 
 @pytest.mark.parametrize("model", ["LogisticRegression", "Ridge"])
