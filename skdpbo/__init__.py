@@ -1,6 +1,6 @@
 """Private model tuning and private Gaussian processes to drop into scikit-learn code."""
 
-from skdpbo.gaussian_process import DPSparseGPRegressor
+from skdpbo.gaussian_process import DPSparseGPRegressor, ProjectedGP
 from skdpbo.model_selection import (
     DPBayesSearchCV,
     DPGIBOSearchCV,
@@ -17,6 +17,7 @@ __all__ = [
     "DPGridSearchCV",
     "DPRandomizedSearchCV",
     "DPSparseGPRegressor",
+    "ProjectedGP",
     "__version__",
     "make_per_record_scorer",
 ]

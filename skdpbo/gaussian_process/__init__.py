@@ -1,6 +1,7 @@
 """Gaussian process regression on protected records, and on rows that a curator released."""
 
 from skdpbo.gaussian_process._modeler import GPUCBModeler
+from skdpbo.gaussian_process._projected import ProjectedGP
 from skdpbo.gaussian_process._projection import PrivateProjection
 from skdpbo.gaussian_process._projection_release import Ball, Box, ProjectionRelease
 from skdpbo.gaussian_process._protocol import optimize, run_queries, serve_answers
@@ -16,6 +17,7 @@ __all__ = [
     "DPSparseGPRegressorCV",
     "GPUCBModeler",
     "PrivateProjection",
+    "ProjectedGP",
     "ProjectionRelease",
     "ProtocolError",
     "Query",
