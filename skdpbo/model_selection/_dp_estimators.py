@@ -6,6 +6,8 @@ cost (``privacy_guarantee(n_samples)``) and has a parameter ``epsilon`` (and ``d
 """
 
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import PolynomialCountSketch, RBFSampler
@@ -61,8 +63,10 @@ def _fills_a_constant(step):
 # Transformers whose fit reads the shape and the types alone (checked in scikit-learn 1.6 and 1.9),
 # under the condition beside them. A frozen one was fitted before, on rows that are public.
 _SHAPE_ONLY = {
+    FeatureHasher: (_always, ""),
     FrozenEstimator: (_always, ""),
     GaussianRandomProjection: (_always, ""),
+    HashingVectorizer: (_always, ""),
     OneHotEncoder: (
         _has_given_categories,
         'give categories and handle_unknown="ignore", without min_frequency and max_categories',
@@ -88,7 +92,7 @@ def is_shape_only(step):
     """Whether ``fit`` of a transformer reads nothing from the rows but their shape and types.
 
     Those that scikit-learn tags as needing no ``fit`` (`Normalizer`, `Binarizer`,
-    `FunctionTransformer`, hashing), and a list of others, some of them under a condition.
+    `FunctionTransformer`), and a list of others, some of them under a condition.
     """
     if type(step) in _SHAPE_ONLY:
         return bool(_SHAPE_ONLY[type(step)][0](step))

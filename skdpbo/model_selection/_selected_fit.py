@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import check_scoring
 
 from skdpbo.exceptions import DryRunWarning, SelectionCostWarning
@@ -189,6 +190,8 @@ def _publish(searcher, candidates, plan, guarantee, scorer, scores, winner):
 def mark_total(model, guarantee, seen=None):
     """Put the guarantee of the whole in place of that of one training, in every fitted step.
 
+    A frozen step was fitted earlier, at its own cost, and keeps its statement.
+
     Parameters
     ----------
     model : estimator
@@ -203,7 +206,7 @@ def mark_total(model, guarantee, seen=None):
         parts = model
     elif isinstance(model, dict):
         parts = model.values()
-    elif isinstance(model, BaseEstimator):
+    elif isinstance(model, BaseEstimator) and not isinstance(model, FrozenEstimator):
         if "privacy_" in vars(model):
             model.privacy_ = guarantee
         parts = vars(model).values()

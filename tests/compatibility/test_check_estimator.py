@@ -48,6 +48,7 @@ SEARCHERS = {
     "randomized, all": (DPRandomizedSearchCV, {"n_iter": 2, "protect": "all"}),
 }
 OF_PRIVATE_MODELS = {kind for kind in SEARCHERS if "all" in kind}
+SLOW = sorted(set(SEARCHERS) - {"grid", "randomized"} - OF_PRIVATE_MODELS)
 # What GridSearchCV(Ridge()) fails in scikit-learn 1.6 to 1.9.
 KNOWN = {"check_supervised_y_2d", "check_requires_y_none"}
 
