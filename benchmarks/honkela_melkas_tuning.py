@@ -115,13 +115,13 @@ def function(X):
     return np.sinc(2 * X[:, 0] / np.pi)
 
 
-def trial(train, validation, pair, budget, release):
+def trial(train, validation, pair, budget, release, Z=INDUCING_POINTS):
     """Fit a pair on one half, and release its mean log-likelihood on the other."""
     sigma, length_scale = pair
     gp = DPSparseGPRegressor(
         RBF(length_scale),
         noise_variance=sigma**2,
-        inducing_points=INDUCING_POINTS,
+        inducing_points=Z,
         epsilon=budget.epsilon,
         delta=budget.delta,
         y_bounds=(-Y_BOUND, Y_BOUND),
@@ -133,21 +133,21 @@ def trial(train, validation, pair, budget, release):
     return gp, score.release(likelihoods)
 
 
-def select(X, y, epsilon, release, gamma, rng):
+def select(X, y, epsilon, release, gamma, rng, *, delta=DELTA, Z=INDUCING_POINTS):
     """Algorithm 2 under both tests: for each, the best (mean, pair, model) and the rejections.
 
     Also the number of trials, which a private program must not tell.
     """
     half = len(y) // 2
     train, validation = (X[:half], y[:half]), (X[half:], y[half:])
-    budget = budget_of_a_trial(epsilon, DELTA, gamma)
+    budget = budget_of_a_trial(epsilon, delta, gamma)
     # The same law as stopping after each trial with probability gamma.
     n_trials = min(int(rng.geometric(gamma)), math.ceil(budget.max_trials))
     best = dict.fromkeys(TESTS, (-math.inf, None, None))
     rejected = dict.fromkeys(TESTS, 0)
     for _ in range(n_trials):
         pair = PAIRS[rng.integers(len(PAIRS))]
-        gp, mean = trial(train, validation, pair, budget, release)
+        gp, mean = trial(train, validation, pair, budget, release, Z)
         for test in TESTS:
             if not is_possible(mean, half, pair[0], Y_BOUND, test):
                 rejected[test] += 1

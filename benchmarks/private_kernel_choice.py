@@ -1,0 +1,243 @@
+"""How should a kernel and a noise level be chosen when every record is private?
+
+The problem of Honkela & Melkas (2021), Section 5.3: 2048 observations of sin(2x)/(2x) on [-4, 4]
+with noise of standard deviation .1; length-scales 1/3, 1 and 3, noise levels .1/3, .1 and .3.
+
+    python benchmarks/private_kernel_choice.py [--runs 40] [--seed 0] [--epsilon 1 3 10]
+        [--setting paper wide] [--method ...] [--csv private_kernel_choice.csv]
+
+Methods, all (epsilon, 1e-5)-private for all records:
+
+    paper            Algorithm 2 with its GP, its budget (Eq. 23, 36, 37) and the corrected test
+    liu_talwar       DPGridSearchCV(protect="all"), default GP, accounting of Eq. (23)
+    profile_paper_gp DPGridSearchCV(protect="all"), profile accounting, the paper's GP
+    profile          the same with the default GP
+    profile_coinpress  the same, scored by COINPRESS over a wide range
+    profile_released the same, noise level from each release instead of the grid
+    residual_each    a release for each length-scale at mu / sqrt 3, least privatised residuals
+    residual_joint   DPSparseGPRegressorCV's release, least privatised residuals
+    best             DPSparseGPRegressorCV(average=False): largest evidence
+    average          DPSparseGPRegressorCV: average over the kernels, weighted by evidence
+    known            DPSparseGPRegressor with the true length-scale, noise level from the release
+
+Reported: root mean square error of the function on 200 points of [-3.5, 3.5], the share of these
+points within 1.96 posterior standard deviations, how often each length-scale was picked. Seeds are
+those of the data; the noise is fresh. This is made-up data: private records would pay for every
+run.
+"""
+
+import argparse
+import csv
+import math
+import platform
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import scipy
+import sklearn
+from sklearn.gaussian_process.kernels import RBF
+
+import skdpbo
+from skdpbo import DPGridSearchCV
+from skdpbo.exceptions import SkdpboWarning
+from skdpbo.gaussian_process import DPSparseGPRegressor, DPSparseGPRegressorCV
+from skdpbo.gaussian_process._kernel_choice import AverageKernelMethod, KernelMoments
+from skdpbo.gaussian_process._noise_aware import released_noise_variance
+from skdpbo.model_selection import PrivateSelection, make_log_density_scorer
+from skdpbo.privacy import epsilon_from_mu, mu_from_epsilon
+
+sys.path.insert(0, str(Path(__file__).parent))
+import honkela_melkas_tuning as paper
+
+LENGTH_SCALES, SIGMAS, TRUE_LENGTH = paper.LENGTH_SCALES, paper.SIGMAS, 1.0
+N_RECORDS, DELTA, Y_BOUND, TRIALS = paper.N_RECORDS, 1e-5, paper.Y_BOUND, 30
+KERNELS = [RBF(length) for length in LENGTH_SCALES]
+SETTINGS = {
+    "paper": np.linspace(-3, 3, 9)[:, None],  # as in the paper
+    "wide": np.linspace(-4, 4, 15)[:, None],  # the default number of points, over all inputs
+}
+PAPER_GP = paper.RELEASES["published"]
+
+
+def gp_of(Z, **parameters):
+    return DPSparseGPRegressor(
+        inducing_points=Z, y_bounds=(-Y_BOUND, Y_BOUND), delta=DELTA, **parameters
+    )
+
+
+def searched(X, y, epsilon, Z, *, accounting="profile", noise="grid", mean="clipped", gp=None):
+    """Private selection by the library: 1638 records train, 410 score."""
+    space = {"kernel": KERNELS}
+    if noise == "grid":
+        space["noise_variance"] = [sigma**2 for sigma in SIGMAS]
+    wide = {"lower": -200.0, "upper": 2.5, "mean": "coinpress", "scale": 1.0}
+    search = DPGridSearchCV(
+        gp_of(Z, **(gp or {})),
+        space,
+        epsilon=epsilon,
+        delta=DELTA,
+        protect="all",
+        selection=PrivateSelection(accounting=accounting, expected_trials=TRIALS),
+        scoring=make_log_density_scorer(**(wide if mean == "coinpress" else LOG_DENSITY)),
+        score_fraction=0,
+    )
+    return search.fit(X, y).best_estimator_
+
+
+# From nothing known (the log density of a uniform law on the targets' range is -1.1) to a standard
+# deviation of .033.
+LOG_DENSITY = {"lower": -2.5, "upper": 2.5}
+
+
+def published(X, y, epsilon, Z):
+    """Algorithm 2 with the corrected test, and gamma for as many trials."""
+    rng = np.random.default_rng()
+    best, _, _ = paper.select(X, y, epsilon, "published", 1 / TRIALS, rng, delta=DELTA, Z=Z)
+    return best["corrected"][2]
+
+
+def one_release_each(X, y, epsilon, Z):
+    """Compose a release for each kernel; the sum of squares is common, and so cancels."""
+    mu = mu_from_epsilon(epsilon, DELTA) / math.sqrt(len(KERNELS))
+    share = epsilon_from_mu(mu, DELTA)
+    fits = []
+    for kernel in KERNELS:
+        gp = ByResiduals([kernel], epsilon=share, **choice_parameters(Z)).fit(X, y)
+        fits.append((gp.residuals_[0], gp))
+    return min(fits, key=lambda fit: fit[0])[1]
+
+
+def choice_parameters(Z):
+    return {"inducing_points": Z, "y_bounds": (-Y_BOUND, Y_BOUND), "delta": DELTA}
+
+
+class ResidualMethod(AverageKernelMethod):
+    """The same release; the kernel with the least privatised residuals, and no average."""
+
+    def _under(self, prior, moments, B, noise_variance):
+        _, variances, posteriors = super()._under(prior, moments, B, noise_variance)
+        model = KernelMoments(
+            B,
+            moments.A[:, 0],
+            moments.yy[0, 0],
+            sb=moments.sb,
+            sa=moments.sa[0],
+            syy=moments.syy[0],
+            n_records=self.release.n_records,
+            prior=prior,
+        )
+        variance = released_noise_variance(model, Y_BOUND**2)
+        # Without the noisy sum of squares, which is common to all kernels.
+        residuals = model.residual_sum(variance) - model.yy
+        return -1e6 * residuals, variances, posteriors
+
+
+class ByResiduals(DPSparseGPRegressorCV):
+    """Chooses by residuals where its parent goes by evidence."""
+
+    def _method(self, *given):
+        method, mu_mean = super()._method(*given)
+        method.__class__ = ResidualMethod
+        return method, mu_mean
+
+    def _publish(self, features, prior_mean, fitted, single_target):
+        super()._publish(features, prior_mean, fitted, single_target)
+        self.residuals_ = -1e-6 * fitted.log_evidence
+
+
+METHODS = {
+    "paper": published,
+    "liu_talwar": lambda *a: searched(*a, accounting="liu_talwar"),
+    "profile_paper_gp": lambda *a: searched(*a, gp=PAPER_GP),
+    "profile": searched,
+    "profile_coinpress": lambda *a: searched(*a, mean="coinpress"),
+    "profile_released": lambda *a: searched(*a, noise="released"),
+    "residual_each": one_release_each,
+    "residual_joint": lambda X, y, epsilon, Z: ByResiduals(
+        KERNELS, epsilon=epsilon, **choice_parameters(Z)
+    ).fit(X, y),
+    "best": lambda X, y, epsilon, Z: DPSparseGPRegressorCV(
+        KERNELS, average=False, epsilon=epsilon, **choice_parameters(Z)
+    ).fit(X, y),
+    "average": lambda X, y, epsilon, Z: DPSparseGPRegressorCV(
+        KERNELS, epsilon=epsilon, **choice_parameters(Z)
+    ).fit(X, y),
+    "known": lambda X, y, epsilon, Z: gp_of(Z, kernel=RBF(TRUE_LENGTH), epsilon=epsilon).fit(X, y),
+}
+
+
+def measured(method, epsilon, Z, seeds):
+    """One row: errors and choices over the seeds."""
+    errors, inside, lengths, sigmas = [], [], [], []
+    start = time.process_time()
+    for seed in seeds:
+        X, y = paper.observations(np.random.default_rng(seed), N_RECORDS)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SkdpboWarning)
+            gp = METHODS[method](X, y, epsilon, Z)
+        if gp is None:  # every trial failed the test of Algorithm 2
+            continue
+        mean, std = gp.predict(paper.LINE, return_std=True)
+        error = mean - paper.function(paper.LINE)
+        errors.append(math.sqrt(np.mean(error**2)))
+        inside.append(np.mean(np.abs(error) < 1.96 * std))
+        lengths.append(gp.kernel_.length_scale)
+        sigmas.append(math.sqrt(gp.noise_variance_))
+    return {
+        "rmse": round(float(np.mean(errors)), 4),
+        "standard_error": round(float(np.std(errors, ddof=1)) / math.sqrt(len(errors)), 4),
+        "coverage": round(float(np.mean(inside)), 3),
+        **{f"length_{s:.2f}": sum(np.isclose(lengths, s)) for s in LENGTH_SCALES},
+        "median_sigma": round(float(np.median(sigmas)), 4),
+        "no_model": len(seeds) - len(errors),
+        "cpu_ms": round(1000 * (time.process_time() - start) / len(seeds), 1),
+    }
+
+
+def rows(options):
+    seeds = range(options.seed, options.seed + options.runs)
+    for setting in options.setting:
+        for method in options.method:
+            for epsilon in options.epsilon:
+                row = {"setting": setting, "method": method, "epsilon": epsilon}
+                row |= {"first_seed": options.seed, "runs": options.runs}
+                yield row | measured(method, epsilon, SETTINGS[setting], seeds)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=0, help="first seed of the data")
+    parser.add_argument("--epsilon", type=float, nargs="+", default=[1, 3, 10])
+    parser.add_argument("--setting", nargs="+", choices=SETTINGS, default=list(SETTINGS))
+    parser.add_argument("--method", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--csv", help="write the table, with versions, as it grows")
+    options = parser.parse_args()
+    versions = {
+        "skdpbo": skdpbo.__version__,
+        "Python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+    }
+    comment = "# " + ", ".join(f"{name} {version}" for name, version in versions.items())
+    comment += f"; {N_RECORDS} records, delta {DELTA}, y_bound {Y_BOUND}, {TRIALS} trials expected"
+    print(comment)
+    file, writer = None, None
+    for row in rows(options):
+        print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
+        if options.csv:
+            if writer is None:
+                file = open(options.csv, "w", newline="")  # noqa: SIM115
+                file.write(comment + "\n")
+                writer = csv.DictWriter(file, row, lineterminator="\n")
+                writer.writeheader()
+            writer.writerow(row)
+            file.flush()
+
+
+if __name__ == "__main__":
+    main()
