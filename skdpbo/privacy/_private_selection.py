@@ -190,7 +190,7 @@ def candidate_epsilon(epsilon: float, law: TrialLaw, *, method: Method = "profil
 
     def excess(x: float) -> float:
         total = core_epsilon(_check_method(method), StaircaseProfile(x), law, 0.0, None)
-        return math.log(total) - math.log(bound)
+        return (total - bound) / bound
 
     return private_root(excess, 0.0, guess=bound / (2 + law.eta), safe_side=-1, slack=1e-15)
 
