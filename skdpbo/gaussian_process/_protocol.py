@@ -28,7 +28,7 @@ def serve_answers(curator, reader, writer, *, evaluate=None):
     ----------
     curator : PrivateProjection
         Fitted; or any object with ``answer(row) -> float``, which raises IndexError for unknown
-        rows and ValueError where no answer is left.
+        rows and RuntimeError where no answer is left.
     reader : text stream
         From the modeler.
     writer : text stream
@@ -164,7 +164,7 @@ def _reply(curator, line, last, evaluate):
         y = curator.answer(query.row, *measured)
     except IndexError:
         return Refusal(query.step, query.row, "unknown row")
-    except ValueError:
+    except RuntimeError:
         return Refusal(query.step, query.row, "refused")
     return Answer(query.step, query.row, y)
 
@@ -174,7 +174,7 @@ def _released(curator, row, evaluate):
     if evaluate is None:
         return curator.answer(row)
     if reason := _reason_to_refuse(curator, row):
-        raise ValueError(f"the curator does not answer row {row}: {reason}.")
+        raise RuntimeError(f"the curator does not answer row {row}: {reason}.")
     return curator.answer(row, evaluate(row))
 
 

@@ -12,6 +12,7 @@ import pytest
 from skdpbo.gaussian_process import (
     Answer,
     GPUCBModeler,
+    PrivateProjection,
     ProjectionRelease,
     ProtocolError,
     Query,
@@ -45,7 +46,7 @@ class Curator:
         if not 0 <= row < len(self.y):
             raise IndexError(f"secret {self.y[0]}")
         if row in self.asked:
-            raise ValueError(f"secret {self.y[row]}")
+            raise RuntimeError(f"secret {self.y[row]}")
         self.asked.append(row)
         return self.y[row]
 
@@ -330,7 +331,7 @@ def test_values_are_measured_when_they_are_asked_for_and_only_then(release, y):
     answers = optimize(curator, modeler, 3, evaluate=lambda row: measured.append(row) or y[row])
     assert [answer.row for answer in answers] == measured
     # a curator whose answers are used up is not asked to measure
-    with pytest.raises(ValueError, match="does not answer"):
+    with pytest.raises(RuntimeError, match="does not answer"):
         optimize(curator, GPUCBModeler(release, length_scale=1.5), 1, evaluate=measured.append)
     assert len(measured) == 3
 
@@ -346,3 +347,27 @@ def test_a_measurement_that_fails_ends_the_service(release):
             io.StringIO(),
             evaluate=evaluate,
         )
+
+
+def test_protocol_with_the_curator_itself(y, release):
+    """Same rows for answers known beforehand, measured on demand, and served as text."""
+    curators = [
+        PrivateProjection(data_norm=5.0, n_answers=6).fit(release.Z, values)
+        for values in (y, None, y)
+    ]
+    modelers = [GPUCBModeler(curator.release_, length_scale=1.5) for curator in curators]
+    first = optimize(curators[0], modelers[0], 6)
+    assert [(a.row, a.y) for a in first] == curators[0].answers_
+    measured = optimize(curators[1], modelers[1], 6, evaluate=lambda row: y[row])
+    assert [a.y for a in measured] == [y[a.row] for a in measured]
+    lines = encode(Query(1, 7)) + encode(Query(2, 70))
+    writer = io.StringIO()
+    assert serve_answers(curators[0], io.StringIO(lines), writer) == 0
+    replies = [decode(line) for line in writer.getvalue().splitlines()]
+    assert [reply.reason for reply in replies] == ["refused", "unknown row"]
+    # the curator's own mistake, to forget `evaluate`, is not blamed on the modeler
+    with pytest.raises(ValueError, match="Give a value"):
+        serve_answers(curators[1], io.StringIO(lines), io.StringIO())
+    queries = [encode(Query(step, row)) for step, row in enumerate((3, 1, 3, 4), start=1)]
+    assert serve_answers(curators[2], io.StringIO("".join(queries)), io.StringIO()) == 3
+    assert curators[2].answers_ == [(3, y[3]), (1, y[1]), (4, y[4])]

@@ -1,0 +1,240 @@
+"""How much regret does privacy of the rows cost an outsourced optimisation?
+
+    python benchmarks/outsourced.py omega --data PATH/TO/lendingclub_2007_2011.csv.gz
+    python benchmarks/outsourced.py tables --runs 150
+    python benchmarks/outsourced.py epsilons --runs 150
+    python benchmarks/outsourced.py mechanisms --length-scale 4.42 --runs 300
+    python benchmarks/outsourced.py loans --data PATH/TO/lendingclub_2007_2011.csv.gz
+    python benchmarks/outsourced.py branin
+    python benchmarks/outsourced.py plot
+
+`omega` prints the thresholds of the published transform and the branch that it takes; `tables` and
+`epsilons` are its own experiments on the grid (Tables 1 to 3, Figure 2a); `mechanisms`, `loans` and
+`branin` compare it with valid mechanisms and random search. Regret is the best value of all
+rows less the best among those asked for, in prior standard deviations, after 1, 2, 5, ... answers.
+Arms of a run share the function, the first row and the noise seed: differences are paired.
+
+Arms: `published` has no privacy, whatever its epsilon. `gaussian`, `l2_laplace`: noisy rows and the
+noisy-input kernel; `+ domain`: rows moved back into the public domain; `trusted`: with the kernel
+of exact rows. `random` is private, too.
+
+Runs are seeded, so that they can be repeated: they carry no privacy guarantee.
+"""
+
+import argparse
+import csv
+import functools
+import importlib.metadata
+import math
+from pathlib import Path
+
+import numpy as np
+from outsourced_tasks import DELTA, PUBLISHED, Branin, Grid, Loans
+from threadpoolctl import threadpool_limits
+
+from skdpbo.gaussian_process import GPUCBModeler, ProjectionRelease
+from skdpbo.gaussian_process._kharkovskii2020 import published_transform, threshold
+from skdpbo.mechanisms import GaussianMechanism, L2Laplace, noise_source
+from skdpbo.privacy import PrivacyGuarantee
+
+RESULTS = Path(__file__).resolve().parent / "results"
+CHECKPOINTS = (1, 2, 5, 10, 15, 20, 30, 40, 50)
+VOID = PrivacyGuarantee(epsilon=1.0).voided("an experiment with seeded noise")
+EPSILONS = (math.exp(1.1), 1.0)
+VALID = ("gaussian", "gaussian + domain", "l2_laplace trusted", "l2_laplace", "l2_laplace + domain")
+FIELDS = ("experiment", "length_scale", "epsilon", "r", "arm", "run")
+
+
+def release_of(task, Z, noise_std=0.0, domain=None):
+    return ProjectionRelease(
+        Z=Z,
+        noise_std=noise_std,
+        domain=domain,
+        projection=None,
+        mechanism="experiment",
+        guarantee=VOID,
+        displacement=1.0,
+        data_norm=25.0,
+    )
+
+
+def released(task, arm, epsilon, r, seed):
+    """Return what the modeler gets in an arm; the noise depends on the seed and the mechanism."""
+    if arm == "non-private":
+        return release_of(task, task.X)
+    if arm == "published":
+        M = np.random.default_rng([*seed, 2]).standard_normal((task.X.shape[1], r))
+        return release_of(task, published_transform(task.X, M, epsilon, DELTA[task.name]).Z)
+    Z, std = noisy_rows(task, arm.split()[0], epsilon, seed)
+    domain = task.domain if arm.endswith("domain") else None
+    return release_of(task, Z, 0.0 if arm.endswith("trusted") else std, domain)
+
+
+@functools.lru_cache(maxsize=4)  # the arms of a run share their noise
+def noisy_rows(task, mechanism, epsilon, seed):
+    d = task.X.shape[1]
+    if mechanism == "gaussian":
+        noise = GaussianMechanism(
+            epsilon=epsilon, delta=DELTA[task.name], sensitivity=1.0, n_draws=task.X.size
+        )
+        std = noise.sigma
+    else:
+        noise = L2Laplace(epsilon, 1.0, d)
+        std = noise.scale * math.sqrt(d + 1)
+    return noise.release(task.X, noise_source(np.random.default_rng([*seed, 2]))), std
+
+
+def optimise(task, f, answers, release, n_answers, seed, sqrt_beta=None):
+    """Return the regret after each answer, shape (n_answers,)."""
+    modeler = GPUCBModeler(
+        release,
+        length_scale=task.length_scale,
+        signal_variance=task.signal_variance,
+        noise_variance=task.noise_variance,
+        prior_mean=task.prior_mean,
+        sqrt_beta=sqrt_beta,
+        random_state=seed,
+    )
+    for _ in range(n_answers):
+        row = modeler.ask()
+        modeler.tell(row, answers[row])
+    return f.max() - np.maximum.accumulate(f[modeler.answers[0]])
+
+
+def run(task, run_number, arms, n_answers, options):
+    """Yield (arm, epsilon, r, regrets) for each arm, a tuple (arm, epsilon, r)."""
+    rng = np.random.default_rng([options.seed, run_number])
+    f = task.values(rng)
+    # the answers of a fixed data set are exact: what a row deviates by belongs to it
+    sd = math.sqrt(task.noise_variance) if isinstance(task, Grid) else 0.0
+    answers = f + sd * rng.standard_normal(len(f))
+    for arm, epsilon, r in arms:
+        if arm == "random":
+            rows = rng.choice(len(f), n_answers, replace=False)
+            regrets = f.max() - np.maximum.accumulate(f[rows])
+        else:
+            seed = (options.seed, run_number)
+            release = released(task, arm, epsilon, r, seed)
+            first = 1000 * options.seed + run_number
+            regrets = optimise(task, f, answers, release, n_answers, first, options.sqrt_beta)
+        yield arm, epsilon, r, regrets
+
+
+def comparison(epsilons, r):
+    """Arms of a comparison of mechanisms."""
+    private = [(arm, eps, "") for eps in epsilons for arm in VALID]
+    published = [("published", eps, r) for eps in epsilons]
+    return [("random", "", ""), ("non-private", "", ""), *published, *private]
+
+
+def experiment(options):
+    """Return the task, its arms, the number of answers and how many of them are not counted."""
+    name = options.experiment
+    if name in ("tables", "epsilons"):
+        arms = [("random", "", ""), ("non-private", "", "")]
+        if name == "tables":
+            arms += [("published", e, r) for e, row in PUBLISHED["grid"].items() for r in row]
+        else:
+            arms += [("published", math.exp(power), 10) for power in (1.1, 0.9, 0.0)]
+        # the first row is not counted in T: 50 more follow it
+        return Grid(options.length_scale or 5.893), arms, 51, 1
+    if name == "mechanisms":
+        return Grid(options.length_scale or 4.42), comparison(EPSILONS, 10), 50, 0
+    if name == "branin":
+        return Branin(), comparison(EPSILONS, 10), 50, 0
+    epsilons = [math.exp(power) for power in (2.9, 2.0, 1.0)]
+    return Loans(options.data), comparison(epsilons, 15), 51, 1
+
+
+def omega(options):
+    """Print threshold and branch for each entry of the published tables."""
+    smallest = {"grid": smallest_singular_value(Grid(1.0).X)}
+    if options.data:
+        smallest["loans"] = smallest_singular_value(Loans(options.data).X)
+    for name, tables in PUBLISHED.items():
+        sigma = smallest.get(name)
+        print(f"{name}: " + (f"sigma_min {sigma:.3f}" if sigma else "no data"))
+        for epsilon, row in tables.items():
+            cells = []
+            for r in row:
+                value = threshold(r, epsilon, DELTA[name])
+                branch = "" if sigma is None else (" if" if sigma >= value else " else")
+                cells.append(f"r={r}: {value:.1f}{branch}")
+            print(f"  epsilon e^{math.log(epsilon):.1f}  " + "  ".join(cells))
+
+
+def smallest_singular_value(X):
+    return float(np.linalg.svd(X - X.mean(axis=0), compute_uv=False).min())
+
+
+def summarise(rows, reference=("published",)):
+    """Print the mean final regret of each arm and its paired difference to the reference."""
+    groups = {}
+    for row in rows:
+        groups.setdefault((row["arm"], row["epsilon"], row["r"]), {})[row["run"]] = row["final"]
+    for (arm, epsilon, r), values in groups.items():
+        x = np.array(list(values.values()))
+        label = f"{arm:20} {epsilon if epsilon == '' else format(epsilon, '.4g'):>6} {r:>3}"
+        line = f"{label} {x.mean():.4f} +- {error(x):.4f}"
+        base = [g for g in groups if g[0] in reference and g[1] == epsilon and arm != g[0]]
+        if len(base) == 1:
+            d = x - np.array([groups[base[0]][run] for run in values])
+            line += f"   paired {d.mean():+.4f} +- {error(d):.4f}, lower in {np.sum(d < 0)}"
+        print(line)
+
+
+def error(x):
+    return x.std(ddof=1) / math.sqrt(len(x)) if len(x) > 1 else math.nan
+
+
+def write(path, rows, options):
+    versions = " ".join(
+        f"{name}={importlib.metadata.version(name)}"
+        for name in ("skdpbo", "scikit-learn", "numpy", "scipy")
+    )
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*FIELDS, *(f"after_{t}" for t in CHECKPOINTS)])
+        writer.writerow(["#versions", versions, f"seed={options.seed}"])
+        for row in rows:
+            cells = [row[name] for name in FIELDS]
+            cells[2] = cells[2] if cells[2] == "" else f"{cells[2]:.4f}"
+            writer.writerow([*cells, *(f"{value:.4f}" for value in row["regrets"])])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    names = ("omega", "tables", "epsilons", "mechanisms", "loans", "branin", "plot")
+    parser.add_argument("experiment", choices=names)
+    parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--data", help="lendingclub_2007_2011.csv.gz, for loans and omega")
+    parser.add_argument("--length-scale", type=float, help="of the grid's functions")
+    parser.add_argument("--sqrt-beta", type=float, help="weight of exploration; default: paper's")
+    parser.add_argument("--csv", help="where to write the runs")
+    options = parser.parse_args()
+    if options.experiment == "omega":
+        return omega(options)
+    if options.experiment == "plot":
+        from outsourced_plot import plot
+
+        return plot(RESULTS)
+    task, arms, n_answers, uncounted = experiment(options)
+    print(f"length-scale {task.length_scale:.4g}, noise variance {task.noise_variance:.3g}")
+    rows = []
+    with threadpool_limits(1):
+        for run_number in range(options.runs):
+            for arm, epsilon, r, regrets in run(task, run_number, arms, n_answers, options):
+                kept = [regrets[t + uncounted - 1] for t in CHECKPOINTS]
+                values = (options.experiment, round(task.length_scale, 4), epsilon, r, arm)
+                row = dict(zip(FIELDS, (*values, run_number), strict=True))
+                rows.append(row | {"regrets": kept, "final": kept[-1]})
+            if options.csv and run_number % 10 == 9:
+                write(options.csv, rows, options)
+    if options.csv:
+        write(options.csv, rows, options)
+    return summarise(rows)
+
+
+if __name__ == "__main__":
+    main()
