@@ -1,6 +1,7 @@
 """Private counterparts of scikit-learn's hyper-parameter searchers."""
 
 from skdpbo.model_selection._bayes import DPBayesSearchCV
+from skdpbo.model_selection._chunks import Chunks
 from skdpbo.model_selection._gaussian_trajectory import GaussianTrajectory
 from skdpbo.model_selection._gibo import DPGIBOSearchCV
 from skdpbo.model_selection._grid import DPGridSearchCV
@@ -15,6 +16,7 @@ from skdpbo.model_selection._scores import (
 )
 
 __all__ = [
+    "Chunks",
     "DPBayesSearchCV",
     "DPGIBOSearchCV",
     "DPGridSearchCV",

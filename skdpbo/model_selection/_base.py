@@ -17,6 +17,7 @@ from sklearn.metrics import check_scoring
 from skdpbo.model_selection._callbacks import begin_task, end_task
 from skdpbo.model_selection._choice import PrivateChoice
 from skdpbo.model_selection._chunked_fit import chunked_guarantee, fit_chunked
+from skdpbo.model_selection._chunks import Chunks
 from skdpbo.model_selection._evaluation import candidate_losses, record_losses
 from skdpbo.model_selection._opening import open_session, warn_if_seeded
 from skdpbo.model_selection._selected_fit import fit_selected, selected_guarantee
@@ -51,7 +52,7 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
         "score_fraction": [Interval(numbers.Real, 0, 1, closed="left")],
         "validation_fraction": [Interval(numbers.Real, 0, 1, closed="neither")],
         "protect": [StrOptions({"validation", "all"})],
-        "n_chunks": [Interval(numbers.Integral, 2, None, closed="left"), None],
+        "n_chunks": [Interval(numbers.Integral, 2, None, closed="left"), Chunks, None],
         "guide": ["boolean"],
         "refit": ["boolean", str],
         "random_state": ["random_state"],
@@ -293,13 +294,7 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
 
     def _search_chunks(self, search):
         """Release (candidates to publish, winner's index, score or None, further columns)."""
-        best, total = self._private_choice().release(
-            search.totals(range(len(search.candidates))),
-            [0] * len(search.candidates),
-            sensitivity=search.sensitivity,
-            largest=search.n_records * search.scorer.units,
-            source=search.source,
-        )
+        best, total = search.release(self._private_choice())
         return search.candidates, best, None if total is None else search.score(total), {}
 
     def _protected_totals(self, candidates, **how):

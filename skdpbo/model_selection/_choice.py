@@ -107,6 +107,13 @@ class PrivateChoice:
             Released: noisy total loss, clipped to [0, largest] (post-processing); None if
             `score_fraction` is 0.
         """
+        index = self.choose(totals, offsets, sensitivity=sensitivity, source=source)
+        return index, self.score(
+            totals[index], sensitivity=sensitivity, largest=largest, source=source
+        )
+
+    def choose(self, totals, offsets, *, sensitivity, source):
+        """Release the index of the choice; see `release`."""
         eligible = [k for k, total in enumerate(totals) if total is not None]
         # Equal candidates: the first is preferred, as in GridSearchCV, by a public offset of at
         # most 1 % of the sensitivity. Multiplying losses and sensitivity keeps integers.
@@ -115,10 +122,11 @@ class PrivateChoice:
             fine * (totals[k] + offsets[k]) + rank * sensitivity for rank, k in enumerate(eligible)
         ]
         mechanism = self.SELECTIONS[self.mechanism](self.epsilon_choice, fine * sensitivity)
-        index = eligible[mechanism.select(losses, source=source)]
+        return eligible[mechanism.select(losses, source=source)]
+
+    def score(self, total, *, sensitivity, largest, source):
+        """Release the noisy total of the chosen, or None; see `release`."""
         if not self.epsilon_score:
-            return index, None
-        noisy = DiscreteLaplace(self.epsilon_score, sensitivity).release(
-            totals[index], source=source
-        )
-        return index, min(max(int(noisy), 0), largest)
+            return None
+        noisy = DiscreteLaplace(self.epsilon_score, sensitivity).release(total, source=source)
+        return min(max(int(noisy), 0), largest)

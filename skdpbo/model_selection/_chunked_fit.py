@@ -6,7 +6,7 @@ the sensitivity of `chunk_sensitivity`.
 """
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.metrics import check_scoring
@@ -16,8 +16,12 @@ from skdpbo.model_selection._chunk_losses import chunk_losses
 from skdpbo.model_selection._chunk_refusals import refuse_options, refuse_parts, refuse_schema
 from skdpbo.model_selection._chunks import (
     ChunkedRows,
+    as_chunks,
     chunk_positions,
     chunk_sensitivity,
+    clipped_excess,
+    excess_cap,
+    excess_sensitivity,
     n_chunk_losses,
 )
 from skdpbo.model_selection._dry_run import dry_run
@@ -41,11 +45,11 @@ CHUNK_ASSUMPTIONS = (
 
 def chunked_guarantee(searcher):
     """What `fit_chunked` promises with secret noise; the caller voids it for seeded runs."""
-    choice = searcher._guarantee()
+    choice, n_chunks = searcher._guarantee(), as_chunks(searcher.n_chunks).n_chunks
     return replace(
         choice,
         protects="training and validation records",
-        mechanism=f"{choice.mechanism}, aggregated over {searcher.n_chunks} chunks",
+        mechanism=f"{choice.mechanism}, aggregated over {n_chunks} chunks",
         assumptions=CHUNK_ASSUMPTIONS,
         reference=f"{choice.reference}; Nissim, Raskhodnikova & Smith 2007; "
         "docs/theory/sample_and_aggregate.md",
@@ -65,13 +69,14 @@ def fit_chunked(searcher, candidates, X, y, X_val, y_val, params):
     refuse_options(searcher, params)
     refuse_parts(searcher.estimator, candidates)
     X, y, X_val = check_rows(X, y, X_val, y_val)
-    refuse_schema(searcher.estimator, searcher.n_chunks, X, y, X_val, y_val)
+    n_chunks = as_chunks(searcher.n_chunks).n_chunks
+    refuse_schema(searcher.estimator, n_chunks, X, y, X_val, y_val)
     scorer = resolve_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
     fit_params = _routed(searcher, X, params)
     dry_run(searcher.estimator, candidates, X, y, scorer)
     guarantee = searcher.privacy_guarantee(n_rows(X))
     charge_active_ledger(guarantee, type(searcher).__name__, searcher)
-    chunks = chunk_positions(n_rows(X), searcher.n_chunks)
+    chunks = chunk_positions(n_rows(X), n_chunks)
     rows = ChunkedRows(_as_objects(X), y, chunks, _as_objects(X_val), y_val)
     search = _running_search(searcher, candidates, rows, scorer, fit_params)
     candidates, best, score, columns = searcher._search_chunks(search)
@@ -87,9 +92,50 @@ def fit_chunked(searcher, candidates, X, y, X_val, y_val, params):
     searcher.privacy_ = guarantee
 
 
+@dataclass(frozen=True, kw_only=True)
+class ChunkedSearch(RunningSearch):
+    """A running search whose totals come from chunks.
+
+    Attributes
+    ----------
+    losses : callable
+        ``losses(indices)``: protected total loss of each model, shape (n_candidates, n_chunks).
+    rows : ChunkedRows
+    excess_bound : float or None
+        See `Chunks`.
+    """
+
+    losses: object
+    rows: ChunkedRows
+    excess_bound: float | None
+
+    def release(self, choice):
+        """Release (index of the choice among all candidates, total loss or None)."""
+        losses = self.losses(range(len(self.candidates)))
+        totals = [sum(of_models) for of_models in losses]
+        compared, sensitivity = self._compared(losses, totals)
+        index = choice.choose(
+            compared, [0] * len(totals), sensitivity=sensitivity, source=self.source
+        )
+        return index, choice.score(
+            totals[index],
+            sensitivity=self.sensitivity,
+            largest=self.n_records * self.scorer.units,
+            source=self.source,
+        )
+
+    def _compared(self, losses, totals):
+        """Integers by which candidates are chosen, and what one record can move of them."""
+        if self.excess_bound is None:
+            return totals, self.sensitivity
+        units, (k, _, m) = self.scorer.units, self.rows.size
+        cap = excess_cap(units, self.excess_bound, *self.rows.size)
+        return clipped_excess(losses, cap), excess_sensitivity(units, cap, k, m)
+
+
 def _running_search(searcher, candidates, rows, scorer, fit_params):
-    def totals(indices, **how):
-        losses = chunk_losses(
+    def losses(indices):
+        return chunk_losses(
             searcher.estimator,
             [candidates[k] for k in indices],
             rows,
@@ -98,16 +144,17 @@ def _running_search(searcher, candidates, rows, scorer, fit_params):
             n_jobs=searcher.n_jobs,
             pre_dispatch=searcher.pre_dispatch,
         )
-        return [sum(of_models) for of_models in losses]
 
-    size = (searcher.n_chunks, rows.n_samples, rows.n_validation)
-    return RunningSearch(
+    return ChunkedSearch(
         X=None,
         candidates=candidates,
-        totals=totals,
+        totals=lambda indices, **how: [sum(of_models) for of_models in losses(indices)],
+        losses=losses,
+        rows=rows,
+        excess_bound=as_chunks(searcher.n_chunks).excess_bound,
         scorer=scorer,
-        n_records=n_chunk_losses(*size),
-        sensitivity=chunk_sensitivity(scorer.units, *size),
+        n_records=n_chunk_losses(*rows.size),
+        sensitivity=chunk_sensitivity(scorer.units, *rows.size),
         source=noise_source(searcher.random_state),
         design={},
     )

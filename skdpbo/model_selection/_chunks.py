@@ -1,20 +1,88 @@
 """Sample and aggregate: disjoint chunks of protected rows, and what one record can move.
 
 Every candidate is trained on each chunk, and the losses of the k models are added up. A replaced
-record changes one of the models at will, and its own loss under the others. Proof and tightness:
+record changes one of the models at will, and its own loss under the others. Proofs and tightness:
 ``docs/theory/sample_and_aggregate.md``.
 """
 
+import math
+import numbers
 from dataclasses import dataclass
 
 import numpy as np
 
 from skdpbo.model_selection._sklearn import n_rows
 
-__all__ = ["ChunkedRows", "chunk_positions", "chunk_sensitivity", "n_chunk_losses"]
+__all__ = [
+    "ChunkedRows",
+    "Chunks",
+    "as_chunks",
+    "chunk_positions",
+    "chunk_sensitivity",
+    "clipped_excess",
+    "excess_cap",
+    "excess_sensitivity",
+    "n_chunk_losses",
+]
 
 # Chosen once and for all; any constant would do. It is public: the chunks must not depend on data.
 _CHUNK_SEED = 20070613
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Sample and aggregate with its parameters, as `n_chunks` of a searcher.
+
+    ``n_chunks=k`` is this with the defaults.
+
+    Parameters
+    ----------
+    n_chunks : int
+        Number k >= 2 of disjoint chunks of the protected rows; one model of each candidate is
+        trained on each.
+    excess_bound : float or None, default=0.05
+        How much worse than the best candidate of its chunk a model may count, as a share of the
+        loss bound, in (0, 1]. The choice is made by these clipped differences, so one record moves
+        the mean by about `excess_bound` / k instead of 1 / k: differences between candidates that
+        are smaller than that stand out from the noise, larger ones count alike. None: the choice is
+        made by the plain mean losses. A number chosen by looking at the protected rows would break
+        the promise. The released score is that of the plain losses in any case.
+
+    See Also
+    --------
+    DPGridSearchCV : A searcher; ``protect="all"``.
+
+    Notes
+    -----
+    Not used by ``mechanism="gaussian"``, which releases mean losses.
+
+    Examples
+    --------
+    >>> from skdpbo.model_selection import Chunks
+    >>> Chunks(50, excess_bound=0.1)
+    Chunks(n_chunks=50, excess_bound=0.1)
+    """
+
+    n_chunks: int
+    excess_bound: float | None = 0.05
+
+    def __post_init__(self):
+        k, share = self.n_chunks, self.excess_bound
+        if isinstance(k, bool) or not isinstance(k, numbers.Integral):
+            raise TypeError(f"n_chunks must be an integer, got {type(k).__name__}.")
+        if k < 2:
+            raise ValueError(f"n_chunks must be at least 2, got {k}.")
+        if share is None:
+            return
+        if isinstance(share, bool) or not isinstance(share, numbers.Real):
+            raise TypeError(f"excess_bound must be a number or None, got {type(share).__name__}.")
+        if not 0 < share <= 1:
+            raise ValueError(f"excess_bound must be in (0, 1], got {share}.")
+
+
+def as_chunks(n_chunks):
+    """Return a `Chunks` of a number or of a `Chunks`."""
+    return n_chunks if isinstance(n_chunks, Chunks) else Chunks(n_chunks)
 
 
 def chunk_positions(n_samples, n_chunks):
@@ -56,6 +124,11 @@ def n_chunk_losses(n_chunks, n_samples, n_validation=None):
     return (n_chunks - 1) * n_samples if n_validation is None else n_chunks * n_validation
 
 
+def _most_rows(n_chunks, n_samples, n_validation):
+    """Most rows that a model is scored on: all outside a smallest chunk, or m."""
+    return n_samples - n_samples // n_chunks if n_validation is None else n_validation
+
+
 def chunk_sensitivity(units, n_chunks, n_samples, n_validation=None):
     """Largest change of a total of integer losses when one protected record is replaced.
 
@@ -71,13 +144,63 @@ def chunk_sensitivity(units, n_chunks, n_samples, n_validation=None):
     int
         B (n - floor(n / k) + k - 1), or B max(k, m).
     """
+    rows = _most_rows(n_chunks, n_samples, n_validation)
     if n_validation is not None:
         # A record of X changes one model, that is m losses; one of X_val one loss of each model.
-        return units * max(n_chunks, n_validation)
-    smallest = n_samples // n_chunks
-    # One model, on the most rows that are outside a chunk; and the record's own loss under the
-    # k - 1 others, which are trained without it.
-    return units * (n_samples - smallest + n_chunks - 1)
+        return units * max(n_chunks, rows)
+    # All losses of one model, and the record's own under the k - 1 others, trained without it.
+    return units * (rows + n_chunks - 1)
+
+
+def excess_cap(units, excess_bound, n_chunks, n_samples, n_validation=None):
+    """Integer R at which the excess of one model's total loss is clipped; public."""
+    rows = _most_rows(n_chunks, n_samples, n_validation)
+    return max(math.floor(excess_bound * units * rows), 1)
+
+
+def clipped_excess(losses, cap):
+    """Add up by how much each candidate is worse than the best of the same chunk, at most `cap`.
+
+    Parameters
+    ----------
+    losses : list of list of int, shape (n_candidates, n_chunks)
+        Total loss of each model.
+    cap : int
+
+    Returns
+    -------
+    list of int, length n_candidates
+        sum_j min(L_kj - min_l L_lj, R)
+    """
+    best = [min(of_chunk) for of_chunk in zip(*losses, strict=True)]
+    return [
+        sum(min(loss - least, cap) for loss, least in zip(of_models, best, strict=True))
+        for of_models in losses
+    ]
+
+
+def excess_sensitivity(units, cap, n_chunks, n_validation=None):
+    """Largest change of `clipped_excess` when one protected record is replaced.
+
+    Parameters
+    ----------
+    units : int
+        B
+    cap : int
+        R
+    n_chunks, n_validation
+        As for `n_chunk_losses`.
+
+    Returns
+    -------
+    int
+        R + (k - 1) min(2 B, R), or max(R, k min(2 B, R)).
+    """
+    # The record's own loss moves a candidate's total by B, and the best one's by B the other way.
+    own = min(2 * units, cap)
+    if n_validation is not None:
+        return max(cap, n_chunks * own)
+    return cap + (n_chunks - 1) * own
 
 
 @dataclass(repr=False)
@@ -106,6 +229,11 @@ class ChunkedRows:
     def n_validation(self):
         """Rows of the validation part, or None."""
         return None if self.X_val is None else n_rows(self.X_val)
+
+    @property
+    def size(self):
+        """(k, n, m), all that the sensitivities depend on."""
+        return len(self.chunks), self.n_samples, self.n_validation
 
     def outside(self, j):
         """Positions outside chunk j."""

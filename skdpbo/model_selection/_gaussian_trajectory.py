@@ -18,10 +18,12 @@ from skdpbo.model_selection._private_proposals import (
 )
 from skdpbo.privacy import PrivacyGuarantee, check_delta, check_epsilon
 
-__all__ = ["GaussianTrajectory", "PrivateScores", "trajectory_sensitivity"]
+__all__ = ["GaussianTrajectory", "PrivateScores", "coarse_step", "trajectory_sensitivity"]
 
 # Binary places of the square root in the sensitivity.
 _BITS = 64
+# Binary digits of a sensitivity, as many as those of the losses of one record.
+_DIGITS = 21
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +87,20 @@ def trajectory_sensitivity(sensitivity, n_private):
     return math.nextafter(above / 2**_BITS, math.inf)
 
 
+def coarse_step(sensitivity):
+    """Lattice for totals of which one record moves very many losses.
+
+    Returns
+    -------
+    step : int
+        Totals are divided by it and rounded down; 1 where one record moves one loss.
+    coarse : int
+        Largest change of a total in steps: |floor(a / s) - floor(b / s)| <= floor(|a - b| / s) + 1.
+    """
+    step = 2 ** max(int(sensitivity).bit_length() - _DIGITS, 0)
+    return step, int(sensitivity) if step == 1 else int(sensitivity) // step + 1
+
+
 class PrivateScores:
     """Noisy scores of some visited candidates steer the search; the surrogate names the winner."""
 
@@ -114,15 +130,17 @@ class PrivateScores:
         n_iter = min(search.design["n_iter"], len(search.candidates))
         n_private = self._n_private(search, n_iter) if guided else n_iter
         self._search = search
+        self._step, sensitivity = coarse_step(search.sensitivity)
         self._gaussian = GaussianMechanism(
             **self._budget,
-            sensitivity=trajectory_sensitivity(search.sensitivity, n_private),
+            sensitivity=trajectory_sensitivity(sensitivity, n_private),
             lattice=1.0,
             n_draws=n_private,
         )
         self._n_left = n_private
         self._all_units = search.n_records * search.scorer.units
-        self._noise_variance = (self._gaussian.sigma * search.scorer.bound / self._all_units) ** 2
+        sigma = self._gaussian.sigma * self._step
+        self._noise_variance = (sigma * search.scorer.bound / self._all_units) ** 2
         tau = self._mechanism.disagreement
         self._proposer = PrivateTrajectoryProposer(
             search.X,
@@ -169,8 +187,8 @@ class PrivateScores:
         self._proposer.discard([k for k in indices if k not in trained])
         if trained:
             exact = np.array([total for total in totals if total is not None], dtype=np.int64)
-            noisy = self._gaussian.release(exact, source=self._search.source)
-            scores = [self._search.score(int(total)) for total in noisy]
+            noisy = self._gaussian.release(exact // self._step, source=self._search.source)
+            scores = [self._search.score(int(total) * self._step) for total in noisy]
             for k, score in zip(trained, scores, strict=True):
                 self._released.setdefault(k, []).append(score)
             self._proposer.tell_private(trained, scores, self._noise_variance)

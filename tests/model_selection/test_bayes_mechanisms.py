@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 
 from skdpbo import DPBayesSearchCV
 from skdpbo.model_selection import GaussianTrajectory, Kusner2015, Kusner2015Lipschitz
-from skdpbo.model_selection._gaussian_trajectory import trajectory_sensitivity
+from skdpbo.model_selection._gaussian_trajectory import coarse_step, trajectory_sensitivity
 from skdpbo.privacy import PrivacyLedger, mu_from_epsilon
 
 RNG = np.random.RandomState(0)
@@ -134,6 +134,15 @@ class TestGaussian:
         for q in (1, 2, 3, 50):
             largest = np.linalg.norm(np.full(q, units))  # one record, all q losses from 0 to B
             assert largest <= trajectory_sensitivity(units, q) <= largest * (1 + 1e-14)
+
+    @pytest.mark.parametrize("moved", [1, 2**20, 2**21 - 1, 2**21, 2**22 + 5, 3 * 2**40 + 7])
+    def test_a_coarse_total_moves_no_more_than_said(self, moved):
+        step, coarse = coarse_step(moved)
+        starts = [*range(min(step, 5)), *range(max(step - 5, 0), step)]
+        largest = max((start + moved) // step - start // step for start in starts)
+        assert largest <= coarse <= largest * (1 + 2**-19)
+        assert step == 1 or coarse * step <= moved * (1 + 2**-19)
+        assert coarse < 2**21
 
 
 class TestParameters:

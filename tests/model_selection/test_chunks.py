@@ -28,12 +28,15 @@ from skdpbo import (
     make_per_record_scorer,
 )
 from skdpbo.exceptions import BudgetExceededError, DryRunWarning, UnboundedSensitivityError
-from skdpbo.model_selection import Kusner2015, Kusner2015Lipschitz
+from skdpbo.model_selection import Chunks, Kusner2015, Kusner2015Lipschitz
 from skdpbo.model_selection._chunk_losses import chunk_losses
 from skdpbo.model_selection._chunks import (
     ChunkedRows,
     chunk_positions,
     chunk_sensitivity,
+    clipped_excess,
+    excess_cap,
+    excess_sensitivity,
     n_chunk_losses,
 )
 from skdpbo.model_selection._scores import resolve_scorer
@@ -54,17 +57,21 @@ class Parity(ClassifierMixin, BaseEstimator):
 
     def fit(self, X, y):
         self.classes_ = np.array([0, 1])
-        self.odd_ = int(np.asarray(X, dtype=float).sum()) % 2
+        self.odd_ = (int(np.asarray(X, dtype=float).sum()) + self.k) % 2
         return self
 
     def predict(self, X):
         return (np.asarray(X)[:, 0].astype(int) + self.odd_) % 2
 
 
-def total(estimator, rows, scorer=None, **how):
-    how = {"fit_params": {}, "n_jobs": None, "pre_dispatch": "2*n_jobs", **how}
+def losses_of(estimator, candidates, rows, scorer=None):
     scorer = resolve_scorer("accuracy", estimator) if scorer is None else scorer
-    (losses,) = chunk_losses(estimator, [{}], rows, scorer=scorer, **how)
+    how = {"fit_params": {}, "n_jobs": None, "pre_dispatch": "2*n_jobs"}
+    return chunk_losses(estimator, candidates, rows, scorer=scorer, **how)
+
+
+def total(estimator, rows, scorer=None):
+    (losses,) = losses_of(estimator, [{}], rows, scorer)
     return sum(losses)
 
 
@@ -89,12 +96,28 @@ class TestChunks:
 
 def table_of_totals(n, k, m):
     """Total loss of `Parity` on every data set of n (+ m) records of two bits."""
-    totals = {}
+    return {bits: total(Parity(), rows) for bits, rows in all_data_sets(n, k, m)}
+
+
+def all_data_sets(n, k, m):
     for bits in itertools.product(range(4), repeat=n + (m or 0)):
         x, y = np.array(bits)[:, None] // 2, np.array(bits) % 2
         parts = (x, y) if m is None else (x[:n], y[:n])
-        totals[bits] = total(Parity(), rows_of(*parts, k, *((x[n:], y[n:]) if m else ())))
-    return totals
+        yield bits, rows_of(*parts, k, *((x[n:], y[n:]) if m else ()))
+
+
+def largest_changes_of_excess(n, k, m):
+    """Over all pairs of neighbours and two adversarial candidates, for each cap."""
+    candidates = [{"k": 0}, {"k": 1}]
+    losses = {b: losses_of(Parity(), candidates, rows) for b, rows in all_data_sets(n, k, m)}
+    changes = {}
+    for cap in range(1, (m or n) + 1):
+        first, second = (
+            {bits: clipped_excess(of_models, cap)[i] for bits, of_models in losses.items()}
+            for i in (0, 1)
+        )
+        changes[cap] = max(largest_change(first), largest_change(second))
+    return changes
 
 
 def largest_change(totals):
@@ -136,6 +159,49 @@ class TestSensitivity:
     def test_planted_bug_one_loss(self):
         assert chunk_sensitivity(1, 2, 4) > 1
         assert largest_change(table_of_totals(3, 2, None)) > 1
+
+    @pytest.mark.parametrize(("n", "k", "m"), [(3, 3, None), (2, 2, 2)])
+    def test_brute_force_of_the_excess(self, n, k, m):
+        changes = largest_changes_of_excess(n, k, m)
+        for cap, change in changes.items():
+            assert change <= excess_sensitivity(1, cap, k, m)
+        # Attained where the cap is below the number of rows that score a model.
+        assert changes[1] == excess_sensitivity(1, 1, k, m)
+        assert changes[2] == excess_sensitivity(1, 2, k, m)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize(("n", "k", "m"), [(4, 2, None), (5, 3, None), (3, 2, 2), (3, 3, 2)])
+    def test_brute_force_of_the_excess_slow(self, n, k, m):
+        changes = largest_changes_of_excess(n, k, m)
+        assert all(change <= excess_sensitivity(1, cap, k, m) for cap, change in changes.items())
+        assert changes[1] == excess_sensitivity(1, 1, k, m)
+
+    def test_planted_bug_the_best_is_taken_for_fixed(self):
+        # R + (k - 1) B would do if a record could not move the best candidate of a chunk as well.
+        assert largest_changes_of_excess(3, 3, None)[2] > 2 + 2 * 1
+
+    def test_clipped_excess(self):
+        losses = [[3, 9, 0], [5, 2, 0], [20, 2, 1]]
+        assert clipped_excess(losses, 4) == [0 + 4 + 0, 2 + 0 + 0, 4 + 0 + 1]
+        assert excess_cap(2**20, 0.05, 10, 1000) == int(0.05 * 2**20 * 900)
+        assert excess_cap(1, 0.05, 3, 6) == 1
+        assert excess_cap(10, 0.5, 3, 6, 4) == 20
+
+    @pytest.mark.parametrize(
+        ("arguments", "match"),
+        [
+            ((1,), "n_chunks"),
+            ((2.0,), "n_chunks"),
+            ((True,), "n_chunks"),
+            ((5, 0.0), "excess_bound"),
+            ((5, 1.5), "excess_bound"),
+            ((5, float("nan")), "excess_bound"),
+            ((5, "0.1"), "excess_bound"),
+        ],
+    )
+    def test_bad_chunks(self, arguments, match):
+        with pytest.raises((ValueError, TypeError), match=match):
+            Chunks(*arguments)
 
     @pytest.mark.parametrize("units", [1, 2**20])
     @pytest.mark.parametrize(("n", "k"), [(1000, 10), (1003, 10), (50, 7)])
@@ -320,6 +386,15 @@ class TestRelease:
             assert not hasattr(search, name)
         with pytest.raises(AttributeError):
             search.predict(X)
+
+    @pytest.mark.parametrize("excess_bound", [None, 1.0, 0.05])
+    def test_the_score_is_not_clipped(self, excess_bound):
+        space = {"strategy": ["prior", "stratified", "uniform"]}
+        options = {**ALL, **EXACT, "n_chunks": Chunks(4, excess_bound=excess_bound)}
+        search = DPGridSearchCV(DummyClassifier(random_state=0), space, **options)
+        search.fit(X, np.arange(90) % 10 > 0)
+        assert search.best_params_["strategy"] == "prior"
+        assert search.best_score_ == pytest.approx(0.9, abs=1e-6)
 
     def test_no_score(self):
         search = DPGridSearchCV(DummyClassifier(), {}, **ALL, score_fraction=0).fit(X, LABELS)
