@@ -4,9 +4,11 @@ import itertools
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from skdpbo.privacy import (
     PrivacyGuarantee,
@@ -97,7 +99,46 @@ def test_many_distinct_epsilons_are_rounded_to_the_private_side_only():
         return mp.fsum(w * profile(0, mp.mpf(epsilon) - mp.mpf(v) / 1000) for v, w in law.items())
 
     assert delta(together) <= mp.mpf(1e-6)
-    assert delta(together * 0.99) > mp.mpf(1e-6)  # the grid costs less than 1 %
+    assert delta(together * 0.9999) > mp.mpf(1e-6)  # the grid costs less than 0.01 %
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.3])
+def test_the_grid_dominates_what_it_stands_for_and_costs_little(mu):
+    """14 + 3 distinct releases: the 131072 losses of all of them are compared with a grid."""
+    epsilons = [0.05 + 0.01 * i + 1e-3 * math.sin(i) for i in range(17)]
+    parts = [*map(pure, epsilons), *([gaussian(mu)] if mu else [])]
+    values, weights = np.zeros(1), np.ones(1)
+    for epsilon in epsilons:
+        p = 1 / (1 + math.exp(-epsilon))
+        values = np.concatenate([values + epsilon, values - epsilon])
+        weights = np.concatenate([weights * p, weights * (1 - p)])
+
+    def delta(epsilon):
+        shifted = epsilon - values
+        if not mu:
+            return float(weights @ -np.expm1(np.minimum(shifted, 0)))
+        return float(
+            weights
+            @ (norm.cdf(mu / 2 - shifted / mu) - np.exp(shifted) * norm.cdf(-mu / 2 - shifted / mu))
+        )
+
+    for target in (1e-2, 1e-5, 1e-8):
+        together = compose(*parts, delta=target).epsilon
+        assert delta(together) <= target * (1 + 1e-9)
+        assert delta(together * (1 - 1e-4)) > target
+
+
+def test_planted_bug_losses_rounded_down_are_caught(monkeypatch):
+    def rounded_down(losses, log_weights):
+        step = (losses.max() - losses.min()) / 8192
+        cell = np.floor(losses / step).astype(int)
+        sums = np.bincount(cell - cell.min(), weights=np.exp(log_weights))
+        kept = np.flatnonzero(sums)
+        return (kept + cell.min()) * step, np.log(sums[kept])
+
+    monkeypatch.setattr("skdpbo.privacy._composition._on_a_grid", rounded_down)
+    with pytest.raises(AssertionError):
+        test_the_grid_dominates_what_it_stands_for_and_costs_little(0.0)
 
 
 @pytest.mark.parametrize("count", [2, 50])
@@ -193,6 +234,21 @@ def test_distance_too_large_for_the_curve_falls_back_to_adding():
     together = compose(*[part] * 30)
     assert together.epsilon <= 180.0
     assert together.status == "proved"
+
+
+def test_where_distances_use_up_delta_the_stated_pairs_are_composed():
+    delta = 1e-6
+    epsilon = epsilon_from_mu(0.05, delta / 2)
+    part = PrivacyGuarantee(
+        epsilon=epsilon,
+        delta=delta,
+        mu=0.05,
+        statistical_distance=delta / 2 / (1 + math.exp(epsilon)),
+    )
+    together = compose(*[part] * 60, delta=1e-4)
+    stated = compose(*[PrivacyGuarantee(epsilon=epsilon, delta=delta)] * 60, delta=1e-4)
+    assert together.epsilon == pytest.approx(stated.epsilon, rel=1e-9)
+    assert together.epsilon < 0.95 * 60 * epsilon
 
 
 def test_void_and_conditional_spread():
