@@ -85,7 +85,8 @@ print(curator.release_)
 # The modeler, in a process of its own
 # ------------------------------------
 # It loads the file, and everything else that it learns comes as a line of JSON. The kernel is its
-# own assumption: responses vary by 20 around 40, and change over some 4 units.
+# own assumption: responses vary by 20 around 40, and change over some 5 units. `sqrt_beta` is how
+# much it explores: the noisier the rows, the more it has to.
 
 MODELER = """
 import sys
@@ -93,7 +94,7 @@ from skdpbo.gaussian_process import GPUCBModeler, ProjectionRelease, run_queries
 
 release = ProjectionRelease.load(sys.argv[1])
 modeler = GPUCBModeler(
-    release, length_scale=4.0, signal_variance=20.0**2, prior_mean=40.0, sqrt_beta=2.0
+    release, length_scale=5.0, signal_variance=20.0**2, prior_mean=40.0, sqrt_beta=4.0
 )
 run_queries(modeler, 40, sys.stdin, sys.stdout)
 """
@@ -145,15 +146,16 @@ def regret(rows):
     return outcome.max() - np.maximum.accumulate(outcome[rows])
 
 
-def private_search(epsilon):
+def private_search(epsilon, seed):
     curator = PrivateProjection(epsilon=epsilon, X_bounds=(low, high), n_answers=40)
     curator.fit(records / units, outcome)
     modeler = GPUCBModeler(
         curator.release_,
-        length_scale=4.0,
+        length_scale=5.0,
         signal_variance=20.0**2,
         prior_mean=40.0,
-        sqrt_beta=2.0,
+        sqrt_beta=4.0,
+        random_state=seed,  # of the first row, not of any noise
     )
     return regret([answer.row for answer in optimize(curator, modeler, 40)])
 
@@ -161,7 +163,9 @@ def private_search(epsilon):
 random = np.array([regret(rng.choice(n, 40, replace=False)) for _ in range(500)])
 curves = {"the two processes (epsilon 2)": regret(tested)}
 for epsilon in (0.5, 2.0, 8.0):
-    curves[f"epsilon {epsilon:g}"] = np.mean([private_search(epsilon) for _ in range(6)], axis=0)
+    curves[f"epsilon {epsilon:g}"] = np.mean(
+        [private_search(epsilon, seed) for seed in range(6)], axis=0
+    )
 
 print(f"random search                   {random[:, -1].mean():5.2f}")
 for name, curve in curves.items():
