@@ -95,6 +95,44 @@ class TestFeatures:
         np.testing.assert_allclose(mixture.diag(X), np.diag(exact), rtol=1e-15)
 
 
+class TestOneReleaseForEachKernel:
+    """What the class does not do: moments of every kernel's own features, y counted once."""
+
+    @staticmethod
+    def change(pair):
+        """Squared distance of all moments of two records; rows of phi are kernels', norm 1."""
+        (phi, t), (psi, u) = pair  # t = beta y, |t| <= 1 / s
+        outer = np.einsum("ki,kj->kij", phi, phi) - np.einsum("ki,kj->kij", psi, psi)
+        return np.sum(outer**2) + 2 * np.sum((t * phi - u * psi) ** 2) + (t**2 - u**2) ** 2
+
+    @pytest.mark.parametrize("n_kernels", [1, 2, 5])
+    def test_sharing_the_targets_saves_nothing(self, n_kernels):
+        rng, bound, most = np.random.default_rng(0), np.sqrt(0.5), 0.0
+        for _ in range(4000):
+            records = []
+            for _ in range(2):
+                phi = rng.normal(size=(n_kernels, 2))
+                phi /= np.linalg.norm(phi, axis=1, keepdims=True)
+                records.append((phi, rng.choice([-bound, bound])))
+            most = max(most, self.change(records))
+        worst = np.tile([1.0, 0.0], (n_kernels, 1)), np.tile([0.5, np.sqrt(0.75)], (n_kernels, 1))
+        attained = self.change([(worst[0], bound), (worst[1], -bound)])
+        composed = n_kernels * 2 * 1.5**2  # K times 2 W^4
+        assert attained == pytest.approx(composed)
+        assert most <= composed * (1 + 1e-12)
+
+    def test_features_of_a_kernel_are_a_short_map_of_the_average_ones(self):
+        Z = np.linspace(-3, 3, 9)[:, None]
+        average = WhitenedFeatures(average_kernel(KERNELS, Z[:1]), Z)
+        squares = []
+        for kernel in KERNELS:
+            # phi_k = T phi at the inducing points
+            T = np.linalg.solve(average(Z), WhitenedFeatures(kernel, Z)(Z)).T
+            squares.append(T.T @ T)
+            assert np.linalg.eigvalsh(squares[-1]).max() <= len(KERNELS) * (1 + 1e-4)
+        np.testing.assert_allclose(np.mean(squares, axis=0), np.eye(9), atol=1e-3)
+
+
 class TestMoments:
     """The dense model is the one of `DPSparseGPRegressor` where the prior is a multiple of I."""
 
