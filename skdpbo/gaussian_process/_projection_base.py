@@ -22,7 +22,7 @@ from skdpbo.gaussian_process._projection_release import ProjectionRelease
 from skdpbo.gaussian_process._projection_rows import NoisyRows, RowDomain, rows_guarantee
 from skdpbo.gaussian_process._records import checked_table, has_numeric_type
 from skdpbo.mechanisms import noise_source
-from skdpbo.privacy import charge_active_ledger, check_sensitivity
+from skdpbo.privacy import LedgerMixin, charge_active_ledger, check_sensitivity
 
 __all__ = ["SEEDED", "RowReleaser"]
 
@@ -30,7 +30,7 @@ _MECHANISMS = ("l2_laplace", "gaussian", "kharkovskii2020")
 SEEDED = "the noise was drawn from a seed (random_state), so it can be recomputed and removed"
 
 
-class RowReleaser(BaseEstimator):
+class RowReleaser(LedgerMixin, BaseEstimator):
     """Base class of estimators that release the rows of X once.
 
     A sub-class has the parameters n_components, mechanism, epsilon, delta, data_norm,
@@ -177,7 +177,7 @@ class RowReleaser(BaseEstimator):
         """
         readable = has_numeric_type(X) and (y is None or has_numeric_type(y))
         if not readable:  # lists and objects are read to learn their shape and type
-            charge_active_ledger(to_charge, type(self).__name__)
+            charge_active_ledger(to_charge, type(self).__name__, self)
         table = checked_table(X, "X", ensure_2d=True, estimator=self)
         if table.ndim != 2:
             raise ValueError("X must have two dimensions.")
@@ -188,7 +188,7 @@ class RowReleaser(BaseEstimator):
         prepared = prepare(table.shape[1], y)
         self._warn_if_void(stacklevel + 1)
         if readable:  # before any value is read
-            charge_active_ledger(to_charge, type(self).__name__)
+            charge_active_ledger(to_charge, type(self).__name__, self)
         assert_all_finite(table, input_name="X")
         if y is not None:
             assert_all_finite(y, input_name="y")

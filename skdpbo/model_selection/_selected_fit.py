@@ -66,7 +66,8 @@ def fit_selected(searcher, candidates, X, y, X_val, y_val, params):
     _advise(searcher, plan)
     failures = _dry_run(searcher, candidates, *train)
 
-    charge_active_ledger(guarantee, type(searcher).__name__)  # before any protected value is read
+    # before any protected value is read
+    charge_active_ledger(guarantee, type(searcher).__name__, searcher)
     rows = check_protected(*validation, *train)
     data = TrialData(*train, fit_params, (rows.X, rows.y, rows.unreadable), scorer, plan.budget)
     run = published_trials if plan.rule.publishes_scores else best_of_trials
