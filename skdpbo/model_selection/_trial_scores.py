@@ -5,6 +5,7 @@ Private: the scored rows, for data sets that differ in one of them. The total of
 taken as it is: what its training costs is the caller's account.
 """
 
+import copy
 import math
 import warnings
 from dataclasses import dataclass
@@ -27,13 +28,25 @@ def losses_of(model, rows, scorer):
     """Integer losses of the rows, shape (m,), in {0, ..., B}; protected.
 
     A row that cannot be scored has the loss B by itself, and so have all rows of a model that is
-    None (its training failed).
+    None (its training failed) or that cannot be copied.
     """
+    model = _copied(model)
     if model is None:
         return np.full(rows.n_records, scorer.units, dtype=np.int64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a warning would tell of a record
         return _isolated_losses(model, scorer, rows.X, rows.y, rows.unreadable)
+
+
+def _copied(model):
+    """A copy that may be shown protected rows: the model itself may be released afterwards.
+
+    A foreign estimator may keep what it predicts.
+    """
+    try:
+        return copy.deepcopy(model)
+    except Exception:  # its text may quote anything
+        return None
 
 
 def total_loss(model, rows, scorer):
@@ -100,7 +113,7 @@ def trial_score(model, rows, scorer, *, budget, source):
     ----------
     model : estimator or None
         Fitted, without sight of `rows`; None if its training failed: the worst score, with the
-        same noise.
+        same noise. A copy is scored, so that the model has not seen `rows` afterwards.
     rows : ProtectedRows
         Rows that the model was not trained on. Their number m is public.
     scorer : PerRecordScorer

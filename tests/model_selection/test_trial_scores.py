@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import threading
 import warnings
 
 import numpy as np
@@ -150,6 +151,29 @@ def test_a_failed_model_has_the_worst_score_with_the_same_noise():
     ]
     assert len(set(scores)) > 3
     assert max(scores) < 0.2
+
+
+class Keeper(Same):
+    """Keeps what it is asked."""
+
+    def predict(self, X):
+        self.asked_ = np.array(X)
+        return np.asarray(X, dtype=float)[:, 0]
+
+
+def test_the_model_has_not_seen_the_rows_afterwards():
+    model, data = Keeper(), rows([[0.731], [0.2]], [0.0, 0.0])
+    trial_score(model, data, SCORERS["user"], budget=PURE, source=None)
+    assert not vars(model)
+    model.predict(data.X)
+    assert vars(model)  # what it would have kept
+
+
+def test_a_model_that_cannot_be_copied_has_the_worst_loss():
+    model = Same()
+    model.lock = threading.Lock()
+    scorer = SCORERS["accuracy"]
+    assert total_loss(model, rows([[0.0]] * 3, [0.0] * 3), scorer) == 3 * scorer.units
 
 
 def test_results_repeat_with_a_seeded_source():
