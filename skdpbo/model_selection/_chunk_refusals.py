@@ -69,7 +69,9 @@ def refuse_schema(estimator, n_chunks, X, y, X_val, y_val):
     if shape is not None and len(shape) == 1 and kind in "biuf":
         raise ValueError(f"Expected 2D array, got 1D array instead, of shape {shape}.")
     if shape is not None and 0 in shape[1:]:
-        raise ValueError(f"Found array with 0 feature(s) (shape={shape}): at least 1 is required.")
+        raise ValueError(
+            f"Found array with 0 feature(s) (shape={shape}) while a minimum of 1 is required."
+        )
     if y is None and get_tags(estimator).target_tags.required:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."

@@ -109,6 +109,28 @@ def test_what_grid_search_itself_fails(model):
     assert grid_search_failures(model) <= KNOWN
 
 
+# With chunks no row is public: an error that depends on values, here of the targets, cannot be
+# raised, and no model is there to predict.
+NOT_TOLD = {
+    "check_classifiers_one_label",
+    "check_classifiers_regression_target",
+    "check_supervised_y_no_nan",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["LogisticRegression", "Ridge"])
+@pytest.mark.parametrize("kind", [DPGridSearchCV, DPRandomizedSearchCV, DPBayesSearchCV])
+def test_no_check_fails_with_chunks(kind, model):
+    estimator, space = MODELS[model]
+    design = {} if kind is DPGridSearchCV else {"n_iter": 2}
+    search = kind(estimator, space, protect="all", n_chunks=2, refit=False, **design)
+    found = failures(search)
+    of_grid_search = set(failures(GridSearchCV(estimator, space, cv=2, refit=False)))
+    own = {name: repr(found[name]) for name in set(found) - of_grid_search - NOT_TOLD}
+    assert not own
+
+
 def test_a_check_that_fails_is_seen():
     class Broken(DPGridSearchCV):
         def predict(self, X):
