@@ -40,7 +40,7 @@ class SelectionBound:
         return min(0.0, float(logsumexp(terms)) + _MARGIN)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def selection_bounds(profile: CandidateProfile, law: TrialLaw) -> tuple[SelectionBound, ...]:
     """Theorem 1, and Theorem 2 where it says more."""
     e1 = loss_of_rank(profile, law)

@@ -1,9 +1,10 @@
 """Attacks on the accounting of private selection: exact totals against the certified bounds.
 
-Nothing is sampled here. A candidate has finitely many outputs with known probabilities under two
+A candidate has finitely many outputs with known probabilities under two
 neighbouring data sets, ranked in some order; the law of the best of K is then known exactly, and
 with it the delta of the selection at every epsilon. No instance may exceed the bound; planted
-mistakes in the bound are caught by the same instances.
+mistakes in the bound are caught by the same instances. Only the last class draws: runs of the
+selection must have that exact law (false-alarm rate 1e-6).
 """
 
 import math
@@ -12,8 +13,9 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 from scipy.special import expit
-from scipy.stats import norm
+from scipy.stats import chisquare, norm
 
+from skdpbo.mechanisms import draw_trials, noise_source
 from skdpbo.privacy import TrialLaw, candidate_epsilon, candidate_mu, mu_from_epsilon
 from skdpbo.privacy._candidate_profile import GaussianProfile, StaircaseProfile
 from skdpbo.privacy._selection_profile import loss_of_rank, selection_bounds
@@ -159,7 +161,7 @@ class TestNoInstanceExceedsTheBound:
 
 
 class TestTightness:
-    """What theory.md calls the best possible mu, at E[K] = 30 and delta 1e-5."""
+    """How far a certified mu is from the best possible one, at E[K] = 30 and delta 1e-5."""
 
     @pytest.mark.parametrize(
         ("epsilon", "eta", "violates_from"), [(1, 0.0, 0.1695), (1, 1.0, 0.1551), (3, 1.0, 0.4367)]
@@ -260,8 +262,22 @@ class TestSecrecyOfTheNumberOfTrials:
         assert self.epsilon_given(k, 0.12549) == pytest.approx(epsilon, abs=6e-3)
         assert self.epsilon_given(k, candidate_mu(1.0, 1e-5, TrialLaw(100))) > 1.2
 
+    @pytest.mark.parametrize(("k", "epsilon"), [(10, 1.33), (100, 2.66), (1000, 4.11)])
+    def test_worse_in_the_adversarial_order(self, k, epsilon):
+        mu, a = candidate_mu(1.0, 1e-5, TrialLaw(100)), np.linspace(-1, 5, 241)[:, None]
+        z = np.linspace(-8, 5, 1501)
+        u, v = norm.sf(a) + norm.cdf(z), norm.sf(a - mu) + norm.cdf(z - mu)
+        first, second = (
+            np.where(z < a, 1 - u, norm.cdf(a)),
+            np.where(z < a, 1 - v, norm.cdf(a - mu)),
+        )
+        one = norm.cdf(a) ** k - first.clip(0) ** k
+        other = norm.cdf(a - mu) ** k - second.clip(0) ** k
+        root = brentq(lambda e: np.max(one - math.exp(e) * other) - 1e-5, 0, 20, xtol=1e-4)
+        assert root == pytest.approx(epsilon, abs=0.01)
+
     def test_all_released_needs_composition(self):
-        """Exactly K, all released: mu / sqrt(K), the last column of the table in the theory."""
+        """Exactly K, all released: mu / sqrt(K), the last column of the documented table."""
         multipliers = [math.sqrt(k) / mu_from_epsilon(e, 1e-5) for e, k in [(1, 30), (10, 30)]]
         assert multipliers == pytest.approx([20.4, 2.7], abs=0.05)
 
@@ -297,3 +313,34 @@ class TestCap:
         assert exact_delta(law, *cells, 1.0) < 1e-5
         with pytest.raises(ValueError, match="exceed"):
             candidate_mu(1.0, 1e-5, law, max_trials=cap)
+
+
+class TestRunsHaveTheExactLaw:
+    """Best of `draw_trials` many normal deviates, ranked "z > 1 first, then upwards"."""
+
+    EDGES = np.array([-1.5, -0.5, 0.0, 0.5, 1.0])
+
+    def runs(self, law, size, number_of_trials):
+        rng, source = np.random.default_rng(), noise_source()
+        numbers = [number_of_trials(source) for _ in range(size)]
+        z = rng.normal(size=sum(numbers))
+        score = np.where(z > 1, 10 + z, -z)
+        starts = np.cumsum([0, *numbers[:-1]])
+        best = np.maximum.reduceat(score, starts)
+        cell = np.searchsorted(self.EDGES, np.where(best > 10, 2.0, -best))
+        return np.bincount(cell, minlength=6)
+
+    def p_value(self, law, counts):
+        order = [5, 0, 1, 2, 3, 4]
+        one, _ = gaussian_cells(self.EDGES, 0.1, order)
+        return chisquare(counts[order], best_of(law, one) * counts.sum()).pvalue
+
+    @pytest.mark.parametrize("eta", [0.0, 1.0])
+    def test_law(self, eta):
+        law = TrialLaw(4, eta)
+        counts = self.runs(law, 5000, lambda source: draw_trials(law, source=source))
+        assert self.p_value(law, counts) > 1e-6
+
+    def test_fixed_number_is_caught(self):
+        law = TrialLaw(4, 1.0)
+        assert self.p_value(law, self.runs(law, 5000, lambda source: 4)) < 1e-6
