@@ -54,7 +54,7 @@ MODELS = {
     ),
     "boosting": (
         HistGradientBoostingClassifier(max_iter=20, early_stopping=False, random_state=0),
-        {"learning_rate": [0.003, 0.01, 0.03, 0.1, 0.3, 1.0], "max_leaf_nodes": [4, 31]},
+        {"learning_rate": [0.01, 0.03, 0.1, 0.3, 1.0], "max_leaf_nodes": [4, 31]},
         {"learning_rate": 0.1, "max_leaf_nodes": 31},
     ),
 }
@@ -100,7 +100,7 @@ def one_split(name, X, y, args, split):
     tuning, test = ((X[part], y[part]) for part in rows)
     model, grid, default = MODELS[name]
     accuracy, others = references(model, grid, default, tuning, test)
-    for k in N_CHUNKS:
+    for k in args.chunks:
         chunks = ChunkedRows(*tuning, chunk_positions(args.tuning, k))
         losses = chunk_losses(
             model,
@@ -132,13 +132,14 @@ def main():
     parser.add_argument("--model", choices=MODELS, default="tree")
     parser.add_argument("--tuning", type=int, default=20_000)
     parser.add_argument("--test", type=int, default=10_000)
-    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--splits", type=int, nargs="+", default=[0, 1, 2], help="seeds")
+    parser.add_argument("--chunks", type=int, nargs="+", default=N_CHUNKS)
     args = parser.parse_args()
     X, y = LOADERS[args.dataset](args.path)
     X, y = encode(X), np.unique(y, return_inverse=True)[1]
     versions = f"skdpbo {skdpbo.__version__}, scikit-learn {sklearn.__version__}"
     settings = {"dataset": args.dataset, "model": args.model, "versions": versions}
-    for split in range(args.splits):
+    for split in args.splits:
         for row in one_split(args.model, X, y, args, split):
             row = {**settings, "tuning": args.tuning, "test": args.test, "split": split, **row}
             new = not RESULTS.exists()
