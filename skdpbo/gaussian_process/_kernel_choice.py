@@ -160,7 +160,18 @@ class KernelMoments:
         """Cholesky factor of B S B + noise_variance B + tau2 I."""
         b = self.b
         total = b[:, None] * self.S * b + np.diag(noise_variance * b + tau2)
-        return cho_factor(total, lower=True)
+        return _factor(total)
+
+
+def _factor(matrix):
+    """Cholesky factor of a positive matrix, whose diagonal is raised where rounding spoiled it."""
+    raised = np.trace(matrix) * 2.0**-52
+    while True:
+        try:
+            return cho_factor(matrix, lower=True)
+        except np.linalg.LinAlgError:
+            matrix = matrix + raised * np.eye(len(matrix))
+            raised *= 8
 
 
 @dataclass(frozen=True)

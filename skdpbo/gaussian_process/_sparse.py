@@ -146,6 +146,7 @@ class DPSparseGPRegressor(LedgerMixin, PosteriorRegressor):
 
     See Also
     --------
+    DPSparseGPRegressorCV : Chooses among kernels inside one fit, at no further cost.
     sklearn.gaussian_process.GaussianProcessRegressor : What it approximates, without privacy.
 
     Notes

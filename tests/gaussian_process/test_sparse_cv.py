@@ -252,6 +252,14 @@ def test_kernels_of_other_variances_and_shapes():
     assert np.isfinite(gp.log_evidence_).all()
 
 
+@pytest.mark.parametrize("epsilon", [1e-3, 1e8])
+def test_kernels_that_rounding_makes_singular(epsilon):
+    kernels = [1e10 * RBF(50.0), 1e-10 * RBF(50.0), RBF(1e-3)]
+    gp = fitted(records(5000), kernels, epsilon=epsilon, signal_variance="released")
+    for values in (*gp.predict(LINE, return_std=True), gp.log_evidence_, gp.covariance_):
+        assert np.isfinite(values).all()
+
+
 def test_default_kernels_scale_with_the_number_of_features():
     scales = [kernel.length_scale for kernel in check_kernels(None, 4)]
     assert scales == [0.5, 1.0, 2.0, 4.0, 8.0]
