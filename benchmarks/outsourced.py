@@ -6,6 +6,7 @@
     python benchmarks/outsourced.py mechanisms --length-scale 4.42 --runs 300
     python benchmarks/outsourced.py loans --data PATH/TO/lendingclub_2007_2011.csv.gz
     python benchmarks/outsourced.py branin
+    python benchmarks/outsourced.py summary --csv benchmarks/results/outsourced_branin.csv
     python benchmarks/outsourced.py plot
 
 `omega` prints the thresholds of the published transform and the branch that it takes; `tables` and
@@ -38,7 +39,7 @@ from skdpbo.mechanisms import GaussianMechanism, L2Laplace, noise_source
 from skdpbo.privacy import PrivacyGuarantee
 
 RESULTS = Path(__file__).resolve().parent / "results"
-CHECKPOINTS = (1, 2, 5, 10, 15, 20, 30, 40, 50)
+CHECKPOINTS = (1, 5, 10, 20, 30, 40, 50)
 VOID = PrivacyGuarantee(epsilon=1.0).voided("an experiment with seeded noise")
 EPSILONS = (math.exp(1.1), 1.0)
 VALID = ("gaussian", "gaussian + domain", "l2_laplace trusted", "l2_laplace", "l2_laplace + domain")
@@ -183,6 +184,16 @@ def summarise(rows, reference=("published",)):
         print(line)
 
 
+def read(path):
+    """Return the runs of a file as `summarise` takes them."""
+    with open(path, newline="") as file:
+        rows = [row for row in csv.DictReader(file) if not row["experiment"].startswith("#")]
+    for row in rows:
+        row["epsilon"] = row["epsilon"] and float(row["epsilon"])
+        row["final"] = float(row[f"after_{CHECKPOINTS[-1]}"])
+    return rows
+
+
 def error(x):
     return x.std(ddof=1) / math.sqrt(len(x)) if len(x) > 1 else math.nan
 
@@ -204,7 +215,7 @@ def write(path, rows, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    names = ("omega", "tables", "epsilons", "mechanisms", "loans", "branin", "plot")
+    names = ("omega", "tables", "epsilons", "mechanisms", "loans", "branin", "summary", "plot")
     parser.add_argument("experiment", choices=names)
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
@@ -215,6 +226,8 @@ def main():
     options = parser.parse_args()
     if options.experiment == "omega":
         return omega(options)
+    if options.experiment == "summary":
+        return summarise(read(options.csv))
     if options.experiment == "plot":
         from outsourced_plot import plot
 

@@ -1,6 +1,7 @@
 """The modeler: GP-UCB as published, on the release and the answers alone."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -80,6 +81,14 @@ def test_choices_are_a_function_of_release_and_answers(release):
     asked = GPUCBModeler(release, **SETTING)
     run(asked, y, 15)
     assert told.ask() == asked.ask()
+
+
+def test_a_pickled_modeler_goes_on_where_it_was(release):
+    y = f(release.Z)
+    modeler = GPUCBModeler(release, **SETTING)
+    run(modeler, y, 5)
+    copied = pickle.loads(pickle.dumps(modeler))
+    assert run(copied, y, 5) == run(modeler, y, 5)
 
 
 def test_ask_is_repeatable_and_the_first_row_is_public(release):

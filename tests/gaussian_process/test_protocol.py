@@ -2,6 +2,7 @@
 
 import io
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -279,6 +280,23 @@ def test_two_processes_run_as_one_does(release, y, tmp_path):
     assert n_answered == 12
     assert curator.asked == expected
     assert int(best) == modeler.best()
+
+
+def test_the_messages_go_through_a_socket(release, y):
+    ours, theirs = socket.socketpair()
+    curator, modeler = Curator(y), GPUCBModeler(release, length_scale=1.5)
+    with ours, theirs, ours.makefile("rw", encoding="utf-8") as stream:
+
+        def search():
+            with theirs.makefile("rw", encoding="utf-8") as other:
+                run_queries(modeler, 5, other, other)
+            theirs.close()
+
+        thread = threading.Thread(target=search)
+        thread.start()
+        assert serve_answers(curator, stream, stream) == 5
+        thread.join()
+    assert curator.asked == modeler.answers[0].tolist()
 
 
 class BrokenPipe(io.StringIO):
