@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 STATE_KEY = "_skdpbo_open_ledgers"  # in the state of a pickled estimator, and nowhere else
 
@@ -83,7 +83,7 @@ if hasattr(os, "register_at_fork"):
 # Blocks open in this context, outermost first; after `charged_elsewhere`, from it on.
 _SCOPE: ContextVar[tuple[Opening, ...]] = ContextVar("skdpbo_open_ledgers", default=())
 _OPEN: dict[str, Opening] = {}
-_CARRIED: WeakKeyDictionary[object, Claims] = WeakKeyDictionary()
+_CARRIED: dict[int, tuple[ref[object], Claims]] = {}  # by identity: estimators may define ==
 
 
 def enter(ledger: Shareable) -> None:
@@ -185,19 +185,17 @@ def _push(opening: Opening) -> None:
 
 def _carried(estimator: object) -> Claims:
     """What an estimator carries, without the blocks of this process that are closed."""
-    if estimator is None:
-        return {}
     with PROCESS.lock:
-        claims = _CARRIED.get(estimator, {})
+        _, claims = _CARRIED.get(id(estimator), (None, {}))
         return {k: o for k, o in claims.items() if isinstance(o, RemoteOpening) or k in _OPEN}
 
 
 def _carry(estimator: object, claims: Claims) -> None:
-    with PROCESS.lock:
-        if claims:
-            _CARRIED[estimator] = claims
-        else:
-            _CARRIED.pop(estimator, None)
+    key = id(estimator)
+    if claims:
+        _CARRIED[key] = (ref(estimator, lambda _: _CARRIED.pop(key, None)), claims)
+    else:
+        _CARRIED.pop(key, None)
 
 
 class LedgerMixin:

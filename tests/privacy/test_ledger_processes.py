@@ -1,6 +1,7 @@
 """A ledger and other threads and processes: what they spend is counted, or refused."""
 
 import copy
+import gc
 import os
 import pickle
 import signal
@@ -15,6 +16,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import check_estimator
 
 from skdpbo.exceptions import BudgetExceededError, LedgerError, PublicTrainingWarning
 from skdpbo.gaussian_process import DPSparseGPRegressor
@@ -208,6 +210,38 @@ def test_a_clone_made_in_a_block_that_is_closed_is_free(ledger):
     with ledger:
         model.fit(X)
     assert len(ledger.entries) == 1
+
+
+def test_estimators_that_are_equal_carry_their_own():
+    class Equal(Paid):
+        def __eq__(self, other):
+            return True
+
+    def use():
+        model = clone(Equal())
+        with charged_elsewhere():
+            paid_for = clone(Equal())
+            in_thread(lambda: paid_for.fit(X))
+            in_thread(lambda: model.fit(X))
+            assert {id(model), id(paid_for)} <= _ledger_scope._CARRIED.keys()
+        return id(model), id(paid_for)
+
+    with PrivacyLedger(9.0) as ledger:
+        gone = use()
+    assert len(ledger.entries) == 1
+    gc.collect()
+    assert not _ledger_scope._CARRIED.keys() & set(gone)
+
+
+@pytest.mark.slow
+def test_check_estimator_is_clean_while_a_ledger_is_open(tmp_path):
+    estimator = DPSparseGPRegressor()
+    ledger = PrivacyLedger(1e9, 0.9, path=tmp_path / "l.db")
+    with PrivacyLedger(1e9, 0.9), ledger, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(estimator, on_skip=None, on_fail=None)
+    assert [result for result in results if result["status"] == "failed"] == []
+    assert len(ledger.entries) > 20
 
 
 def test_what_is_carried_is_not_an_attribute_and_not_saved_afterwards(ledger):
