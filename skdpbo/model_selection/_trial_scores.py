@@ -14,6 +14,7 @@ import numpy as np
 
 from skdpbo.mechanisms import DiscreteLaplace, GaussianMechanism
 from skdpbo.model_selection._evaluation import _isolated_losses
+from skdpbo.model_selection._log_density import LogDensityScorer
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
 
 __all__ = ["TotalRelease", "total_loss", "total_loss_sensitivity", "trial_score"]
@@ -137,8 +138,9 @@ def trial_score(model, rows, scorer, *, budget, source):
 
 def _private_mean(scorer, budget):
     """The scorer's own private mean of single rows' scores, or None."""
-    make = getattr(scorer, "private_mean", None)
-    return None if make is None else make(budget, gaussian_mu(budget))
+    if not isinstance(scorer, LogDensityScorer):
+        return None
+    return scorer.private_mean(budget, gaussian_mu(budget))
 
 
 def _mean_score(model, rows, scorer, private_mean, source):
