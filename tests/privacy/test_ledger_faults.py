@@ -9,10 +9,19 @@ import sys
 import time
 import warnings
 
+import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression
 
 from skdpbo.exceptions import BudgetExceededError, LedgerError
-from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, _ledger, _ledger_file
+from skdpbo.model_selection import DPGridSearchCV
+from skdpbo.privacy import (
+    PrivacyGuarantee,
+    PrivacyLedger,
+    _ledger,
+    _ledger_file,
+    charge_active_ledger,
+)
 from skdpbo.privacy._ledger_store import new_entry, transaction
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -228,3 +237,54 @@ def test_a_file_size_limit_is_a_full_disk(tmp_path):
     os.close(reader)
     assert len(PrivacyLedger(1e4, path=path).entries) == 1 + acknowledged
     ledger.charge(UNIT, "after")
+
+
+def test_two_files_locked_in_opposite_orders_do_not_wait_for_each_other(tmp_path):
+    paths = [tmp_path / "one.db", tmp_path / "two.db"]
+    for path in paths:
+        PrivacyLedger(1e3, path=path)
+
+    def charge(first, second, together):
+        with PrivacyLedger(1e3, path=first), PrivacyLedger(1e3, path=second):
+            together.wait(60)
+            for _ in range(8):
+                charge_active_ledger(UNIT)
+
+    barrier = multiprocessing.get_context("fork").Barrier(2)
+    processes = [start(charge, *paths[::order], barrier) for order in (1, -1)]
+    for process in processes:
+        process.join(20)  # less than the time after which a lock is given up
+        assert process.exitcode == 0
+    assert [len(PrivacyLedger.from_file(path).entries) for path in paths] == [16, 16]
+
+
+@pytest.mark.slow
+def test_a_search_that_is_killed_and_run_again_is_charged_twice(tmp_path):
+    """The charge is on the disk before a protected row is read, whenever the search dies."""
+    rng = random.Random(0)  # public randomness
+    path = tmp_path / "l.db"
+    rows = np.linspace(-1, 1, 60)[:, None]
+
+    def search(pipe):
+        searcher = DPGridSearchCV(
+            LinearRegression(), {"fit_intercept": [True, False]}, loss_bound=1.0,
+            scoring="neg_mean_squared_error",
+        )  # fmt: skip
+        with PrivacyLedger(100.0, path=path):
+            searcher.fit(rows, rows[:, 0], X_val=rows, y_val=rows[:, 0])
+        os.write(pipe, b".")
+
+    reader, writer = os.pipe()
+    for _ in range(15):
+        process = start(search, writer)
+        time.sleep(rng.uniform(0, 0.6))
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+    process = start(search, writer)
+    process.join(60)
+    os.close(writer)
+    finished = len(os.read(reader, 100))
+    os.close(reader)
+    charged = len(PrivacyLedger.from_file(path).entries)
+    assert finished <= charged <= 16
+    assert finished >= 1
