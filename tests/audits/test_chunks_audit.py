@@ -135,7 +135,9 @@ class TestWorstPair:
         bound, claim = audit(
             400, mechanism=mechanism, held_out=held_out, epsilon=3.0, score_fraction=0.0
         )
-        assert 0 < bound <= claim
+        # With a validation part of its own this pair is not the worst, and hardly told apart.
+        assert bound <= claim
+        assert held_out or bound > 0.1 * claim
 
     @pytest.mark.parametrize(("excess_bound", "least"), [(1.0, 0.1), (0.05, -1.0)])
     def test_choice_by_clipped_excess(self, excess_bound, least):
