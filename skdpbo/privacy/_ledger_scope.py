@@ -83,7 +83,10 @@ if hasattr(os, "register_at_fork"):
 # Blocks open in this context, outermost first; after `charged_elsewhere`, from it on.
 _SCOPE: ContextVar[tuple[Opening, ...]] = ContextVar("skdpbo_open_ledgers", default=())
 _OPEN: dict[str, Opening] = {}
-_CARRIED: dict[int, tuple[ref[object], Claims]] = {}  # by identity: estimators may define ==
+# By identity of the estimator, since estimators may define ==.
+_Table = dict[int, tuple[ref[object], Claims]]
+_CARRIED: _Table = {}  # what copies were given
+_CLONED: _Table = {}  # where an original was cloned, for clones that joblib makes in its threads
 
 
 def enter(ledger: Shareable) -> None:
@@ -158,7 +161,8 @@ def claims_of(estimator: object = None) -> Claims:
     scope = _SCOPE.get()
     claims: Claims = {opening.id: opening for opening in scope}
     if not (scope and scope[0].ledger is None):
-        claims |= _carried(estimator)
+        claims |= _recall(_CARRIED, estimator)
+    claims = claims or _recall(_CLONED, estimator)
     if not claims:
         with PROCESS.lock:
             return {key: opening for key, opening in _OPEN.items() if opening.ledger is not None}
@@ -183,19 +187,19 @@ def _push(opening: Opening) -> None:
     _SCOPE.set((*_SCOPE.get(), opening))
 
 
-def _carried(estimator: object) -> Claims:
-    """What an estimator carries, without the blocks of this process that are closed."""
+def _recall(table: _Table, estimator: object) -> Claims:
+    """What is noted of an estimator, without the blocks of this process that are closed."""
     with PROCESS.lock:
-        _, claims = _CARRIED.get(id(estimator), (None, {}))
+        _, claims = table.get(id(estimator), (None, {}))
         return {k: o for k, o in claims.items() if isinstance(o, RemoteOpening) or k in _OPEN}
 
 
-def _carry(estimator: object, claims: Claims) -> None:
+def _note(table: _Table, estimator: object, claims: Claims) -> None:
     key = id(estimator)
     if claims:
-        _CARRIED[key] = (ref(estimator, lambda _: _CARRIED.pop(key, None)), claims)
+        table[key] = (ref(estimator, lambda _: table.pop(key, None)), claims)
     else:
-        _CARRIED.pop(key, None)
+        table.pop(key, None)
 
 
 class LedgerMixin:
@@ -213,13 +217,10 @@ class LedgerMixin:
         copy = super().__sklearn_clone__()  # type: ignore[misc]
         scope = _SCOPE.get()
         here: Claims = {opening.id: opening for opening in scope}
-        if scope and scope[0].ledger is None:  # paid for: what came before does not count
-            _carry(copy, here)
-            return copy
-        claims = _carried(self) | here
-        _carry(copy, claims)
-        # The original, too: joblib makes further clones in threads of its own.
-        _carry(self, claims)
+        if not (scope and scope[0].ledger is None):  # else it is paid for, whoever cloned it
+            here = _recall(_CARRIED, self) | here
+        _note(_CARRIED, copy, here or _recall(_CLONED, self))
+        _note(_CLONED, self, _recall(_CLONED, self) | here)
         return copy
 
     def __getstate__(self) -> Any:
@@ -237,7 +238,7 @@ class LedgerMixin:
             state = {key: value for key, value in state.items() if key != STATE_KEY}
         super().__setstate__(state)  # type: ignore[misc]
         unpacked = [_unpacked(opening) for opening in packed]
-        _carry(self, {opening.id: opening for opening in unpacked if opening is not None})
+        _note(_CARRIED, self, {opening.id: opening for opening in unpacked if opening is not None})
 
 
 def _packed(opening: Opening | RemoteOpening) -> dict[str, Any]:

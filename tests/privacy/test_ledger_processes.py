@@ -196,6 +196,51 @@ def test_a_clone_belongs_to_the_block_it_was_made_in():
         assert other.entries == ()
 
 
+def test_a_template_that_threads_share_belongs_to_none_of_them():
+    template, together = Paid(), threading.Barrier(2)
+    ledgers = []
+
+    def work():
+        with PrivacyLedger(9.0) as ledger:
+            ledgers.append(ledger)
+            together.wait(10)
+            clone(template).fit(X)
+            together.wait(10)
+            clone(template).fit(X)
+            template.fit(X)
+            model = clone(template)
+            in_thread(lambda: model.fit(X))
+            together.wait(10)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [len(ledger.entries) for ledger in ledgers] == [4, 4]
+
+
+def test_joblib_clones_in_threads_of_its_own(ledger):
+    template = Paid()
+    with PrivacyLedger(9.0) as other:
+        opened, done = threading.Event(), threading.Event()
+
+        def work():
+            with ledger:
+                clone(template)  # the first ones are made here
+                opened.set()
+                done.wait(10)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        opened.wait(10)
+        in_thread(lambda: clone(template).fit(X))
+        done.set()
+        thread.join()
+    assert len(ledger.entries) == 1
+    assert other.entries == ()
+
+
 def test_a_clone_made_in_a_block_that_is_closed_is_free(ledger):
     with ledger:
         model = clone(Paid())
