@@ -30,8 +30,9 @@ class DPBayesSearchCV(BasePrivateSearchCV):
     the algorithms of Kusner et al. (2015).
 
     What is private: the protected records, given as `X_val` and `y_val` or set apart by
-    `validation_fraction`. Released from them are the choice and one score, or noisy scores of
-    which they are functions; everything else comes from public rows.
+    `validation_fraction`; with ``protect="all"`` and `n_chunks` every record. Released from them
+    are the choice and one score, or noisy scores of which they are functions; everything else
+    comes from public rows.
 
     Parameters
     ----------
@@ -92,10 +93,14 @@ class DPBayesSearchCV(BasePrivateSearchCV):
         always public.
     protect : {"validation", "all"}, default="validation"
         Which records the guarantee covers: the validation records, or all of them. "all" needs
-        `n_chunks`.
-    n_chunks : int or None, default=None
-        With ``protect="all"``: train every candidate on this many disjoint chunks of the rows and
-        choose by the aggregated score, for any estimator; `refit` must then be False.
+        `n_chunks`; no row is public then, nothing is cross-validated, and `guide`, `prior_weight`
+        and `validation_fraction` are not used: "gaussian" follows its own released scores, and
+        "permute_and_flip" and "exponential" choose among `n_iter` quasi-random candidates.
+    n_chunks : int, Chunks or None, default=None
+        With ``protect="all"``: train every candidate on this many disjoint chunks of the rows,
+        score each model on the rows outside its chunk or on all of `X_val`, and choose by what the
+        models of a candidate have in common, for any estimator. About 10 / `epsilon`, at least 5,
+        and hundreds of rows in a chunk. No model is released: `refit` must be False.
     cv : int, cross-validation generator or iterable, default=None
         As in `GridSearchCV`; splits the public rows only.
     guide : bool, default=True
@@ -130,13 +135,14 @@ class DPBayesSearchCV(BasePrivateSearchCV):
         Released. Noisy score of the winner on the protected rows; absent when `score_fraction=0`.
         With "gaussian", the posterior mean of the surrogate at the winner.
     best_estimator_ : estimator
-        The winner trained on the public rows; absent when `refit=False`.
+        The winner trained on the public rows; absent when `refit=False`, as with `n_chunks`.
     cv_results_ : dict of ndarrays
         Public. The columns of `GridSearchCV`, from the public rows; a batch of candidates of which
         every fit failed is not listed. With "gaussian" also
         `private_validation_score`, released: noisy scores on the protected rows, without bias and
         hence possibly outside the range of the score; NaN where none was taken. With `Kusner2015`
-        it lists the whole candidate set, as the visited part is secret.
+        it lists the whole candidate set, as the visited part is secret. With `n_chunks`, parameters
+        and `private_validation_score` only.
     privacy_ : PrivacyGuarantee
         What is promised, to whom, on which assumptions.
     scorer_ : callable or dict
@@ -156,6 +162,7 @@ class DPBayesSearchCV(BasePrivateSearchCV):
     DPGridSearchCV : All combinations of listed values.
     DPRandomizedSearchCV : Candidates drawn from distributions.
     GaussianTrajectory : Parameters of ``mechanism="gaussian"``.
+    Chunks : Parameters of `n_chunks`.
     Kusner2015 : Algorithms 1 and 2 of Kusner et al.
     Kusner2015Lipschitz : Algorithm 3 of Kusner et al.
 
@@ -168,7 +175,8 @@ class DPBayesSearchCV(BasePrivateSearchCV):
     / epsilon on the winner's total is epsilon-DP (Ghosh et al. 2012); the two shares add up to
     `epsilon`. Of "gaussian" and of the mechanisms of Kusner et al. the reasons are given with their
     classes. A record that cannot be read or predicted counts with the worst loss. It is assumed
-    that the estimator predicts each row from that row alone.
+    that the estimator predicts each row from that row alone. With `n_chunks` one record moves the
+    total by B (n - n/k + k - 1) or less; see `Chunks`.
 
     References
     ----------

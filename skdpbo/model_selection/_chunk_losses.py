@@ -52,7 +52,7 @@ def chunk_losses(estimator, candidates, rows, *, scorer, fit_params, n_jobs, pre
     n_batches = min(len(pairs), _BATCHES * _n_workers(n_jobs))
     batches = [pairs[start::n_batches] for start in range(n_batches)]
     common = (estimator, candidates, rows, scorer, fit_params, os.getpid())
-    with nothing_leaves():
+    with nothing_leaves(), charged_elsewhere():
         results = _run([(batch, *common) for batch in batches], n_jobs, pre_dispatch)
     totals = [[0] * n_chunks for _ in candidates]
     for batch, losses in zip(batches, results, strict=True):

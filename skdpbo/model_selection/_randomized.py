@@ -59,9 +59,11 @@ class DPRandomizedSearchCV(BasePrivateSearchCV):
         Accounting of private selection, with ``protect="all"`` and a private estimator.
     estimator_guarantee : PrivacyGuarantee, callable or None, default=None
         What a private estimator promises that cannot say so itself.
-    n_chunks : int or None, default=None
-        With ``protect="all"``: train every candidate on this many disjoint chunks of the rows and
-        choose by the aggregated score, for any estimator; `refit` must then be False.
+    n_chunks : int, Chunks or None, default=None
+        With ``protect="all"``: train every candidate on this many disjoint chunks of the rows,
+        score each model on the rows outside its chunk or on all of `X_val`, and choose by what the
+        models of a candidate have in common, for any estimator. About 10 / `epsilon`, at least 5,
+        and hundreds of rows in a chunk. No model is released: `refit` must be False.
     cv : int, cross-validation generator or iterable, default=None
         As in `GridSearchCV`; splits the public rows only.
     guide : bool, default=True

@@ -25,6 +25,7 @@ from skdpbo import (
     DPBayesSearchCV,
     DPGridSearchCV,
     DPRandomizedSearchCV,
+    DPSparseGPRegressor,
     make_per_record_scorer,
 )
 from skdpbo.exceptions import BudgetExceededError, DryRunWarning, UnboundedSensitivityError
@@ -319,6 +320,18 @@ class TestIsolation:
         search = DPGridSearchCV(Charger(), {"strategy": ["prior"]}, **ALL, epsilon=0.5)
         with PrivacyLedger(epsilon=0.5) as ledger:
             search.fit(X, LABELS)
+        assert [entry.label for entry in ledger.entries] == ["DPGridSearchCV"]
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("n_jobs", [None, 2])
+    def test_our_own_private_estimators_are_charged_once(self, n_jobs):
+        search = DPGridSearchCV(
+            DPSparseGPRegressor(inducing_points=4), {"noise_variance": [0.1, 1.0]}, n_jobs=n_jobs
+        )
+        search.set_params(**ALL, loss_bound=9.0)
+        with PrivacyLedger(epsilon=1.0) as ledger, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # default bounds of the regressor
+            search.fit(X, X[:, 0])
         assert [entry.label for entry in ledger.entries] == ["DPGridSearchCV"]
 
     def test_paid_before_a_value_is_read(self):
