@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
 
-from skdpbo.gaussian_process._parameters import positive_values
+from skdpbo.gaussian_process._parameters import check_choice, positive_values
 from skdpbo.gaussian_process._posterior_regressor import PosteriorRegressor
 from skdpbo.gaussian_process._projected_covariance import check_kernel
 from skdpbo.gaussian_process._projected_posterior import (
@@ -15,6 +15,7 @@ from skdpbo.gaussian_process._projected_posterior import (
     fitted_target,
     fixed_target,
 )
+from skdpbo.gaussian_process._projected_rows import flat_rows, is_isotropic, normal_rows
 from skdpbo.gaussian_process._projection_base import RowReleaser
 
 __all__ = ["ProjectedGP"]
@@ -68,6 +69,11 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
         `noise_variance` must be given.
     n_restarts_optimizer : int, default=1
         Further starts, at points of a fixed sequence.
+    row_prior : {"auto", "flat", "normal"}, default="auto"
+        What is believed of the rows behind the released ones. "flat": nothing but the public
+        domain. "normal": they are a normal sample, of a mean and covariance that are estimated
+        from the released rows; in many dimensions this takes most of the noise away. "auto": the
+        one that makes y more likely. No privacy is spent by any of them.
     random_state : None, int or RandomState, default=None
         None draws the noise from the operating system. Anything else makes it reproducible, for
         tests only: the guarantee is void and a `SeededNoiseWarning` is given.
@@ -97,11 +103,12 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
 
     Notes
     -----
-    The rows of the release that lie outside of the public domain are moved to its edge. The prior
-    covariance is the mean of the kernel over the noise: both rows are noisy between training rows,
-    one between a training row and a row to predict at, which is projected without noise (exact for
-    normal noise, and near enough for l2-Laplace noise). `predict` and `score` at protected rows
-    are for the owner of the rows: what they return is not covered.
+    Under the flat prior, rows of the release that lie outside of the public domain are moved to its
+    edge; under the normal one all are moved towards the mean, most where the noise prevails. The
+    prior covariance is the mean of the kernel over what is not known of the rows: of both between
+    training rows, of one between a training row and a row to predict at, which is projected without
+    noise (exact for normal noise, and near enough for l2-Laplace noise). `predict` and `score` at
+    protected rows are for the owner of the rows: what they return is not covered.
 
     Fitting takes time of order n^3 for each evaluation of the likelihood, as
     `GaussianProcessRegressor` does.
@@ -145,6 +152,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
         noise_variance="fitted",
         optimizer="fmin_l_bfgs_b",
         n_restarts_optimizer=1,
+        row_prior="auto",
         random_state=None,
     ):
         self.n_components = n_components
@@ -158,6 +166,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
         self.noise_variance = noise_variance
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
+        self.row_prior = row_prior
         self.random_state = random_state
 
     def fit(self, X, y):
@@ -209,15 +218,30 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
 
     def _fit_released(self, release, targets, kernel, noise_variance):
         """Fit one Gaussian process to each target: post-processing of the release."""
-        Z, posteriors = release.rows_in_domain(), []
-        for y, variance in zip(targets.T, noise_variance, strict=True):
-            common = {"noise_std": release.noise_std, "noise_variance": variance}
-            if self.optimizer is None:
-                posteriors.append(fixed_target(kernel, Z, y, **common))
-            else:
-                n_starts = 1 + self.n_restarts_optimizer
-                posteriors.append(fitted_target(kernel, Z, y, n_starts=n_starts, **common))
-        self._predictor = ProjectedPredictor(self._map.exact, Z, posteriors)
+        beliefs = []
+        if self.row_prior != "normal" or release.noise_std == 0 or release.n_rows < 2:
+            beliefs.append(flat_rows(release))
+        if self.row_prior != "flat" and release.noise_std > 0 and release.n_rows > 1:
+            beliefs.append(normal_rows(release, is_isotropic(kernel)))
+        predictors = [
+            ProjectedPredictor(
+                self._map.exact,
+                believed,
+                [
+                    self._posterior(believed, y, kernel, variance)
+                    for y, variance in zip(targets.T, noise_variance, strict=True)
+                ],
+            )
+            for believed in beliefs
+        ]
+        self._predictor = max(predictors, key=lambda fitted: fitted.log_marginal_likelihood)
+
+    def _posterior(self, believed, y, kernel, noise_variance):
+        common = {"noise_std": believed.noise_std, "noise_variance": noise_variance}
+        if self.optimizer is None:
+            return fixed_target(kernel, believed.rows, y, **common)
+        n_starts = 1 + self.n_restarts_optimizer
+        return fitted_target(kernel, believed.rows, y, n_starts=n_starts, **common)
 
     def _publish(self):
         targets = self._predictor.targets
@@ -230,6 +254,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
         self.log_marginal_likelihood_value_ = self._shaped(values)
 
     def _checked_kernel(self, plan):
+        check_choice(self.row_prior, "row_prior", ("auto", "flat", "normal"))
         if self.optimizer not in ("fmin_l_bfgs_b", None):
             raise ValueError('optimizer must be "fmin_l_bfgs_b" or None.')
         restarts = self.n_restarts_optimizer

@@ -23,8 +23,8 @@ class NoisyInputRBF(RBF):
     length_scale : float or ndarray of shape (d,), default=1.0
         l of the kernel on exact rows, > 0, in the units of the rows.
     length_scale_bounds : pair of floats >= 0 or "fixed", default=(1e-5, 1e5)
-    noise_std : float, default=0.0
-        s, >= 0, in the same units.
+    noise_std : float or ndarray of shape (d,), default=0.0
+        s, >= 0, in the same units; it may differ between coordinates.
     n_noisy : {1, 2}, default=2
         m: 2 between released rows, 1 between an exact and a released row.
     """
@@ -53,7 +53,7 @@ class NoisyInputRBF(RBF):
         """
         X = np.atleast_2d(X)
         squared = np.broadcast_to(np.square(self.length_scale, dtype=np.float64), X.shape[1])
-        widened = squared + self.n_noisy * self.noise_std**2
+        widened = squared + self.n_noisy * np.square(self.noise_std)
         a = np.exp(0.5 * np.sum(np.log(squared / widened)))
         scale = np.sqrt(widened)
         others = X if Y is None else np.atleast_2d(Y)
@@ -111,7 +111,7 @@ def noisy_inputs(kernel, noise_std, n_noisy):
     ----------
     kernel : sklearn kernel
         As `check_kernel` accepts; the mean of a sum is the sum of the means.
-    noise_std : float
+    noise_std : float or ndarray of shape (d,)
     n_noisy : {1, 2}
 
     Returns

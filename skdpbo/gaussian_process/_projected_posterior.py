@@ -69,10 +69,10 @@ def fixed_target(kernel, Z, y, *, noise_std, noise_variance, prior_mean=None):
     kernel : sklearn kernel
         On exact rows, in squared units of y.
     Z : ndarray of shape (n, r)
-        Released rows.
+        Released rows, or what is believed of them.
     y : ndarray of shape (n,)
         Public.
-    noise_std : float
+    noise_std : float or ndarray of shape (r,)
         Of the rows.
     noise_variance : float
         Of y.
@@ -143,13 +143,19 @@ class ProjectedPredictor:
     ----------
     exact : callable
         Maps rows of X, shape (m, d), to exact rows, shape (m, r).
-    Z : ndarray of shape (n, r)
+    believed : BelievedRows
+        Of the release.
     targets : list of TargetPosterior
     """
 
     exact: object
-    Z: np.ndarray
+    believed: object
     targets: list
+
+    @property
+    def log_marginal_likelihood(self):
+        """Sum over the targets."""
+        return sum(target.log_marginal_likelihood for target in self.targets)
 
     def mean(self, X):
         """Posterior mean, shape (m, q)."""
@@ -162,14 +168,18 @@ class ProjectedPredictor:
 
     def joint(self, X):
         """Posterior mean, shape (m, q), and covariance, shape (m, m, q)."""
-        rows = self.exact(X)
-        means, covariances = zip(*(t.joint(rows, self.Z) for t in self.targets), strict=True)
+        rows = self._rows(X)
+        parts = [target.joint(rows, self.believed.rows) for target in self.targets]
+        means, covariances = zip(*parts, strict=True)
         return np.stack(means, axis=-1), np.stack(covariances, axis=-1)
 
+    def _rows(self, X):
+        return self.believed.place(self.exact(X))
+
     def _by_chunks(self, X, what):
-        parts = []
+        parts, Z = [], self.believed.rows
         for start in range(0, len(X), _CHUNK):
-            rows = self.exact(X[start : start + _CHUNK])
-            columns = [np.atleast_2d(getattr(t, what)(rows, self.Z)) for t in self.targets]
+            rows = self._rows(X[start : start + _CHUNK])
+            columns = [np.atleast_2d(getattr(t, what)(rows, Z)) for t in self.targets]
             parts.append(np.concatenate(columns).T)
         return np.concatenate(parts)
