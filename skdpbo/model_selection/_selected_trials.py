@@ -178,8 +178,7 @@ def _in_parallel(tasks, n_jobs, pre_dispatch):
 def _trial(model, data, randomness, parent):
     """Train and score; return (score, model), or (-inf, None) if the training failed."""
     own_process = contextlib.nullcontext() if os.getpid() == parent else quiet()
-    with own_process, warnings.catch_warnings(), charged_elsewhere():
-        warnings.simplefilter("ignore")
+    with own_process, charged_elsewhere():
         seeded, sequence = randomness
         fresh = sequence.spawn(2)
         model = _trained(model, data, seeded, fresh[0])
@@ -222,7 +221,7 @@ def _seed(model, seeded, sequence):
 
 
 class _Quiet:
-    """Drops what estimators print and log: there is one line of it for each trial.
+    """Drops what estimators print, log and warn of: there is one line of it for each trial.
 
     Re-entrant and shared by threads: the first to come in silences, the last to leave restores.
     The global generators, which estimators may use, are put back as well: their state would tell
@@ -261,6 +260,9 @@ def _silence():
     undo.callback(random.setstate, random.getstate())
     undo.callback(np.random.set_state, np.random.get_state())  # noqa: NPY002
     logging.disable(logging.CRITICAL)
+    # Recorded, that is not shown: threads that reset the filters let some warnings through.
+    undo.enter_context(warnings.catch_warnings(record=True))
+    warnings.simplefilter("ignore")
     return undo
 
 
@@ -269,6 +271,6 @@ _QUIET = _Quiet()
 
 @contextlib.contextmanager
 def quiet():
-    """Context in which nothing is printed or logged and the global generators keep their state."""
+    """Context in which nothing is said, and after which the global generators are as before."""
     with _QUIET:
         yield
