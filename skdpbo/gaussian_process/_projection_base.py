@@ -120,7 +120,8 @@ class RowReleaser(LedgerMixin, BaseEstimator):
         return int(r)
 
     def _plan(self, n_features, stacklevel):
-        """Return how the rows are released, from public values alone."""
+        """Return how the rows are released, from public values alone; raises what can be."""
+        noise_source(self.random_state)
         r = self._checked_components(n_features)
         displacement = float(check_sensitivity(self.displacement, "displacement"))
         domain = self._domain(n_features)
@@ -135,7 +136,7 @@ class RowReleaser(LedgerMixin, BaseEstimator):
                 DefaultBoundsWarning,
                 stacklevel=stacklevel + 1,
             )
-        return NoisyRows(
+        plan = NoisyRows(
             mechanism=self.mechanism,
             epsilon=self.epsilon,
             delta=self.delta,
@@ -144,6 +145,8 @@ class RowReleaser(LedgerMixin, BaseEstimator):
             n_features=n_features,
             projection=random_projection(n_features, r) if r < n_features else None,
         )
+        plan.mechanism_for(n_rows=1)  # refuses parameters that no noise is made for
+        return plan
 
     def _warn_if_void(self, stacklevel):
         if self.mechanism == "kharkovskii2020":

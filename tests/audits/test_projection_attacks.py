@@ -164,6 +164,7 @@ def test_l2_laplace_rows_lose_what_is_claimed_and_not_more():
     assert 1.6 < audited_epsilon(((0.0,), (2.0,))) <= 2.0
 
 
+@pytest.mark.slow
 def test_rows_in_the_plane():
     """A cone about the first row's far side: most of the loss of two dimensions."""
     n = 20_000
@@ -187,6 +188,7 @@ def test_projected_rows_lose_what_is_claimed_and_not_more():
     assert 0.8 < audited_epsilon(pair, n_components=1) <= 1.0
 
 
+@pytest.mark.slow
 def test_replaced_rows_lose_what_is_claimed_and_not_more():
     claimed = PrivateProjection(epsilon=0.5, data_norm=1.0).replacement_guarantee(1).epsilon
     assert claimed == pytest.approx(1.0)
@@ -231,6 +233,7 @@ def audited_answers(n=250, k=4, epsilon=8.0):
     return mu_lower_bound(*sums), curator.answer_privacy_.mu
 
 
+@pytest.mark.slow
 def test_answers_lose_what_is_claimed_and_not_more():
     found, claimed = audited_answers()
     assert 0.4 * claimed < found <= claimed

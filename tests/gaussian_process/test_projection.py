@@ -254,6 +254,8 @@ def test_a_failed_fit_stays_charged():
         ({"data_norm": -1.0}, "data_norm"),
         ({"data_norm": np.inf}, "data_norm"),
         ({"displacement": 0.0}, "displacement"),
+        ({"displacement": 1e-300, "data_norm": 1e-299}, "too small"),
+        ({"random_state": "seed"}, "random_state"),
         ({"X_bounds": (-1, 1)}, "not both"),
         ({"data_norm": None, "X_bounds": (1, -1)}, "X_bounds"),
         ({"data_norm": None, "X_bounds": ([1, 2, 3], [4, 5, 6])}, "X_bounds"),
