@@ -17,12 +17,17 @@ class DPRandomizedSearchCV(BasePrivateSearchCV):
 
     What is private: the protected records, given as `X_val` and `y_val` or set apart by
     `validation_fraction`. Released from them are the choice and one score, by an epsilon-DP
-    mechanism; everything else comes from public rows.
+    mechanism; everything else comes from public rows. With ``protect="all"`` every record is
+    private, those that train included: the estimator is differentially private itself, or it is
+    trained on many chunks of the rows (`n_chunks`).
 
     Parameters
     ----------
     estimator : estimator object
-        Any scikit-learn estimator. It is trained on public rows only.
+        Any scikit-learn estimator. It is trained on public rows only. With ``protect="all"`` and
+        no `n_chunks`: one that is differentially private, such as `DPSparseGPRegressor`, alone or
+        in a pipeline with steps that learn nothing from the rows (see Notes). The search sets its
+        ``epsilon`` and ``delta``.
     param_distributions : dict or list of dicts
         Names and lists of values, frozen scipy distributions, or ranges `(low, high)` and `(low,
         high, "log-uniform")`; a range of two integers gives integers, both ends included.
@@ -32,7 +37,8 @@ class DPRandomizedSearchCV(BasePrivateSearchCV):
     epsilon : float, default=1.0
         Privacy budget of the whole fit, in (0, inf). Smaller is more private.
     delta : float, default=1e-5
-        In [0, 1). Not used by the pure mechanisms of this class, whose guarantee has delta 0.
+        Failure probability of the guarantee of the whole fit, in [0, 1). Used with
+        ``protect="all"`` and a private estimator; everything else here is pure and has delta 0.
     mechanism : {"permute_and_flip", "exponential"}, default="permute_and_flip"
         How the winner is chosen. Permute-and-flip is never worse in expectation than the
         exponential mechanism.
@@ -46,7 +52,8 @@ class DPRandomizedSearchCV(BasePrivateSearchCV):
     loss_bound : float or None, default=None
         Largest loss of one record for the losses that have no bound of their own, in the units of
         the loss; larger losses are clipped. None takes a default that does not depend on the data,
-        with a `DefaultBoundsWarning`.
+        with a `DefaultBoundsWarning`. (A search over private estimators cannot read the number of
+        classes: give `"neg_brier_score"` the bound 1 for two.)
     score_fraction : float, default=0.1
         Share of `epsilon` spent on `best_score_`, in [0, 1). 0: no score is released.
     validation_fraction : float, default=0.2
@@ -54,11 +61,21 @@ class DPRandomizedSearchCV(BasePrivateSearchCV):
         always public.
     protect : {"validation", "all"}, default="validation"
         Which records the guarantee covers: the validation records, or all of them. With "all" no
-        row is public and nothing is cross-validated.
-    selection : str or PrivateSelection, default="profile"
-        Accounting of private selection, with ``protect="all"`` and a private estimator.
+        row is public, nothing is cross-validated, and `cv`, `guide`, `error_score` and
+        `return_train_score` play no part; with a private estimator `mechanism` and
+        `score_fraction` play none either, as the score costs nothing extra.
+    selection : {"profile", "papernot_steinke", "liu_talwar", "composition"} or PrivateSelection, \
+            default="profile"
+        How one of several private models is chosen, with ``protect="all"`` and a private estimator.
+        The first three are accountings of the best of a secret random number of trials, "profile"
+        needing the least noise; `PrivateSelection` sets that number's law. "composition": every
+        candidate is trained once and all scores are published. Better with one or two candidates,
+        and said so by a `SelectionCostWarning`.
     estimator_guarantee : PrivacyGuarantee, callable or None, default=None
-        What a private estimator promises that cannot say so itself.
+        What one fit of a private estimator costs that does not say so itself; the guarantee of the
+        search is then conditional on it. A callable is asked with ``(estimator, n_samples)`` for
+        every candidate, and the largest cost is taken. It is not changed by the search: what does
+        not fit into epsilon and delta is refused, with what would fit.
     n_chunks : int, Chunks or None, default=None
         With ``protect="all"``: train every candidate on this many disjoint chunks of the rows,
         score each model on the rows outside its chunk or on all of `X_val`, and choose by what the
@@ -71,10 +88,11 @@ class DPRandomizedSearchCV(BasePrivateSearchCV):
         `cv_results_` holds only the parameters.
     refit : bool or str, default=True
         Train the winner on all public rows. A str names the deciding metric. A callable is refused.
+        With ``protect="all"`` and a private estimator: keep the winning model as it was trained.
     n_jobs : int or None, default=None
         Number of jobs run in parallel by joblib.
     verbose : int, default=0
-        Messages about the public cross-validation.
+        Messages about the public cross-validation; there are none with ``protect="all"``.
     pre_dispatch : int or str, default="2*n_jobs"
         As in `GridSearchCV`.
     error_score : "raise" or numeric, default=np.nan
@@ -93,11 +111,15 @@ class DPRandomizedSearchCV(BasePrivateSearchCV):
     best_index_ : int
         Released. Its index in `cv_results_["params"]`.
     best_score_ : float
-        Released. Noisy score of the winner on the protected rows; absent when `score_fraction=0`.
+        Released. Noisy score of the winner on the protected rows; absent when `score_fraction=0`
+        (unless a private estimator is tuned).
     best_estimator_ : estimator
-        The winner trained on the public rows; absent when `refit=False`.
+        The winner trained on the public rows, or the winning private model as it was trained;
+        absent when `refit=False`. Its ``privacy_`` is that of the whole search.
     cv_results_ : dict of ndarrays
-        Public. The columns of `GridSearchCV`, from the public rows.
+        Public. The columns of `GridSearchCV`, from the public rows. With ``protect="all"`` the
+        parameters of all candidates; with ``selection="composition"`` also, released, the column
+        ``private_validation_score`` (NaN where the training failed).
     privacy_ : PrivacyGuarantee
         What is promised, to whom, on which assumptions.
     scorer_ : callable or dict
@@ -106,6 +128,12 @@ class DPRandomizedSearchCV(BasePrivateSearchCV):
         Number of public folds; absent when `guide=False`.
     refit_time_ : float
         Seconds of the public refit.
+    expected_trials_ : float
+        Public. Mean of the secret number of trials; only where a private estimator is tuned.
+    hit_probability_ : float
+        Public. Probability that at least one trial draws one of the best tenth of the candidates
+        (the best one, of ten or fewer), whichever they are: else they could not be found at all.
+        Only where a private estimator is tuned.
     multimetric_ : bool
     classes_ : ndarray of shape (n_classes,)
         Of the winner.
@@ -116,6 +144,8 @@ class DPRandomizedSearchCV(BasePrivateSearchCV):
     --------
     DPGridSearchCV : All combinations of listed values.
     DPBayesSearchCV : Candidates proposed by a Gaussian process.
+    PrivateSelection : The number of trials with ``protect="all"`` and a private estimator.
+    Chunks : Sample and aggregate with its parameters.
 
     Notes
     -----
@@ -127,12 +157,30 @@ class DPRandomizedSearchCV(BasePrivateSearchCV):
     `epsilon`. A record that cannot be read or predicted counts with the worst loss. It is assumed
     that the estimator predicts each row from that row alone.
 
+    *Every record private, private estimator.* The rows are split by position into those that train
+    and those that score (`X`, `X_val`, or `validation_fraction`), so that one record reaches one of
+    them. A trial draws a candidate uniformly, trains it and scores it, both within a budget that is
+    calibrated from `epsilon` and `delta`; the best of K trials is released, with its score and
+    model, and K is random and secret [3]_. The cost does not grow with the number of candidates.
+    Steps may be private by themselves (``privacy_guarantee``, ``epsilon``), sharing the budget by
+    composition, or learn nothing: those that need no ``fit``, `FrozenEstimator` of what was fitted
+    on public rows, and some others (`PolynomialFeatures`, random projections, `RBFSampler` with a
+    number for gamma, `SplineTransformer` with given knots, encoders with given categories that
+    accept unknown ones, `SimpleImputer` with a constant). `StandardScaler` and the like are
+    refused. A training that fails loses; if all do, ``fit`` raises without saying why, so the
+    candidates are first tried on synthetic rows (`DryRunWarning`). Prints, logs and warnings of the
+    trials are dropped, as their number would tell K; so would the running time, see
+    `PrivateSelection`. A seed of the estimator voids the guarantee.
+
+    *Every record private, any estimator.* Sample and aggregate, see `Chunks`.
+
     References
     ----------
     .. [1] R. McKenna, D. Sheldon. Permute-and-flip: a new mechanism for differentially private
        selection. NeurIPS 2020.
     .. [2] A. Ghosh, T. Roughgarden, M. Sundararajan. Universally utility-maximizing privacy
        mechanisms. SIAM J. Comput. 41(6), 2012.
+    .. [3] A. Koskela, R. E. Redberg, Y.-X. Wang. Privacy profiles for private selection. ICML 2024.
 
     Examples
     --------
