@@ -6,6 +6,7 @@ its own chunk and of public constants, and its losses are functions of the model
 """
 
 import os
+import platform
 import warnings
 from contextlib import ExitStack
 
@@ -51,7 +52,7 @@ def chunk_losses(estimator, candidates, rows, *, scorer, fit_params, n_jobs, pre
     pairs = [(k, j) for k in range(len(candidates)) for j in range(n_chunks)]
     n_batches = min(len(pairs), _BATCHES * _n_workers(n_jobs))
     batches = [pairs[start::n_batches] for start in range(n_batches)]
-    common = (estimator, candidates, rows, scorer, fit_params, os.getpid())
+    common = (estimator, candidates, rows, scorer, fit_params, _process())
     with nothing_leaves(), charged_elsewhere():
         results = _run([(batch, *common) for batch in batches], n_jobs, pre_dispatch)
     totals = [[0] * n_chunks for _ in candidates]
@@ -59,6 +60,10 @@ def chunk_losses(estimator, candidates, rows, *, scorer, fit_params, n_jobs, pre
         for (k, j), loss in zip(batch, losses, strict=True):
             totals[k][j] = loss
     return totals
+
+
+def _process():
+    return platform.node(), os.getpid()
 
 
 def _n_workers(n_jobs):
@@ -79,7 +84,7 @@ def _run(tasks, n_jobs, pre_dispatch):
 
 def _losses_of_batch(batch, estimator, candidates, rows, scorer, fit_params, parent):
     with ExitStack() as stack:
-        if os.getpid() != parent:  # threads share what the parent keeps inside
+        if _process() != parent:  # threads share what the parent keeps inside
             stack.enter_context(nothing_leaves())
         stack.enter_context(charged_elsewhere())
         return [_total(estimator, candidates[k], rows, j, scorer, fit_params) for k, j in batch]
@@ -108,7 +113,8 @@ def _train(estimator, params, rows, chunk, fit_params):
     model = clone(estimator).set_params(**clone(params, safe=False))
     X, y = _take(rows, chunk)
     params_of_chunk = take_method_params(rows.X, fit_params, chunk)
-    return model.fit(X, *(() if y is None else (y,)), **params_of_chunk)
+    model.fit(X, *(() if y is None else (y,)), **params_of_chunk)
+    return model
 
 
 def _take(rows, positions):
