@@ -140,7 +140,7 @@ def composed_epsilon(guarantees: Sequence[PrivacyGuarantee], delta: float) -> fl
     attained by randomised response with Gaussian noise; k pure releases have a binomial mixture.
     """
     atoms = _atoms(guarantees)
-    epsilon = min(_added_epsilon(atoms, delta), _added_epsilon(guarantees, delta))
+    epsilon = min(added_epsilon(atoms, delta), added_epsilon(guarantees, delta))
     if any(g.statistical_distance > 0 for g in atoms):
         # Where the distances use up delta, the stated pairs may say more than the curves.
         epsilon = min(epsilon, _composed_curve([_as_stated(g) for g in atoms], delta))
@@ -174,7 +174,7 @@ def _composed_curve(atoms: Sequence[PrivacyGuarantee], delta: float) -> float:
     return math.inf
 
 
-def _added_epsilon(guarantees: Sequence[PrivacyGuarantee], delta: float) -> float:
+def added_epsilon(guarantees: Sequence[PrivacyGuarantee], delta: float) -> float:
     """Sum of the epsilons, if the sum of the deltas is within delta; else inf."""
     if sum((Fraction(g.delta) for g in guarantees), Fraction(0)) > Fraction(delta):
         return math.inf

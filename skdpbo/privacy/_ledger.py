@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from ..exceptions import BudgetExceededError, LedgerError
 from ._checks import check_delta, check_epsilon, check_text
-from ._composition import composed_epsilon
+from ._composition import added_epsilon, composed_epsilon
 from ._guarantee import PrivacyGuarantee
 from ._ledger_accountant import Accountant, ask, check_accountant, distinct
 from ._ledger_file import LedgerFile
@@ -182,7 +182,13 @@ class PrivacyLedger(LedgerViews):
         return self._within_budget(self.entries, guarantee)
 
     def spent(self) -> Budget:
-        """Return what is spent: delta is the sum of the charged ones, at most the ledger's."""
+        """Return what is spent.
+
+        Returns
+        -------
+        Budget
+            Delta is the sum of the charged ones, or the whole delta where epsilon fits only then.
+        """
         return self._spent(self.entries)
 
     def remaining(self) -> Budget:
@@ -195,6 +201,9 @@ class PrivacyLedger(LedgerViews):
             return Budget(0.0, 0.0)
         delta = min(math.fsum(g.delta for g in charged), self.delta)
         epsilon = composed_epsilon(charged, delta * (1 + _ROUNDING))
+        if epsilon > self.epsilon * (1 + _ROUNDING):  # it fits at the whole delta only
+            delta = self.delta
+            epsilon = composed_epsilon(charged, delta * (1 + _ROUNDING))
         return Budget(min(epsilon, float(self.epsilon)), delta)
 
     def _remaining(self, entries: Iterable[LedgerEntry]) -> Budget:
@@ -204,7 +213,11 @@ class PrivacyLedger(LedgerViews):
     def _within_budget(self, entries: Iterable[LedgerEntry], guarantee: PrivacyGuarantee) -> bool:
         delta = min(self.delta * (1 + _ROUNDING), math.nextafter(1.0, 0.0))
         charged = [*(entry.guarantee for entry in entries), guarantee]
-        return composed_epsilon(charged, delta) <= self.epsilon * (1 + _ROUNDING)
+        epsilon = self.epsilon * (1 + _ROUNDING)
+        # Adding is quick, and mostly enough as long as much is left.
+        return (
+            added_epsilon(charged, delta) <= epsilon or composed_epsilon(charged, delta) <= epsilon
+        )
 
     def _check_reachable(self) -> None:
         if not self._shared.reachable:

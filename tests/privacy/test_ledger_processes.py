@@ -49,6 +49,13 @@ class Paid(LedgerMixin, RegressorMixin, BaseEstimator):
         return np.zeros(len(X))
 
 
+class Forgetful(RegressorMixin, BaseEstimator):
+    """Planted bug: copies do not know of the block."""
+
+    fit = Paid.fit
+    epsilon = 0.125
+
+
 @pytest.fixture(params=["memory", "file"])
 def ledger(request, tmp_path):
     return PrivacyLedger(100.0, path=tmp_path / "l.db" if request.param == "file" else None)
@@ -312,6 +319,12 @@ def test_a_pickle_is_charged_in_another_process_while_the_block_is_open(ledger, 
     assert not isinstance(in_another_process(monkeypatch, state), Exception)
     assert len(ledger.entries) == 2
     assert ledger.path is None or os.path.exists(ledger.path)
+
+
+def test_planted_bug_a_copy_that_forgets_is_caught(ledger, monkeypatch):
+    with ledger:
+        in_another_process(monkeypatch, pickle.dumps(Forgetful()))
+    assert ledger.entries == ()  # the test above would fail
 
 
 def test_charges_in_memory_come_back_and_the_temporary_file_goes(monkeypatch):

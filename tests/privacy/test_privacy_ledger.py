@@ -85,6 +85,19 @@ def test_gaussian_charges_are_composed_not_added():
     assert ledger.remaining().delta == 0.0
 
 
+def test_pure_charges_use_the_delta_when_they_do_not_add_up():
+    ledger = PrivacyLedger(5.0, 1e-5)
+    for _ in range(40):
+        ledger.charge(pure(0.1))
+    assert ledger.spent() == pytest.approx((4.0, 0.0))
+    for _ in range(60):
+        ledger.charge(pure(0.1))
+    expected = compose(*[pure(0.1)] * 100, delta=1e-5).epsilon
+    assert ledger.spent() == pytest.approx((expected, 1e-5))
+    assert ledger.remaining().epsilon == pytest.approx(5.0 - expected)
+    ledger.charge(pure(ledger.remaining().epsilon * 0.999))
+
+
 def test_nested_ledgers_are_all_charged_or_none():
     with PrivacyLedger(1.0) as outer, PrivacyLedger(5.0) as inner:
         charge_active_ledger(pure(0.75))
