@@ -49,7 +49,6 @@ from skdpbo import DPGridSearchCV
 from skdpbo.exceptions import SkdpboWarning
 from skdpbo.gaussian_process import DPSparseGPRegressor, DPSparseGPRegressorCV
 from skdpbo.gaussian_process._kernel_choice import AverageKernelMethod, KernelMoments
-from skdpbo.gaussian_process._noise_aware import released_noise_variance
 from skdpbo.model_selection import PrivateSelection, make_log_density_scorer
 from skdpbo.privacy import epsilon_from_mu, mu_from_epsilon
 
@@ -121,8 +120,8 @@ def choice_parameters(Z):
 class ResidualMethod(AverageKernelMethod):
     """The same release; the kernel with the least privatised residuals, and no average."""
 
-    def _under(self, prior, moments, B, noise_variance):
-        _, variances, posteriors = super()._under(prior, moments, B, noise_variance)
+    def _under(self, part, T, moments, B, noise_variance):
+        _, fit = super()._under(part, T, moments, B, noise_variance)
         model = KernelMoments(
             B,
             moments.A[:, 0],
@@ -131,12 +130,12 @@ class ResidualMethod(AverageKernelMethod):
             sa=moments.sa[0],
             syy=moments.syy[0],
             n_records=self.release.n_records,
-            prior=prior,
+            signal_variance=part.signal_variance,
+            features=T,
         )
-        variance = released_noise_variance(model, Y_BOUND**2)
         # Without the noisy sum of squares, which is common to all kernels.
-        residuals = model.residual_sum(variance) - model.yy
-        return -1e6 * residuals, variances, posteriors
+        residuals = model.residual_sum(fit.noise_variance[0]) - model.yy
+        return [-1e6 * residuals], fit
 
 
 class ByResiduals(DPSparseGPRegressorCV):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["WeightPredictor"]
+__all__ = ["MixturePredictor", "WeightPredictor"]
 
 _CHUNK = 4096  # rows at a time
 
@@ -67,3 +67,46 @@ class WeightPredictor:
             rows = X[start : start + _CHUNK]
             parts.append(compute(self.features(rows), rows))
         return np.concatenate(parts)
+
+
+@dataclass(frozen=True)
+class MixturePredictor:
+    """Mean and covariance of a mixture of predictors; public and released values.
+
+    Attributes
+    ----------
+    parts : list of WeightPredictor
+    shares : ndarray of shape (n_parts,)
+        Of sum 1.
+    """
+
+    parts: list
+    shares: np.ndarray
+
+    def mean(self, X):
+        """Mean, shape (n, q)."""
+        return self._average([part.mean(X) for part in self.parts])
+
+    def moments(self, X):
+        """Mean and variance, each of shape (n, q); the spread of the means counts."""
+        means, variances = zip(*(part.moments(X) for part in self.parts), strict=True)
+        mean = self._average(means)
+        spreads = [variance + (m - mean) ** 2 for m, variance in zip(means, variances, strict=True)]
+        return mean, self._average(spreads)
+
+    def joint(self, X):
+        """Mean, shape (n, q), and covariance, shape (n, n, q)."""
+        return self._joint([part.joint(X) for part in self.parts])
+
+    def at_inducing_points(self):
+        """Mean (d, q) and covariance (d, d, q) of f(Z)."""
+        return self._joint([part.at_inducing_points() for part in self.parts])
+
+    def _joint(self, pairs):
+        mean = self._average([m for m, _ in pairs])
+        return mean, self._average(
+            [covariance + (m - mean)[:, None] * (m - mean)[None] for m, covariance in pairs]
+        )
+
+    def _average(self, values):
+        return np.tensordot(self.shares, np.stack(values), axes=1)

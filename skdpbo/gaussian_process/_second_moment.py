@@ -7,12 +7,12 @@ dimensions these are far fewer than the positive matrices. Post-processing of th
 
 import numpy as np
 
-__all__ = ["denoised_second_moment", "lifted"]
+__all__ = ["denoised_second_moment", "lifted", "nearest_mixture"]
 
 _N_STEPS = 400
 
 
-def denoised_second_moment(B, support, *, sb, n_records):
+def denoised_second_moment(B, support, *, sb, n_records, weights=None):
     r"""Positive semi-definite estimate of the second moment.
 
     The mixture of :math:`\phi(x)\phi(x)'` over public support points that is nearest to B', plus
@@ -29,13 +29,15 @@ def denoised_second_moment(B, support, *, sb, n_records):
         Standard deviation of the noise of a diagonal entry, > 0; sb / sqrt 2 off the diagonal.
     n_records : int
         Public.
+    weights : ndarray of shape (n_support,), default=None
+        Those of :func:`nearest_mixture`, if they are known already.
 
     Returns
     -------
     ndarray of shape (d, d)
     """
     d = len(B)
-    weights = _nearest_mixture(B, support)
+    weights = nearest_mixture(B, support) if weights is None else weights
     mixture = (support.T * weights) @ support
     rest = B - mixture
     noise = 0.5 * sb**2 * d * (d + 1)  # E ||E||_F^2
@@ -56,7 +58,7 @@ def lifted(B, sb, n_records):
     return (vectors * np.minimum(values, n_records)) @ vectors.T
 
 
-def _nearest_mixture(B, support):
+def nearest_mixture(B, support):
     """Weights w >= 0 for which the sum of w phi phi' is nearest to B in the Frobenius norm.
 
     Multiplicative steps w <- w h / (Q w), Q w = h being the normal equations. They keep w

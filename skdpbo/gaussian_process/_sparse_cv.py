@@ -2,20 +2,23 @@
 
 from dataclasses import replace
 
+import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel
 
+from skdpbo.gaussian_process._features import WhitenedFeatures
 from skdpbo.gaussian_process._kernel_choice import (
     AverageKernelMethod,
-    InterpolatingPredictor,
-    KernelMixture,
     average_kernel,
     check_kernels,
 )
 from skdpbo.gaussian_process._parameters import check_flag
+from skdpbo.gaussian_process._predictor import MixturePredictor, WeightPredictor
 from skdpbo.gaussian_process._prior_mean import budget_of_mean
 from skdpbo.gaussian_process._sparse import DPSparseGPRegressor
 
 __all__ = ["DPSparseGPRegressorCV"]
+
+_NEGLIGIBLE = 1e-9  # probability of a kernel that predictions leave out
 
 
 class DPSparseGPRegressorCV(DPSparseGPRegressor):
@@ -211,7 +214,6 @@ class DPSparseGPRegressorCV(DPSparseGPRegressor):
         method = AverageKernelMethod(
             features,
             check_kernels(self.kernels, features.Z.shape[1]),
-            average=self.average,
             mu=mu,
             half_width=half_width,
             n_records=n_records,
@@ -222,21 +224,31 @@ class DPSparseGPRegressorCV(DPSparseGPRegressor):
     def _publish(self, features, prior_mean, fitted, single_target):
         """Set the attributes; everything here is public or released."""
         self._single_target = single_target
+        probabilities, best = fitted.probabilities, int(np.argmax(fitted.probabilities))
+        shares = probabilities if self.average else np.arange(len(probabilities)) == best
+        taken = np.flatnonzero(shares > _NEGLIGIBLE)
+        shares = shares[taken] / shares[taken].sum()
         kernels = check_kernels(self.kernels, features.Z.shape[1])
-        self._predictor = InterpolatingPredictor(
-            features,
-            prior_mean,
-            fitted.means,
-            fitted.covariances,
-            KernelMixture(kernels, fitted.weights),
-        )
-        self.best_index_, self.best_kernel_ = fitted.best, kernels[fitted.best]
-        self.kernel_ = self.best_kernel_
-        if fitted.amplitude != 1.0:
-            self.kernel_ = ConstantKernel(fitted.amplitude, "fixed") * self.best_kernel_
-        self.kernel_probabilities_ = fitted.probabilities
+        scaled = [_scaled(k, fit.amplitude) for k, fit in zip(kernels, fitted.fits, strict=True)]
+        parts = [
+            WeightPredictor(
+                WhitenedFeatures(scaled[k], features.Z),
+                prior_mean,
+                fitted.fits[k].means,
+                fitted.fits[k].covariances,
+            )
+            for k in taken
+        ]
+        self._predictor = MixturePredictor(parts, shares)
+        self.best_index_, self.best_kernel_, self.kernel_ = best, kernels[best], scaled[best]
+        self.kernel_probabilities_ = probabilities
         self.log_evidence_ = fitted.log_evidence
         self.inducing_points_ = features.Z
         self.mean_, self.covariance_ = map(self._shaped, self._predictor.at_inducing_points())
         self.prior_mean_ = self._shaped(prior_mean)
-        self.noise_variance_ = self._shaped(fitted.noise_variance)
+        noise = shares @ np.array([fitted.fits[k].noise_variance for k in taken])
+        self.noise_variance_ = self._shaped(noise)
+
+
+def _scaled(kernel, factor):
+    return kernel if factor == 1.0 else ConstantKernel(factor, "fixed") * kernel

@@ -41,7 +41,6 @@ def method_of(kernel=AVERAGE, mu=1.0):
     return AverageKernelMethod(
         WhitenedFeatures(kernel, Z),
         KERNELS,
-        average=True,
         fit_amplitude=False,
         mu=mu,
         half_width=np.ones(1),
@@ -187,7 +186,8 @@ def test_a_choice_by_exact_sums_would_be_found(monkeypatch):
     # The planted mistake: the kernel is chosen by what has no noise.
     def by_exact_sums(self, gram, source, noise_variance):
         fitted = released(self, gram, source, noise_variance)
-        object.__setattr__(fitted, "best", int(gram[-1, -1] > 0.5 * gram.trace()))
+        best = int(gram[-1, -1] > 0.5 * gram.trace())
+        object.__setattr__(fitted, "probabilities", np.eye(len(KERNELS))[best])
         return fitted
 
     released = _kernel_choice.AverageKernelMethod.weights

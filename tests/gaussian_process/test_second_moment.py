@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import RBF
 from skdpbo.gaussian_process._features import WhitenedFeatures
 from skdpbo.gaussian_process._inducing import support_design
 from skdpbo.gaussian_process._second_moment import (
-    _nearest_mixture,
+    nearest_mixture,
     denoised_second_moment,
     lifted,
 )
@@ -41,7 +41,7 @@ def test_the_mixture_is_as_near_as_that_of_active_set_least_squares():
     scale = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
     products = (support[:, upper[0]] * support[:, upper[1]] * scale).T
     exact = nnls(products, B[upper] * scale)[1] ** 2
-    w = _nearest_mixture(B, support)
+    w = nearest_mixture(B, support)
     assert (w >= 0).all()
     distance = squared_error((support.T * w) @ support, B)
     # 400 steps stop short of fitting the noise, of squared norm about 9 * 10 / 2 * 7^2

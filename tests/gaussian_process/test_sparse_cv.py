@@ -15,13 +15,17 @@ from skdpbo.exceptions import BudgetExceededError, SeededNoiseWarning
 from skdpbo.gaussian_process import DPSparseGPRegressor, DPSparseGPRegressorCV
 from skdpbo.gaussian_process._features import WhitenedFeatures
 from skdpbo.gaussian_process._kernel_choice import (
-    AverageKernelMethod,
-    KernelMixture,
     KernelMoments,
     average_kernel,
     check_kernels,
+    feature_map,
 )
-from skdpbo.gaussian_process._noise_aware import MomentModel, released_noise_variance
+from skdpbo.gaussian_process._noise_aware import (
+    MomentModel,
+    noise_aware_posterior,
+    released_noise_variance,
+)
+from skdpbo.gaussian_process._predictor import MixturePredictor, WeightPredictor
 from skdpbo.privacy import PrivacyLedger
 
 KERNELS = [RBF(1 / 3), RBF(1.0), RBF(3.0)]
@@ -69,30 +73,42 @@ class TestFeatures:
         X = np.concatenate([Z, rng.uniform(-3, 3, (2000, p))])
         assert np.linalg.norm(features(X), axis=1).max() <= 1 + 1e-12
 
-    def test_priors_average_to_the_identity(self):
+    def test_map_is_exact_at_the_inducing_points_where_nothing_is_known_of_the_records(self):
         Z = np.linspace(-3, 3, 9)[:, None]
-        kernels = [4 * RBF(0.5), RBF(2.0)]
-        features = WhitenedFeatures(average_kernel(kernels, Z[:1]), Z)
-        method = AverageKernelMethod(
-            features,
-            kernels,
-            average=True,
-            fit_amplitude=False,
-            mu=1.0,
-            half_width=np.ones(1),
-            n_records=10,
+        average, own = (
+            WhitenedFeatures(average_kernel(KERNELS, Z[:1]), Z),
+            WhitenedFeatures(KERNELS[2], Z),
         )
-        first, second = method.priors()
-        # up to the jitter
-        np.testing.assert_allclose((first / 4 + second) / 2, np.eye(9), atol=2e-4)
+        support = np.linspace(-4, 4, 50)[:, None]
+        T = feature_map(average, own, support, np.zeros(50), ridge=1.0)
+        np.testing.assert_allclose(average(Z) @ T.T, own(Z), atol=1e-9)
 
-    def test_mixture_is_the_weighted_sum(self):
-        X = np.array([[0.0], [0.4], [2.0]])
-        mixture = KernelMixture(KERNELS, np.array([0.25, 0.0, 2.0]))
-        assert len(mixture.parts) == 2
-        exact = 0.25 * KERNELS[0](X) + 2 * KERNELS[2](X)
-        np.testing.assert_allclose(mixture(X), exact, rtol=1e-15)
-        np.testing.assert_allclose(mixture.diag(X), np.diag(exact), rtol=1e-15)
+    def test_map_is_the_regression_where_there_are_many_records(self):
+        Z = np.linspace(-3, 3, 5)[:, None]
+        average, own = (
+            WhitenedFeatures(average_kernel(KERNELS, Z[:1]), Z),
+            WhitenedFeatures(KERNELS[1], Z),
+        )
+        support = np.linspace(-4, 4, 200)[:, None]
+        T = feature_map(average, own, support, np.full(200, 1e9), ridge=1.0)
+        exact = np.linalg.lstsq(average(support), own(support), rcond=None)[0].T
+        np.testing.assert_allclose(T, exact, atol=1e-6)
+
+    def test_mixture_of_predictors_has_its_moments(self):
+        features = WhitenedFeatures(RBF(1.0), np.array([[0.0], [1.0]]))
+        parts = [
+            WeightPredictor(features, np.zeros(1), np.full((2, 1), m), np.eye(2)[None] * c)
+            for m, c in ((1.0, 0.1), (-2.0, 0.4))
+        ]
+        mixture = MixturePredictor(parts, np.array([0.25, 0.75]))
+        X = np.array([[0.3], [2.0]])
+        (first, v), (second, w) = (part.moments(X) for part in parts)
+        mean, variance = mixture.moments(X)
+        np.testing.assert_allclose(mean, 0.25 * first + 0.75 * second)
+        second_moment = 0.25 * (v + first**2) + 0.75 * (w + second**2)
+        np.testing.assert_allclose(variance, second_moment - mean**2)
+        _, covariance = mixture.joint(X)
+        np.testing.assert_allclose(covariance[:, :, 0].diagonal(), variance[:, 0])
 
 
 class TestOneReleaseForEachKernel:
@@ -133,6 +149,10 @@ class TestOneReleaseForEachKernel:
         np.testing.assert_allclose(np.mean(squares, axis=0), np.eye(9), atol=1e-3)
 
 
+def _parts(posterior):
+    return posterior.mean, posterior.covariance
+
+
 class TestMoments:
     """The dense model is the one of `DPSparseGPRegressor` where the prior is a multiple of I."""
 
@@ -144,15 +164,15 @@ class TestMoments:
         noise = {"sb": 3.0, "sa": 2.0, "syy": 5.0, "n_records": 50}
         return (
             MomentModel(B, A, 60.0, signal_variance=1.7, **noise),
-            KernelMoments(B, A, 60.0, prior=1.7 * np.eye(6), **noise),
+            KernelMoments(B, A, 60.0, signal_variance=1.7, features=np.eye(6), **noise),
         )
 
     def test_posterior(self, models):
         diagonal, dense = models
-        mean, variances, _ = diagonal.weights(0.3)
-        got, covariance, _ = dense.weights(0.3)
-        np.testing.assert_allclose(got, mean, rtol=1e-10)
-        np.testing.assert_allclose(covariance, np.diag(variances), atol=1e-10)
+        for released, exact in zip(
+            dense.posterior(0.3), _parts(noise_aware_posterior(diagonal, 0.3)), strict=True
+        ):
+            np.testing.assert_allclose(released, exact, atol=1e-9)
 
     def test_evidence_and_residuals(self, models):
         diagonal, dense = models
@@ -163,13 +183,45 @@ class TestMoments:
 
     def test_evidence_is_the_density_of_what_is_released(self):
         rng = np.random.default_rng(4)
-        Phi, L = rng.normal(size=(40, 4)), rng.normal(size=(4, 4))
-        S, A = L @ L.T, rng.normal(size=4) * 10
-        model = KernelMoments(Phi.T @ Phi, A, 9.0, sb=1.0, sa=2.0, syy=1.0, n_records=40, prior=S)
-        B = Phi.T @ Phi
-        law = stats.multivariate_normal(np.zeros(4), B @ S @ B + 0.2 * B + 4 * np.eye(4))
+        Phi, T = rng.normal(size=(40, 4)), rng.normal(size=(4, 4))
+        B, A = Phi.T @ Phi, rng.normal(size=4) * 10
+        model = KernelMoments(
+            B,
+            A,
+            9.0,
+            sb=1.0,
+            sa=2.0,
+            syy=1.0,
+            n_records=40,
+            signal_variance=0.7,
+            features=T,
+        )
+        cov = 0.7 * B @ T.T @ T @ B + 0.2 * B + 4 * np.eye(4)
+        law = stats.multivariate_normal(np.zeros(4), cov)
         constant = -0.5 * 4 * np.log(2 * np.pi)
         assert model.log_evidence(0.2) + constant == pytest.approx(law.logpdf(A), rel=1e-9)
+
+    def test_without_noise_it_is_regression_on_the_kernels_own_features(self):
+        rng = np.random.default_rng(6)
+        phi, T = rng.normal(size=(60, 5)), rng.normal(size=(5, 5))
+        own, y = phi @ T.T, rng.normal(size=60)
+        model = KernelMoments(
+            phi.T @ phi,
+            phi.T @ y,
+            y @ y,
+            sb=1e-9,
+            sa=1e-9,
+            syy=1e-9,
+            n_records=60,
+            signal_variance=2.0,
+            features=T,
+        )
+        precision = own.T @ own / 0.3 + np.eye(5) / 2.0
+        mean, covariance = model.posterior(0.3)
+        np.testing.assert_allclose(covariance, np.linalg.inv(precision), atol=1e-7)
+        np.testing.assert_allclose(mean, np.linalg.solve(precision, own.T @ y / 0.3), atol=1e-6)
+        residuals = np.sum((y - own @ mean) ** 2) + np.trace(covariance @ own.T @ own)
+        assert model.residual_sum(0.3) == pytest.approx(residuals, rel=1e-6)
 
 
 def test_one_kernel_is_the_plain_regressor():
@@ -182,8 +234,8 @@ def test_one_kernel_is_the_plain_regressor():
     for got, exact in zip(
         gp.predict(LINE, return_std=True), plain.predict(LINE, return_std=True), strict=True
     ):
-        np.testing.assert_allclose(got, exact, atol=2e-3)  # the jitter is counted otherwise
-    assert gp.noise_variance_ == pytest.approx(plain.noise_variance_, rel=0.02)
+        np.testing.assert_allclose(got, exact, rtol=1e-6, atol=1e-9)
+    assert gp.noise_variance_ == pytest.approx(plain.noise_variance_, rel=1e-6)
     assert gp.kernel_probabilities_.tolist() == [1.0]
 
 
@@ -242,7 +294,7 @@ def test_every_setting_finds_the_function(parameters):
     assert gp.kernel_probabilities_.sum() == pytest.approx(1.0)
     assert gp.best_index_ == np.argmax(gp.kernel_probabilities_)
     if parameters.get("average") is False:
-        assert {kernel == gp.best_kernel_ for kernel, _ in gp._predictor.kernel.parts} == {True}
+        assert len(gp._predictor.parts) == 1
 
 
 def test_kernels_of_other_variances_and_shapes():
