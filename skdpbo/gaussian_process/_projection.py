@@ -278,11 +278,12 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
                 raise TypeError(f"{name} must be an integer.")
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}.")
+        limits = (self.answers_per_row, self.n_answers)
         return answer_noise(
             self.answer_epsilon,
             self.answer_delta,
             self.y_bounds,
-            self.answers_per_row,
+            min(limit for limit in limits if limit is not None),  # answers about one record
             stacklevel=stacklevel + 1,
         )
 

@@ -154,6 +154,16 @@ def test_noisy_answers():
     assert (made.answer_privacy_.epsilon, made.answer_privacy_.delta) == (1.0, 1e-5)
 
 
+def test_the_noise_of_answers_depends_on_how_often_one_row_can_be_answered():
+    settings = {"answer_epsilon": 1.0, "y_bounds": (0, 2)}
+    limits = [(1, None), (4, None), (4, 100), (4, 1), (1, 40)]
+    stds = [
+        curator(**settings, answers_per_row=k, n_answers=n).fit(X).release_.answer_noise_std
+        for k, n in limits
+    ]
+    np.testing.assert_allclose(np.divide(stds, stds[0]), [1, 2, 2, 1, 1])
+
+
 def test_noisy_answers_are_clipped_and_unreadable_ones_are_the_centre():
     settings = {"answer_epsilon": 1e6, "answer_delta": 0.5, "y_bounds": (0.0, 2.0)}
     made = curator(**settings).fit(X)
