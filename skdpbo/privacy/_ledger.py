@@ -81,8 +81,8 @@ class PrivacyLedger(LedgerViews):
 
     What is released may depend on earlier releases. That the *amounts* charged may depend on them
     too is proved for charges that fit by adding epsilons and deltas (Rogers, Roth, Ullman and
-    Vadhan 2016) and for Gaussian charges alone (Smith and Thakurta 2022); where pure and Gaussian
-    charges fit by composition only, choose the amounts beforehand.
+    Vadhan 2016) and for Gaussian charges alone (Smith and Thakurta 2022); where others fit by
+    composition only, choose the amounts beforehand.
 
     Fits of estimators with :class:`LedgerMixin` (all of skdpbo's) are also counted in worker
     threads and processes that the block hands them to. A thread without a ledger of its own is
