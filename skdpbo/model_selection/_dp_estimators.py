@@ -22,10 +22,11 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 from sklearn.utils import get_tags
 
+from skdpbo.model_selection._sklearn import has_callbacks
 from skdpbo.privacy import PrivacyGuarantee
 
 __all__ = [
-    "check_no_cache",
+    "check_discretion",
     "declared_guarantee",
     "is_shape_only",
     "noise_seeds",
@@ -217,14 +218,33 @@ def stated_guarantee(step, n_samples):
     return _checked(step.privacy_guarantee(n_samples=n_samples), f"{name}.privacy_guarantee()")
 
 
-def check_no_cache(estimator):
-    """Refuse `memory`: a cache stores protected rows and repeats the noise of an earlier fit."""
+def check_discretion(estimator):
+    """Refuse what would write down, mix or count protected rows, or tell of the trials.
+
+    Raises
+    ------
+    ValueError
+        For a cache, messages, callbacks or a precomputed kernel.
+    """
     for key, value in estimator.get_params(deep=True).items():
-        if key.split("__")[-1] == "memory" and value is not None:
+        last = key.split("__")[-1]
+        if last == "memory" and value is not None:
             raise ValueError(
                 f"{key} must be None: a cache stores protected rows and repeats the noise of an "
                 "earlier fit."
             )
+        if last == "verbose" and value:
+            raise ValueError(f"{key} must be 0: messages would tell of protected rows.")
+    if get_tags(estimator).input_tags.pairwise:
+        raise ValueError(
+            'A precomputed kernel or distance cannot be used with protect="all": one record enters '
+            "the rows of all others. Give the features."
+        )
+    if has_callbacks(estimator):
+        raise ValueError(
+            'Callbacks of the estimator cannot be used with protect="all": they would be shown the '
+            "trials, whose number is secret."
+        )
 
 
 def declared_guarantee(declaration, estimator, n_samples):

@@ -9,17 +9,29 @@ from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import check_scoring
 
-from skdpbo.exceptions import DryRunWarning, SelectionCostWarning
+from skdpbo.exceptions import (
+    DryRunWarning,
+    SeededNoiseWarning,
+    SelectionCostWarning,
+    SkdpboWarning,
+    VoidGuaranteeWarning,
+)
 from skdpbo.mechanisms import noise_source
+from skdpbo.model_selection._dry_run import _synthetic as synthetic_rows
 from skdpbo.model_selection._dry_run import dry_run
 from skdpbo.model_selection._metric_roles import assign_metrics
 from skdpbo.model_selection._opening import check_rows
 from skdpbo.model_selection._roles import check_protected, check_schema, protected_positions
-from skdpbo.model_selection._selected_trials import TrialData, best_of_trials, published_trials
+from skdpbo.model_selection._selected_trials import (
+    TrialData,
+    best_of_trials,
+    published_trials,
+    quiet,
+)
 from skdpbo.model_selection._sklearn import (
     BaseSearchCV,
     masked_param_columns,
@@ -27,7 +39,7 @@ from skdpbo.model_selection._sklearn import (
     split_for_estimator,
 )
 from skdpbo.model_selection._trial_plan import plan_trials, prefers_composition
-from skdpbo.privacy import charge_active_ledger
+from skdpbo.privacy import charge_active_ledger, charged_elsewhere
 
 __all__ = ["fit_selected", "mark_total", "selected_guarantee"]
 
@@ -64,7 +76,7 @@ def fit_selected(searcher, candidates, X, y, X_val, y_val, params):
     scorer, _, _ = assign_metrics(searcher, None, partial(BaseSearchCV._get_scorers, searcher))
     fit_params = _fit_params(searcher, X, params)
     _advise(searcher, plan)
-    failures = _dry_run(searcher, candidates, *train)
+    failures = _dry_run(searcher, plan, candidates, scorer, *train)
 
     # before any protected value is read
     charge_active_ledger(guarantee, type(searcher).__name__, searcher)
@@ -128,6 +140,13 @@ def _fit_params(searcher, X, params):
 
 
 def _advise(searcher, plan):
+    if plan.guarantee.status == "void":
+        warnings.warn(
+            "The search carries no privacy guarantee, as one training carries none: "
+            f"{plan.guarantee.assumptions[-1]}.",
+            VoidGuaranteeWarning,
+            stacklevel=4,
+        )
     if prefers_composition(plan, searcher.epsilon, searcher.delta):
         warnings.warn(
             f"With {len(plan.models)} candidate(s), train each once and publish every score "
@@ -138,14 +157,36 @@ def _advise(searcher, plan):
         )
 
 
-def _dry_run(searcher, candidates, X, y):
-    """Warn of what fails on synthetic rows; return the messages, which are public."""
+def _dry_run(searcher, plan, candidates, scorer, X, y):
+    """Say what synthetic rows show: failures, which are returned, and bounds that are missing."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        dry_run(searcher.estimator, candidates, X, y)
-    for warning in caught:
-        warnings.warn(str(warning.message), warning.category, stacklevel=4)
-    return [str(w.message) for w in caught if issubclass(w.category, DryRunWarning)]
+        dry_run(searcher.estimator, candidates, X, y, scorer)
+    failures = [str(warning.message) for warning in caught]
+    for category, message in dict.fromkeys(
+        [(DryRunWarning, failure) for failure in failures] + _said_of_defaults(plan, X, y)
+    ):
+        warnings.warn(message, category, stacklevel=4)
+    return failures
+
+
+def _said_of_defaults(plan, X, y):
+    """Categories and messages of skdpbo's own warnings, which the trials keep to themselves."""
+    said = []
+    for table, targets in list(synthetic_rows(plan.models[0], X, y))[:1]:
+        with quiet(), charged_elsewhere(), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                clone(plan.models[0]).fit(table, *(() if targets is None else (targets,)))
+            except Exception:  # noqa: S110
+                pass  # the dry run has told
+        said += [(w.category, str(w.message)) for w in caught]
+    # Of seeds something else is said, see `_advise`.
+    return [
+        (category, message)
+        for category, message in said
+        if issubclass(category, SkdpboWarning) and category is not SeededNoiseWarning
+    ]
 
 
 def _no_model(X, failures):

@@ -159,7 +159,8 @@ def _run(plan, data, indices, randomness, *, n_jobs, pre_dispatch):
         (plan.models[index], data, own, os.getpid())
         for index, own in zip(indices, randomness, strict=True)
     ]
-    with quiet():
+    # Paid for: what is sent to workers, the models included, belongs to no open ledger.
+    with quiet(), charged_elsewhere():
         # Rows that cannot be sent to a worker may not decide whether fit fails.
         for workers in (n_jobs, None):
             try:
@@ -194,7 +195,6 @@ def _trained(model, data, seeded, sequence):
     """Model of one trial, or None."""
     try:
         model = clone(model)
-        vars(model).pop("_skl_callbacks", None)  # callbacks would count the trials
         _seed(model, seeded, sequence)
         # Copies: one trial may not change what the next is trained on.
         X = take_rows(data.X, np.arange(n_rows(data.X)))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from sklearn.base import clone
 
-from skdpbo.model_selection._dp_estimators import check_no_cache
+from skdpbo.model_selection._dp_estimators import check_discretion
 from skdpbo.model_selection._private_selection import (
     BestOfTrials,
     PublishedScores,
@@ -84,7 +84,7 @@ def plan_trials(searcher, candidates, n_samples):
         clone(searcher.estimator).set_params(**clone(params, safe=False)) for params in candidates
     ]
     for model in models:
-        check_no_cache(model)
+        check_discretion(model)
     if searcher.estimator_guarantee is None:
         costs = StatedCosts(models, candidates, total[1], n_samples)
     else:

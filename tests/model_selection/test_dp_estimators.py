@@ -228,6 +228,27 @@ class TestSteps:
             with pytest.raises(ValueError, match=r"memory must be None.*noise"):
                 plan(model, estimator_guarantee=declared)
 
+    def test_talk_is_refused(self):
+        with pytest.raises(ValueError, match="verbose must be 0"):
+            plan(make_pipeline(Normalizer(), Private(), verbose=True))
+
+    def test_precomputed_kernels_are_refused(self):
+        class Pairwise(Private):
+            def __sklearn_tags__(self):
+                tags = super().__sklearn_tags__()
+                tags.input_tags.pairwise = True
+                return tags
+
+        with pytest.raises(ValueError, match="precomputed"):
+            plan(Pairwise())
+
+    @pytest.mark.skipif(not hasattr(DPGridSearchCV, "set_callbacks"), reason="scikit-learn 1.9")
+    def test_callbacks_of_the_estimator_are_refused(self):
+        search = DPGridSearchCV(Private(), {})
+        search._skl_callbacks = [object()]
+        with pytest.raises(ValueError, match="Callbacks"):
+            plan(make_pipeline(Normalizer(), search))
+
     def test_zeros_do_not_decide_on_the_type_of_the_output(self):
         columns = make_column_transformer((Normalizer(), [0]), sparse_threshold=0.3)
         (model,) = plan(make_pipeline(columns, Private())).models

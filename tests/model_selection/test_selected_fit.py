@@ -21,6 +21,7 @@ from skdpbo.exceptions import (
     DryRunWarning,
     SeededNoiseWarning,
     SelectionCostWarning,
+    VoidGuaranteeWarning,
 )
 from skdpbo.mechanisms import DiscreteLaplace, GaussianMechanism, noise_source
 from skdpbo.model_selection import PrivateSelection, _selected_trials
@@ -164,7 +165,8 @@ class TestRelease:
                 return super().fit(X, y)
 
             def predict(self, X):
-                seen["score"].append(frozenset(np.asarray(X)[:, 0].tolist()))
+                if len(X) != 60:
+                    seen["score"].append(frozenset(np.asarray(X)[:, 0].tolist()))
                 return super().predict(X)
 
         rows = np.arange(800.0).reshape(400, 2)
@@ -348,7 +350,8 @@ class TestDeclared:
 
     def test_a_seed_voids_it(self):
         cost = PrivacyGuarantee(epsilon=0.1)
-        search = grid(Foreign(random_state=3), estimator_guarantee=cost).fit(X, Y)
+        with pytest.warns(VoidGuaranteeWarning, match="random_state"):
+            search = grid(Foreign(random_state=3), estimator_guarantee=cost).fit(X, Y)
         assert search.privacy_.status == "void"
 
     @pytest.mark.parametrize(
@@ -389,6 +392,16 @@ class TestLedger:
         assert touched == []
         assert ledger.entries == ()
         assert not hasattr(search, "privacy_")
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("backend", ["threading", "loky"])
+    def test_workers_and_pickles_belong_to_no_ledger(self, backend):
+        gp = DPSparseGPRegressor(RBF(1.0), X_bounds=(-3, 3), y_bounds=(-1, 1), inducing_points=4)
+        search = DPGridSearchCV(gp, {"noise_variance": [0.1, 0.2, 0.3]}, n_jobs=2, **OPTIONS)
+        with PrivacyLedger(epsilon=2.0, delta=1e-5) as ledger, parallel_config(backend=backend):
+            search.fit(X, Y)
+            pickle.loads(pickle.dumps(search.best_estimator_))
+        assert [entry.guarantee for entry in ledger.entries] == [search.privacy_]
 
     def test_mistakes_are_not_charged(self):
         cases = [
@@ -479,6 +492,20 @@ class TestFailures:
         with pytest.warns(DefaultBoundsWarning):
             grid(loss_bound=None).fit(X, Y)
 
+    def test_bounds_of_the_estimator_that_are_missing_are_told(self):
+        search = DPGridSearchCV(
+            DPSparseGPRegressor(RBF(1.0), inducing_points=[[0.0, 0.0]], y_bounds=(-1, 1)),
+            {"noise_variance": [0.1, 0.2, 0.3]},
+            **OPTIONS,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            search.fit(X, Y)
+        search.set_params(estimator__y_bounds=None)
+        with pytest.warns(DefaultBoundsWarning, match="y_bounds") as told:
+            search.fit(X, Y)
+        assert len(told) == 1
+
     def test_one_row(self):
         with pytest.raises(ValueError, match="n_samples=1"):
             grid().fit(X[:1], Y[:1])
@@ -503,7 +530,8 @@ class TestSeeds:
         assert other.best_estimator_.mean_ != search.best_estimator_.mean_
 
     def test_a_seeded_estimator_voids_the_total(self):
-        search = grid(DPMean(random_state=1)).fit(X, Y)
+        with pytest.warns(VoidGuaranteeWarning, match="seeded"):
+            search = grid(DPMean(random_state=1)).fit(X, Y)
         assert search.privacy_.status == "void"
         assert search.random_state is None
 
