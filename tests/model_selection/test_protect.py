@@ -3,9 +3,16 @@
 import inspect
 
 import pytest
+from joblib import parallel_config
 from sklearn.linear_model import Ridge
 
-from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
+from skdpbo import (
+    DPBayesSearchCV,
+    DPGIBOSearchCV,
+    DPGridSearchCV,
+    DPRandomizedSearchCV,
+    DPSparseGPRegressor,
+)
 from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, charge_active_ledger
 
 SEARCHERS = [DPGridSearchCV, DPRandomizedSearchCV, DPBayesSearchCV]
@@ -71,3 +78,19 @@ def test_private_estimators_inside_are_not_charged_again(searcher, cv):
     with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
         search.fit(X, y, X_val=X[:5], y_val=y[:5])
     assert [entry.label for entry in ledger.entries] == [searcher.__name__]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+@pytest.mark.parametrize("guide", [True, False])
+def test_nor_are_those_in_workers(backend, guide):
+    X = [[float(i % 4)] for i in range(40)]
+    y = [float(i % 3) / 3 for i in range(40)]
+    search = DPGridSearchCV(
+        DPSparseGPRegressor(inducing_points=3), {"noise_variance": [0.1, 1.0]}, n_jobs=2
+    )
+    search.set_params(guide=guide, cv=2 if guide else None, loss_bound=1.0)
+    with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger, parallel_config(backend):
+        search.fit(X, y, X_val=X[:5], y_val=y[:5])
+    assert [entry.label for entry in ledger.entries] == ["DPGridSearchCV"]
