@@ -3,6 +3,7 @@
 import math
 import numbers
 import operator
+import os
 import threading
 from dataclasses import dataclass
 
@@ -129,6 +130,7 @@ class AnswerBook:
         self._left = n_rows * answers_per_row if n_answers is None else n_answers
         self._counts = np.zeros(n_rows, dtype=np.int64)
         self._lock = threading.Lock()
+        self._process = os.getpid()
 
     def answer(self, index, value, source):
         """Return the row's number and its released value.
@@ -138,10 +140,12 @@ class AnswerBook:
         TypeError, IndexError
             When there is no such row.
         RuntimeError
-            When the row, or all rows together, were answered as often as agreed.
+            When the row, or all rows together, were answered as often as agreed, or in a fork.
         ValueError
             When there is no value, or one too many.
         """
+        if os.getpid() != self._process:
+            raise RuntimeError("A forked copy of a curator does not answer.")
         row = self._row(index)
         value = self._value(row, value)
         with self._lock:  # counted first: an answer that fails stays counted

@@ -1,8 +1,10 @@
 """The curator: what it releases, what it answers, what it charges and what it says."""
 
 import copy
+import os
 import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -351,6 +353,30 @@ def test_copies_do_not_answer():
     assert not hasattr(clone(made), "release_")
     with pytest.raises(TypeError):
         pickle.dumps(made._book)
+
+
+def test_forked_copies_do_not_answer(monkeypatch):
+    made = curator().fit(X, Y)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(RuntimeError, match="forked"):
+        made.answer(3)
+    monkeypatch.undo()
+    assert made.answer(3) == Y[3]
+
+
+def test_threads_do_not_get_more_answers_than_agreed():
+    made = curator(answers_per_row=2, n_answers=25).fit(X, Y)
+
+    def ask(row):
+        try:
+            return made.answer(row)
+        except RuntimeError:
+            return None
+
+    with ThreadPoolExecutor(8) as pool:
+        given = list(pool.map(ask, [*range(10)] * 20))
+    assert sum(value is not None for value in given) == len(made.answers_) == 20
+    assert sorted(row for row, _ in made.answers_) == sorted([*range(10)] * 2)
 
 
 def test_a_second_fit_starts_anew():
