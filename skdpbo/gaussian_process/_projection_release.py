@@ -17,7 +17,6 @@ _FORMAT = "skdpbo projection release"
 _VERSION = 1
 _ARRAYS = ("Z", "projection")
 _GUARANTEES = ("guarantee", "answer_guarantee")
-_NOT_STATED = ("parts",)  # field of a PrivacyGuarantee that its constructor does not take
 
 
 @dataclass(frozen=True)
@@ -172,12 +171,9 @@ class ProjectionRelease:
     def _check_statements(self):
         if not isinstance(self.mechanism, str) or not self.mechanism:
             raise TypeError("mechanism must be a name.")
-        if not isinstance(self.guarantee, PrivacyGuarantee):
-            raise TypeError("guarantee must be a PrivacyGuarantee.")
-        if self.answer_guarantee is not None and not isinstance(
-            self.answer_guarantee, PrivacyGuarantee
-        ):
-            raise TypeError("answer_guarantee must be a PrivacyGuarantee or None.")
+        stated = (self.guarantee, self.answer_guarantee or self.guarantee)
+        if not all(isinstance(guarantee, PrivacyGuarantee) for guarantee in stated):
+            raise TypeError("guarantee and answer_guarantee must be PrivacyGuarantees.")
         if (self.answer_guarantee is None) != (self.answer_noise_std == 0):
             raise ValueError("answer_guarantee and answer_noise_std go together.")
 
@@ -316,8 +312,7 @@ def _domain_from_json(value):
 def _guarantee_as_json(guarantee):
     if guarantee is None:
         return None
-    names = [f.name for f in fields(guarantee) if f.name not in _NOT_STATED]
-    return {name: getattr(guarantee, name) for name in names}
+    return {f.name: getattr(guarantee, f.name) for f in fields(guarantee) if f.init}
 
 
 def _guarantee_from_json(value):
