@@ -180,5 +180,8 @@ def _as_objects(X):
     (width,) = lengths
     objects = np.empty(len(X) if width is None else (len(X), width), dtype=object)
     for i, row in enumerate(X):
-        objects[i] = row
+        # Cell by cell: numpy would look into the cells of a row, and say what it met there.
+        cells = [(i, row)] if width is None else [((i, j), cell) for j, cell in enumerate(row)]
+        for place, cell in cells:
+            objects[place] = cell
     return objects

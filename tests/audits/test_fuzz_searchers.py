@@ -350,6 +350,62 @@ def test_many(kind):
     run()
 
 
+@st.composite
+def searches_in_chunks(draw):
+    """(searcher that protects every row, rows, targets)."""
+    kind = draw(st.sampled_from(["grid", "randomized", "bayes"]))
+    make, name, _, scoring = ESTIMATORS[draw(st.sampled_from(sorted(ESTIMATORS)))]
+    chosen = draw(st.sets(st.sampled_from(["epsilon", "score_fraction", "loss_bound", "verbose"])))
+    params = {key: draw(common[key]) for key in sorted(chosen)}
+    params |= {"scoring": scoring, "guide": False, "refit": False, "protect": "all"}
+    params["n_chunks"] = draw(mostly(2, 3, bad=(0, 1, -1, 1000, 2.5, "2", True)))
+    if kind != "grid":
+        params["n_iter"] = 2
+    if kind == "bayes":
+        params["mechanism"] = "gaussian"
+    _, rows_of_all = draw(protected_rows())
+    n = getattr(rows_of_all, "shape", (len(rows_of_all) if isinstance(rows_of_all, list) else 0,))
+    cell = draw(one([targets, one([0, 1]), one([0.0, 1.0, NUMBER])]))
+    y = draw(st.lists(cell, min_size=n[0] if n else 5, max_size=n[0] if n else 5))
+    return SEARCHERS[kind](make(), draw(spaces[kind])(name), **params), rows_of_all, y
+
+
+def assert_nothing_said_of_all(search, rows_of_all, y):
+    with Traces() as traces:
+        try:
+            search.fit(rows_of_all, y)
+        except DOCUMENTED as error:
+            failure = error
+        else:
+            failure = None
+    assert not leak_scan(traces, SECRETS), traces.text()
+    assert not leak_scan(failure, SECRETS), failure
+    assert not leak_scan(search, SECRETS)
+    assert (failure is None) == hasattr(search, "privacy_")
+
+
+@settled(40)
+@given(searches_in_chunks())
+def test_some_in_chunks(example):
+    assert_nothing_said_of_all(*example)
+
+
+def test_an_object_in_a_row_of_a_list():
+    """Found by the above: numpy asks the objects in a list for their array."""
+    rows_of_all = X.tolist()
+    rows_of_all[3][1] = Hostile()
+    options = {"guide": False, "refit": False, "protect": "all", "n_chunks": 2, "loss_bound": 1.0}
+    search = DPGridSearchCV(Ridge(), {"alpha": [1.0]}, scoring="neg_mean_squared_error", **options)
+    assert search.fit(rows_of_all, NUMBERS).best_params_ == {"alpha": 1.0}
+
+
+@pytest.mark.slow
+@settled(300)
+@given(searches_in_chunks())
+def test_many_in_chunks(example):
+    assert_nothing_said_of_all(*example)
+
+
 @pytest.mark.parametrize("rows", ["X_val", "y_val"])
 @pytest.mark.parametrize("kind", [np.array, np.float64, float, Fraction])
 def test_a_number_in_the_place_of_rows(rows, kind):
