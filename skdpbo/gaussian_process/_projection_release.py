@@ -171,8 +171,10 @@ class ProjectionRelease:
     def _check_statements(self):
         if not isinstance(self.mechanism, str) or not self.mechanism:
             raise TypeError("mechanism must be a name.")
-        stated = (self.guarantee, self.answer_guarantee or self.guarantee)
-        if not all(isinstance(guarantee, PrivacyGuarantee) for guarantee in stated):
+        answers = () if self.answer_guarantee is None else (self.answer_guarantee,)
+        if not all(
+            isinstance(guarantee, PrivacyGuarantee) for guarantee in (self.guarantee, *answers)
+        ):
             raise TypeError("guarantee and answer_guarantee must be PrivacyGuarantees.")
         if (self.answer_guarantee is None) != (self.answer_noise_std == 0):
             raise ValueError("answer_guarantee and answer_noise_std go together.")
