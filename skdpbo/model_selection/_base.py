@@ -11,6 +11,7 @@ import warnings
 from abc import abstractmethod
 from typing import ClassVar
 
+from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.metrics import check_scoring
 
@@ -253,7 +254,8 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
         token = SESSION.set(session)
         try:
             # What is trained here is trained on public rows, and the choice is charged already.
-            with charged_elsewhere():
+            # joblib starts its workers anew where max_nbytes changes: one value for all of the fit.
+            with charged_elsewhere(), parallel_config(max_nbytes=None):
                 self._prepare(session)
                 if self.guide:
                     super().fit(session.X, session.y, **session.fit_params)
