@@ -42,12 +42,14 @@ class PrivateSelection:
         differential privacy (Papernot & Steinke 2022); or as in Honkela & Melkas (2021), Eq. (23)
         (Liu & Talwar 2019).
     expected_trials : float or None, default=None
-        Mean number of trials, at least 1. None: three for each candidate, at most 30. Ten times
-        as many trials cost about a third more noise.
+        Mean number of trials, at least 1. None: three for each candidate, at most 30. 300 instead
+        of 30 need 23 to 29 % more noise (epsilon from 10 down to 0.3).
     eta : float, default=1.0
         Shape of the law of the number of trials, a truncated negative binomial; above -1. 1 is the
         geometric law, 0 the logarithmic one. Smaller values need less noise for the same mean, but
-        find less: most of their mean comes from rare, very long runs.
+        find less, as most of their mean comes from rare, very long runs: with 30 trials expected
+        the probability to meet one of the best tenth is .77 for eta 1, .55 for 0 (8 % less noise)
+        and .30 for -0.5 (14 % less).
     pad_trials : bool, default=False
         Always train `max_trials` models and use the first K, so that the running time does not
         tell the number of trials K. Needs `max_trials`.
@@ -65,8 +67,8 @@ class PrivateSelection:
     A trial draws a candidate uniformly, trains it privately and scores it privately; the best
     trial is released, with its model. The cost does not grow with the number of candidates, but
     it depends on K being secret: K is drawn from the operating system's generator and is in no
-    attribute. The running time does depend on K: whoever can measure it must not know more than
-    the total, or use `pad_trials`.
+    attribute, message or file. The running time does depend on K, and so does what the scheduler
+    of a cluster shows: use `pad_trials` where others can see them, and a machine of your own.
 
     With one or two candidates, train each once and publish every score
     (``selection="composition"``): it misses none, with about as much noise or less. From three

@@ -128,8 +128,7 @@ def _disjoint_rows(searcher, X, y, X_val, y_val):
 def _fit_params(searcher, X, params):
     """What the estimator's ``fit`` is given besides rows; nothing that goes with the rows."""
     for name, value in params.items():
-        lengthy = hasattr(value, "__len__") and not isinstance(value, str | bytes | dict)
-        if lengthy and len(value) == n_rows(X):
+        if _length(value) == n_rows(X):
             raise ValueError(
                 f'{name} goes with the rows: with protect="all" it would be part of the protected '
                 "records, which no stated guarantee covers."
@@ -137,6 +136,16 @@ def _fit_params(searcher, X, params):
     if not params:
         return {}
     return searcher._routed_fit_params(SimpleNamespace(X=X, fit_params=params))
+
+
+def _length(value):
+    """Number of rows of what holds several, else None."""
+    if isinstance(value, str | bytes | dict) or value is None:
+        return None
+    shape = getattr(value, "shape", None)
+    if shape is not None:
+        return shape[0] if shape else None
+    return len(value) if hasattr(value, "__len__") else None
 
 
 def _advise(searcher, plan):

@@ -188,7 +188,7 @@ def _trial(model, data, randomness, parent):
         source = noise_source(np.random.Generator(np.random.PCG64(fresh[1])) if seeded else None)
         rows = ProtectedRows(*data.rows)
         score = trial_score(model, rows, data.scorer, budget=data.budget, source=source)
-        return float(score), model
+        return (_WORST if np.isnan(score) else float(score)), model
 
 
 def _trained(model, data, seeded, sequence):

@@ -116,11 +116,12 @@ class StatedCosts:
 
     def _fitting(self, step, share):
         epsilon = share.epsilon
-        if share.mu is not None and self._stated(step, epsilon, share.delta).delta == 0:
-            # A pure step: randomised response of that mu (see mu_from_pure_epsilon) inverted.
-            epsilon = float(log_ndtr(share.mu / 2) - log_ndtr(-share.mu / 2))
         for haircut in HAIRCUTS:
             cost = self._stated(step, epsilon * (1 - haircut), share.delta)
+            if haircut == 0 and share.mu is not None and cost.delta == 0:
+                # A pure step: randomised response of that mu (see mu_from_pure_epsilon) inverted.
+                epsilon = float(log_ndtr(share.mu / 2) - log_ndtr(-share.mu / 2))
+                cost = self._stated(step, epsilon, share.delta)
             if within(cost, share):
                 return cost
         raise ValueError(
