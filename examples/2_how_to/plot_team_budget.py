@@ -1,0 +1,182 @@
+"""
+====================================================
+One budget for a whole team
+====================================================
+
+Several people work with the same protected records, and every result that they publish costs
+privacy. What counts is the total. A `PrivacyLedger` in a file keeps it: it adds up what everybody
+has spent, refuses what does not fit before a record is read, and forgets nothing when a computer
+crashes.
+"""
+
+# %%
+# The decision
+# ------------
+# The records are 4000 patients of a ward, made up. Whoever is responsible for them decides *once*
+# what may become known of any patient in all: epsilon 1.5 at delta 1e-6. The decision is a file.
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.tree import DecisionTreeClassifier
+
+from skdpbo import DPGridSearchCV, DPSparseGPRegressor
+from skdpbo.exceptions import BudgetExceededError
+from skdpbo.plotting import BudgetDisplay
+from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, compose
+
+rng = np.random.default_rng(0)
+
+
+def patients(n):
+    age = rng.uniform(20, 80, n)
+    pressure = 100 + 0.5 * age + rng.normal(0, 10, n)
+    ill = (rng.logistic(size=n) + 0.06 * (age - 50) + 0.05 * (pressure - 125) > 0).astype(int)
+    return np.column_stack([age, pressure]), ill
+
+
+X_public, y_public = patients(800)  # of another ward, which has published its records
+X, y = patients(4000)
+
+folder = tempfile.TemporaryDirectory()
+path = pathlib.Path(folder.name) / "ward.ledger"
+ledger = PrivacyLedger(epsilon=1.5, delta=1e-6, path=path, dataset="ward 2026")
+
+# %%
+# Ada tunes a tree
+# ----------------
+# Everybody opens the ledger by its path; the budget stands in the file. What runs inside the `with`
+# block is charged without further ado.
+
+tree = DecisionTreeClassifier(random_state=0)
+search = DPGridSearchCV(tree, {"max_depth": [1, 2, 3, 4, 6, 8]}, epsilon=0.5)
+
+with PrivacyLedger.from_file(path, "ward 2026"):
+    search.fit(X_public, y_public, X_val=X, y_val=y)
+
+print(search.best_params_, f"score {search.best_score_:.3f}")
+
+# %%
+# Ben fits curves
+# ---------------
+# Ben works in another office. He wants the blood pressure as a curve of the age, one for each month
+# of the study, and each costs epsilon 0.3:
+
+curve = DPSparseGPRegressor(
+    15**2 * RBF(20.0),
+    epsilon=0.3,
+    delta=1e-7,
+    X_bounds=(20, 80),
+    y_bounds=(80, 180),
+    inducing_points=6,
+)
+with PrivacyLedger.from_file(path, "ward 2026"):
+    for _month in range(6):
+        curve.fit(X[:, :1], X[:, 1])
+
+# %%
+# Adding up, Ada and Ben would have spent 0.5 + 6 * 0.3 = 2.3, more than there was. But the noise of
+# six Gaussian releases does not line up in the worst way each time, and the ledger knows by how
+# much:
+
+print(ledger)
+
+# %%
+# A crash
+# -------
+# Ada's next run dies in the middle: the computer is switched off, a worker is killed. Here it is a
+# process of its own that ends itself while the candidates are trained, without a word to anybody.
+
+crash = f"""
+import os
+import numpy as np
+from sklearn.dummy import DummyClassifier
+from skdpbo import DPGridSearchCV
+from skdpbo.privacy import PrivacyLedger
+
+class Doomed(DummyClassifier):
+    def predict(self, X):
+        os._exit(9)  # no clean-up, no exception, nothing
+
+X, y = np.zeros((100, 2)), np.arange(100) % 2
+with PrivacyLedger.from_file({str(path)!r}, "ward 2026"):
+    search = DPGridSearchCV(Doomed(), {{"constant": [0, 1]}}, epsilon=0.2, guide=False)
+    search.fit(X, y, X_val=X, y_val=y)
+"""
+died = subprocess.run([sys.executable, "-c", crash], check=False).returncode
+print(f"exit status {died}; {len(ledger.entries)} charges, the last one {ledger.entries[-1].label}")
+
+# %%
+# The charge was on the disk before the first protected row was read, and it stays, although nobody
+# got a result: nobody can know what a process that died has shown to whom. Nothing is given back,
+# in no case.
+#
+# A refusal
+# ---------
+# Ben would like a curve with a third of the noise. It does not fit any more, and so it is not made:
+
+with PrivacyLedger.from_file(path, "ward 2026"):
+    try:
+        curve.set_params(epsilon=1.0).fit(X[:, :1], X[:, 1])
+    except BudgetExceededError as error:
+        print("refused:", str(error).replace(folder.name, "..."))
+
+# %%
+# One can ask beforehand. `affords` tries a charge without making it. `remaining` is what any
+# release may cost, whatever its noise; a Gaussian one may fit although it is larger.
+
+for epsilon in (0.1, 0.3, 1.0):
+    fits = ledger.affords(curve.set_params(epsilon=epsilon).privacy_guarantee())
+    print(f"a curve with epsilon {epsilon}: {'fits' if fits else 'does not fit'}")
+print("any release:", ledger.remaining())
+
+# %%
+# Releases that are made without skdpbo count too, if you say so. A histogram with Laplace noise:
+
+ledger.charge(PrivacyGuarantee(epsilon=0.05), label="histogram of ages, by hand")
+
+# %%
+# The picture
+# -----------
+# All of this stands in the file, for everybody to look at: charge by charge, beside what it would
+# be if epsilons were simply added. The cross is the curve that was refused.
+
+guarantees = [entry.guarantee for entry in ledger.entries]
+added = np.cumsum([0.0] + [guarantee.epsilon for guarantee in guarantees])
+composed = compose(*guarantees, delta=ledger.delta).epsilon
+print(f"composed {composed:.2f}, added {added[-1]:.2f}, budget {ledger.epsilon}")
+refused = compose(*guarantees[:-1], curve.privacy_guarantee(), delta=ledger.delta).epsilon
+
+try:
+    import matplotlib.pyplot as plt
+except ImportError:
+    print("(no plot: matplotlib is not installed)")
+else:
+    fig, ax = plt.subplots(figsize=(8, 4.5), layout="constrained")
+    BudgetDisplay.from_ledger(ledger, ax=ax)
+    charges = np.arange(len(added))
+    ax.step(charges, added, where="post", color="0.6", ls=":", marker=".", label="added up")
+    ax.plot(8.5, refused, "X", color="#000000", ms=10, label="refused: never made")
+    names = ["Ada: tree", *[f"Ben: curve {k}" for k in range(1, 7)], "Ada: crashed", "by hand"]
+    ax.set_xticks(charges, ["", *names])
+    ax.set(xlabel="", ylim=(0, 1.1 * added[-1]))
+    ax.legend(frameon=False, loc="upper left")
+    ax.spines[["top", "right"]].set_visible(False)
+    plt.show()
+
+folder.cleanup()  # a real ledger is never deleted: who makes it anew begins to count at 0
+
+# %%
+# What to remember
+# ----------------
+# - One file for a data set, in a place where those who spend cannot delete or replace it.
+# - Everybody wraps what touches protected rows into a `with` block; a colleague who does not is not
+#   counted. The ledger is book-keeping among people who want to keep a promise.
+# - ``GridSearchCV(DPSparseGPRegressor(...))`` in such a block is charged for *every* fit that it
+#   makes. Use the searchers of skdpbo, which are charged once.
+# - Small releases compose well: many with a small epsilon cost less than their sum. Give the ledger
+#   a delta to make use of that; with ``delta=0`` epsilons simply add.
