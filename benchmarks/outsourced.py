@@ -4,6 +4,7 @@
     python benchmarks/outsourced.py tables --runs 150
     python benchmarks/outsourced.py epsilons --runs 150
     python benchmarks/outsourced.py mechanisms --length-scale 4.42 --runs 300
+    python benchmarks/outsourced.py mechanisms --length-scale 4.42 --sqrt-beta 4.5 --runs 100
     python benchmarks/outsourced.py loans --data PATH/TO/lendingclub_2007_2011.csv.gz
     python benchmarks/outsourced.py branin
     python benchmarks/outsourced.py summary --csv benchmarks/results/outsourced_branin.csv
@@ -222,6 +223,7 @@ def main():
     parser.add_argument("--data", help="lendingclub_2007_2011.csv.gz, for loans and omega")
     parser.add_argument("--length-scale", type=float, help="of the grid's functions")
     parser.add_argument("--sqrt-beta", type=float, help="weight of exploration; default: paper's")
+    parser.add_argument("--arms", nargs="*", help="of the experiment's own; default: all")
     parser.add_argument("--csv", help="where to write the runs")
     options = parser.parse_args()
     if options.experiment == "omega":
@@ -233,6 +235,7 @@ def main():
 
         return plot(RESULTS)
     task, arms, n_answers, uncounted = experiment(options)
+    arms = [arm for arm in arms if not options.arms or arm[0] in options.arms]
     print(f"length-scale {task.length_scale:.4g}, noise variance {task.noise_variance:.3g}")
     rows = []
     with threadpool_limits(1):
