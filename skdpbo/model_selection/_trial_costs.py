@@ -59,9 +59,18 @@ def as_mu(cost):
     return cost.mu if cost.delta > 0 else mu_from_pure_epsilon(cost.epsilon)
 
 
-def merged_trial(budget, costs, mechanism):
-    """Statement of one trial: the budget, on all that the candidates' costs rest on."""
-    distance = max((g.statistical_distance for g in costs), default=0.0)
+def merged_trial(budget, candidates, mechanism):
+    """Statement of one trial: the budget, on all that the candidates' costs rest on.
+
+    Parameters
+    ----------
+    budget : PrivacyGuarantee
+    candidates : list of list of PrivacyGuarantee
+        Costs of the steps of each candidate.
+    mechanism : str
+    """
+    costs = [cost for steps in candidates for cost in steps]
+    distance = max(math.fsum(cost.statistical_distance for cost in steps) for steps in candidates)
     # Delta states the distance as well; the curve itself is that of mu.
     extra = (1 + math.exp(min(budget.epsilon, 700.0))) * distance
     return replace(
@@ -104,10 +113,10 @@ class StatedCosts:
 
     def trial(self, budget):
         """Set the budget of every step; return the statement of one trial."""
-        costs = [self._set(steps, budget) for steps in self._steps]
-        costs = [cost for of_candidate in costs for cost in of_candidate]
-        names = dict.fromkeys(cost.mechanism for cost in costs if cost.mechanism)
-        return merged_trial(budget, costs, " or ".join(names) or "a private training")
+        candidates = [self._set(steps, budget) for steps in self._steps]
+        names = dict.fromkeys(cost.mechanism for steps in candidates for cost in steps)
+        mechanism = " or ".join(filter(None, names)) or "a private training"
+        return merged_trial(budget, candidates, mechanism)
 
     def _set(self, steps, budget):
         """Give each of k steps 1 / k of the (squared) budget, and ask again what it promises."""
@@ -169,7 +178,9 @@ class DeclaredCosts:
         for cost in self._costs:
             if not within(cost, budget):
                 raise ValueError(_does_not_fit(cost, budget))
-        trial = merged_trial(budget, self._costs, "a training whose cost was declared")
+        trial = merged_trial(
+            budget, [[c] for c in self._costs], "a training whose cost was declared"
+        )
         status = max(trial.status, "conditional", key=_STATUSES.index)
         return replace(trial, status=status, assumptions=(_DECLARED, *trial.assumptions))
 

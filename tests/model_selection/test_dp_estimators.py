@@ -39,6 +39,7 @@ from skdpbo.model_selection import PrivateSelection
 from skdpbo.model_selection._dp_estimators import is_shape_only, noise_seeds, private_steps
 from skdpbo.model_selection._private_selection import largest_trial_epsilon, selection_rule
 from skdpbo.model_selection._selected_fit import mark_total
+from skdpbo.model_selection._trial_costs import StatedCosts, gaussian_budget
 from skdpbo.model_selection._trial_plan import plan_trials
 from skdpbo.privacy import PrivacyGuarantee, compose, mu_from_epsilon, selection_guarantee
 
@@ -84,6 +85,10 @@ class WithoutBudget(BaseEstimator):
 def plan(estimator, candidates=({},), n_samples=None, **params):
     searcher = DPGridSearchCV(estimator, {}, protect="all", **params)
     return plan_trials(searcher, list(candidates), n_samples)
+
+
+def plan_costs(estimator):
+    return StatedCosts([clone(estimator)], [{}], 1e-5, None)
 
 
 SHAPE_ONLY = [
@@ -351,6 +356,9 @@ class TestBudgets:
                     statistical_distance=1e-8,
                 )
 
+        two = Pipeline([("first", Approximate()), ("second", Approximate())])
+        trial = plan_costs(two).trial(gaussian_budget(0.1, 1e-5))
+        assert trial.statistical_distance == 2e-8
         exact, close = (plan(step, [{}] * 5, delta=1e-5) for step in (Private(), Approximate()))
         assert close.budget.mu < exact.budget.mu
         trial = close.models[0].privacy_guarantee()
