@@ -172,7 +172,7 @@ for name, curve in curves.items():
     print(f"{name:30}  {curve[-1]:5.2f}")
 
 # %%
-# At a small epsilon the rows are blurred so much that the modeler is little better than chance.
+# At a small epsilon the rows are blurred so much that most of the gain over random search is lost.
 # The outcomes themselves are *not* protected here, nor is which rows were tested: see
 # `answer_epsilon` for noisy outcomes.
 #
