@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from skdpbo.model_selection._chunks import Chunks, excess_cap, excess_sensitivity
+
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*/plot_*.py"))
 NUMBER = r"(\d\.\d+)"
@@ -111,3 +113,55 @@ def test_private_gp_narrows_its_band_with_epsilon_and_with_records():
         bands = [float(band) for band in re.findall(rows + r" +band \+- +([\d.]+)", printed, re.M)]
         assert len(bands) == count
         assert bands == sorted(bands, reverse=True)
+
+
+@pytest.mark.slow
+def test_audit_example_refutes_the_three_mistakes_and_the_last_digits():
+    # The noise of the means is seeded; that of the lattice passes with probability 1 - 1e-6.
+    printed = run(ROOT / "examples" / "2_how_to" / "plot_audit_your_own.py")
+    verdicts = dict(re.findall(r"^(\w+) +epsilon >= [\d.]+: (.+)$", printed, re.M))
+    refuted = {name for name, verdict in verdicts.items() if verdict == "REFUTED"}
+    assert refuted == {"forgot_to_clip", "range_from_data", "half_the_noise"}
+    assert verdicts["textbook"] == "not refuted"
+    digits = dict(re.findall(r"^(\w+) +last digits alone: epsilon >= ([\d.]+)$", printed, re.M))
+    assert float(digits["textbook"]) > 1 >= float(digits["on_lattice"])
+    assert re.search(r"^leaks: \[Leak\(.*range_", printed, re.M)
+    assert "without range_: []" in printed
+
+
+@pytest.mark.slow
+def test_team_budget_keeps_a_crash_and_refuses_what_does_not_fit():
+    printed = run(ROOT / "examples" / "2_how_to" / "plot_team_budget.py")
+    assert "exit status 9; 8 charges, the last one DPGridSearchCV" in printed
+    assert re.search(r"^refused: DPSparseGPRegressor: .*nothing was charged", printed, re.M)
+    sums = re.search(r"composed ([\d.]+), added ([\d.]+), budget ([\d.]+)", printed).groups()
+    composed, added, budget = map(float, sums)
+    assert composed < budget < added
+
+
+@pytest.mark.slow
+def test_public_rows_of_another_population_mislead_unless_they_are_switched_off():
+    # Without the prior a search misses depth 1 with probability 4e-4; four of twelve would have to.
+    printed = run(ROOT / "examples" / "2_how_to" / "plot_public_and_private_rows.py")
+    means = re.findall(r"^prior_weight=(\S+) +mean exact score ([\d.]+)", printed, re.M)
+    assert [name for name, _ in means] == ["'auto'", "0"]
+    assert float(means[1][1]) > float(means[0][1]) + 0.05
+
+
+@pytest.mark.slow
+def test_more_epsilon_helps_unless_chunks_are_too_small():
+    printed = run(ROOT / "examples" / "2_how_to" / "plot_every_record.py")
+    rows = re.findall(r"^ *(\d+) chunks ((?:[\d.]+ ?)+)$", printed, re.M)
+    quality = {int(k): [float(value) for value in values.split()] for k, values in rows}
+    assert quality[5] == sorted(quality[5])
+    assert quality[20] == sorted(quality[20])
+    assert quality[200] == sorted(quality[200], reverse=True)
+    assert all(few <= more for few, more in zip(quality[5], quality[20], strict=True))
+
+
+@pytest.mark.parametrize("n_chunks", [5, 20, 200])
+def test_the_example_without_public_rows_computes_the_law_of_the_search(n_chunks):
+    # Its lines: R = (6000 - 6000 // k) // 20, sensitivity R + 2 (k - 1).
+    cap = excess_cap(1, Chunks(n_chunks).excess_bound, n_chunks, 6000, None)
+    assert cap == (6000 - 6000 // n_chunks) // 20
+    assert excess_sensitivity(1, cap, n_chunks, None) == cap + 2 * (n_chunks - 1)
