@@ -6,6 +6,7 @@ mechanisms, in tests and on synthetic records.
 
 from ._leaks import Leak, Secrets, leak_scan
 from ._likelihood import audit_samples, likelihood_ratio_audit
+from ._normal import normal_mu_bound
 from ._precision import last_digits, off_lattice, precision_audit
 from ._result import AuditResult, event_bounds
 from ._same_seed import Difference, same_seed_difference
@@ -25,6 +26,7 @@ __all__ = [
     "last_digits",
     "leak_scan",
     "likelihood_ratio_audit",
+    "normal_mu_bound",
     "off_lattice",
     "precision_audit",
     "reachable",

@@ -11,6 +11,7 @@ from skdpbo.audit import (
     audit_samples,
     event_bounds,
     likelihood_ratio_audit,
+    normal_mu_bound,
 )
 from skdpbo.privacy import PrivacyGuarantee, delta_from_mu
 
@@ -141,3 +142,28 @@ def test_a_release_is_run_on_both_and_its_statistic_taken():
     )
     assert sorted(seen) == [0] * 200 + [1] * 200
     assert result.epsilon > 1
+
+
+class TestNormalBound:
+    @pytest.mark.parametrize("mu", [0.0, 0.5, 2.0])
+    def test_false_alarms_are_as_rare_as_stated(self, mu):
+        # 2000 bounds at a rate of 0.05, one-sided: P(more than 155) is below 1e-6. At mu = 0 both
+        # signs of a difference count, so that alarms are twice as frequent.
+        rng, alarms = RNG(0), 0
+        for _ in range(2000):
+            samples = rng.normal(size=200), rng.normal(mu, size=200)
+            alarms += normal_mu_bound(*samples, false_alarm=0.05) > mu
+        assert alarms <= (155 if mu else 270)
+
+    def test_it_is_sharper_than_an_event(self):
+        rng = RNG(0)
+        samples = rng.normal(size=1000), rng.normal(1, size=1000)
+        assert 0.7 < normal_mu_bound(*samples) < 1
+        assert normal_mu_bound(*samples) > audit_samples(*samples, target="mu").mu
+
+    def test_wrong_samples(self):
+        with pytest.raises(ValueError, match="one length"):
+            normal_mu_bound([0.0, 1.0], [0.0])
+
+    def test_constants_are_told_apart(self):
+        assert normal_mu_bound([0.0] * 500, [1.0] * 500) > 1e6

@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
+from skdpbo.audit import normal_mu_bound
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection import GaussianTrajectory, _gaussian_trajectory
 from skdpbo.model_selection._gaussian_trajectory import PrivateScores
@@ -79,8 +79,7 @@ def mu_at_least(n, moved=UNITS):
     """Lower confidence bound on the mu of a fit, from n fits on each of two neighbours."""
     first = np.array([released(100).sum() for _ in range(n)])
     second = np.array([released(100 + moved).sum() for _ in range(n)])
-    mu = abs(first.mean() - second.mean()) / math.sqrt((first.var() + second.var()) / 2)
-    return mu - stats.norm.isf(ALARM) * math.sqrt(2 / n + mu**2 / (4 * n))
+    return normal_mu_bound(first, second, false_alarm=ALARM)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skdpbo import DPGIBOSearchCV
+from skdpbo.audit import normal_mu_bound
 from skdpbo.mechanisms import ClippedMean, _clipping
 from skdpbo.model_selection import _base, _descent, _record_gradients
 from skdpbo.model_selection._descent import PrivateDescent
@@ -40,14 +41,6 @@ class FixedDesign(GradientPosterior):
 
 def surrogate(length_scale=1.0):
     return FixedDesign(ConstantKernel(1.0) + RBF(length_scale))
-
-
-def mu_lower_bound(first, second):
-    """Return a bound below (difference of means) / sd of two normal samples of one sd."""
-    n = len(first)
-    spread = math.sqrt((np.var(first) + np.var(second)) / 2)
-    mu = abs(np.mean(first) - np.mean(second)) / max(spread, 1e-300)
-    return mu - stats.norm.isf(ALARM) * math.sqrt(2 / n + mu**2 / (4 * n))
 
 
 def mu_lower_bound_of_event(hits, hits_neighbour, n):
@@ -99,7 +92,7 @@ def audit(n, *, records=(rising, falling), others=0.0, mu=3.0, make=surrogate, *
         [statistic(descent.run(losses_of(record, others), np.zeros(2), make())) for _ in range(n)]
         for record in records
     ]
-    return mu_lower_bound(*samples)
+    return normal_mu_bound(*samples)
 
 
 def clip_after_the_mean(monkeypatch):
@@ -214,7 +207,7 @@ class TestLengthScale:
                 descent.run(evaluate, np.zeros(2), make(evaluate), refit=refit) for _ in range(60)
             )
             samples.append([statistic(found) for found in runs])
-        return mu_lower_bound(*samples)
+        return normal_mu_bound(*samples)
 
     def test_fixed(self):
         assert self.bound(lambda evaluate: surrogate()) <= 3.0
@@ -296,7 +289,7 @@ class TestAdaptiveClipping:
             ]
             for slope in (0.45, -0.9)
         ]
-        return mu_lower_bound(*samples)
+        return normal_mu_bound(*samples)
 
     def test_honest(self):
         assert 1.6 < self.bound() <= 3.0
@@ -376,7 +369,7 @@ class TestWholeFit:
                     search.fit(rows[:2], np.zeros(2), X_val=rows, y_val=targets) for _ in range(n)
                 )
                 samples.append([self.statistic(fit) for fit in fits])
-        return mu_lower_bound(*samples), search.privacy_.mu
+        return normal_mu_bound(*samples), search.privacy_.mu
 
     def statistic(self, fit):
         found, release = fit.descent_, fit._release()

@@ -10,22 +10,14 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
+from skdpbo.audit import normal_mu_bound
 from skdpbo.mechanisms import BoundedMean, ClippedMean, CoinPressMean, _clipping, _coinpress
 from skdpbo.mechanisms._mean import as_records, centred
 
-ALARM = 1e-6
 FAR = 1e4
 N = 40
 OTHERS = np.linspace(-3.0, 3.0, N - 1)
-
-
-def mu_lower_bound(first, second):
-    """Return a bound below (difference of means) / sd of two normal samples of one sd."""
-    n = len(first)
-    mu = abs(np.mean(first) - np.mean(second)) / math.sqrt((np.var(first) + np.var(second)) / 2)
-    return mu - stats.norm.isf(ALARM) * math.sqrt(2 / n + mu**2 / (4 * n))
 
 
 def log_ratio(mechanism, path, steps, others):
@@ -49,7 +41,7 @@ def proved_mu(mechanism, n_fits, others=OTHERS):
         ]
         for data in (np.append(others, FAR), np.append(others, -FAR))
     ]
-    return mu_lower_bound(*samples)
+    return normal_mu_bound(*samples)
 
 
 def coinpress(n_steps=3, mu=2.0, make=CoinPressMean):
@@ -83,14 +75,14 @@ def test_the_last_centre_alone_proves_its_share():
         [mechanism.release(np.append(OTHERS, x)) for _ in range(800)] for x in (FAR, -FAR)
     )
     assert np.abs(OTHERS).max() + 6 * last.sigma < last.clip
-    assert 2 * math.sqrt(0.75) - 0.57 < mu_lower_bound(first, second) <= 2 * math.sqrt(0.75) + 0.1
+    assert 2 * math.sqrt(0.75) - 0.57 < normal_mu_bound(first, second) <= 2 * math.sqrt(0.75) + 0.1
 
 
 @pytest.mark.slow
 def test_an_interval_proves_the_claim_and_no_more():
     mean = BoundedMean(mu=2.0, low=-1.0, high=3.0)
     first, second = ([mean.release(np.append(OTHERS, x)) for _ in range(1000)] for x in (FAR, -FAR))
-    assert 1.45 < mu_lower_bound(first, second) <= 2.0
+    assert 1.45 < normal_mu_bound(first, second) <= 2.0
 
 
 @pytest.mark.slow
@@ -135,12 +127,12 @@ def test_planted_centre_without_noise():
     first, second = (
         [mechanism.release(np.append(others, x)) for _ in range(100)] for x in (FAR, -FAR)
     )
-    assert mu_lower_bound(first, second) > 2.0
+    assert normal_mu_bound(first, second) > 2.0
     mechanism = coinpress(2)
     first, second = (
         [mechanism.release(np.append(others, x)) for _ in range(100)] for x in (FAR, -FAR)
     )
-    assert mu_lower_bound(first, second) <= 2.0
+    assert normal_mu_bound(first, second) <= 2.0
 
 
 class Overwritten(CoinPressMean):

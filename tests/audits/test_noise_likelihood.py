@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from skdpbo.audit import normal_mu_bound
 from skdpbo.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -29,13 +30,6 @@ def epsilon_lower_bound(hits, hits_neighbour, n, delta=0.0):
     low = stats.beta.ppf(ALARM / 2, hits, n - hits + 1)
     high = stats.beta.ppf(1 - ALARM / 2, hits_neighbour + 1, n - hits_neighbour)
     return math.log(max(low - delta, 1e-300) / high)
-
-
-def mu_lower_bound(first, second):
-    """Return a bound below (difference of means) / sd of two normal samples of one sd."""
-    n = len(first)
-    mu = abs(first.mean() - second.mean()) / math.sqrt((first.var() + second.var()) / 2)
-    return mu - stats.norm.isf(ALARM) * math.sqrt(2 / n + mu**2 / (4 * n))
 
 
 # One record moves every loss, the first one against all others: 50 candidates, B = 1.
@@ -84,7 +78,7 @@ def gaussian_loss(mechanism, moved, coordinates=20, n=20_000):
     first = np.concatenate([mechanism.release(part).sum(axis=1) for part in np.split(values, 10)])
     values += moved
     second = np.concatenate([mechanism.release(part).sum(axis=1) for part in np.split(values, 10)])
-    return mu_lower_bound(first, second)
+    return normal_mu_bound(first, second)
 
 
 def test_gaussian_loss():
@@ -104,7 +98,7 @@ def test_gaussian_short_by_the_square_root_of_two_is_caught():
 
 def discrete_gaussian_loss(mechanism, moved, n=20_000):
     first, second = (np.asarray(mechanism.release(np.full(n, x))) for x in (0, moved))
-    return mu_lower_bound(first, second)
+    return normal_mu_bound(first, second)
 
 
 def test_discrete_gaussian_loss():

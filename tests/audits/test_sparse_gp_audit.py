@@ -11,28 +11,20 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy import stats
 from sklearn.gaussian_process.kernels import RBF
 
+from skdpbo.audit import normal_mu_bound
 from skdpbo.gaussian_process import DPSparseGPRegressor, _features
 from skdpbo.gaussian_process._features import WhitenedFeatures
 from skdpbo.gaussian_process._methods import WhitenedMethod
 from skdpbo.gaussian_process._statistics import streamed_gram
 from skdpbo.gaussian_process._whitened import WhitenedRelease, second_moment_sensitivity
 
-ALARM = 1e-6
 Z = np.array([[0.0], [1.0], [2.5]])
 # Features of correlation 1/2 and opposite targets: w'v = 0, so the pair attains sqrt 2 W^2.
 NEAR = math.sqrt(2 * math.log(2))
 OTHERS = np.array([[0.3], [1.9], [2.2]]), np.array([[0.1], [-0.8], [1.0]])
 PAIR = ((0.0, 1.0), (NEAR, -1.0))
-
-
-def mu_lower_bound(first, second):
-    """Return a bound below (difference of means) / sd of two normal samples of one sd."""
-    n = len(first)
-    mu = abs(first.mean() - second.mean()) / math.sqrt((first.var() + second.var()) / 2)
-    return mu - stats.norm.isf(ALARM) * math.sqrt(2 / n + mu**2 / (4 * n))
 
 
 def exact_moments(method, record, half_width=1.0):
@@ -70,7 +62,7 @@ def audited_mu(release_class=WhitenedRelease, pair=PAIR, half_width=1.0, n=400, 
     release = release_class(mu, (1.0,), 4)
     assert release.radius == method.release.radius
     samples = [likelihood_ratios(release, gram, grams[0] - grams[1], n) for gram in grams]
-    return mu_lower_bound(*samples)
+    return normal_mu_bound(*samples)
 
 
 class WithoutSquareRootOfTwo(WhitenedRelease):
