@@ -63,11 +63,10 @@ print(search.best_params_, f"score {search.best_score_:.3f}")
 # %%
 # Ben fits curves
 # ---------------
-# Ben works in another office. He wants the blood pressure as a curve of the age, one for each month
-# of the study, and each costs epsilon 0.3:
+# Ben works in another office. He wants to show the blood pressure as a curve of the age, for six
+# length-scales side by side, and each curve costs epsilon 0.3:
 
 curve = DPSparseGPRegressor(
-    15**2 * RBF(20.0),
     epsilon=0.3,
     delta=1e-7,
     X_bounds=(20, 80),
@@ -75,8 +74,8 @@ curve = DPSparseGPRegressor(
     inducing_points=6,
 )
 with PrivacyLedger.from_file(path, "ward 2026"):
-    for _month in range(6):
-        curve.fit(X[:, :1], X[:, 1])
+    for years in (5, 10, 15, 20, 30, 40):
+        curve.set_params(kernel=15**2 * RBF(years)).fit(X[:, :1], X[:, 1])
 
 # %%
 # Adding up, Ada and Ben would have spent 0.5 + 6 * 0.3 = 2.3, more than there was. But the noise of
