@@ -44,7 +44,8 @@ def check_rows(X, y, X_val, y_val):
 def _check_not_scalars(**containers):
     """Refuse a single value in the place of rows: scikit-learn's own message would quote it."""
     for name, values in containers.items():
-        single = not hasattr(values, "shape") and not hasattr(values, "__getitem__")
+        rows = ("shape", "__getitem__", "__array__")
+        single = not any(hasattr(values, kind) for kind in rows)
         if values is not None and (single or getattr(values, "shape", None) == ()):
             raise TypeError(f"{name} must have at least 1 dimension, got a single value.")
 
