@@ -56,7 +56,6 @@ def every_record(kind, **params):
 
 
 LIPSCHITZ = Kusner2015Lipschitz(lipschitz=1.0, lambda_name="alpha")
-CHUNKS = {"protect": "all", "n_chunks": 4, "refit": False, "guide": False}
 GP = {"inducing_points": 4, "X_bounds": (-2, 2), "y_bounds": (-3, 3)}
 ROWS = {"data_norm": 4.0}
 VALIDATION = {
@@ -71,7 +70,21 @@ VALIDATION = {
     "DPBayesSearchCV Kusner2015Lipschitz": bayes(mechanism=LIPSCHITZ),
     "DPGIBOSearchCV": searcher(DPGIBOSearchCV, n_iter=3),
 }
+
+
+def in_chunks(kind, **params):
+    def fit(records, **budget):
+        options = {"protect": "all", "n_chunks": 4, "refit": False, "guide": False, **params}
+        search = kind(Ridge(), {"alpha": [0.1, 1.0, 9.0]}, loss_bound=9.0, **options, **budget)
+        return search.fit(*records)
+
+    return fit
+
+
 EVERY_RECORD = {
+    "DPGridSearchCV in chunks": in_chunks(DPGridSearchCV),
+    "DPRandomizedSearchCV in chunks": in_chunks(DPRandomizedSearchCV, n_iter=3),
+    "DPBayesSearchCV in chunks": in_chunks(DPBayesSearchCV, n_iter=3, mechanism="gaussian"),
     "DPSparseGPRegressor": every_record(DPSparseGPRegressor, kernel=RBF(1.0), **GP),
     "DPSparseGPRegressor kernel": every_record(
         DPSparseGPRegressor, kernel=RBF(1.0), release="kernel", noise_variance=0.1, **GP
