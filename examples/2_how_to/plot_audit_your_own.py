@@ -151,7 +151,7 @@ for name, loss in losses.items():
 
 # %%
 # (`make_per_record_scorer` shows a loss one protected record at a time, so that it cannot mix them.
-# The scaled loss divides by 0 then, and every record costs the bound.)
+# The scaled loss divides by 0 then, every record costs the bound, and the search chooses blindly.)
 #
 # The picture
 # -----------
