@@ -146,8 +146,8 @@ for k in models:
 # helps: the more of it, the better is the wrong question answered. A rule that did well on real
 # data, too: k = 10 / epsilon, but at least 5 chunks, and at least 200 rows in each.
 #
-# Mind parameters that depend on the number of rows: the `C` of `LogisticRegression` multiplies a sum
-# over rows, and has to be divided by k before you train on all of them.
+# Mind parameters that depend on the number of rows: the `C` of `LogisticRegression` multiplies a
+# sum over rows, and has to be divided by k before you train on all of them.
 
 try:
     import matplotlib.pyplot as plt
