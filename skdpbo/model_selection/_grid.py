@@ -64,8 +64,8 @@ class DPGridSearchCV(BasePrivateSearchCV):
         How one of several private models is chosen, with ``protect="all"`` and a private estimator.
         The first three are accountings of the best of a secret random number of trials, "profile"
         needing the least noise; `PrivateSelection` sets that number's law. "composition": every
-        candidate is trained once and all scores are published. Better with one or two candidates,
-        and said so by a `SelectionCostWarning`.
+        candidate is trained once and all scores are published; better with one or two candidates,
+        as a `SelectionCostWarning` says, and about as good up to five.
     estimator_guarantee : PrivacyGuarantee, callable or None, default=None
         What one fit of a private estimator costs that does not say so itself; the guarantee of the
         search is then conditional on it. A callable is asked with ``(estimator, n_samples)`` for

@@ -71,10 +71,10 @@ class PrivateSelection:
     of a cluster shows: use `pad_trials` where others can see them, and a machine of your own.
 
     With one or two candidates, train each once and publish every score
-    (``selection="composition"``): it misses none, with about as much noise or less. From three
-    candidates on, and from four with ``expected_trials=30``, a secret number of trials needs less
-    noise (profile accounting, epsilon from 0.3 to 10). A `SelectionCostWarning` says which is
-    better.
+    (``selection="composition"``): it misses none, with about as much noise or less; a
+    `SelectionCostWarning` says so. From three candidates on, and from four with
+    ``expected_trials=30``, a secret number of trials needs less noise (profile accounting, epsilon
+    from 0.3 to 10). As it may miss the best candidate, the two come out about even up to five.
 
     References
     ----------
