@@ -74,7 +74,8 @@ def measured_mu(scorer=SCORER, record=1e9, n=DRAWS):
 
 @pytest.mark.parametrize("scorer", [SCORER, DENSITY], ids=["absolute error", "log density"])
 def test_gaussian_score_keeps_its_promise(scorer):
-    assert 0.8 * MU < measured_mu(scorer) < MU
+    # The bound lies .16 below the truth, give or take .034.
+    assert 0.65 * MU < measured_mu(scorer) < MU
 
 
 def test_pure_score_keeps_its_promise():

@@ -42,7 +42,7 @@ def assert_at_most(row, goal):
 def test_one_release_for_all_kernels(choice, epsilon, rmse, error):
     got = row(choice, "average", epsilon, "paper", 12)
     assert abs(got["rmse"] - rmse) < 4 * math.hypot(got["standard_error"], error)
-    assert got["length_1.00"] >= 10
+    assert got["length_1.00"] >= 5  # .95 of the time at epsilon 1: 1e-6
     assert got["coverage"] > 0.9
 
 
@@ -62,10 +62,13 @@ def test_private_selection_by_the_library(choice, epsilon, goal):
 
 
 @pytest.mark.slow
-def test_order_of_the_methods(choice):
-    methods = ("average", "profile", "profile_paper_gp", "paper")
-    errors = [row(choice, method, 3, "paper", 8)["rmse"] for method in methods]
-    assert errors == sorted(errors)
+@pytest.mark.parametrize(
+    ("better", "worse"), [("profile", "paper"), ("average", "profile_paper_gp")]
+)
+def test_order_of_the_methods(choice, better, worse):
+    # .049 and .214, .039 and .108: 4 standard errors and more of 10 runs.
+    errors = [row(choice, method, 3, "paper", 10)["rmse"] for method in (better, worse)]
+    assert errors[0] < errors[1]
 
 
 def test_one_range_for_all_candidates_bounds_the_mean(choice):
