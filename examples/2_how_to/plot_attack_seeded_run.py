@@ -48,8 +48,8 @@ print(f"published: depth {published.best_params_['max_depth']}, score {published
 print(published.privacy_.status, "because", published.privacy_.assumptions[0])
 
 # %%
-# `epsilon=0.5` asks for much noise: a tenth of it pays for the score, and 369 rows are few. The noise
-# on the score has a standard deviation of
+# `epsilon=0.5` asks for much noise: a tenth of it pays for the score, and 369 rows are few. The
+# noise on the score has a standard deviation of
 
 sd = np.sqrt(2) / (published.score_fraction * published.epsilon) / len(y_private)
 print(f"{sd:.3f}; one patient moves the score by {1 / len(y_private):.4f}")

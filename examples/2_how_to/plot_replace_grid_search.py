@@ -89,8 +89,8 @@ print(search.best_params_, f"{search.best_score_:.4f}")
 print(search.privacy_)
 
 # %%
-# The released score is noisy, about .02 here: the log loss of a row may be as large as 6.9, and only
-# a tenth of epsilon pays for the score (`score_fraction`). The choice gets the other nine.
+# The released score is noisy, about .02 here: the log loss of a row may be as large as 6.9, and
+# only a tenth of epsilon pays for the score (`score_fraction`). The choice gets the other nine.
 #
 # What you use afterwards has the same names: `search.predict`, `search.best_estimator_`,
 # `search.cv_results_`. The fitted model was trained on public rows and may be published as well.
