@@ -4,7 +4,7 @@
     python benchmarks/outsourced.py tables --runs 150
     python benchmarks/outsourced.py epsilons --runs 150
     python benchmarks/outsourced.py mechanisms --length-scale 4.42 --runs 300
-    python benchmarks/outsourced.py mechanisms --length-scale 4.42 --sqrt-beta 4.5 --runs 100
+    python benchmarks/outsourced.py mechanisms --length-scale 4.42 --sqrt-beta 5 --runs 300
     python benchmarks/outsourced.py loans --data PATH/TO/lendingclub_2007_2011.csv.gz
     python benchmarks/outsourced.py branin
     python benchmarks/outsourced.py summary --csv benchmarks/results/outsourced_branin.csv
