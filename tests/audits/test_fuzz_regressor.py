@@ -212,7 +212,7 @@ def assert_nothing_said(regressor, X, y):
         assert not hasattr(regressor, "release_")
 
 
-@settled(80)
+@settled(50)
 @given(fits())
 def test_some(example):
     assert_nothing_said(*example)

@@ -314,7 +314,7 @@ def assert_nothing_said(search, data, X_val, y_val):
         assert not [name for name in vars(search) if name.endswith("_") and name[0] != "_"]
 
 
-@settled(80)
+@settled(50)
 @given(searches())
 def test_some(example):
     search, public, y, X_val, y_val = example
@@ -384,7 +384,7 @@ def assert_nothing_said_of_all(search, rows_of_all, y):
     assert (failure is None) == hasattr(search, "privacy_")
 
 
-@settled(40)
+@settled(25)
 @given(searches_in_chunks())
 def test_some_in_chunks(example):
     assert_nothing_said_of_all(*example)
