@@ -9,6 +9,7 @@ and nowhere else: ``_get_scorers`` (which losses), ``_run_search`` (which candid
 import numbers
 import warnings
 from abc import abstractmethod
+from contextlib import contextmanager
 from typing import ClassVar
 
 from joblib import parallel_config
@@ -161,11 +162,7 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
         if self.protect == "validation":
             return self._fit_validation(candidates, (X, y, X_val, y_val), params)
         fit_all = fit_selected if self.n_chunks is None else fit_chunked
-        try:
-            fit_all(self, candidates, X, y, X_val, y_val, params)
-        except BaseException:
-            self._forget()
-            raise
+        fit_all(self, candidates, X, y, X_val, y_val, params)
         return self
 
     def privacy_guarantee(self, n_samples=None):
@@ -223,8 +220,20 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
             clone(self.estimator).set_params(**clone(params, safe=False))
         return candidates
 
+    @contextmanager
+    def _all_or_nothing(self):
+        """Forget all that is fitted if a block fails that comes after the charge.
+
+        A half-made release carries no statement. What is refused before leaves an earlier one.
+        """
+        try:
+            yield
+        except BaseException:
+            self._forget()
+            raise
+
     def _forget(self):
-        """Drop the attributes of a fit that failed: a half-made release carries no statement."""
+        """Drop the fitted attributes."""
         for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
             delattr(self, name)
 
@@ -255,15 +264,12 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
         try:
             # What is trained here is trained on public rows, and the choice is charged already.
             # joblib starts its workers anew where max_nbytes changes: one value for all of the fit.
-            with charged_elsewhere(), parallel_config(max_nbytes=None):
+            with self._all_or_nothing(), charged_elsewhere(), parallel_config(max_nbytes=None):
                 self._prepare(session)
                 if self.guide:
                     super().fit(session.X, session.y, **session.fit_params)
                 else:
                     fit_unguided(self, session)
-        except BaseException:
-            self._forget()
-            raise
         finally:
             SESSION.reset(token)
         self._publish(session, guarantee)

@@ -76,10 +76,11 @@ def fit_chunked(searcher, candidates, X, y, X_val, y_val, params):
     dry_run(searcher.estimator, candidates, X, y, scorer)
     guarantee = searcher.privacy_guarantee(n_rows(X))
     charge_active_ledger(guarantee, type(searcher).__name__, searcher)
-    chunks = chunk_positions(n_rows(X), n_chunks)
-    rows = ChunkedRows(_as_objects(X), y, chunks, _as_objects(X_val), y_val)
-    search = _running_search(searcher, candidates, rows, scorer, fit_params)
-    candidates, best, score, columns = searcher._search_chunks(search)
+    with searcher._all_or_nothing():
+        chunks = chunk_positions(n_rows(X), n_chunks)
+        rows = ChunkedRows(_as_objects(X), y, chunks, _as_objects(X_val), y_val)
+        search = _running_search(searcher, candidates, rows, scorer, fit_params)
+        candidates, best, score, columns = searcher._search_chunks(search)
     searcher._forget()  # what an earlier fit has set
     searcher.multimetric_ = False
     searcher.best_index_, searcher.best_params_ = best, candidates[best]

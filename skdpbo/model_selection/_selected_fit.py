@@ -55,8 +55,7 @@ _NOT_NUMERIC = "X is not of a numeric type: every argument must be a string or a
 def fit_selected(searcher, candidates, X, y, X_val, y_val, params):
     """Fit a searcher with ``protect="all"`` and no chunks; sets its fitted attributes.
 
-    The caller has checked the parameters and the candidates, has warned of a seeded run, and
-    forgets the fitted attributes when this raises.
+    The caller has checked the parameters and the candidates, and has warned of a seeded run.
 
     Raises
     ------
@@ -80,20 +79,21 @@ def fit_selected(searcher, candidates, X, y, X_val, y_val, params):
 
     # before any protected value is read
     charge_active_ledger(guarantee, type(searcher).__name__, searcher)
-    rows = check_protected(*validation, *train)
-    data = TrialData(*train, fit_params, (rows.X, rows.y, rows.unreadable), scorer, plan.budget)
-    run = published_trials if plan.rule.publishes_scores else best_of_trials
-    released = run(
-        plan,
-        data,
-        noise_source(searcher.random_state),
-        n_jobs=searcher.n_jobs,
-        pre_dispatch=searcher.pre_dispatch,
-    )
-    scores, winner = released if plan.rule.publishes_scores else (None, released)
-    if winner.model is None:
-        raise _no_model(train[0], failures)
-    _publish(searcher, candidates, plan, guarantee, scorer, scores, winner)
+    with searcher._all_or_nothing():
+        rows = check_protected(*validation, *train)
+        data = TrialData(*train, fit_params, (rows.X, rows.y, rows.unreadable), scorer, plan.budget)
+        run = published_trials if plan.rule.publishes_scores else best_of_trials
+        released = run(
+            plan,
+            data,
+            noise_source(searcher.random_state),
+            n_jobs=searcher.n_jobs,
+            pre_dispatch=searcher.pre_dispatch,
+        )
+        scores, winner = released if plan.rule.publishes_scores else (None, released)
+        if winner.model is None:
+            raise _no_model(train[0], failures)
+        _publish(searcher, candidates, plan, guarantee, scorer, scores, winner)
 
 
 def selected_guarantee(searcher, n_samples):

@@ -2,6 +2,7 @@
 
 import inspect
 
+import numpy as np
 import pytest
 from joblib import parallel_config
 from sklearn.linear_model import Ridge
@@ -13,6 +14,7 @@ from skdpbo import (
     DPRandomizedSearchCV,
     DPSparseGPRegressor,
 )
+from skdpbo.exceptions import BudgetExceededError
 from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, charge_active_ledger
 
 SEARCHERS = [DPGridSearchCV, DPRandomizedSearchCV, DPBayesSearchCV]
@@ -94,3 +96,25 @@ def test_nor_are_those_in_workers(backend, guide):
     with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger, parallel_config(backend):
         search.fit(X, y, X_val=X[:5], y_val=y[:5])
     assert [entry.label for entry in ledger.entries] == ["DPGridSearchCV"]
+
+
+@pytest.mark.parametrize("n_chunks", [None, 4])
+def test_a_fit_that_is_refused_before_the_charge_leaves_an_earlier_release(n_chunks):
+    X = np.linspace(-1, 1, 60)[:, None]
+    y = X[:, 0] ** 2
+    search = DPGridSearchCV(
+        DPSparseGPRegressor(X_bounds=(-1, 1), y_bounds=(0, 1), inducing_points=3),
+        {"noise_variance": [0.1, 0.2]},
+        scoring="neg_mean_squared_error",
+        loss_bound=1.0,
+        protect="all",
+        n_chunks=n_chunks,
+        selection="composition",
+        epsilon=100.0,
+        refit=n_chunks is None,
+    ).fit(X, y)
+    paid = search.best_params_
+    with PrivacyLedger(epsilon=1.0, delta=1e-5), pytest.raises(BudgetExceededError):
+        search.fit(X, y)
+    assert search.best_params_ == paid
+    assert search.privacy_.epsilon == 100.0
