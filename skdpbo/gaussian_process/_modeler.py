@@ -20,12 +20,13 @@ class GPUCBModeler:
     that it computes is post-processing: it may run anywhere, and costs no privacy. What it asks for
     is a function of the release and of the answers so far.
 
-    In round t it asks for the row with the largest :math:`\mu_t + \sqrt{\beta_t}\,\sigma_t`,
+    In round t it asks for the row with the largest :math:`\mu_t + \sqrt{\beta_t}\,\sigma_t`
+    (Kharkovskii et al. 2020, Algorithm 2), where the paper has
     :math:`\beta_t = 2\log(n t^2 \pi^2 / (6 \delta'))`, :math:`\delta' = \delta_{ucb} / 2`
-    (Kharkovskii et al. 2020, Algorithm 2). Other than in the paper, the Gaussian process knows
-    how the rows were made: its covariance is the mean of the kernel over the noise of the rows
-    (`release.noise_std`), and rows that the noise pushed out of the public domain
-    (`release.domain`) are moved back to its edge.
+    (``sqrt_beta=None``). Other than in the paper, the Gaussian process knows how the rows were made:
+    its covariance is the mean of the kernel over the noise of the rows (`release.noise_std`), and
+    rows that the noise pushed out of the public domain (`release.domain`) are moved back to its
+    edge.
 
     Parameters
     ----------
@@ -44,9 +45,10 @@ class GPUCBModeler:
     delta_ucb : float, default=0.05
         Probability that some confidence interval of GP-UCB fails, in (0, 1). Not a privacy
         parameter.
-    sqrt_beta : float or None, default=None
-        Weight of exploration, >= 0; None for the paper's, which grows with t, about 5 to 6.5, and
-        for which regret is bounded. 4 to 5 did better where rows were nearly exact.
+    sqrt_beta : float or None, default=5.0
+        Weight of exploration, >= 0. None for the paper's :math:`\sqrt{\beta_t}`, which grows with
+        t from about 5 to 6.5, for which regret is bounded, and with which `delta_ucb` counts. The
+        default did better where rows were nearly exact, and as well where they were noisy.
     maximize : bool, default=True
         Whether large answers are sought, or small ones.
     random_state : int or None, default=0
@@ -104,7 +106,7 @@ class GPUCBModeler:
         noise_variance=1e-5,
         prior_mean=0.0,
         delta_ucb=0.05,
-        sqrt_beta=None,
+        sqrt_beta=5.0,
         maximize=True,
         random_state=0,
     ):

@@ -60,7 +60,7 @@ def by_hand(release, asked, y, t, setting):
 
 def test_every_choice_is_that_of_algorithm_2(release):
     y = f(release.Z)
-    modeler = GPUCBModeler(release, **SETTING)
+    modeler = GPUCBModeler(release, sqrt_beta=None, **SETTING)
     asked = run(modeler, y, 20)
     assert len(set(asked)) == 20
     for t in range(1, 20):

@@ -8,9 +8,9 @@ from sklearn.gaussian_process.kernels import RBF
 from skdpbo.gaussian_process._features import WhitenedFeatures
 from skdpbo.gaussian_process._inducing import support_design
 from skdpbo.gaussian_process._second_moment import (
-    nearest_mixture,
     denoised_second_moment,
     lifted,
+    nearest_mixture,
 )
 
 N = 1000

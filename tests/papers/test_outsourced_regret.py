@@ -65,7 +65,7 @@ def releases(X, rng):
 
 
 def regret(release, f, n_answers, seed):
-    modeler = GPUCBModeler(release, length_scale=LENGTH_SCALE, random_state=seed)
+    modeler = GPUCBModeler(release, length_scale=LENGTH_SCALE, sqrt_beta=None, random_state=seed)
     for _ in range(n_answers):
         row = modeler.ask()
         modeler.tell(row, f[row])
