@@ -23,7 +23,7 @@ class GPUCBModeler:
     In round t it asks for the row with the largest :math:`\mu_t + \sqrt{\beta_t}\,\sigma_t`
     (Kharkovskii et al. 2020, Algorithm 2), where the paper has
     :math:`\beta_t = 2\log(n t^2 \pi^2 / (6 \delta'))`, :math:`\delta' = \delta_{ucb} / 2`
-    (``sqrt_beta=None``). Other than in the paper, the Gaussian process knows how the rows were made:
+    (``sqrt_beta=None``). Other than there, the Gaussian process knows how the rows were made:
     its covariance is the mean of the kernel over the noise of the rows (`release.noise_std`), and
     rows that the noise pushed out of the public domain (`release.domain`) are moved back to its
     edge.

@@ -118,15 +118,15 @@ class PrivacyLedger(LedgerViews):
             self._shared.store = FileStore(file, self.dataset)
 
     @classmethod
-    def from_file(cls, path: str | os.PathLike[str], dataset: str = "default") -> PrivacyLedger:
+    def from_file(cls, path: str | os.PathLike[str], dataset: str | None = None) -> PrivacyLedger:
         """Open a ledger that exists, with the budget that its file holds.
 
         Parameters
         ----------
         path : str or path-like
             The file.
-        dataset : str, default="default"
-            Name of the data set.
+        dataset : str, default=None
+            Name of the data set; None for the only one.
 
         Returns
         -------
@@ -135,13 +135,22 @@ class PrivacyLedger(LedgerViews):
         Raises
         ------
         LedgerError
-            If there is no such file or data set, or the file cannot be used.
+            If there is no such file or data set, the file has several data sets and none is named,
+            or it cannot be used.
         """
         file = LedgerFile(path)
         with file.transaction(write=False) as tables:
+            known = tables.datasets()
+            names = ", ".join(map(repr, known))
+            if dataset is None:
+                if len(known) != 1:
+                    raise LedgerError(
+                        f"Name one of the data sets of the privacy ledger {file.path!r}: {names}.",
+                        path=file.path,
+                    )
+                (dataset,) = known
             budget = tables.budget(dataset)
             if budget is None:
-                names = ", ".join(map(repr, tables.datasets()))
                 raise LedgerError(
                     f"The privacy ledger {file.path!r} has no data set {dataset!r}, only {names}.",
                     path=file.path,
@@ -335,6 +344,7 @@ def _refusal(
     ledger: PrivacyLedger, charged: Sequence[LedgerEntry], guarantee: PrivacyGuarantee, label: str
 ) -> str:
     left = ledger._remaining(charged)
+    pure_only = ledger.delta == 0 < guarantee.delta
     what = f"{label}: " if label else ""
     which = "ledger"
     if ledger.path is not None:
@@ -343,4 +353,5 @@ def _refusal(
         f"{what}(epsilon={guarantee.epsilon:.6g}, delta={guarantee.delta:.6g}) does not fit the "
         f"{which}, which has epsilon={left.epsilon:.6g}, delta={left.delta:.6g} left of "
         f"epsilon={float(ledger.epsilon):.6g}, delta={ledger.delta:.6g}; nothing was charged."
+        + (" With delta=0 a ledger pays for pure releases only." * pure_only)
     )

@@ -90,6 +90,8 @@ def test_data_sets_have_budgets_of_their_own(path):
     assert PrivacyLedger.from_file(path, "labs, 2026 <ä>").epsilon == 2.0
     with pytest.raises(LedgerError, match=r"no data set 'ward', only .*'wards'"):
         PrivacyLedger.from_file(path, "ward")
+    with pytest.raises(LedgerError, match="Name one of the data sets"):
+        PrivacyLedger.from_file(path)
 
 
 def test_another_budget_is_refused(path):
@@ -401,3 +403,8 @@ def test_names_and_labels_are_text(path, name, error):
     with pytest.raises(error):
         ledger.charge(pure(0.1), name)
     assert ledger.entries == ()
+
+
+def test_the_only_data_set_of_a_file_needs_no_name(tmp_path):
+    PrivacyLedger(epsilon=2.0, path=tmp_path / "ledger", dataset="wards 2026")
+    assert PrivacyLedger.from_file(tmp_path / "ledger").dataset == "wards 2026"

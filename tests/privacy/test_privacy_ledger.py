@@ -286,3 +286,8 @@ def test_what_is_accepted_holds_and_what_remains_is_affordable(offered, epsilon)
     assert left.delta >= 0
     if left.epsilon > 1e-9:
         assert ledger.affords(PrivacyGuarantee(epsilon=left.epsilon, delta=left.delta))
+
+
+def test_a_ledger_without_delta_says_that_it_pays_for_pure_releases_only():
+    with pytest.raises(BudgetExceededError, match="pure releases only"):
+        PrivacyLedger(epsilon=1.0).charge(PrivacyGuarantee(epsilon=0.5, delta=1e-6))
