@@ -162,13 +162,18 @@ MECHANISMS = {
     ),
     "L2Laplace, 2 dimensions": Release(l2_rows, pure(1.0), n=20_000, caught=2.0, least=0.5),
     "ClippedMean": Release(
-        repeated(clipped, *(records[:, None] for records in RECORDS)), gdp(1.0), n=2000, least=0.3
+        repeated(clipped, *(records[:, None] for records in RECORDS)),
+        gdp(1.0),
+        n=800,
+        caught=3.0,
+        least=0.1,
     ),
     "ClipQuantile": Release(
         repeated(lambda k: ClipQuantile(n_records=10, mu=k).release, 4, 5),
         gdp(1.0),
-        n=2000,
-        least=0.3,
+        n=800,
+        caught=3.0,
+        least=0.1,
     ),
     "BoundedMean": Release(
         repeated(lambda k: BoundedMean(mu=k, low=-1.0, high=1.0).release, *RECORDS),
@@ -453,7 +458,7 @@ def rows(mechanism):
 
     data = np.zeros((2, 2)), np.array([[1.0, 0.0], [0.0, 0.0]])
     claim = pure(1.0) if mechanism == "l2_laplace" else gdp(1.0)
-    return Release(repeated(make, *data), claim, 600, 4.0, 0.0)
+    return Release(repeated(make, *data), claim, 400, 6.0, 0.0)
 
 
 REGRESSORS = {
