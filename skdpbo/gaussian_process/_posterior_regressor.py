@@ -79,7 +79,7 @@ class PosteriorRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Returns
         -------
         log_density : ndarray of the shape of `y`
-            log N(y | mean, variance + noise_variance_). A function of (X, y): not private.
+            log N(y | mean, variance + `noise_variance_`). A function of (X, y): not private.
         """
         mean, std = self.predict(X, return_std=True)
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")

@@ -93,7 +93,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
     log_marginal_likelihood_value_ : float or ndarray of shape (n_targets,)
         Log density of y under the model. Released.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         When X has string column names.
 
     See Also

@@ -77,7 +77,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
     answers_ : list of tuple (int, float)
         The answers so far: number of the row and what was given. Released.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         When X has string column names.
 
     See Also

@@ -141,7 +141,7 @@ class DPSparseGPRegressor(LedgerMixin, PosteriorRegressor):
     n_records_ : int
         Public.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         When X has string column names.
 
     See Also

@@ -99,7 +99,7 @@ class DPSparseGPRegressorCV(DPSparseGPRegressor):
     n_records_ : int
         Public.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         When X has string column names.
 
     See Also

@@ -156,7 +156,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     classes_ : ndarray of shape (n_classes,)
         Of the winner.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
 
     See Also
     --------

@@ -133,7 +133,7 @@ class DPGridSearchCV(BasePrivateSearchCV):
     classes_ : ndarray of shape (n_classes,)
         Of the winner.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
 
     See Also
     --------

@@ -42,7 +42,7 @@ def log_delta_from_mu(mu: float, epsilon: float) -> float:
     -------
     float
         Natural logarithm of delta, at most 0; its error, of either sign, is at most
-        2e-13 + 8e-15 |log delta| for mu in [1e-6, 1e3].
+        2e-13 + 8e-15 abs(log delta) for mu in [1e-6, 1e3].
 
     References
     ----------
