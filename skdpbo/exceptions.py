@@ -54,9 +54,11 @@ class BudgetExceededError(RuntimeError):
 class LedgerError(RuntimeError):
     """A privacy ledger cannot be read or written, so nothing may be charged to it or released.
 
-    Attributes
+    Parameters
     ----------
-    path : str or None
+    message : str, default=""
+        What went wrong.
+    path : str, default=None
         The ledger's file, if it has one.
     """
 

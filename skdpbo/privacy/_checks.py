@@ -77,12 +77,52 @@ def check_epsilon(epsilon: Any, name: str = "epsilon") -> float | Fraction:
 
 
 def check_mu(mu: Any, name: str = "mu") -> float:
-    """Return a Gaussian privacy parameter, a positive finite float, rounded up if need be."""
+    """Return a Gaussian privacy parameter, a positive finite float, rounded up if need be.
+
+    Parameters
+    ----------
+    mu : int, float, Fraction or numpy scalar
+        The value to check.
+    name : str, default="mu"
+        What to call it in an error message.
+
+    Returns
+    -------
+    float
+        Equal to the input, or the next float above it.
+
+    Raises
+    ------
+    TypeError
+        If it is not a real number; a boolean is not one.
+    ValueError
+        If it is not positive and finite.
+    """
     return round_up(_check_positive(mu, name))
 
 
 def check_rho(rho: Any, name: str = "rho") -> float:
-    """Return a zero-concentrated privacy parameter, a positive finite float."""
+    """Return a zero-concentrated privacy parameter, a positive finite float.
+
+    Parameters
+    ----------
+    rho : int, float, Fraction or numpy scalar
+        The value to check.
+    name : str, default="rho"
+        What to call it in an error message.
+
+    Returns
+    -------
+    float
+        Equal to the input, or the next float above it.
+
+    Raises
+    ------
+    TypeError
+        If it is not a real number; a boolean is not one.
+    ValueError
+        If it is not positive and finite.
+    """
     return round_up(_check_positive(rho, name))
 
 
@@ -90,7 +130,26 @@ def check_sensitivity(sensitivity: Any, name: str = "sensitivity") -> float | Fr
     """Return a sensitivity, a positive finite real number, without rounding it.
 
     The sensitivity is the largest change of a quantity when one protected record is replaced, in
-    the units of that quantity. Errors are those of :func:`check_epsilon`.
+    the units of that quantity.
+
+    Parameters
+    ----------
+    sensitivity : int, float, Fraction or numpy scalar
+        The value to check.
+    name : str, default="sensitivity"
+        What to call it in an error message.
+
+    Returns
+    -------
+    float or Fraction
+        Equal to the input.
+
+    Raises
+    ------
+    TypeError
+        If it is not a real number; a boolean is not one.
+    ValueError
+        If it is not positive and finite.
     """
     return _check_positive(sensitivity, name)
 
@@ -98,7 +157,24 @@ def check_sensitivity(sensitivity: Any, name: str = "sensitivity") -> float | Fr
 def check_delta(delta: Any, name: str = "delta") -> float:
     """Return a failure probability, a float in [0, 1), rounded up if need be.
 
-    Errors are those of :func:`check_epsilon`.
+    Parameters
+    ----------
+    delta : int, float, Fraction or numpy scalar
+        The value to check.
+    name : str, default="delta"
+        What to call it in an error message.
+
+    Returns
+    -------
+    float
+        Equal to the input, or the next float above it.
+
+    Raises
+    ------
+    TypeError
+        If it is not a real number; a boolean is not one.
+    ValueError
+        If it does not lie in [0, 1).
     """
     real = _check_real(delta, name)
     if not 0 <= real < 1 or round_up(real) >= 1:

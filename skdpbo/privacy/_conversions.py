@@ -65,8 +65,24 @@ def _log_delta(mu: float, epsilon: float) -> float:
 def delta_from_mu(mu: float, epsilon: float) -> float:
     """Delta with which mu-GDP is (epsilon, delta)-DP, in (0, 1] and never below its true value.
 
-    Parameters and references are those of :func:`log_delta_from_mu`. Where delta is below the
-    smallest float, that float is returned, since a delta of 0 would promise more.
+    Where delta is below the smallest float, that float is returned, since a delta of 0 would
+    promise more.
+
+    Parameters
+    ----------
+    mu : float
+        Gaussian privacy parameter, positive.
+    epsilon : float
+        Any finite real number.
+
+    Returns
+    -------
+    float
+        Delta, in (0, 1], rounded up.
+
+    References
+    ----------
+    Balle and Wang (2018), Theorem 8. Dong, Roth and Su (2022), Corollary 2.13.
 
     Examples
     --------
@@ -95,6 +111,11 @@ def epsilon_from_mu(mu: float, delta: float) -> float:
         Gaussian privacy parameter, positive.
     delta : float
         In (0, 1).
+
+    Returns
+    -------
+    float
+        Epsilon, at least 0, rounded up.
 
     Examples
     --------
@@ -126,6 +147,11 @@ def mu_from_epsilon(epsilon: float, delta: float) -> float:
     delta : float
         In (0, 1).
 
+    Returns
+    -------
+    float
+        Mu, positive, rounded down.
+
     Examples
     --------
     >>> from skdpbo.privacy import mu_from_epsilon
@@ -148,6 +174,16 @@ def mu_from_pure_epsilon(epsilon: float) -> float:
     The GDP curve that touches the trade-off curve of randomised response at its kink:
     mu = -2 Phi^{-1}(1 / (1 + e^epsilon)) (Dong, Roth and Su 2022, Section 2).
 
+    Parameters
+    ----------
+    epsilon : float
+        Pure privacy loss bound, positive.
+
+    Returns
+    -------
+    float
+        Mu, positive, rounded up.
+
     Examples
     --------
     >>> from skdpbo.privacy import mu_from_pure_epsilon
@@ -167,6 +203,16 @@ def rho_from_mu(mu: float) -> float:
 
     It holds for Gaussian mechanisms and their adaptive compositions (Bun and Steinke 2016,
     Proposition 1.6), and for whatever is post-processing of one.
+
+    Parameters
+    ----------
+    mu : float
+        Gaussian privacy parameter, positive.
+
+    Returns
+    -------
+    float
+        Rho, positive, rounded up.
     """
     return _round_up_finite(Fraction(check_mu(mu)) ** 2 / 2, "rho")
 
@@ -175,6 +221,16 @@ def mu_from_rho(rho: float) -> float:
     """Mu of the Gaussian mechanism that is rho-zCDP, rounded down: its noise is sensitivity / mu.
 
     It calibrates a Gaussian mechanism. Not every rho-zCDP mechanism is mu-GDP.
+
+    Parameters
+    ----------
+    rho : float
+        Zero-concentrated privacy parameter, positive.
+
+    Returns
+    -------
+    float
+        Mu, positive, rounded down.
     """
     exact = 2 * Fraction(check_rho(rho))
     mu = math.sqrt(_round_up_finite(exact, "rho"))
@@ -194,6 +250,11 @@ def rho_from_pure_epsilon(epsilon: float, *, bounded_range: bool = False) -> flo
         False: epsilon^2 / 2, for every pure mechanism (Bun and Steinke 2016, Proposition 1.4).
         True: epsilon^2 / 8, for the exponential mechanism, whose privacy losses span at most
         epsilon (Cesar and Rogers 2021); permute-and-flip does not qualify.
+
+    Returns
+    -------
+    float
+        Rho, positive, rounded up.
     """
     square = Fraction(check_epsilon(epsilon)) ** 2
     return _round_up_finite(square / (8 if bounded_range else 2), "rho")
@@ -209,6 +270,11 @@ def delta_from_rho(rho: float, epsilon: float) -> float:
     epsilon : float
         Positive.
 
+    Returns
+    -------
+    float
+        Delta, in (0, 1], rounded up.
+
     References
     ----------
     Canonne, Kamath and Steinke (2020), Corollary 13.
@@ -219,6 +285,18 @@ def delta_from_rho(rho: float, epsilon: float) -> float:
 
 def epsilon_from_rho(rho: float, delta: float) -> float:
     """Smallest epsilon for which the formula of :func:`delta_from_rho` gives delta, rounded up.
+
+    Parameters
+    ----------
+    rho : float
+        Zero-concentrated privacy parameter, positive.
+    delta : float
+        Failure probability, in (0, 1).
+
+    Returns
+    -------
+    float
+        Epsilon, at least 0, rounded up.
 
     Examples
     --------
@@ -247,6 +325,11 @@ def rho_from_epsilon(epsilon: float, delta: float) -> float:
         Positive.
     delta : float
         In (0, 1).
+
+    Returns
+    -------
+    float
+        Rho, positive, rounded down.
     """
     bound = round_down(check_epsilon(epsilon))
     return private_root(

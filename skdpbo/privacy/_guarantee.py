@@ -111,7 +111,18 @@ class PrivacyGuarantee:
         object.__setattr__(self, name, value)
 
     def voided(self, reason: str) -> PrivacyGuarantee:
-        """Return a copy that promises nothing; the reason comes first among its assumptions."""
+        """Return a copy that promises nothing; the reason comes first among its assumptions.
+
+        Parameters
+        ----------
+        reason : str
+            Why nothing is promised; not empty.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            The same numbers with the status "void".
+        """
         if not isinstance(reason, str) or not reason:
             raise ValueError("reason must say why the guarantee is void.")
         copy = replace(self, status="void", assumptions=(reason, *self.assumptions))

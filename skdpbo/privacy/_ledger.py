@@ -175,6 +175,13 @@ class PrivacyLedger(LedgerViews):
     def charge(self, guarantee: PrivacyGuarantee, label: str = "") -> None:
         """Record a release here and in the ledgers that enclose this one.
 
+        Parameters
+        ----------
+        guarantee : PrivacyGuarantee
+            What the release promises; its status is recorded with it.
+        label : str, default=""
+            What the release is for.
+
         Raises
         ------
         BudgetExceededError
@@ -187,7 +194,18 @@ class PrivacyLedger(LedgerViews):
         _charge([*enclosing, self], guarantee, label)
 
     def affords(self, guarantee: PrivacyGuarantee) -> bool:
-        """Whether a charge would fit this ledger now."""
+        """Whether a charge would fit this ledger now.
+
+        Parameters
+        ----------
+        guarantee : PrivacyGuarantee
+            Of the release that is planned.
+
+        Returns
+        -------
+        bool
+            True if it fits; a ledger that encloses this one may still refuse it.
+        """
         return self._within_budget(self.entries, guarantee)
 
     def spent(self) -> Budget:
@@ -201,7 +219,13 @@ class PrivacyLedger(LedgerViews):
         return self._spent(self.entries)
 
     def remaining(self) -> Budget:
-        """Return what a further release may cost, by adding epsilons and deltas."""
+        """Return what a further release may cost, by adding epsilons and deltas.
+
+        Returns
+        -------
+        Budget
+            The epsilon and the delta that are left, each at least 0.
+        """
         return self._remaining(self.entries)
 
     def _spent(self, entries: Iterable[LedgerEntry]) -> Budget:

@@ -124,6 +124,11 @@ def charged_elsewhere() -> Iterator[None]:
     function that runs in a worker opens the block itself. A ledger opened inside the block is
     charged as usual.
 
+    Yields
+    ------
+    None
+        The block charges nothing while it runs.
+
     Examples
     --------
     >>> from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger

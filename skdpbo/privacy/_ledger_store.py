@@ -13,7 +13,15 @@ from ._ledger_file import Charge, LedgerFile, Tables
 
 
 class Budget(NamedTuple):
-    """An epsilon and a delta, spent or left."""
+    """An epsilon and a delta, spent or left.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss bound, at least 0.
+    delta : float
+        Failure probability, in [0, 1).
+    """
 
     epsilon: float
     delta: float
@@ -21,7 +29,17 @@ class Budget(NamedTuple):
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One charge: the guarantee as claimed (its status included), what it was for, and when."""
+    """One charge: the guarantee as claimed (its status included), what it was for, and when.
+
+    Parameters
+    ----------
+    guarantee : PrivacyGuarantee
+        What the release promises, as it was charged.
+    label : str, default=""
+        What the charge was for.
+    charged_at : datetime, default=None
+        When it was charged; None where that is not known.
+    """
 
     guarantee: PrivacyGuarantee
     label: str = ""
@@ -35,7 +53,18 @@ class LedgerEntry:
 
     @classmethod
     def from_charge(cls, charge: Charge) -> LedgerEntry:
-        """Inverse of `as_charge`."""
+        """Inverse of `as_charge`.
+
+        Parameters
+        ----------
+        charge : Charge
+            A charge as it was read from a file.
+
+        Returns
+        -------
+        LedgerEntry
+            The entry that `as_charge` turned into `charge`.
+        """
         charged_at = datetime.fromisoformat(charge.charged_at) if charge.charged_at else None
         return cls(charge.guarantee, charge.label, charged_at)
 

@@ -129,8 +129,10 @@ def candidate_mu(
         Of the selection, in (0, 1).
     law : TrialLaw
         Of K.
-    method, max_trials
-        As in :func:`selection_guarantee`.
+    method : {"profile", "papernot_steinke", "liu_talwar"}, default="profile"
+        Accounting, as in :func:`selection_guarantee`.
+    max_trials : int, default=None
+        K is cut there, as in :func:`selection_guarantee`.
     statistical_distance : float, default=0.0
         Of one candidate, paid for from delta.
 
@@ -219,6 +221,11 @@ def composition_is_better(
         Of the number of trials, the alternative.
     max_trials : int, default=None
         As in :func:`selection_guarantee`.
+
+    Returns
+    -------
+    bool
+        True if composition allows at least as large a mu.
 
     Examples
     --------

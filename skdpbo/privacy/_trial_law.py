@@ -75,7 +75,18 @@ class TrialLaw:
         return 1 / Fraction(self.mean) if self.eta == 1 else Fraction(self.gamma)
 
     def pgf(self, x: float) -> float:
-        """E[x^K] for x in [0, 1]."""
+        """E[x^K] for x in [0, 1].
+
+        Parameters
+        ----------
+        x : float
+            In [0, 1].
+
+        Returns
+        -------
+        float
+            Probability generating function at `x`, in [0, 1].
+        """
         if not 0 <= x <= 1:
             raise ValueError(f"x must lie in [0, 1], got {x}.")
         if self.gamma == 1:
@@ -90,7 +101,18 @@ class TrialLaw:
         return math.exp(self.eta * (part - whole)) * ratio
 
     def pmf(self, k: int) -> float:
-        """P(K = k)."""
+        """P(K = k).
+
+        Parameters
+        ----------
+        k : int
+            Number of trials, at least 0.
+
+        Returns
+        -------
+        float
+            Probability of exactly `k` trials; 0 for k = 0.
+        """
         if _check_count(k) == 0:
             return 0.0
         if self.gamma == 1:
@@ -101,7 +123,18 @@ class TrialLaw:
         return float(math.exp(log_p) / _exponential_integral(eta, whole))
 
     def survival(self, k: int) -> float:
-        """P(K > k), to a relative error of at most 1e-10 wherever it is a normal float."""
+        """P(K > k), to a relative error of at most 1e-10 wherever it is a normal float.
+
+        Parameters
+        ----------
+        k : int
+            Number of trials, at least 0.
+
+        Returns
+        -------
+        float
+            Probability of more than `k` trials, in [0, 1].
+        """
         if _check_count(k) == 0:
             return 1.0
         if self.gamma == 1:
@@ -130,13 +163,34 @@ class TrialLaw:
         """Share of the expected trials that lie in runs of more than k: sum_{j > k} j p_j / E[K].
 
         A size-biased K is 1 plus a negative binomial of shape eta + 1.
+
+        Parameters
+        ----------
+        k : int
+            Number of trials, at least 0.
+
+        Returns
+        -------
+        float
+            The share, in [0, 1].
         """
         if _check_count(k) == 0:
             return 1.0
         return 0.0 if self.gamma == 1 else float(betainc(k, self.eta + 1, 1 - self.gamma))
 
     def quantile(self, p: float) -> int:
-        """Smallest k with P(K <= k) >= p, for p in (0, 1)."""
+        """Smallest k with P(K <= k) >= p, for p in (0, 1).
+
+        Parameters
+        ----------
+        p : float
+            Probability, in (0, 1).
+
+        Returns
+        -------
+        int
+            Number of trials, at least 1.
+        """
         if not 0 < p < 1:
             raise ValueError(f"p must lie in (0, 1), got {p}.")
         low, high = 0, 1
