@@ -215,6 +215,7 @@ class ClippedMean:
         Returns
         -------
         ndarray of shape (d,)
+            The noisy mean, in the units of the vectors.
         """
         return self.noisy_mean(self.exact_total(vectors)[0], source)
 
@@ -222,6 +223,11 @@ class ClippedMean:
         self, vectors: FloatArray | Iterable[FloatArray]
     ) -> tuple[NDArray[np.int64], int]:
         """Return the sum of the clipped vectors and the number of unclipped ones: both protected.
+
+        Parameters
+        ----------
+        vectors : ndarray of shape (n_records, d), or iterable of ndarrays of shape (any, d)
+            As in `release`.
 
         Returns
         -------
@@ -238,7 +244,20 @@ class ClippedMean:
     def noisy_mean(
         self, total: NDArray[np.int64], source: RandomSource | None = None
     ) -> FloatArray:
-        """Return the noisy mean that belongs to a sum made by `exact_total`."""
+        """Return the noisy mean that belongs to a sum made by `exact_total`.
+
+        Parameters
+        ----------
+        total : ndarray of int64, shape (d,)
+            Sum of the clipped vectors, in steps of the lattice; protected.
+        source : RandomSource, default=None
+            None reads the operating system's generator.
+
+        Returns
+        -------
+        ndarray of shape (d,)
+            The noisy mean, in the units of the vectors.
+        """
         noisy = np.asarray(self._noise.release(total, source), dtype=np.float64)
         return np.asarray(noisy * (self.step / self.n_records))
 
@@ -297,12 +316,38 @@ class ClipQuantile:
         return self._noise.guarantee
 
     def release(self, n_inside: int, source: RandomSource | None = None) -> float:
-        """Return the noisy share, clipped to [0, 1], of `ClippedMean.exact_total`'s count."""
+        """Return the noisy share, clipped to [0, 1], of `ClippedMean.exact_total`'s count.
+
+        Parameters
+        ----------
+        n_inside : int
+            Number of records that needed no clipping; protected.
+        source : RandomSource, default=None
+            None reads the operating system's generator.
+
+        Returns
+        -------
+        float
+            Noisy share of the records, in [0, 1].
+        """
         share = float(self._noise.release(n_inside, source)) / self.n_records
         return min(max(share, 0.0), 1.0)
 
     def next_clip(self, clip: float, share: float) -> float:
-        """Return the next clipping norm."""
+        """Return the next clipping norm.
+
+        Parameters
+        ----------
+        clip : float
+            Present clipping norm, positive.
+        share : float
+            Released share of the records that needed no clipping, in [0, 1].
+
+        Returns
+        -------
+        float
+            In the units of `clip`; larger if `share` is below `quantile`.
+        """
         return clip * math.exp(-self.rate * (share - self.quantile))
 
 

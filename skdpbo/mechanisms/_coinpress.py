@@ -140,7 +140,20 @@ class CoinPressMean:
         return gaussian_guarantee(self, "COINPRESS mean")
 
     def noise_sd(self, n_records: int, n_features: int = 1) -> float:
-        """Standard deviation of the noise in each coordinate of the mean. Public."""
+        """Standard deviation of the noise in each coordinate of the mean. Public.
+
+        Parameters
+        ----------
+        n_records : int
+            Number of records, at least 1; public.
+        n_features : int, default=1
+            Number of columns, at least 1; public.
+
+        Returns
+        -------
+        float
+            In the units of the records.
+        """
         return self._steps(check_count(n_records, "n_records"), n_features)[-1].sigma * self.scale
 
     def release(self, values: ArrayLike, source: RandomSource | None = None) -> float | FloatArray:

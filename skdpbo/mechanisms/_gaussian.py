@@ -326,7 +326,20 @@ class DiscreteGaussian:
         return as_fraction(self.sensitivity) ** 2 / (2 * rho)
 
     def release(self, values: ArrayLike, source: RandomSource | None = None) -> int | NDArray[Any]:
-        """Return `values` (integers) plus noise, as :meth:`DiscreteLaplace.release` does."""
+        """Return `values` plus noise.
+
+        Parameters
+        ----------
+        values : int or array-like of int
+            What is released, together of l2 sensitivity at most `sensitivity`.
+        source : RandomSource, default=None
+            None reads the operating system's generator.
+
+        Returns
+        -------
+        int or ndarray of the shape of `values`
+            int64, or Python ints (dtype object) when a released value does not fit.
+        """
         integers, shape = integers_from(values, "values")
         variance, sampler = self._variance, ExactSampler(source)
         return integers_to([n + sampler.discrete_gaussian(variance) for n in integers], shape)

@@ -175,6 +175,18 @@ def to_lattice(values: ArrayLike, step: float) -> int | NDArray[Any]:
 def from_lattice(units: ArrayLike, step: float) -> float | NDArray[np.float64]:
     """Return ``units * step`` as floats, rounded to nearest; infinite where it overflows.
 
+    Parameters
+    ----------
+    units : int or array-like of int
+        Numbers of steps.
+    step : float
+        Of the lattice, positive.
+
+    Returns
+    -------
+    float or ndarray of the shape of `units`
+        In the units of `step`.
+
     Examples
     --------
     >>> from skdpbo.mechanisms import from_lattice

@@ -101,13 +101,43 @@ class BoundedMean:
         return gaussian_guarantee(self, "mean of values clipped to an interval")
 
     def noise_sd(self, n_records: int, n_features: int = 1) -> float:
-        """Standard deviation of the noise in each coordinate of the mean. Public."""
+        """Standard deviation of the noise in each coordinate of the mean. Public.
+
+        Parameters
+        ----------
+        n_records : int
+            Number of records, at least 1; public.
+        n_features : int, default=1
+            Number of columns, at least 1; public.
+
+        Returns
+        -------
+        float
+            In the units of the records.
+        """
         return self._coordinate_means(n_records, n_features)[0].sigma
 
     def release(self, values: ArrayLike, source: RandomSource | None = None) -> float | FloatArray:
-        """Return the private mean; as :meth:`CoinPressMean.release`.
+        """Return the private mean of the records.
 
         It may lie outside the interval. Clipping it is post-processing, and biases it.
+
+        Parameters
+        ----------
+        values : array-like of float, shape (n,) or (n, d)
+            The records. Their number is public. They are not modified.
+        source : RandomSource, default=None
+            None reads the operating system's generator.
+
+        Returns
+        -------
+        float or ndarray of shape (d,)
+            The noisy mean, in the units of the records.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For a shape or a dtype that is not that of real records; never for a value.
         """
         records = as_records(values)
         middle = self.low / 2 + self.high / 2

@@ -35,8 +35,10 @@ _MAX_SCALE = 2**50
 class RandomSource:
     """Random bytes for privacy noise; make one with :func:`noise_source`.
 
-    Attributes
+    Parameters
     ----------
+    read : callable
+        ``read(n)`` returns n fresh random bytes.
     seeded : bool
         True when the bytes can be reproduced by whoever knows the seed. A release that used such
         a source carries no guarantee.
@@ -49,7 +51,18 @@ class RandomSource:
         self.seeded = seeded
 
     def bytes(self, n: int) -> bytes:
-        """Return `n` fresh random bytes."""
+        """Return `n` fresh random bytes.
+
+        Parameters
+        ----------
+        n : int
+            How many, at least 0.
+
+        Returns
+        -------
+        bytes
+            Of length `n`.
+        """
         return self._read(n)
 
     def __repr__(self) -> str:
@@ -73,6 +86,7 @@ def noise_source(random_state: object = None) -> RandomSource:
     Returns
     -------
     RandomSource
+        Its `seeded` says whether a release that uses it carries no guarantee.
 
     Examples
     --------

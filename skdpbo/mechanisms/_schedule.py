@@ -34,6 +34,7 @@ def step_budgets(
     Returns
     -------
     ndarray of shape (n_steps,)
+        Budgets mu_t in the order of the steps, each > 0.
 
     Examples
     --------
@@ -58,6 +59,20 @@ def split_budget(mu: float, share: float) -> tuple[float, float]:
     """Split a Gaussian budget in two: mu_1^2 = (1 - share) mu^2, mu_2^2 = share mu^2, rounded down.
 
     Composed, the two releases are mu-GDP (Dong, Roth and Su 2022, Corollary 2).
+
+    Parameters
+    ----------
+    mu : float
+        Total, > 0.
+    share : float
+        Share of the second in mu^2, in (0, 1).
+
+    Returns
+    -------
+    mu_1 : float
+        Budget of the first release, > 0.
+    mu_2 : float
+        Budget of the second release, > 0.
     """
     mu = check_mu(mu)
     if not 0 < share < 1:

@@ -155,6 +155,16 @@ class PermuteAndFlip(_Selection):
         r"""Return :math:`p_k \int_0^1 \prod_{j \ne k} (1 - p_j x)\,dx`, shape (n_candidates,).
 
         For study and tests: a function of the losses, as sensitive as they are, not a release.
+
+        Parameters
+        ----------
+        losses : array-like of shape (n_candidates,)
+            Loss of each candidate, as for `select`; protected.
+
+        Returns
+        -------
+        ndarray of shape (n_candidates,)
+            Probability that `select` returns each candidate.
         """
         p = self._weights(losses)
         nodes, weights = np.polynomial.legendre.leggauss(min(_MAX_NODES, len(p) // 2 + 1))
@@ -210,6 +220,16 @@ class ExponentialMechanism(_Selection):
         """Return the softmax of the scaled losses, shape (n_candidates,).
 
         For study and tests: a function of the losses, as sensitive as they are, not a release.
+
+        Parameters
+        ----------
+        losses : array-like of shape (n_candidates,)
+            Loss of each candidate, as for `select`; protected.
+
+        Returns
+        -------
+        ndarray of shape (n_candidates,)
+            Probability that `select` returns each candidate.
         """
         p = self._weights(losses)
         return np.asarray(p / p.sum())
