@@ -63,6 +63,7 @@ def upper_confidence_bound(
     Returns
     -------
     ndarray of shape (n,)
+        In the units of `mean`.
     """
     if not (math.isfinite(sqrt_beta) and sqrt_beta >= 0.0):
         raise ValueError("sqrt_beta must be finite and non-negative")
@@ -124,7 +125,9 @@ def greedy_information_gain(
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel or ndarray of shape (n, n)
+        Prior covariance, or its values at the candidates.
     X_candidates : array-like of shape (n, n_features)
+        Public candidates.
     n_points : int
         T, at least 0.
     noise_variance : float
@@ -156,7 +159,23 @@ def maximum_information_gain_bound(
 
     Information gain is monotone and submodular, so the greedy value is at least 1 - 1/e of the
     maximum (Nemhauser, Wolsey & Fisher 1978). A privacy statement that contains gamma_T needs
-    this bound and not the greedy gain itself. Parameters as in `greedy_information_gain`.
+    this bound and not the greedy gain itself.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel or ndarray of shape (n, n)
+        Prior covariance, or its values at the candidates.
+    X_candidates : array-like of shape (n, n_features)
+        Public candidates.
+    n_points : int
+        T, at least 0.
+    noise_variance : float
+        sigma^2 > 0, in the squared units of the kernel's values.
+
+    Returns
+    -------
+    float
+        In nats; it depends on the candidates and the kernel alone.
     """
     greedy = greedy_information_gain(kernel, X_candidates, n_points, noise_variance)
     return greedy / -math.expm1(-1.0)

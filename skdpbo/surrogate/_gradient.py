@@ -155,11 +155,17 @@ class GradientPosterior:
             self._factor()
 
     def weights(self, theta: npt.ArrayLike) -> FloatArray:
-        """Weights W, shape (d, N): ``W @ L`` is the posterior-mean gradient at theta.
+        """Weights W: ``W @ L`` is the posterior-mean gradient at theta.
 
         Parameters
         ----------
         theta : array-like of shape (d,)
+            Point at which the gradient is wanted, finite.
+
+        Returns
+        -------
+        ndarray of shape (d, N)
+            One row for each coordinate of the gradient.
         """
         theta = self._check_theta(theta)
         if self._points is None:
@@ -167,10 +173,20 @@ class GradientPosterior:
         return self._weights(self._derivatives.gradients(theta, self._points).dx)
 
     def gradient_covariance(self, theta: npt.ArrayLike) -> FloatArray:
-        """Posterior covariance of grad f(theta), shape (d, d).
+        """Posterior covariance of grad f(theta).
 
         The covariance of the error of the gradient estimated with `weights`; jitter included,
         it is never below the exact one.
+
+        Parameters
+        ----------
+        theta : array-like of shape (d,)
+            Point at which the gradient is wanted, finite.
+
+        Returns
+        -------
+        ndarray of shape (d, d)
+            Symmetric, in squared units of the gradient.
         """
         theta = self._check_theta(theta)
         prior = prior_gradient_covariance(self._derivatives, theta)
@@ -183,7 +199,18 @@ class GradientPosterior:
         return np.asarray((covariance + covariance.T) / 2.0)
 
     def trace(self, theta: npt.ArrayLike) -> float:
-        """Trace of `gradient_covariance`."""
+        """Trace of `gradient_covariance`.
+
+        Parameters
+        ----------
+        theta : array-like of shape (d,)
+            Point at which the gradient is wanted, finite.
+
+        Returns
+        -------
+        float
+            At least 0, in squared units of the gradient.
+        """
         return max(0.0, float(self.gradient_covariance(theta).trace()))
 
     def design(
@@ -208,6 +235,7 @@ class GradientPosterior:
         Parameters
         ----------
         theta : array-like of shape (d,)
+            Point at which the gradient is wanted, finite.
         batch_size : int
             Number b of new points, at least 1. d + 1 points determine a gradient.
         bounds : (low, high) or None, default=None
@@ -226,6 +254,7 @@ class GradientPosterior:
         Returns
         -------
         Z : ndarray of shape (b, d)
+            The new points; `add` takes them once they are evaluated.
         """
         if operator.index(batch_size) < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
@@ -257,12 +286,19 @@ class GradientPosterior:
         Parameters
         ----------
         theta : array-like of shape (d,)
+            Point at which the gradient is wanted, finite.
         tol : float
             Largest trace, in squared units of the gradient; positive.
         max_batch_size : int or None, default=None
             Largest number of points, d + 1 if None.
-        bounds, n_starts, random_state, max_iter
-            As in `design`.
+        bounds : (low, high) or None, default=None
+            Arrays of shape (d,) or numbers; every new point lies between them.
+        n_starts : int, default=1
+            Number of descents for each batch size.
+        random_state : int, RandomState or None, default=0
+            Public randomness of the starting designs.
+        max_iter : int, default=60
+            Largest number of iterations of a descent.
 
         Returns
         -------

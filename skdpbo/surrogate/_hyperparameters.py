@@ -25,16 +25,20 @@ class FittedHyperparameters:
     `CandidatePosterior`. `unit_kernel` and `unit_noise_variance` are the same for standardised
     values; the whole object may be given to the next fit as `previous`.
 
-    Attributes
+    Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
         ``ConstantKernel(y_scale**2) * unit_kernel``.
     noise_variance : float
         Fitted noise variance, in squared units of y; the known noise is not included.
-    prior_mean, y_scale : float
-        Mean and standard deviation of y (1.0 where y is constant).
+    prior_mean : float
+        Mean of y.
+    y_scale : float
+        Standard deviation of y, 1.0 where y is constant.
     unit_kernel : sklearn.gaussian_process.kernels.Kernel
+        Fitted kernel of the standardised values.
     unit_noise_variance : float
+        Fitted noise variance of the standardised values.
     log_marginal_likelihood : float
         Of the standardised values.
     """
@@ -57,6 +61,11 @@ def default_kernel(n_features: int, *, anisotropic: bool = True) -> Any:
         At least 1.
     anisotropic : bool, default=True
         One length-scale per feature, or one for all.
+
+    Returns
+    -------
+    sklearn.gaussian_process.kernels.Kernel
+        With the bounds within which it may be fitted.
     """
     length_scale = np.full(n_features, 0.5) if anisotropic and n_features > 1 else 0.5
     return ConstantKernel(1.0, (0.05, 20.0)) * Matern(length_scale, (0.05, 5.0), nu=2.5)
@@ -107,6 +116,7 @@ def fit_hyperparameters(
     Returns
     -------
     FittedHyperparameters
+        Kernel, noise variance and prior mean, in the units of y and standardised.
     """
     X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if X.ndim != 2 or y.shape != (len(X),) or len(X) == 0:
@@ -148,6 +158,20 @@ def refit_due(t: int, *, first: int = 5, ratio: float = 1.5) -> bool:
     True on the geometric schedule first, ceil(first * ratio), ...: a number of fits that grows
     as log t, so that their share of the cost of an evaluation stays bounded. The schedule
     depends on t alone.
+
+    Parameters
+    ----------
+    t : int
+        Number of observations so far.
+    first : int, default=5
+        Number of observations at the first fit, at least 1.
+    ratio : float, default=1.5
+        Growth of the number of observations from fit to fit, above 1.
+
+    Returns
+    -------
+    bool
+        True if a fit is due.
 
     Examples
     --------

@@ -21,7 +21,7 @@ _GRID_SIZE = 9
 class FittedLengthScale:
     """What `fit_length_scale_to_gradients` found.
 
-    Attributes
+    Parameters
     ----------
     length_scale : float
         In the units of the points.
@@ -65,6 +65,7 @@ def fit_length_scale_to_gradients(
     thetas : array-like of shape (T, d)
         T = 0 is allowed.
     gradients : array-like of shape (T, d)
+        Noisy gradient at each point; public or released.
     noise_variance : float or array-like of shape (T,)
         Variances s_t^2 of the noise in each coordinate of a gradient; positive.
     kernel : {"rbf", "matern52"}, default="rbf"
@@ -79,6 +80,7 @@ def fit_length_scale_to_gradients(
     Returns
     -------
     FittedLengthScale
+        The length-scale, and the prior variance v that goes with it.
 
     Notes
     -----

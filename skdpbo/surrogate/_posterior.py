@@ -178,7 +178,9 @@ class CandidatePosterior:
         Parameters
         ----------
         indices : sequence of int of length b
+            Candidates that were observed, in [0, n); repeats allowed.
         values : array-like of shape (b,)
+            Their public or released values, finite.
         noise_variances : array-like of shape (b,) or (), default=None
             None takes the constructor's noise variance for all.
         """
@@ -206,6 +208,7 @@ class CandidatePosterior:
         Parameters
         ----------
         kernel : Kernel or ndarray of shape (n, n)
+            New prior covariance, as for the constructor.
         noise_variance : float or None, default=None
             New noise variance, None for the present one.
         prior_mean : float, array-like of shape (n,) or None, default=None
@@ -213,6 +216,11 @@ class CandidatePosterior:
         keep_noise_variances : bool, default=False
             Whether the observations made so far keep their own noise variances, instead of
             taking `noise_variance`.
+
+        Returns
+        -------
+        CandidatePosterior
+            A new one; this one is unchanged.
         """
         new = CandidatePosterior(
             kernel,
@@ -226,7 +234,13 @@ class CandidatePosterior:
         return new
 
     def copy(self) -> CandidatePosterior:
-        """Return an independent posterior, for values that are imagined (batch designs)."""
+        """Return an independent posterior, for values that are imagined (batch designs).
+
+        Returns
+        -------
+        CandidatePosterior
+            With the same observations.
+        """
         new = copy.copy(self)
         new._V = self._V[: self._T].copy()
         for name in ("_z", "_pivots", "_observed", "_values", "_noise_variances"):
@@ -234,7 +248,13 @@ class CandidatePosterior:
         return new
 
     def log_marginal_likelihood(self) -> float:
-        """Log density of the observed values under the prior (Rasmussen & Williams, Eq. 2.30)."""
+        """Log density of the observed values under the prior (Rasmussen & Williams, Eq. 2.30).
+
+        Returns
+        -------
+        float
+            In nats; 0 without observations.
+        """
         z = np.array(self._z)
         log_determinant = 2.0 * float(np.sum(np.log(self._pivots)))
         return -0.5 * (float(z @ z) + log_determinant + self._T * math.log(2.0 * math.pi))

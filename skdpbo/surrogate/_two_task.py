@@ -152,23 +152,55 @@ class TwoTaskPosterior:
         values: npt.ArrayLike,
         noise_variances: npt.ArrayLike | None = None,
     ) -> None:
-        """Condition on several public values, of shape (b,), as `append_public` on each."""
+        """Condition on several public values, as `append_public` on each.
+
+        Parameters
+        ----------
+        indices : sequence of int of length b
+            Candidates, in [0, n).
+        values : array-like of shape (b,)
+            Finite.
+        noise_variances : array-like of shape (b,) or (), default=None
+            None takes the constructor's noise variance for all.
+        """
         self._extend(self._checked(indices), values, noise_variances)
 
     def extend_private(
         self, indices: Indices, values: npt.ArrayLike, noise_variances: npt.ArrayLike
     ) -> None:
-        """Condition on several private values, of shape (b,), as `append_private` on each."""
+        """Condition on several private values, as `append_private` on each.
+
+        Parameters
+        ----------
+        indices : sequence of int of length b
+            Candidates, in [0, n).
+        values : array-like of shape (b,)
+            Released, finite.
+        noise_variances : array-like of shape (b,) or ()
+            Variances of the noise that was added, >= 0.
+        """
         self._extend(self._checked(indices) + self._n, values, noise_variances)
 
     def copy(self) -> TwoTaskPosterior:
-        """Return an independent posterior, for values that are imagined (batch designs)."""
+        """Return an independent posterior, for values that are imagined (batch designs).
+
+        Returns
+        -------
+        TwoTaskPosterior
+            With the same values of both tasks.
+        """
         new = copy.copy(self)
         new._posterior = self._posterior.copy()
         return new
 
     def log_marginal_likelihood(self) -> float:
-        """Log density of the values of both tasks under the prior."""
+        """Log density of the values of both tasks under the prior.
+
+        Returns
+        -------
+        float
+            In nats; 0 without values.
+        """
         return self._posterior.log_marginal_likelihood()
 
     def _checked(self, indices: Indices) -> npt.NDArray[np.intp]:
