@@ -5,8 +5,6 @@ exception, no warning, no output, no state of a global generator, no file. A mod
 its own chunk and of public constants, and its losses are functions of the model and of single rows.
 """
 
-import os
-import platform
 import warnings
 from contextlib import ExitStack
 
@@ -16,7 +14,7 @@ from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
 from skdpbo.model_selection._evaluation import _isolated_losses
-from skdpbo.model_selection._isolation import nothing_leaves, public_generators
+from skdpbo.model_selection._isolation import nothing_leaves, public_generators, this_process
 from skdpbo.model_selection._sklearn import take_method_params, take_rows
 from skdpbo.privacy import charged_elsewhere
 
@@ -52,7 +50,7 @@ def chunk_losses(estimator, candidates, rows, *, scorer, fit_params, n_jobs, pre
     pairs = [(k, j) for k in range(len(candidates)) for j in range(n_chunks)]
     n_batches = min(len(pairs), _BATCHES * _n_workers(n_jobs))
     batches = [pairs[start::n_batches] for start in range(n_batches)]
-    common = (estimator, candidates, rows, scorer, fit_params, _process())
+    common = (estimator, candidates, rows, scorer, fit_params, this_process())
     with nothing_leaves(), charged_elsewhere():
         results = _run([(batch, *common) for batch in batches], n_jobs, pre_dispatch)
     totals = [[0] * n_chunks for _ in candidates]
@@ -60,10 +58,6 @@ def chunk_losses(estimator, candidates, rows, *, scorer, fit_params, n_jobs, pre
         for (k, j), loss in zip(batch, losses, strict=True):
             totals[k][j] = loss
     return totals
-
-
-def _process():
-    return platform.node(), os.getpid()
 
 
 def _n_workers(n_jobs):
@@ -84,7 +78,7 @@ def _run(tasks, n_jobs, pre_dispatch):
 
 def _losses_of_batch(batch, estimator, candidates, rows, scorer, fit_params, parent):
     with ExitStack() as stack:
-        if _process() != parent:  # threads share what the parent keeps inside
+        if this_process() != parent:  # threads share what the parent keeps inside
             stack.enter_context(nothing_leaves())
         stack.enter_context(charged_elsewhere())
         return [_total(estimator, candidates[k], rows, j, scorer, fit_params) for k, j in batch]

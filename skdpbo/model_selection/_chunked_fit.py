@@ -8,7 +8,6 @@ the sensitivity of `chunk_sensitivity`.
 import warnings
 from dataclasses import dataclass, replace
 
-import numpy as np
 from sklearn.metrics import check_scoring
 
 from skdpbo.mechanisms import noise_source
@@ -25,9 +24,11 @@ from skdpbo.model_selection._chunks import (
     n_chunk_losses,
 )
 from skdpbo.model_selection._dry_run import dry_run
+from skdpbo.model_selection._objects import as_objects, list_width
 from skdpbo.model_selection._opening import check_rows
 from skdpbo.model_selection._running_search import RunningSearch
 from skdpbo.model_selection._scores import resolve_scorer
+from skdpbo.model_selection._shared_rows import refuse_shared_rows, with_disjoint_parts
 from skdpbo.model_selection._sklearn import masked_param_columns, n_rows, take_method_params
 from skdpbo.privacy import charge_active_ledger
 
@@ -37,8 +38,8 @@ CHUNK_ASSUMPTIONS = (
     "the estimator predicts each row from that row alone",
     "what is trained on one chunk leaves nothing behind, in files or global state, that training "
     "on another can see",
-    "the numbers of rows, the column names and the types (with the categories of categorical "
-    "columns) are public",
+    "the numbers of rows and of columns, the column names and the types (with the categories of "
+    "categorical columns) are public",
     "running time and memory use are not observed",
 )
 
@@ -71,14 +72,17 @@ def fit_chunked(searcher, candidates, X, y, X_val, y_val, params):
     X, y, X_val = check_rows(X, y, X_val, y_val)
     n_chunks = as_chunks(searcher.n_chunks).n_chunks
     refuse_schema(searcher.estimator, n_chunks, X, y, X_val, y_val)
+    refuse_shared_rows(X, X_val)
     scorer = resolve_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
     fit_params = _routed(searcher, X, params)
     dry_run(searcher.estimator, candidates, X, y, scorer)
-    guarantee = searcher.privacy_guarantee(n_rows(X))
+    guarantee = with_disjoint_parts(searcher.privacy_guarantee(n_rows(X)), X_val)
     charge_active_ledger(guarantee, type(searcher).__name__, searcher)
     with searcher._all_or_nothing():
         chunks = chunk_positions(n_rows(X), n_chunks)
-        rows = ChunkedRows(_as_objects(X), y, chunks, _as_objects(X_val), y_val)
+        width = list_width(X)
+        X, X_val = as_objects(X, width), as_objects(X_val, width)
+        rows = ChunkedRows(X, y, chunks, X_val, y_val)
         search = _running_search(searcher, candidates, rows, scorer, fit_params)
         candidates, best, score, columns = searcher._search_chunks(search)
     searcher._forget()  # what an earlier fit has set
@@ -165,24 +169,3 @@ def _routed(searcher, X, params):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # weights of scores: records are scored with equal weights
         return searcher._get_routed_params_for_fit(take_method_params(X, params)).estimator.fit
-
-
-def _as_objects(X):
-    """Make a list an array that keeps every value as it is.
-
-    numpy would give all rows one type, so that a text in one record would turn every number into a
-    text, also in the chunks where that record is not.
-    """
-    if X is None or hasattr(X, "shape"):
-        return X
-    lengths = {len(row) if isinstance(row, list | tuple) else None for row in X}
-    if len(lengths) > 1:
-        raise ValueError("The rows of X and X_val must have one length.")
-    (width,) = lengths
-    objects = np.empty(len(X) if width is None else (len(X), width), dtype=object)
-    for i, row in enumerate(X):
-        # Cell by cell: numpy would look into the cells of a row, and say what it met there.
-        cells = [(i, row)] if width is None else [((i, j), cell) for j, cell in enumerate(row)]
-        for place, cell in cells:
-            objects[place] = cell
-    return objects

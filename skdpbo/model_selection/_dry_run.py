@@ -54,7 +54,7 @@ def _failure(estimator, params, scorer, X, y):
             model.fit(X, *(() if y is None else (y,)))
             if scorer is not None:
                 scorer(model, X, y)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return error
     return None
 

@@ -187,7 +187,7 @@ def _try_losses(model, scorer, X, y, rows):
     """
     try:
         return _losses(model, scorer, take_rows(X, rows), _take_targets(y, rows))
-    except Exception:
+    except (Exception, SystemExit):
         return None
 
 

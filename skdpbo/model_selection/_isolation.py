@@ -2,6 +2,7 @@
 
 import logging
 import os
+import platform
 import random
 import warnings
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
@@ -9,9 +10,14 @@ from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdo
 import numpy as np
 from joblib import parallel_config
 
-__all__ = ["nothing_leaves", "public_generators"]
+__all__ = ["nothing_leaves", "public_generators", "this_process"]
 
 _SEED = 20070612
+
+
+def this_process():
+    """Name of the process; two machines may have processes of one number."""
+    return platform.node(), os.getpid()
 
 
 @contextmanager

@@ -6,8 +6,10 @@ protected rows are not, so that a protected value that does not fit the schema m
 as bad and changes nothing else.
 """
 
+import numbers
 import warnings
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 from scipy import sparse
@@ -19,6 +21,7 @@ __all__ = ["ProtectedRows", "check_protected", "check_schema", "protected_positi
 # Chosen once and for all; any constant would do. It is public: the split must not depend on the
 # data.
 _SPLIT_SEED = 20150717
+_NUMBERS = (numbers.Real, np.bool_, Decimal, type(None))
 
 
 @dataclass(repr=False)
@@ -165,6 +168,9 @@ def _numeric_width(X_public):
     try:
         public = np.asarray(X_public)
         if public.dtype.kind == "O":
+            # Texts of digits are texts: the public rows are given to the models as such.
+            if not all(isinstance(cell, _NUMBERS) for cell in public.flat):
+                return None
             public = public.astype(float)
     except (TypeError, ValueError):
         return None

@@ -5,7 +5,6 @@ with is the winner; how many trials there were is secret.
 """
 
 import warnings
-from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,21 +22,18 @@ from skdpbo.exceptions import (
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._dry_run import _synthetic as synthetic_rows
 from skdpbo.model_selection._dry_run import dry_run
-from skdpbo.model_selection._metric_roles import assign_metrics
+from skdpbo.model_selection._objects import as_objects, list_width
 from skdpbo.model_selection._opening import check_rows
-from skdpbo.model_selection._roles import check_protected, check_schema, protected_positions
+from skdpbo.model_selection._roles import check_schema, protected_positions
+from skdpbo.model_selection._scores import resolve_scorer
 from skdpbo.model_selection._selected_trials import (
     TrialData,
     best_of_trials,
     published_trials,
     quiet,
 )
-from skdpbo.model_selection._sklearn import (
-    BaseSearchCV,
-    masked_param_columns,
-    n_rows,
-    split_for_estimator,
-)
+from skdpbo.model_selection._shared_rows import refuse_shared_rows, with_disjoint_parts
+from skdpbo.model_selection._sklearn import masked_param_columns, n_rows, take_rows
 from skdpbo.model_selection._trial_plan import plan_trials, prefers_composition
 from skdpbo.privacy import charge_active_ledger, charged_elsewhere
 
@@ -66,22 +62,27 @@ def fit_selected(searcher, candidates, X, y, X_val, y_val, params):
     """
     if not candidates:
         raise ValueError("No fits were performed. Were there no candidates?")
-    train, validation = _disjoint_rows(searcher, X, y, X_val, y_val)
-    check_schema(*validation, *train)
-    _refuse_complex(*train)
-    plan = plan_trials(searcher, candidates, n_rows(train[0]))
-    guarantee = _voided_if_seeded(searcher, plan.guarantee)
+    X, y, X_val = check_rows(X, y, X_val, y_val)
+    trained, scored = _disjoint_positions(searcher, X, X_val)
+    if X_val is not None:
+        check_schema(X_val, y_val, X, y)
+        refuse_shared_rows(X, X_val)
+    _refuse_complex(X, y)
+    plan = plan_trials(searcher, candidates, len(trained))
+    guarantee = with_disjoint_parts(_voided_if_seeded(searcher, plan.guarantee), X_val)
     # Targets are protected: no scorer learns its classes from them.
-    scorer, _, _ = assign_metrics(searcher, None, partial(BaseSearchCV._get_scorers, searcher))
-    fit_params = _fit_params(searcher, X, params)
+    scorer = resolve_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
+    fit_params = _fit_params(searcher, X, len(trained), params)
     _advise(searcher, plan)
-    failures = _dry_run(searcher, plan, candidates, scorer, *train)
+    failures = _dry_run(searcher, plan, candidates, scorer, X, y)
 
     # before any protected value is read
     charge_active_ledger(guarantee, type(searcher).__name__, searcher)
     with searcher._all_or_nothing():
-        rows = check_protected(*validation, *train)
-        data = TrialData(*train, fit_params, (rows.X, rows.y, rows.unreadable), scorer, plan.budget)
+        train, validation = _parts(X, y, X_val, y_val, trained, scored)
+        # Not typed by the training rows: these are as protected as those that are scored.
+        rows = (*validation, np.zeros(n_rows(validation[0]), dtype=bool))
+        data = TrialData(*train, fit_params, rows, scorer, plan.budget)
         run = published_trials if plan.rule.publishes_scores else best_of_trials
         released = run(
             plan,
@@ -92,7 +93,7 @@ def fit_selected(searcher, candidates, X, y, X_val, y_val, params):
         )
         scores, winner = released if plan.rule.publishes_scores else (None, released)
         if winner.model is None:
-            raise _no_model(train[0], failures)
+            raise _no_model(X, failures)
         _publish(searcher, candidates, plan, guarantee, scorer, scores, winner)
 
 
@@ -106,29 +107,37 @@ def _voided_if_seeded(searcher, guarantee):
     return guarantee if searcher.random_state is None else guarantee.voided(_SEEDED)
 
 
-def _disjoint_rows(searcher, X, y, X_val, y_val):
-    """Return (X, y) to train on and (X, y) to score on; no value is read."""
-    X, y, X_val = check_rows(X, y, X_val, y_val)
-    if X_val is not None:
-        return (X, y), (X_val, y_val)
+def _disjoint_positions(searcher, X, X_val):
+    """Return the positions in X of the rows that train and of those that score, None with X_val."""
     n_samples = n_rows(X)
+    if X_val is not None:
+        return np.arange(n_samples), None
     if n_samples < 2:
         raise ValueError(
             f"Found array with n_samples={n_samples}: at least 2 rows are needed to set "
             "validation rows apart."
         )
     scored = protected_positions(n_samples, searcher.validation_fraction)
-    trained = np.setdiff1d(np.arange(n_samples), scored)
-    return (
-        split_for_estimator(searcher.estimator, X, y, trained),
-        split_for_estimator(searcher.estimator, X, y, scored, trained),
+    return np.setdiff1d(np.arange(n_samples), scored), scored
+
+
+def _parts(X, y, X_val, y_val, trained, scored):
+    """Return (X, y) to train on and (X, y) to score on; after the charge."""
+    width = list_width(X)
+    X, X_val = as_objects(X, width), as_objects(X_val, width)
+    if X_val is not None:
+        return (X, y), (X_val, y_val)
+    train, validation = (
+        (take_rows(X, part), None if y is None else take_rows(y, part))
+        for part in (trained, scored)
     )
+    return train, validation
 
 
-def _fit_params(searcher, X, params):
+def _fit_params(searcher, X, n_trained, params):
     """What the estimator's ``fit`` is given besides rows; nothing that goes with the rows."""
     for name, value in params.items():
-        if _length(value) == n_rows(X):
+        if _length(value) in (n_rows(X), n_trained):
             raise ValueError(
                 f'{name} goes with the rows: with protect="all" it would be part of the protected '
                 "records, which no stated guarantee covers."
@@ -187,7 +196,7 @@ def _said_of_defaults(plan, X, y):
             warnings.simplefilter("always")
             try:
                 clone(plan.models[0]).fit(table, *(() if targets is None else (targets,)))
-            except Exception:  # noqa: S110
+            except (Exception, SystemExit):  # noqa: S110
                 pass  # the dry run has told
         said += [(w.category, str(w.message)) for w in caught]
     # Of seeds something else is said, see `_advise`.
@@ -218,6 +227,7 @@ def _kind(values):
 
 def _publish(searcher, candidates, plan, guarantee, scorer, scores, winner):
     """Set the attributes; everything here is public or released."""
+    searcher._forget()  # what an earlier fit has set
     searcher.best_index_ = winner.index
     searcher.best_params_ = candidates[winner.index]
     searcher.best_score_ = winner.score
@@ -229,8 +239,6 @@ def _publish(searcher, candidates, plan, guarantee, scorer, scores, winner):
     searcher.expected_trials_ = plan.rule.expected_trials
     searcher.hit_probability_ = plan.rule.hit_probability
     searcher.privacy_ = guarantee
-    for name in ("best_estimator_", "feature_names_in_"):
-        vars(searcher).pop(name, None)
     if searcher.refit:
         mark_total(winner.model, guarantee)
         searcher.best_estimator_ = winner.model

@@ -7,7 +7,6 @@ were stays within `best_of_trials`.
 import contextlib
 import io
 import logging
-import os
 import random
 import threading
 import warnings
@@ -20,6 +19,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skdpbo.mechanisms import draw_trials, noise_source
 from skdpbo.model_selection._dp_estimators import noise_seeds
+from skdpbo.model_selection._isolation import this_process
 from skdpbo.model_selection._roles import ProtectedRows
 from skdpbo.model_selection._sklearn import n_rows, take_rows
 from skdpbo.model_selection._trial_scores import trial_score
@@ -156,7 +156,7 @@ class TrialRandomness:
 
 def _run(plan, data, indices, randomness, *, n_jobs, pre_dispatch):
     tasks = [
-        (plan.models[index], data, own, os.getpid())
+        (plan.models[index], data, own, this_process())
         for index, own in zip(indices, randomness, strict=True)
     ]
     # Paid for: what is sent to workers, the models included, belongs to no open ledger.
@@ -178,7 +178,7 @@ def _in_parallel(tasks, n_jobs, pre_dispatch):
 
 def _trial(model, data, randomness, parent):
     """Train and score; return (score, model), or (-inf, None) if the training failed."""
-    own_process = contextlib.nullcontext() if os.getpid() == parent else quiet()
+    own_process = contextlib.nullcontext() if this_process() == parent else quiet()
     with own_process, charged_elsewhere():
         seeded, sequence = randomness
         fresh = sequence.spawn(2)
@@ -201,7 +201,7 @@ def _trained(model, data, seeded, sequence):
         y = () if data.y is None else (take_rows(data.y, np.arange(n_rows(data.y))),)
         with joblib.parallel_config(max_nbytes=None):
             model.fit(X, *y, **data.fit_params)
-    except Exception:
+    except (Exception, SystemExit):
         return None
     return model
 

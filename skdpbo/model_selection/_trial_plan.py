@@ -30,7 +30,8 @@ _ASSUMPTIONS = (
     "the stated guarantee of the estimator covers the whole fitted model and whether training "
     "fails",
     "every step of the estimator transforms and predicts each row from that row alone",
-    "the numbers of rows, the column names and the types are public",
+    "the numbers of rows and of columns, the column names and the types (with the categories of "
+    "categorical columns) are public",
 )
 _UNSEEN_TRIALS = "the number of trials, the running time and the use of memory are not observed"
 _OF_SELECTION = "the number of trials stays secret"

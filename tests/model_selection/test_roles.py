@@ -83,3 +83,13 @@ def test_other_column_names_are_refused():
         check_protected(public[["b", "a"]], None, public, None)
     with pytest.raises(ValueError, match="X_val must be a data frame"):
         check_protected(public.to_numpy(), None, public, None)
+
+
+def test_texts_of_digits_stay_texts():
+    # Read as numbers, they would be unknown to an encoder that was trained on texts.
+    public, private = (np.array([["0", "1"]] * 3, dtype=object) for _ in range(2))
+    rows = check_protected(private, None, public, None)
+    assert rows.X is private
+    assert not rows.unreadable.any()
+    numbers = np.array([[1, None], [2.5, True]], dtype=object)
+    assert check_protected(private, None, numbers, None).X.dtype == float

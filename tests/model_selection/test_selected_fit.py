@@ -151,7 +151,7 @@ class TestRelease:
         # The models predict about 1 from X; the validation rows say -1.
         space = {"factor": [-1.0, 1.0]}
         search = grid(space=space, epsilon=20.0, selection="composition").fit(
-            X, np.ones(400), X_val=X[:300], y_val=-np.ones(300)
+            X, np.ones(400), X_val=X[:300].copy(), y_val=-np.ones(300)
         )
         assert search.best_params_ == {"factor": -1.0}
 
@@ -424,6 +424,8 @@ class TestLedger:
                     search.fit(X, Y)
             with pytest.raises(ValueError, match="weights"):
                 grid().fit(X, Y, weights=np.ones(400))
+            with pytest.raises(ValueError, match="weights"):
+                grid().fit(X, Y, weights=np.ones(320))  # as long as the part that trains
             with pytest.raises(ValueError, match="columns"):
                 grid().fit(X, Y, X_val=X[:, :1], y_val=Y)
         assert ledger.entries == ()
