@@ -155,9 +155,14 @@ class GPUCBModeler:
         return min(by_rows, total) - len(self)
 
     def ask(self):
-        """Return the number of the row to ask for next, in [0, n).
+        """Return the number of the row to ask for next.
 
         Asking again before an answer is told returns the same row.
+
+        Returns
+        -------
+        int
+            Row of the release, in [0, n).
 
         Raises
         ------
@@ -208,7 +213,20 @@ class GPUCBModeler:
         return self.posterior.observed, self._sign * self.posterior.values
 
     def predict(self, *, return_std=False):
-        """Posterior mean of f at every released row, shape (n,), with its standard deviation."""
+        """Posterior mean of f at every released row.
+
+        Parameters
+        ----------
+        return_std : bool, default=False
+            Whether to return the standard deviations too.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,)
+            Posterior mean, in the units of the answers.
+        std : ndarray of shape (n,)
+            Posterior standard deviation in the same units, if `return_std`.
+        """
         mean = self._sign * self.posterior.mean
         return (mean, self.posterior.std) if return_std else mean
 
@@ -221,6 +239,16 @@ class GPUCBModeler:
             "answer": of the answered rows the one with the best answer, the right choice when
             answers are exact. "mean": of all rows the one with the best posterior mean, asked for
             or not.
+
+        Returns
+        -------
+        int
+            Row of the release, in [0, n).
+
+        Raises
+        ------
+        RuntimeError
+            When no answer has been told and `by` is "answer".
         """
         if by == "mean":
             return int(self.posterior.mean.argmax())

@@ -182,6 +182,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
         Returns
         -------
         self : object
+            The fitted regressor.
 
         Raises
         ------

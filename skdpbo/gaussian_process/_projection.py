@@ -165,6 +165,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         Returns
         -------
         self : object
+            The curator, with `release_` and `privacy_`.
 
         Raises
         ------
@@ -181,8 +182,10 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
 
         Parameters
         ----------
-        X, y
-            As in `fit`.
+        X : array-like of shape (n_samples, n_features)
+            Protected.
+        y : array-like of shape (n_samples,), default=None
+            The values to answer with, as in `fit`.
 
         Returns
         -------

@@ -42,10 +42,27 @@ class Ball:
         _set(self, "radius", _number(self.radius, "radius", positive=True))
 
     def check_dimension(self, r):
-        """Accept every dimension."""
+        """Accept every dimension.
+
+        Parameters
+        ----------
+        r : int
+            Number of coordinates of the rows.
+        """
 
     def project(self, points):
-        """Return the nearest points of the ball, shape (n, r)."""
+        """Return the nearest points of the ball.
+
+        Parameters
+        ----------
+        points : array-like of shape (n, r)
+            Finite, in the units of the domain.
+
+        Returns
+        -------
+        ndarray of shape (n, r)
+            `points`, those outside moved onto the boundary.
+        """
         points = np.asarray(points, dtype=np.float64)
         norms = np.linalg.norm(points, axis=1, keepdims=True)
         return points * np.minimum(1.0, self.radius / np.maximum(norms, np.finfo(float).tiny))
@@ -83,12 +100,34 @@ class Box:
             raise ValueError("low and high must have the same length, low at most high.")
 
     def check_dimension(self, r):
-        """Refuse points of another dimension."""
+        """Refuse points of another dimension.
+
+        Parameters
+        ----------
+        r : int
+            Number of coordinates of the rows.
+
+        Raises
+        ------
+        ValueError
+            If the domain has another number of coordinates.
+        """
         if len(self.low) != r:
             raise ValueError(f"the domain has {len(self.low)} coordinates and the rows {r}.")
 
     def project(self, points):
-        """Return the nearest points of the box, shape (n, r)."""
+        """Return the nearest points of the box.
+
+        Parameters
+        ----------
+        points : array-like of shape (n, r)
+            Finite, in the units of the domain.
+
+        Returns
+        -------
+        ndarray of shape (n, r)
+            `points`, those outside moved onto the boundary.
+        """
         return np.clip(np.asarray(points, dtype=np.float64), self.low, self.high)
 
 
@@ -190,7 +229,13 @@ class ProjectionRelease:
         return self.Z.shape[1]
 
     def rows_in_domain(self):
-        """Return the rows of Z moved to the nearest points of the public domain, shape (n, r)."""
+        """Return the rows of Z moved to the nearest points of the public domain.
+
+        Returns
+        -------
+        ndarray of shape (n, r)
+            Z itself where `domain` is None.
+        """
         return self.Z if self.domain is None else self.domain.project(self.Z)
 
     def save(self, path):
@@ -218,10 +263,12 @@ class ProjectionRelease:
         Parameters
         ----------
         path : str or path-like
+            Used as it is: no ending is added.
 
         Returns
         -------
         ProjectionRelease
+            With the content of the one that was saved.
 
         Raises
         ------

@@ -235,6 +235,7 @@ class DPSparseGPRegressor(LedgerMixin, PosteriorRegressor):
         Returns
         -------
         self : object
+            The fitted regressor.
 
         Raises
         ------
@@ -290,6 +291,7 @@ class DPSparseGPRegressor(LedgerMixin, PosteriorRegressor):
         Returns
         -------
         guarantee : PrivacyGuarantee
+            Of one fit: all that it publishes together.
         """
         epsilon = check_epsilon(self.epsilon)
         published = self.release == "kernel"

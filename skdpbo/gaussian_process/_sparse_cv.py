@@ -186,6 +186,7 @@ class DPSparseGPRegressorCV(DPSparseGPRegressor):
         Returns
         -------
         guarantee : PrivacyGuarantee
+            Of one fit: the chosen kernel and all that it publishes together.
         """
         guarantee = super().privacy_guarantee(n_samples)
         return replace(
