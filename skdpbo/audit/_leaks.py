@@ -81,10 +81,12 @@ class Secrets:
         Parameters
         ----------
         text : str
+            Printed or logged, for instance.
 
         Returns
         -------
         bool
+            True if it does.
         """
         if any(secret in text for secret in self.texts):
             return True
@@ -99,10 +101,12 @@ class Secrets:
         Parameters
         ----------
         data : bytes
+            A pickle, for instance.
 
         Returns
         -------
         bool
+            True if they do.
         """
         return any(pattern in data for pattern in self._patterns)
 
@@ -112,10 +116,12 @@ class Secrets:
         Parameters
         ----------
         value : float
+            Compared with every planted number.
 
         Returns
         -------
         bool
+            True if it does.
         """
         return any(
             abs(abs(value) - abs(secret)) <= self.rtol * abs(secret) for secret in self.numbers
@@ -127,10 +133,12 @@ class Secrets:
         Parameters
         ----------
         value : object
+            Of any type.
 
         Returns
         -------
         bool
+            True if it is.
         """
         if self.predicate is not None and self.predicate(value):
             return True

@@ -56,6 +56,7 @@ def likelihood_ratio_audit(
     Returns
     -------
     result : AuditResult
+        Bounds of the loss from below, and the event that shows them.
 
     See Also
     --------
@@ -89,12 +90,17 @@ def audit_samples(first, second, *, delta=0.0, target="epsilon", false_alarm=1e-
     first, second : sequence of n outputs
         Releases, or a statistic of each: numbers, vectors of one length, or hashable objects.
         At least 4 of each.
-    delta, target, false_alarm
-        As in `likelihood_ratio_audit`.
+    delta : float in [0, 1), default=0.0
+        At which epsilon is bounded.
+    target : {"epsilon", "mu"}, default="epsilon"
+        Which bound the event is chosen for; both are reported.
+    false_alarm : float in (0, 1), default=1e-6
+        Probability that the result claims more than is true.
 
     Returns
     -------
     result : AuditResult
+        Bounds of the loss from below, and the event that shows them.
 
     Examples
     --------

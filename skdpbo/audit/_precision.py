@@ -72,6 +72,7 @@ def last_digits(values, step=None, modulus=16):
     Returns
     -------
     labels : list of str
+        One for each number, in order.
 
     Examples
     --------
@@ -114,6 +115,7 @@ def off_lattice(values, step):
     Returns
     -------
     count : int
+        0 if all lie on the lattice.
 
     Examples
     --------

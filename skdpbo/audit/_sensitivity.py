@@ -80,6 +80,7 @@ def sensitivity_audit(
     Returns
     -------
     result : SensitivityResult
+        The largest change found, the neighbour that shows it, and whether the claim is refuted.
 
     Examples
     --------

@@ -17,6 +17,7 @@ class Traces:
     Attributes
     ----------
     warnings : list of warnings.WarningMessage
+        In the order in which they were issued.
 
     Examples
     --------
@@ -53,6 +54,7 @@ class Traces:
         Returns
         -------
         text : str
+            Prints first, then log records, then warnings.
         """
         said = [f"{w.category.__name__}: {w.message}" for w in self.warnings]
         written = [self._printed.getvalue(), self._logged.getvalue(), *said]
