@@ -56,6 +56,7 @@ class BudgetDisplay:
         Parameters
         ----------
         ledger : PrivacyLedger
+            Its charges are read, and nothing is charged.
         ax : matplotlib Axes, default=None
             New ones by default.
         **kwargs : dict
@@ -64,6 +65,7 @@ class BudgetDisplay:
         Returns
         -------
         display : BudgetDisplay
+            The display, drawn.
         """
         entries = ledger.entries
         guarantees = [entry.guarantee for entry in entries]
@@ -88,6 +90,7 @@ class BudgetDisplay:
         Returns
         -------
         display : BudgetDisplay
+            The display, drawn.
         """
         self.figure_, self.ax_ = axes_for(ax, type(self).__name__)
         charges = np.arange(len(self.spent) + 1)

@@ -23,6 +23,7 @@ class GPPosteriorDisplay:
     inducing_points : ndarray of shape (n_inducing,) or None
         Their places on the axis. Public.
     guarantee : PrivacyGuarantee or None
+        Of the fit, for the title.
     input_name, target_name : str
         For the axes, with their units.
 
@@ -84,6 +85,7 @@ class GPPosteriorDisplay:
         input_name : str, default=None
             The column's name by default, where the estimator knows it.
         target_name : str, default="y"
+            Label of the vertical axis.
         ax : matplotlib Axes, default=None
             New ones by default.
         **kwargs : dict
@@ -92,6 +94,7 @@ class GPPosteriorDisplay:
         Returns
         -------
         display : GPPosteriorDisplay
+            The display, drawn.
         """
         check_is_fitted(estimator)
         values = np.asarray(X, dtype=float)
@@ -127,6 +130,7 @@ class GPPosteriorDisplay:
         Returns
         -------
         display : GPPosteriorDisplay
+            The display, drawn.
         """
         if not n_std > 0:
             raise ValueError("n_std must be positive.")

@@ -64,6 +64,7 @@ class PrivacyUtilityDisplay:
         Returns
         -------
         display : PrivacyUtilityDisplay
+            The display, drawn.
         """
         epsilon = np.asarray(self.epsilon, dtype=float)
         if epsilon.ndim != 1 or not len(epsilon) or not (epsilon > 0).all():

@@ -130,6 +130,7 @@ class SearchTraceDisplay:
         Returns
         -------
         display : SearchTraceDisplay
+            The display, drawn.
         """
         self.figure_, self.ax_ = axes_for(ax, type(self).__name__)
         self.public_, self.released_ = [], []
