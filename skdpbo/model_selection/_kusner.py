@@ -209,8 +209,12 @@ class Kusner2015:
             Which candidates are asked for depends on protected records: `observe` must not tell.
         n_iter : int
             T, number of observations; candidates that cannot be trained do not count.
-        epsilon, delta, score_fraction
-            As for `guarantee`.
+        epsilon : float, int or Fraction
+            Total of both releases, > 0.
+        delta : float
+            Total of both releases, in (0, 1).
+        score_fraction : float
+            Share of the score in both, in [0, 1); 0 releases none.
         source : RandomSource
             Of all noise.
 

@@ -126,6 +126,7 @@ class Kusner2015Lipschitz:
         Returns
         -------
         PrivacyGuarantee
+            Of both releases; status "conditional" or "void" if a score is among them.
         """
         self.check()
         choice = PrivateChoice("permute_and_flip", epsilon, score_fraction)
@@ -163,6 +164,7 @@ class Kusner2015Lipschitz:
         epsilon : float, int or Fraction
             Budget of the score, > 0.
         source : RandomSource
+            Of the noise.
 
         Returns
         -------
@@ -181,6 +183,22 @@ class Kusner2015Lipschitz:
 
         Every record's loss was rounded to a unit, so two totals may differ by n_records units more
         than the real ones; but never by more than n_records * units.
+
+        Parameters
+        ----------
+        lambdas : sequence of float
+            Regularisations of all candidates, public.
+        units : int
+            Integer that stands for the largest loss of one record.
+        bound : float
+            That loss, g*.
+        n_records : int
+            m, public.
+
+        Returns
+        -------
+        int
+            In [1, n_records * units].
         """
         _check_lambdas(lambdas)
         # In fractions the formula is exact.

@@ -121,6 +121,7 @@ class PrivateSelection:
         Returns
         -------
         law : TrialLaw
+            With the mean `expected_trials`, or its default for so many candidates.
         """
         mean = self.expected_trials
         if mean is None:
