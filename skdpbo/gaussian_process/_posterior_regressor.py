@@ -21,6 +21,7 @@ class PosteriorRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Where to predict.
         return_std, return_cov : bool, default=False
             At most one of them. They are about the function; add `noise_variance_` for
             observations.
@@ -28,6 +29,7 @@ class PosteriorRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Returns
         -------
         mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            In the units of the targets.
         std : ndarray of the shape of `mean`
             If `return_std`.
         cov : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_targets)
@@ -50,13 +52,16 @@ class PosteriorRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_points, n_features)
+            Where the functions are evaluated, all points jointly.
         n_samples : int, default=1
+            Number of functions.
         random_state : None, int or RandomState, default=0
             No privacy depends on it.
 
         Returns
         -------
         samples : ndarray of shape (n_points, n_samples) or (n_points, n_targets, n_samples)
+            Values of the functions, without the noise of observations.
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
@@ -74,7 +79,9 @@ class PosteriorRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Where the observations were made.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            The observations, in the units of the targets.
 
         Returns
         -------

@@ -51,6 +51,7 @@ class RowReleaser(LedgerMixin, BaseEstimator):
         Returns
         -------
         guarantee : PrivacyGuarantee
+            For data sets that differ in one row, moved by at most `displacement`.
         """
         return self._guarantees(n_features)[0]
 
