@@ -27,15 +27,21 @@ from skdpbo.privacy import PrivacyGuarantee
 
 __all__ = [
     "check_discretion",
+    "children",
     "declared_guarantee",
+    "is_nothing",
+    "is_private",
     "is_shape_only",
     "noise_seeds",
     "private_steps",
     "stated_guarantee",
+    "step_name",
+    "voided_by_seeds",
 ]
 
 _NEIGHBOURS = "replace-one"
-_NOTHING = (None, "passthrough", "drop")
+_NOTHING = ("passthrough", "drop")
+_SEEDS = ("seed", "rng", "generator")
 
 
 def _always(step):
@@ -130,24 +136,34 @@ def private_steps(estimator):
 
 
 def _private_steps(estimator, prefix):
-    if callable(getattr(estimator, "privacy_guarantee", None)):
+    if is_private(estimator):
         yield prefix, estimator
         return
-    children = _children(estimator, prefix)
-    if children is None:
+    steps = children(estimator, prefix)
+    if steps is None:
         if not _is_transformer(estimator) or not is_shape_only(estimator):
             raise ValueError(_refusal(estimator, prefix))
         return
-    for name, child in children:
-        if not (child is None or (isinstance(child, str) and child in _NOTHING)):
+    for name, child in steps:
+        if not is_nothing(child):
             yield from _private_steps(child, f"{prefix}{name}__")
+
+
+def is_private(step):
+    """Whether a step states what its training costs."""
+    return callable(getattr(step, "privacy_guarantee", None))
+
+
+def is_nothing(step):
+    """Whether a step is None, "passthrough" or "drop"."""
+    return step is None or (isinstance(step, str) and step in _NOTHING)
 
 
 def _is_transformer(estimator):
     return hasattr(estimator, "fit") and hasattr(estimator, "transform")
 
 
-def _children(estimator, prefix):
+def children(estimator, prefix):
     """Named steps of scikit-learn's own compositions, None for anything else.
 
     Sub-classes are not looked into: they may do more with the rows than hand them on.
@@ -166,18 +182,25 @@ def _children(estimator, prefix):
         named = [(name, step) for name, step, _ in estimator.transformers]
         return [*named, ("remainder", estimator.remainder)]
     if type(estimator) is TransformedTargetRegressor:
+        if isinstance(estimator.transformer, FrozenEstimator):
+            raise ValueError(
+                f"{step_name(estimator, prefix)} cannot have a FrozenEstimator as its transformer: "
+                "scikit-learn fits it without y, which fails. Use func and inverse_func with "
+                "public constants."
+            )
         regressor = LinearRegression() if estimator.regressor is None else estimator.regressor
         return [("regressor", regressor), ("transformer", estimator.transformer)]
     return None
 
 
-def _name(estimator, prefix):
+def step_name(estimator, prefix):
+    """Type of a step and, unless it is the whole, its place."""
     kind = type(estimator).__name__
     return f"{kind} (step {prefix.removesuffix('__')!r})" if prefix else kind
 
 
 def _refusal(estimator, prefix):
-    name = _name(estimator, prefix)
+    name = step_name(estimator, prefix)
     way_out = (
         "declare what one fit costs with estimator_guarantee if it is differentially private; or "
         "give n_chunks, which protects every record with any estimator and releases the choice "
@@ -201,8 +224,8 @@ def _refusal(estimator, prefix):
 
 def _no_private_step(estimator):
     return (
-        f"{_name(estimator, '')} has no step that is differentially private, so there is nothing "
-        "whose budget could be set."
+        f"{step_name(estimator, '')} has no step that is differentially private, so there is "
+        "nothing whose budget could be set."
     )
 
 
@@ -268,6 +291,22 @@ def declared_guarantee(declaration, estimator, n_samples):
     guarantee = _checked(guarantee, "estimator_guarantee")
     if any(value is not None for value in noise_seeds(estimator).values()):
         return guarantee.voided("the estimator has a random_state, so its noise can be removed")
+    return voided_by_seeds(guarantee, estimator)
+
+
+def voided_by_seeds(guarantee, estimator):
+    """Void the guarantee of a training that may be seeded by a parameter of another name.
+
+    The search does not know how to give each trial a seed of its own there.
+    """
+    for key, value in estimator.get_params(deep=True).items():
+        name = key.split("__")[-1]
+        seeds = name in _SEEDS or name.endswith("_seed")
+        if value is not None and seeds and _may_be_private(_owner(estimator, key)):
+            return guarantee.voided(
+                f"{key} is not None: if it seeds the noise, every trial has the same, and it can "
+                "be removed"
+            )
     return guarantee
 
 
@@ -279,14 +318,17 @@ def noise_seeds(estimator):
     seeds : dict of str -> object
         Names and values.
     """
-    params = estimator.get_params(deep=True)
-    owners = {"": estimator, **params}
     return {
         key: value
-        for key, value in params.items()
-        if key.split("__")[-1] == "random_state"
-        and _may_be_private(owners.get(key.rpartition("__")[0], estimator))
+        for key, value in estimator.get_params(deep=True).items()
+        if key.split("__")[-1] == "random_state" and _may_be_private(_owner(estimator, key))
     }
+
+
+def _owner(estimator, key):
+    """The step that a parameter belongs to."""
+    prefix = key.rpartition("__")[0]
+    return estimator.get_params(deep=True).get(prefix, estimator) if prefix else estimator
 
 
 def _may_be_private(owner):

@@ -161,7 +161,7 @@ def _advise(searcher, plan):
     if plan.guarantee.status == "void":
         warnings.warn(
             "The search carries no privacy guarantee, as one training carries none: "
-            f"{plan.guarantee.assumptions[-1]}.",
+            f"{'; '.join(plan.own_assumptions)}.",
             VoidGuaranteeWarning,
             stacklevel=4,
         )

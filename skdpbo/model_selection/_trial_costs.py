@@ -15,7 +15,9 @@ from skdpbo.model_selection._dp_estimators import (
     declared_guarantee,
     private_steps,
     stated_guarantee,
+    voided_by_seeds,
 )
+from skdpbo.model_selection._finite_steps import finiteness_assumption, risky_steps
 from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu, mu_from_pure_epsilon
 
 __all__ = ["HAIRCUTS", "DeclaredCosts", "StatedCosts", "gaussian_budget"]
@@ -102,6 +104,7 @@ class StatedCosts:
 
     def __init__(self, models, candidates, delta, n_samples):
         self._n_samples = n_samples
+        self._models = models
         self._steps = [private_steps(model) for model in models]
         for steps, params in zip(self._steps, candidates, strict=True):
             _check_budgets_are_free(steps, params)
@@ -116,7 +119,12 @@ class StatedCosts:
         candidates = [self._set(steps, budget) for steps in self._steps]
         names = dict.fromkeys(cost.mechanism for steps in candidates for cost in steps)
         mechanism = " or ".join(filter(None, names)) or "a private training"
-        return merged_trial(budget, candidates, mechanism)
+        trial = merged_trial(budget, candidates, mechanism)
+        for model in self._models:
+            if trial.status != "void":
+                trial = voided_by_seeds(trial, model)
+        risky = dict.fromkeys(name for model in self._models for name in risky_steps(model))
+        return _conditional(trial, finiteness_assumption(risky)) if risky else trial
 
     def _set(self, steps, budget):
         """Give each of k steps 1 / k of the (squared) budget, and ask again what it promises."""
@@ -181,8 +189,13 @@ class DeclaredCosts:
         trial = merged_trial(
             budget, [[c] for c in self._costs], "a training whose cost was declared"
         )
-        status = max(trial.status, "conditional", key=_STATUSES.index)
-        return replace(trial, status=status, assumptions=(_DECLARED, *trial.assumptions))
+        return _conditional(trial, _DECLARED)
+
+
+def _conditional(trial, assumption):
+    """The statement of a trial that rests on a further assumption, which nobody has checked."""
+    status = max(trial.status, "conditional", key=_STATUSES.index)
+    return replace(trial, status=status, assumptions=(assumption, *trial.assumptions))
 
 
 def _does_not_fit(cost, budget):

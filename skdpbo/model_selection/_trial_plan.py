@@ -58,6 +58,12 @@ class TrialPlan:
     budget: PrivacyGuarantee
     guarantee: PrivacyGuarantee
 
+    @property
+    def own_assumptions(self):
+        """Assumptions that not every plan rests on; of a void guarantee, with the reason."""
+        usual = (*_ASSUMPTIONS, _UNSEEN_TRIALS, _UNWATCHED)
+        return [text for text in self.guarantee.assumptions if text not in usual]
+
 
 def plan_trials(searcher, candidates, n_samples):
     """Calibrate the trials of a searcher from its epsilon and delta.

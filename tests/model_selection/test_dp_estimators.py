@@ -214,6 +214,14 @@ class TestSteps:
             private_steps(model)
         assert LinearRegression  # the default of the target regressor
 
+    def test_a_frozen_transformer_of_targets_is_refused(self):
+        # scikit-learn fits it without y.
+        frozen = FrozenEstimator(StandardScaler().fit([[0.0], [1.0]]))
+        with pytest.raises(ValueError, match="func and inverse_func"):
+            private_steps(TransformedTargetRegressor(Private(), transformer=frozen))
+        with pytest.raises(TypeError, match="'y'"):
+            TransformedTargetRegressor(Private(), transformer=frozen).fit([[0.0]], [0.0])
+
     def test_columns_by_type_are_the_schema(self):
         selector = make_column_selector(dtype_include=float)
         assert private_steps(make_column_transformer((Private(), selector)))
@@ -332,6 +340,33 @@ class TestBudgets:
 
         assert plan(Seeded(random_state=0)).guarantee.status == "void"
         assert plan(Seeded()).guarantee.status == "proved"
+
+    @pytest.mark.parametrize("name", ["seed", "random_seed", "rng", "generator", "noise_seed"])
+    @pytest.mark.parametrize("declared", [False, True])
+    def test_seeds_of_other_names_void(self, name, declared):
+        class Named(Private):
+            def get_params(self, deep=True):
+                return super().get_params(deep) | {name: self.__dict__.get(name)}
+
+            def set_params(self, **params):
+                self.__dict__[name] = params.pop(name, self.__dict__.get(name))
+                return super().set_params(**params)
+
+            def __init__(self, epsilon=1.0, delta=1e-5, **seeds):
+                super().__init__(epsilon=epsilon, delta=delta)
+                self.__dict__.update(seeds)
+
+            @classmethod
+            def _get_param_names(cls):
+                return ["epsilon", "delta"]
+
+        cost = PrivacyGuarantee(epsilon=0.1) if declared else None
+        usual = "conditional" if declared else "proved"
+        for seed, status in ((None, usual), (0, "void")):
+            model = make_pipeline(Normalizer(), Named(**{name: seed}))
+            made = plan(model, estimator_guarantee=cost)
+            assert made.guarantee.status == status
+            assert any(name in text for text in made.own_assumptions) == (status == "void")
 
     def test_the_number_of_rows_is_handed_on(self):
         class Counting(Private):
