@@ -126,22 +126,28 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
     def fit(self, X, y=None, *, X_val=None, y_val=None, **params):
         """Search on the public rows and choose privately on the protected ones.
 
+        With ``protect="all"`` there are no public rows: all of `X`, `y`, `X_val` and `y_val` is
+        protected, and nothing is cross-validated.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows. All of them are public if `X_val` is given; else a fixed, data-independent
             fraction of them (`validation_fraction`) is protected and the others are treated as
-            public.
+            public. With ``protect="all"``: the rows that train, and without `X_val` also those
+            that score. Lists then become arrays of objects: give arrays to steps that calculate.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
             Targets of `X`.
         X_val : array-like of shape (n_protected, n_features), default=None
-            Protected rows: predicted and scored, never trained on.
+            Protected rows: predicted and scored, never trained on. With ``protect="all"`` no
+            record may also be in `X`.
         y_val : array-like of shape (n_protected,) or (n_protected, n_outputs), default=None
             Targets of `X_val`.
         **params : dict of str -> object
             As in `GridSearchCV.fit`: given to the estimator's ``fit``, the public scorer and the
             splitter. Entries as long as `X` go with their rows. Protected records are scored with
-            equal weights.
+            equal weights. With ``protect="all"`` and a private estimator, entries as long as `X`
+            or its training part are refused.
 
         Returns
         -------
@@ -171,8 +177,9 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
         Parameters
         ----------
         n_samples : int, default=None
-            Number of rows given to `fit`. Only a private estimator's own guarantee may depend on
-            it (``protect="all"`` without `n_chunks`).
+            Number of rows given to `fit`, without `X_val`. Only a private estimator's own
+            guarantee may depend on it (``protect="all"`` without `n_chunks`); it is asked for the
+            part that trains.
 
         Returns
         -------
@@ -206,6 +213,13 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
             raise ValueError(
                 f'n_chunks={self.n_chunks} needs protect="all": with protect="validation" the '
                 "models are trained on public rows, which are not cut into chunks."
+            )
+        if self.estimator_guarantee is not None and (
+            self.protect != "all" or self.n_chunks is not None
+        ):
+            raise ValueError(
+                'estimator_guarantee needs protect="all" and no n_chunks: only there are models '
+                "that are private themselves trained on protected rows."
             )
         if self.protect != "all":
             self._guarantee()
@@ -265,6 +279,7 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
             # What is trained here is trained on public rows, and the choice is charged already.
             # joblib starts its workers anew where max_nbytes changes: one value for all of the fit.
             with self._all_or_nothing(), charged_elsewhere(), parallel_config(max_nbytes=None):
+                self._forget()  # what an earlier fit has set, perhaps of another kind
                 self._prepare(session)
                 if self.guide:
                     super().fit(session.X, session.y, **session.fit_params)

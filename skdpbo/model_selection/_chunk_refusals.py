@@ -6,7 +6,7 @@ from sklearn.utils import get_tags
 from skdpbo.model_selection._roles import check_schema
 from skdpbo.model_selection._sklearn import has_callbacks, n_rows
 
-__all__ = ["refuse_options", "refuse_parts", "refuse_schema"]
+__all__ = ["refuse_options", "refuse_options_of_public_rows", "refuse_parts", "refuse_schema"]
 
 
 def refuse_options(searcher, params):
@@ -17,19 +17,31 @@ def refuse_options(searcher, params):
             "release of its own, which this budget does not pay for. Train best_params_ yourself, "
             "on rows that may be used or with a private estimator."
         )
-    if searcher.cv is not None:
-        raise ValueError('cv must be None with protect="all": no row is public to be split.')
-    if searcher.return_train_score:
-        raise ValueError("return_train_score must be False: with n_chunks all rows are protected.")
-    if isinstance(searcher.error_score, str):
-        raise ValueError(
-            'error_score="raise" cannot be had with n_chunks: an error could tell of a record. A '
-            "model that fails has the worst score."
-        )
+    refuse_options_of_public_rows(searcher)
     if params.get("groups") is not None:
         raise ValueError(
             "groups cannot be used with n_chunks: records are protected one by one, and chunks are "
             "cut by position."
+        )
+
+
+def refuse_options_of_public_rows(searcher):
+    """Raise for options that have no meaning where every record is protected."""
+    if searcher.cv is not None:
+        raise ValueError('cv must be None with protect="all": no row is public to be split.')
+    if searcher.return_train_score:
+        raise ValueError(
+            'return_train_score must be False with protect="all": no row is public to be scored.'
+        )
+    if isinstance(searcher.error_score, str):
+        raise ValueError(
+            'error_score="raise" cannot be had with protect="all": an error could tell of a '
+            "record. A model that fails has the worst score."
+        )
+    if isinstance(searcher.scoring, list | tuple | set | dict):
+        raise ValueError(
+            'scoring cannot hold several metrics with protect="all": each further score would be '
+            "a release of its own."
         )
 
 

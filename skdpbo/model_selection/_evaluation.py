@@ -12,6 +12,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
+from skdpbo.model_selection._losses import UserLoss
+from skdpbo.model_selection._row_by_row import MixedRowsError
 from skdpbo.model_selection._sklearn import n_rows, take_rows
 from skdpbo.privacy import charged_elsewhere
 
@@ -140,6 +142,30 @@ def _score_first_public_rows(model, scorer, X, y):
     """Raise what is wrong with the scorer, which on protected rows would be a silent loss."""
     first = np.arange(min(2, n_rows(X)))
     scorer(model, take_rows(X, first), _take_targets(y, first))
+    first = np.arange(min(10, n_rows(X)))
+    refuse_mixed_losses(model, scorer, take_rows(X, first), _take_targets(y, first))
+
+
+def refuse_mixed_losses(model, scorer, X, y):
+    """Raise if a user's loss of some *public* row is finite in a batch and not of the row alone.
+
+    On protected rows it is computed of each alone, and would be the worst in silence.
+    """
+    loss = getattr(scorer, "_loss", None)
+    if not isinstance(loss, UserLoss):
+        return
+    with np.errstate(all="ignore"):
+        try:
+            prediction = scorer._predict(model, X, y)
+            together, alone = loss(model, y, prediction), loss.isolated(y, prediction)
+        except Exception:
+            return  # the scorer itself has been tried
+    if (np.isfinite(together) & ~np.isfinite(alone)).any():
+        raise MixedRowsError(
+            f"the loss of {scorer!r} cannot be computed of one record alone: it is finite for "
+            "several records together and not for each of them by itself, as where it divides by "
+            "the variance of y. Use public constants in their place."
+        )
 
 
 def _isolated_losses(model, scorer, X, y, unreadable):

@@ -61,9 +61,9 @@ class DPRandomizedSearchCV(BasePrivateSearchCV):
         always public.
     protect : {"validation", "all"}, default="validation"
         Which records the guarantee covers: the validation records, or all of them. With "all" no
-        row is public, nothing is cross-validated, and `cv`, `guide`, `error_score` and
-        `return_train_score` play no part; with a private estimator `mechanism` and
-        `score_fraction` play none either, as the score costs nothing extra.
+        row is public and nothing is cross-validated: `cv`, `return_train_score`, several metrics
+        and ``error_score="raise"`` are refused, and `guide` plays no part; with a private estimator
+        `mechanism` and `score_fraction` play none either, as the score costs nothing extra.
     selection : {"profile", "papernot_steinke", "liu_talwar", "composition"} or PrivateSelection, \
             default="profile"
         How one of several private models is chosen, with ``protect="all"`` and a private estimator.
@@ -167,9 +167,11 @@ class DPRandomizedSearchCV(BasePrivateSearchCV):
     on public rows, and some others (`PolynomialFeatures`, random projections, `RBFSampler` with a
     number for gamma, `SplineTransformer` with given knots, encoders with given categories that
     accept unknown ones, `SimpleImputer` with a constant). `StandardScaler` and the like are
-    refused. A training that fails loses; if all do, ``fit`` raises without saying why, so the
-    candidates are first tried on synthetic rows (`DryRunWarning`). Prints, logs and warnings of the
-    trials are dropped, as their number would tell K; so would the running time, see
+    refused. A step that may overflow or raise for one finite record would tell of it: with any
+    step besides `Normalizer`, `Binarizer` and encoders the guarantee is conditional on every record
+    staying finite. A training that fails loses; if all do, ``fit`` raises without saying why, so
+    the candidates are first tried on synthetic rows (`DryRunWarning`). Prints, logs and warnings of
+    the trials are dropped, as their number would tell K; so would the running time, see
     `PrivateSelection`. A seed of the estimator voids the guarantee.
 
     *Every record private, any estimator.* Sample and aggregate, see `Chunks`.

@@ -20,6 +20,7 @@ from skdpbo.exceptions import (
     VoidGuaranteeWarning,
 )
 from skdpbo.mechanisms import noise_source
+from skdpbo.model_selection._chunk_refusals import refuse_options_of_public_rows
 from skdpbo.model_selection._dry_run import _synthetic as synthetic_rows
 from skdpbo.model_selection._dry_run import dry_run
 from skdpbo.model_selection._objects import as_objects, list_width
@@ -62,6 +63,7 @@ def fit_selected(searcher, candidates, X, y, X_val, y_val, params):
     """
     if not candidates:
         raise ValueError("No fits were performed. Were there no candidates?")
+    refuse_options_of_public_rows(searcher)
     X, y, X_val = check_rows(X, y, X_val, y_val)
     trained, scored = _disjoint_positions(searcher, X, X_val)
     if X_val is not None:
@@ -98,8 +100,13 @@ def fit_selected(searcher, candidates, X, y, X_val, y_val, params):
 
 
 def selected_guarantee(searcher, n_samples):
-    """What `fit_selected` promises with secret noise; the caller voids it for seeded runs."""
+    """What `fit_selected` promises with secret noise; the caller voids it for seeded runs.
+
+    The estimator is asked for the part of `n_samples` rows that trains, as no `X_val` is known.
+    """
     candidates = list(searcher._all_candidates())
+    if n_samples is not None and n_samples >= 2:
+        n_samples -= len(protected_positions(n_samples, searcher.validation_fraction))
     return plan_trials(searcher, candidates, n_samples).guarantee
 
 

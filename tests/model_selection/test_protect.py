@@ -118,3 +118,68 @@ def test_a_fit_that_is_refused_before_the_charge_leaves_an_earlier_release(n_chu
         search.fit(X, y)
     assert search.best_params_ == paid
     assert search.privacy_.epsilon == 100.0
+
+
+@pytest.mark.parametrize("n_chunks", [None, 4])
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"cv": 3}, "cv must be None"),
+        ({"return_train_score": True}, "return_train_score"),
+        ({"error_score": "raise"}, "error_score"),
+        ({"scoring": ["neg_mean_squared_error", "r2"]}, "several metrics"),
+        ({"scoring": {"mse": "neg_mean_squared_error"}}, "several metrics"),
+    ],
+)
+def test_options_that_need_public_rows_are_refused(options, match, n_chunks):
+    search = DPGridSearchCV(
+        DPSparseGPRegressor(), {}, protect="all", n_chunks=n_chunks, refit=n_chunks is None
+    )
+    X = np.linspace(-1, 1, 60)[:, None]
+    with PrivacyLedger(epsilon=9.0, delta=1e-3) as ledger, pytest.raises(ValueError, match=match):
+        search.set_params(**options).fit(X, X[:, 0])
+    assert ledger.entries == ()
+
+
+@pytest.mark.parametrize("options", [{}, {"protect": "all", "n_chunks": 4, "refit": False}])
+def test_a_declared_cost_needs_private_models(options):
+    cost = PrivacyGuarantee(epsilon=0.1)
+    search = DPGridSearchCV(Ridge(), {}, estimator_guarantee=cost, **options)
+    with pytest.raises(ValueError, match="estimator_guarantee needs"):
+        search.fit([[0.0], [1.0]], [0.0, 1.0])
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
+def test_another_protection_leaves_nothing_of_the_last():
+    X = np.linspace(-1, 1, 60)[:, None]
+    model = DPSparseGPRegressor(X_bounds=(-1, 1), y_bounds=(-1, 1), inducing_points=3)
+    search = DPGridSearchCV(model, {"noise_variance": [0.1, 0.2]}, loss_bound=1.0)
+    own = {
+        "validation": {"n_splits_", "refit_time_"},
+        "all": {"expected_trials_", "hit_probability_"},
+    }
+    for protect, other in (("validation", "all"), ("all", "validation"), ("validation", "all")):
+        search.set_params(protect=protect).fit(X, X[:, 0])
+        assert own[protect] <= set(vars(search))
+        assert not own[other] & set(vars(search))
+
+
+def test_the_estimator_is_asked_for_the_part_that_trains():
+    asked = set()
+
+    class Asked(DPSparseGPRegressor):
+        def privacy_guarantee(self, n_samples=None):
+            asked.add(n_samples)
+            return super().privacy_guarantee(n_samples)
+
+    X = np.linspace(-1, 1, 60)[:, None]
+    model = Asked(X_bounds=(-1, 1), y_bounds=(-1, 1), inducing_points=3)
+    search = DPGridSearchCV(
+        model, {"noise_variance": [0.1, 0.2, 0.3]}, loss_bound=1.0, protect="all"
+    )
+    search.privacy_guarantee(60)
+    assert asked == {48}
+    asked.clear()
+    search.fit(X, X[:, 0])
+    assert 48 in asked
+    assert 60 not in asked
