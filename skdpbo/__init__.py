@@ -1,6 +1,12 @@
 """Private model tuning and private Gaussian processes to drop into scikit-learn code."""
 
-from skdpbo.gaussian_process import DPSparseGPRegressor, ProjectedGP
+from skdpbo.gaussian_process import (
+    DPSparseGPRegressor,
+    DPSparseGPRegressorCV,
+    GPUCBModeler,
+    PrivateProjection,
+    ProjectedGP,
+)
 from skdpbo.model_selection import (
     DPBayesSearchCV,
     DPGIBOSearchCV,
@@ -17,6 +23,9 @@ __all__ = [
     "DPGridSearchCV",
     "DPRandomizedSearchCV",
     "DPSparseGPRegressor",
+    "DPSparseGPRegressorCV",
+    "GPUCBModeler",
+    "PrivateProjection",
     "ProjectedGP",
     "__version__",
     "make_per_record_scorer",

@@ -34,6 +34,12 @@ def check_bounds(bounds, size, name):
     ValueError
         When they are not such a pair.
     """
+    if isinstance(bounds, list) and all(isinstance(bound, tuple) for bound in bounds):
+        # Other libraries take a list with one pair for each column, which looks alike for two.
+        raise ValueError(
+            f"{name} is (lows, highs) and not one pair for each column: write "
+            f"{tuple(map(list, zip(*bounds, strict=False)))} instead of {bounds!r}."
+        )
     try:
         low, high = (np.asarray(bound, dtype=np.float64) for bound in bounds)
         low, high = np.broadcast_to(low, size), np.broadcast_to(high, size)
@@ -43,7 +49,9 @@ def check_bounds(bounds, size, name):
             f"got {bounds!r}."
         ) from None
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
-        raise ValueError(f"{name} must be finite, with low < high; got {bounds!r}.")
+        raise ValueError(
+            f"{name} must be (lows, highs), finite, each low below its high; got {bounds!r}."
+        )
     return low.copy(), high.copy()
 
 

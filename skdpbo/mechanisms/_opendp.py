@@ -52,7 +52,7 @@ def _measurement(maker: str, metric: str, distance: str, scale: float) -> Any:
     try:
         import opendp.prelude as dp
     except ImportError:
-        raise ImportError("engine='opendp' needs OpenDP: pip install skdpbo[opendp]") from None
+        raise ImportError("engine='opendp' needs OpenDP: pip install opendp") from None
     dp.enable_features("contrib")
     domain = dp.vector_domain(dp.atom_domain(T="i64"))
     return getattr(dp.m, maker)(domain, getattr(dp, metric)(T=distance), scale=scale)

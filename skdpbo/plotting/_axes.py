@@ -24,9 +24,7 @@ def axes_for(ax, name):
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError(
-            f'{name} draws with matplotlib: install it with pip install "skdpbo[plot]".'
-        ) from error
+        raise ImportError(f"{name} draws with matplotlib: pip install matplotlib") from error
     if ax is None:
         _, ax = plt.subplots()
     return ax.figure, ax

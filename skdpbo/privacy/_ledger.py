@@ -377,5 +377,8 @@ def _refusal(
         f"{what}(epsilon={guarantee.epsilon:.6g}, delta={guarantee.delta:.6g}) does not fit the "
         f"{which}, which has epsilon={left.epsilon:.6g}, delta={left.delta:.6g} left of "
         f"epsilon={float(ledger.epsilon):.6g}, delta={ledger.delta:.6g}; nothing was charged."
-        + (" With delta=0 a ledger pays for pure releases only." * pure_only)
+        + (
+            " With delta=0 a ledger pays for pure releases only: give it a delta for others."
+            * pure_only
+        )
     )

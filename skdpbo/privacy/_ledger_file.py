@@ -270,7 +270,7 @@ def _explained(path: str) -> Iterator[None]:
         cause = next((text for start, text in _CAUSES.items() if name.startswith(start)), None)
         raise _error(path, cause or f"cannot be used ({error})") from error
     except FileNotFoundError as error:
-        raise _error(path, "has gone, or its directory does not exist") from error
+        raise _error(path, "has gone or never existed (mistyped, moved, deleted?)") from error
     except OSError as error:
         raise _error(path, f"cannot be used ({error.strerror})") from error
 

@@ -173,7 +173,7 @@ from skdpbo.privacy import PrivacyLedger
 try:
     BudgetDisplay.from_ledger(PrivacyLedger(epsilon=1.0))
 except ImportError as error:
-    assert "skdpbo[plot]" in str(error)
+    assert "pip install matplotlib" in str(error)
 else:
     raise AssertionError
 """
