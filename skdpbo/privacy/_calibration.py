@@ -57,7 +57,7 @@ def gaussian_sigma(
 
 
 def laplace_scale(sensitivity: float, epsilon: float) -> float:
-    """Scale of Laplace noise, density proportional to ``exp(-abs(x) / scale)``, for pure epsilon-DP.
+    """Scale of Laplace noise, density proportional to ``exp(-abs(x) / scale)``, for pure DP.
 
     Parameters
     ----------
