@@ -144,7 +144,8 @@ def _parts(X, y, X_val, y_val, trained, scored):
 def _fit_params(searcher, X, n_trained, params):
     """What the estimator's ``fit`` is given besides rows; nothing that goes with the rows."""
     for name, value in params.items():
-        if _length(value) in (n_rows(X), n_trained):
+        parts = value.values() if isinstance(value, dict) else [value]
+        if any(_length(part) in (n_rows(X), n_trained) for part in parts):
             raise ValueError(
                 f'{name} goes with the rows: with protect="all" it would be part of the protected '
                 "records, which no stated guarantee covers."

@@ -277,20 +277,27 @@ class TestInterrupts:
     """Control-C in the middle: no attribute, no open session; the charge stays."""
 
     @pytest.mark.parametrize("kind", SEARCHERS)
-    @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
-    def test_of_searchers(self, kind, interrupt):
+    def test_of_searchers(self, kind):
         search = SEARCHERS[kind](Faulty(answer="NaN"), loss_bound=1.0, cv=2, refit=False)
         search.fit(X, Y, X_val=X_VAL, y_val=Y_VAL)
         assert "privacy_" in fitted(search)
-        search.set_params(estimator=Faulty(interrupt=interrupt))
+        search.set_params(estimator=Faulty(interrupt=KeyboardInterrupt))
         failure, said, charges = attempt(search)
-        assert type(failure) is interrupt
+        assert type(failure) is KeyboardInterrupt
         assert charges == 1
         assert fitted(search) == []
         assert _base.SESSION.get() is None
         assert not SECRETS.in_text(said)
         search.set_params(estimator=Faulty(answer="NaN"))
         assert attempt(search)[0] is None
+
+    @pytest.mark.parametrize("kind", SEARCHERS)
+    def test_an_exit_is_an_error_of_its_record(self, kind):
+        search = SEARCHERS[kind](Faulty(interrupt=SystemExit), loss_bound=1.0, cv=2, refit=False)
+        failure, said, charges = attempt(search)
+        assert failure is None
+        assert charges == 1
+        assert not SECRETS.in_text(said)
 
     def test_a_half_made_release_is_caught(self, monkeypatch):
         # Planted bug: what was set before the interrupt stays.

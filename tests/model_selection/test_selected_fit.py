@@ -426,6 +426,8 @@ class TestLedger:
                 grid().fit(X, Y, weights=np.ones(400))
             with pytest.raises(ValueError, match="weights"):
                 grid().fit(X, Y, weights=np.ones(320))  # as long as the part that trains
+            with pytest.raises(ValueError, match="weights"):
+                grid().fit(X, Y, weights={"of": np.ones(400)})
             with pytest.raises(ValueError, match="columns"):
                 grid().fit(X, Y, X_val=X[:, :1], y_val=Y)
         assert ledger.entries == ()
