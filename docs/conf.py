@@ -42,7 +42,6 @@ numpydoc_validation_checks = {
 }
 numpydoc_validation_exclude = {
     r"\.Budget\.(epsilon|delta)$",  # Python's own words for the fields of a named tuple
-    r"SearchCV\.(fit|privacy_guarantee|get_metadata_routing)$",  # results named and typed only
 }
 
 sphinx_gallery_conf = {

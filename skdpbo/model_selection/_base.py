@@ -152,6 +152,7 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
         Returns
         -------
         self : object
+            The fitted search.
 
         Raises
         ------
@@ -184,6 +185,7 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
         Returns
         -------
         guarantee : PrivacyGuarantee
+            Of one fit, void with a seed.
         """
         guarantee = self._promise(n_samples)
         if self.random_state is not None:
@@ -199,6 +201,7 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
         Returns
         -------
         routing : MetadataRouter
+            Of this search and of the estimators and scorers inside it.
         """
         return super().get_metadata_routing().add_self_request(self)
 

@@ -118,6 +118,20 @@ def _check_pairing(X_val, y_val, y_public):
     outputs, outputs_val = _n_columns(y_public), _n_columns(y_val)
     if None not in (outputs, outputs_val) and outputs != outputs_val:
         raise ValueError(f"y_val must have as many outputs as y, got {outputs_val} and {outputs}.")
+    kinds = _target_kind(y_public), _target_kind(y_val)
+    if None not in kinds and kinds[0] != kinds[1]:
+        raise ValueError(
+            f"y_val must have the type of y, got {kinds[1]} and {kinds[0]}: no prediction could be "
+            "right. Encode both alike."
+        )
+
+
+def _target_kind(y):
+    """Return "texts" or "numbers" by the declared type, which is public; None for others."""
+    kind = getattr(getattr(y, "dtype", None), "kind", None)
+    if kind in ("U", "S"):
+        return "texts"
+    return "numbers" if kind in ("b", "i", "u", "f") else None
 
 
 def _check_columns(X_val, X_public):

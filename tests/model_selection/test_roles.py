@@ -70,6 +70,8 @@ def test_texts_and_sparse_rows_pass_unchanged():
         (np.ones((2, 2)), None, [0, 1, 1], "y_val"),
         (np.ones((2, 2)), [0, 1], None, "y_val"),
         (np.ones((2, 2)), np.ones((2, 2)), np.ones(3), "y_val must have as many outputs"),
+        (np.ones((2, 2)), np.array([0, 1]), np.array(["a", "b", "a"]), "type of y, got numbers"),
+        (np.ones((2, 2)), np.array(["a", "b"]), np.array([0, 1, 1]), "type of y, got texts"),
     ],
 )
 def test_schema_errors_name_the_parameter(X_val, y_val, y, match):
