@@ -1,0 +1,111 @@
+"""The same fits on a local cluster of real worker processes: same results, same charges."""
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.model_selection import GridSearchCV
+from sklearn.tree import DecisionTreeClassifier
+
+from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPSparseGPRegressor
+from skdpbo.privacy import PrivacyLedger
+
+distributed = pytest.importorskip("distributed")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+X, y = load_breast_cancer(return_X_y=True)
+ROWS = {"X": X[:300], "y": y[:300], "X_val": X[300:], "y_val": y[300:]}
+TREE = DecisionTreeClassifier(random_state=0)
+DEPTHS = {"max_depth": [1, 2, 4, 8]}
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def on_cluster():
+    return parallel_config(backend="dask")
+
+
+SEARCHES = {
+    "grid": (DPGridSearchCV(TREE, DEPTHS, random_state=0), ROWS),
+    "bayes": (DPBayesSearchCV(TREE, {"max_depth": (1, 9)}, n_iter=6, random_state=0), ROWS),
+    "chunks": (
+        DPGridSearchCV(TREE, DEPTHS, protect="all", n_chunks=5, refit=False, random_state=0),
+        {"X": X, "y": y},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_search_releases_what_it_releases_on_one_machine(client, name):
+    search, rows = SEARCHES[name]
+    here = search.fit(**rows).best_score_, search.best_params_
+    with on_cluster(), PrivacyLedger(epsilon=1.0) as ledger:
+        there = search.fit(**rows).best_score_, search.best_params_
+    assert there == here
+    assert len(ledger.entries) == 1
+
+
+def test_private_selection_is_charged_once(client):
+    search = DPGridSearchCV(
+        DPSparseGPRegressor(X_bounds=(-1, 1), y_bounds=(-1, 1), inducing_points=4),
+        {"noise_variance": [0.01, 0.1]},
+        loss_bound=1.0,
+        protect="all",
+        epsilon=1.0,
+        selection="composition",
+    )
+    x = np.linspace(-1, 1, 400)[:, None]
+    with on_cluster(), PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
+        search.fit(x, x[:, 0])
+    assert len(ledger.entries) == 1
+
+
+def test_fits_of_a_search_that_is_not_private_are_counted(client, tmp_path):
+    gp = DPSparseGPRegressor(X_bounds=(-1, 1), y_bounds=(-1, 1), epsilon=0.1, inducing_points=3)
+    x = np.linspace(-1, 1, 60)[:, None]
+    with on_cluster(), PrivacyLedger(5.0, 1e-3, path=tmp_path / "ledger") as ledger:
+        GridSearchCV(gp, {"noise_variance": [0.01, 0.1]}, cv=3).fit(x, x[:, 0])
+    assert len(ledger.entries) == 2 * 3 + 1
+
+
+def test_a_killed_worker_changes_nothing(client):
+    forest = RandomForestClassifier(n_estimators=500, random_state=0)
+    search = DPGridSearchCV(forest, DEPTHS, guide=False, random_state=0)
+    here = search.fit(**ROWS).best_score_
+    worker = next(iter(client.run(os.getpid).values()))
+    timer = threading.Timer(0.5, os.kill, (worker, signal.SIGKILL))
+    with on_cluster(), PrivacyLedger(epsilon=1.0) as ledger:
+        timer.start()
+        there = search.fit(**ROWS).best_score_
+        assert timer.finished.is_set()
+    assert there == here
+    assert len(ledger.entries) == 1
+
+
+def test_regression_on_a_dask_array_reads_it_where_it_is(client):
+    da = pytest.importorskip("dask.array")
+    x = np.random.default_rng(0).uniform(-1, 1, (4000, 1))
+    model = DPSparseGPRegressor(
+        RBF(0.5), X_bounds=(-1, 1), y_bounds=(-1, 1), inducing_points=5, random_state=0
+    )
+    here = model.fit(x, np.sin(3 * x[:, 0])).mean_
+    blocks = da.from_array(x, chunks=(1000, 1))
+    with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
+        there = model.fit(blocks, da.sin(3 * blocks[:, 0])).mean_
+    np.testing.assert_allclose(there, here, rtol=1e-9)
+    assert len(ledger.entries) == 1
