@@ -23,6 +23,7 @@ def test_numbers_without_one():
     assert off_lattice([0.0, math.inf, math.nan, -0.25, 0.3], 0.25) == 3
 
 
+@pytest.mark.slow
 def test_sound_noise_passes():
     result = precision_audit(GAUSSIAN.release, 0.0, 1.0, n_runs=1200)
     assert result.epsilon < 0.5

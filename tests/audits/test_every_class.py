@@ -25,6 +25,9 @@ from skdpbo.model_selection import Kusner2015, Kusner2015Lipschitz
 
 FLOATS = [0.7316520948315577, -1.1938847291045533, 2.417720663901247]
 SECRETS = Secrets(FLOATS)
+# A fitted object prints hundreds of noisy numbers: four digits agree by chance now and then, nine
+# about once in a million runs.
+HELD = Secrets(FLOATS, digits=9)
 RNG = np.random.RandomState(0)
 X, Y = RNG.uniform(-2, 2, (40, 2)), RNG.uniform(-1, 1, 40)
 X_VAL, Y_VAL = RNG.uniform(-2, 2, (12, 2)), RNG.uniform(-1, 1, 12)
@@ -124,7 +127,7 @@ def other_records(name):
 def scan(fit, name):
     with Traces() as traces:
         fitted = fit(records_of(name))
-    return fitted, leak_scan(fitted, SECRETS) + leak_scan(traces, SECRETS)
+    return fitted, leak_scan(fitted, HELD) + leak_scan(traces, SECRETS)
 
 
 def test_no_public_class_is_missing():

@@ -383,6 +383,7 @@ class TestWholeFit:
         bound, claim = self.bound(monkeypatch, 300)
         assert 0.6 * claim < bound <= claim
 
+    @pytest.mark.slow
     @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyGradientWarning")
     def test_unclipped_losses_are_caught(self, monkeypatch):
         # Planted bug: the losses of the score are not clipped to the bound.

@@ -150,6 +150,7 @@ class TestSplit:
         assert len(seen) == 1
         assert seen == {tuple(np.setdiff1d(np.arange(40), protected_positions(40, 0.2)))}
 
+    @pytest.mark.slow
     def test_is_the_same_in_every_process(self):
         code = (
             "from skdpbo.model_selection._roles import protected_positions as p;"

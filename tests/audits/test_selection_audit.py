@@ -129,6 +129,7 @@ WHOLE = {"epsilon": 3.0, "score_fraction": 0.5}
 SCORE = {"epsilon": 1.5, "score_fraction": 0.9}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cheap")
 class TestWorstPair:
     @pytest.mark.parametrize(
