@@ -80,7 +80,8 @@ def build(kind, model):
     estimator, space = MODELS[model]
     if searcher is DPGIBOSearchCV:
         space = {name: (min(values), max(values)) for name, values in space.items()}
-    return searcher(estimator, space, **{"cv": 2, **parameters})
+    public = {} if parameters.get("protect") == "all" else {"cv": 2}
+    return searcher(estimator, space, **(public | parameters))
 
 
 @pytest.mark.parametrize("model", ["LogisticRegression", "Ridge"])
