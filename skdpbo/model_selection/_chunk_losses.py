@@ -5,6 +5,7 @@ exception, no warning, no output, no state of a global generator, no file. A mod
 its own chunk and of public constants, and its losses are functions of the model and of single rows.
 """
 
+import threading
 import warnings
 from contextlib import ExitStack
 
@@ -23,6 +24,9 @@ __all__ = ["chunk_losses"]
 _SEED = 20070612
 # Batches of work for each job: the rows are sent with every batch, and the last one is waited for.
 _BATCHES = 4
+# The global generators belong to the process. Threads that used them at once would pass on to the
+# model of one chunk how often the training on another has drawn.
+_ONE_AT_A_TIME = threading.RLock()
 
 
 def chunk_losses(estimator, candidates, rows, *, scorer, fit_params, n_jobs, pre_dispatch):
@@ -89,7 +93,7 @@ def _total(estimator, params, rows, j, scorer, fit_params):
     outside = rows.outside(j) if rows.X_val is None else None
     n_losses = rows.n_validation if outside is None else len(outside)
     # Each fit starts from the same public state: it owes nothing to the fits before it.
-    with warnings.catch_warnings(), public_generators(_SEED + j):
+    with _ONE_AT_A_TIME, warnings.catch_warnings(), public_generators(_SEED + j):
         warnings.simplefilter("ignore")
         try:
             model = _train(estimator, params, rows, rows.chunks[j], fit_params)

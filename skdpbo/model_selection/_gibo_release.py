@@ -9,14 +9,10 @@ from fractions import Fraction
 
 from skdpbo.mechanisms import GaussianMechanism, split_budget
 from skdpbo.model_selection._choice import CHOICE_ASSUMPTIONS
+from skdpbo.model_selection._per_record import total_loss_sensitivity
 from skdpbo.privacy import PrivacyGuarantee, check_epsilon, mu_from_epsilon
 
 __all__ = ["TrajectoryRelease", "total_loss_sensitivity"]
-
-
-def total_loss_sensitivity(units):
-    """Largest change, under one substitution, of a sum of losses in {0, ..., units}."""
-    return units
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,11 @@ from sklearn.utils.metadata_routing import MetadataRequest
 from skdpbo.model_selection import _losses
 
 
+def total_loss_sensitivity(units):
+    """Largest change, under one substitution, of a sum of integer losses in {0, ..., units}."""
+    return int(units)
+
+
 class PerRecordScorer:
     """A score that is the mean of a bounded loss of each record; greater is better.
 

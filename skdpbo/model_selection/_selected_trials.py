@@ -5,11 +5,7 @@ were stays within `best_of_trials`.
 """
 
 import contextlib
-import io
-import logging
 import random
-import threading
-import warnings
 from dataclasses import dataclass
 
 import joblib
@@ -19,13 +15,13 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skdpbo.mechanisms import draw_trials, noise_source
 from skdpbo.model_selection._dp_estimators import noise_seeds
-from skdpbo.model_selection._isolation import this_process
+from skdpbo.model_selection._isolation import quiet, this_process
 from skdpbo.model_selection._roles import ProtectedRows
 from skdpbo.model_selection._sklearn import n_rows, take_rows
 from skdpbo.model_selection._trial_scores import trial_score
 from skdpbo.privacy import PrivacyGuarantee, charged_elsewhere
 
-__all__ = ["TrialData", "Winner", "best_of_trials", "published_trials", "quiet"]
+__all__ = ["TrialData", "Winner", "best_of_trials", "published_trials"]
 
 _WORST = -np.inf
 _N_WORDS = 8  # 32-bit words of a trial's own randomness
@@ -218,59 +214,3 @@ def _seed(model, seeded, sequence):
     names = [name for name, value in noise_seeds(model).items() if seeded or value is not None]
     seeds = sequence.spawn(1)[0].generate_state(len(names))
     model.set_params(**{name: int(s) for name, s in zip(names, seeds, strict=True)})
-
-
-class _Quiet:
-    """Drops what estimators print, log and warn of: there is one line of it for each trial.
-
-    Re-entrant and shared by threads: the first to come in silences, the last to leave restores.
-    The global generators, which estimators may use, are put back as well: their state would tell
-    how often they were used.
-    """
-
-    def __init__(self):
-        self._lock, self._depth, self._restore = threading.Lock(), 0, None
-
-    def __enter__(self):
-        with self._lock:
-            if self._depth == 0:
-                self._restore = _silence()
-            self._depth += 1
-
-    def __exit__(self, *exc_info):
-        with self._lock:
-            self._depth -= 1
-            if self._depth == 0:
-                self._restore.close()
-
-
-class _Sink(io.TextIOBase):
-    """A stream that keeps nothing."""
-
-    def write(self, text):
-        return len(text)
-
-
-def _silence():
-    """Return what undoes it."""
-    undo = contextlib.ExitStack()
-    undo.enter_context(contextlib.redirect_stdout(_Sink()))
-    undo.enter_context(contextlib.redirect_stderr(_Sink()))
-    undo.callback(logging.disable, logging.root.manager.disable)
-    undo.callback(random.setstate, random.getstate())
-    undo.callback(np.random.set_state, np.random.get_state())  # noqa: NPY002
-    logging.disable(logging.CRITICAL)
-    # Recorded, that is not shown: threads that reset the filters let some warnings through.
-    undo.enter_context(warnings.catch_warnings(record=True))
-    warnings.simplefilter("ignore")
-    return undo
-
-
-_QUIET = _Quiet()
-
-
-@contextlib.contextmanager
-def quiet():
-    """Context in which nothing is said, and after which the global generators are as before."""
-    with _QUIET:
-        yield

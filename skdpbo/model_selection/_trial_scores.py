@@ -15,14 +15,10 @@ import numpy as np
 from skdpbo.mechanisms import DiscreteLaplace, GaussianMechanism
 from skdpbo.model_selection._evaluation import _isolated_losses
 from skdpbo.model_selection._log_density import LogDensityScorer
+from skdpbo.model_selection._per_record import total_loss_sensitivity
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
 
 __all__ = ["TotalRelease", "total_loss", "total_loss_sensitivity", "trial_score"]
-
-
-def total_loss_sensitivity(units):
-    """Largest change of a sum of integer losses in {0, ..., units} when one row is replaced."""
-    return int(units)
 
 
 def losses_of(model, rows, scorer):

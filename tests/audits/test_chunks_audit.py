@@ -9,10 +9,13 @@ import io
 import math
 import pickle
 import sys
+import time
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from scipy.stats import beta, norm
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -21,7 +24,8 @@ from sklearn.linear_model import Ridge
 from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.mechanisms import DiscreteLaplace, noise_source
 from skdpbo.model_selection import Chunks, _chunk_losses, _chunked_fit
-from skdpbo.model_selection._chunks import chunk_positions
+from skdpbo.model_selection._chunks import ChunkedRows, chunk_positions
+from skdpbo.model_selection._scores import resolve_scorer
 
 FALSE_ALARM = 1e-6
 N, K = 6, 3
@@ -351,6 +355,49 @@ class TestVanishingBudget:
         X = np.zeros((N, 1))
         X[[chunk[0] for chunk in chunk_positions(N, K)]] = 1.0
         assert search.fit(*CLEAN).best_index_ != search.fit(X, CLEAN[1]).best_index_
+
+
+class Drawing(ClassifierMixin, BaseEstimator):
+    """Draws from numpy's global generator, as often as the first column of its rows says."""
+
+    def fit(self, X, y):
+        self.classes_ = np.array([0, 1])
+        for _ in range(1 + int(X[:, 0].sum())):
+            time.sleep(0.001)  # other threads get their turn
+            self.drawn_ = np.random.random()
+        return self
+
+    def predict(self, X):
+        return (np.arange(len(X)) / len(X) < self.drawn_).astype(int)
+
+
+class TestThreads:
+    """The global generators are shared by threads, and must not join the chunks."""
+
+    def losses(self, first):
+        X, y = np.ones((16, 1)), np.zeros(16, dtype=int)
+        rows = ChunkedRows(X, y, chunk_positions(16, 4), np.zeros((64, 1)), np.zeros(64, dtype=int))
+        X[rows.chunks[0][0]] = first
+        with parallel_config(backend="threading"):
+            losses = _chunk_losses.chunk_losses(
+                Drawing(),
+                [{}] * 4,
+                rows,
+                scorer=resolve_scorer("accuracy", Drawing()),
+                fit_params={},
+                n_jobs=4,
+                pre_dispatch="2*n_jobs",
+            )
+        return np.array(losses)
+
+    def test_a_record_moves_the_models_of_its_own_chunk_alone(self):
+        differ = self.losses(first=0) != self.losses(first=9)
+        assert differ[:, 0].all()
+        assert not differ[:, 1:].any()
+
+    def test_chunks_that_are_joined_are_found(self, monkeypatch):
+        monkeypatch.setattr(_chunk_losses, "_ONE_AT_A_TIME", nullcontext())
+        assert any((self.losses(first=0) != self.losses(first=9))[:, 1:].any() for _ in range(20))
 
 
 @pytest.mark.slow

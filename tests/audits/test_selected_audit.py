@@ -22,6 +22,7 @@ from skdpbo.audit._result import epsilon_of, event_bounds
 from skdpbo.mechanisms import GaussianMechanism, noise_source
 from skdpbo.model_selection import (
     PrivateSelection,
+    _isolation,
     _selected_fit,
     _selected_trials,
     _trial_costs,
@@ -249,7 +250,7 @@ def after(monkeypatch, bug):
 
 def plant_loud(monkeypatch):
     # What estimators print and log comes through.
-    monkeypatch.setattr(_selected_trials, "_silence", contextlib.ExitStack)
+    monkeypatch.setattr(_isolation, "_silence", contextlib.ExitStack)
 
 
 PLANTS = {
