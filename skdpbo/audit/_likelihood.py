@@ -106,6 +106,7 @@ def audit_samples(first, second, *, delta=0.0, target="epsilon", false_alarm=1e-
     --------
     >>> import numpy as np
     >>> from skdpbo.audit import audit_samples
+    >>> # public randomness: samples made up for the example
     >>> rng = np.random.default_rng(0)
     >>> result = audit_samples(rng.normal(size=4000), rng.normal(2, size=4000), target="mu")
     >>> 1.5 < result.mu < 2

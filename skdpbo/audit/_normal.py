@@ -36,6 +36,7 @@ def normal_mu_bound(first, second, *, false_alarm=1e-6):
     --------
     >>> import numpy as np
     >>> from skdpbo.audit import normal_mu_bound
+    >>> # public randomness: samples made up for the example
     >>> rng = np.random.default_rng(0)
     >>> 1.5 < normal_mu_bound(rng.normal(size=1000), rng.normal(2, size=1000)) < 2
     True

@@ -48,6 +48,7 @@ def precision_audit(
 
     >>> import numpy as np
     >>> from skdpbo.audit import precision_audit
+    >>> # public randomness: the mechanism that is attacked, not one of ours
     >>> rng = np.random.default_rng(0)
     >>> precision_audit(lambda x: x + rng.laplace(), 0.0, 1.0, n_runs=1000).epsilon > 1
     True

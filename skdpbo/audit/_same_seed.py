@@ -62,6 +62,7 @@ def same_seed_difference(fit, data, neighbour, *, rtol=0.0, atol=0.0, ignore=())
     >>> class Mean:
     ...     def fit(self, x):
     ...         self.n_, self.bound_ = len(x), max(abs(x))
+    ...         # public randomness: the same noise in both runs, as the audit needs it
     ...         self.mean_ = x.mean() + np.random.default_rng(0).laplace(scale=1e12)
     ...         return self
     >>> data, neighbour = np.array([0.0, 1.0]), np.array([0.0, 5.0])

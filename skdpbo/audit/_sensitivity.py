@@ -161,6 +161,7 @@ def _replacements(data, records, propose, n_random, random_state):
     records = list(records)
     yield from ((i, record) for i in range(len(data)) for record in records)
     if propose is not None:
+        # public randomness: which neighbours are tried
         rng = np.random.default_rng(random_state)
         for _ in range(n_random):
             yield int(rng.integers(len(data))), propose(rng)

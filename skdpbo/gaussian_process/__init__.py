@@ -3,9 +3,10 @@
 from skdpbo.gaussian_process._modeler import GPUCBModeler
 from skdpbo.gaussian_process._projected import ProjectedGP
 from skdpbo.gaussian_process._projection import PrivateProjection
-from skdpbo.gaussian_process._projection_release import Ball, Box, ProjectionRelease
+from skdpbo.gaussian_process._projection_release import ProjectionRelease
 from skdpbo.gaussian_process._protocol import optimize, run_queries, serve_answers
 from skdpbo.gaussian_process._protocol_messages import Answer, ProtocolError, Query, Refusal
+from skdpbo.gaussian_process._row_domains import Ball, Box
 from skdpbo.gaussian_process._sparse import DPSparseGPRegressor
 from skdpbo.gaussian_process._sparse_cv import DPSparseGPRegressorCV
 

@@ -6,7 +6,7 @@ import operator
 
 import numpy as np
 
-from skdpbo.gaussian_process._noisy_input import NoisyRowsKernel, check_kernel
+from skdpbo.gaussian_process._noisy_input import NoisyRowsKernel, check_rbf_parameters
 from skdpbo.gaussian_process._projection_release import ProjectionRelease
 from skdpbo.surrogate import CandidatePosterior, gp_ucb_sqrt_beta, upper_confidence_bound
 
@@ -118,7 +118,7 @@ class GPUCBModeler:
             raise ValueError("sqrt_beta must be non-negative and finite, or None.")
         self.release = release
         self.rows = release.rows_in_domain()
-        length_scale = check_kernel(
+        length_scale = check_rbf_parameters(
             length_scale, signal_variance, release.noise_std, release.n_components
         )
         self.delta_ucb = delta_ucb

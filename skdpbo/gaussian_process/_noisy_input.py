@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 __all__ = [
     "NoisyRowsKernel",
-    "check_kernel",
+    "check_rbf_parameters",
     "noisy_input_covariance",
     "noisy_input_rbf",
     "shrinkage",
@@ -35,7 +35,7 @@ def shrinkage(length_scale, noise_std, n_features, *, n_noisy=2):
     ----------
     length_scale : float or array-like of shape (d,)
         l, > 0, in the units of the rows.
-    noise_std : float
+    noise_std : float or array-like of shape (d,)
         s, standard deviation of the noise of a row per coordinate, >= 0, in the same units.
     n_features : int
         d.
@@ -54,7 +54,7 @@ def shrinkage(length_scale, noise_std, n_features, *, n_noisy=2):
     """
     squared = np.broadcast_to(_squared(length_scale), n_features)
     # a sum of logarithms: the product of many factors underflows earlier
-    return math.exp(-0.5 * float(np.log1p(n_noisy * noise_std**2 / squared).sum()))
+    return math.exp(-0.5 * float(np.log1p(n_noisy * _squared(noise_std) / squared).sum()))
 
 
 def noisy_input_rbf(A, B, *, length_scale, signal_variance, noise_std, n_noisy=2):
@@ -72,7 +72,7 @@ def noisy_input_rbf(A, B, *, length_scale, signal_variance, noise_std, n_noisy=2
         l of the kernel on exact rows, > 0.
     signal_variance : float
         k(x, x), > 0, in squared units of y.
-    noise_std : float
+    noise_std : float or array-like of shape (d,)
         s, standard deviation of the noise of a released row per coordinate, >= 0.
     n_noisy : {1, 2}, default=2
         m, how many of the two rows are noisy.
@@ -90,7 +90,7 @@ def noisy_input_rbf(A, B, *, length_scale, signal_variance, noise_std, n_noisy=2
     """
     A, B = np.asarray(A, dtype=np.float64), np.asarray(B, dtype=np.float64)
     d = A.shape[1]
-    widened = np.sqrt(np.broadcast_to(_squared(length_scale), d) + n_noisy * noise_std**2)
+    widened = np.sqrt(np.broadcast_to(_squared(length_scale), d) + n_noisy * _squared(noise_std))
     K = cdist(A / widened, B / widened, "sqeuclidean")
     K *= -0.5
     np.exp(K, out=K)
@@ -164,7 +164,7 @@ class NoisyRowsKernel(Kernel):
         return False
 
 
-def check_kernel(length_scale, signal_variance, noise_std, n_features):
+def check_rbf_parameters(length_scale, signal_variance, noise_std, n_features):
     """Refuse hyper-parameters that are no kernel; return l as floats, shape () or (d,)."""
     scales = np.asarray(length_scale, dtype=np.float64)
     if scales.shape not in ((), (n_features,)):
@@ -178,8 +178,8 @@ def check_kernel(length_scale, signal_variance, noise_std, n_features):
     return scales
 
 
-def _squared(length_scale):
-    return np.square(np.asarray(length_scale, dtype=np.float64))
+def _squared(values):
+    return np.square(np.asarray(values, dtype=np.float64))
 
 
 def _numbers(X):

@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
 
 from skdpbo.gaussian_process._parameters import check_choice, positive_values
 from skdpbo.gaussian_process._posterior_regressor import PosteriorRegressor
-from skdpbo.gaussian_process._projected_covariance import check_kernel
+from skdpbo.gaussian_process._projected_covariance import check_averaged_kernel
 from skdpbo.gaussian_process._projected_posterior import (
     ProjectedPredictor,
     fitted_target,
@@ -268,7 +268,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
             return ConstantKernel(1.0, (0.05, 20.0)) * RBF(norm / 3, (norm / 100, 10 * norm))
         if not isinstance(self.kernel, Kernel):
             raise TypeError(f"kernel must be a scikit-learn kernel, got {self.kernel!r}.")
-        check_kernel(self.kernel)
+        check_averaged_kernel(self.kernel)
         kernel = clone(self.kernel)
         kernel(np.zeros((1, plan.n_components)))  # raises where the dimension is another
         return kernel

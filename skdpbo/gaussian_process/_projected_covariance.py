@@ -4,7 +4,9 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Product, Sum
 
-__all__ = ["NoisyInputRBF", "check_kernel", "noisy_inputs"]
+from skdpbo.gaussian_process._noisy_input import noisy_input_rbf
+
+__all__ = ["NoisyInputRBF", "check_averaged_kernel", "noisy_inputs"]
 
 
 class NoisyInputRBF(RBF):
@@ -52,22 +54,26 @@ class NoisyInputRBF(RBF):
             If `eval_gradient`.
         """
         X = np.atleast_2d(X)
-        squared = np.broadcast_to(np.square(self.length_scale, dtype=np.float64), X.shape[1])
-        widened = squared + self.n_noisy * np.square(self.noise_std)
-        a = np.exp(0.5 * np.sum(np.log(squared / widened)))
-        scale = np.sqrt(widened)
-        others = X if Y is None else np.atleast_2d(Y)
-        K = a * np.exp(-0.5 * cdist(X / scale, others / scale, "sqeuclidean"))
+        K = noisy_input_rbf(
+            X,
+            X if Y is None else np.atleast_2d(Y),
+            length_scale=self.length_scale,
+            signal_variance=1.0,
+            noise_std=self.noise_std,
+            n_noisy=self.n_noisy,
+        )
         if Y is not None:
             if eval_gradient:
                 raise ValueError("Gradient can only be evaluated when Y is None.")
             return K
-        gradient = self._gradient(X, K, squared, widened) if eval_gradient else None
+        gradient = self._gradient(X, K) if eval_gradient else None
         np.fill_diagonal(K, 1.0)
         return (K, gradient) if eval_gradient else K
 
-    def _gradient(self, X, K, squared, widened):
+    def _gradient(self, X, K):
         """K_ij times the derivatives, by log l, of log a and of the exponent; 0 where i = j."""
+        squared = np.broadcast_to(np.square(self.length_scale, dtype=np.float64), X.shape[1])
+        widened = squared + self.n_noisy * np.square(self.noise_std)
         share = squared / widened
         if self.hyperparameter_length_scale.fixed:
             return np.empty((*K.shape, 0))
@@ -82,7 +88,7 @@ class NoisyInputRBF(RBF):
         return gradient
 
 
-def check_kernel(kernel):
+def check_averaged_kernel(kernel):
     """Refuse a kernel whose mean over noise is not known here.
 
     Constants, RBF, sums of such kernels and their products with constants are accepted.
@@ -95,8 +101,8 @@ def check_kernel(kernel):
     if kind is RBF or kind is ConstantKernel:
         return
     if kind is Sum or (kind is Product and ConstantKernel in (type(kernel.k1), type(kernel.k2))):
-        check_kernel(kernel.k1)
-        check_kernel(kernel.k2)
+        check_averaged_kernel(kernel.k1)
+        check_averaged_kernel(kernel.k2)
         return
     raise TypeError(
         "kernel must consist of ConstantKernel and RBF, of sums of these and of products with a "
@@ -110,7 +116,7 @@ def noisy_inputs(kernel, noise_std, n_noisy):
     Parameters
     ----------
     kernel : sklearn kernel
-        As `check_kernel` accepts; the mean of a sum is the sum of the means.
+        As `check_averaged_kernel` accepts; the mean of a sum is the sum of the means.
     noise_std : float or ndarray of shape (d,)
     n_noisy : {1, 2}
 

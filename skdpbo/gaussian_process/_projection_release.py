@@ -9,126 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
+from skdpbo.gaussian_process._row_domains import Ball, Box, checked_number, set_field
 from skdpbo.privacy import PrivacyGuarantee
 
-__all__ = ["Ball", "Box", "ProjectionRelease"]
+__all__ = ["ProjectionRelease"]
 
 _FORMAT = "skdpbo projection release"
 _VERSION = 1
 _ARRAYS = ("Z", "projection")
 _GUARANTEES = ("guarantee", "answer_guarantee")
-
-
-@dataclass(frozen=True)
-class Ball:
-    """Points of norm at most `radius`.
-
-    Parameters
-    ----------
-    radius : float
-        Positive and finite, in the units of the points.
-
-    Examples
-    --------
-    >>> from skdpbo.gaussian_process import Ball
-    >>> Ball(1.0).project([[3.0, 4.0], [0.0, 0.5]])
-    array([[0.6, 0.8],
-           [0. , 0.5]])
-    """
-
-    radius: float
-
-    def __post_init__(self):
-        _set(self, "radius", _number(self.radius, "radius", positive=True))
-
-    def check_dimension(self, r):
-        """Accept every dimension.
-
-        Parameters
-        ----------
-        r : int
-            Number of coordinates of the rows.
-        """
-
-    def project(self, points):
-        """Return the nearest points of the ball.
-
-        Parameters
-        ----------
-        points : array-like of shape (n, r)
-            Finite, in the units of the domain.
-
-        Returns
-        -------
-        ndarray of shape (n, r)
-            `points`, those outside moved onto the boundary.
-        """
-        points = np.asarray(points, dtype=np.float64)
-        norms = np.linalg.norm(points, axis=1, keepdims=True)
-        return points * np.minimum(1.0, self.radius / np.maximum(norms, np.finfo(float).tiny))
-
-
-@dataclass(frozen=True)
-class Box:
-    """Points between `low` and `high`, coordinate by coordinate.
-
-    Parameters
-    ----------
-    low, high : tuple of float
-        One finite value for each coordinate, low at most high, in the units of the points.
-
-    Examples
-    --------
-    >>> from skdpbo.gaussian_process import Box
-    >>> Box((0.0, 0.0), (1.0, 1.0)).project([[3.0, 0.5], [-1.0, 0.2]])
-    array([[1. , 0.5],
-           [0. , 0.2]])
-    """
-
-    low: tuple
-    high: tuple
-
-    def __post_init__(self):
-        for name in ("low", "high"):
-            values = np.ravel(np.asarray(getattr(self, name), dtype=np.float64))
-            if not len(values) or not np.isfinite(values).all():
-                raise ValueError(f"{name} must hold finite numbers.")
-            _set(self, name, tuple(values.tolist()))
-        if len(self.low) != len(self.high) or any(
-            low > high for low, high in zip(self.low, self.high, strict=True)
-        ):
-            raise ValueError("low and high must have the same length, low at most high.")
-
-    def check_dimension(self, r):
-        """Refuse points of another dimension.
-
-        Parameters
-        ----------
-        r : int
-            Number of coordinates of the rows.
-
-        Raises
-        ------
-        ValueError
-            If the domain has another number of coordinates.
-        """
-        if len(self.low) != r:
-            raise ValueError(f"the domain has {len(self.low)} coordinates and the rows {r}.")
-
-    def project(self, points):
-        """Return the nearest points of the box.
-
-        Parameters
-        ----------
-        points : array-like of shape (n, r)
-            Finite, in the units of the domain.
-
-        Returns
-        -------
-        ndarray of shape (n, r)
-            `points`, those outside moved onto the boundary.
-        """
-        return np.clip(np.asarray(points, dtype=np.float64), self.low, self.high)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -188,10 +77,10 @@ class ProjectionRelease:
     answer_guarantee: PrivacyGuarantee | None = None
 
     def __post_init__(self):
-        _set(self, "Z", _matrix(self.Z, "Z"))
+        set_field(self, "Z", _matrix(self.Z, "Z"))
         r = self.Z.shape[1]
         if self.projection is not None:
-            _set(self, "projection", _matrix(self.projection, "projection"))
+            set_field(self, "projection", _matrix(self.projection, "projection"))
             if self.projection.shape[1] != r:
                 raise ValueError(f"projection must have {r} columns, as Z.")
         if self.domain is not None:
@@ -199,12 +88,12 @@ class ProjectionRelease:
                 raise TypeError("domain must be a Ball, a Box or None.")
             self.domain.check_dimension(r)
         for name in ("noise_std", "answer_noise_std"):
-            _set(self, name, _number(getattr(self, name), name, positive=False))
+            set_field(self, name, checked_number(getattr(self, name), name, positive=False))
         for name in ("displacement", "data_norm"):
-            _set(self, name, _number(getattr(self, name), name, positive=True))
-        _set(self, "answers_per_row", _count(self.answers_per_row, "answers_per_row"))
+            set_field(self, name, checked_number(getattr(self, name), name, positive=True))
+        set_field(self, "answers_per_row", _count(self.answers_per_row, "answers_per_row"))
         if self.n_answers is not None:
-            _set(self, "n_answers", _count(self.n_answers, "n_answers"))
+            set_field(self, "n_answers", _count(self.n_answers, "n_answers"))
         self._check_statements()
 
     def _check_statements(self):
@@ -368,10 +257,6 @@ def _guarantee_from_json(value):
     return None if value is None else PrivacyGuarantee(**value)
 
 
-def _set(instance, name, value):
-    object.__setattr__(instance, name, value)
-
-
 def _matrix(values, name):
     """Return a read-only copy of a finite real matrix that has rows and columns."""
     array = np.asarray(values)
@@ -382,15 +267,6 @@ def _matrix(values, name):
         raise ValueError(f"{name} must be finite.")
     array.flags.writeable = False
     return array
-
-
-def _number(value, name, positive):
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number.")
-    value = float(value)
-    if not np.isfinite(value) or value < 0 or (positive and value == 0):
-        raise ValueError(f"{name} must be finite and {'positive' if positive else 'not negative'}.")
-    return value
 
 
 def _count(value, name):

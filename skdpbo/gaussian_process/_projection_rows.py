@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from skdpbo.gaussian_process._projection_matrix import operator_norm_bound, row_sensitivity
-from skdpbo.gaussian_process._projection_release import Ball, Box
+from skdpbo.gaussian_process._row_domains import Ball, Box
 from skdpbo.mechanisms import GaussianMechanism, L2Laplace
 from skdpbo.privacy import (
     PrivacyGuarantee,

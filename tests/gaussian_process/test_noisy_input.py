@@ -7,7 +7,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from skdpbo.gaussian_process._noisy_input import (
     NoisyRowsKernel,
-    check_kernel,
+    check_rbf_parameters,
     noisy_input_covariance,
     noisy_input_rbf,
     shrinkage,
@@ -130,4 +130,4 @@ def test_incremental_posterior_is_that_of_the_whole_matrix():
 )
 def test_what_is_no_kernel_is_refused(length_scale, signal_variance, noise_std, message):
     with pytest.raises(ValueError, match=message):
-        check_kernel(length_scale, signal_variance, noise_std, 2)
+        check_rbf_parameters(length_scale, signal_variance, noise_std, 2)

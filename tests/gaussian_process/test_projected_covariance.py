@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 from skdpbo.gaussian_process._noisy_input import noisy_input_covariance, noisy_input_rbf
 from skdpbo.gaussian_process._projected_covariance import (
     NoisyInputRBF,
-    check_kernel,
+    check_averaged_kernel,
     noisy_inputs,
 )
 from skdpbo.mechanisms import L2Laplace
@@ -105,7 +105,7 @@ def test_the_cross_covariance_does_not_depend_on_the_axes():
 )
 def test_other_kernels_are_refused(kernel):
     with pytest.raises(TypeError, match="must consist of"):
-        check_kernel(kernel)
+        check_averaged_kernel(kernel)
 
 
 def test_repr_clone_and_no_gradient_between_sets():
