@@ -1,11 +1,17 @@
 """Noise drawn by OpenDP instead of our own sampler; needs the extra ``opendp``.
 
 A second, independent implementation: for users whose rules ask for it, and for our own tests.
+
+OpenDP before 0.14.2 is refused: with some scales (2.5 and 5 among them) the samples of 0.12.0 to
+0.14.1 do not follow the law that its documentation states, Laplace and Gaussian alike. Measured by
+a chi-square test on 400 000 draws, 40 to 390 standard deviations off; 0.14.2 passes it.
 """
 
 from __future__ import annotations
 
 import functools
+import re
+from importlib import metadata
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +20,7 @@ from numpy.typing import NDArray
 from ._sampling import RandomSource
 
 Engine = Literal["skdpbo", "opendp"]
+FIRST_EXACT_VERSION = (0, 14, 2)
 
 
 def check_engine(engine: str) -> None:
@@ -53,6 +60,18 @@ def _measurement(maker: str, metric: str, distance: str, scale: float) -> Any:
         import opendp.prelude as dp
     except ImportError:
         raise ImportError("engine='opendp' needs OpenDP: pip install opendp") from None
+    _check_version(metadata.version("opendp"))
     dp.enable_features("contrib")
     domain = dp.vector_domain(dp.atom_domain(T="i64"))
     return getattr(dp.m, maker)(domain, getattr(dp, metric)(T=distance), scale=scale)
+
+
+def _check_version(version: str) -> None:
+    """Raise for a version whose samplers do not follow their law."""
+    numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:3])
+    if numbers < FIRST_EXACT_VERSION:
+        first = ".".join(map(str, FIRST_EXACT_VERSION))
+        raise ImportError(
+            f"engine='opendp' needs OpenDP {first} or newer: the noise of {version} does not follow "
+            "its law"
+        )

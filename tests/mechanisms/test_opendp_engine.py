@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from skdpbo.mechanisms import DiscreteLaplace, GaussianMechanism, noise_source
+from skdpbo.mechanisms import _opendp as engine_of_opendp
 
 pytest.importorskip("opendp")
 ALARM = 1e-6
@@ -52,6 +53,31 @@ def test_distance_is_charged_to_delta():
 def test_there_is_no_seed(mechanism):
     with pytest.raises(ValueError, match="no seed"):
         mechanism.release([1, 2], noise_source(0))
+
+
+@pytest.mark.parametrize("scale", [2.5, 5.0])  # where OpenDP 0.12.0 to 0.14.1 are wrong
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_scales_at_which_old_versions_were_wrong(law, scale):
+    draws = getattr(engine_of_opendp, f"opendp_{law}")(400_000, scale, None)
+    k = np.arange(-int(4 * scale), int(4 * scale) + 1)
+    power = np.abs(k) / scale if law == "laplace" else k**2 / (2 * scale**2)
+    weights = np.exp(-power)
+    total = weights.sum() if law == "gaussian" else 1 / np.tanh(0.5 / scale)
+    if law == "gaussian":  # the tails beyond four standard deviations
+        total += 2 * np.exp(-(np.arange(k[-1] + 1, 60) ** 2) / (2 * scale**2)).sum()
+    counts = np.array([np.sum(draws == value) for value in k])
+    observed = np.append(counts, len(draws) - counts.sum())
+    expected = np.append(weights, total - weights.sum()) / total * len(draws)
+    assert stats.chisquare(observed, expected).pvalue > ALARM
+
+
+def test_old_versions_are_refused(monkeypatch):
+    monkeypatch.setattr(engine_of_opendp.metadata, "version", lambda name: "0.14.1")
+    engine_of_opendp._measurement.cache_clear()
+    with pytest.raises(ImportError, match=r"0\.14\.2 or newer"):
+        DiscreteLaplace(1.0, 1, engine="opendp").release([1, 2])
+    for version in ("0.14.2", "0.15.0a1", "1.0"):
+        engine_of_opendp._check_version(version)
 
 
 def test_refusals():
