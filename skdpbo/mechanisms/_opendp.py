@@ -72,6 +72,6 @@ def _check_version(version: str) -> None:
     if numbers < FIRST_EXACT_VERSION:
         first = ".".join(map(str, FIRST_EXACT_VERSION))
         raise ImportError(
-            f"engine='opendp' needs OpenDP {first} or newer: the noise of {version} does not follow "
-            "its law"
+            f"engine='opendp' needs OpenDP {first} or newer: "
+            f"the noise of {version} does not follow its law"
         )
