@@ -33,6 +33,7 @@ def check_rows(X, y, X_val, y_val):
     if X is None:
         raise ValueError("X must hold rows, got None.")
     _check_not_scalars(X=X, y=y, X_val=X_val, y_val=y_val)
+    _refuse_dask(X=X, y=y, X_val=X_val, y_val=y_val)
     X, y = indexable(X, y)
     if X_val is not None:
         (X_val,) = indexable(X_val)
@@ -48,6 +49,17 @@ def _check_not_scalars(**containers):
         single = not any(hasattr(values, kind) for kind in rows)
         if values is not None and (single or getattr(values, "shape", None) == ()):
             raise TypeError(f"{name} must have at least 1 dimension, got a single value.")
+
+
+def _refuse_dask(**containers):
+    """Refuse rows that are not computed yet: models that cannot read them would lose silently."""
+    for name, values in containers.items():
+        if hasattr(values, "__dask_graph__"):
+            raise TypeError(
+                f"{name} is a Dask collection: searchers need rows in memory. Give "
+                f"{name}.compute(); the fits can be sent to a cluster with "
+                'joblib.parallel_config(backend="dask").'
+            )
 
 
 def open_session(searcher, candidates, rows, params, guarantee, scikit_learn_scorers):
