@@ -103,7 +103,7 @@ def autograd_adam(posterior, theta, seed, learning_rate, marks):
         trace().backward()
         optimizer.step()
         if t in marks:
-            traces[t] = float(trace())
+            traces[t] = float(trace().detach())
     return traces
 
 
@@ -122,27 +122,25 @@ def row(name, ms, traces, note=""):
     )
 
 
+def one_design(posterior, theta, bounds, **how):
+    """Milliseconds of a design, and the trace that it leaves."""
+    elapsed, Z = timed(posterior.design, theta, B, bounds=bounds, **how)
+    return elapsed, dense_trace(theta, np.concatenate([posterior.points, Z]))
+
+
 def measure(step, corner, options):
     problems = [problem(step, corner, seed) for seed in range(options.repeats)]
     before = [dense_trace(theta, posterior.points) for posterior, theta, _ in problems]
     where = "corner" if corner else "middle"
     print(f"step {step}, from the {where}: trace before the design {np.median(before):.2f}")
 
-    def traced(posterior, theta, Z):
-        return dense_trace(theta, np.concatenate([posterior.points, Z]))
-
     for name, how, n in (
         ("skdpbo", {}, options.repeats),
         ("8 descents", {"n_starts": 8, "max_iter": 300}, options.reference_repeats),
     ):
-        if not n:
-            continue
-        ms, traces = [], []
-        for posterior, theta, bounds in problems[:n]:
-            elapsed, Z = timed(posterior.design, theta, B, bounds=bounds, **how)
-            ms.append(elapsed)
-            traces.append(traced(posterior, theta, Z))
-        row(name, ms, traces, f"{n} designs")
+        if n:
+            found = [one_design(*each, **how) for each in problems[:n]]
+            row(name, *zip(*found, strict=True), f"{n} designs")
     if not corner and options.reference_repeats:
         references(problems[: options.reference_repeats], options)
 

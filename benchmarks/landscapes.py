@@ -14,8 +14,9 @@ Methods. `prior`: GP-UCB on the public scores, then permute-and-flip over the vi
 with the public prior (the default of DPBayesSearchCV). `fixed prior`: raw public scores, weighted
 for tau = .02. `no prior`: permute-and-flip alone. `all candidates`: the same over all 200.
 `two-task`: mechanism="gaussian", public and private scores as two tasks. `gaussian`: the same
-without public scores. `public`: the publicly best, no protected record used. `uniform`: a draw from
-all, which is what Algorithm 1 of Kusner et al. comes to.
+without public scores. `public`: the publicly best, no protected record used. `50 random`:
+permute-and-flip over the first 50 points. `uniform`: a draw from all, which is what Algorithm 1 of
+Kusner et al. comes to.
 
 Regrets of permute-and-flip are exact expectations over its coins. With --searcher, the first and
 `two-task` are run through DPBayesSearchCV on its own Sobol design of 200 points, with fresh noise.
@@ -40,6 +41,7 @@ import skdpbo
 from skdpbo import DPBayesSearchCV
 from skdpbo.exceptions import SeededNoiseWarning
 from skdpbo.mechanisms import GaussianMechanism, PermuteAndFlip, noise_source
+from skdpbo.model_selection import Kusner2015
 from skdpbo.model_selection._prior import (
     automatic_prior,
     automatic_prior_weight,
@@ -102,6 +104,7 @@ def permute_and_flip(X, score, folds, records):
             yield m, method, expected_regret(score, visited, added, m)
         everything = list(range(len(score)))
         yield m, "all candidates", expected_regret(score, everything, [0] * len(score), m)
+        yield m, "50 random", expected_regret(score, everything[:T], [0] * T, m)
         yield m, "public", score.max() - score[visited[int(public.argmax())]]
         yield m, "uniform", score.max() - score.mean()
 
@@ -125,6 +128,23 @@ def gaussian_regret(X, score, folds, n_records, source, guided):
             proposer.tell_private(scored, noisy, mechanism.sigma**2)
         if not new and not scored:
             return score.max() - score[proposer.best()]
+
+
+def kusner_regret(X, score, source):
+    """Regret of Algorithm 1 of Kusner et al., all of the budget for the candidate.
+
+    Its noise does not depend on the number of records.
+    """
+    best, _ = Kusner2015().search(
+        X,
+        lambda k: score[k],
+        n_iter=T,
+        epsilon=EPSILON,
+        delta=DELTA,
+        score_fraction=0.0,
+        source=source,
+    )
+    return score.max() - score[best]
 
 
 class ReadOff(RegressorMixin, BaseEstimator):

@@ -18,10 +18,20 @@ import numpy as np
 from skdpbo.mechanisms import GaussianMechanism
 
 
-def milliseconds(release, values):
-    start = time.perf_counter()
-    release(values)
-    return 1e3 * (time.perf_counter() - start)
+def mechanism(engine):
+    return GaussianMechanism(epsilon=1.0, delta=1e-5, sensitivity=1.0, engine=engine)
+
+
+def alternate(engines, size, repeats, clock=time.perf_counter):
+    """Milliseconds of each release, a list for each engine."""
+    values = np.zeros(size)
+    times = {engine: [] for engine in engines}
+    for _ in range(repeats):
+        for engine, each in engines.items():
+            start = clock()
+            each.release(values)
+            times[engine].append(1e3 * (clock() - start))
+    return times
 
 
 def main():
@@ -29,15 +39,8 @@ def main():
     parser.add_argument("--size", type=int, default=10_000)
     parser.add_argument("--repeats", type=int, default=15)
     options = parser.parse_args()
-    values = np.zeros(options.size)
-    engines = {
-        engine: GaussianMechanism(epsilon=1.0, delta=1e-5, sensitivity=1.0, engine=engine)
-        for engine in ("skdpbo", "opendp")
-    }
-    times = {engine: [] for engine in engines}
-    for _ in range(options.repeats):
-        for engine, mechanism in engines.items():
-            times[engine].append(milliseconds(mechanism.release, values))
+    engines = {engine: mechanism(engine) for engine in ("skdpbo", "opendp")}
+    times = alternate(engines, options.size, options.repeats)
     print(f"Python {platform.python_version()}, numpy {np.__version__}, opendp {version('opendp')}")
     print(f"{options.size} draws, {options.repeats} alternating runs")
     for engine, runs in times.items():

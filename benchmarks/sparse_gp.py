@@ -62,16 +62,23 @@ class Floor:
         self.left.T @ self.exponents
 
 
-def compare(options, threads):
+def alternate(options, threads):
+    """(wall, CPU) seconds of each run of the floor and of the fit, in turns."""
     X, y = data(options.rows, options.features)
     floor = Floor(options.rows, options.inducing)
     gp = model(options.inducing, threads)
     gp.fit(X[:5000], y[:5000])
     runs = {"floor": [], "fit": []}
     with threadpool_limits(threads):
+        floor()
         for _ in range(options.repeats):
             runs["floor"].append(timed(floor))
             runs["fit"].append(timed(lambda: gp.fit(X, y)))
+    return runs
+
+
+def compare(options, threads):
+    runs = alternate(options, threads)
     for name, times in runs.items():
         wall, cpu = np.array(times).T
         print(
@@ -96,7 +103,17 @@ def memory(options, threads):
     gp = model(options.inducing, threads)
     before = peak_mb()
     gp.fit(X, y)
-    print(f"  peak beyond the inputs: {peak_mb() - before:.0f} MB (inputs {X.nbytes / 2**20:.0f})")
+    print(f"{peak_mb() - before:.1f}")
+
+
+def memory_of_a_fit(rows, options, threads):
+    """MB that a fit of so many rows adds to the peak of a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        X, y = data(rows, options.features)
+        np.savez(f"{folder}/inputs.npz", X=X, y=y)
+        command = [sys.executable, __file__, f"--inputs={folder}/inputs.npz"]
+        command += [f"--memory={threads}", f"--inducing={options.inducing}"]
+        return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def profile(options):
@@ -137,11 +154,11 @@ def profile(options):
         print(f"  {name:26} {seconds:.3f} s")
 
 
-def gpytorch_step(options):
+def gpytorch_steps(n, options):
+    """(wall, CPU) seconds of each gradient step of GPyTorch's SGPR on n rows."""
     import gpytorch
     import torch
 
-    n = options.rows // 10
     X, y = (torch.tensor(part[:n]) for part in data(options.rows, options.features))
 
     class SGPR(gpytorch.models.ExactGP):
@@ -169,9 +186,7 @@ def gpytorch_step(options):
     sgpr.train()
     likelihood.train()
     step()
-    wall, cpu = np.median([timed(step) for _ in range(options.repeats)], axis=0)
-    print(f"gpytorch {gpytorch.__version__}, torch {torch.__version__}")
-    print(f"  one gradient step, n={n}: wall {wall:.3f} s, CPU {cpu:.3f} s")
+    return [timed(step) for _ in range(options.repeats)]
 
 
 def main():
@@ -197,17 +212,16 @@ def main():
     for threads in options.threads:
         print(f"{threads} thread(s)")
         compare(options, threads)
-        with tempfile.TemporaryDirectory() as folder:
-            X, y = data(options.rows, options.features)
-            np.savez(f"{folder}/inputs.npz", X=X, y=y)
-            command = [sys.executable, __file__, f"--inputs={folder}/inputs.npz"]
-            command += [f"--memory={threads}", f"--inducing={options.inducing}"]
-            subprocess.run(command, check=True)
+        megabytes = memory_of_a_fit(options.rows, options, threads)
+        inputs = options.rows * options.features * 8 / 2**20
+        print(f"  peak beyond the inputs: {megabytes:.0f} MB (inputs {inputs:.0f})")
     if options.profile:
         print("profile of one thread (CPU seconds)")
         profile(options)
     if options.gpytorch:
-        gpytorch_step(options)
+        n = options.rows // 10
+        wall, cpu = np.median(gpytorch_steps(n, options), axis=0)
+        print(f"GPyTorch, one gradient step, n={n}: wall {wall:.3f} s, CPU {cpu:.3f} s")
 
 
 if __name__ == "__main__":
