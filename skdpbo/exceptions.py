@@ -5,7 +5,9 @@ __all__ = [
     "DefaultBoundsWarning",
     "DryRunWarning",
     "LedgerError",
+    "NewBudgetWarning",
     "NoisyGradientWarning",
+    "NoisyScoreWarning",
     "PublicTrainingWarning",
     "SeededNoiseWarning",
     "SelectionCostWarning",
@@ -27,8 +29,16 @@ class DryRunWarning(SkdpboWarning):
     """A fit fails on synthetic rows; a failure on protected rows would not be told."""
 
 
+class NewBudgetWarning(SkdpboWarning):
+    """A ledger file gets a budget for a new data set whose name is close to one it has."""
+
+
 class NoisyGradientWarning(SkdpboWarning):
     """The noise is large beside the clipping norm: few records for the steps and dimensions."""
+
+
+class NoisyScoreWarning(SkdpboWarning):
+    """The noise of ``best_score_`` is large beside its range: few records for the budget."""
 
 
 class PublicTrainingWarning(SkdpboWarning):

@@ -269,6 +269,10 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
     def _private_choice(self):
         return PrivateChoice(self.mechanism, self.epsilon, self.score_fraction)
 
+    def _score_noise(self, *, sensitivity, largest):
+        """Standard deviation of the noise of `best_score_`, as a share of the score's range."""
+        return self._private_choice().score_noise(sensitivity=sensitivity, largest=largest)
+
     def _public_random_state(self):
         """Seed of the candidate design: public, and fixed unless the user asks for another."""
         return 0 if self.random_state is None else self.random_state

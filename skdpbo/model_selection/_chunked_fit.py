@@ -25,7 +25,7 @@ from skdpbo.model_selection._chunks import (
 )
 from skdpbo.model_selection._dry_run import dry_run
 from skdpbo.model_selection._objects import as_objects, list_width
-from skdpbo.model_selection._opening import check_rows
+from skdpbo.model_selection._opening import check_rows, warn_if_score_is_noisy
 from skdpbo.model_selection._running_search import RunningSearch
 from skdpbo.model_selection._scores import resolve_scorer
 from skdpbo.model_selection._shared_rows import refuse_shared_rows, with_disjoint_parts
@@ -76,6 +76,7 @@ def fit_chunked(searcher, candidates, X, y, X_val, y_val, params):
     scorer = resolve_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
     fit_params = _routed(searcher, X, params)
     dry_run(searcher.estimator, candidates, X, y, scorer)
+    _warn_of_noise(searcher, n_chunks, n_rows(X), X_val)
     guarantee = with_disjoint_parts(searcher.privacy_guarantee(n_rows(X)), X_val)
     charge_active_ledger(guarantee, type(searcher).__name__, searcher)
     with searcher._all_or_nothing():
@@ -162,6 +163,16 @@ def _running_search(searcher, candidates, rows, scorer, fit_params):
         sensitivity=chunk_sensitivity(scorer.units, *rows.size),
         source=noise_source(searcher.random_state),
         design={},
+    )
+
+
+def _warn_of_noise(searcher, n_chunks, n_samples, X_val):
+    size = (n_chunks, n_samples, None if X_val is None else n_rows(X_val))
+    warn_if_score_is_noisy(
+        searcher,
+        sensitivity=chunk_sensitivity(1, *size),
+        largest=n_chunk_losses(*size),
+        stacklevel=4,
     )
 
 

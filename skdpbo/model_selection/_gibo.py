@@ -305,6 +305,10 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     def _guarantee(self):
         return self._release().guarantee
 
+    def _score_noise(self, *, sensitivity, largest):
+        mu = self._release().mu_score
+        return sensitivity / (mu * largest) if mu else 0.0
+
     def _release(self):
         return TrajectoryRelease(self.epsilon, self.delta, self.score_fraction)
 

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 from sklearn.utils import indexable
 
-from skdpbo.exceptions import PublicTrainingWarning, SeededNoiseWarning
+from skdpbo.exceptions import NoisyScoreWarning, PublicTrainingWarning, SeededNoiseWarning
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._metric_roles import assign_metrics
 from skdpbo.model_selection._roles import check_protected, check_schema, protected_positions
@@ -13,7 +13,10 @@ from skdpbo.model_selection._session import Session
 from skdpbo.model_selection._sklearn import n_rows, split_for_estimator, take_method_params
 from skdpbo.privacy import charge_active_ledger
 
-__all__ = ["check_rows", "open_session", "warn_if_seeded"]
+__all__ = ["check_rows", "open_session", "warn_if_score_is_noisy", "warn_if_seeded"]
+
+# Noise of a quarter of the score's range: one released score in six is off by more.
+_TELLING_NOISE = 0.25
 
 
 def warn_if_seeded(random_state):
@@ -25,6 +28,19 @@ def warn_if_seeded(random_state):
             "published.",
             SeededNoiseWarning,
             stacklevel=3,
+        )
+
+
+def warn_if_score_is_noisy(searcher, *, sensitivity, largest, stacklevel):
+    """Say before anything is charged, from public numbers, that `best_score_` will tell little."""
+    noise = searcher._score_noise(sensitivity=sensitivity, largest=largest)
+    if noise > _TELLING_NOISE:
+        warnings.warn(
+            f"best_score_ will tell little: the standard deviation of its noise is {noise:.2g} of "
+            "the whole range of the score. Protect more records, take a larger epsilon, or spend "
+            "all of it on the choice (score_fraction=0).",
+            NoisyScoreWarning,
+            stacklevel=stacklevel + 1,
         )
 
 
@@ -88,6 +104,7 @@ def open_session(searcher, candidates, rows, params, guarantee, scikit_learn_sco
         X, y, X_val, y_val, params = _split_rows(searcher, X, y, params)
     scoring = assign_metrics(searcher, y, scikit_learn_scorers)
     check_schema(X_val, y_val, X, y)
+    warn_if_score_is_noisy(searcher, sensitivity=1, largest=n_rows(X_val), stacklevel=4)
     charge_active_ledger(guarantee, type(searcher).__name__, searcher)
     protected = check_protected(X_val, y_val, X, y)
     source = noise_source(searcher.random_state)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
+import warnings
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from types import TracebackType
 from typing import Any, NoReturn
 
-from ..exceptions import BudgetExceededError, LedgerError
+from ..exceptions import BudgetExceededError, LedgerError, NewBudgetWarning
 from ._checks import check_delta, check_epsilon, check_text
 from ._composition import added_epsilon, composed_epsilon
 from ._guarantee import PrivacyGuarantee
@@ -78,6 +80,9 @@ class PrivacyLedger(LedgerViews):
     Notes
     -----
     Amounts are compared up to a relative 1e-12, so that ten charges of 0.1 fit a budget of 1.
+
+    A new data set in a file that has one of a similar name gets a `NewBudgetWarning`: a mistyped
+    name would be a second budget for the same records.
 
     What is released may depend on earlier releases. That the *amounts* charged may depend on them
     too is proved for charges that fit by adding epsilons and deltas (Rogers, Roth, Ullman and
@@ -265,6 +270,7 @@ class PrivacyLedger(LedgerViews):
             tables.check_pages()
             written = tables.budget(self.dataset)
             if written is None:
+                _warn_of_similar(self.dataset, tables.datasets(), file.path)
                 tables.create(self.dataset, self.epsilon, self.delta)
             elif written != (self.epsilon, self.delta):
                 raise LedgerError(
@@ -303,6 +309,18 @@ class PrivacyLedger(LedgerViews):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A PrivacyLedger is not copied or pickled: two copies spend twice.")
+
+
+def _warn_of_similar(dataset: str, known: Iterable[str], path: str) -> None:
+    """Say that a mistyped name would be a second budget for the same records."""
+    for similar in difflib.get_close_matches(dataset, list(known), n=1, cutoff=0.8):
+        warnings.warn(
+            f"The privacy ledger {path!r} gets a new budget for the data set {dataset!r}, beside "
+            f"that of {similar!r}. If the same records are meant, PrivacyLedger.from_file refuses "
+            "names that do not exist.",
+            NewBudgetWarning,
+            stacklevel=4,
+        )
 
 
 def charge_active_ledger(

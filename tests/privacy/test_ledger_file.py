@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpbo.exceptions import BudgetExceededError, LedgerError
+from skdpbo.exceptions import BudgetExceededError, LedgerError, NewBudgetWarning
 from skdpbo.privacy import (
     PrivacyGuarantee,
     PrivacyLedger,
@@ -408,3 +408,16 @@ def test_names_and_labels_are_text(path, name, error):
 def test_the_only_data_set_of_a_file_needs_no_name(tmp_path):
     PrivacyLedger(epsilon=2.0, path=tmp_path / "ledger", dataset="wards 2026")
     assert PrivacyLedger.from_file(tmp_path / "ledger").dataset == "wards 2026"
+
+
+def test_a_mistyped_data_set_is_told_and_as_an_error_not_made(path):
+    PrivacyLedger(epsilon=1, path=path, dataset="wards 2026")
+    with pytest.raises(NewBudgetWarning, match="'wards 2026'"):  # warnings are errors here
+        PrivacyLedger(epsilon=1, path=path, dataset="ward 2026")
+    with pytest.raises(LedgerError, match="no data set"):
+        PrivacyLedger.from_file(path, "ward 2026")
+    with pytest.warns(NewBudgetWarning) as told:
+        PrivacyLedger(epsilon=1, path=path, dataset="ward 2026")
+    assert [warning.filename for warning in told] == [__file__]
+    PrivacyLedger(epsilon=1, path=path, dataset="ward 2026")  # known now
+    PrivacyLedger(epsilon=1, path=path, dataset="theatres")  # not similar
