@@ -7,8 +7,10 @@ one.
 
     python benchmarks/real_data.py adult PATH/TO/adult.data.gz
     python benchmarks/real_data.py hospital PATH/TO/dataset_diabetes.zip
+    python benchmarks/real_data.py loans PATH/TO/lendingclub_2007_2011.csv.gz
 
-Needs pandas. Data: UCI Adult (census income) and UCI Diabetes 130-US hospitals (readmission).
+Needs pandas. Data: UCI Adult (census income), UCI Diabetes 130-US hospitals (readmission), loans of
+LendingClub (not paid back). Other benchmarks read ailerons (a regression) through it.
 """
 
 import argparse
@@ -40,7 +42,24 @@ def load_hospital(path):
     return frame.drop(columns=drop), y
 
 
-LOADERS = {"adult": load_adult, "hospital": load_hospital}
+def load_loans(path):
+    """What was known when the loan was granted, and whether it was not paid back."""
+    frame = pd.read_csv(path, low_memory=False)
+    frame = frame[frame["loan_status"].isin(["Fully Paid", "Charged Off"])]
+    y = (frame["loan_status"] == "Charged Off").to_numpy()
+    return frame[LOAN_COLUMNS].reset_index(drop=True), y
+
+
+def load_ailerons(path):
+    """Arrays: 40 features of the flight of an aircraft, and what its ailerons should do."""
+    table = pd.read_csv(path).to_numpy(float)
+    return table[:, :-1], table[:, -1]
+
+
+LOAN_COLUMNS = ["loan_amnt", "term", "int_rate", "installment", "emp_length", "home_ownership"]
+LOAN_COLUMNS += ["annual_inc", "verification_status", "purpose", "dti", "delinq_2yrs"]
+LOAN_COLUMNS += ["inq_last_6mths", "open_acc", "pub_rec", "revol_bal", "revol_util", "total_acc"]
+LOADERS = {"adult": load_adult, "hospital": load_hospital, "loans": load_loans}
 GRID = {
     "decisiontreeclassifier__max_depth": [1, 2, 4, 6, 8, 12, 20],
     "decisiontreeclassifier__min_samples_leaf": [1, 10, 50],
