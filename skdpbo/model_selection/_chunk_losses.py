@@ -12,10 +12,10 @@ from contextlib import ExitStack
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import clone
-from sklearn.utils.parallel import Parallel, delayed
 
 from skdpbo.model_selection._evaluation import _isolated_losses
 from skdpbo.model_selection._isolation import nothing_leaves, public_generators, this_process
+from skdpbo.model_selection._parallel import run_tasks
 from skdpbo.model_selection._sklearn import take_method_params, take_rows
 from skdpbo.privacy import charged_elsewhere
 
@@ -55,8 +55,9 @@ def chunk_losses(estimator, candidates, rows, *, scorer, fit_params, n_jobs, pre
     n_batches = min(len(pairs), _BATCHES * _n_workers(n_jobs))
     batches = [pairs[start::n_batches] for start in range(n_batches)]
     common = (estimator, candidates, rows, scorer, fit_params, this_process())
+    tasks = [(batch, *common) for batch in batches]
     with nothing_leaves(), charged_elsewhere():
-        results = _run([(batch, *common) for batch in batches], n_jobs, pre_dispatch)
+        results = run_tasks(_losses_of_batch, tasks, n_jobs=n_jobs, pre_dispatch=pre_dispatch)
     totals = [[0] * n_chunks for _ in candidates]
     for batch, losses in zip(batches, results, strict=True):
         for (k, j), loss in zip(batch, losses, strict=True):
@@ -67,17 +68,6 @@ def chunk_losses(estimator, candidates, rows, *, scorer, fit_params, n_jobs, pre
 def _n_workers(n_jobs):
     workers = effective_n_jobs(n_jobs)
     return workers if workers > 1 else 1
-
-
-def _run(tasks, n_jobs, pre_dispatch):
-    try:
-        # max_nbytes=None: joblib would otherwise write large protected arrays to temporary files.
-        parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch, max_nbytes=None)
-        return parallel(delayed(_losses_of_batch)(*task) for task in tasks)
-    except Exception:
-        # A record that cannot be sent to a worker, or that ends it, may not decide whether fit
-        # fails.
-        return [_losses_of_batch(*task) for task in tasks]
 
 
 def _losses_of_batch(batch, estimator, candidates, rows, scorer, fit_params, parent):

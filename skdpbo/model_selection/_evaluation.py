@@ -10,9 +10,9 @@ import warnings
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.parallel import Parallel, delayed
 
 from skdpbo.model_selection._losses import UserLoss
+from skdpbo.model_selection._parallel import run_tasks
 from skdpbo.model_selection._row_by_row import MixedRowsError
 from skdpbo.model_selection._sklearn import n_rows, take_rows
 from skdpbo.privacy import charged_elsewhere
@@ -91,36 +91,21 @@ def _evaluate(
 ):
     rows = (protected.X, protected.y, protected.unreadable)
     tasks = [
-        (reduce, clone(estimator), params, X, y, rows, scorer, fit_params, raise_public_errors)
-        for params in candidates
+        (reduce, clone(estimator), params, X, y, rows, scorer, fit_params) for params in candidates
     ]
     # The filters are also set here: with threads, each worker restores those of the one before.
     # What slips through while a worker resets them is recorded, that is not shown, and dropped.
     with warnings.catch_warnings(record=True):
         warnings.simplefilter("ignore")
-        try:
-            results = _run(tasks, n_jobs, pre_dispatch)
-        except Exception:
-            results = None
-        if results is None:
-            # A protected record that cannot be sent to a worker may not decide whether fit fails.
-            # In this process only public errors come out.
-            results = _run(tasks, None, pre_dispatch)
+        results = run_tasks(_losses_of_candidate, tasks, n_jobs=n_jobs, pre_dispatch=pre_dispatch)
     losses, errors = zip(*results, strict=True)
-    if not none_may_be_left and all(loss is None for loss in losses):
-        raise errors[0]
+    failed = [error for error in errors if error is not None]
+    if failed and (raise_public_errors or (not none_may_be_left and len(failed) == len(losses))):
+        raise failed[0]
     return list(losses)
 
 
-def _run(tasks, n_jobs, pre_dispatch):
-    # max_nbytes=None: joblib would otherwise write large protected arrays to temporary files.
-    parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch, max_nbytes=None)
-    return parallel(delayed(_losses_of_candidate)(*task) for task in tasks)
-
-
-def _losses_of_candidate(
-    reduce, estimator, params, X, y, rows, scorer, fit_params, raise_public_errors
-):
+def _losses_of_candidate(reduce, estimator, params, X, y, rows, scorer, fit_params):
     """Return (reduced losses, None), or (None, public error)."""
     # A private estimator is trained on public rows here, and the searcher has paid for the others.
     with warnings.catch_warnings(), charged_elsewhere():
@@ -132,8 +117,6 @@ def _losses_of_candidate(
             model.fit(X_train, *targets, **fit_params)
             _score_first_public_rows(model, scorer, X, y)
         except Exception as error:
-            if raise_public_errors:
-                raise
             return None, error
         return reduce(_isolated_losses(model, scorer, *rows)), None
 

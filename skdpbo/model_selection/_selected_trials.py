@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import joblib
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.parallel import Parallel, delayed
 
 from skdpbo.mechanisms import draw_trials, noise_source
 from skdpbo.model_selection._dp_estimators import noise_seeds
 from skdpbo.model_selection._isolation import quiet, this_process
+from skdpbo.model_selection._parallel import run_tasks
 from skdpbo.model_selection._roles import ProtectedRows
 from skdpbo.model_selection._sklearn import n_rows, take_rows
 from skdpbo.model_selection._trial_scores import trial_score
@@ -157,19 +157,7 @@ def _run(plan, data, indices, randomness, *, n_jobs, pre_dispatch):
     ]
     # Paid for: what is sent to workers, the models included, belongs to no open ledger.
     with quiet(), charged_elsewhere():
-        # Rows that cannot be sent to a worker may not decide whether fit fails.
-        for workers in (n_jobs, None):
-            try:
-                return _in_parallel(tasks, workers, pre_dispatch)
-            except Exception:  # noqa: S112
-                continue  # nothing of it may be shown
-    raise RuntimeError("The trials could not be run.")
-
-
-def _in_parallel(tasks, n_jobs, pre_dispatch):
-    # max_nbytes=None: joblib would otherwise write large protected arrays to temporary files.
-    parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch, max_nbytes=None)
-    return parallel(delayed(_trial)(*task) for task in tasks)
+        return run_tasks(_trial, tasks, n_jobs=n_jobs, pre_dispatch=pre_dispatch)
 
 
 def _trial(model, data, randomness, parent):

@@ -23,7 +23,7 @@ from sklearn.linear_model import Ridge
 
 from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.mechanisms import DiscreteLaplace, noise_source
-from skdpbo.model_selection import Chunks, _chunk_losses, _chunked_fit
+from skdpbo.model_selection import Chunks, _chunk_losses, _chunked_fit, _parallel
 from skdpbo.model_selection._chunks import ChunkedRows, chunk_positions
 from skdpbo.model_selection._scores import resolve_scorer
 
@@ -422,8 +422,6 @@ class TestTemporaryFiles:
         assert not self.arrays_on_disk(monkeypatch, Ridge())
 
     def test_they_are_found(self, monkeypatch):
-        honest = _chunk_losses.Parallel
-        monkeypatch.setattr(
-            _chunk_losses, "Parallel", lambda **k: honest(**{**k, "max_nbytes": "1M"})
-        )
+        honest = _parallel.Parallel
+        monkeypatch.setattr(_parallel, "Parallel", lambda **k: honest(**{**k, "max_nbytes": "1M"}))
         assert self.arrays_on_disk(monkeypatch, Ridge())

@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import Ridge
 
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
-from skdpbo.model_selection import Kusner2015, Kusner2015Lipschitz, _base, _evaluation
+from skdpbo.model_selection import Kusner2015, Kusner2015Lipschitz, _base, _evaluation, _parallel
 
 FLOATS = [0.7316520948315577, -3.1938847291045533, 8.417720663901247]
 TEXT = "S3cr3tPatientName"
@@ -451,9 +451,7 @@ class TestTemporaryFiles:
         assert self.arrays_on_disk(monkeypatch) == []
 
     def test_they_are_found(self, monkeypatch):
-        honest = _evaluation.Parallel
-        monkeypatch.setattr(
-            _evaluation, "Parallel", lambda **k: honest(**{**k, "max_nbytes": "1M"})
-        )
+        honest = _parallel.Parallel
+        monkeypatch.setattr(_parallel, "Parallel", lambda **k: honest(**{**k, "max_nbytes": "1M"}))
         written = self.arrays_on_disk(monkeypatch)
         assert any((array == FLOATS[0]).any() for array in written)

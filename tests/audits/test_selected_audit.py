@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.parallel import Parallel
 
 from skdpbo import DPGridSearchCV
 from skdpbo.audit import Traces, leak_scan, same_seed_difference
@@ -23,6 +24,7 @@ from skdpbo.mechanisms import GaussianMechanism, noise_source
 from skdpbo.model_selection import (
     PrivateSelection,
     _isolation,
+    _parallel,
     _selected_fit,
     _selected_trials,
     _trial_costs,
@@ -495,12 +497,7 @@ class TestLeaks:
     @pytest.mark.slow
     def test_files_are_found(self, tmp_path, monkeypatch):
         # Planted bug: joblib's default, which writes a megabyte or more to disk for its workers.
-        def in_parallel(tasks, n_jobs, pre_dispatch):
-            parallel = _selected_trials.Parallel(n_jobs=n_jobs)
-            trial = _selected_trials.delayed(_selected_trials._trial)
-            return parallel(trial(*task) for task in tasks)
-
-        monkeypatch.setattr(_selected_trials, "_in_parallel", in_parallel)
+        monkeypatch.setattr(_parallel, "Parallel", lambda n_jobs, **_: Parallel(n_jobs))
         assert self.files(tmp_path, monkeypatch)
 
     def files(self, folder, monkeypatch):
