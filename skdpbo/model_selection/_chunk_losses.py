@@ -5,7 +5,7 @@ exception, no warning, no output, no state of a global generator, no file. A mod
 its own chunk and of public constants, and its losses are functions of the model and of single rows.
 """
 
-import threading
+import copy
 import warnings
 from contextlib import ExitStack
 
@@ -14,7 +14,14 @@ from joblib import effective_n_jobs
 from sklearn.base import clone
 
 from skdpbo.model_selection._evaluation import _isolated_losses
-from skdpbo.model_selection._isolation import nothing_leaves, public_generators, this_process
+from skdpbo.model_selection._isolation import (
+    ONE_AT_A_TIME,
+    jobs_here,
+    nothing_leaves,
+    public_generators,
+    this_process,
+    unshared,
+)
 from skdpbo.model_selection._parallel import run_tasks
 from skdpbo.model_selection._sklearn import take_method_params, take_rows
 from skdpbo.privacy import charged_elsewhere
@@ -24,9 +31,6 @@ __all__ = ["chunk_losses"]
 _SEED = 20070612
 # Batches of work for each job: the rows are sent with every batch, and the last one is waited for.
 _BATCHES = 4
-# The global generators belong to the process. Threads that used them at once would pass on to the
-# model of one chunk how often the training on another has drawn.
-_ONE_AT_A_TIME = threading.RLock()
 
 
 def chunk_losses(estimator, candidates, rows, *, scorer, fit_params, n_jobs, pre_dispatch):
@@ -56,6 +60,7 @@ def chunk_losses(estimator, candidates, rows, *, scorer, fit_params, n_jobs, pre
     batches = [pairs[start::n_batches] for start in range(n_batches)]
     common = (estimator, candidates, rows, scorer, fit_params, this_process())
     tasks = [(batch, *common) for batch in batches]
+    n_jobs = jobs_here(n_jobs)
     with nothing_leaves(), charged_elsewhere():
         results = run_tasks(_losses_of_batch, tasks, n_jobs=n_jobs, pre_dispatch=pre_dispatch)
     totals = [[0] * n_chunks for _ in candidates]
@@ -83,7 +88,7 @@ def _total(estimator, params, rows, j, scorer, fit_params):
     outside = rows.outside(j) if rows.X_val is None else None
     n_losses = rows.n_validation if outside is None else len(outside)
     # Each fit starts from the same public state: it owes nothing to the fits before it.
-    with _ONE_AT_A_TIME, warnings.catch_warnings(), public_generators(_SEED + j):
+    with ONE_AT_A_TIME, warnings.catch_warnings(), public_generators(_SEED + j):
         warnings.simplefilter("ignore")
         try:
             model = _train(estimator, params, rows, rows.chunks[j], fit_params)
@@ -98,9 +103,10 @@ def _total(estimator, params, rows, j, scorer, fit_params):
 
 
 def _train(estimator, params, rows, chunk, fit_params):
-    model = clone(estimator).set_params(**clone(params, safe=False))
+    model, _ = unshared(clone(estimator).set_params(**clone(params, safe=False)))
     X, y = _take(rows, chunk)
-    params_of_chunk = take_method_params(rows.X, fit_params, chunk)
+    # Copies: an object among them may keep what it is shown.
+    params_of_chunk = copy.deepcopy(take_method_params(rows.X, fit_params, chunk))
     model.fit(X, *(() if y is None else (y,)), **params_of_chunk)
     return model
 

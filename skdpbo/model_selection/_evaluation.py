@@ -1,16 +1,25 @@
 """Integer losses of candidate models on protected rows.
 
 What comes out of this file is protected: exact losses that only a mechanism may read. Nothing else
-leaves: no time, no exception, no warning, no model. One record changes its own loss alone, and a
-total by at most ``scorer.units``, provided that the model predicts each row from that row alone
-(written among the assumptions of every guarantee).
+leaves: no time, no exception, no warning, no output, no state of a global generator, no model. One
+record changes its own loss alone, and a total by at most ``scorer.units``, provided that the model
+predicts each row from that row alone (written among the assumptions of every guarantee).
 """
 
 import warnings
+from contextlib import ExitStack
 
 import numpy as np
 from sklearn.base import clone
 
+from skdpbo.model_selection._isolation import (
+    ONE_AT_A_TIME,
+    jobs_here,
+    nothing_leaves,
+    public_generators,
+    this_process,
+    unshared,
+)
 from skdpbo.model_selection._losses import UserLoss
 from skdpbo.model_selection._parallel import run_tasks
 from skdpbo.model_selection._row_by_row import MixedRowsError
@@ -18,6 +27,8 @@ from skdpbo.model_selection._sklearn import n_rows, take_rows
 from skdpbo.privacy import charged_elsewhere
 
 __all__ = ["candidate_losses", "record_losses"]
+
+_SEED = 20070613
 
 
 def candidate_losses(estimator, candidates, X, y, **how):
@@ -90,12 +101,12 @@ def _evaluate(
     none_may_be_left=False,
 ):
     rows = (protected.X, protected.y, protected.unreadable)
-    tasks = [
-        (reduce, clone(estimator), params, X, y, rows, scorer, fit_params) for params in candidates
-    ]
+    common = (X, y, rows, scorer, fit_params, this_process())
+    tasks = [(reduce, clone(estimator), params, *common) for params in candidates]
+    n_jobs = jobs_here(n_jobs)
     # The filters are also set here: with threads, each worker restores those of the one before.
     # What slips through while a worker resets them is recorded, that is not shown, and dropped.
-    with warnings.catch_warnings(record=True):
+    with nothing_leaves(), warnings.catch_warnings(record=True):
         warnings.simplefilter("ignore")
         results = run_tasks(_losses_of_candidate, tasks, n_jobs=n_jobs, pre_dispatch=pre_dispatch)
     losses, errors = zip(*results, strict=True)
@@ -105,20 +116,32 @@ def _evaluate(
     return list(losses)
 
 
-def _losses_of_candidate(reduce, estimator, params, X, y, rows, scorer, fit_params):
+def _losses_of_candidate(reduce, estimator, params, X, y, rows, scorer, fit_params, parent):
     """Return (reduced losses, None), or (None, public error)."""
-    # A private estimator is trained on public rows here, and the searcher has paid for the others.
-    with warnings.catch_warnings(), charged_elsewhere():
+    with ExitStack() as stack:
+        if this_process() != parent:  # threads share what the parent keeps inside
+            stack.enter_context(nothing_leaves())
+        # Each training starts from the same public state: protected rows that were predicted
+        # before have used the global generators as often as they liked. A private estimator is
+        # trained on public rows here, and the searcher has paid for the others.
+        for context in (ONE_AT_A_TIME, warnings.catch_warnings(), charged_elsewhere()):
+            stack.enter_context(context)
         warnings.simplefilter("ignore")
         try:
-            model = estimator.set_params(**clone(params, safe=False))
-            # A copy: one candidate's copy=False must not change what the next one is trained on.
-            X_train, targets = take_rows(X, np.arange(n_rows(X))), () if y is None else (y,)
-            model.fit(X_train, *targets, **fit_params)
-            _score_first_public_rows(model, scorer, X, y)
+            with public_generators(_SEED):
+                model = _trained(estimator, params, X, y, fit_params)
+                _score_first_public_rows(model, scorer, X, y)
         except Exception as error:
             return None, error
         return reduce(_isolated_losses(model, scorer, *rows)), None
+
+
+def _trained(estimator, params, X, y, fit_params):
+    model, _ = unshared(estimator.set_params(**clone(params, safe=False)))
+    # A copy: one candidate's copy=False must not change what the next one is trained on.
+    X_train, targets = take_rows(X, np.arange(n_rows(X))), () if y is None else (y,)
+    model.fit(X_train, *targets, **fit_params)
+    return model
 
 
 def _score_first_public_rows(model, scorer, X, y):
@@ -192,10 +215,12 @@ def _try_losses(model, scorer, X, y, rows):
     """Losses of some records, or None if scoring raises.
 
     The model gets a copy, always laid out in the same way: it may write into what it predicts
-    (``copy=False``), and the order of the memory moves the rounding.
+    (``copy=False``), and the order of the memory moves the rounding. It may draw from the global
+    generators: what it draws does not depend on how many batches have failed before.
     """
     try:
-        return _losses(model, scorer, take_rows(X, rows), _take_targets(y, rows))
+        with public_generators(_SEED):
+            return _losses(model, scorer, take_rows(X, rows), _take_targets(y, rows))
     except (Exception, SystemExit):
         return None
 

@@ -1,5 +1,6 @@
 """Fits that leave no trace: no warning, output, log record, file or state of a global generator."""
 
+import copy
 import logging
 import os
 import platform
@@ -10,10 +11,59 @@ from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdo
 
 import numpy as np
 from joblib import parallel_config
+from sklearn.frozen import FrozenEstimator
 
-__all__ = ["nothing_leaves", "public_generators", "quiet", "this_process"]
+__all__ = [
+    "ONE_AT_A_TIME",
+    "jobs_here",
+    "nothing_leaves",
+    "public_generators",
+    "quiet",
+    "thawed",
+    "this_process",
+    "unshared",
+]
 
 _SEED = 20070612
+
+
+class _OneAtATime:
+    """Held by a thread that trains or predicts: the global generators belong to the process.
+
+    Threads that used them at once would pass on to one model how often another has drawn.
+    """
+
+    def __init__(self):
+        self._lock, self._mine = threading.RLock(), threading.local()
+
+    def __enter__(self):
+        self._lock.acquire()
+        self._mine.depth = self.depth + 1
+
+    def __exit__(self, *exc_info):
+        self._mine.depth = self.depth - 1
+        self._lock.release()
+
+    @property
+    def depth(self):
+        """How often this thread holds it."""
+        return getattr(self._mine, "depth", 0)
+
+
+ONE_AT_A_TIME = _OneAtATime()
+if hasattr(os, "register_at_fork"):  # a thread that is not in the child may hold it
+    os.register_at_fork(after_in_child=ONE_AT_A_TIME.__init__)
+
+
+def jobs_here(n_jobs):
+    """Number of jobs; 1 inside `ONE_AT_A_TIME`: threads would wait for the one that waits for them.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        Outside.
+    """
+    return 1 if ONE_AT_A_TIME.depth else n_jobs
 
 
 def this_process():
@@ -34,12 +84,16 @@ def nothing_leaves():
 
 @contextmanager
 def public_generators(seed):
-    """Seed the global generators of Python and numpy publicly, and put their states back."""
+    """Seed the global generators of Python and numpy publicly, and put their states back.
+
+    What the caller has numpy do about overflow (``np.seterr``) does not happen meanwhile.
+    """
     states = random.getstate(), np.random.get_state()  # noqa: NPY002
     random.seed(seed)  # public randomness
     np.random.seed(seed)  # public randomness  # noqa: NPY002
     try:
-        yield
+        with np.errstate(all="ignore"):
+            yield
     finally:
         random.setstate(states[0])
         np.random.set_state(states[1])  # noqa: NPY002
@@ -94,3 +148,41 @@ def quiet():
     """Context in which nothing is said, and after which the global generators are as before."""
     with _QUIET:
         yield
+
+
+def unshared(model):
+    """An estimator that shares no part with others, and its frozen parts with their originals.
+
+    Cloning hands on frozen parts as they are. One may keep what it is shown, or its generator's
+    state moves: the caller's own object would then tell of protected rows.
+
+    Parameters
+    ----------
+    model : estimator
+        Not fitted, a clone.
+
+    Returns
+    -------
+    model : estimator
+    frozen : list of tuple (FrozenEstimator, FrozenEstimator)
+        Copy and original.
+    """
+    parts = [model, *model.get_params(deep=True).values()]
+    originals = {id(part): part for part in parts if isinstance(part, FrozenEstimator)}
+    if not originals:
+        return model, []
+    copies = {}
+    model = copy.deepcopy(model, copies)
+    return model, [(copies[key], original) for key, original in originals.items()]
+
+
+def thawed(frozen):
+    """Put what was frozen back in its place: what has been shown rows may not be released.
+
+    Parameters
+    ----------
+    frozen : list
+        From `unshared`.
+    """
+    for twin, original in frozen:
+        twin.estimator = original.estimator

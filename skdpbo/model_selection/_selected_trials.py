@@ -5,6 +5,7 @@ were stays within `best_of_trials`.
 """
 
 import contextlib
+import copy
 import random
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from sklearn.base import clone
 
 from skdpbo.mechanisms import draw_trials, noise_source
 from skdpbo.model_selection._dp_estimators import noise_seeds
-from skdpbo.model_selection._isolation import quiet, this_process
+from skdpbo.model_selection._isolation import jobs_here, quiet, thawed, this_process, unshared
 from skdpbo.model_selection._parallel import run_tasks
 from skdpbo.model_selection._roles import ProtectedRows
 from skdpbo.model_selection._sklearn import n_rows, take_rows
@@ -155,6 +156,7 @@ def _run(plan, data, indices, randomness, *, n_jobs, pre_dispatch):
         (plan.models[index], data, own, this_process())
         for index, own in zip(indices, randomness, strict=True)
     ]
+    n_jobs = jobs_here(n_jobs)
     # Paid for: what is sent to workers, the models included, belongs to no open ledger.
     with quiet(), charged_elsewhere():
         return run_tasks(_trial, tasks, n_jobs=n_jobs, pre_dispatch=pre_dispatch)
@@ -163,7 +165,7 @@ def _run(plan, data, indices, randomness, *, n_jobs, pre_dispatch):
 def _trial(model, data, randomness, parent):
     """Train and score; return (score, model), or (-inf, None) if the training failed."""
     own_process = contextlib.nullcontext() if this_process() == parent else quiet()
-    with own_process, charged_elsewhere():
+    with own_process, charged_elsewhere(), np.errstate(all="ignore"):
         seeded, sequence = randomness
         fresh = sequence.spawn(2)
         model = _trained(model, data, seeded, fresh[0])
@@ -178,13 +180,15 @@ def _trial(model, data, randomness, parent):
 def _trained(model, data, seeded, sequence):
     """Model of one trial, or None."""
     try:
-        model = clone(model)
+        model, frozen = unshared(clone(model))
         _seed(model, seeded, sequence)
         # Copies: one trial may not change what the next is trained on.
         X = take_rows(data.X, np.arange(n_rows(data.X)))
         y = () if data.y is None else (take_rows(data.y, np.arange(n_rows(data.y))),)
         with joblib.parallel_config(max_nbytes=None):
-            model.fit(X, *y, **data.fit_params)
+            # Copies: an object among them may keep what it is shown, or count the trials.
+            model.fit(X, *y, **copy.deepcopy(data.fit_params))
+        thawed(frozen)
     except (Exception, SystemExit):
         return None
     return model

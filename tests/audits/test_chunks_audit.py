@@ -396,7 +396,7 @@ class TestThreads:
         assert not differ[:, 1:].any()
 
     def test_chunks_that_are_joined_are_found(self, monkeypatch):
-        monkeypatch.setattr(_chunk_losses, "_ONE_AT_A_TIME", nullcontext())
+        monkeypatch.setattr(_chunk_losses, "ONE_AT_A_TIME", nullcontext())
         assert any((self.losses(first=0) != self.losses(first=9))[:, 1:].any() for _ in range(20))
 
 

@@ -281,6 +281,7 @@ class TestThreads:
             catch_warnings=lambda **kwargs: nullcontext(), simplefilter=lambda action: None
         )
         monkeypatch.setattr(_evaluation, "warnings", nothing)
+        monkeypatch.setattr(_evaluation, "nothing_leaves", nullcontext)
         with parallel_config(backend="threading"), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             self.SEARCH.fit(X, Y, X_val=X_VAL, y_val=Y_VAL)
