@@ -131,27 +131,34 @@ def linear_features(task, X):
     return np.column_stack([np.ones(len(U)), U]) / math.hypot(1.0, task.radius)
 
 
+def statistics_of(F, y):
+    """Parts of the release of `noisy_statistics`, each moved by at most 1 by a record.
+
+    Rows of F have norm at most 1, y lies in [-1, 1]: the upper triangle of F'F moves by at most
+    sqrt(2), F'y by 2 and the smallest eigenvalue by 1.
+    """
+    gram = F.T @ F
+    upper = gram[np.triu_indices(len(gram))] / math.sqrt(2.0)
+    return [upper, F.T @ y / 2.0, np.linalg.eigvalsh(gram)[:1]]
+
+
 def noisy_statistics(features):
     """Ridge regression from noisy sufficient statistics, after AdaSSP (Wang 2018), by OpenDP."""
 
     def predict(task, epsilon, rng):
-        F, y = features(task, task.rows[0]), scaled_targets(task)
-        upper = np.triu_indices(F.shape[1])
-        gram = F.T @ F
-        # Each of the three parts moves by at most 1 when a record is replaced.
-        exact = [gram[upper] / math.sqrt(2.0), F.T @ y / 2.0, [np.linalg.eigvalsh(gram)[0]]]
-        parts, sigma = opendp_vector(np.concatenate(exact), math.sqrt(3.0), epsilon)
-        ends = np.cumsum([len(part) for part in exact])
-        gram = np.zeros_like(gram)
-        gram[upper] = parts[: ends[0]] * math.sqrt(2.0)
+        F = features(task, task.rows[0])
+        exact = statistics_of(F, scaled_targets(task))
+        noisy, sigma = opendp_vector(np.concatenate(exact), math.sqrt(3.0), epsilon)
+        upper, moment, smallest = np.split(noisy, np.cumsum([len(part) for part in exact])[:2])
+        d = F.shape[1]
+        gram = np.zeros((d, d))
+        gram[np.triu_indices(d)] = upper * math.sqrt(2.0)
         gram += np.triu(gram, 1).T
-        d, smallest = len(gram), max(parts[-1] - 2.0 * sigma, 0.0)
         noise = math.sqrt(2.0) * sigma * math.sqrt(d * math.log(2.0 * d**2 / 0.05))
-        ridge = max(noise - smallest, 1e-9)
+        ridge = max(noise - max(smallest[0] - 2.0 * sigma, 0.0), 1e-9)
         # Beyond the paper: where the noise still prevails, the matrix is made positive.
         values, vectors = np.linalg.eigh(gram + ridge * np.eye(d))
-        moment = vectors.T @ (2.0 * parts[ends[0] : ends[1]])
-        weights = vectors @ (moment / np.maximum(values, ridge))
+        weights = vectors @ (vectors.T @ (2.0 * moment) / np.maximum(values, ridge))
         return features(task, task.held_out[0]) @ weights * task.half_width
 
     return predict
@@ -173,17 +180,23 @@ def opendp_vector(values, sensitivity, epsilon):
     return np.array(release([float(value) for value in values])), scale
 
 
+def movement_of_weights(n_records, penalties):
+    """How far a record can move the weights of a ridge regression, rows and targets within 1.
+
+    The penalised loss is 2 lambda-strongly convex and the weights have norm at most
+    sqrt(n / lambda), so that no residual is above 1 + sqrt(n / lambda).
+    """
+    return 2.0 * (1.0 + np.sqrt(n_records / penalties)) / penalties
+
+
 def output_perturbation(task, epsilon, rng):
     """Ridge regression on the kernel's features, Gaussian noise on its weights.
 
-    The penalised loss is 2 lambda-strongly convex and the weights have norm at most
-    sqrt(n / lambda), so that a record moves them by at most 2 (1 + sqrt(n / lambda)) / lambda.
-    lambda is the smallest, of powers of 1.2, for which no prediction gets too much noise.
+    The penalty is the smallest, of powers of 1.2, for which no prediction gets too much noise.
     """
     F, y = kernel_features(task, task.rows[0]), scaled_targets(task)
-    mu = mu_from_epsilon(epsilon, DELTA)
     penalties = 1.2 ** np.arange(100.0)
-    sigmas = 2.0 * (1.0 + np.sqrt(len(y) / penalties)) / (penalties * mu)
+    sigmas = movement_of_weights(len(y), penalties) / mu_from_epsilon(epsilon, DELTA)
     k = np.argmax(sigmas <= NOISE_OF_OUTPUT)
     weights = np.linalg.solve(F.T @ F + penalties[k] * np.eye(F.shape[1]), F.T @ y)
     weights += sigmas[k] * rng.normal(size=len(weights))
