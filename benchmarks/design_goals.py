@@ -1,7 +1,7 @@
 """Which goals of the design are met, every one measured beside its references in one run?
 
     python -m benchmarks.run design_goals [--rows search gibo ...] [--quick] [--scale 1]
-    python -m benchmarks.run design_goals --read        # print and draw the stored figures
+    python -m benchmarks.run design_goals --read [--docs]     # print and draw what is stored
 
 Rows: `search` (time per evaluation), `gibo` (batch design), `sparse` (fit of a private sparse GP),
 `noise` (Gaussian draws), `regret` (of the released candidate), `sparse error`, `selection` (noise
@@ -9,8 +9,8 @@ of private selection), `outsourced`. What each one runs is told by its function 
 `design_goals_speed.py` and `design_goals_quality.py`; docs/design_goals.md shows the results.
 
 The numbers of repeats are those of the published table times `--scale`; `--quick` takes a tenth of
-them, and smaller problems where a single run is slow. The whole takes about 15 minutes of processor
-time on one core, more than half of it scikit-optimize's. A peer that is not installed has a line
+them, and smaller problems where a single run is slow. The whole takes about 18 minutes of processor
+time on one core, a third of it the peers'. A peer that is not installed has a line
 that says so (``pip install -e ".[bench]"``; the oracle dp-accounting comes with ``".[test]"``).
 
 Figures are written after every row, so that a run may be cut short. With `--rows` the others are
@@ -26,12 +26,14 @@ from pathlib import Path
 import design_goals_quality as quality
 import design_goals_speed as speed
 from _provenance import commit, provenance, read_provenance, read_rows, write_rows
-from design_goals_lines import COLUMNS, by_question, rounded, show, with_ratios
+from design_goals_lines import by_question, rounded, show, with_ratios
+from design_goals_tables import write_tables
 from threadpoolctl import threadpool_limits
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "design_goals.csv"
-FIGURE = HERE.parent / "docs" / "images" / "design_goals.svg"
+PAGE = HERE.parent / "docs" / "design_goals.md"
+FIGURE = PAGE.parent / "images" / "design_goals.svg"
 PEERS = ("scikit-optimize", "optuna", "torch", "gpytorch", "opendp", "dp-accounting")
 ROWS = {
     "selection": quality.selection,
@@ -90,6 +92,7 @@ def main():
     parser.add_argument("--csv", type=Path, help="where to write; default: the stored results")
     parser.add_argument("--figure", type=Path, help="where to draw; default: that of the docs")
     parser.add_argument("--read", action="store_true", help="print and draw the file only")
+    parser.add_argument("--docs", action="store_true", help="write the tables of the page")
     options = parser.parse_args()
     path = options.csv or (Path("design_goals_quick.csv") if options.quick else RESULTS)
     figure = options.figure or (path.with_suffix(".svg") if path != RESULTS else FIGURE)
@@ -98,11 +101,13 @@ def main():
         settings = {"quick": options.quick, "scale": options.scale}
         with threadpool_limits(limits=1):
             measure(options.rows, Options(options.quick, options.scale), path, settings)
-    lines = [{column: each[column] for column in COLUMNS} for each in read_rows(path)]
+    lines = read_rows(path)
     if options.read:
         show(lines)
     print_verdict(lines)
     draw(lines, figure)
+    if options.docs:
+        write_tables(lines, read_provenance(path)[-1], PAGE)
 
 
 def print_verdict(lines):
