@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import log_expit, logsumexp
 
 from ._checks import check_delta, round_up
+from ._exact_sums import exact_sum, exact_sum_of_squares
 from ._guarantee import DELTA_ROUNDING, STATUSES, PrivacyGuarantee, implied_delta
 from ._profile import Array, log_gaussian_delta, private_root, with_error
 
@@ -63,7 +64,7 @@ def _total_mu(atoms: Sequence[PrivacyGuarantee]) -> float:
     mus = [g.mu for g in atoms if g.mu is not None and _is_gaussian(g)]
     if len(mus) == 1:
         return mus[0]
-    square = sum((Fraction(mu) ** 2 for mu in mus), Fraction(0))
+    square = exact_sum_of_squares(mus)
     root = math.sqrt(round_up(square))
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)
@@ -176,9 +177,9 @@ def _composed_curve(atoms: Sequence[PrivacyGuarantee], delta: float) -> float:
 
 def added_epsilon(guarantees: Sequence[PrivacyGuarantee], delta: float) -> float:
     """Sum of the epsilons, if the sum of the deltas is within delta; else inf."""
-    if sum((Fraction(g.delta) for g in guarantees), Fraction(0)) > Fraction(delta):
+    if exact_sum(g.delta for g in guarantees) > Fraction(delta):
         return math.inf
-    return round_up(sum((Fraction(g.epsilon) for g in guarantees), Fraction(0)))
+    return round_up(exact_sum(g.epsilon for g in guarantees))
 
 
 def _epsilon_of(losses: _Losses, delta: float) -> float:
@@ -292,7 +293,7 @@ def _check_guarantees(guarantees: Sequence[PrivacyGuarantee]) -> None:
 
 
 def _sum_of_deltas(guarantees: Sequence[PrivacyGuarantee]) -> float:
-    return round_up(sum((Fraction(g.delta) for g in guarantees), Fraction(0)))
+    return round_up(exact_sum(g.delta for g in guarantees))
 
 
 def _merge(
