@@ -19,8 +19,8 @@ from skdpbo.privacy import PrivacyGuarantee, check_mu, check_sensitivity
 
 from ._gaussian import GaussianMechanism
 from ._lattice import as_fraction, check_step, float_at_least, float_at_most, power_of_two_below
-from ._sampling import RandomSource
 from ._schedule import check_count
+from ._source import RandomSource
 
 FloatArray = NDArray[np.float64]
 
@@ -41,11 +41,6 @@ def clipped_sum_sensitivity(clip: float) -> float:
 def clipped_mean_sensitivity(clip: float, n_records: int) -> float:
     """Largest l2 change of the mean of `n_records` such vectors: 2 B / n, rounded up."""
     return float_at_least(2 * Fraction(clip) / n_records)
-
-
-def clipped_count_sensitivity() -> int:
-    """Largest change, under one substitution, of the number of vectors that need no clipping."""
-    return 1
 
 
 def clip_to_lattice(
@@ -260,95 +255,6 @@ class ClippedMean:
         """
         noisy = np.asarray(self._noise.release(total, source), dtype=np.float64)
         return np.asarray(noisy * (self.step / self.n_records))
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClipQuantile:
-    r"""A clipping norm that follows a quantile of the vectors' norms, by noisy counts.
-
-    Released: the share of the records whose vectors need no clipping, with noise of standard
-    deviation :math:`1/(n\mu)`; one record moves the count by at most 1. The next clipping norm
-    is :math:`B \exp(-\eta (\tilde b - \gamma))` (post-processing).
-
-    Parameters
-    ----------
-    n_records : int
-        n, at least 1.
-    mu : float
-        Gaussian privacy parameter of one release, > 0.
-    quantile : float, default=0.5
-        Share gamma of the records that should need no clipping, in [0, 1].
-    rate : float, default=0.2
-        Rate eta of the geometric update, > 0.
-
-    References
-    ----------
-    G. Andrew, O. Thakkar, B. McMahan, S. Ramaswamy, Differentially private learning with adaptive
-    clipping, NeurIPS 2021, Algorithm 1.
-
-    Examples
-    --------
-    >>> from skdpbo.mechanisms import ClipQuantile
-    >>> ClipQuantile(n_records=1000, mu=0.5).next_clip(1.0, share=0.75)
-    0.951229424500714
-    """
-
-    n_records: int
-    mu: float
-    quantile: float = 0.5
-    rate: float = 0.2
-    _noise: GaussianMechanism = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        check_count(self.n_records, "n_records")
-        if not 0 <= self.quantile <= 1:
-            raise ValueError("quantile must lie in [0, 1]")
-        if not 0 < self.rate < math.inf:
-            raise ValueError("rate must be positive and finite")
-        noise = GaussianMechanism(
-            mu=check_mu(self.mu), sensitivity=clipped_count_sensitivity(), n_draws=1
-        )
-        object.__setattr__(self, "_noise", noise)
-
-    @property
-    def guarantee(self) -> PrivacyGuarantee:
-        """Gaussian differential privacy of one release."""
-        return self._noise.guarantee
-
-    def release(self, n_inside: int, source: RandomSource | None = None) -> float:
-        """Return the noisy share, clipped to [0, 1], of `ClippedMean.exact_total`'s count.
-
-        Parameters
-        ----------
-        n_inside : int
-            Number of records that needed no clipping; protected.
-        source : RandomSource, default=None
-            None reads the operating system's generator.
-
-        Returns
-        -------
-        float
-            Noisy share of the records, in [0, 1].
-        """
-        share = float(self._noise.release(n_inside, source)) / self.n_records
-        return min(max(share, 0.0), 1.0)
-
-    def next_clip(self, clip: float, share: float) -> float:
-        """Return the next clipping norm.
-
-        Parameters
-        ----------
-        clip : float
-            Present clipping norm, positive.
-        share : float
-            Released share of the records that needed no clipping, in [0, 1].
-
-        Returns
-        -------
-        float
-            In the units of `clip`; larger if `share` is below `quantile`.
-        """
-        return clip * math.exp(-self.rate * (share - self.quantile))
 
 
 def _blocks(vectors: FloatArray | Iterable[FloatArray]) -> Iterator[FloatArray]:

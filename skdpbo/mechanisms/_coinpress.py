@@ -15,8 +15,8 @@ from skdpbo.privacy import PrivacyGuarantee, check_sensitivity
 
 from ._clipping import ClippedMean, clipped_mean_sensitivity
 from ._mean import HUGE, FloatArray, as_given, as_records, centred, gaussian_guarantee, total_mu
-from ._sampling import RandomSource
 from ._schedule import check_count
+from ._source import RandomSource
 
 _LEAST_GAIN = 0.99  # a step must shrink the radius to this at least
 _MAX_AUTO = 20  # steps

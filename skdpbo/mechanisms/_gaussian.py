@@ -34,8 +34,10 @@ from ._lattice import (
     integers_to,
     to_lattice,
 )
+from ._normal_sampler import NormalSampler
 from ._opendp import Engine, check_engine, opendp_gaussian
-from ._sampling import ExactSampler, NormalSampler, RandomSource
+from ._sampling import ExactSampler
+from ._source import RandomSource
 
 # Noise is drawn on a lattice of at least 2^40 steps per standard deviation, then rounded.
 _DRAW_BITS = 40

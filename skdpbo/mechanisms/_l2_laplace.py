@@ -20,7 +20,9 @@ from ._lattice import (
     from_lattice,
     to_lattice,
 )
-from ._sampling import ExactSampler, NormalSampler, RandomSource
+from ._normal_sampler import NormalSampler
+from ._sampling import ExactSampler
+from ._source import RandomSource
 
 _DIGITS = 50  # binary digits of a normal deviate before its words of 64
 _MAX_EPSILON = 10_000.0

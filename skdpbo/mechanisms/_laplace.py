@@ -18,7 +18,8 @@ from ._lattice import (
     integers_to,
 )
 from ._opendp import Engine, check_engine, opendp_laplace
-from ._sampling import ExactSampler, RandomSource
+from ._sampling import ExactSampler
+from ._source import RandomSource
 
 
 @dataclass(frozen=True)

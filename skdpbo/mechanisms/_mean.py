@@ -14,8 +14,8 @@ from skdpbo.privacy import PrivacyGuarantee
 from ._clipping import ClippedMean
 from ._gaussian import GaussianMechanism
 from ._lattice import float_at_least
-from ._sampling import RandomSource
 from ._schedule import check_count, step_budgets
+from ._source import RandomSource
 
 FloatArray = NDArray[np.float64]
 

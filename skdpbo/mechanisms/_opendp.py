@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ._sampling import RandomSource
+from ._source import RandomSource
 
 Engine = Literal["skdpbo", "opendp"]
 FIRST_EXACT_VERSION = (0, 14, 2)

@@ -18,7 +18,8 @@ from ._lattice import (
     float_at_least,
     integers_from,
 )
-from ._sampling import ExactSampler, RandomSource
+from ._sampling import ExactSampler
+from ._source import RandomSource
 
 # Nodes of the quadrature of `PermuteAndFlip.probabilities`: exact up to 2 * 256 candidates, and
 # fine enough near 0, where the integrand of a longer list is concentrated.

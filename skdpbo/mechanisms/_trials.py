@@ -8,7 +8,8 @@ from fractions import Fraction
 
 from skdpbo.privacy import TrialLaw
 
-from ._sampling import ExactSampler, RandomSource
+from ._sampling import ExactSampler
+from ._source import RandomSource
 
 # Binary digits of the first comparison of a uniform number with the distribution function; more
 # are drawn when they do not decide.

@@ -41,7 +41,7 @@ from skdpbo.mechanisms import (
     GaussianMechanism,
     L2Laplace,
     PermuteAndFlip,
-    _sampling,
+    _source,
     noise_source,
 )
 from skdpbo.model_selection import GaussianTrajectory, Kusner2015, Kusner2015Lipschitz
@@ -476,7 +476,7 @@ EVERY = pytest.mark.parametrize("name", RELEASES)
 def reproducible(monkeypatch, seed=0):
     """One stream of noise for a whole test: a planted bug is caught always or never."""
     stream = np.random.RandomState(seed)
-    monkeypatch.setattr(_sampling, "os", SimpleNamespace(urandom=stream.bytes))
+    monkeypatch.setattr(_source, "os", SimpleNamespace(urandom=stream.bytes))
 
 
 @pytest.mark.slow

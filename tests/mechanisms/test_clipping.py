@@ -12,9 +12,9 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from skdpbo.mechanisms import ClippedMean, ClipQuantile, noise_source, split_budget, step_budgets
 from skdpbo.mechanisms import _clipping as clipping
+from skdpbo.mechanisms._clip_quantile import clipped_count_sensitivity
 from skdpbo.mechanisms._clipping import (
     clip_to_lattice,
-    clipped_count_sensitivity,
     clipped_mean_sensitivity,
     clipped_sum,
     clipped_sum_sensitivity,

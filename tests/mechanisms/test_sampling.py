@@ -10,7 +10,9 @@ import pytest
 from scipy import stats
 
 from skdpbo.mechanisms import noise_source
-from skdpbo.mechanisms._sampling import ExactSampler, NormalSampler, RandomSource
+from skdpbo.mechanisms._normal_sampler import NormalSampler
+from skdpbo.mechanisms._sampling import ExactSampler
+from skdpbo.mechanisms._source import RandomSource
 
 ALARM = 1e-6
 

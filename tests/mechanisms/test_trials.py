@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from skdpbo.mechanisms import draw_trials, noise_source
-from skdpbo.mechanisms._sampling import RandomSource
+from skdpbo.mechanisms._source import RandomSource
 from skdpbo.mechanisms._trials import _first_probability
 from skdpbo.privacy import TrialLaw
 

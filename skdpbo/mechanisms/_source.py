@@ -1,0 +1,91 @@
+"""Random bytes for privacy noise: the only file of the library that opens a generator for it."""
+
+from __future__ import annotations
+
+import numbers
+import os
+from collections.abc import Callable
+from typing import NoReturn
+
+import numpy as np
+
+# Keeps the noise stream apart from any estimator that was given the same integer seed.
+_NOISE_STREAM = 0x736B6470
+
+
+class RandomSource:
+    """Random bytes for privacy noise; make one with :func:`noise_source`.
+
+    Parameters
+    ----------
+    read : callable
+        ``read(n)`` returns n fresh random bytes.
+    seeded : bool
+        True when the bytes can be reproduced by whoever knows the seed. A release that used such
+        a source carries no guarantee.
+    """
+
+    __slots__ = ("_read", "seeded")
+
+    def __init__(self, read: Callable[[int], bytes], *, seeded: bool) -> None:
+        self._read = read
+        self.seeded = seeded
+
+    def bytes(self, n: int) -> bytes:
+        """Return `n` fresh random bytes.
+
+        Parameters
+        ----------
+        n : int
+            How many, at least 0.
+
+        Returns
+        -------
+        bytes
+            Of length `n`.
+        """
+        return self._read(n)
+
+    def __repr__(self) -> str:
+        return f"RandomSource(seeded={self.seeded})"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        # A copy would repeat its noise: the difference of two releases would be noise-free.
+        raise TypeError("a RandomSource cannot be pickled or copied; make a new one where needed")
+
+
+def noise_source(random_state: object = None) -> RandomSource:
+    """Open a source of random bytes for privacy noise.
+
+    Parameters
+    ----------
+    random_state : None, int, numpy.random.RandomState, numpy.random.Generator or RandomSource
+        None reads the operating system's cryptographic generator, nothing is buffered or stored.
+        Anything from numpy gives reproducible bytes: for tests and demonstrations only, the
+        caller must mark the guarantee void. A RandomSource is returned as it is.
+
+    Returns
+    -------
+    RandomSource
+        Its `seeded` says whether a release that uses it carries no guarantee.
+
+    Examples
+    --------
+    >>> from skdpbo.mechanisms import noise_source
+    >>> noise_source(0).bytes(4) == noise_source(0).bytes(4)
+    True
+    >>> noise_source()
+    RandomSource(seeded=False)
+    """
+    if random_state is None:
+        return RandomSource(os.urandom, seeded=False)
+    if isinstance(random_state, RandomSource):
+        return random_state
+    if isinstance(random_state, np.random.RandomState | np.random.Generator):
+        return RandomSource(random_state.bytes, seeded=True)
+    if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool):
+        if random_state < 0:
+            raise ValueError("random_state must be non-negative")
+        sequence = np.random.SeedSequence(int(random_state), spawn_key=(_NOISE_STREAM,))
+        return RandomSource(np.random.Generator(np.random.PCG64(sequence)).bytes, seeded=True)
+    raise TypeError("random_state must be None, an int, a numpy generator or a RandomSource")
