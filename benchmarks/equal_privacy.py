@@ -118,7 +118,7 @@ def print_table(panel, metric, values):
         texts = [f"{mean:.{digits}f} ± {error:.{digits}f}" for mean, error in cells]
         texts = texts[:1] + [""] * (len(texts) - 1) if is_fixed(method) else texts
         print(f"| {method} | " + " | ".join(texts) + " |")
-    for ours in (method for method in methods if method in OURS[:3]):
+    for ours in (method for method in methods if method in OURS[:4]):
         print_differences(ours, values, epsilons, methods, metric, digits)
 
 
@@ -126,13 +126,14 @@ def print_differences(ours, values, epsilons, methods, metric, digits):
     sign = -1.0 if metric == "RMSE" else 1.0
     others = [m for m in methods if m not in (*OURS, *PUBLIC) and not is_fixed(m)]
     others = [m for m in others if "other promise" not in m]
+    others = [m for m in others if ("residuals" in m) == ("residuals" in ours)]
     for name, rivals in (("best other", others), ("public rows alone", ["public rows alone"])):
         texts = []
         for epsilon in epsilons:
             best = max(rivals, key=lambda m, e=epsilon: sign * values[m, e].mean())
             gain = sign * (values[ours, epsilon] - values[best, epsilon])
             mean, error = mean_and_error(gain)
-            label = f" ({best})" if len(rivals) > 1 else ""
+            label = f" ({best})" if name == "best other" else ""
             texts.append(f"{mean:+.{digits}f} ± {error:.{digits}f}{label}")
         print(f"| gain of {ours} on {name} | " + " | ".join(texts) + " |")
 
@@ -141,6 +142,7 @@ def options_of(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", default=".", help="where the data are")
     parser.add_argument("--data", nargs="+", choices=PANELS, default=list(PANELS))
+    parser.add_argument("--only", choices=["choice", "regression"], help="one of the two questions")
     parser.add_argument("--epsilon", type=float, nargs="+", default=list(EPSILONS))
     parser.add_argument("--splits", type=int, default=20, help="splits of the regressions' rows")
     parser.add_argument("--lookup-splits", type=int, default=10, help="splits of the other tasks")
@@ -166,6 +168,8 @@ def main(arguments=None):
     if dp is None:
         print("OpenDP is not installed: its rows are left out")
     panels = [panel for name in options.data for panel in PANELS[name]]
+    if options.only:
+        panels = [panel for panel in panels if ("GP" in panel) == (options.only == "regression")]
     if not options.read:
         missing = [name for name in options.data if not Path(options.folder, FILES[name]).exists()]
         if missing:
@@ -179,7 +183,7 @@ def main(arguments=None):
     }
     for panel, (metric, values) in found.items():
         print_table(panel, metric, values)
-    if found and (options.quick or set(options.data) == set(PANELS)):
+    if found and (options.quick or len(found) == sum(map(len, PANELS.values()))):
         draw(found, options.image)
 
 

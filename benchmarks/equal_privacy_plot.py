@@ -9,6 +9,7 @@ IMAGE = Path(__file__).resolve().parents[1] / "docs" / "images" / "equal_privacy
 STYLES = {
     "DPBayesSearchCV": ("#0072B2", "o", "-"),
     "DPSparseGPRegressor": ("#0072B2", "o", "-"),
+    "DPSparseGPRegressor on residuals": ("#009E73", "D", "-"),
     "DPGIBOSearchCV": ("#009E73", "D", "-"),
     "DPRandomizedSearchCV": ("#56B4E9", "s", "-"),
     "DPGridSearchCV": ("#CC79A7", "^", "-"),
@@ -18,6 +19,7 @@ STYLES = {
     "OpenDP, Gaussian, zCDP": ("#D55E00", "X", "--"),
     "Kusner Alg. 1": ("#C8B400", "*", "--"),
     "Honkela & Melkas, as published": ("#D55E00", "X", "--"),
+    "linear on residuals": ("#56B4E9", "s", "--"),
     "linear, noisy statistics": ("#E69F00", "v", "--"),
     "same features, noisy statistics": ("#CC79A7", "^", "--"),
     "output perturbation": ("0.55", "P", "--"),
@@ -31,8 +33,8 @@ LINES = {
     "random candidate": ("floor: random candidate, or the public mean", "0.4", "--"),
     "public mean": ("floor: random candidate, or the public mean", "0.4", "--"),
 }
-OURS = ("DPBayesSearchCV", "DPGIBOSearchCV", "DPSparseGPRegressor", "DPRandomizedSearchCV",
-        "DPGridSearchCV")  # fmt: skip
+OURS = ("DPBayesSearchCV", "DPGIBOSearchCV", "DPSparseGPRegressor",
+        "DPSparseGPRegressor on residuals", "DPRandomizedSearchCV", "DPGridSearchCV")  # fmt: skip
 PUBLIC = ("public rows alone", "public mean", "default parameters", "random candidate")
 TITLES = {
     "adult": "adult: boosting",
