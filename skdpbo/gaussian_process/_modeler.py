@@ -1,16 +1,19 @@
 """The modeler of the outsourced protocol: GP-UCB over the rows of a release."""
 
-import math
-import numbers
 import operator
 
 import numpy as np
 
 from skdpbo.gaussian_process._noisy_input import NoisyRowsKernel, check_rbf_parameters
 from skdpbo.gaussian_process._projection_release import ProjectionRelease
+from skdpbo.gaussian_process._row_domains import checked_number, finite_number
 from skdpbo.surrogate import CandidatePosterior, gp_ucb_sqrt_beta, upper_confidence_bound
 
-__all__ = ["GPUCBModeler"]
+__all__ = ["LARGEST_ANSWER", "GPUCBModeler"]
+
+# Beyond these the posterior would overflow, and a stranger's answer may be anything.
+LARGEST_ANSWER = 1e150
+_SMALLEST_VARIANCE = 1e-100
 
 
 class GPUCBModeler:
@@ -36,7 +39,7 @@ class GPUCBModeler:
         l of the squared exponential kernel on rows without noise, > 0, in the units of the rows.
         Public knowledge, or fitted to answers; never to the curator's own rows.
     signal_variance : float, default=1.0
-        Prior variance of f, > 0, in squared units of the answers.
+        Prior variance of f, at least 1e-100, in squared units of the answers.
     noise_variance : float, default=1e-5
         Variance of an answer apart from the noise that the curator adds to it
         (`release.answer_noise_std`, which is counted too), >= 0.
@@ -112,10 +115,15 @@ class GPUCBModeler:
     ):
         if not isinstance(release, ProjectionRelease):
             raise TypeError("release must be a ProjectionRelease.")
+        signal_variance = checked_number(signal_variance, "signal_variance", positive=True)
+        if signal_variance < _SMALLEST_VARIANCE:
+            raise ValueError(f"signal_variance must be at least {_SMALLEST_VARIANCE}.")
+        noise_variance = checked_number(noise_variance, "noise_variance", positive=False)
+        prior_mean = finite_number(prior_mean, "prior_mean")
         if not 0.0 < delta_ucb < 1.0:
             raise ValueError("delta_ucb must be in (0, 1).")
-        if not (sqrt_beta is None or 0.0 <= sqrt_beta < math.inf):
-            raise ValueError("sqrt_beta must be non-negative and finite, or None.")
+        if sqrt_beta is not None:
+            sqrt_beta = checked_number(sqrt_beta, "sqrt_beta", positive=False)
         self.release = release
         self.rows = release.rows_in_domain()
         length_scale = check_rbf_parameters(
@@ -190,7 +198,7 @@ class GPUCBModeler:
         Raises
         ------
         IndexError, TypeError, ValueError
-            When there is no such row, or `y` is not a finite number.
+            When there is no such row, or `y` is not a finite number, or beyond 1e150.
         RuntimeError
             When the release allows no further answer for this row, or none at all. Nothing is
             changed by an answer that is refused.
@@ -198,13 +206,12 @@ class GPUCBModeler:
         index = operator.index(index)
         if not 0 <= index < self.release.n_rows:
             raise IndexError(f"there is no row {index} among {self.release.n_rows}.")
-        if isinstance(y, bool) or not isinstance(y, numbers.Real):
-            raise TypeError("an answer must be a number.")
-        if not math.isfinite(y):
-            raise ValueError("an answer must be finite.")
+        y = finite_number(y, "an answer")
+        if abs(y) > LARGEST_ANSWER:
+            raise ValueError(f"an answer must lie in [-{LARGEST_ANSWER}, {LARGEST_ANSWER}].")
         if self.n_remaining <= 0 or self._n_told[index] >= self.release.answers_per_row:
             raise RuntimeError(f"the release allows no further answer for row {index}.")
-        self.posterior.append(index, self._sign * float(y))
+        self.posterior.append(index, self._sign * y)
         self._n_told[index] += 1
 
     @property

@@ -166,7 +166,10 @@ class NoisyRowsKernel(Kernel):
 
 def check_rbf_parameters(length_scale, signal_variance, noise_std, n_features):
     """Refuse hyper-parameters that are no kernel; return l as floats, shape () or (d,)."""
-    scales = np.asarray(length_scale, dtype=np.float64)
+    try:
+        scales = np.asarray(length_scale, dtype=np.float64)
+    except OverflowError:  # an integer beyond the floats
+        scales = np.asarray(np.inf)
     if scales.shape not in ((), (n_features,)):
         raise ValueError("length_scale must be a number, or one for each column of the rows")
     if not (np.isfinite(scales).all() and (scales > 0.0).all()):

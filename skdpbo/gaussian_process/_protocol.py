@@ -4,6 +4,7 @@ import numbers
 
 import numpy as np
 
+from skdpbo.gaussian_process._modeler import LARGEST_ANSWER
 from skdpbo.gaussian_process._protocol_messages import (
     LONGEST_LINE,
     Answer,
@@ -100,6 +101,8 @@ def run_queries(modeler, n_iter, reader, writer):
             raise ProtocolError(f"the curator refused step {query.step}: {reply.reason}.")
         if not isinstance(reply, Answer) or (reply.step, reply.row) != (query.step, query.row):
             raise ProtocolError(f"what came is not the answer to step {query.step}.")
+        if abs(reply.y) > LARGEST_ANSWER:
+            raise ProtocolError(f"the answer to step {query.step} is too large to be used.")
         return reply
 
     return _run(modeler, n_iter, ask_elsewhere)

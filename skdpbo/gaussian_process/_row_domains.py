@@ -1,11 +1,12 @@
 """Where the rows of a release lie before the noise: public balls and boxes."""
 
+import math
 import numbers
 from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Ball", "Box", "checked_number", "set_field"]
+__all__ = ["Ball", "Box", "checked_number", "finite_number", "set_field"]
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,10 @@ class Box:
 
     def __post_init__(self):
         for name in ("low", "high"):
-            values = np.ravel(np.asarray(getattr(self, name), dtype=np.float64))
+            try:
+                values = np.ravel(np.asarray(getattr(self, name), dtype=np.float64))
+            except OverflowError:  # an integer beyond the floats
+                values = np.array([np.inf])
             if not len(values) or not np.isfinite(values).all():
                 raise ValueError(f"{name} must hold finite numbers.")
             set_field(self, name, tuple(values.tolist()))
@@ -127,9 +131,20 @@ def set_field(instance, name, value):
 
 def checked_number(value, name, positive):
     """Return a finite float that is positive, or not negative; raise by the name of the field."""
+    value = finite_number(value, name)
+    if value < 0 or (positive and value == 0):
+        raise ValueError(f"{name} must be finite and {'positive' if positive else 'not negative'}.")
+    return value
+
+
+def finite_number(value, name):
+    """Return a finite float; raise by the name of the field."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number.")
-    value = float(value)
-    if not np.isfinite(value) or value < 0 or (positive and value == 0):
-        raise ValueError(f"{name} must be finite and {'positive' if positive else 'not negative'}.")
+    try:
+        value = float(value)
+    except OverflowError:  # an integer beyond the floats
+        value = math.inf
+    if not math.isfinite(value):
+        raise ValueError(f"{name} must be finite.")
     return value
