@@ -3,13 +3,14 @@
 scikit-learn's ``BaseSearchCV`` does all that concerns public rows (cross-validation,
 ``cv_results_``, refit, callbacks, routing) and is given the public rows only. Its hooks used here,
 and nowhere else: ``_get_scorers`` (which losses), ``_run_search`` (which candidates),
-``_select_best_index`` (who wins), ``_get_routed_params_for_fit``.
+``_format_results`` (the table), ``_select_best_index`` (who wins), ``_get_routed_params_for_fit``.
 """
 
 import numbers
 import warnings
 from abc import abstractmethod
 from contextlib import contextmanager
+from functools import partial
 from typing import ClassVar
 
 from joblib import parallel_config
@@ -22,13 +23,13 @@ from skdpbo.model_selection._chunked_fit import chunked_guarantee, fit_chunked
 from skdpbo.model_selection._chunks import Chunks
 from skdpbo.model_selection._evaluation import candidate_losses, record_losses
 from skdpbo.model_selection._opening import open_session, warn_if_seeded
+from skdpbo.model_selection._public_rounds import cross_validate_in_rounds
 from skdpbo.model_selection._selected_fit import fit_selected, selected_guarantee
 from skdpbo.model_selection._session import SESSION
 from skdpbo.model_selection._sklearn import (
     BaseSearchCV,
     Interval,
     StrOptions,
-    all_fits_failed,
     take_method_params,
 )
 from skdpbo.model_selection._unguided import fit_unguided
@@ -349,17 +350,19 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
 
     def _evaluate_publicly(self, evaluate_candidates, propose, callback_ctx):
         """Cross-validate publicly what ``propose(results)`` asks for, until it asks for nothing."""
-        search_ctx = begin_task(callback_ctx, self, task_name="search", max_subtasks=None)
-        results, batch = None, propose(None)
-        while batch:
-            try:
-                results = self._evaluate_batch(evaluate_candidates, batch, search_ctx, "candidates")
-            except ValueError as error:
-                # One candidate that fails must not end a search that asks for one at a time.
-                if results is None or not all_fits_failed(error):
-                    raise
-            batch = propose(results)
-        end_task(search_ctx, self)
+
+        def evaluate(batch, search_ctx):
+            return self._evaluate_batch(evaluate_candidates, batch, search_ctx, "candidates")
+
+        cross_validate_in_rounds(self, self._session(), evaluate, propose, callback_ctx)
+
+    def _format_results(self, candidate_params, n_splits, out, more_results=None):
+        all_of_it = (candidate_params, n_splits, out, more_results)
+        session = self._session()
+        if session is None or session.scores_so_far is None:
+            return super()._format_results(*all_of_it)
+        make_table = partial(super()._format_results, *all_of_it)
+        return session.scores_so_far.take(candidate_params, n_splits, out, make_table)
 
     def _evaluate_batch(self, evaluate_candidates, batch, parent_ctx, task_name):
         """Cross-validate a batch of candidates as one task of the callback protocol."""

@@ -35,6 +35,8 @@ class Session:
         One for the whole fit: a seeded source that were opened twice would repeat its noise.
     mechanism, visits, visited
         What a guided searcher keeps between its search and its choice.
+    scores_so_far : ScoresSoFar or None
+        While candidates are cross-validated in rounds. Public.
     best_score : float or None
         Released.
     """
@@ -52,6 +54,7 @@ class Session:
     mechanism: object = None
     visits: object = None
     visited: list | None = None
+    scores_so_far: object = None
     best_score: float | None = None
 
     def __reduce__(self):
