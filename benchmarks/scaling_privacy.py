@@ -28,7 +28,7 @@ from skdpbo.privacy import (
     selection_guarantee,
 )
 
-DRAWS = (1_000, 4_000, 16_000, 64_000)
+DRAWS = (500, 2_000, 8_000, 32_000)
 RECORDS = (1_000, 10_000, 100_000, 1_000_000)
 DELTA = 1e-6
 
@@ -172,11 +172,11 @@ PRIVACY = [
         "L2Laplace",
         "dimension",
         (2, 8, 32, 128),
-        lambda d: rows(500, d),
+        lambda d: rows(200, d),
         time=1,
         memory=1,
         law="n d",
-        fixed="500 rows",
+        fixed="200 rows",
     ),
     _choices(PermuteAndFlip),
     _choices(ExponentialMechanism),
@@ -216,7 +216,7 @@ PRIVACY = [
     Sweep(
         "PrivacyLedger.charge",
         "charges, in memory",
-        (64, 128, 256, 512, 1_024),
+        (32, 64, 128, 256, 512, 1_024),
         lambda n: charges(gaussian(n, kinds=4)),
         time=2,
         memory=1,
@@ -226,7 +226,7 @@ PRIVACY = [
     Sweep(
         "PrivacyLedger.charge",
         "charges, in a file",
-        (32, 64, 128, 256, 512),
+        (32, 64, 128, 256),
         lambda n: charges(gaussian(n, kinds=4), "ledger"),
         time=2,
         memory=1,

@@ -71,7 +71,7 @@ SEARCHERS = [
     Sweep(
         "DPGridSearchCV",
         "candidates",
-        (32, 64, 128, 256, 512),
+        (16, 32, 64, 128, 256),
         lambda m: validation(grid(m, scoring="accuracy")),
         time=1,
         memory=1,
@@ -111,7 +111,7 @@ SEARCHERS = [
     Sweep(
         "DPRandomizedSearchCV",
         "candidates",
-        (32, 64, 128, 256, 512),
+        (16, 32, 64, 128, 256),
         lambda m: validation(randomized(m)),
         time=1,
         memory=1,
@@ -121,7 +121,7 @@ SEARCHERS = [
     Sweep(
         'DPRandomizedSearchCV, protect="all"',
         "trials",
-        (30, 60, 120, 240, 480),
+        (30, 60, 120, 240),
         selected,
         time=1,
         memory=0,
@@ -131,7 +131,7 @@ SEARCHERS = [
     Sweep(
         'DPRandomizedSearchCV, protect="all"',
         "rows",
-        (1_000, 10_000, 100_000, 1_000_000),
+        ROWS,
         lambda n: selected(30, n),
         time=1,
         memory=1,
@@ -151,7 +151,7 @@ SEARCHERS = [
     Sweep(
         "DPRandomizedSearchCV, n_chunks",
         "rows",
-        (4_000, 16_000, 64_000, 256_000),
+        (2_000, 8_000, 32_000, 128_000),
         lambda n: chunked(10, n),
         time=1,
         memory=1,
@@ -251,7 +251,7 @@ SEARCHERS = [
     Sweep(
         "DPGIBOSearchCV",
         "protected rows",
-        (1_000, 10_000, 100_000, 1_000_000),
+        (1_000, 10_000, 100_000, 500_000),
         lambda n: gibo(n_protected=n),
         time=1,
         memory=1,

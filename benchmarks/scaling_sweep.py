@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-MOST_REPEATS = 15
-SECONDS = 0.3  # quick calls are repeated for about as long
+MOST_REPEATS = 7
+SECONDS = 0.1  # quick calls are repeated for about as long
 
 
 @dataclass(frozen=True)
