@@ -27,7 +27,7 @@ FloatArray = NDArray[np.float64]
 _STEP_BITS = 30  # lattice steps per clipping norm: at least 2^30
 _DRAW_BITS = 48  # lattice steps per standard deviation of the noise: at most 2^48
 _MAX_TOTAL = 2**62
-_BLOCK = 2**20  # coordinates handled at once
+_BLOCK = 2**16  # coordinates handled at once: some copies of them fit in a processor's cache
 
 
 def clipped_sum_sensitivity(clip: float) -> float:
@@ -263,6 +263,11 @@ def _blocks(vectors: FloatArray | Iterable[FloatArray]) -> Iterator[FloatArray]:
         return
     if vectors.ndim != 2:
         raise ValueError("vectors must be two-dimensional, one row per record")
+    yield from row_blocks(vectors)
+
+
+def row_blocks(vectors: FloatArray) -> Iterator[FloatArray]:
+    """Yield the rows of a matrix, as many at a time as are handled at once."""
     rows = max(1, _BLOCK // max(1, vectors.shape[1]))
     for start in range(0, len(vectors), rows):
         yield vectors[start : start + rows]

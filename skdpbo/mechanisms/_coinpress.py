@@ -14,7 +14,15 @@ from numpy.typing import ArrayLike
 from skdpbo.privacy import PrivacyGuarantee, check_sensitivity
 
 from ._clipping import ClippedMean, clipped_mean_sensitivity
-from ._mean import HUGE, FloatArray, as_given, as_records, centred, gaussian_guarantee, total_mu
+from ._mean import (
+    HUGE,
+    FloatArray,
+    as_given,
+    as_records,
+    centred_blocks,
+    gaussian_guarantee,
+    total_mu,
+)
 from ._schedule import check_count
 from ._source import RandomSource
 
@@ -187,7 +195,7 @@ class CoinPressMean:
             raise ValueError("center must have one value for each column of the records")
         for step in self._steps(*records.shape):
             # The original records, around a released centre.
-            center = center + step.release(centred(records, center, self.scale), source)
+            center = center + step.release(centred_blocks(records, center, self.scale), source)
             yield center
 
     def _steps(self, n_records: int, n_features: int) -> list[ClippedMean]:

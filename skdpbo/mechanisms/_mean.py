@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdpbo.privacy import PrivacyGuarantee
 
-from ._clipping import ClippedMean
+from ._clipping import ClippedMean, row_blocks
 from ._gaussian import GaussianMechanism
 from ._lattice import float_at_least
 from ._schedule import check_count, step_budgets
@@ -141,9 +142,9 @@ class BoundedMean:
         """
         records = as_records(values)
         middle = self.low / 2 + self.high / 2
-        offsets = centred(records, np.asarray(middle), 1.0)
+        finite = np.asarray(np.isfinite(records).all(axis=1))
         means = [
-            mean.release(offsets[:, [j]], source)[0]
+            mean.release(_centred_column(records, j, finite, middle), source)[0]
             for j, mean in enumerate(self._coordinate_means(*records.shape))
         ]
         return as_given(middle + np.array(means), values)
@@ -174,6 +175,20 @@ def centred(records: FloatArray, center: FloatArray, scale: float) -> FloatArray
         offsets: FloatArray = np.clip(records / scale - center, -HUGE, HUGE)
     offsets[~np.isfinite(records).all(axis=1)] = 0.0
     return offsets
+
+
+def centred_blocks(records: FloatArray, center: FloatArray, scale: float) -> Iterator[FloatArray]:
+    """Yield what `centred` returns, some rows at a time: the whole takes several times the data."""
+    for block in row_blocks(records):
+        yield centred(block, center, scale)
+
+
+def _centred_column(
+    records: FloatArray, j: int, finite: NDArray[np.bool_], middle: float
+) -> Iterator[FloatArray]:
+    """Yield column j less `middle`, some rows at a time; zero where `finite` is false."""
+    column = np.where(finite, records[:, j], np.nan)[:, None]
+    return centred_blocks(column, np.asarray(middle), 1.0)
 
 
 def as_given(mean: FloatArray, values: ArrayLike) -> float | FloatArray:
