@@ -28,7 +28,11 @@ from skdpbo.model_selection._objects import as_objects, list_width
 from skdpbo.model_selection._opening import check_rows, warn_if_score_is_noisy
 from skdpbo.model_selection._running_search import RunningSearch
 from skdpbo.model_selection._scores import resolve_scorer
-from skdpbo.model_selection._shared_rows import refuse_shared_rows, with_disjoint_parts
+from skdpbo.model_selection._shared_rows import (
+    refuse_rows_among_entries,
+    refuse_shared_rows,
+    with_disjoint_parts,
+)
 from skdpbo.model_selection._sklearn import masked_param_columns, n_rows, take_method_params
 from skdpbo.privacy import charge_active_ledger
 
@@ -73,6 +77,7 @@ def fit_chunked(searcher, candidates, X, y, X_val, y_val, params):
     n_chunks = as_chunks(searcher.n_chunks).n_chunks
     refuse_schema(searcher.estimator, n_chunks, X, y, X_val, y_val)
     refuse_shared_rows(X, X_val)
+    refuse_rows_among_entries(params, [X, y, X_val, y_val], {n_rows(X)})
     scorer = resolve_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
     fit_params = _routed(searcher, X, params)
     dry_run(searcher.estimator, candidates, X, y, scorer)

@@ -10,6 +10,7 @@ from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._metric_roles import assign_metrics
 from skdpbo.model_selection._roles import check_protected, check_schema, protected_positions
 from skdpbo.model_selection._session import Session
+from skdpbo.model_selection._shared_rows import refuse_rows_among_entries
 from skdpbo.model_selection._sklearn import n_rows, split_for_estimator, take_method_params
 from skdpbo.privacy import charge_active_ledger
 
@@ -101,7 +102,10 @@ def open_session(searcher, candidates, rows, params, guarantee, scikit_learn_sco
     X, y, X_val, y_val = rows
     X, y, X_val = check_rows(X, y, X_val, y_val)
     if X_val is None:
+        refuse_rows_among_entries(params, [X, y], {n_rows(X)})
         X, y, X_val, y_val, params = _split_rows(searcher, X, y, params)
+    else:
+        refuse_rows_among_entries(params, [*rows[2:], X_val], ())
     scoring = assign_metrics(searcher, y, scikit_learn_scorers)
     check_schema(X_val, y_val, X, y)
     warn_if_score_is_noisy(searcher, sensitivity=1, largest=n_rows(X_val), stacklevel=4)

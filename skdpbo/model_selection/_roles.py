@@ -213,10 +213,11 @@ def _frame_as_public(X_val, X_public, unreadable):
     X = X_val.copy()
     for position, dtype in enumerate(X_public.dtypes):
         column = X.iloc[:, position]
-        if (
-            getattr(dtype, "kind", "O") not in "biuf"
-            or getattr(column.dtype, "kind", "O") in "biuf"
-        ):
+        if getattr(dtype, "kind", "O") not in "biuf":
+            if getattr(column.dtype, "categories", None) is not None:
+                X.isetitem(position, _with_public_categories(column, dtype))
+            continue
+        if getattr(column.dtype, "kind", "O") in "biuf":
             continue
         values, bad = _rows_as_numbers([[value] for value in column], 1)
         fits = _fits(values[:, 0], dtype)
@@ -225,6 +226,18 @@ def _frame_as_public(X_val, X_public, unreadable):
         X.isetitem(position, type(column)(values[:, 0], index=X.index).astype(dtype))
         unreadable |= bad | ~fits
     return X, unreadable
+
+
+def _with_public_categories(column, dtype):
+    """A column of categories in the public type: its own may have been collected from its values.
+
+    One record that adds a category would move the codes of all others. A category that is not
+    public is missing.
+    """
+    known = getattr(dtype, "categories", None)
+    if known is None:
+        return column.astype(object)
+    return column.cat.set_categories(known, ordered=dtype.ordered)
 
 
 def _fits(values, dtype):

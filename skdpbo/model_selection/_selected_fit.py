@@ -33,7 +33,12 @@ from skdpbo.model_selection._selected_trials import (
     published_trials,
     quiet,
 )
-from skdpbo.model_selection._shared_rows import refuse_shared_rows, with_disjoint_parts
+from skdpbo.model_selection._shared_rows import (
+    entry_length,
+    refuse_rows_among_entries,
+    refuse_shared_rows,
+    with_disjoint_parts,
+)
 from skdpbo.model_selection._sklearn import masked_param_columns, n_rows, take_rows
 from skdpbo.model_selection._trial_plan import plan_trials, prefers_composition
 from skdpbo.privacy import charge_active_ledger, charged_elsewhere
@@ -74,7 +79,7 @@ def fit_selected(searcher, candidates, X, y, X_val, y_val, params):
     guarantee = with_disjoint_parts(_voided_if_seeded(searcher, plan.guarantee), X_val)
     # Targets are protected: no scorer learns its classes from them.
     scorer = resolve_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
-    fit_params = _fit_params(searcher, X, len(trained), params)
+    fit_params = _fit_params(searcher, X, len(trained), params, [X, y, X_val, y_val])
     _advise(searcher, plan)
     failures = _dry_run(searcher, plan, candidates, scorer, X, y)
 
@@ -141,11 +146,12 @@ def _parts(X, y, X_val, y_val, trained, scored):
     return train, validation
 
 
-def _fit_params(searcher, X, n_trained, params):
+def _fit_params(searcher, X, n_trained, params, protected):
     """What the estimator's ``fit`` is given besides rows; nothing that goes with the rows."""
+    lengths = n_rows(X), n_trained
+    refuse_rows_among_entries(params, protected, lengths)
     for name, value in params.items():
-        parts = value.values() if isinstance(value, dict) else [value]
-        if any(_length(part) in (n_rows(X), n_trained) for part in parts):
+        if entry_length(value) in lengths:
             raise ValueError(
                 f'{name} goes with the rows: with protect="all" it would be part of the protected '
                 "records, which no stated guarantee covers."
@@ -153,16 +159,6 @@ def _fit_params(searcher, X, n_trained, params):
     if not params:
         return {}
     return searcher._routed_fit_params(SimpleNamespace(X=X, fit_params=params))
-
-
-def _length(value):
-    """Number of rows of what holds several, else None."""
-    if isinstance(value, str | bytes | dict) or value is None:
-        return None
-    shape = getattr(value, "shape", None)
-    if shape is not None:
-        return shape[0] if shape else None
-    return len(value) if hasattr(value, "__len__") else None
 
 
 def _advise(searcher, plan):

@@ -12,6 +12,7 @@ import random
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from joblib import parallel_config
 from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
@@ -21,8 +22,17 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPSparseGPRegressor
-from skdpbo.model_selection import _chunk_losses, _evaluation, _selected_trials
-from skdpbo.privacy import PrivacyGuarantee
+from skdpbo.gaussian_process import PrivateProjection, _projection_base
+from skdpbo.model_selection import (
+    _chunk_losses,
+    _chunked_fit,
+    _evaluation,
+    _opening,
+    _roles,
+    _selected_fit,
+    _selected_trials,
+)
+from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger
 
 RNG = np.random.RandomState(0)
 X, Y = RNG.normal(size=(20, 2)), RNG.normal(size=20)
@@ -268,3 +278,137 @@ class TestListeners:
         for module in (_chunk_losses, _selected_trials):
             monkeypatch.setattr(module, "copy", as_it_is)
         assert self.heard(**options)
+
+
+class Stopping(Ridge):
+    """Stops early by rows that it is given, as gradient boosting does."""
+
+    def fit(self, X, y, eval_set=None):
+        super().fit(X, y)
+        if eval_set is not None:
+            SHOWN.append(np.shape(eval_set[0][0]))
+        return self
+
+
+SHOWN = []
+
+
+class TestRowsAmongEntries:
+    """``eval_set=[(X, y)]`` shows all rows to every training."""
+
+    def fit(self, mode, eval_set):
+        options = {"loss_bound": 1.0, "score_fraction": 0.0, "guide": False}
+        rows = {}
+        if mode == "chunks":
+            options |= {"protect": "all", "n_chunks": 2, "refit": False}
+        elif mode == "trials":
+            options = {"protect": "all", "loss_bound": 1.0}
+            options |= {"estimator_guarantee": PrivacyGuarantee(epsilon=1e-3)}
+        elif mode == "validation":
+            rows = {"X_val": GOOD, "y_val": Y[:8].copy()}
+        SHOWN.clear()
+        search = DPGridSearchCV(Stopping(), {"alpha": [1.0, 2.0, 3.0]}, **options)
+        search.fit(X, Y, **rows, eval_set=eval_set)
+
+    MODES = ("split", "validation", "chunks", "trials")
+
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
+    @pytest.mark.parametrize("mode", MODES)
+    def test_protected_rows_are_refused(self, mode):
+        X_val = GOOD if mode == "validation" else X
+        for eval_set in ([(X_val, Y[:8])], {0: (X_val[2:7], 0)}, [[X_val.view()]]):
+            with PrivacyLedger(epsilon=9.0) as ledger, pytest.raises(ValueError, match="eval_set"):
+                self.fit(mode, eval_set)
+            assert not ledger.entries
+        assert not SHOWN
+
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DryRunWarning")
+    @pytest.mark.parametrize("mode", MODES)
+    def test_public_rows_are_not(self, mode):
+        self.fit(mode, [(np.zeros((5, 2)), np.zeros(5))])
+        assert set(SHOWN) == {(5, 2)}
+
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DryRunWarning")
+    def test_rows_that_are_shown_are_found(self, monkeypatch):
+        # Planted bug: nobody looks.
+        for module in (_opening, _chunked_fit, _selected_fit):
+            monkeypatch.setattr(module, "refuse_rows_among_entries", lambda *args: None)
+        for mode in self.MODES:
+            self.fit(mode, [(X, Y)])
+            assert X.shape in SHOWN
+
+
+class Codes(RegressorMixin, BaseEstimator):
+    """Predicts the codes of a column of categories, as some boosting libraries do."""
+
+    def __init__(self, k=0):
+        self.k = k
+
+    def fit(self, X, y):
+        self.n_features_in_ = 1
+        return self
+
+    def predict(self, X):
+        return X["c"].cat.codes.to_numpy().astype(float)
+
+
+class TestCategories:
+    """Categories that are collected from protected rows: one record may add one."""
+
+    PUBLIC = pd.DataFrame({"c": pd.Categorical([*"bcde"] * 5)})
+
+    def losses(self, first, monkeypatch, ordered=False):
+        seen, honest = [], _evaluation._isolated_losses
+
+        def recorded(*args):
+            seen.append(honest(*args))
+            return seen[-1]
+
+        monkeypatch.setattr(_evaluation, "_isolated_losses", recorded)
+        rows = pd.DataFrame({"c": pd.Categorical([first, *"bcdebcd"], ordered=ordered)})
+        search = DPGridSearchCV(Codes(), {}, loss_bound=9.0, guide=False, score_fraction=0.0)
+        search.fit(self.PUBLIC, np.zeros(20), X_val=rows, y_val=np.zeros(8))
+        monkeypatch.setattr(_evaluation, "_isolated_losses", honest)
+        return seen[0]
+
+    @pytest.mark.parametrize("ordered", [False, True])
+    def test_a_record_moves_its_own_code_alone(self, ordered, monkeypatch):
+        first, second = (self.losses(category, monkeypatch, ordered) for category in "ba")
+        assert np.flatnonzero(first != second).tolist() == [0]
+
+    def test_the_order_of_the_categories_is_the_public_one(self, monkeypatch):
+        usual = self.losses("b", monkeypatch)
+        other = pd.Categorical([*"bcde"] * 5, categories=[*"edcb"])
+        monkeypatch.setattr(TestCategories, "PUBLIC", pd.DataFrame({"c": other}))
+        turned = self.losses("b", monkeypatch)
+        assert [usual[0], usual[4]] == [0, 2**20]
+        assert [turned[0], turned[4]] == [2**20, 0]
+
+    def test_codes_that_move_are_found(self, monkeypatch):
+        # Planted bug: categories are taken as they are.
+        monkeypatch.setattr(_roles, "_with_public_categories", lambda column, dtype: column)
+        first, second = (self.losses(category, monkeypatch) for category in "ba")
+        assert (first != second)[1:].any()
+
+
+class TestReportsOfTheCurator:
+    """A row that is nearly zero underflows where rows are shortened."""
+
+    def release(self):
+        rows = X.copy()
+        rows[3] = 1e-310
+        with np.errstate(all="raise"):
+            PrivateProjection(data_norm=1.0).fit(rows)
+
+    def test_no_row_is_an_error(self):
+        self.release()
+
+    def test_an_error_is_found(self, monkeypatch):
+        # Planted bug: the caller's settings hold.
+        outside = np.errstate(all="raise")
+        silent = SimpleNamespace(**{**vars(np), "errstate": lambda **how: contextlib.nullcontext()})
+        monkeypatch.setattr(_projection_base, "np", silent)
+        with outside, pytest.raises(FloatingPointError):
+            self.release()
