@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import erfinv, log_expit, ndtri_exp
@@ -123,7 +124,11 @@ def epsilon_from_mu(mu: float, delta: float) -> float:
     >>> round(epsilon_from_mu(1.0, 1e-5), 4)
     4.3772
     """
-    mu, delta = check_mu(mu), check_positive_delta(delta)
+    return _epsilon_from_mu(check_mu(mu), check_positive_delta(delta))
+
+
+@lru_cache(maxsize=1024)  # every trial of a search, every charge, asks for the same
+def _epsilon_from_mu(mu: float, delta: float) -> float:
     if _upper_log_delta(mu, 0.0) <= math.log(delta):
         return 0.0
     return private_root(
@@ -158,10 +163,14 @@ def mu_from_epsilon(epsilon: float, delta: float) -> float:
     >>> round(mu_from_epsilon(1.0, 1e-5), 6)
     0.268051
     """
-    bound = round_down(check_epsilon(epsilon))
+    return _mu_from_epsilon(round_down(check_epsilon(epsilon)), check_positive_delta(delta))
+
+
+@lru_cache(maxsize=1024)
+def _mu_from_epsilon(bound: float, delta: float) -> float:
     return private_root(
         lambda mu: _upper_log_delta(mu, bound),
-        math.log(check_positive_delta(delta)),
+        math.log(delta),
         guess=bound,
         safe_side=-1,
         slack=_MU_SLACK,

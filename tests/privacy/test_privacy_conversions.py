@@ -230,3 +230,14 @@ def test_numpy_scalars_and_fractions_are_numbers():
     assert epsilon_from_mu(np.float32(0.5), 1e-5) == expected
     assert epsilon_from_mu(Fraction(1, 2), np.float64(1e-5)) == expected
     assert type(epsilon_from_mu(np.int64(1), 1e-5)) is float
+
+
+def test_what_was_asked_before_is_checked_again():
+    # The values are remembered; the checks of the arguments are not skipped for that.
+    assert mu_from_epsilon(1, 1e-5) == mu_from_epsilon(1.0, 1e-5) == mu_from_epsilon(1.0, 1e-5)
+    assert epsilon_from_mu(1, 1e-5) == epsilon_from_mu(1.0, 1e-5)
+    for wrong in (True, "1", [1.0]):
+        with pytest.raises((TypeError, ValueError)):
+            mu_from_epsilon(wrong, 1e-5)
+        with pytest.raises((TypeError, ValueError)):
+            epsilon_from_mu(wrong, 1e-5)
