@@ -1,7 +1,7 @@
 """How do time and memory grow with T, candidates, n, d and m, for every public class?
 
     python -m benchmarks.run scaling [--only CLASS ...] [--quick] [--csv FILE] [--figure FILE]
-    python -m benchmarks.run scaling --plot         # the figure alone, from the results there are
+    python -m benchmarks.run scaling --plot     # figure and table only, from the results there are
 
 Each sweep lets one variable grow and keeps the others. Estimators do nothing (`scaling_models.py`),
 so that what is measured is the class itself. Time is processor time, the median of at least three
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from _provenance import commit, read_rows, write_rows
 from scaling_gps import GPS
-from scaling_plot import draw, summary
+from scaling_plot import draw, summary, table
 from scaling_privacy import PRIVACY
 from scaling_searchers import SEARCHERS
 from scaling_sweep import measure
@@ -38,6 +38,12 @@ def key(row):
     return row["class"], row["variable"]
 
 
+def in_order(rows):
+    """Rows in the order of the sweeps, whenever they were measured."""
+    places = {(s.subject, s.variable): i for i, s in enumerate(sweeps(None))}
+    return sorted(rows, key=lambda row: places.get(key(row), len(places)))
+
+
 def run(options):
     path, name = Path(options.csv), commit()
     for sweep in sweeps(options.only):
@@ -46,7 +52,7 @@ def run(options):
         print(summary(rows), flush=True)
         kept = [row for row in read_rows(path) if key(row) != key(rows[0])] if path.exists() else []
         settings = {"repeats": options.repeats, "clock": "process", "data seeds": "0, 1"}
-        write_rows(path, [*kept, *rows], settings=settings)
+        write_rows(path, in_order([*kept, *rows]), settings=settings)
 
 
 def main():
@@ -65,6 +71,7 @@ def main():
     warnings.simplefilter("ignore")
     if not options.plot:
         run(options)
+    print(table(read_rows(options.csv)))
     draw(read_rows(options.csv), options.figure)
 
 
