@@ -1,6 +1,9 @@
 """Work for joblib's workers that ends with a result, whatever becomes of a worker."""
 
+from contextlib import nullcontext
+
 from joblib import parallel_config
+from joblib.parallel import get_active_backend
 from sklearn.utils.parallel import Parallel, delayed
 
 __all__ = ["run_tasks"]
@@ -31,9 +34,22 @@ def run_tasks(function, tasks, *, n_jobs, pre_dispatch):
         try:
             # max_nbytes=None: joblib would otherwise write large protected arrays to files.
             parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch, max_nbytes=None)
-            return parallel(delayed(function)(*task) for task in tasks)
+            return parallel(delayed(_undivided)(function, task) for task in tasks)
         except Exception:  # noqa: S112
             continue  # nothing of it may be shown
     # n_jobs=None would be the workers again, where the caller has set a backend for the block.
     with parallel_config(backend="sequential"):
         return [function(*task) for task in tasks]
+
+
+def _undivided(function, task):
+    """Do a task; what it does in parallel is not sent to other workers.
+
+    A Dask worker would send it on, and begin another task while it waits. That one would wait for
+    the lock of the first, with nobody left to do the work. Also, what is sent on would be charged
+    again: that it is paid for is known to this thread alone.
+    """
+    backend, _ = get_active_backend()
+    on_dask = type(backend).__name__ == "DaskDistributedBackend"
+    with parallel_config(backend="threading", n_jobs=1) if on_dask else nullcontext():
+        return function(*task)
