@@ -14,7 +14,7 @@ from sklearn.base import clone, is_classifier
 
 from skdpbo.exceptions import DryRunWarning
 from skdpbo.model_selection._evaluation import refuse_mixed_losses
-from skdpbo.model_selection._isolation import nothing_leaves
+from skdpbo.model_selection._isolation import ONE_AT_A_TIME, nothing_leaves, public_generators
 from skdpbo.model_selection._row_by_row import FUNCTIONS, MixedRowsError, watched_functions
 from skdpbo.privacy import charged_elsewhere
 
@@ -89,7 +89,7 @@ def _with_names_of_ours(dtype):
 
 def _failure(estimator, params, scorer, X, y):
     """Error of one fit and score, or None."""
-    with nothing_leaves(), charged_elsewhere():
+    with nothing_leaves(), ONE_AT_A_TIME, public_generators(_SEED), charged_elsewhere():
         try:
             model = clone(estimator).set_params(**clone(params, safe=False))
             with watched_functions(model):

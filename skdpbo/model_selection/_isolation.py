@@ -24,8 +24,6 @@ __all__ = [
     "unshared",
 ]
 
-_SEED = 20070612
-
 
 class _OneAtATime:
     """Held by a thread that trains or predicts: the global generators belong to the process.
@@ -73,12 +71,13 @@ def this_process():
 
 @contextmanager
 def nothing_leaves():
-    """`quiet`, and from a public state of the global generators; for a fit on its own.
+    """`quiet`, and no file of parallel work.
 
-    What compiled code writes to the terminal by itself is not held back.
+    The generators are put back and not seeded: other threads may draw noise from them. What
+    compiled code writes to the terminal by itself is not held back.
     """
     # Parallel work inside would otherwise write large arrays to disk for its workers.
-    with quiet(), public_generators(_SEED), parallel_config(max_nbytes=None):
+    with quiet(), parallel_config(max_nbytes=None):
         yield
 
 
@@ -86,6 +85,7 @@ def nothing_leaves():
 def public_generators(seed):
     """Seed the global generators of Python and numpy publicly, and put their states back.
 
+    Only inside `ONE_AT_A_TIME`: a private training in another thread may take its noise from them.
     What the caller has numpy do about overflow (``np.seterr``) does not happen meanwhile.
     """
     states = random.getstate(), np.random.get_state()  # noqa: NPY002

@@ -15,7 +15,14 @@ from sklearn.base import clone
 
 from skdpbo.mechanisms import draw_trials, noise_source
 from skdpbo.model_selection._dp_estimators import noise_seeds
-from skdpbo.model_selection._isolation import jobs_here, quiet, thawed, this_process, unshared
+from skdpbo.model_selection._isolation import (
+    ONE_AT_A_TIME,
+    jobs_here,
+    quiet,
+    thawed,
+    this_process,
+    unshared,
+)
 from skdpbo.model_selection._parallel import run_tasks
 from skdpbo.model_selection._roles import ProtectedRows
 from skdpbo.model_selection._sklearn import n_rows, take_rows
@@ -165,7 +172,8 @@ def _run(plan, data, indices, randomness, *, n_jobs, pre_dispatch):
 def _trial(model, data, randomness, parent):
     """Train and score; return (score, model), or (-inf, None) if the training failed."""
     own_process = contextlib.nullcontext() if this_process() == parent else quiet()
-    with own_process, charged_elsewhere(), np.errstate(all="ignore"):
+    # Threads would seed the global generators for each other.
+    with own_process, ONE_AT_A_TIME, charged_elsewhere(), np.errstate(all="ignore"):
         seeded, sequence = randomness
         fresh = sequence.spawn(2)
         model = _trained(model, data, seeded, fresh[0])

@@ -9,6 +9,7 @@ import contextlib
 import logging
 import pickle
 import random
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -24,6 +25,7 @@ from sklearn.pipeline import make_pipeline
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPSparseGPRegressor
 from skdpbo.gaussian_process import PrivateProjection, _projection_base
 from skdpbo.model_selection import (
+    PrivateSelection,
     _chunk_losses,
     _chunked_fit,
     _evaluation,
@@ -412,3 +414,53 @@ class TestReportsOfTheCurator:
         monkeypatch.setattr(_projection_base, "np", silent)
         with outside, pytest.raises(FloatingPointError):
             self.release()
+
+
+class NoiseOfTheProcess(RegressorMixin, BaseEstimator):
+    """Takes its noise from numpy's global generator, as other libraries do; slowly."""
+
+    def __init__(self, k=0):
+        self.k = k
+
+    def fit(self, X, y):
+        for _ in range(3):
+            time.sleep(0.002)  # other threads get their turn
+            DRAWN.append(np.random.normal())
+        return self
+
+    def predict(self, X):
+        time.sleep(0.002)
+        return np.zeros(len(X))
+
+
+DRAWN = []
+
+
+class TestNoiseInThreads:
+    """Scoring starts from public generators: no training in another thread may draw from them."""
+
+    def public_draws(self):
+        DRAWN.clear()
+        selection = PrivateSelection(expected_trials=1, eta=1.0, pad_trials=True, max_trials=30)
+        search = DPGridSearchCV(
+            NoiseOfTheProcess(),
+            {"k": [0, 1, 2]},
+            protect="all",
+            loss_bound=1.0,
+            delta=1e-2,
+            n_jobs=4,
+            selection=selection,
+            estimator_guarantee=PrivacyGuarantee(epsilon=1e-3),
+        )
+        with parallel_config(backend="threading"):
+            search.fit(X, Y)
+        public = np.random.RandomState(_evaluation._SEED).normal(size=1000)
+        return np.isin(DRAWN[6:], public).sum()  # the first are those of the dry run
+
+    def test_noise_is_secret(self):
+        assert self.public_draws() == 0
+
+    def test_public_noise_is_found(self, monkeypatch):
+        # Planted bug: threads share the generators.
+        monkeypatch.setattr(_selected_trials, "ONE_AT_A_TIME", contextlib.nullcontext())
+        assert any(self.public_draws() for _ in range(10))
