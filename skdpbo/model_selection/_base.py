@@ -22,6 +22,7 @@ from skdpbo.model_selection._choice import PrivateChoice
 from skdpbo.model_selection._chunked_fit import chunked_guarantee, fit_chunked
 from skdpbo.model_selection._chunks import Chunks
 from skdpbo.model_selection._evaluation import candidate_losses, record_losses
+from skdpbo.model_selection._isolation import refuse_cached_functions
 from skdpbo.model_selection._opening import open_session, warn_if_seeded
 from skdpbo.model_selection._public_rounds import cross_validate_in_rounds
 from skdpbo.model_selection._selected_fit import fit_selected, selected_guarantee
@@ -236,6 +237,7 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
         # The names depend on the space's dicts, not on every value: one candidate for each.
         for params in {tuple(params): params for params in candidates if params}.values():
             clone(self.estimator).set_params(**clone(params, safe=False))
+        refuse_cached_functions(self.estimator, candidates, self.scoring)
         return candidates
 
     @contextmanager

@@ -6,6 +6,7 @@ record changes its own loss alone, and a total by at most ``scorer.units``, prov
 predicts each row from that row alone (written among the assumptions of every guarantee).
 """
 
+import copy
 import warnings
 from contextlib import ExitStack
 
@@ -176,6 +177,7 @@ def refuse_mixed_losses(model, scorer, X, y):
 
 def _isolated_losses(model, scorer, X, y, unreadable):
     """Integer losses, shape (m,); a record that cannot be scored gets the worst, alone."""
+    scorer = _copied(scorer)
     if not unreadable.any():
         losses = _try_losses(model, scorer, X, y, np.arange(len(unreadable)))
         if losses is not None:
@@ -190,6 +192,14 @@ def _isolated_losses(model, scorer, X, y, unreadable):
     losses = _try_losses(model, scorer, X, y, places)
     # A batch may fail for no single record, for instance where two row labels are equal.
     return apart if losses is None else np.where(bad, scorer.units, losses)
+
+
+def _copied(scorer):
+    """A copy: a user's loss may be an object that keeps what it is shown."""
+    try:
+        return copy.deepcopy(scorer)
+    except Exception:
+        return scorer
 
 
 def _losses_apart(model, scorer, X, y, unreadable):

@@ -1,6 +1,7 @@
 """Fits that leave no trace: no warning, output, log record, file or state of a global generator."""
 
 import copy
+import functools
 import logging
 import os
 import platform
@@ -11,6 +12,7 @@ from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdo
 
 import numpy as np
 from joblib import parallel_config
+from joblib.memory import MemorizedFunc
 from sklearn.frozen import FrozenEstimator
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
     "nothing_leaves",
     "public_generators",
     "quiet",
+    "refuse_cached_functions",
     "thawed",
     "this_process",
     "unshared",
@@ -186,3 +189,37 @@ def thawed(frozen):
     """
     for twin, original in frozen:
         twin.estimator = original.estimator
+
+
+def refuse_cached_functions(estimator, candidates, scoring):
+    """Raise for functions that ``joblib.Memory`` caches: they would write protected rows to disk.
+
+    Parameters
+    ----------
+    estimator : estimator
+    candidates : list of dict
+    scoring : object
+        As given to the searcher.
+
+    Raises
+    ------
+    ValueError
+    """
+    loss = getattr(getattr(scoring, "_loss", None), "function", None)
+    for params in [estimator.get_params(deep=True), {"scoring": loss}, *candidates]:
+        for name, value in params.items():
+            parts = {name: value}
+            if hasattr(value, "get_params") and not isinstance(value, type):
+                parts |= value.get_params(deep=True)
+            if any(isinstance(_called(part), MemorizedFunc) for part in parts.values()):
+                raise ValueError(
+                    f"{name} is cached by joblib.Memory, which would write protected rows to disk: "
+                    "give the function itself."
+                )
+
+
+def _called(function):
+    """The function inside of `functools.partial`."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function

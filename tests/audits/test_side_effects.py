@@ -1,40 +1,25 @@
-"""What protected rows might move besides the result: generators, reports, output, shared objects.
+"""What protected rows might move besides the result: generators, reports, output.
 
-A model may draw from the global generators, print, log or keep what it is shown. None of it may be
-seen after `fit`, or reach what is trained afterwards: it would tell of single records, or how many
-trials there were.
+A model may draw from the global generators, print and log. None of it may be seen after `fit`, or
+reach what is trained afterwards: it would tell of single records, or how many trials there were.
 """
 
 import contextlib
 import logging
-import pickle
 import random
 import time
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 from joblib import parallel_config
-from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
-from sklearn.frozen import FrozenEstimator
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import Ridge
-from sklearn.pipeline import make_pipeline
 
-from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPSparseGPRegressor
+from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV
 from skdpbo.gaussian_process import PrivateProjection, _projection_base
-from skdpbo.model_selection import (
-    PrivateSelection,
-    _chunk_losses,
-    _chunked_fit,
-    _evaluation,
-    _opening,
-    _roles,
-    _selected_fit,
-    _selected_trials,
-)
-from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger
+from skdpbo.model_selection import PrivateSelection, _evaluation, _selected_trials
+from skdpbo.privacy import PrivacyGuarantee
 
 RNG = np.random.RandomState(0)
 X, Y = RNG.normal(size=(20, 2)), RNG.normal(size=20)
@@ -176,223 +161,6 @@ class TestOutput:
         monkeypatch.setattr(_evaluation, "nothing_leaves", contextlib.nullcontext)
         said = self.said(capsys, caplog)
         assert said.count("predicting 4") >= 2
-
-
-class Sampling(TransformerMixin, BaseEstimator):
-    """Fills in missing values at random, by a generator that it keeps, as some imputers do."""
-
-    def fit(self, X, y=None):
-        self.random_state_ = np.random.RandomState(0)
-        self.n_features_in_ = np.shape(X)[1]
-        return self
-
-    def transform(self, X):
-        self.random_state_.normal(size=1 + int(np.isnan(X).sum()))
-        return np.nan_to_num(X)
-
-
-def private_regressor():
-    return DPSparseGPRegressor(
-        RBF(1.0), inducing_points=np.zeros((1, 2)), X_bounds=(-3, 3), y_bounds=(-1, 1)
-    )
-
-
-@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DryRunWarning")
-class TestFrozenParts:
-    """Cloning hands on what is frozen: the caller's own object would be shown protected rows."""
-
-    MISSING = np.where(np.arange(40).reshape(20, 2) % 3, X, np.nan)
-
-    def state(self, protect, rows, part=None):
-        part = FrozenEstimator(Sampling().fit(X)) if part is None else part
-        options = {"guide": False, "loss_bound": 1.0, "score_fraction": 0.0}
-        options |= {"protect": protect, "refit": False}
-        if protect == "validation":
-            search = DPGridSearchCV(
-                make_pipeline(part, Ridge()), {"ridge__alpha": [1.0]}, **options
-            )
-            search.fit(X, Y, X_val=rows, y_val=Y)
-        elif protect == "chunks":
-            options |= {"protect": "all", "n_chunks": 2}
-            search = DPGridSearchCV(
-                make_pipeline(part, Ridge()), {"ridge__alpha": [1.0]}, **options
-            )
-            search.fit(rows, Y)
-        else:
-            name = "dpsparsegpregressor__noise_variance"
-            pipeline = make_pipeline(part, private_regressor())
-            search = DPGridSearchCV(
-                pipeline, {name: [0.1, 0.2, 0.3]}, **(options | {"refit": True})
-            )
-            search.fit(rows, Y)
-            assert search.best_estimator_[0].estimator is part.estimator
-        return pickle.dumps(part.estimator.random_state_.get_state())
-
-    @pytest.mark.parametrize("protect", ["validation", "chunks"])
-    def test_untouched(self, protect):
-        assert self.state(protect, X) == self.state(protect, self.MISSING)
-
-    def test_the_number_of_trials_is_not_counted(self):
-        seen = {self.state("all", rows) for rows in (X, X, self.MISSING, self.MISSING)}
-        assert len(seen) == 1
-
-    @pytest.mark.parametrize("protect", ["validation", "chunks", "all"])
-    def test_a_shared_part_is_found(self, protect, monkeypatch):
-        # Planted bug: what is frozen is shared.
-        for module in (_evaluation, _chunk_losses, _selected_trials):
-            monkeypatch.setattr(module, "unshared", lambda model: (model, []))
-        assert len({self.state(protect, rows) for rows in (X, X, self.MISSING)}) > 1
-
-
-class Noting(Ridge):
-    """Tells an object that it is given of every fit."""
-
-    def fit(self, X, y, listener=None):
-        listener.heard.append(np.asarray(y).sum())
-        return super().fit(X, y)
-
-
-class TestListeners:
-    """An object that is given to `fit`, such as a list of callbacks, hears of every training."""
-
-    def heard(self, **options):
-        listener = SimpleNamespace(heard=[])
-        declared = {"estimator_guarantee": PrivacyGuarantee(epsilon=1e-3)}
-        alphas = {"alpha": [1.0, 2.0, 3.0]}
-        search = DPGridSearchCV(
-            Noting(), alphas, protect="all", loss_bound=1.0, **(options or declared)
-        )
-        search.fit(X, Y, listener=listener)
-        return listener.heard
-
-    CHUNKS = {"n_chunks": 2, "score_fraction": 0.0, "refit": False, "guide": False}
-
-    @pytest.mark.parametrize("options", [{}, CHUNKS])
-    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DryRunWarning")
-    def test_nothing_is_heard(self, options):
-        assert self.heard(**options) == []
-
-    @pytest.mark.parametrize("options", [{}, CHUNKS])
-    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DryRunWarning")
-    def test_a_listener_is_found(self, options, monkeypatch):
-        # Planted bug: all trainings are given the caller's object.
-        as_it_is = SimpleNamespace(deepcopy=lambda thing: thing)
-        for module in (_chunk_losses, _selected_trials):
-            monkeypatch.setattr(module, "copy", as_it_is)
-        assert self.heard(**options)
-
-
-class Stopping(Ridge):
-    """Stops early by rows that it is given, as gradient boosting does."""
-
-    def fit(self, X, y, eval_set=None):
-        super().fit(X, y)
-        if eval_set is not None:
-            SHOWN.append(np.shape(eval_set[0][0]))
-        return self
-
-
-SHOWN = []
-
-
-class TestRowsAmongEntries:
-    """``eval_set=[(X, y)]`` shows all rows to every training."""
-
-    def fit(self, mode, eval_set):
-        options = {"loss_bound": 1.0, "score_fraction": 0.0, "guide": False}
-        rows = {}
-        if mode == "chunks":
-            options |= {"protect": "all", "n_chunks": 2, "refit": False}
-        elif mode == "trials":
-            options = {"protect": "all", "loss_bound": 1.0}
-            options |= {"estimator_guarantee": PrivacyGuarantee(epsilon=1e-3)}
-        elif mode == "validation":
-            rows = {"X_val": GOOD, "y_val": Y[:8].copy()}
-        SHOWN.clear()
-        search = DPGridSearchCV(Stopping(), {"alpha": [1.0, 2.0, 3.0]}, **options)
-        search.fit(X, Y, **rows, eval_set=eval_set)
-
-    MODES = ("split", "validation", "chunks", "trials")
-
-    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
-    @pytest.mark.parametrize("mode", MODES)
-    def test_protected_rows_are_refused(self, mode):
-        X_val = GOOD if mode == "validation" else X
-        for eval_set in ([(X_val, Y[:8])], {0: (X_val[2:7], 0)}, [[X_val.view()]]):
-            with PrivacyLedger(epsilon=9.0) as ledger, pytest.raises(ValueError, match="eval_set"):
-                self.fit(mode, eval_set)
-            assert not ledger.entries
-        assert not SHOWN
-
-    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
-    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DryRunWarning")
-    @pytest.mark.parametrize("mode", MODES)
-    def test_public_rows_are_not(self, mode):
-        self.fit(mode, [(np.zeros((5, 2)), np.zeros(5))])
-        assert set(SHOWN) == {(5, 2)}
-
-    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
-    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DryRunWarning")
-    def test_rows_that_are_shown_are_found(self, monkeypatch):
-        # Planted bug: nobody looks.
-        for module in (_opening, _chunked_fit, _selected_fit):
-            monkeypatch.setattr(module, "refuse_rows_among_entries", lambda *args: None)
-        for mode in self.MODES:
-            self.fit(mode, [(X, Y)])
-            assert X.shape in SHOWN
-
-
-class Codes(RegressorMixin, BaseEstimator):
-    """Predicts the codes of a column of categories, as some boosting libraries do."""
-
-    def __init__(self, k=0):
-        self.k = k
-
-    def fit(self, X, y):
-        self.n_features_in_ = 1
-        return self
-
-    def predict(self, X):
-        return X["c"].cat.codes.to_numpy().astype(float)
-
-
-class TestCategories:
-    """Categories that are collected from protected rows: one record may add one."""
-
-    PUBLIC = pd.DataFrame({"c": pd.Categorical([*"bcde"] * 5)})
-
-    def losses(self, first, monkeypatch, ordered=False):
-        seen, honest = [], _evaluation._isolated_losses
-
-        def recorded(*args):
-            seen.append(honest(*args))
-            return seen[-1]
-
-        monkeypatch.setattr(_evaluation, "_isolated_losses", recorded)
-        rows = pd.DataFrame({"c": pd.Categorical([first, *"bcdebcd"], ordered=ordered)})
-        search = DPGridSearchCV(Codes(), {}, loss_bound=9.0, guide=False, score_fraction=0.0)
-        search.fit(self.PUBLIC, np.zeros(20), X_val=rows, y_val=np.zeros(8))
-        monkeypatch.setattr(_evaluation, "_isolated_losses", honest)
-        return seen[0]
-
-    @pytest.mark.parametrize("ordered", [False, True])
-    def test_a_record_moves_its_own_code_alone(self, ordered, monkeypatch):
-        first, second = (self.losses(category, monkeypatch, ordered) for category in "ba")
-        assert np.flatnonzero(first != second).tolist() == [0]
-
-    def test_the_order_of_the_categories_is_the_public_one(self, monkeypatch):
-        usual = self.losses("b", monkeypatch)
-        other = pd.Categorical([*"bcde"] * 5, categories=[*"edcb"])
-        monkeypatch.setattr(TestCategories, "PUBLIC", pd.DataFrame({"c": other}))
-        turned = self.losses("b", monkeypatch)
-        assert [usual[0], usual[4]] == [0, 2**20]
-        assert [turned[0], turned[4]] == [2**20, 0]
-
-    def test_codes_that_move_are_found(self, monkeypatch):
-        # Planted bug: categories are taken as they are.
-        monkeypatch.setattr(_roles, "_with_public_categories", lambda column, dtype: column)
-        first, second = (self.losses(category, monkeypatch) for category in "ba")
-        assert (first != second)[1:].any()
 
 
 class TestReportsOfTheCurator:
