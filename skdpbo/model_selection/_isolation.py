@@ -91,7 +91,7 @@ def public_generators(seed):
     Only inside `ONE_AT_A_TIME`: a private training in another thread may take its noise from them.
     What the caller has numpy do about overflow (``np.seterr``) does not happen meanwhile.
     """
-    states = random.getstate(), np.random.get_state()  # noqa: NPY002
+    states = random.getstate(), np.random.get_state(legacy=False)  # noqa: NPY002
     random.seed(seed)  # public randomness
     np.random.seed(seed)  # public randomness  # noqa: NPY002
     try:

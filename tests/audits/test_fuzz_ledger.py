@@ -270,7 +270,7 @@ def test_some_programs():
 
 @pytest.mark.slow
 def test_many_programs():
-    run(80, 40)
+    run(60, 35)
 
 
 @pytest.mark.slow
