@@ -38,10 +38,9 @@ def by_sweep(rows):
 
 def table(rows):
     """Markdown table, one line for each sweep."""
-    lines = [
-        "| class | what grows, to | time | seconds | memory | MB | theory |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    heads = ["class", "what grows, to", "time: exponent (theory)", "seconds there"]
+    heads += ["memory: exponent (theory)", "MB there", "theory"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for group in by_sweep(rows):
         (time, memory), last = fitted(group), group[-1]
         lines.append(

@@ -31,6 +31,7 @@ from skdpbo.privacy import (
 DRAWS = (500, 2_000, 8_000, 32_000)
 RECORDS = (1_000, 10_000, 100_000, 1_000_000)
 DELTA = 1e-6
+BLOCKS = "n d; blocks of 65 536 numbers, memory constant from there"
 
 
 def draws(mechanism, *shape):
@@ -128,15 +129,15 @@ def _draws(name, mechanism):
     )
 
 
-def _means(name, mechanism_for, sizes=RECORDS, memory=1):
+def _means(name, mechanism_for, memory, law):
     return Sweep(
         name,
         "records",
-        sizes,
+        RECORDS,
         lambda n: mean(mechanism_for(n), n),
         time=1,
         memory=memory,
-        law="n d",
+        law=law,
         fixed="one column",
     )
 
@@ -180,9 +181,9 @@ PRIVACY = [
     ),
     _choices(PermuteAndFlip),
     _choices(ExponentialMechanism),
-    _means("BoundedMean", lambda n: BoundedMean(mu=1.0, low=0.0, high=1.0)),
-    _means("ClippedMean", lambda n: ClippedMean(clip=1.0, n_records=n, mu=1.0)),
-    _means("CoinPressMean", lambda n: CoinPressMean(mu=1.0, center=0.0, radius=10.0)),
+    _means("BoundedMean", lambda n: BoundedMean(mu=1.0, low=0.0, high=1.0), 1, "n d; one column"),
+    _means("ClippedMean", lambda n: ClippedMean(clip=1.0, n_records=n, mu=1.0), 0, BLOCKS),
+    _means("CoinPressMean", lambda n: CoinPressMean(mu=1.0, center=0.0, radius=10.0), 0, BLOCKS),
     Sweep(
         "compose",
         "Gaussian releases",
