@@ -35,7 +35,9 @@ class HiddenTrajectory:
     def _observe(self, index):
         """Exact gain in [0, 1] of a candidate; None if it cannot be trained on public rows."""
         # An error would tell which candidate was visited, which depends on protected records.
-        (total,) = self._search.totals([index], raise_public_errors=False, none_may_be_left=True)
+        (total,) = self._search.totals(
+            [index], raise_public_errors=False, none_may_be_left=True, order_is_secret=True
+        )
         if total is None:
             return None
         return float(1 - Fraction(total, self._search.n_records * self._search.scorer.units))

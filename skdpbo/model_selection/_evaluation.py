@@ -24,7 +24,7 @@ from skdpbo.model_selection._isolation import (
 from skdpbo.model_selection._losses import UserLoss
 from skdpbo.model_selection._parallel import run_tasks
 from skdpbo.model_selection._row_by_row import MixedRowsError
-from skdpbo.model_selection._sklearn import n_rows, take_rows
+from skdpbo.model_selection._sklearn import n_rows, take_rows, without_callbacks
 from skdpbo.privacy import charged_elsewhere
 
 __all__ = ["candidate_losses", "record_losses"]
@@ -66,6 +66,9 @@ def record_losses(estimator, candidates, X, y, **how):
         leaving it out.
     none_may_be_left : bool, default=False
         False: when all candidates fail on the public rows, the error of the first is raised anyway.
+    order_is_secret : bool, default=False
+        Whether it depends on protected rows which candidates are evaluated. Caches of pipelines are
+        not used then: their files would tell.
     n_jobs, pre_dispatch
         As in joblib.
 
@@ -100,9 +103,13 @@ def _evaluate(
     n_jobs,
     pre_dispatch,
     none_may_be_left=False,
+    order_is_secret=False,
 ):
     rows = (protected.X, protected.y, protected.unreadable)
     common = (X, y, rows, scorer, fit_params, this_process())
+    estimator = without_callbacks(clone(estimator))
+    if order_is_secret:
+        _forget_caches(estimator)
     tasks = [(reduce, clone(estimator), params, *common) for params in candidates]
     n_jobs = jobs_here(n_jobs)
     # The filters are also set here: with threads, each worker restores those of the one before.
@@ -139,10 +146,17 @@ def _losses_of_candidate(reduce, estimator, params, X, y, rows, scorer, fit_para
 
 def _trained(estimator, params, X, y, fit_params):
     model, _ = unshared(estimator.set_params(**clone(params, safe=False)))
+    model = without_callbacks(model)
     # A copy: one candidate's copy=False must not change what the next one is trained on.
     X_train, targets = take_rows(X, np.arange(n_rows(X))), () if y is None else (y,)
-    model.fit(X_train, *targets, **fit_params)
+    # Objects among the parameters of fit may note which candidates are trained, in which order.
+    model.fit(X_train, *targets, **_copied(fit_params))
     return model
+
+
+def _forget_caches(estimator):
+    names = [name for name in estimator.get_params() if name.rsplit("__", 1)[-1] == "memory"]
+    estimator.set_params(**dict.fromkeys(names))
 
 
 def _score_first_public_rows(model, scorer, X, y):
@@ -194,12 +208,12 @@ def _isolated_losses(model, scorer, X, y, unreadable):
     return apart if losses is None else np.where(bad, scorer.units, losses)
 
 
-def _copied(scorer):
-    """A copy: a user's loss may be an object that keeps what it is shown."""
+def _copied(thing):
+    """A copy: what a user gives may keep what it is shown, such as a loss that is an object."""
     try:
-        return copy.deepcopy(scorer)
+        return copy.deepcopy(thing)
     except Exception:
-        return scorer
+        return thing
 
 
 def _losses_apart(model, scorer, X, y, unreadable):

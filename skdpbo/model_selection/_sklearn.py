@@ -30,6 +30,7 @@ __all__ = [
     "split_for_estimator",
     "take_method_params",
     "take_rows",
+    "without_callbacks",
 ]
 
 
@@ -42,6 +43,14 @@ def has_callbacks(estimator):
     """Whether callbacks of scikit-learn's protocol (>= 1.9) are set on an estimator or a part."""
     parts = [estimator, *estimator.get_params().values()]
     return any(getattr(part, "_skl_callbacks", None) for part in parts)
+
+
+def without_callbacks(estimator):
+    """An estimator whose callbacks of that protocol, and those of its parts, are taken away."""
+    for part in [estimator, *estimator.get_params().values()]:
+        if getattr(part, "_skl_callbacks", None) and not isinstance(part, type):
+            part.__dict__.pop("_skl_callbacks", None)
+    return estimator
 
 
 def masked_param_columns(candidates):
