@@ -12,6 +12,7 @@ sizes another term still rules. Rows are written as they come; those of the same
 """
 
 import argparse
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -64,15 +65,15 @@ def main():
     parser.add_argument("--figure", help="where to draw them")
     parser.add_argument("--plot", action="store_true", help="draw only")
     options = parser.parse_args()
-    default = (
-        (Path("scaling_quick.csv"), "scaling_quick.svg") if options.quick else (RESULTS, FIGURE)
-    )
+    quick = Path(tempfile.gettempdir()) / "scaling_quick.csv"  # not in the place of the full run
+    default = (quick, quick.with_suffix(".svg")) if options.quick else (RESULTS, FIGURE)
     options.csv, options.figure = options.csv or default[0], options.figure or default[1]
     warnings.simplefilter("ignore")
     if not options.plot:
         run(options)
     print(table(read_rows(options.csv)))
     draw(read_rows(options.csv), options.figure)
+    print(options.csv, options.figure)
 
 
 if __name__ == "__main__":
