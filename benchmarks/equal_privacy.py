@@ -74,12 +74,13 @@ def runs_of_split(panel, split, options):
 def measure(panel, options):
     """Write the file of a panel, after each split."""
     splits = options.lookup_splits if panel in PROBLEMS else options.splits
-    settings = {"splits": splits, "draws": options.draws, **SETTINGS[panel]}
+    draws = {"draws": options.draws} if panel in PROBLEMS else {}
     start, rows = time.process_time(), []
     for split in range(splits):
         head = {"panel": panel, "metric": METRICS.get(panel, "RMSE"), "split": split}
         for row in runs_of_split(panel, split, options):
             rows.append(head | {key: rounded(value) for key, value in row.items()})
+        settings = {"splits": split + 1} | draws | SETTINGS[panel]
         write_rows(file_of(panel, options.results), rows, settings=settings, peers=("opendp",))
         print(f"{panel}: split {split}, {time.process_time() - start:.0f} s of CPU", flush=True)
 
@@ -146,7 +147,7 @@ def options_of(arguments):
     parser.add_argument("--epsilon", type=float, nargs="+", default=list(EPSILONS))
     parser.add_argument("--splits", type=int, default=20, help="splits of the regressions' rows")
     parser.add_argument("--lookup-splits", type=int, default=10, help="splits of the other tasks")
-    parser.add_argument("--draws", type=int, default=3, help="draws of protected rows in a split")
+    parser.add_argument("--draws", type=int, default=2, help="draws of protected rows in a split")
     parser.add_argument("--cache", default=CACHE, help="folder for the tables of losses")
     parser.add_argument("--results", default=RESULTS, help="folder of the CSV files")
     parser.add_argument("--image", default=IMAGE, help="the figure")

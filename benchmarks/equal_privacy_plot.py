@@ -45,6 +45,7 @@ TITLES = {
     "growth GP": "growth: private regression",
 }
 UNITS = {"ailerons": " (1e-4)", "ailerons GP": " (1e-4)", "growth GP": " (dm)"}
+TICKS = {"ailerons GP": (2, 3, 4, 6), "growth GP": (0.5, 0.7, 1, 1.5, 2, 3)}
 
 
 def is_fixed(method):
@@ -55,32 +56,41 @@ def is_fixed(method):
 def draw(found, path):
     """`found`: {panel: (metric, {(method, epsilon): values of shape (splits,)})}."""
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullLocator
 
     columns = min(3, len(found))
     n_rows = -(-len(found) // columns)
     figure, axes = plt.subplots(
-        n_rows, columns, figsize=(4.0 * columns, 3.3 * n_rows + 1.3), layout="constrained",
+        n_rows, columns, figsize=(4.0 * columns, 3.3 * n_rows + 1.9), layout="constrained",
         squeeze=False,
     )  # fmt: skip
-    handles = {}
+    legends = {"choice of parameters": {}, "private regression": {}, "for all epsilon": {}}
     for axis, (panel, (metric, values)) in zip(axes.flat, found.items(), strict=False):
-        handles |= draw_panel(axis, values)
+        question = "private regression" if "GP" in panel else "choice of parameters"
+        legends[question] |= draw_curves(axis, values)
+        legends["for all epsilon"] |= draw_lines(axis, values)
         axis.set(xscale="log", title=TITLES[panel], ylabel=metric + UNITS.get(panel, ""))
         axis.spines[["top", "right"]].set_visible(False)
+        if panel in TICKS:
+            axis.set_yscale("log")
+            axis.yaxis.set_minor_locator(NullLocator())
+            axis.set_yticks(TICKS[panel], [f"{tick:g}" for tick in TICKS[panel]])
         better = "lower" if metric == "RMSE" else "higher"
         axis.set_xlabel(f"epsilon ({better} is better)")
     for axis in axes.flat[len(found) :]:
         axis.remove()
-    figure.legend(
-        handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False
-    )
+    for place, (title, handles) in zip(("left", "center", "right"), legends.items(), strict=True):
+        figure.legend(
+            handles.values(), handles.keys(), title=title, alignment="left", frameon=False,
+            loc=f"outside lower {place}", fontsize=9,
+        )  # fmt: skip
     plt.rcParams["svg.hashsalt"] = "skdpbo"  # the same file from the same figures
     figure.savefig(path, metadata={"Date": None} if Path(path).suffix == ".svg" else None)
     print(path)
 
 
-def draw_panel(axis, values):
-    """Draw a panel and return {label: handle}."""
+def draw_curves(axis, values):
+    """Draw means and standard errors against epsilon and return {label: handle}."""
     epsilons = sorted({epsilon for _, epsilon in values})
     methods = [name for name in STYLES if (name, epsilons[0]) in values]
     handles = {}
@@ -94,9 +104,16 @@ def draw_panel(axis, values):
             x, mean, error, None, line, color=colour, marker=marker, ms=5, lw=1.5, elinewidth=1,
             zorder=3 if method in OURS else 2,
         )  # fmt: skip
+    return handles
+
+
+def draw_lines(axis, values):
+    """Draw what does not depend on epsilon and return {label: handle}."""
+    epsilon = min(epsilon for _, epsilon in values)
+    handles = {}
     for method, (label, colour, line) in LINES.items():
-        if (method, epsilons[0]) in values:
-            height = values[method, epsilons[0]].mean()
+        if (method, epsilon) in values:
+            height = values[method, epsilon].mean()
             handles[label] = axis.axhline(height, color=colour, ls=line, lw=1.2, zorder=1)
     return handles
 
