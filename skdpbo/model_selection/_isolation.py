@@ -171,12 +171,22 @@ def unshared(model):
         Copy and original.
     """
     parts = [model, *model.get_params(deep=True).values()]
-    originals = {id(part): part for part in parts if isinstance(part, FrozenEstimator)}
+    originals = {id(part): part for part in _frozen_among(parts)}
     if not originals:
         return model, []
     copies = {}
     model = copy.deepcopy(model, copies)
     return model, [(copies[key], original) for key, original in originals.items()]
+
+
+def _frozen_among(parts, depth=3):
+    """Yield the frozen estimators among objects, and in lists and dicts among them."""
+    for part in parts:
+        if isinstance(part, FrozenEstimator):
+            yield part
+        elif depth and isinstance(part, list | tuple | dict):
+            inner = part.values() if isinstance(part, dict) else part
+            yield from _frozen_among(inner, depth - 1)
 
 
 def thawed(frozen):

@@ -105,6 +105,30 @@ class TestFrozenParts:
         assert len({self.state(protect, rows) for rows in (X, X, self.MISSING)}) > 1
 
 
+class Committee(RegressorMixin, BaseEstimator):
+    """Holds its parts in a list, which `get_params` does not look into."""
+
+    def __init__(self, parts, k=0):
+        self.parts = parts
+        self.k = k
+
+    def fit(self, X, y):
+        self.n_features_in_ = 2
+        return self
+
+    def predict(self, X):
+        return sum(part.transform(X)[:, 0] for part in self.parts)
+
+
+def test_a_frozen_part_in_a_list():
+    part = FrozenEstimator(Sampling().fit(X))
+    options = {"guide": False, "loss_bound": 1.0, "score_fraction": 0.0}
+    search = DPGridSearchCV(Committee([part]), {"k": [0, 1]}, refit=False, **options)
+    before = pickle.dumps(part.estimator.random_state_.get_state())
+    search.fit(X, Y, X_val=TestFrozenParts.MISSING, y_val=Y)
+    assert pickle.dumps(part.estimator.random_state_.get_state()) == before
+
+
 class Noting(Ridge):
     """Tells an object that it is given of every fit."""
 
