@@ -98,7 +98,7 @@ def main():
     figure = options.figure or (path.with_suffix(".svg") if path != RESULTS else FIGURE)
     if not options.read:
         warnings.simplefilter("ignore")
-        settings = {"quick": options.quick, "scale": options.scale}
+        settings = {"quick": options.quick, "scale": options.scale, "seeds": "0, 1, ..."}
         with threadpool_limits(limits=1):
             measure(options.rows, Options(options.quick, options.scale), path, settings)
     lines = read_rows(path)

@@ -80,7 +80,7 @@ def with_ratios(lines):
     """Add "times_ours": each figure over that of ours in the same setting and metric."""
     ours = {}
     for each in lines:
-        if each["method"].startswith(OURS) and is_number(each["value"]):
+        if each["method"] in (OURS, f"{OURS}, default") and is_number(each["value"]):
             ours.setdefault(question(each), each["value"])
     for each in lines:
         base = ours.get(question(each))

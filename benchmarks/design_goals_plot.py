@@ -29,7 +29,7 @@ def plot(lines, path):
     for row, asked in rows.items():
         goals = {q: group for q, group in asked.items() if any(each["goal"] for each in group)}
         rows[row] = goals
-    plt.rcParams.update({"font.size": 8, "svg.hashsalt": "design goals"})
+    plt.rcParams.update({"font.size": 8, "svg.hashsalt": "design goals", "svg.fonttype": "none"})
     heights = [max(len(asked), 2.6) + 1.2 for asked in rows.values()]
     figure, axes = plt.subplots(
         len(rows), 1, figsize=(8.5, 0.24 * sum(heights)), height_ratios=heights, sharex=True,
@@ -70,11 +70,11 @@ def _panel(axis, row, asked):
 
 def _styles(methods):
     """Ours is a blue dot, its variants are open; references are grey or black."""
-    styles, shapes = {}, iter(REFERENCES)
+    styles, shapes, variants = {}, iter(REFERENCES), iter("dsp")
     for method in methods:
         if method.startswith(OURS):
             main = not any(style["color"] == BLUE for style in styles.values())
-            shape = "o" if main else "d"
+            shape = "o" if main else next(variants)
             styles[method] = {"marker": shape, "color": BLUE, "mfc": BLUE if main else "w"}
         else:
             styles[method] = {"marker": next(shapes), "color": "0.35", "mfc": "w"}
@@ -85,7 +85,7 @@ def _label(asked):
     row, setting, metric = asked
     if row in ("gibo", "sparse"):
         setting = setting.replace("path of steps", "steps").replace(", d=10, m=100", "")
-        return f"{setting}, {metric.replace(' at ten times the rows, ratio', ' x 10 rows')}"
+        return f"{setting}, {metric.replace(' at ten times the rows, ratio', ' over that of n/10')}"
     if row == "search":
         return f"{setting}, {metric.removeprefix('ms per evaluation, ')}"
     return setting.replace("30 trials expected, ", "").replace(", delta 1e-4", "")
