@@ -88,7 +88,9 @@ class TestSearch:
     def fit(self, record):
         X_val = self.X.copy()
         X_val[3, 0] = record
-        search = DPGridSearchCV(DummyClassifier(), {"strategy": ["prior", "uniform"]}, guide=False)
+        space = {"strategy": ["prior", "uniform"]}
+        # joblib 1.3.0 does not tell a search of configured jobs.
+        search = DPGridSearchCV(DummyClassifier(), space, guide=False, n_jobs=2)
         with parallel_config(backend="loky", n_jobs=2), PrivacyLedger(epsilon=1.0) as ledger:
             search.fit(self.X, self.y, X_val=X_val, y_val=self.y)
         return len(ledger.entries)
