@@ -46,7 +46,8 @@ def search(options):
             own = [run for run in runs if run["method"] == method and run["T"] == T]
             stated = STATED_OVERHEAD.get(method, {}).get(T, "")
             if own[0]["status"] == "missing":
-                yield not_installed("search", method, f"T={T}", metric, "peer", stated)
+                peer = method.split()[0]
+                yield not_installed("search", method, f"T={T}", metric, peer, stated)
                 continue
             goal = {"goal": 2 if T == 50 else 5} if method == "skdpbo" else {}
             values = [run[column] for run in own]
