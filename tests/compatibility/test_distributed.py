@@ -142,3 +142,14 @@ def test_regression_on_a_dask_array_reads_it_where_it_is(client):
         there = gp().fit(blocks, da.sin(3 * blocks[:, 0])).mean_
     np.testing.assert_allclose(there, here, rtol=1e-9)
     assert len(ledger.entries) == 1
+
+
+@pytest.mark.usefixtures("nothing_here")
+def test_private_fits_inside_of_what_is_paid_are_not_charged_again(client, tmp_path):
+    inner = GridSearchCV(gp(random_state=None), {"noise_variance": [0.01, 0.1]}, cv=2)
+    search = DPGridSearchCV(
+        inner, {"cv": [2, 3]}, protect="all", n_chunks=5, refit=False, loss_bound=1.0
+    )
+    with on_cluster(), PrivacyLedger(9.0, 1e-3, path=tmp_path / "ledger") as ledger:
+        search.fit(LINE, LINE[:, 0])
+    assert len(ledger.entries) == 1
