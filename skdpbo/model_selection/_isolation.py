@@ -35,6 +35,10 @@ class _OneAtATime:
     """
 
     def __init__(self):
+        self.renew()
+
+    def renew(self):
+        """Hold nothing: a thread that is not in a forked child may have held it."""
         self._lock, self._mine = threading.RLock(), threading.local()
 
     def __enter__(self):
@@ -52,8 +56,8 @@ class _OneAtATime:
 
 
 ONE_AT_A_TIME = _OneAtATime()
-if hasattr(os, "register_at_fork"):  # a thread that is not in the child may hold it
-    os.register_at_fork(after_in_child=ONE_AT_A_TIME.__init__)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=ONE_AT_A_TIME.renew)
 
 
 def jobs_here(n_jobs):

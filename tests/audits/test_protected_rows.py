@@ -261,7 +261,7 @@ class TestThreads:
     """Filters of warnings are shared by threads: they must not let a message through."""
 
     SEARCH = DPGridSearchCV(
-        SpyClassifier(noisy=True), {"k": list(range(12))}, guide=False, n_jobs=4
+        SpyClassifier(noisy=True), {"k": list(range(12))}, guide=False, score_fraction=0, n_jobs=4
     )
 
     @pytest.mark.parametrize("action", ["always", "error"])

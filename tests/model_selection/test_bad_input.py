@@ -370,7 +370,7 @@ def test_a_bad_protected_record_costs_the_worst_loss_and_nothing_else(
 ):
     data = {"X_val": X_VAL, "y_val": y_val}
     data[where] = spoilt(data[where], value)
-    search = make(estimator=LOGISTIC, space=C, guide=guide, verbose=3)
+    search = make(estimator=LOGISTIC, space=C, guide=guide, verbose=3, score_fraction=0.0)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         search.fit(X, y, **data)
