@@ -20,7 +20,8 @@ CHOICE_ASSUMPTIONS = (
     "the public rows (X, or the rows of X outside the validation part) may influence everything "
     "that is released",
     "the estimator predicts each row from that row alone",
-    "the numbers of rows, the column names and the types are public",
+    "the numbers of rows, the column names and the types (with the categories of categorical "
+    "columns) are public",
     "running time and memory use are not observed",
 )
 
