@@ -1,6 +1,6 @@
 """Searches on a local Ray cluster of real worker processes: same results, same charges, no words.
 
-Ray is a large download and not on every platform, so that it is in no extra of the tests.
+Ray is a large download and not on every platform: it has an extra of its own, `ray`.
 """
 
 import os
@@ -32,7 +32,7 @@ from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection import PrivateSelection, _parallel, _selected_trials
 from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, mu_from_epsilon
 
-ray = pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 PARENT = os.getpid()
