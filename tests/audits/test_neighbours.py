@@ -447,6 +447,7 @@ class TestVanishingBudget:
             catch_warnings=lambda **k: nullcontext(), simplefilter=lambda action: None
         )
         monkeypatch.setattr(_evaluation, "warnings", nothing)
+        monkeypatch.setattr(_evaluation, "nothing_leaves", nullcontext)
         data = list(protected_sets())[:2]
         seen = {observe("grid without guide", d, capsys) for d in data}
         assert len(seen) > 1
