@@ -55,6 +55,7 @@ def test_there_is_no_seed(mechanism):
         mechanism.release([1, 2], noise_source(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [2.5, 5.0])  # where OpenDP 0.12.0 to 0.14.1 are wrong
 @pytest.mark.parametrize("law", ["laplace", "gaussian"])
 def test_scales_at_which_old_versions_were_wrong(law, scale):
