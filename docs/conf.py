@@ -21,16 +21,16 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "**/GALLERY_HEADER.rst", "**/*.ipynb"]
+exclude_patterns = ["_build", "**/GALLERY_HEADER.rst", "**/*.ipynb", "benchmarks/results"]
 default_role = "literal"
 
 myst_enable_extensions = ["amsmath", "dollarmath"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
-autodoc_typehints = "none"  # the docstrings say more than the annotations
+autodoc_typehints = "none"  # the docstrings state shapes and units
 numpydoc_show_class_members = False
-# A public docstring says what goes in and what comes out; a violation is a warning, so -W fails.
+# Public docstrings document parameters and results; a violation is a warning, so -W fails.
 # Left out: an example (EX), a See Also (SA) and an extended summary (ES) in every docstring; the
 # infinitive (SS05) and the one line (SS06) of summaries; the capital letter and the full stop of
 # descriptions (PR08, PR09, RT04, RT05), which may be short phrases; and unnamed results (RT02).
@@ -42,6 +42,10 @@ numpydoc_validation_checks = {
 }
 numpydoc_validation_exclude = {
     r"\.Budget\.(epsilon|delta)$",  # Python's own words for the fields of a named tuple
+    # Interface between the scorer and the package's own evaluators.
+    r"\.PerRecordScorer\.(checked_outcomes|choice_sensitivity|exact_sums|expected_noise)$",
+    r"\.PerRecordScorer\.(damped|informed_by|integer_losses|losses_of|record_outcomes|release_score)$",
+    r"\.PerRecordScorer\.(score_with_std|try_on|units_per_score)$",
 }
 
 sphinx_gallery_conf = {
@@ -51,6 +55,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": "api/backreferences",
     "reference_url": {"skdpbo": None},
     "abort_on_example_error": True,
+    "parallel": 2,  # examples in two processes
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
@@ -66,7 +71,7 @@ html_theme_options = {
 
 
 def _without_foreign_references(app, what, name, obj, options, lines):
-    """Inherited docstrings refer to the glossary and the guide of scikit-learn, not to ours."""
+    """Drop references to the glossary and guide of scikit-learn from inherited docstrings."""
     lines[:] = [
         re.sub(r":(?:term|ref):`([^`<]*?) *(?:<[^`>]*>)?`", r"``\1``", line) for line in lines
     ]

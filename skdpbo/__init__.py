@@ -2,7 +2,6 @@
 
 from skdpbo.gaussian_process import (
     DPSparseGPRegressor,
-    DPSparseGPRegressorCV,
     GPUCBModeler,
     PrivateProjection,
     ProjectedGP,
@@ -23,7 +22,6 @@ __all__ = [
     "DPGridSearchCV",
     "DPRandomizedSearchCV",
     "DPSparseGPRegressor",
-    "DPSparseGPRegressorCV",
     "GPUCBModeler",
     "PrivateProjection",
     "ProjectedGP",

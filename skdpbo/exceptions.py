@@ -1,10 +1,11 @@
-"""Warnings and errors of skdpbo. None of them ever carries a protected value."""
+"""Warnings and errors of skdpbo. Their messages never contain a protected value."""
 
 __all__ = [
     "BudgetExceededError",
     "DefaultBoundsWarning",
     "DryRunWarning",
     "LedgerError",
+    "LedgerUnavailableError",
     "NewBudgetWarning",
     "NoisyGradientWarning",
     "NoisyScoreWarning",
@@ -22,52 +23,52 @@ class SkdpboWarning(UserWarning):
 
 
 class DefaultBoundsWarning(SkdpboWarning):
-    """A bound was not given; a default that does not look at the data is used instead."""
+    """A bound was not given, and a data-independent default is used."""
 
 
 class DryRunWarning(SkdpboWarning):
-    """A fit fails on synthetic rows; a failure on protected rows would not be told."""
+    """A fit fails on synthetic rows. A failure on protected rows would be silent."""
 
 
 class NewBudgetWarning(SkdpboWarning):
-    """A ledger file gets a budget for a new data set whose name is close to one it has."""
+    """A ledger opens a budget for a data set whose name resembles an existing one."""
 
 
 class NoisyGradientWarning(SkdpboWarning):
-    """The noise is large beside the clipping norm: few records for the steps and dimensions."""
+    """The noise is large compared with the clipping norm: too few records for the steps."""
 
 
 class NoisyScoreWarning(SkdpboWarning):
-    """The noise of ``best_score_`` is large beside its range: few records for the budget."""
+    """The noise of ``best_score_`` is large compared with its range: too few records."""
 
 
 class PublicTrainingWarning(SkdpboWarning):
-    """Some of the rows passed to ``fit`` are treated as public and are not protected."""
+    """Some rows passed to ``fit`` are treated as public and are not protected."""
 
 
 class SeededNoiseWarning(SkdpboWarning):
-    """The privacy noise is reproducible, so it is not secret and the guarantee is void."""
+    """The privacy noise is reproducible, hence not secret, and the guarantee is void."""
 
 
 class SelectionCostWarning(SkdpboWarning):
-    """Publishing the score of every candidate would need less noise than a private selection."""
+    """Releasing every candidate's score would need less noise than private selection."""
 
 
 class VoidGuaranteeWarning(SkdpboWarning):
-    """A release carries no guarantee, for the reason given in the message."""
+    """A release has no guarantee, for the reason given in the message."""
 
 
 class BudgetExceededError(RuntimeError):
-    """A release would spend more than a privacy ledger allows; nothing was touched."""
+    """A release would exceed the budget of a privacy ledger. No protected value was read."""
 
 
 class LedgerError(RuntimeError):
-    """A privacy ledger cannot be read or written, so nothing may be charged to it or released.
+    """A privacy ledger cannot be read or written, so that no release is allowed.
 
     Parameters
     ----------
     message : str, default=""
-        What went wrong.
+        Description of the failure.
     path : str, default=None
         The ledger's file, if it has one.
     """
@@ -77,5 +78,17 @@ class LedgerError(RuntimeError):
         self.path = path
 
 
+class LedgerUnavailableError(LedgerError):
+    """The ledger of a fit cannot be reached from this process, and the fit is refused.
+
+    Parameters
+    ----------
+    message : str, default=""
+        Description of the failure.
+    path : str, default=None
+        The ledger's file, if it has one.
+    """
+
+
 class UnboundedSensitivityError(ValueError):
-    """A metric has no bound on what one record can change, so noise cannot hide the record."""
+    """A metric has no bound on the influence of one record, so noise cannot hide it."""

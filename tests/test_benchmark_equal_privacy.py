@@ -11,8 +11,8 @@ from sklearn.gaussian_process.kernels import RBF
 from skdpbo.mechanisms import ExponentialMechanism, PermuteAndFlip
 from skdpbo.privacy import epsilon_from_mu, mu_from_epsilon
 
-BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
-MODULES = ("equal_privacy_choice", "equal_privacy_gp")
+BENCHMARKS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
+MODULES = ("quality.equal_privacy_choice", "quality.equal_privacy_gp")
 SUMS = np.array([0, 1, 3, 4])
 DRAWS = 4000
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+BENCHMARKS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 
 
 @pytest.fixture
@@ -15,13 +15,13 @@ def script(monkeypatch):
     before = set(sys.modules)
     yield pytest.importorskip
     for name in set(sys.modules) - before:
-        if name.startswith(("design_goals", "_provenance")):
+        if name.startswith(("goals", "provenance")):
             del sys.modules[name]
 
 
 @pytest.fixture
 def lines(script):
-    return script("design_goals_lines")
+    return script("goals.design_goals_lines")
 
 
 def test_medians_have_quartiles_and_means_standard_errors(lines):
@@ -76,7 +76,7 @@ def test_tables_are_written_between_their_marks(lines, script, tmp_path):
     )
     origin = {"machine": "m", "blas threads": "1", "versions": "v 1"}
     for _ in range(2):  # writing twice changes nothing
-        script("design_goals_tables").write_tables(rows, origin, page)
+        script("goals.design_goals_tables").write_tables(rows, origin, page)
         text = page.read_text("utf-8").splitlines()
     assert [line for line in text if line in ("top", "between", "last", "old")] == [
         "top",

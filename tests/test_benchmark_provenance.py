@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+BENCHMARKS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 
 
 @pytest.fixture
 def provenance(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
-    yield pytest.importorskip("_provenance")
-    sys.modules.pop("_provenance", None)
+    yield pytest.importorskip("provenance")
+    sys.modules.pop("provenance", None)
 
 
 def test_a_file_is_read_as_it_was_written(provenance, tmp_path):

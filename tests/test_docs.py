@@ -13,7 +13,8 @@ FLOORS = sorted(path.stem for path in API.glob("*.rst"))
 def test_there_is_a_page_for_every_floor():
     package = Path(importlib.import_module("skdpbo").__file__).parent
     floors = {path.parent.name for path in package.glob("*/__init__.py")} | {"exceptions"}
-    assert set(FLOORS) == floors
+    inner = {"gaussian_process.outsourced"}  # public names of a package inside a floor
+    assert set(FLOORS) == (floors - {"surrogate"}) | inner  # surrogate is for the library's own use
 
 
 @pytest.mark.parametrize("floor", FLOORS)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skdpbo.model_selection._chunks import Chunks, excess_cap, excess_sensitivity
+from _support.internals import Chunks, excess_cap, excess_sensitivity
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*/plot_*.py"))

@@ -1,20 +1,19 @@
 """
-================================================
+==========================================
 Tune a model without giving a patient away
-================================================
+==========================================
 
-A clinic tunes a classifier on its patients' records and wants to publish the tuning: the chosen
-parameters and the score. This page does it twice. First with `GridSearchCV`, to see how one
-published number gives away the diagnosis of one patient. Then with `DPBayesSearchCV`, whose
-results are safe to publish, in a sense that it states itself.
+A clinic tunes a classifier on its patients' records and wants to publish the chosen parameters and
+the score. First with `GridSearchCV`, whose published score reveals the diagnosis of one patient.
+Then with `DPBayesSearchCV`, whose results may be published under a stated guarantee.
 """
 
 # %%
-# Two kinds of rows
-# -----------------
-# The breast cancer data of scikit-learn are public; we play that most of them are not. 200
-# **public** rows may influence everything (an older, released study, say). The other 369 rows are
-# **protected**: they are the clinic's own patients.
+# Public and protected rows
+# -------------------------
+# The breast cancer data of scikit-learn are public; here most of them stand for sensitive records.
+# 200 **public** rows may influence everything, such as an older, released study. The other 369
+# rows, the clinic's own patients, are **protected**.
 
 import math
 
@@ -38,11 +37,11 @@ grid = {"logisticregression__C": [0.001, 0.01, 0.1, 1.0, 10.0]}
 print(f"{len(y_public)} public rows, {len(y_private)} protected rows")
 
 # %%
-# What GridSearchCV gives away
-# ----------------------------
-# The clinic runs a grid search on its patients and publishes `best_score_`. Somebody knows the
-# other patients' rows (a colleague, or the owner of an earlier copy) and wants the diagnosis of
-# patient 0. There are two possibilities: try both, and see which one gives the published number.
+# Leak of GridSearchCV
+# --------------------
+# The clinic runs a grid search on its patients and publishes `best_score_`. An attacker who knows
+# the other patients' rows wants the diagnosis of patient 0. There are two possibilities: run the
+# search for both and compare with the published number.
 
 
 def published_by_grid_search(y):
@@ -64,9 +63,8 @@ for diagnosis, name in enumerate(data.target_names):
     print(f"if patient 0 is {name:9}  {guess!r} {match}")
 
 # %%
-# Nothing was estimated: the numbers agree to the last digit for one diagnosis and not for the
-# other. It is not bad luck of one patient either, and the whole table says more than its best
-# entry:
+# This is exact: the numbers agree to the last digit for one diagnosis only. The same holds for
+# other patients, and the whole table reveals more than its best entry:
 
 revealed = [
     published_by_grid_search(with_diagnosis(patient, 1 - y_private[patient]))
@@ -77,15 +75,15 @@ by_table = sum(not np.array_equal(other, table) for _, other in revealed)
 print(f"GridSearchCV: best_score_ reveals {by_score} of 6 patients, cv_results_ {by_table} of 6")
 
 # %%
-# Rounding the score would hide some patients and not others, and nobody could say which. That is
-# what differential privacy is for: it promises the same to every patient.
+# Rounding would protect some patients and not others. Differential privacy gives every patient the
+# same guarantee.
 #
-# The same search, with a promise
-# -------------------------------
-# `DPBayesSearchCV` trains and cross-validates on the public rows only. The protected rows are
-# used once: to choose among the candidates it visited, at random but in favour of the good ones,
-# and to add noise to the winner's score. `epsilon` limits how much all of this may depend on any
-# one patient; smaller is safer and noisier.
+# The same search with a guarantee
+# --------------------------------
+# `DPBayesSearchCV` trains and cross-validates on the public rows. The protected rows are used to
+# choose among the visited candidates, at random but in favour of good ones, and to release the
+# winner's score with noise. `epsilon` limits the dependence on any one patient; smaller is more
+# private and noisier.
 
 search = DPBayesSearchCV(
     pipeline,
@@ -101,17 +99,15 @@ print(f"                  score = {search.best_score_:.3f}")
 print(search.privacy_)
 
 # %%
-# The sentence above belongs to the result: publish it too. What epsilon = 1 means here: somebody
-# who finds both diagnoses of a patient equally likely beforehand, and knows everything else, is
-# right about the patient with probability at most
+# Publish this sentence with the result. At epsilon 1, an attacker who considers both diagnoses of a
+# patient equally likely, and knows everything else, is right with probability at most
 
 print(f"at most {math.e / (1 + math.e):.0%} after skdpbo, 100% after GridSearchCV")
 
 # %%
-# We can watch the attack fail. Below are the scores that five runs release for each of the two
-# diagnoses: they differ from run to run far more than from one diagnosis to the other. (Here the
-# data are public, so we may run as often as we like. On real patients ten runs with epsilon = 1
-# would together be a release with epsilon = 10.)
+# The attack fails: the scores released in five runs for each diagnosis differ more from run to run
+# than between the diagnoses. (These data are public. On real patients ten runs with epsilon 1 are
+# together a release with epsilon 10.)
 
 for diagnosis, name in enumerate(data.target_names):
     y = with_diagnosis(0, diagnosis)
@@ -124,8 +120,7 @@ for diagnosis, name in enumerate(data.target_names):
     print(f"if patient 0 is {name:9}", *(f"{run:.3f}" for run in sorted(runs)))
 
 # %%
-# The ledger keeps count. The budget of 1 is spent, so a second search is refused before it reads
-# a protected row:
+# The budget of 1 is spent, so the ledger refuses a second search before a protected row is read:
 
 try:
     with ledger:
@@ -134,21 +129,20 @@ except BudgetExceededError as error:
     print("refused:", error)
 
 # %%
-# The price
-# ---------
-# Noise is divided by the number of protected rows, and 369 is few. One tenth of epsilon pays for
-# the score (`score_fraction`), nine tenths for the choice:
+# Cost
+# ----
+# Noise decreases with the number of protected rows, and 369 is few. A tenth of epsilon is spent on
+# the score (`score_fraction`), the rest on the choice:
 
-sd = math.sqrt(2) / (search.score_fraction * search.epsilon)
-n = len(y_private)
-print(f"standard deviation of the noise on the score: {sd / n:.3f} with {n} protected rows")
-print(f"                                              {sd / (10 * n):.4f} with {10 * n}")
+sd, n = search.best_score_std_, len(y_private)
+print(f"standard deviation of the noise on the score: {sd:.3f} with {n} protected rows")
+print(f"                                              {sd / 10:.4f} with {10 * n}")
 
 # %%
-# So with these few rows read the score as "about", not to the third digit; `score_fraction=0.5`
-# would make it five times sharper, at the expense of the choice. The choice suffers less.
-# Because these data are public we may look at what may never be printed for real patients: the
-# exact accuracy of every candidate.
+# With so few rows the score is a rough figure; `score_fraction=0.5` would make it five times as
+# precise, at the expense of the choice. The choice itself suffers less. Because these data are
+# public, the exact accuracy of every candidate can be shown here; for real patients it must never
+# be printed.
 
 exact = [
     pipeline.set_params(**params).fit(X_public, y_public).score(X_private, y_private)
@@ -157,8 +151,8 @@ exact = [
 print(f"exact accuracy: chosen {exact[search.best_index_]:.3f}, best {max(exact):.3f}")
 
 # %%
-# What may be published: `best_params_`, `best_score_` and `privacy_`. The table `cv_results_` and
-# the fitted `best_estimator_` know the public rows only. The plot shows both kinds of results.
+# `best_params_`, `best_score_` and `privacy_` may be published. `cv_results_` and `best_estimator_`
+# depend on public rows only. The plot shows both kinds of results.
 
 try:
     import matplotlib.pyplot as plt

@@ -1,19 +1,18 @@
 """
-=================================================
-Why a seed takes the privacy away: an attack
-=================================================
+===================================
+Seeds void the guarantee: an attack
+===================================
 
-`random_state=0` is a good habit in scikit-learn: it makes a result reproducible. With private
-noise it is the opposite of a good habit. What you can reproduce, everybody can reproduce, and noise
-that can be reproduced can be subtracted. This page subtracts it.
+`random_state=0` makes a result reproducible. Reproducible privacy noise can be subtracted by
+anybody, as this page shows.
 """
 
 # %%
-# The published run
-# -----------------
-# A clinic chooses the depth of a tree with 369 protected rows, and publishes the choice, the score
-# and, for the sake of reproducibility, its script. The script has `random_state=0` in it. skdpbo
-# warns (`SeededNoiseWarning`) and states that the run carries no guarantee; the clinic goes on.
+# A published run
+# ---------------
+# A clinic chooses the depth of a tree with 369 protected rows and publishes choice, score and
+# script, with `random_state=0`. skdpbo gives a `SeededNoiseWarning` and states that the run has no
+# guarantee.
 
 import warnings
 
@@ -48,20 +47,20 @@ print(f"published: depth {published.best_params_['max_depth']}, score {published
 print(published.privacy_.status, "because", published.privacy_.assumptions[0])
 
 # %%
-# `epsilon=0.5` asks for much noise: a tenth of it pays for the score, and 369 rows are few. The
-# noise on the score has a standard deviation of
+# A tenth of `epsilon=0.5` is spent on the score, and 369 rows are few. The noise of the score has
+# standard deviation
 
-sd = np.sqrt(2) / (published.score_fraction * published.epsilon) / len(y_private)
+sd = published.best_score_std_
 print(f"{sd:.3f}; one patient moves the score by {1 / len(y_private):.4f}")
 
 # %%
-# so that the published score says next to nothing about anybody. Or so it seems.
+# so that one patient seems to be hidden.
 #
 # The attack
 # ----------
-# An attacker knows the other patients' rows, as in every example of this documentation, and tries
-# both diagnoses of patient 0 *with the published script*. The noise comes out the same each time;
-# one of the two runs agrees with what was published, to the last digit.
+# The attacker knows the other patients' rows and tries both diagnoses of patient 0 *with the
+# published script*. The noise is the same each time, and one of the two runs agrees with the
+# published score to the last digit.
 
 
 def with_diagnosis(patient, diagnosis):
@@ -78,11 +77,10 @@ for diagnosis, name in enumerate(data.target_names):
     )
 
 # %%
-# For every patient
-# -----------------
-# The same for 40 patients, once with the published seed and once with fresh noise
-# (`random_state=None`, the default). The attacker names a diagnosis when exactly one of the two
-# guesses agrees with the published score, and otherwise says nothing.
+# All patients
+# ------------
+# The same for 40 patients, with the published seed and with fresh noise (`random_state=None`, the
+# default). The attacker names a diagnosis if exactly one guess agrees with the published score.
 
 
 def attack(seed, patients):
@@ -105,16 +103,14 @@ for name, seed in {"random_state=0": 0, "random_state=None": None}.items():
     print(f"{name:18} of {len(patients)} diagnoses {right} named rightly, {wrong} wrongly")
 
 # %%
-# With the seed everybody is found and nobody is mistaken for another. With fresh noise an agreement
-# is a coincidence, as likely for the wrong diagnosis as for the right one: the scores that can be
-# published are the same few hundred, whatever the records are. (skdpbo draws its noise on such a
-# lattice on purpose.)
+# With the seed every diagnosis is found. With fresh noise agreement is a coincidence, equally
+# likely for the wrong diagnosis: the publishable scores form the same lattice of a few hundred
+# values for any records.
 #
-# The picture
-# -----------
-# What the two versions of the clinic's data would publish, run after run. With the seed there are
-# two bars, and which one is drawn is the diagnosis. Without it there are two heaps, nearly the
-# same; that they overlap so much is what epsilon = 0.5 says.
+# Figure
+# ------
+# Published scores for the two versions of the data. With the seed they differ in one visible way.
+# Without it the distributions overlap as epsilon = 0.5 requires.
 
 try:
     import matplotlib.pyplot as plt
@@ -151,11 +147,10 @@ else:
     axes[1].legend()
 
 # %%
-# What to do instead
-# ------------------
-# - Leave `random_state=None` on the searchers and the private regressors. Candidates, splits and
-#   starting points are then fixed and public anyway; only the noise is fresh.
-# - Seeds of *public* things may stay, like that of the trees here.
-# - To let others check a result, publish the code, the public data and `privacy_`. Nobody needs
-#   your noise for that.
-# - For tests of your own code on made-up data a seed is fine: that is what it is for.
+# Recommendations
+# ---------------
+# - Leave `random_state=None` on searchers and private estimators. Candidates, splits and starts are
+#   fixed and public anyway.
+# - Seeds of *public* objects may stay, like that of the trees here.
+# - To let others check a result, publish the code, the public data and `privacy_`.
+# - Use a seed for tests on synthetic data.

@@ -1,20 +1,19 @@
 """
-====================================================
-Attack your own private code
-====================================================
+===========================
+Audit your own private code
+===========================
 
-A private mean is three lines of numpy, and it is easy to get one of them wrong. Nothing shows: the
-numbers look as noisy as they should. `skdpbo.audit` holds the tools with which skdpbo attacks
-itself. Here they attack home-made means with three common mistakes, one that looks right, an
-estimator and a loss as users write them.
+A private mean is three lines of numpy, and errors in them are invisible: the numbers look equally
+noisy. `skdpbo.audit` has the tools with which skdpbo attacks itself, applied here to means with
+three common errors, one with a hidden error, an estimator and a loss.
 """
 
 # %%
 # Four private means
 # ------------------
-# Salaries of 256 people, in thousands, taken to lie between 0 and 10. One person moves the mean by
-# at most 10 / 256, so that Laplace noise of scale 10 / (256 epsilon) gives epsilon-differential
-# privacy. All four means promise that. Three break the promise.
+# Salaries of 256 people, in thousands, between 0 and 10. One person changes the mean by at most 10
+# / 256, so that Laplace noise of scale 10 / (256 epsilon) gives epsilon-differential privacy. All
+# four means claim this; three violate it.
 
 import numpy as np
 
@@ -49,10 +48,9 @@ def textbook(x, epsilon):
 
 
 # %%
-# Is the sensitivity right?
-# -------------------------
-# The first question needs no noise. Replace every person by extreme ones, and see how far the mean
-# moves:
+# Sensitivity
+# -----------
+# Without noise: replace every person by extreme ones and measure the change of the mean.
 
 salaries = rng.uniform(2, 6, 256)
 for name, mean in {"clipped": lambda x: x.clip(0, HIGH).mean(), "not clipped": np.mean}.items():
@@ -61,14 +59,13 @@ for name, mean in {"clipped": lambda x: x.clip(0, HIGH).mean(), "not clipped": n
     print(f"{name:11} moves by {found.largest:.3f}, at most {HIGH / 256:.3f} claimed: {verdict}")
 
 # %%
-# (The 1e-12 is for rounding: the comparison is exact, and sums of floats are not.)
+# (The 1e-12 covers the rounding of the sums; the comparison is exact.)
 #
-# Is the noise right?
-# -------------------
-# Choose two data sets that differ in one person, as badly as you can think of, and run the release
-# on both, thousands of times. The audit looks for an event that is likely on one and unlikely on
-# the other. What it returns is a *proved* lower bound on epsilon: it is too large with probability
-# 1e-6 at most.
+# Noise
+# -----
+# Choose two data sets that differ in one extreme person, and run the release on both thousands of
+# times. The audit searches for an event that is likely on one and unlikely on the other, and
+# returns a *proved* lower bound on epsilon, wrong with probability at most 1e-6.
 
 poor = np.full(256, 3.0)
 rich = poor.copy()
@@ -81,15 +78,13 @@ for mean in (forgot_to_clip, range_from_data, half_the_noise, textbook):
     print(f"{mean.__name__:16} epsilon >= {audit.epsilon:.2f}: {verdict}")
 
 # %%
-# "Not refuted" is not "proved": that takes a theorem. But a mistake has to be small, or hidden, to
-# get through, and the next one is hidden.
+# "Not refuted" does not mean proved.
 #
-# The last digits
-# ---------------
-# The textbook mean is right on paper, where numbers are real. In a computer they are floats: not
-# every float can come out of ``mean + noise``, and which ones can depends on the mean.
-# `precision_audit` looks at nothing but the last binary digits. The worst case is a mean of 0:
-# nobody earns anything, or one person does.
+# Last digits
+# -----------
+# The textbook mean is right for real numbers. In floating point, the reachable values of ``mean +
+# noise`` depend on the mean. `precision_audit` looks at the last binary digits only. The worst case
+# is a mean of 0: all salaries are 0, or one is not.
 
 nobody, somebody = np.zeros(256), np.zeros(256)
 somebody[0] = HIGH
@@ -107,14 +102,14 @@ for mean in (textbook, on_lattice):
     print(f"{mean.__name__:10} last digits alone: epsilon >= {audit.epsilon:.2f}")
 
 # %%
-# So the textbook mean breaks its promise of epsilon 1 too: whoever sees a last digit that a mean of
-# 0.04 cannot have knows that nobody earns anything. That is why everything that skdpbo releases is
-# noised on a lattice. For means of your own there is `skdpbo.mechanisms.BoundedMean`.
+# The textbook mean violates epsilon 1, too: a last digit that a mean of 0.04 cannot produce reveals
+# that all salaries are 0. skdpbo therefore adds noise on a lattice; for means use
+# `skdpbo.mechanisms.BoundedMean`.
 #
-# Does the fitted object keep a record?
-# -------------------------------------
-# The released number may be private, and the object around it not. Plant a salary with many digits,
-# fit, and search everything that can be reached from the object, its pickle, its repr and its HTML:
+# Leaks of the fitted object
+# --------------------------
+# Plant a salary with many digits, fit, and search everything reachable from the object, its pickle,
+# its repr and its HTML:
 
 from sklearn.base import BaseEstimator
 
@@ -137,10 +132,10 @@ del model.range_
 print("without range_:", leak_scan(model, [planted[17]]))
 
 # %%
-# Is the loss a matter of one record?
-# -----------------------------------
-# The score of a search must be a mean of losses of single records. A loss that is scaled by the
-# spread of all targets is not, which is easily overlooked, and clipping does not help:
+# Losses
+# ------
+# The score of a search must be a mean of per-record losses. A loss scaled by the spread of all
+# targets is not, even if it is clipped:
 
 losses = {"plain": lambda y: (y - 4.0) ** 2 / 4, "scaled": lambda y: (y - 4.0) ** 2 / np.var(y)}
 for name, loss in losses.items():
@@ -150,14 +145,15 @@ for name, loss in losses.items():
     print(f"{name:6} one record moves the sum by {found.largest:.1f}, the bound of a loss is 4")
 
 # %%
-# (`make_per_record_scorer` shows a loss one protected record at a time, so that it cannot mix them.
-# The scaled loss divides by 0 then, every record costs the bound, and the search chooses blindly.)
+# (`make_per_record_scorer` passes one protected record at a time, so that a loss cannot mix
+# records. The scaled loss then divides by 0, every record costs the bound, and the choice is
+# uniform.)
 #
-# The picture
-# -----------
-# Left: what was measured against what was claimed. What lies above the diagonal is refuted. Right:
-# where the last binary digit of the released numbers is, on the two data sets. For the textbook
-# mean some digits occur on one of them only; on the lattice both look the same.
+# Figure
+# ------
+# Left: measured against claimed epsilon; points above the diagonal are refuted. Right: position of
+# the last binary digit on the two data sets. For the textbook mean some positions occur on one of
+# them only.
 
 claims = np.array([0.5, 1.0, 2.0, 3.0, 4.0])
 means = (forgot_to_clip, range_from_data, half_the_noise, textbook, on_lattice)

@@ -1,24 +1,24 @@
 """
-====================================================
+============================
 Tuning when no row is public
-====================================================
+============================
 
-6000 people answered a survey, and none of them agreed to be an exception. So there are no public
-rows to train candidates on. ``protect="all", n_chunks=k`` tunes any scikit-learn estimator all the
-same: it cuts the rows into k chunks and trains every candidate on each of them. One person is in
-one chunk, and can spoil one model of k.
+6000 people answered a survey, and none of the rows is public. ``protect="all"`` tunes any
+scikit-learn estimator by sample and aggregate: it divides the rows into k chunks and trains every
+candidate on each of them. One person is in one chunk and affects one model of k.
 """
 
 # %%
-# The rows
-# --------
-# They are made up, so that we can look behind the curtain later. The first answer says much, and
-# the second one says something in waves, for which a tree needs some depth.
+# Rows
+# ----
+# Synthetic answers. The first one predicts much, the second one in waves, for which a tree needs
+# some depth.
 
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
 from skdpbo import DPGridSearchCV
+from skdpbo.model_selection import Chunks
 from skdpbo.plotting import PrivacyUtilityDisplay
 
 rng = np.random.default_rng(0)
@@ -35,14 +35,12 @@ tree = DecisionTreeClassifier(random_state=0)
 depths = {"max_depth": [1, 3, 6, 12]}
 
 # %%
-# The search
-# ----------
-# There is no `X_val`: the model of a chunk is scored on the rows of the other chunks. Everything in
-# `X` and `y` is protected, and no `PublicTrainingWarning` is given.
+# Search
+# ------
+# There is no `X_val`: the model of a chunk is scored on the rows of the other chunks. Every row of
+# `X` and `y` is protected.
 
-search = DPGridSearchCV(
-    tree, depths, protect="all", n_chunks=20, refit=False, score_fraction=0, epsilon=1.0
-)
+search = DPGridSearchCV(tree, depths, protect=Chunks(20), epsilon=1.0)
 search.fit(X, y)
 print(search.best_params_)
 print(search.privacy_)
@@ -52,33 +50,30 @@ print(search.privacy_)
 # ---------------------------------
 # `best_params_`, and nothing else that knows a row: `cv_results_` lists the candidates without
 # scores. There is no fitted model, because a model that was trained on these rows would be a
-# release of its own. Asking for one is refused, before a row is read:
-
-from sklearn.base import clone
+# release of its own:
 
 print("cv_results_:", *search.cv_results_)
 try:
-    clone(search).set_params(refit=True).fit(X, y)
-except ValueError as error:
-    print("refused:", error)
+    search.best_estimator_  # noqa: B018
+except AttributeError as error:
+    print(error)
 
 # %%
-# A score could be released too, but here it would be a waste. One person can spoil a model that is
-# 1/20 of the mean, so that the noise is some 300 times that of a score on 6000 protected rows. With
-# the default ``score_fraction=0.1`` its standard deviation would be
+# A score could be released too, but its noise would dominate, so it is not paid for: one person
+# affects a model that is 1/20 of the mean, so the noise is about 300 times that of a score on 6000
+# protected rows. With ``score_fraction=0.1`` its standard deviation would be
 
 sd = np.sqrt(2) * (1 / 20 + 1 / 6000) / (0.1 * search.epsilon)
 print(f"{sd:.2f}, on a scale from 0 to 1")
 
 # %%
-# The choice has it better, since it compares models of the same chunk and clips how much they
-# differ (`skdpbo.model_selection.Chunks`). Hence ``score_fraction=0``: all of epsilon goes there.
+# The choice needs less: it compares models of the same chunk and clips their differences
+# (`skdpbo.model_selection.Chunks`). All of epsilon is spent on it.
 #
-# How to go on
-# ------------
-# The released depth may be published, and used in three ways: by others, on rows of their own;
-# by you, for a model that stays in house, trained on all rows; or by you for a model to publish, if
-# it is a private one that pays for itself, like `DPSparseGPRegressor`. In house:
+# Use of the result
+# -----------------
+# The released depth may be published and used by others on their rows, by you for a model kept in
+# house, or for a model to publish that is private itself, such as `DPSparseGPRegressor`. In house:
 
 X_new, y_new = people(20_000)
 in_house = tree.set_params(**search.best_params_).fit(X, y)
@@ -87,12 +82,11 @@ print(f"accuracy of the model in house: {in_house.score(X_new, y_new):.3f}")
 # %%
 # Publish neither that model nor its score on rows of `X`.
 #
-# How many chunks?
+# Number of chunks
 # ----------------
-# What is chosen is the best depth *for as many rows as a chunk has*, and with many chunks that is
-# another depth than for 6000 rows. On the other hand many chunks mean less noise, as one person
-# spoils only one of them. Behind the curtain we may look at both sides. First, how good each depth
-# really is, when it is trained on one chunk:
+# The choice is the best depth *for as many rows as a chunk has*, which differs from the best depth
+# for 6000 rows if there are many chunks. On the other hand more chunks mean less noise. Synthetic
+# data allow a look at both effects. First, the accuracy of each depth when trained on one chunk:
 
 
 def chunk_models(k):
@@ -113,11 +107,11 @@ for k, (_, accuracy) in models.items():
     print(f"{len(X) // k:5} rows each", *(f"{value:.3f}" for value in accuracy))
 
 # %%
-# 1200 or 300 rows are enough to see that depth 6 is best; 30 rows are not. Second, the noise. The
-# search counts by how many errors a model exceeds the best one of its chunk, but at most R, which
-# is 5 % of the rows that score it. One person changes the sum over the chunks by at most R through
-# the chunk they are in and by 2 through each other one, and permute-and-flip hides that much. So we
-# know how likely each depth is to be released, and how good the released depth is on average:
+# 1200 or 300 rows show that depth 6 is best; 30 rows do not. Second, the noise. The search counts
+# by how many errors a model exceeds the best one of its chunk, at most R, which is 5 % of the rows
+# that score it. One person changes the sum over chunks by at most R through their own chunk and by
+# 2 through each other one. The law of permute-and-flip gives the expected quality of the released
+# depth:
 
 from skdpbo.mechanisms import PermuteAndFlip
 
@@ -142,12 +136,12 @@ for k in models:
     print(f"{k:3} chunks", *(f"{expected_quality(k, e):.3f}" for e in (0.1, 0.3, 1.0, 3.0)))
 
 # %%
-# With four times the chunks about a third of the epsilon is enough. But with too many no epsilon
-# helps: the more of it, the better is the wrong question answered. A rule that did well on real
-# data, too: k = 10 / epsilon, but at least 5 chunks, and at least 200 rows in each.
+# Four times the chunks need about a third of the epsilon. With too many chunks a larger epsilon
+# does not help, because the chunks prefer another depth. A rule that also did well on real data: k
+# = 10 / epsilon, at least 5 chunks, and at least 200 rows in each.
 #
-# Mind parameters that depend on the number of rows: the `C` of `LogisticRegression` multiplies a
-# sum over rows, and has to be divided by k before you train on all of them.
+# Parameters that depend on the number of rows must be rescaled: the `C` of `LogisticRegression`
+# multiplies a sum over rows and has to be divided by k before training on all of them.
 
 try:
     import matplotlib.pyplot as plt
@@ -181,7 +175,6 @@ else:
     plt.show()
 
 # %%
-# To protect every row costs some ten times the epsilon of protecting those that judge only (see
-# "Public rows, protected rows, and how many you need"). It is for those whose rows allow no
-# exception. And if your model is itself private, there is another way, which releases the model
-# too: "Tuning a model that is itself private".
+# Protecting every row costs about ten times the epsilon of protecting the validation rows only (see
+# "Public rows, protected rows, and how many you need"). If the model is private itself, "Tuning a
+# model that is itself private" also releases the model.

@@ -1,23 +1,20 @@
 """
-====================================================
+===================================================
 Outsourced optimisation: two parties, two processes
-====================================================
+===================================================
 
-A hospital wants to find the patients who would respond best to a treatment. The test that tells
-costs a day each, so that only 40 of 3000 patients can be tested, and choosing them well is the
-business of a company that the records may not be shown to.
+A hospital looks for the patients who respond best to a treatment. A test costs a day, so that only
+40 of 3000 patients can be tested. A company chooses them but may not see the records.
 
 The hospital is the *curator*: `PrivateProjection` releases a noisy copy of the records once. The
-company is the *modeler*: `GPUCBModeler` sees that copy, asks for the test of one row after
-another, and gets the outcomes. Here the modeler really is another process: it gets one file and
-lines of text.
+company is the *modeler*: `GPUCBModeler` sees that copy, queries one row after another, and receives
+the outcomes. Here the modeler runs in a separate process, with one file and lines of text as input.
 """
 
 # %%
-# The records
-# -----------
-# Age, blood pressure and blood sugar. They are made up here, and so is the response, which nobody
-# knows before the test.
+# Records
+# -------
+# Synthetic age, blood pressure and blood sugar, with a synthetic response.
 
 import subprocess
 import sys
@@ -26,12 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
-from skdpbo.gaussian_process import (
-    GPUCBModeler,
-    PrivateProjection,
-    optimize,
-    serve_answers,
-)
+from skdpbo.gaussian_process import GPUCBModeler, PrivateProjection, optimize
+from skdpbo.gaussian_process.outsourced import serve_answers
 
 rng = np.random.default_rng(0)
 n = 3000
@@ -51,11 +44,11 @@ def response(records):
 outcome = response(records)
 
 # %%
-# The curator
-# -----------
-# What is protected is the position of each row, and *how far* a row may move unnoticed is yours to
-# say. So first bring the columns to units of which one is worth hiding: here 5 years, 8 mmHg and
-# 8 mg/dl. Then state, from general knowledge, the box that holds all rows.
+# Curator
+# -------
+# The position of each row is protected up to a displacement that the curator states. First scale
+# the columns to units of one displacement: here 5 years, 8 mmHg and 8 mg/dl. Then state, from
+# general knowledge, the box that holds all rows.
 
 units = np.array([5.0, 8.0, 8.0])
 low, high = np.array([20, 80, 60]) / units, np.array([90, 200, 180]) / units
@@ -67,14 +60,14 @@ curator.fit(records / units)
 print(curator.privacy_)
 
 # %%
-# That is a promise about a step of one unit. To hide *everything* about a row, as when its owner is
-# replaced by somebody else, is a far stronger wish, and this release hardly grants it:
+# This guarantee covers a move of one unit. Hiding the replacement of a whole row is a much stronger
+# requirement:
 
 print(f"replacing a row: epsilon = {curator.replacement_guarantee().epsilon:.1f}")
 
 # %%
 # The released file holds the noisy rows, the standard deviation of their noise, the box and the
-# promise. It may be sent anywhere.
+# guarantee. It may be published.
 
 folder = tempfile.TemporaryDirectory()
 file = Path(folder.name) / "release.npz"
@@ -82,15 +75,15 @@ curator.release_.save(file)
 print(curator.release_)
 
 # %%
-# The modeler, in a process of its own
-# ------------------------------------
-# It loads the file, and everything else that it learns comes as a line of JSON. The kernel is its
-# own assumption: responses vary by 20 around 40, and change over some 5 units. `sqrt_beta` is how
-# much it explores: the noisier the rows, the more it has to.
+# Modeler, in a separate process
+# ------------------------------
+# It loads the file; all further input is lines of JSON. The kernel is its own assumption: responses
+# vary by 20 around 40, over about 5 units. `sqrt_beta` weighs exploration; noisier rows need more.
 
 MODELER = """
 import sys
-from skdpbo.gaussian_process import GPUCBModeler, ProjectionRelease, run_queries
+from skdpbo.gaussian_process import GPUCBModeler, ProjectionRelease
+from skdpbo.gaussian_process.outsourced import run_queries
 
 release = ProjectionRelease.load(sys.argv[1])
 modeler = GPUCBModeler(
@@ -100,8 +93,8 @@ run_queries(modeler, 40, sys.stdin, sys.stdout)
 """
 
 # %%
-# The curator serves it until it hangs up. `evaluate` is the test: it is done when a row is asked
-# for, and only if the row may still be answered.
+# The curator serves the modeler until it closes the connection. `evaluate` performs the test of a
+# queried row, if the row may still be answered.
 
 tested = []
 
@@ -121,13 +114,13 @@ with subprocess.Popen(
 print(f"{n_answered} tests, modeler's exit code {process.returncode}")
 
 # %%
-# The conversation is nothing but row numbers and outcomes, and the curator has a log of it:
+# The messages are row numbers and outcomes, and the curator keeps a log:
 
 for row, y in curator.answers_[:3]:
     print(f"row {row}: {y:.1f}")
 
 # %%
-# A curator does not answer more often than agreed:
+# Queries beyond the agreed number are refused:
 
 try:
     curator.answer(tested[0], 0.0)
@@ -135,11 +128,11 @@ except RuntimeError as error:
     print("refused:", error)
 
 # %%
-# What privacy costs
-# ------------------
-# *Regret* is what the best patient tested so far is short of the best of all. Random search is
-# the yardstick: it needs no data, so it is perfectly private. Both parties in one process are run
-# by `optimize`.
+# Cost
+# ----
+# *Regret* is the response of the best patient minus that of the best tested one. Random search is
+# the baseline: it needs no data and is perfectly private. `optimize` runs both parties in one
+# process.
 
 
 def regret(rows):
@@ -172,12 +165,11 @@ for name, curve in curves.items():
     print(f"{name:30}  {curve[-1]:5.2f}")
 
 # %%
-# At a small epsilon the rows are blurred so much that most of the gain over random search is lost.
-# The outcomes themselves are *not* protected here, nor is which rows were tested: see
-# `answer_epsilon` for noisy outcomes.
+# At a small epsilon most of the gain over random search is lost. The outcomes and the tested rows
+# are *not* protected; see `answer_epsilon` for noisy outcomes.
 #
-# The picture
-# -----------
+# Figure
+# ------
 
 folder.cleanup()
 try:

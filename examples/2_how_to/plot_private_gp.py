@@ -1,18 +1,17 @@
 """
-=====================================================
-A private curve with honest error bands
-=====================================================
+================================
+A private curve with error bands
+================================
 
-5000 volunteers wore a heart-rate monitor, and each gave one reading: at what time, and how many
-beats per minute. We want to publish the curve of the day, with error bands, and no volunteer's
-reading should show in it. `DPSparseGPRegressor` fits a Gaussian process whose bands count both what
-the data leave open and what the privacy noise hides.
+5000 volunteers wore a heart-rate monitor, and each gave one reading: time and beats per minute. The
+daily curve is to be published with error bands, without revealing any reading. The bands of
+`DPSparseGPRegressor` include both the uncertainty of the data and the privacy noise.
 """
 
 # %%
-# The records
-# -----------
-# They are made up here, so that the true curve is known and the results can be checked.
+# Records
+# -------
+# The readings are synthetic, so that the true curve is known.
 
 import math
 import pickle
@@ -40,27 +39,26 @@ def readings(n):
 X, y = readings(5000)
 
 # %%
-# What has to be public
-# ---------------------
-# A private method must not look at the records to find out their range: a minimum and a maximum
-# are two persons' values. So you say beforehand, from general knowledge,
+# Public inputs
+# -------------
+# A private method must not read bounds from the records: a minimum and a maximum are values of two
+# persons. They are given from general knowledge:
 #
-# - `y_bounds`: readings outside are clipped to them. The noise grows with their width, so they
-#   should be as narrow as you can defend; the centre is what is predicted where there are no data.
-# - `X_bounds` and `inducing_points`: the curve is represented by its values at so many points in
-#   this box. About one for each length-scale is enough.
-# - the kernel, which is used as it is: how fast the curve bends (2 hours), and how far it goes from
-#   the centre (15 beats per minute).
+# - `y_bounds`: readings outside are clipped. The noise grows with their width; the centre is the
+#   prediction without data.
+# - `X_bounds` and `inducing_points`: the curve is represented by its values at this many points of
+#   the box. About one a length-scale is enough.
+# - the kernel: length-scale (2 hours) and standard deviation around the centre (15 beats per
+#   minute).
 #
-# Where the bounds are missing, defaults that do not depend on the data are used and a
-# `DefaultBoundsWarning` is given.
+# Missing bounds get data-independent defaults and a `DefaultBoundsWarning`.
 
 kernel = 15**2 * RBF(2.0)
 public = {"X_bounds": (0, 24), "inducing_points": 13, "y_bounds": (40, 120)}
 gp = DPSparseGPRegressor(kernel, epsilon=1.0, delta=1e-6, **public)
 
 # %%
-# The promise is known before any record is seen, and belongs to the published curve.
+# The guarantee is known before any record is read. Publish it with the curve.
 
 print(gp.privacy_guarantee())
 
@@ -68,7 +66,7 @@ print(gp.privacy_guarantee())
 # Fit and predict
 # ---------------
 # The fit reads the records once, adds noise to sums over them, and computes everything else from
-# the noisy sums. A ledger keeps the account.
+# the noisy sums.
 
 with PrivacyLedger(epsilon=1.0, delta=1e-6) as ledger:
     gp.fit(X, y)
@@ -79,22 +77,21 @@ for hour, m, s in zip(hours[:, 0], mean, std, strict=True):
     print(f"{hour:4.0f} h   {m:5.1f} +- {1.96 * s:.1f}   (truth {truth(hour):.1f})")
 
 # %%
-# `std` is about the curve. For a single reading add the readings' own variance, which is estimated
-# from the same noisy sums and costs nothing extra:
+# `std` refers to the curve. For a single reading add the variance of the readings, which is
+# estimated from the same noisy sums at no cost:
 
 print(f"a reading scatters by {math.sqrt(gp.noise_variance_):.1f} (truth 8.0)")
 for hour, m, s in zip(hours[:, 0], mean, np.sqrt(std**2 + gp.noise_variance_), strict=True):
     print(f"{hour:4.0f} h   95 % of readings in {m:.0f} +- {1.96 * s:.0f}")
 
 # %%
-# The fitted object holds noisy and public values only. It may be pickled and given away, and
-# whoever has it may predict as often as they like: predictions cost no privacy.
+# The fitted object holds noisy and public values only. It may be pickled and given away;
+# predictions cost no privacy.
 
 print(f"{len(pickle.dumps(gp))} bytes, whatever the number of records ({gp.n_records_})")
 
 # %%
-# Fitting again does cost. The budget is spent, and so a second fit is refused before a record
-# is read:
+# A second fit exceeds the budget and is refused before a record is read:
 
 try:
     with ledger:
@@ -103,10 +100,10 @@ except BudgetExceededError as error:
     print("refused:", error)
 
 # %%
-# What epsilon costs
-# ------------------
-# The smaller epsilon, the wider the band. It stays honest: it holds the truth nearly everywhere.
-# (Our records are made up, so we may fit as often as we like. Real ones would pay for every fit.)
+# Cost
+# ----
+# The band widens as epsilon decreases and still contains the truth almost everywhere. (Synthetic
+# records may be fitted repeatedly; real ones spend budget in every fit.)
 
 grid = np.linspace(0, 24, 241)[:, None]
 
@@ -124,24 +121,23 @@ for epsilon in [0.1, 0.3, 1.0, 3.0, 10.0]:
     print(f"epsilon {epsilon:4}    ", band_and_error((X, y), epsilon=epsilon))
 
 # %%
-# More records buy back what privacy costs: ten times as many do about as much as ten times the
-# epsilon.
+# Ten times the records have about the effect of ten times the epsilon:
 
 for n in [500, 5000, 50_000]:
     print(f"{n:6} readings   ", band_and_error(readings(n), epsilon=1.0))
 
 # %%
-# Careless bounds are paid for, too:
+# Wide bounds cost accuracy, too:
 
 for bounds in [(40, 120), (0, 160), (-320, 480)]:
     print(f"{bounds!s:12}    ", band_and_error((X, y), epsilon=1.0, y_bounds=bounds))
 
 # %%
-# What not to publish: `gp.score(X, y)` and anything else that is computed from the records anew.
+# Do not publish `gp.score(X, y)` or anything else computed from the records again.
 #
-# The picture
-# -----------
-# Darker is likelier; the outer edge holds the curve with probability 95 %.
+# Figure
+# ------
+# The shaded band contains the curve with probability 95 % at its outer edge.
 
 try:
     import matplotlib.pyplot as plt
@@ -152,7 +148,8 @@ else:
     colours = plt.get_cmap("viridis")(np.linspace(0.15, 0.75, len(epsilons)))
     fig, axes = plt.subplots(2, 2, figsize=(9, 6), sharex=True, sharey=True, layout="constrained")
     for ax, epsilon, colour in zip(axes.flat, epsilons, colours, strict=True):
-        gp.set_params(epsilon=epsilon).fit(X, y)
+        # A new estimator: the first one is charged to its ledger for good.
+        gp = DPSparseGPRegressor(kernel, epsilon=epsilon, delta=1e-6, **public).fit(X, y)
         mean, std = gp.predict(grid, return_std=True)
         ax.plot(X[::5], y[::5], ".", color="0.85", ms=2, zorder=0)
         for width in np.linspace(1.96, 0.2, 8):

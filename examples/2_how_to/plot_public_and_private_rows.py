@@ -1,18 +1,18 @@
 """
-====================================================
+==================================================
 Public rows, protected rows, and how many you need
-====================================================
+==================================================
 
-Every search of skdpbo knows two kinds of rows: public ones, which may influence the result freely,
-and protected ones, which the promise is about. This page shows who is which, how many protected
-rows are enough, and what happens when the public rows come from somewhere else.
+Searches distinguish public rows, which may influence the result freely, and protected rows, which
+the guarantee covers. This page shows the three ways to pass them, the number of protected rows
+needed, and public rows from another population.
 """
 
 # %%
-# Who is protected?
-# -----------------
-# Patients of a hospital, made up: two of four measurements tell who is ill. The second one does so
-# in waves, which takes a tree of some depth.
+# Passing public and protected rows
+# ---------------------------------
+# Synthetic patients of a hospital: two of four measurements predict the illness, the second one in
+# waves, for which a tree needs some depth.
 
 import warnings
 
@@ -39,16 +39,15 @@ depths = {"max_depth": list(range(1, 13))}
 tree = DecisionTreeClassifier(random_state=0)  # of public trees: this seed is harmless
 
 # %%
-# With `X_val` it is plain: the rows of `X` are public and train; the rows of `X_val` are protected
-# and judge.
+# With `X_val`, the rows of `X` are public and train; the rows of `X_val` are protected and judge.
 
 search = DPGridSearchCV(tree, depths, epsilon=1.0)
 search.fit(X_public, y_public, X_val=X_private, y_val=y_private)
 print(search.best_params_, f"score {search.best_score_:.3f}")
 
 # %%
-# Without `X_val` the searcher sets a fifth of the rows apart, by their positions, and protects
-# these. It says so, because **the other four fifths are not protected**:
+# Without `X_val` the searcher protects a fifth of the rows, chosen by position. **The other four
+# fifths are not protected**, and a warning is given:
 
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
@@ -56,8 +55,7 @@ with warnings.catch_warnings(record=True) as caught:
 print(*[f"{w.category.__name__}: {w.message}" for w in caught], sep="\n")
 
 # %%
-# If some of your rows may be public, this is a way to begin; silence the warning then. If they may
-# not, turn it into an error, so that a forgotten `X_val` cannot pass unseen:
+# If no row may be public, turn the warning into an error, so that a forgotten `X_val` is noticed:
 
 with warnings.catch_warnings():
     warnings.simplefilter("error", PublicTrainingWarning)
@@ -67,8 +65,7 @@ with warnings.catch_warnings():
         print("stopped: no row was read")
 
 # %%
-# And if none of your rows may be public, ``protect="all"`` protects all of them: another example,
-# "Tuning when no row is public", does that. The three calls side by side:
+# ``protect="all"`` protects all rows; see "Tuning when no row is public". The three calls:
 
 try:
     import matplotlib.pyplot as plt
@@ -100,16 +97,15 @@ else:
     ax.tick_params(axis="y", length=0)
 
 # %%
-# How many protected rows are enough?
-# -----------------------------------
-# A protected row has one vote on every candidate, and the noise is of the size of a few votes,
-# however many rows there are. So more rows drown it. These patients are made up, so that we may
-# look at what is secret otherwise: how good the released depth *really* is, on 50 000 further
-# patients, against the number of protected rows.
+# Number of protected rows
+# ------------------------
+# A protected row has one vote on every candidate, and the noise has the size of a few votes for any
+# number of rows. More rows therefore reduce its effect. With synthetic patients we can compute the
+# exact accuracy of the released depth, on 50 000 further patients, against the number of protected
+# rows.
 #
-# We do not even have to run thousands of searches for it. `DPGridSearchCV` chooses by
-# permute-and-flip, a random choice in favour of candidates that make few errors; its class
-# tells the probability with which each candidate is released.
+# No search has to be run. `DPGridSearchCV` chooses by permute-and-flip, and `PermuteAndFlip`
+# computes the probability with which each candidate is released.
 
 X_more, y_more = patients(50_000)
 models = [DecisionTreeClassifier(max_depth=d, random_state=0) for d in depths["max_depth"]]
@@ -133,9 +129,9 @@ for epsilon, curve in curves.items():
 print(f"best depth {exact.max():.3f}, a depth at random {exact.mean():.3f}")
 
 # %%
-# What counts is rows times epsilon: ten times the rows buy a tenth of the epsilon. Where the
-# product is a few thousand, the choice is nearly the best one. Epsilon 10 is hardly better than
-# epsilon 1: there the rows themselves are too few to tell the depths apart, privacy or not.
+# Rows times epsilon matter: ten times the rows allow a tenth of the epsilon. Where the product is a
+# few thousand, the choice is almost optimal. Epsilon 10 is hardly better than epsilon 1, where
+# sampling error dominates the noise.
 
 try:
     import matplotlib.pyplot as plt
@@ -159,9 +155,9 @@ else:
 # %%
 # Public rows from another population
 # -----------------------------------
-# Now the protected rows are those of another hospital, where the second measurement says nothing.
-# Trees that are deep enough to use it are worse there than shallow ones. Cross-validation on public
-# rows cannot know that; only the protected rows can.
+# Now the protected rows come from another hospital, where the second measurement has no effect.
+# Trees deep enough to use it are worse there than shallow ones. Cross-validation on public rows
+# cannot show this; the protected rows can.
 
 X_other, y_other = patients(300, waves=0.0)
 X_check, y_check = patients(20_000, waves=0.0)
@@ -171,9 +167,9 @@ best_public, best_private = 1 + public_view.argmax(), 1 + truth.argmax()
 print(f"best depth: {best_public} on public rows, {best_private} on protected ones")
 
 # %%
-# `DPBayesSearchCV` has a reason to listen to the public scores: with few protected rows they often
-# know more. So it adds them to the choice (`prior_weight="auto"`), which costs no budget. Where the
-# public rows come from another population this reason is gone: say ``prior_weight=0``.
+# `DPBayesSearchCV` adds the public scores to the choice (`prior_weight="auto"`), because with few
+# protected rows they are more informative. This costs no budget. If the public rows come from
+# another population, use ``prior_weight=0``.
 
 chosen = {}
 for weight in ("auto", 0):
@@ -189,9 +185,8 @@ for weight in ("auto", 0):
     print(f"prior_weight={weight!r:6} mean exact score {score:.3f}, depths {sorted(runs)}")
 
 # %%
-# The guarantee is the same in all these runs: a bad prior costs accuracy, never privacy. And
-# ``prior_weight=0`` mends the *choice* only. The models are still trained on the public rows; what
-# these do not show, no candidate learns.
+# The guarantee is the same in all runs: a poor prior costs accuracy, not privacy.
+# ``prior_weight=0`` corrects the *choice* only; the models are still trained on the public rows.
 
 try:
     import matplotlib.pyplot as plt

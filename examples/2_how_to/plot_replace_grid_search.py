@@ -3,16 +3,15 @@
 Replacing GridSearchCV in a ColumnTransformer pipeline
 ======================================================
 
-You have a pipeline for a table of mixed columns, and a `GridSearchCV` that tunes it. Some of the
-rows are sensitive, and the chosen parameters and the score will be published. This page changes the
-search, and nothing else.
+A `GridSearchCV` tunes a pipeline for a table of mixed columns. Some rows are sensitive, and the
+chosen parameters and the score will be published. Only the search changes.
 """
 
 # %%
-# The table
-# ---------
-# A bank's loans, made up: 2000 **public** rows, say an older extract that was published, and 6000
-# **protected** rows of present customers.
+# Data
+# ----
+# Synthetic loans of a bank: 2000 **public** rows, such as an older published extract, and 6000
+# **protected** rows of current customers.
 
 import numpy as np
 import pandas as pd
@@ -52,8 +51,8 @@ X_private, y_private = loans(6000, seed=1)
 X_public.head()
 
 # %%
-# The pipeline and the grid are scikit-learn's, and stay as they are. All that is learned from rows,
-# imputation, scaling, categories, is inside the pipeline: so it will be learned from public rows.
+# Pipeline and grid are scikit-learn's and stay as they are. Imputation, scaling and categories are
+# inside the pipeline, so that they are learned from public rows.
 
 numbers = make_pipeline(SimpleImputer(), StandardScaler(), PolynomialFeatures())
 columns = ColumnTransformer(
@@ -71,7 +70,7 @@ grid = {
 # %%
 # Before
 # ------
-# Whatever this publishes depends on every customer without a limit:
+# This result depends on every customer without a limit:
 
 before = GridSearchCV(pipeline, grid, scoring="neg_log_loss")
 before.fit(pd.concat([X_public, X_private]), np.concatenate([y_public, y_private]))
@@ -80,8 +79,8 @@ print(before.best_params_, f"{before.best_score_:.4f}")
 # %%
 # After
 # -----
-# Another class, `epsilon`, and the customers as `X_val`. The public rows train and cross-validate
-# as before; the customers' rows only judge.
+# Another class, `epsilon`, and the customers as `X_val`. Public rows train and cross-validate as
+# before; the customers' rows only judge.
 
 search = DPGridSearchCV(pipeline, grid, scoring="neg_log_loss", epsilon=1.0)
 search.fit(X_public, y_public, X_val=X_private, y_val=y_private)
@@ -89,17 +88,16 @@ print(search.best_params_, f"{search.best_score_:.4f}")
 print(search.privacy_)
 
 # %%
-# The released score is noisy, about .02 here: the log loss of a row may be as large as 6.9, and
-# only a tenth of epsilon pays for the score (`score_fraction`). The choice gets the other nine.
+# The released score has noise of about .02: the log loss of a row is bounded by 6.9, and a tenth of
+# epsilon is spent on the score (`score_fraction`).
 #
-# What you use afterwards has the same names: `search.predict`, `search.best_estimator_`,
-# `search.cv_results_`. The fitted model was trained on public rows and may be published as well.
-# `cv_results_` is a table about public rows; the searcher keeps no score of a customer.
+# `search.predict`, `search.best_estimator_` and `search.cv_results_` work as before. The model was
+# trained on public rows, and `cv_results_` is about public rows; no score of a customer is kept.
 
 pd.DataFrame(search.cv_results_)[["params", "mean_test_score", "rank_test_score"]].head(4)
 
 # %%
-# The plot tells the two worlds apart: blue is public, orange was released.
+# Blue values are public, orange ones were released:
 
 try:
     import matplotlib.pyplot as plt
@@ -109,11 +107,11 @@ else:
     SearchTraceDisplay.from_estimator(search)
 
 # %%
-# How much does it cost?
-# ----------------------
-# These customers are made up, so we may look at what must stay hidden otherwise: the exact score of
-# the released candidate on the protected rows, for several epsilons, six searches each.
-# `guide=False` skips the cross-validation, which the choice of `DPGridSearchCV` does not need.
+# Cost
+# ----
+# Synthetic customers allow a look at the exact score of the released candidate on the protected
+# rows, for several epsilons, six searches each. `guide=False` skips the cross-validation, which the
+# choice of `DPGridSearchCV` does not use.
 
 from sklearn.metrics import log_loss
 from sklearn.model_selection import ParameterGrid
@@ -149,13 +147,13 @@ else:
     plt.show()
 
 # %%
-# With 6000 protected rows the candidate found at epsilon 1 is within a few thousandths of the best.
-# The noise is divided by the number of rows times epsilon: with 600 rows read the curve ten times
-# further to the right.
+# With 6000 protected rows the candidate chosen at epsilon 1 is within a few thousandths of the
+# best. Noise decreases with the number of rows times epsilon: with 600 rows the curve shifts by a
+# factor of ten to the right.
 #
-# What changed, besides the name
-# ------------------------------
-# - The score must be a mean of bounded losses of single rows. `"accuracy"`, `"neg_log_loss"` and
-#   errors with a bound are; `"roc_auc"`, `"f1"` and `"r2"` are refused with the reason.
+# Other differences
+# -----------------
+# - The score must have a proof: means of bounded per-record losses, such as `"accuracy"` and errors
+#   with a bound, and `"roc_auc"`, `"f1"`, `"r2"` and their family.
 # - `refit` cannot be a callable, and `best_index_` is a private choice, not the first rank.
-# - `random_state` stays None: a seed would take the guarantee away.
+# - `random_state` stays None: a seed voids the guarantee.

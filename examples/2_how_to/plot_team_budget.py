@@ -1,19 +1,18 @@
 """
-====================================================
-One budget for a whole team
-====================================================
+=====================
+One budget for a team
+=====================
 
-Several people work with the same protected records, and every result that they publish costs
-privacy. What counts is the total. A `PrivacyLedger` in a file keeps it: it adds up what everybody
-has spent, refuses what does not fit before a record is read, and forgets nothing when a computer
-crashes.
+Several people work with the same protected records, and every published result spends privacy. A
+`PrivacyLedger` in a file composes all charges, refuses a charge above the budget before a record is
+read, and survives crashes.
 """
 
 # %%
-# The decision
-# ------------
-# The records are 4000 patients of a ward, made up. Whoever is responsible for them decides *once*
-# what may become known of any patient in all: epsilon 1.5 at delta 1e-6. The decision is a file.
+# Budget
+# ------
+# The records are 4000 synthetic patients of a ward. The owner decides *once* on the total: epsilon
+# 1.5 at delta 1e-6.
 
 import pathlib
 import subprocess
@@ -49,8 +48,7 @@ ledger = PrivacyLedger(epsilon=1.5, delta=1e-6, path=path, dataset="ward 2026")
 # %%
 # Ada tunes a tree
 # ----------------
-# Everybody opens the ledger by its path; the budget stands in the file. What runs inside the `with`
-# block is charged without further ado.
+# Everybody opens the ledger by its path. Fits inside the `with` block are charged.
 
 tree = DecisionTreeClassifier(random_state=0)
 search = DPGridSearchCV(tree, {"max_depth": [1, 2, 3, 4, 6, 8]}, epsilon=0.5)
@@ -63,8 +61,7 @@ print(search.best_params_, f"score {search.best_score_:.3f}")
 # %%
 # Ben fits curves
 # ---------------
-# Ben works in another office. He wants to show the blood pressure as a curve of the age, for six
-# length-scales side by side, and each curve costs epsilon 0.3:
+# Ben shows blood pressure as a function of age for six length-scales, at epsilon 0.3 each:
 
 curve = DPSparseGPRegressor(
     epsilon=0.3,
@@ -78,17 +75,15 @@ with PrivacyLedger.from_file(path, "ward 2026"):
         curve.set_params(kernel=15**2 * RBF(years)).fit(X[:, :1], X[:, 1])
 
 # %%
-# Adding up, Ada and Ben would have spent 0.5 + 6 * 0.3 = 2.3, more than there was. But the noise of
-# six Gaussian releases does not line up in the worst way each time, and the ledger knows by how
-# much:
+# By addition Ada and Ben would have spent 0.5 + 6 * 0.3 = 2.3, above the budget. Gaussian releases
+# compose better than by addition:
 
 print(ledger)
 
 # %%
 # A crash
 # -------
-# Ada's next run dies in the middle: the computer is switched off, a worker is killed. Here it is a
-# process of its own that ends itself while the candidates are trained, without a word to anybody.
+# Ada's next run dies: a process that ends itself while the candidates are scored.
 
 crash = f"""
 import os
@@ -99,24 +94,25 @@ from skdpbo.privacy import PrivacyLedger
 
 class Doomed(DummyClassifier):
     def predict(self, X):
-        os._exit(9)  # no clean-up, no exception, nothing
+        if X.any():  # a protected row
+            os._exit(9)  # no clean-up, no exception, nothing
+        return super().predict(X)
 
 X, y = np.zeros((100, 2)), np.arange(100) % 2
 with PrivacyLedger.from_file({str(path)!r}, "ward 2026"):
     search = DPGridSearchCV(Doomed(), {{"constant": [0, 1]}}, epsilon=0.2, guide=False)
-    search.fit(X, y, X_val=X, y_val=y)
+    search.fit(X, y, X_val=X + 1, y_val=y)
 """
 died = subprocess.run([sys.executable, "-c", crash], check=False).returncode
 print(f"exit status {died}; {len(ledger.entries)} charges, the last one {ledger.entries[-1].label}")
 
 # %%
-# The charge was on the disk before the first protected row was read, and it stays, although nobody
-# got a result: nobody can know what a process that died has shown to whom. Nothing is given back,
-# in no case.
+# The charge was on disk before the first protected row was read, and it stays, because it is
+# unknown what a process revealed before it died. Charges are never returned.
 #
 # A refusal
 # ---------
-# Ben would like a curve with a third of the noise. It does not fit any more, and so it is not made:
+# Ben asks for a curve with a third of the noise. It exceeds the budget:
 
 with PrivacyLedger.from_file(path, "ward 2026"):
     try:
@@ -125,8 +121,8 @@ with PrivacyLedger.from_file(path, "ward 2026"):
         print("refused:", str(error).replace(folder.name, "..."))
 
 # %%
-# One can ask beforehand. `affords` tries a charge without making it. `remaining` is what any
-# release may cost, whatever its noise; a Gaussian one may fit although it is larger.
+# `affords` checks a charge without making it. `remaining` is the epsilon left for a release of any
+# kind; a Gaussian release may fit although it is larger.
 
 for epsilon in (0.1, 0.3, 1.0):
     fits = ledger.affords(curve.set_params(epsilon=epsilon).privacy_guarantee())
@@ -134,15 +130,14 @@ for epsilon in (0.1, 0.3, 1.0):
 print("any release:", ledger.remaining())
 
 # %%
-# Releases that are made without skdpbo count too, if you say so. A histogram with Laplace noise:
+# Releases made without skdpbo are charged by hand, such as a histogram with Laplace noise:
 
 ledger.charge(PrivacyGuarantee(epsilon=0.05), label="histogram of ages, by hand")
 
 # %%
-# The picture
-# -----------
-# All of this stands in the file, for everybody to look at: charge by charge, beside what it would
-# be if epsilons were simply added. The cross is the curve that was refused.
+# Figure
+# ------
+# Composed epsilon charge by charge, beside the sum of the epsilons. The cross is the refused curve.
 
 guarantees = [entry.guarantee for entry in ledger.entries]
 added = np.cumsum([0.0] + [guarantee.epsilon for guarantee in guarantees])
@@ -170,12 +165,12 @@ else:
 folder.cleanup()  # a real ledger is never deleted: who makes it anew begins to count at 0
 
 # %%
-# What to remember
-# ----------------
-# - One file for a data set, in a place where those who spend cannot delete or replace it.
-# - Everybody wraps what touches protected rows into a `with` block; a colleague who does not is not
-#   counted. The ledger is book-keeping among people who want to keep a promise.
-# - ``GridSearchCV(DPSparseGPRegressor(...))`` in such a block is charged for *every* fit that it
-#   makes. Use the searchers of skdpbo, which are charged once.
-# - Small releases compose well: many with a small epsilon cost less than their sum. Give the ledger
-#   a delta to make use of that; with ``delta=0`` epsilons simply add.
+# Rules
+# -----
+# - One file for each data set, in a place where those who spend cannot delete or replace it.
+# - Everybody wraps access to protected rows into a `with` block. Access outside it is not counted:
+#   the ledger is book-keeping among people who cooperate.
+# - ``GridSearchCV(DPSparseGPRegressor(...))`` in such a block is charged for *every* fit. The
+#   searchers of skdpbo are charged once.
+# - Many small releases cost less than the sum of their epsilons, if the ledger has a delta. With
+#   ``delta=0`` epsilons add.

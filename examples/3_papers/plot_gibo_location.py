@@ -1,15 +1,15 @@
 """
-==================================================================
-Sopa et al. (2025): descent along gradients that nobody computes
-==================================================================
+=================================================
+Sopa et al. (2025): descent along noisy gradients
+=================================================
 
 DP-GIBO minimises a mean of per-record losses that can be evaluated but not differentiated. A
 Gaussian process turns each record's losses at a few points into a gradient; the gradients are
-clipped, averaged and released with noise. This page runs it on the two problems of the paper whose
-answers are known. All records are made up.
+clipped, averaged and released with noise. This page runs it on the two problems of the paper with
+known answers, on synthetic records.
 
-`DPGIBOSearchCV` is the same descent for the hyper-parameters of an estimator. Here the descent is
-used by itself, to see every step; it is not part of the public interface.
+`DPGIBOSearchCV` is the same descent for the hyper-parameters of an estimator. The class used here
+is not public.
 """
 
 # %%
@@ -25,7 +25,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, DotProduct
 
 from skdpbo.mechanisms import ClippedMean, noise_source, step_budgets
-from skdpbo.model_selection._descent import PrivateDescent
+from skdpbo.model_selection.gibo._descent import PrivateDescent
 from skdpbo.surrogate import GradientPosterior
 
 records = np.random.default_rng(0).normal(1.0, 1.0, size=(50, 5))
@@ -54,11 +54,11 @@ for mu, name in ((0.5, "mu = 0.5"), (2.0, "mu = 2"), (1e9, "no noise")):
     )
 
 # %%
-# With less budget the swings are wider. Without noise a distance remains: it is the price of
-# clipping at B = 1, which pulls towards the spatial median.
+# A smaller budget means larger deviations. The distance without noise is the bias of clipping at B
+# = 1, which approaches the spatial median.
 #
-# What the error of the surrogate adds is next to nothing: here is the gradient without noise and
-# without clipping, beside the true one.
+# The error of the surrogate is negligible: the gradient without noise and clipping, compared with
+# the true one.
 
 descent = PrivateDescent(
     n_iter=30, mu=1e9, clip=1e3, learning_rate=0.1, optimizer="sgd", batch_size=3
@@ -70,14 +70,14 @@ for step in (0, 3, 6, 9):
     print(f"step {step}: error {bias[step]:.0e}, norm of the noise at mu = 0.5: {noise:.2f}")
 
 # %%
-# A quadratic has 21 coefficients, and from 21 points on all of them are known.
+# A quadratic has 21 coefficients, which 21 points determine.
 #
 # Huber regression
 # ----------------
 # Example 4.2: four coefficients, Huber's loss with c = 1, weights that bound the influence of a
-# record, two evaluations a step. Here the gradients can be computed, so that there is something to
-# compare with: noisy gradient descent with the same budget. The paper clips at B = 1 as "the true
-# value"; the largest gradient that can occur has norm sqrt(2), so B = 1 does clip.
+# record, two evaluations a step. Gradients are available here, so that noisy gradient descent with
+# the same budget can be compared. The paper clips at B = 1 as "the true value"; the largest
+# gradient has norm sqrt(2), so that B = 1 does clip.
 
 rng = np.random.default_rng(1)
 X = rng.normal(size=(100, 4))
@@ -122,8 +122,8 @@ for name, path in huber_paths.items():
     )
 
 # %%
-# DP-GIBO lags in the first steps, while two evaluations each do not yet tell a gradient in four
-# dimensions. Then it does as well as a method that is given the gradients.
+# DP-GIBO lags in the first steps, where two evaluations each do not determine a gradient in four
+# dimensions. Then it does as well as a method that has the gradients.
 
 try:
     import matplotlib.pyplot as plt

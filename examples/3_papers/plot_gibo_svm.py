@@ -1,12 +1,12 @@
 """
-======================================================================
-Sopa et al. (2025): a length-scale for every feature, privately
-======================================================================
+====================================================
+Sopa et al. (2025): a length-scale for every feature
+====================================================
 
 A support-vector machine with one length-scale per feature has more parameters than a grid or a
-random search can cover. Example 4.4 of the paper tunes 33 of them with DP-GIBO, which follows noisy
-gradients of the validation loss. This page is a small version: 10 parameters, generated data, and
-the same comparison, with a random search that protects nothing.
+random search can cover. Example 4.4 of the paper tunes 33 of them with DP-GIBO. This page is a
+small version with 10 parameters and synthetic data, and compares it with a random search without
+privacy.
 """
 
 # %%
@@ -75,12 +75,12 @@ print(search.privacy_)
 print({name: float(f"{value:.2g}") for name, value in search.best_params_.items()})
 
 # %%
-# The length-scales of the features that matter (0, 1, 2) have become the shorter ones.
+# The relevant features (0, 1, 2) have the shorter length-scales.
 #
-# Beside random search
-# --------------------
-# As many models as DP-GIBO trained, drawn at random, and the best of them by its exact validation
-# loss: this publishes a number that depends on every record and protects nobody.
+# Random search
+# -------------
+# As many random models as DP-GIBO trained, and the best by its exact validation loss, without
+# privacy.
 
 n_models = int(search.descent_.batch_sizes.sum())
 
@@ -103,7 +103,7 @@ print(
 )
 
 # %%
-# The noise of the first step, per parameter. It falls as one over the number of protected records.
+# The noise of the first step, per parameter, decreases as one over the number of protected records.
 
 clip, noise = search.descent_.clips[0], search.descent_.noise_scales[0]
 print(f"noise {noise:.4f}, gradients of records are clipped at {clip}")

@@ -1,12 +1,12 @@
 """
-===============================================================
-Honkela and Melkas (2021): Gaussian processes, privately
-===============================================================
+=====================================================
+Honkela and Melkas (2021): private Gaussian processes
+=====================================================
 
-Honkela and Melkas release two noisy sums over the records, and compute a sparse Gaussian process
+Honkela and Melkas release two noisy sums over the records and compute a sparse Gaussian process
 from them. `DPSparseGPRegressor` has their algorithm (``release="kernel"``) and, by default, a
 release and a posterior with about half its error. This page repeats their experiments of Sections
-5.1 to 5.3 with both. All data are made up: nothing needs protection.
+5.1 to 5.3 with both, on synthetic data.
 """
 
 # %%
@@ -58,9 +58,8 @@ def posterior(X, y, epsilon, method):
 
 
 # %%
-# The table has the error of the posterior mean, and how much of the function lies within two
-# posterior standard deviations, which should be .95. (20 data sets; the standard error of an
-# error is below a tenth of it.)
+# Error of the posterior mean, and share of the function within two posterior standard deviations,
+# which should be .95. (20 data sets; the standard error of an error is below a tenth of it.)
 
 
 def error_and_coverage(epsilon, method):
@@ -81,10 +80,10 @@ for epsilon in epsilons:
     )
 
 # %%
-# Two things make the difference. The default release whitens the features first, which makes the
-# records of norm 1 whatever the kernel and the inducing points are. And its posterior has the
-# privacy noise in the likelihood, where the paper adds a large multiple of the identity to a noisy
-# matrix to keep it positive definite, which pulls the function to zero.
+# There are two reasons. The default release whitens the features, so that records have norm 1 for
+# any kernel and any inducing points. And its posterior has the privacy noise in the likelihood; the
+# paper adds a large multiple of the identity to a noisy matrix to keep it positive definite, which
+# shrinks the function to zero.
 
 # %%
 # Are the intervals right? (Section 5.2)
@@ -141,23 +140,23 @@ for i, sigma in enumerate(sigmas):
     )
 
 # %%
-# As in the paper: naive intervals are far too short where noise and epsilon are small; the
-# correction helps, and remains overconfident. The default's intervals hold about what they promise,
-# at every noise and every epsilon. (The correction here is the exact covariance of the linearised
-# map; Eq. (17) approximates it, and changes no share by more than .01.)
+# As in the paper, naive intervals are far too short where noise and epsilon are small; the
+# correction helps but remains overconfident. The default's intervals are nearly calibrated for
+# every noise and every epsilon. (The correction here is the exact covariance of the linearised map;
+# Eq. (17) approximates it and changes no share by more than .01.)
 
 # %%
 # Hyper-parameters (Section 5.3)
 # ------------------------------
-# Now noise level and length-scale are unknown, among three candidates each; 2048 observations. The
+# Noise level and length-scale are unknown, with three candidates each; 2048 observations. The
 # paper's Algorithm 2 draws a pair at random, fits it on half of the records, and scores it on the
 # other half by the mean log-likelihood, released by COINPRESS. It stops after each trial with
-# probability gamma and returns the best; that the number of trials stays secret is what makes the
-# trials cheap: a third of epsilon each, however many there are. (This page is a demonstration on
-# made-up data. It draws that number from a seeded generator, and skdpbo has no class for it yet.)
+# probability gamma and returns the best trial. The number of trials is secret, so that each trial
+# costs a third of epsilon for any number of them. (This demonstration draws that number from a
+# seeded generator; `DPGridSearchCV(protect="all")` is the private tool.)
 #
-# One thing is corrected: the paper drops scores above what a single record can have, but compares
-# the sum over the records, and so drops the good models. Here it is their mean.
+# One error is corrected: the paper drops scores above the largest score of a single record, but
+# compares the sum over the records, and so drops the good models. Here the mean is compared.
 
 GAMMA, DELTA = 0.05, 1e-4
 noise_levels, length_scales = [0.1 / 3, 0.1, 0.3], [1 / 3, 1.0, 3.0]
@@ -215,18 +214,16 @@ for epsilon in choices[1:]:
             )
 
 # %%
-# Of 25 runs of the benchmark ``honkela_melkas_tuning.py`` (gamma 0.02), 5 / 9 / 21 / 24 pick the
-# true pair (0.1, 1) at epsilon 1 / 3 / 10 / 30; with the test as printed 2 / 7 / 6 / 0. The
-# length-scale is found from epsilon = 3 on, the noise level later, as in the paper. The error of
-# the picked model is .36 / .19 / .11 / .07, for each trial has half of the records and a third of
-# epsilon. With the default release in Algorithm 2 it is .36 / .11 / .05 / .03. (The noise level
-# is not found better, 4 / 13 / 6 / 23: the default's predictions allow for the privacy noise, with
-# room to spare, and a noise level that is too small makes up for it.)
+# Of 25 runs of the benchmark ``honkela_melkas_tuning`` (gamma 0.02), 5 / 9 / 21 / 24 choose the
+# true pair (0.1, 1) at epsilon 1 / 3 / 10 / 30; with the printed test 2 / 7 / 6 / 0. The error of
+# the chosen model is .36 / .19 / .11 / .07, because each trial has half of the records and a third
+# of epsilon. With the default release in Algorithm 2 it is .36 / .11 / .05 / .03. (It does not find
+# the noise level better, 4 / 13 / 6 / 23, since its wide intervals favour too small a noise level.)
 #
-# A few length-scales can be tried without a secret number of trials: fit each with its part of the
-# budget. Gaussian mechanisms compose best in mu, whose squares add up. The noise level needs no
-# candidates, since the default release gives an estimate of it at no cost. And that estimate tells
-# good length-scales from bad ones: it is what a model leaves unexplained. So all records train.
+# A few length-scales can be compared without a secret number of trials: fit each with a part of the
+# budget, composed in mu, whose squares add up. The default release estimates the noise level at no
+# cost, and this estimate, the unexplained part of the targets, also ranks the length-scales. All
+# records train.
 
 
 def chosen_length_scale(epsilon):
@@ -247,13 +244,13 @@ for epsilon in choices:
     )
 
 # %%
-# Too long a length-scale is hardly ever chosen. The two others explain these data almost equally
-# well with nine inducing points; the noise comes down to the true 0.1 as epsilon grows. (`elbo_`
-# would be the textbook's criterion. Where inducing points are few it charges short length-scales
-# for what the points cannot represent, and often picks the longest one here.)
+# Too long a length-scale is rarely chosen. The other two explain these data almost equally well
+# with nine inducing points, and the estimated noise approaches the true 0.1 as epsilon grows.
+# (`elbo_` charges short length-scales for what few inducing points cannot represent, and often
+# prefers the longest one here.)
 #
-# The figures
-# -----------
+# Figures
+# -------
 
 try:
     import matplotlib.pyplot as plt

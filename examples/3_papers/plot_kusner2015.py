@@ -1,19 +1,18 @@
 """
-===============================================================
-Kusner et al. (2015): private, because nearly uniform
-===============================================================
+==============================================
+Kusner et al. (2015): an almost uniform choice
+==============================================
 
-Kusner, Gardner, Garnett and Weinberger were the first to make Bayesian optimisation differentially
-private. skdpbo has their three algorithms, with the constants of their proofs put right. This page
-shows what Algorithm 1 does to the choice of a hyper-parameter at epsilon = 1, beside the mechanism
-that skdpbo uses by default. All scores are made up, so nothing here needs protection.
+Kusner, Gardner, Garnett and Weinberger made Bayesian optimisation differentially private first.
+skdpbo has their three algorithms with corrected constants. This page compares Algorithm 1 at
+epsilon = 1 with skdpbo's default mechanism, on synthetic scores.
 """
 
 # %%
 # A search space of 100 candidates
 # --------------------------------
-# Think of 100 values of `C` and of the accuracy that each reaches on 1000 protected records: a
-# smooth curve with a clear best value, and a cliff on the right.
+# 100 values of `C` with the accuracy of each on 1000 protected records: a smooth curve with a clear
+# best value and a cliff.
 
 import math
 
@@ -28,15 +27,15 @@ scores = 0.9 - 0.35 * (places - 0.6) ** 2 / 0.36 - 0.2 / (1 + np.exp(-(places - 
 print(f"accuracy: best {scores.max():.3f}, mean {scores.mean():.3f}, worst {scores.min():.3f}")
 
 # %%
-# How far may one record move things?
-# -----------------------------------
-# One of 1000 records moves every accuracy by at most 1/1000, whatever the data are. That is all
-# that permute-and-flip needs to know.
+# Sensitivity
+# -----------
+# One of 1000 records changes every accuracy by at most 1/1000 for any data. Permute-and-flip needs
+# no more.
 #
-# Algorithm 1 protects a posterior mean instead, and asks how far two posterior means can be apart
-# when all that is known is a Gaussian-process prior of variance 1: by twice the width of the
-# confidence band, plus c for the change of the scores themselves. (T = 50 evaluations,
-# delta = 1e-5, correlation .99 between the scores of neighbouring data sets.)
+# Algorithm 1 protects a posterior mean and bounds the distance of two posterior means under a
+# Gaussian-process prior of variance 1: twice the width of the confidence band, plus c for the
+# change of the scores. (T = 50 evaluations, delta = 1e-5, correlation .99 between the scores of
+# neighbouring data sets.)
 
 n_iter, delta, correlation = 50, 1e-5, 0.99
 beta = 2 * math.log(n_candidates * (n_iter + 1) ** 2 * math.pi**2 / (3 * delta))
@@ -45,18 +44,18 @@ sensitivity = 2 * math.sqrt(beta) + c
 print(f"sensitivity: permute-and-flip {1 / n_records}, Algorithm 1 {sensitivity:.1f}")
 
 # %%
-# A score between 0 and 1, and a sensitivity of 15: a candidate of weight
-# exp(epsilon * score / (2 * sensitivity)) can be preferred to another by
+# With scores between 0 and 1 and a sensitivity of 15, weights exp(epsilon * score / (2 *
+# sensitivity)) differ by at most a factor of
 
 print(f"a factor of at most {math.exp(1 / (2 * sensitivity)):.3f} at epsilon = 1")
 
 # %%
-# The number of records does not appear in it. More data do not help.
+# The number of records does not enter: more data do not help.
 #
-# What is chosen
-# --------------
-# The probabilities of both mechanisms can be computed. For Algorithm 1 we grant that its surrogate
-# knows the scores exactly.
+# Choice
+# ------
+# The probabilities of both mechanisms can be computed. For Algorithm 1 the surrogate is assumed to
+# know the scores exactly.
 
 
 def algorithm_1(epsilon):
@@ -77,8 +76,8 @@ for name, law in (("Algorithm 1", algorithm_1), ("permute-and-flip", permute_and
     )
 
 # %%
-# The first mean accuracy is the mean over all candidates: a blind draw would do as well, and costs
-# no privacy at all. The same from runs of the algorithm itself, with the noise that it draws:
+# The first mean accuracy equals the mean over all candidates, as for a uniform draw. The same from
+# runs of the algorithm itself:
 
 mechanism = Kusner2015(noise_variance=0.01, dataset_correlation=correlation)
 budget = {"epsilon": 1.0, "delta": delta, "score_fraction": 0.0}
@@ -96,8 +95,8 @@ error = scores.std() / math.sqrt(len(runs))
 print(f"mean accuracy of {len(runs)} choices: {scores[runs].mean():.3f} +- {error:.3f}")
 
 # %%
-# Its score fares no better: here is `best_score_`, five times, with half of the budget each for
-# choice and score. It is an accuracy, and it is of no use.
+# Five released values of `best_score_`, with half of the budget for the choice and half for the
+# score. They are useless as accuracies.
 
 budget = {"epsilon": 2.0, "delta": 2 * delta, "score_fraction": 0.5}
 for _ in range(5):
@@ -107,17 +106,16 @@ for _ in range(5):
     print(f"{score:8.2f}")
 
 # %%
-# And what is promised
-# --------------------
-# The promise is also weaker. The probability delta is over the draw of the scores from the prior:
-# for two given data sets nothing is promised, which is why the status is "conditional".
+# Guarantee
+# ---------
+# The guarantee is weaker, too. The probability delta is over the draw of the scores from the prior;
+# for two given data sets there is no guarantee. Hence the status "conditional".
 
 print(mechanism.guarantee(**budget))
 
 # %%
-# Use `DPBayesSearchCV` as it comes instead: permute-and-flip over the candidates visited, proved
-# without a prior, and better with every record. Where many noisy scores are wanted and not one
-# choice, there is `mechanism="gaussian"`.
+# Use the default of `DPBayesSearchCV`: permute-and-flip over the visited candidates, proved without
+# a prior, and better with every record. For several noisy scores use `mechanism="gaussian"`.
 
 try:
     import matplotlib.pyplot as plt

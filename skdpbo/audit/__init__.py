@@ -1,18 +1,18 @@
 """Attacks on releases: lower bounds on privacy losses, sensitivities by brute force, leak scans.
 
-Nothing else in the package imports this floor. Use it on your own estimators, scorers and
-mechanisms, in tests and on synthetic records.
+For tests of estimators, scorers and mechanisms on synthetic records. No other package imports this
+one.
 """
 
-from ._leaks import Leak, Secrets, leak_scan
-from ._likelihood import audit_samples, likelihood_ratio_audit
-from ._normal import normal_mu_bound
-from ._precision import last_digits, off_lattice, precision_audit
-from ._result import AuditResult, event_bounds
-from ._same_seed import Difference, same_seed_difference
-from ._sensitivity import SensitivityResult, scorer_sensitivity_audit, sensitivity_audit
-from ._traces import Traces
-from ._walk import reachable
+from skdpbo.audit._leaks import Leak, Secrets, leak_scan
+from skdpbo.audit._likelihood import audit_samples, likelihood_ratio_audit
+from skdpbo.audit._normal import normal_mu_bound
+from skdpbo.audit._precision import last_digits, off_lattice, precision_audit
+from skdpbo.audit._result import AuditResult, event_bounds
+from skdpbo.audit._same_seed import Difference, same_seed_difference
+from skdpbo.audit._sensitivity import SensitivityResult, scorer_sensitivity_audit, sensitivity_audit
+from skdpbo.audit._traces import Traces
+from skdpbo.audit._walk import reachable
 
 __all__ = [
     "AuditResult",

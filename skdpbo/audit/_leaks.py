@@ -1,4 +1,4 @@
-"""Leak scans: search a fitted object, its pickle, its texts and its traces for what is secret."""
+"""Leak scans: search a fitted object, its pickle, its texts and its traces for secrets."""
 
 import pickle
 import re
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._traces import Traces
-from ._walk import reachable
+from skdpbo.audit._traces import Traces
+from skdpbo.audit._walk import reachable
 
 __all__ = ["Leak", "Secrets", "leak_scan"]
 
@@ -18,14 +18,14 @@ _NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?")
 
 @dataclass(frozen=True)
 class Leak:
-    """Where something secret was found. It does not hold the secret.
+    """Place of a secret that was found, without the secret.
 
     Parameters
     ----------
     channel : {"object", "pickle", "repr", "html", "text"}
         Kind of place.
     path : str, default=""
-        Where in the object.
+        Path in the object.
     """
 
     channel: str
@@ -33,20 +33,18 @@ class Leak:
 
 
 class Secrets:
-    """What must not be found, and how it may look.
+    """Planted secrets and the forms in which they are recognised.
 
     Parameters
     ----------
     values : iterable of float, str or bytes
-        Planted values that nothing else would equal by chance: a number with many digits, a text
-        that is found nowhere else.
+        Planted values that nothing else equals by chance, such as numbers with many digits.
     predicate : callable, default=None
-        Says of any object whether it is secret.
+        Returns whether an object is secret.
     rtol : float, default=1e-9
-        Relative difference up to which a number counts as a secret one.
+        Relative tolerance of numbers.
     digits : int, default=4
-        In a text, a number that agrees with a secret one when that is printed with so many
-        significant digits or more is taken for it.
+        Least number of significant digits by which a printed number is recognised.
 
     Examples
     --------
@@ -76,17 +74,17 @@ class Secrets:
         }
 
     def in_text(self, text):
-        """Whether a text holds a secret text or number.
+        """Return whether a text contains a secret text or number.
 
         Parameters
         ----------
         text : str
-            Printed or logged, for instance.
+            Printed or logged text.
 
         Returns
         -------
         bool
-            True if it does.
+            True if a secret was found.
         """
         if any(secret in text for secret in self.texts):
             return True
@@ -96,39 +94,39 @@ class Secrets:
         return any(abs(value) in self._printed or self.is_number(value) for value in found)
 
     def in_bytes(self, data):
-        """Whether bytes hold a secret text or double.
+        """Return whether bytes contain a secret text or double.
 
         Parameters
         ----------
         data : bytes
-            A pickle, for instance.
+            Such as a pickle.
 
         Returns
         -------
         bool
-            True if they do.
+            True if a secret was found.
         """
         return any(pattern in data for pattern in self._patterns)
 
     def is_number(self, value):
-        """Whether a number equals a secret one, up to its sign.
+        """Return whether a number equals a secret one, up to its sign.
 
         Parameters
         ----------
         value : float
-            Compared with every planted number.
+            Number to compare.
 
         Returns
         -------
         bool
-            True if it does.
+            True if it equals a secret.
         """
         return any(
             abs(abs(value) - abs(secret)) <= self.rtol * abs(secret) for secret in self.numbers
         )
 
     def match(self, value):
-        """Whether an object itself, not what it holds, is secret.
+        """Return whether an object itself, apart from its contents, is secret.
 
         Parameters
         ----------
@@ -138,7 +136,7 @@ class Secrets:
         Returns
         -------
         bool
-            True if it is.
+            True if the object is a secret.
         """
         if self.predicate is not None and self.predicate(value):
             return True
@@ -157,8 +155,8 @@ def leak_scan(thing, secrets, *, texts=()):
     Parameters
     ----------
     thing : object
-        A fitted estimator, an exception, the arguments of a callback, ...; `Traces` of a fit are
-        searched for what was written.
+        A fitted estimator, an exception, the arguments of a callback; of `Traces`, the written
+        text is searched.
     secrets : Secrets, callable or iterable
         A callable is a predicate on objects; an iterable holds planted numbers and texts.
     texts : iterable of str, default=()
@@ -167,7 +165,7 @@ def leak_scan(thing, secrets, *, texts=()):
     Returns
     -------
     leaks : list of Leak
-        Empty where nothing was found. A leak has a place and not the secret.
+        Empty if no secret was found.
 
     Examples
     --------
@@ -206,10 +204,9 @@ def _as_secrets(secrets):
 
 
 def _attempt(make):
-    """What cannot be pickled or printed leaks nothing by that way."""
     try:
         return make()
-    except Exception:
+    except Exception:  # an object that cannot be pickled or printed has no such channel
         return None
 
 

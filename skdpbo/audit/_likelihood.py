@@ -1,4 +1,4 @@
-"""Likelihood-ratio audits: the best event found on one half of the runs is counted on the other."""
+"""Likelihood-ratio audits: an event is chosen on one half of the runs and tested on the other."""
 
 import numbers
 import warnings
@@ -6,12 +6,12 @@ from collections import Counter
 
 import numpy as np
 
-from ._result import AuditResult, epsilon_of, event_bounds, mu_of
+from skdpbo.audit._result import AuditResult, epsilon_of, event_bounds, mu_of
 
 __all__ = ["audit_samples", "likelihood_ratio_audit"]
 
 _MAX_THRESHOLDS = 1000
-_FAR = 1e3  # quartile distances
+_FAR = 1e3  # interquartile ranges
 
 
 def likelihood_ratio_audit(
@@ -27,44 +27,42 @@ def likelihood_ratio_audit(
 ):
     """Run a release on two neighbouring data sets and bound its privacy loss from below.
 
-    Half of the runs choose the event that tells the data sets apart best; the other half bound its
-    two probabilities. The bound is valid whatever the release and the statistic do; a bad
-    statistic only makes it small. It cannot exceed the true loss, so it refutes a wrong claim and
-    proves none right.
+    Half of the runs choose the event that separates the data sets best; the other half bound its
+    two probabilities. The bound holds for any release and any statistic; a poor statistic makes it
+    small. An audit can refute a claim but not prove one.
 
     Parameters
     ----------
     release : callable
-        ``release(data)`` makes one release with fresh noise and returns what is published of it.
+        ``release(data)`` makes one release with fresh noise and returns its published output.
     data, neighbour : object
-        Two data sets that differ in one protected record. They are passed on as they are.
+        Two data sets that differ in one protected record.
     n_runs : int, default=2000
         Runs on each data set, at least 4.
     statistic : callable, default=None
-        Turns a release into a number that tends to be larger on one of the data sets, the
-        logarithm of the likelihood ratio for instance. None: a number stands for itself, a vector
-        (array or list) is projected onto its best linear direction, and any other hashable output
-        (a text, a tuple, a truth value) is ranked by how often it occurred; direction and ranks
-        come from the first half of the runs.
+        Maps a release to a number that tends to be larger on one of the data sets, such as the log
+        likelihood ratio. None: a number is used as it is, a vector (array or list) is projected
+        onto its best linear direction, and any other hashable output is ranked by its frequency;
+        direction and ranks come from the first half of the runs.
     delta : float in [0, 1), default=0.0
-        At which epsilon is bounded.
+        Delta at which epsilon is bounded.
     target : {"epsilon", "mu"}, default="epsilon"
-        Which bound the event is chosen for; both are reported.
+        Bound that the event is chosen for; both are reported.
     false_alarm : float in (0, 1), default=1e-6
-        Probability that the result claims more than is true.
+        Probability that a bound exceeds the true loss.
 
     Returns
     -------
     result : AuditResult
-        Bounds of the loss from below, and the event that shows them.
+        Lower bounds of the loss, and the event that attains them.
 
     See Also
     --------
-    audit_samples : The same for runs that were made before.
+    audit_samples : The same from stored runs.
 
     Examples
     --------
-    A release that forgets the factor 2 of a replaced record:
+    A release that omits the factor 2 of a replaced record:
 
     >>> from skdpbo.audit import likelihood_ratio_audit
     >>> from skdpbo.mechanisms import DiscreteLaplace
@@ -91,22 +89,22 @@ def audit_samples(first, second, *, delta=0.0, target="epsilon", false_alarm=1e-
         Releases, or a statistic of each: numbers, vectors of one length, or hashable objects.
         At least 4 of each.
     delta : float in [0, 1), default=0.0
-        At which epsilon is bounded.
+        Delta at which epsilon is bounded.
     target : {"epsilon", "mu"}, default="epsilon"
-        Which bound the event is chosen for; both are reported.
+        Bound that the event is chosen for; both are reported.
     false_alarm : float in (0, 1), default=1e-6
-        Probability that the result claims more than is true.
+        Probability that a bound exceeds the true loss.
 
     Returns
     -------
     result : AuditResult
-        Bounds of the loss from below, and the event that shows them.
+        Lower bounds of the loss, and the event that attains them.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skdpbo.audit import audit_samples
-    >>> # public randomness: samples made up for the example
+    >>> # public randomness: synthetic samples
     >>> rng = np.random.default_rng(0)
     >>> result = audit_samples(rng.normal(size=4000), rng.normal(2, size=4000), target="mu")
     >>> 1.5 < result.mu < 2
@@ -153,7 +151,7 @@ def _best_threshold(first, second, delta, target, false_alarm):
         low, high = event_bounds(*counts[order], *runs[order], false_alarm)
         gain = mu_of(low, high) if target == "mu" else epsilon_of(low, high, delta)
         gains.append(gain)
-    if max(gain.max() for gain in gains) == 0:  # too few runs for a bound: the largest difference
+    if max(gain.max() for gain in gains) == 0:  # too few runs for a bound: use the difference
         difference = counts[0] / runs[0] - counts[1] / runs[1]
         gains = [difference, -difference]
     swap = bool(gains[1].max() > gains[0].max())
@@ -176,7 +174,7 @@ def _numbers(outputs):
 
 
 def _frequencies(first, second):
-    """Rank outputs by the logarithm of how much more often they occur in `first`."""
+    """Rank outputs by the log ratio of their frequencies in `first` and `second`."""
     counts = Counter(first), Counter(second)
 
     def log_ratio(outputs):
@@ -187,26 +185,26 @@ def _frequencies(first, second):
 
 
 def _linear(first, second):
-    """Project vectors onto the best direction between two normal laws of one covariance."""
+    """Project vectors onto the linear discriminant of two normal laws with one covariance."""
     tables = [_table(each) for each in (first, second)]
     centre, scale = _robust_units(np.concatenate(tables))
 
     def standardised(table):
-        # Clipped, so that an infinite or enormous number is an event and not the only one.
+        # Clipped, so that one infinite or huge number does not hide the other coordinates.
         return np.nan_to_num((table - centre) / scale, nan=-_FAR).clip(-_FAR, _FAR)
 
     tables = [standardised(table) for table in tables]
     difference = tables[0].mean(axis=0) - tables[1].mean(axis=0)
     centred = np.concatenate([table - table.mean(axis=0) for table in tables])
     covariance = centred.T @ centred / max(len(centred) - 2, 1)
-    # A hundredth of the correlations is given up, so that few runs do not invent any.
+    # Shrinkage by 1 %, against spurious correlations in few runs.
     covariance = 0.99 * covariance + np.diag(0.01 * np.diag(covariance) + 1e-6)
     direction = np.linalg.solve(covariance, difference)
     return lambda outputs: standardised(_table(outputs)) @ direction
 
 
 def _robust_units(table):
-    """Medians and quartile distances of the columns; 1 for a column that hardly varies."""
+    """Return medians and interquartile ranges of the columns; 1 where the range is 0."""
     finite = np.where(np.isfinite(table), table, np.nan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a column without a finite number

@@ -1,4 +1,4 @@
-"""The sharpest audit of a Gaussian release: its best statistic is normal, and so is the bound."""
+"""Audit of a Gaussian release by its normal log-likelihood ratio."""
 
 import math
 
@@ -11,9 +11,9 @@ __all__ = ["normal_mu_bound"]
 def normal_mu_bound(first, second, *, false_alarm=1e-6):
     r"""Bound mu below from a statistic that is normal, with one variance, on both data sets.
 
-    The log-likelihood ratio of a release with Gaussian noise is such a statistic, and the
-    difference of its means is mu of its standard deviations. The bound uses all of the samples,
-    and so needs fewer than `audit_samples`, which assumes nothing of their law.
+    The log-likelihood ratio of a release with Gaussian noise is such a statistic; its means differ
+    by mu standard deviations. The bound needs fewer samples than `audit_samples`, which makes no
+    assumption on their law.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def normal_mu_bound(first, second, *, false_alarm=1e-6):
     -------
     mu : float
         :math:`\hat\mu - z\sqrt{2/n + \hat\mu^2/(4n)}`, with :math:`\hat\mu` the standardised
-        difference of means and z the upper quantile; below 0 where nothing is proved.
+        difference of means and z the upper quantile; negative where nothing is proved.
 
     See Also
     --------
@@ -36,7 +36,7 @@ def normal_mu_bound(first, second, *, false_alarm=1e-6):
     --------
     >>> import numpy as np
     >>> from skdpbo.audit import normal_mu_bound
-    >>> # public randomness: samples made up for the example
+    >>> # public randomness: synthetic samples
     >>> rng = np.random.default_rng(0)
     >>> 1.5 < normal_mu_bound(rng.normal(size=1000), rng.normal(2, size=1000)) < 2
     True

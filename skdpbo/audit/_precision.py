@@ -1,11 +1,11 @@
-"""Precision audits: what the last digits of a released number tell about what it was made of."""
+"""Precision audits: privacy loss by the last binary digits of released numbers."""
 
 import math
 from fractions import Fraction
 
 import numpy as np
 
-from ._likelihood import audit_samples
+from skdpbo.audit._likelihood import audit_samples
 
 __all__ = ["last_digits", "off_lattice", "precision_audit"]
 
@@ -15,8 +15,8 @@ def precision_audit(
 ):
     """Bound the privacy loss of a release from the last binary digits of its numbers alone.
 
-    Noise in floating point can only reach some of the numbers, and which ones depends on the value
-    that it is added to. The usual audit, which looks at the size of outputs, does not see that.
+    Floating-point noise reaches only some numbers, and the reachable set depends on the value to
+    which it is added (Mironov 2012). An audit of the size of outputs does not see this.
 
     Parameters
     ----------
@@ -25,9 +25,8 @@ def precision_audit(
     data, neighbour : object
         Two data sets that differ in one protected record.
     step : float, default=None
-        If given, the lattice that the numbers are said to lie on: the last digits are those of
-        the multiple, and a number off the lattice is an event of its own. None: the position of
-        the last nonzero binary digit is looked at.
+        Step of the claimed lattice: the last digits are those of the multiple, and a number off
+        the lattice is an event of its own. None: the position of the last nonzero binary digit.
     n_runs : int, default=2000
         Runs on each data set.
     delta, false_alarm : float
@@ -44,11 +43,11 @@ def precision_audit(
 
     Examples
     --------
-    The usual Laplace noise betrays a zero:
+    Floating-point Laplace noise reveals a zero:
 
     >>> import numpy as np
     >>> from skdpbo.audit import precision_audit
-    >>> # public randomness: the mechanism that is attacked, not one of ours
+    >>> # public randomness: the mechanism under attack
     >>> rng = np.random.default_rng(0)
     >>> precision_audit(lambda x: x + rng.laplace(), 0.0, 1.0, n_runs=1000).epsilon > 1
     True
@@ -59,21 +58,21 @@ def precision_audit(
 
 
 def last_digits(values, step=None, modulus=16):
-    """Say of each number where its last nonzero binary digit is, or its place on a lattice.
+    """Label each number by its last nonzero binary digit, or by its place on a lattice.
 
     Parameters
     ----------
     values : array-like of float
         Released numbers.
     step : float, default=None
-        Of the lattice, positive.
+        Lattice step, positive.
     modulus : int, default=16
-        How many places are told apart.
+        Number of places on the lattice that are distinguished.
 
     Returns
     -------
     labels : list of str
-        One for each number, in order.
+        One label a number, in order.
 
     Examples
     --------
@@ -91,7 +90,7 @@ def _last_digit(value):
     if value == 0 or not math.isfinite(value):
         return str(value)
     numerator, denominator = value.as_integer_ratio()
-    # One of the two is odd, and the other a power of two times what is odd.
+    # The denominator is a power of two, and the numerator is odd unless the denominator is 1.
     trailing = (numerator & -numerator).bit_length() - 1
     return f"last digit 2^{trailing - denominator.bit_length() + 1}"
 
@@ -111,12 +110,12 @@ def off_lattice(values, step):
     values : array-like of float
         Released numbers.
     step : float
-        Of the lattice, positive.
+        Lattice step, positive.
 
     Returns
     -------
     count : int
-        0 if all lie on the lattice.
+        Number of values off the lattice.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What an audit has proved about two probabilities, and what that says of a guarantee."""
+"""Result of an audit: bounds on two probabilities and the privacy loss they imply."""
 
 import math
 from dataclasses import dataclass
@@ -11,16 +11,16 @@ __all__ = ["AuditResult", "event_bounds"]
 
 
 def event_bounds(hits, other_hits, n_runs, n_other_runs, false_alarm):
-    """Clopper-Pearson: a bound below the one probability, and one above the other.
+    """Return Clopper-Pearson bounds: below the first probability and above the second.
 
     Both hold together with probability at least 1 - `false_alarm`.
 
     Parameters
     ----------
     hits, other_hits : int or ndarray of int
-        How often the event occurred.
+        Numbers of occurrences of the event.
     n_runs, n_other_runs : int
-        In how many independent runs.
+        Numbers of independent runs.
     false_alarm : float in (0, 1)
         Probability that one of the bounds is wrong.
 
@@ -35,14 +35,15 @@ def event_bounds(hits, other_hits, n_runs, n_other_runs, false_alarm):
     """
     hits, other_hits = np.asarray(hits), np.asarray(other_hits)
     tail = false_alarm / 2
-    # ppf is NaN where a parameter is 0: no hit bounds nothing from below, no miss nothing above.
+    # ppf is NaN where a parameter is 0: without hits the lower bound is 0, without misses the
+    # upper bound is 1.
     low = beta.ppf(tail, np.maximum(hits, 1), n_runs - hits + 1)
     high = beta.ppf(1 - tail, other_hits + 1, np.maximum(n_other_runs - other_hits, 1))
     return np.where(hits > 0, low, 0.0), np.where(other_hits < n_other_runs, high, 1.0)
 
 
 def epsilon_of(low, high, delta):
-    """Bound below epsilon at `delta`, by the event or by its complement; at least 0."""
+    """Return the lower bound on epsilon at `delta` from the event or its complement; at least 0."""
     with np.errstate(divide="ignore"):
         event = np.log(np.maximum(low - delta, 0)) - np.log(high)
         complement = np.log(np.maximum(1 - high - delta, 0)) - np.log1p(-np.asarray(low))
@@ -50,7 +51,7 @@ def epsilon_of(low, high, delta):
 
 
 def mu_of(low, high):
-    """Bound below mu of Gaussian differential privacy; at least 0 (Dong et al., Definition 4)."""
+    """Return the lower bound on mu-GDP (Dong et al. 2022, Definition 4); at least 0."""
     with np.errstate(invalid="ignore"):
         mu = ndtri(low) - ndtri(high)
     return np.maximum(np.nan_to_num(mu, nan=0.0), 0.0)
@@ -60,23 +61,22 @@ def mu_of(low, high):
 class AuditResult:
     """Lower bounds on the privacy loss of a release, from runs on two neighbouring data sets.
 
-    All statements of one result hold together with probability at least 1 - `false_alarm`.
+    All bounds of one result hold jointly with probability at least 1 - `false_alarm`.
 
     Parameters
     ----------
     low : float
-        The event has at least this probability on one of the data sets.
+        Lower bound on the probability of the event on one data set.
     high : float
-        And at most this one on the other.
+        Upper bound on its probability on the other.
     delta : float, default=0.0
-        At which `epsilon` is stated.
+        Delta at which `epsilon` is stated.
     false_alarm : float, default=1e-6
         Probability that `low` or `high` is wrong.
     event : str, default=""
-        The event, in words.
+        Description of the event.
     n_runs : int, default=0
-        Runs on each data set that `low` and `high` rest on, those of the choice of the event not
-        counted.
+        Runs on each data set behind `low` and `high`, without those that chose the event.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class AuditResult:
 
     See Also
     --------
-    likelihood_ratio_audit : Makes one.
+    likelihood_ratio_audit : Runs a release and returns such a result.
 
     References
     ----------
@@ -122,10 +122,9 @@ class AuditResult:
         return float(mu_of(self.low, self.high))
 
     def violates(self, guarantee):
-        """Whether these runs contradict what a guarantee says.
+        """Return whether these runs contradict a guarantee.
 
-        The numbers are compared whatever the status: a void guarantee, which promises nothing,
-        can be audited for what it was made to be.
+        The status is ignored: the numbers of a void guarantee can be audited too.
 
         Parameters
         ----------
@@ -143,12 +142,12 @@ class AuditResult:
         return guarantee.mu is not None and self._exceeds_curve(guarantee)
 
     def _exceeds_curve(self, guarantee):
-        """P(S) <= t + Phi(Phi^-1(Q(S) + t) + mu) within a statistical distance t of mu-GDP."""
+        """Check P(S) <= t + Phi(Phi^-1(Q(S) + t) + mu), at statistical distance t of mu-GDP."""
         t = guarantee.statistical_distance
         other = min(self.high + t, 1.0)
         if other == 1.0:
             return False
-        # In logarithms: probabilities may be as small as a false alarm.
+        # In logarithms, because probabilities may be as small as the false-alarm rate.
         most = norm.logcdf(ndtri_exp(math.log(other)) + guarantee.mu)
         least = self.low - t
         return least > 0 and math.log(least) > most

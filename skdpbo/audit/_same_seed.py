@@ -1,4 +1,4 @@
-"""The same noise on neighbouring data: what still differs did not go through the noise."""
+"""Fits with equal noise on neighbouring data, to find dependence outside the releases."""
 
 import math
 from dataclasses import dataclass
@@ -6,22 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from ._traces import Traces
-from ._walk import reachable
+from skdpbo.audit._traces import Traces
+from skdpbo.audit._walk import reachable
 
 __all__ = ["Difference", "same_seed_difference"]
+
+_LEAVES = (bool, int, float, str, bytes, np.generic)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that depends on the data beyond its release.
+    """Dependence on the data outside a release.
 
     Parameters
     ----------
     path : str
-        Where: an attribute's path, ``"what was written"`` or ``"error"``.
+        Path of an attribute, ``"written output"`` or ``"error"``.
     first, second : object
-        The two values, None where there is none.
+        The two values; None where one is missing.
     """
 
     path: str
@@ -30,11 +32,11 @@ class Difference:
 
 
 def same_seed_difference(fit, data, neighbour, *, rtol=0.0, atol=0.0, ignore=()):
-    """Fit twice with the same noise and next to no budget, and list what is not equal.
+    """Fit twice with the same noise and almost no budget, and list all differences.
 
-    With the same seed and epsilon close to 0 the noise is so large beside any record that two
-    fits agree up to rounding in all that was released. Whatever else differs (an attribute, a
-    message, an error) comes from the data by another way than a release.
+    With one seed and epsilon close to 0, the noise dominates every record, and the releases of two
+    fits agree up to rounding. Any other difference (an attribute, a message, an error) depends on
+    the data outside a release.
 
     Parameters
     ----------
@@ -42,18 +44,17 @@ def same_seed_difference(fit, data, neighbour, *, rtol=0.0, atol=0.0, ignore=())
         ``fit(data)`` returns a fitted object; with a fixed ``random_state`` and, for instance,
         ``epsilon=1e-9``.
     data, neighbour : object
-        Any two data sets with the same schema; they may differ in every record.
+        Two data sets of one schema; they may differ in every record.
     rtol, atol : float, default=0.0
-        Numbers are equal where they differ by at most ``atol + rtol * abs(first)``: a release may
-        differ by its sensitivity.
+        Numbers are equal within ``atol + rtol * abs(first)``; a release may differ by its
+        sensitivity.
     ignore : iterable of str, default=()
-        Parts of paths that are left out, such as times and public attributes that were chosen to
-        differ.
+        Parts of paths to skip, such as times and public attributes that differ on purpose.
 
     Returns
     -------
     differences : list of Difference
-        Empty where everything is equal. It quotes values: for tests, not for publication.
+        Empty if the fits are equal. The values are quoted: for tests, not for publication.
 
     Examples
     --------
@@ -62,7 +63,7 @@ def same_seed_difference(fit, data, neighbour, *, rtol=0.0, atol=0.0, ignore=())
     >>> class Mean:
     ...     def fit(self, x):
     ...         self.n_, self.bound_ = len(x), max(abs(x))
-    ...         # public randomness: the same noise in both runs, as the audit needs it
+    ...         # public randomness: the audit needs the same noise in both runs
     ...         self.mean_ = x.mean() + np.random.default_rng(0).laplace(scale=1e12)
     ...         return self
     >>> data, neighbour = np.array([0.0, 1.0]), np.array([0.0, 5.0])
@@ -76,7 +77,7 @@ def same_seed_difference(fit, data, neighbour, *, rtol=0.0, atol=0.0, ignore=())
 
 
 def _observe(fit, data, ignore):
-    """All leaves of a fitted object by path, and what the fit wrote."""
+    """Return all leaves of a fitted object by path, and the output of the fit."""
     with Traces() as traces:
         try:
             thing = fit(data)
@@ -87,13 +88,9 @@ def _observe(fit, data, ignore):
     leaves = {
         path: value
         for path, value in reachable(thing)
-        if _is_leaf(value) and not any(part in path for part in ignore)
+        if (value is None or isinstance(value, _LEAVES)) and not any(p in path for p in ignore)
     }
-    return {**leaves, "what was written": traces.text(), "error": failure}
-
-
-def _is_leaf(value):
-    return value is None or isinstance(value, bool | int | float | str | bytes | np.generic)
+    return {**leaves, "written output": traces.text(), "error": failure}
 
 
 def _equal(first, second, rtol, atol):

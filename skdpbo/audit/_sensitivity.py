@@ -1,4 +1,4 @@
-"""Sensitivity by brute force: replace every record by every candidate, in exact arithmetic."""
+"""Sensitivity by brute force over replacements of a record, in exact arithmetic."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,22 +11,22 @@ __all__ = ["SensitivityResult", "scorer_sensitivity_audit", "sensitivity_audit"]
 
 @dataclass(frozen=True, kw_only=True)
 class SensitivityResult:
-    """The largest change that replacing one record was seen to make.
+    """Largest observed change under replacement of one record.
 
     Parameters
     ----------
     largest : float
         Size of the change, in the norm of the audit.
     claimed : float
-        The sensitivity that was to be checked.
+        Claimed sensitivity.
     violated : bool
         Whether `largest` exceeds `claimed`, decided in exact arithmetic.
     position : int
-        Of the replaced record; -1 if nothing changed.
+        Position of the replaced record; -1 if nothing changed.
     record : object
-        What it was replaced by.
+        Its replacement.
     n_neighbours : int
-        How many neighbours were tried.
+        Number of neighbours tried.
 
     Examples
     --------
@@ -54,33 +54,33 @@ def sensitivity_audit(
     n_random=0,
     random_state=0,
 ):
-    """Search for the neighbour that changes a statistic most, and compare with a claim.
+    """Search for the largest change of a statistic, and compare it with a claimed sensitivity.
 
     Parameters
     ----------
     statistic : callable
-        ``statistic(data)`` returns a finite number or an array of them; it has no noise. Integers
-        of any size are compared exactly.
+        ``statistic(data)`` returns a finite number or an array of them, without noise. Integers of
+        any size are compared exactly.
     data : sequence of records
-        A list, or an array whose rows are records. It is not changed.
+        A list, or an array whose rows are records; not modified.
     records : iterable
-        What a record may be replaced by; every one is tried in every place.
+        Replacements; each is tried at every position.
     sensitivity : int, float or Fraction
-        The claim, in the units of the statistic.
+        Claimed sensitivity, in the units of the statistic.
     norm : {"l1", "l2", "max"}, default="l2"
-        Of the change.
+        Norm of the change.
     propose : callable, default=None
         ``propose(rng)`` returns a further record, for a random search; `rng` is a
         ``numpy.random.Generator``.
     n_random : int, default=0
-        How many records to propose, each for a random place.
+        Number of proposed records, each for a random position.
     random_state : int, default=0
-        Of the random search.
+        Seed of the random search.
 
     Returns
     -------
     result : SensitivityResult
-        The largest change found, the neighbour that shows it, and whether the claim is refuted.
+        Largest change, the neighbour that attains it, and whether the claim is refuted.
 
     Examples
     --------
@@ -99,7 +99,9 @@ def sensitivity_audit(
     before = _exact(statistic(data))
     largest, found, n_neighbours = Fraction(0), (-1, None), 0
     for position, record in _replacements(data, records, propose, n_random, random_state):
-        size = _size(before, _exact(statistic(_replaced(data, position, record))), norm)
+        changed = data.copy() if isinstance(data, np.ndarray) else list(data)
+        changed[position] = record
+        size = _size(before, _exact(statistic(changed)), norm)
         n_neighbours += 1
         if size > largest:
             largest, found = size, (position, record)
@@ -117,24 +119,24 @@ def sensitivity_audit(
 def scorer_sensitivity_audit(scorer, model, X, y, records):
     """Check that one record moves the total loss of a scorer by at most its bound.
 
-    The scorer is given all records at once, as a careless caller would: what is found besides
-    losses beyond the bound is a loss that depends on other records.
+    The scorer receives all records at once, so that the audit also finds a loss that depends on
+    other records.
 
     Parameters
     ----------
     scorer : PerRecordScorer
-        Or any object with ``record_losses(model, X, y)``, integers for each record, and ``units``.
+        Or any object with ``record_losses(model, X, y)``, one integer a record, and ``units``.
     model : fitted estimator
-        Must be able to predict all records.
+        Fitted model that predicts all records.
     X, y : sequence of n_samples records
         Rows and their targets.
     records : iterable of (x, target)
-        What a record may be replaced by.
+        Replacements of a record.
 
     Returns
     -------
     result : SensitivityResult
-        In units: a claim of ``scorer.units`` stands for one loss bound.
+        In integer units: ``scorer.units`` is one loss bound.
 
     Examples
     --------
@@ -161,30 +163,20 @@ def _replacements(data, records, propose, n_random, random_state):
     records = list(records)
     yield from ((i, record) for i in range(len(data)) for record in records)
     if propose is not None:
-        # public randomness: which neighbours are tried
+        # public randomness: choice of neighbours
         rng = np.random.default_rng(random_state)
         for _ in range(n_random):
             yield int(rng.integers(len(data))), propose(rng)
 
 
-def _replaced(data, position, record):
-    if isinstance(data, np.ndarray):
-        changed = data.copy()
-        changed[position] = record
-        return changed
-    changed = list(data)
-    changed[position] = record
-    return changed
-
-
 def _exact(values):
-    """Numbers as fractions, which hold every integer and every float exactly."""
+    """Return numbers as fractions, exact for every integer and every float."""
     flat = np.asarray(values, dtype=object).ravel()
     return [Fraction(value.item() if isinstance(value, np.generic) else value) for value in flat]
 
 
 def _size(before, after, norm):
-    """Return the l1 or the largest change, or the square of the Euclidean one."""
+    """Return the l1 norm, the maximum or the squared l2 norm of the change."""
     if len(before) != len(after):
         raise ValueError("The statistic's length depends on the data.")
     changes = [abs(a - b) for a, b in zip(before, after, strict=True)]

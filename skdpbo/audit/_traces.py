@@ -1,4 +1,4 @@
-"""What a block of code writes: prints, warnings and log records."""
+"""Capture of printed output, warnings and log records."""
 
 import io
 import logging
@@ -11,13 +11,13 @@ __all__ = ["Traces"]
 class Traces:
     """Record what is printed, warned and logged inside a ``with`` block.
 
-    All warnings are recorded and none is shown; all loggers speak from the lowest level. Workers
-    of other processes are not heard.
+    All warnings are recorded and none is shown; the root logger is set to the lowest level. Output
+    of other processes is not captured.
 
     Attributes
     ----------
     warnings : list of warnings.WarningMessage
-        In the order in which they were issued.
+        In order of issue.
 
     Examples
     --------
@@ -49,13 +49,13 @@ class Traces:
         self._stack.close()
 
     def text(self):
-        """All that was written, one text.
+        """Return the captured output as one text.
 
         Returns
         -------
         text : str
-            Prints first, then log records, then warnings.
+            Printed output, then log records, then warnings.
         """
-        said = [f"{w.category.__name__}: {w.message}" for w in self.warnings]
-        written = [self._printed.getvalue(), self._logged.getvalue(), *said]
+        warned = [f"{w.category.__name__}: {w.message}" for w in self.warnings]
+        written = [self._printed.getvalue(), self._logged.getvalue(), *warned]
         return "\n".join(text.strip() for text in written if text.strip())

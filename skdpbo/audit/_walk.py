@@ -1,4 +1,4 @@
-"""Everything that can be reached from an object: items, attributes, slots, closures, chains."""
+"""Traversal of all objects reachable from one: items, attributes, slots, closures, chains."""
 
 import types
 from collections.abc import Mapping
@@ -11,24 +11,24 @@ _CLOSED = (types.ModuleType, type, types.BuiltinFunctionType, types.CodeType)
 
 
 def reachable(thing):
-    """Visit an object and all that it holds, once each.
+    """Visit an object and all objects that it holds, once each.
 
-    Attributes, slots, items of containers, arrays with what they are a view of, closures and
-    defaults of functions, partial functions, exceptions with their chain and notes. Modules, types,
-    code and tracebacks are not entered: a traceback's frames belong to the process that holds the
-    data, and are not pickled or printed.
+    Covers attributes, slots, items of containers, arrays and their bases, closures and defaults of
+    functions, partial functions, exceptions with their chain and notes. Modules, types, code and
+    tracebacks are not entered: the frames of a traceback stay in the process that holds the data
+    and are neither pickled nor printed.
 
     Parameters
     ----------
     thing : object
-        Where to begin.
+        Root of the traversal.
 
     Yields
     ------
     path : str
-        How to get there, for instance ``".best_estimator_.coef_[0]"``.
+        Path from the root, such as ``".best_estimator_.coef_[0]"``.
     value : object
-        What is there.
+        The object at this path.
 
     Examples
     --------
@@ -44,13 +44,13 @@ def reachable(thing):
         if not isinstance(value, int | float | str | bytes | np.generic):
             if id(value) in seen:
                 continue
-            seen[id(value)] = value  # kept alive: an id is not used twice
+            seen[id(value)] = value  # kept alive, so that its id is not reused
         yield path or "object", value
         pending += ((path + step, part) for step, part in parts(value))
 
 
 def parts(thing):
-    """Return (step, part) of what an object holds itself."""
+    """Return (step, part) for each object held directly."""
     if isinstance(thing, int | float | str | bytes | np.generic) or thing is None:
         return []
     found = [*_items(thing), *_of_functions(thing), *_of_failures(thing)]

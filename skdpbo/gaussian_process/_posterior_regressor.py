@@ -1,4 +1,4 @@
-"""What a fitted Gaussian process answers: predictions, draws and densities."""
+"""Predictions, draws and densities of a fitted Gaussian process."""
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin

@@ -1,17 +1,17 @@
 """Noise and releases: exact samplers and the mechanisms built on them, without scikit-learn."""
 
-from ._clip_quantile import ClipQuantile
-from ._clipping import ClippedMean
-from ._coinpress import CoinPressMean
-from ._gaussian import DiscreteGaussian, GaussianMechanism
-from ._l2_laplace import L2Laplace
-from ._laplace import DiscreteLaplace
-from ._lattice import from_lattice, to_lattice
-from ._mean import BoundedMean
-from ._schedule import split_budget, step_budgets
-from ._selection import ExponentialMechanism, PermuteAndFlip
-from ._source import RandomSource, noise_source
-from ._trials import draw_trials
+from skdpbo.mechanisms._clip_quantile import ClipQuantile
+from skdpbo.mechanisms._clipping import ClippedMean
+from skdpbo.mechanisms._coinpress import CoinPressMean
+from skdpbo.mechanisms._gaussian import DiscreteGaussian, GaussianMechanism
+from skdpbo.mechanisms._l2_laplace import L2Laplace
+from skdpbo.mechanisms._laplace import DiscreteLaplace
+from skdpbo.mechanisms._lattice import from_lattice, to_lattice
+from skdpbo.mechanisms._mean import BoundedMean
+from skdpbo.mechanisms._noisy_max import ExponentialMechanism, PermuteAndFlip
+from skdpbo.mechanisms._schedule import split_budget, step_budgets
+from skdpbo.mechanisms._source import RandomSource, noise_source
+from skdpbo.mechanisms._trial_count import draw_trials
 
 __all__ = [
     "BoundedMean",

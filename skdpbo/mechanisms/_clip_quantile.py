@@ -1,15 +1,16 @@
-"""A clipping norm that follows the vectors' norms, by noisy counts."""
+"""Private adaptation of a clipping norm to a quantile of the vectors' norms."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
 
-from skdpbo.privacy import PrivacyGuarantee, check_mu
+from skdpbo.mechanisms._gaussian import GaussianMechanism
+from skdpbo.mechanisms._source import RandomSource
+from skdpbo.privacy import PrivacyGuarantee
+from skdpbo.privacy._checks import check_count, check_mu, check_positive, check_within
 
-from ._gaussian import GaussianMechanism
-from ._schedule import check_count
-from ._source import RandomSource
+__all__ = ["ClipQuantile", "clipped_count_sensitivity"]
 
 
 def clipped_count_sensitivity() -> int:
@@ -19,7 +20,7 @@ def clipped_count_sensitivity() -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class ClipQuantile:
-    r"""A clipping norm that follows a quantile of the vectors' norms, by noisy counts.
+    r"""Private adaptation of a clipping norm to a quantile of the vectors' norms.
 
     Released: the share of the records whose vectors need no clipping, with noise of standard
     deviation :math:`1/(n\mu)`; one record moves the count by at most 1. The next clipping norm
@@ -32,7 +33,7 @@ class ClipQuantile:
     mu : float
         Gaussian privacy parameter of one release, > 0.
     quantile : float, default=0.5
-        Share gamma of the records that should need no clipping, in [0, 1].
+        Target share gamma of the records that need no clipping, in [0, 1].
     rate : float, default=0.2
         Rate eta of the geometric update, > 0.
 
@@ -56,10 +57,8 @@ class ClipQuantile:
 
     def __post_init__(self) -> None:
         check_count(self.n_records, "n_records")
-        if not 0 <= self.quantile <= 1:
-            raise ValueError("quantile must lie in [0, 1]")
-        if not 0 < self.rate < math.inf:
-            raise ValueError("rate must be positive and finite")
+        check_within(self.quantile, "quantile", "[0, 1]")
+        check_positive(self.rate, "rate")
         noise = GaussianMechanism(
             mu=check_mu(self.mu), sensitivity=clipped_count_sensitivity(), n_draws=1
         )
@@ -94,7 +93,7 @@ class ClipQuantile:
         Parameters
         ----------
         clip : float
-            Present clipping norm, positive.
+            Current clipping norm, positive.
         share : float
             Released share of the records that needed no clipping, in [0, 1].
 

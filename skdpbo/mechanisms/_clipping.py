@@ -1,7 +1,7 @@
-"""The mean of clipped vectors, one per record, with Gaussian noise.
+"""Mean of clipped vectors, one per record, with Gaussian noise.
 
-Each vector is clipped and truncated to a public lattice by itself; from there on everything is
-exact integer arithmetic, so that no rounding error adds to the sensitivity.
+Each vector is clipped and truncated to a public lattice independently of the others. All later
+arithmetic is on integers and exact, so that no rounding error adds to the sensitivity.
 """
 
 from __future__ import annotations
@@ -15,45 +15,60 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdpbo.privacy import PrivacyGuarantee, check_mu, check_sensitivity
+from skdpbo.mechanisms._gaussian import GaussianMechanism
+from skdpbo.mechanisms._lattice import (
+    as_fraction,
+    check_step,
+    power_of_two_below,
+)
+from skdpbo.mechanisms._schedule import check_count
+from skdpbo.mechanisms._source import RandomSource
+from skdpbo.privacy import PrivacyGuarantee
+from skdpbo.privacy._checks import check_mu, check_positive
+from skdpbo.privacy._rounding import round_down, round_up
 
-from ._gaussian import GaussianMechanism
-from ._lattice import as_fraction, check_step, float_at_least, float_at_most, power_of_two_below
-from ._schedule import check_count
-from ._source import RandomSource
+__all__ = [
+    "ClippedMean",
+    "clip_to_lattice",
+    "clipped_mean_sensitivity",
+    "clipped_sum",
+    "clipped_sum_sensitivity",
+    "row_blocks",
+]
 
 FloatArray = NDArray[np.float64]
 
 _STEP_BITS = 30  # lattice steps per clipping norm: at least 2^30
 _DRAW_BITS = 48  # lattice steps per standard deviation of the noise: at most 2^48
 _MAX_TOTAL = 2**62
-_BLOCK = 2**16  # coordinates handled at once: some copies of them fit in a processor's cache
+_BLOCK = 2**16  # coordinates a block; several copies fit in a processor's cache
 
 
 def clipped_sum_sensitivity(clip: float) -> float:
-    """Largest l2 change, under one substitution, of a sum of vectors of l2 norm at most `clip`.
+    """Return the l2 sensitivity of a sum of vectors of l2 norm at most `clip`: 2 B.
 
-    Both vectors of the replaced record lie in the ball: 2 B, attained by v and -v.
+    The old and the new vector of the replaced record lie in the ball; v and -v attain it.
     """
     return 2.0 * clip
 
 
 def clipped_mean_sensitivity(clip: float, n_records: int) -> float:
-    """Largest l2 change of the mean of `n_records` such vectors: 2 B / n, rounded up."""
-    return float_at_least(2 * Fraction(clip) / n_records)
+    """Return the l2 sensitivity of the mean of `n_records` such vectors: 2 B / n, rounded up."""
+    return round_up(2 * Fraction(clip) / n_records)
 
 
 def clip_to_lattice(
     vectors: FloatArray, clip: float, step: float
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Clip rows to l2 norm `clip` and truncate them toward zero to multiples of `step`.
+    """Clip rows to l2 norm `clip` and truncate them to multiples of `step`. Protected.
 
-    Row i of the result depends on row i alone. A row with a value that is not finite becomes
-    zero, without a message.
+    Row i of the result depends on row i alone. Truncation is toward zero. A row with a value that
+    is not finite in float64 becomes zero, without a message.
 
     Parameters
     ----------
     vectors : ndarray of shape (n, d)
+        Of any real type; computed with in float64.
     clip : float
         B, positive and finite, below 2^31 steps.
     step : float
@@ -66,28 +81,45 @@ def clip_to_lattice(
     inside : ndarray of shape (n,)
         bool: rows that were within the ball before clipping, up to rounding.
     """
+    limit = math.floor((Fraction(clip) / Fraction(step)) ** 2)
+    if limit >= _MAX_TOTAL:
+        raise ValueError("clip must be below 2^31 steps.")
     with np.errstate(all="ignore"):
-        finite = np.asarray(np.isfinite(vectors).all(axis=1))
-        rows = np.where(finite[:, None], vectors, 0.0)
-        # Divided by the largest entry first: squares can neither overflow nor all underflow.
+        values = _as_floats(vectors)
+        finite = np.asarray(np.isfinite(values).all(axis=1))
+        rows = np.where(finite[:, None], values, 0.0)
+        # Division by the largest entry: the squares neither overflow nor all underflow.
         largest = np.abs(rows).max(axis=1, initial=0.0)
         shape = rows / np.where(largest > 0, largest, 1.0)[:, None]
         norm = np.sqrt(np.einsum("ij,ij->i", shape, shape))
+        # A row of norm at most B passes unchanged; a longer one is scaled onto the sphere.
         inside = np.asarray(largest * norm <= clip)
         scale = clip / np.where(norm > 0, norm, 1.0)
         clipped = np.where(inside[:, None], rows, shape * scale[:, None])
         units = np.trunc(clipped / step).astype(np.int64)
-    limit = math.floor((Fraction(clip) / Fraction(step)) ** 2)
-    # A float clip may overshoot by its rounding error: one step less in every coordinate.
+    # A float quotient may exceed the ball by its rounding error; one step less in every
+    # coordinate brings the row back without looking at other rows.
     while (over := np.flatnonzero(np.einsum("ij,ij->i", units, units) > limit)).size:
         units[over] -= np.sign(units[over])
     return units, inside
 
 
+def _as_floats(vectors: Any) -> FloatArray:
+    """Return rows of real numbers as float64. Errors depend on type and shape alone. Protected."""
+    values = np.asarray(vectors)
+    if values.dtype.kind not in "fiub":
+        raise TypeError("vectors must be arrays of real numbers.")
+    if values.ndim != 2:
+        raise ValueError("vectors must be two-dimensional, one row per record.")
+    return values.astype(np.float64, copy=False)
+
+
 def clipped_sum(
     blocks: Iterable[FloatArray], clip: float, step: float
 ) -> tuple[NDArray[np.int64], int, int]:
-    """Add up clipped rows, exactly; every block is of shape (any, d).
+    """Sum clipped rows exactly. Protected: pass only to a mechanism.
+
+    Every block has shape (any, d).
 
     Returns
     -------
@@ -136,7 +168,7 @@ class ClippedMean:
     sigma : float
         Standard deviation of the noise in each coordinate of the mean, 2 B / (n mu). Public.
     guarantee : PrivacyGuarantee
-        What one release promises.
+        Guarantee of one release.
 
     References
     ----------
@@ -162,14 +194,15 @@ class ClippedMean:
     _noise: GaussianMechanism = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        clip = float_at_most(as_fraction(check_sensitivity(self.clip, "clip")))
+        clip = round_down(as_fraction(check_positive(self.clip, "clip")))
         n_records = check_count(self.n_records, "n_records")
         sigma = clipped_sum_sensitivity(clip) / check_mu(self.mu)
         fine = math.ldexp(power_of_two_below(clip), -_STEP_BITS)
         coarse = math.ldexp(power_of_two_below(sigma), -_DRAW_BITS)
         step = check_step(max(fine, coarse), "clip")
+        # The exact sum must not wrap: a wrapped one would have another sensitivity.
         if n_records * math.ceil(Fraction(clip) / Fraction(step)) >= _MAX_TOTAL:
-            raise ValueError("n_records is too large for 64-bit sums")
+            raise ValueError("n_records is too large for 64-bit sums.")
         noise = GaussianMechanism(
             mu=self.mu, sensitivity=clipped_sum_sensitivity(clip), lattice=step
         )
@@ -217,7 +250,9 @@ class ClippedMean:
     def exact_total(
         self, vectors: FloatArray | Iterable[FloatArray]
     ) -> tuple[NDArray[np.int64], int]:
-        """Return the sum of the clipped vectors and the number of unclipped ones: both protected.
+        """Return the sum of the clipped vectors and the count of unclipped ones.
+
+        Protected: pass only to a mechanism.
 
         Parameters
         ----------
@@ -227,19 +262,23 @@ class ClippedMean:
         Returns
         -------
         total : ndarray of shape (d,)
-            int64, in steps of the lattice. Give it to `noisy_mean` and drop it.
+            int64, in lattice steps, for `noisy_mean`.
         n_inside : int
-            Give it to :class:`ClipQuantile` and drop it.
+            For :class:`ClipQuantile`.
         """
-        total, n_inside, n_rows = clipped_sum(_blocks(vectors), self.clip, self.step)
+        if isinstance(vectors, np.ndarray):
+            if vectors.ndim != 2:
+                raise ValueError("vectors must be two-dimensional, one row per record.")
+            vectors = row_blocks(vectors)
+        total, n_inside, n_rows = clipped_sum(vectors, self.clip, self.step)
         if n_rows != self.n_records:
-            raise ValueError(f"expected {self.n_records} vectors, one per record, got {n_rows}")
+            raise ValueError(f"expected {self.n_records} vectors, one per record, got {n_rows}.")
         return total, n_inside
 
     def noisy_mean(
         self, total: NDArray[np.int64], source: RandomSource | None = None
     ) -> FloatArray:
-        """Return the noisy mean that belongs to a sum made by `exact_total`.
+        """Release the noisy mean of a sum computed by `exact_total`.
 
         Parameters
         ----------
@@ -257,17 +296,8 @@ class ClippedMean:
         return np.asarray(noisy * (self.step / self.n_records))
 
 
-def _blocks(vectors: FloatArray | Iterable[FloatArray]) -> Iterator[FloatArray]:
-    if not isinstance(vectors, np.ndarray):
-        yield from vectors
-        return
-    if vectors.ndim != 2:
-        raise ValueError("vectors must be two-dimensional, one row per record")
-    yield from row_blocks(vectors)
-
-
 def row_blocks(vectors: FloatArray) -> Iterator[FloatArray]:
-    """Yield the rows of a matrix, as many at a time as are handled at once."""
+    """Yield the rows of a matrix in blocks that fit in a processor's cache."""
     rows = max(1, _BLOCK // max(1, vectors.shape[1]))
     for start in range(0, len(vectors), rows):
         yield vectors[start : start + rows]

@@ -1,4 +1,4 @@
-"""COINPRESS: the mean of records of which little is known in advance."""
+"""COINPRESS: private mean under weak prior knowledge."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skdpbo.privacy import PrivacyGuarantee, check_sensitivity
-
-from ._clipping import ClippedMean, clipped_mean_sensitivity
-from ._mean import (
+from skdpbo.mechanisms._clipping import ClippedMean, clipped_mean_sensitivity
+from skdpbo.mechanisms._mean import (
     HUGE,
     FloatArray,
     as_given,
@@ -23,8 +21,17 @@ from ._mean import (
     gaussian_guarantee,
     total_mu,
 )
-from ._schedule import check_count
-from ._source import RandomSource
+from skdpbo.mechanisms._source import RandomSource
+from skdpbo.privacy import PrivacyGuarantee
+from skdpbo.privacy._checks import check_count, check_positive
+
+__all__ = [
+    "CoinPressMean",
+    "clipping_radius",
+    "coinpress_plan",
+    "default_shares",
+    "share_of_budget",
+]
 
 _LEAST_GAIN = 0.99  # a step must shrink the radius to this at least
 _MAX_AUTO = 20  # steps
@@ -33,11 +40,11 @@ _ROUNDING = 2.0**-50  # relative; more than splitting a budget in floats can add
 
 @dataclass(frozen=True, kw_only=True)
 class CoinPressMean:
-    r"""Mean of records of which little is known in advance: clipped ever more tightly (COINPRESS).
+    r"""Private mean under weak prior knowledge, by iterated clipping (COINPRESS).
 
-    Each of the `n_steps` steps clips the records to a ball around the mean that the step before
-    released, and releases their mean with Gaussian noise. The balls' radii depend on the number
-    of records, the dimension and the parameters alone, and shrink as the mean is better known.
+    Each of the `n_steps` steps clips the records to a ball around the previously released mean and
+    releases their mean with Gaussian noise. The balls' radii depend on the number
+    of records, the dimension and the parameters alone, and shrink from step to step.
 
     Private: the averaged records, for data sets that differ in one of them. A step whose ball has
     radius t has l2 sensitivity 2 t / n whatever its centre, and the shares of the budget add up:
@@ -55,8 +62,8 @@ class CoinPressMean:
     center : float or array-like of float, shape (d,)
         Public guess of the mean, in the units of the records. A float serves every coordinate.
     radius : float
-        Public bound on the distance of the mean to `center`, > 0, in the units of the records;
-        generous, for it costs little.
+        Public bound on the distance of the mean to `center`, > 0, in the units of the records. A
+        generous bound costs little.
     scale : float, default=1.0
         Public standard deviation of a coordinate of the records, > 0. See the warning in Notes.
     n_steps : int or "auto", default=12
@@ -66,27 +73,27 @@ class CoinPressMean:
         Share of mu^2 of each of the `n_steps` steps, positive, of sum 1. None: the last step has
         3/4, the others share 1/4 equally (Honkela & Melkas).
     beta : float, default=0.01
-        In (0, 1). About how likely a normal record is clipped; the smaller, the larger the balls.
+        In (0, 1). Approximate probability that a normal record is clipped; smaller values give
+        larger balls.
 
     Attributes
     ----------
     guarantee : PrivacyGuarantee
-        What one release promises.
+        Guarantee of one release.
 
     See Also
     --------
-    BoundedMean : Needs an interval instead of a standard deviation; prefer it when one is known.
+    BoundedMean : Preferable when a narrow interval is known.
 
     Notes
     -----
     **The standard deviation matters.** The balls are made for records of standard deviation at
     most `scale`. When it is larger, the last balls cut both tails, and the mean of a skewed
-    distribution is biased without any sign of it: half-normal records of scale 5 and 20, with
+    distribution is biased without notice: half-normal records of scale 5 and 20, with
     ``scale=1``, by about .3 and 2. Privacy does not depend on it. Give `scale` on the high side
     (the noise is proportional to it), or use :class:`BoundedMean`.
 
-    A record with a value that is not finite counts as the centre: the mean is the one that the
-    other records give, drawn a little towards the centre, without an error or a warning.
+    A record with a value that is not finite counts as the centre, without an error or a warning.
 
     Step i, in units of `scale` (Biswas et al. 2020, multivariate mean, with the clipping radius
     of the authors' code): :math:`\gamma^2 = d + 2\sqrt{d \log(1/\beta)} + 2\log(1/\beta)`,
@@ -130,12 +137,12 @@ class CoinPressMean:
     def __post_init__(self) -> None:
         object.__setattr__(self, "center", _checked_center(self.center))
         for name in ("radius", "scale", "beta"):
-            object.__setattr__(self, name, float(check_sensitivity(getattr(self, name), name)))
+            object.__setattr__(self, name, float(check_positive(getattr(self, name), name)))
         if not 1e-300 < self.beta < 1:
-            raise ValueError("beta must lie in (1e-300, 1)")
+            raise ValueError("beta must lie in (1e-300, 1).")
         extent = np.append(np.abs(self.center), self.radius)
         if not extent.max() / self.scale < math.sqrt(HUGE):
-            raise ValueError("center and radius must be smaller than 2^250 times scale")
+            raise ValueError("center and radius must be smaller than 2^250 times scale.")
         if self.n_steps != "auto":
             check_count(self.n_steps, "n_steps")
         if self.shares is not None:
@@ -182,7 +189,7 @@ class CoinPressMean:
         Raises
         ------
         TypeError, ValueError
-            For a shape or a dtype that is not that of real records; never for a value.
+            For an invalid shape or dtype; never for a value.
         """
         records = as_records(values)
         *_, mean = self._path(records, source)
@@ -192,14 +199,14 @@ class CoinPressMean:
         """Yield the mean after each step, in units of `scale`. The guarantee covers them all."""
         center = np.asarray(self.center) / self.scale
         if center.ndim and len(center) != records.shape[1]:
-            raise ValueError("center must have one value for each column of the records")
+            raise ValueError("center must have one value for each column of the records.")
         for step in self._steps(*records.shape):
-            # The original records, around a released centre.
+            # Each step clips the original records around the released centre.
             center = center + step.release(centred_blocks(records, center, self.scale), source)
             yield center
 
     def _steps(self, n_records: int, n_features: int) -> list[ClippedMean]:
-        """Releases of the steps, each with its clipping radius and budget; all public."""
+        """Return the release of each step, from public numbers alone."""
         if self.shares is not None:
             choices = [self.shares]
         elif self.n_steps == "auto":
@@ -211,7 +218,8 @@ class CoinPressMean:
             coinpress_plan(mu, radius, shares, self.beta, n_records, n_features)
             for shares in choices
         ]
-        best = min(plans, key=lambda plan: plan[-1][0] / plan[-1][1])  # the least last noise
+        # Public numbers alone choose the number of steps, so that the choice costs no budget.
+        best = min(plans, key=lambda plan: plan[-1][0] / plan[-1][1])  # least noise in the end
         return [ClippedMean(clip=t, n_records=n_records, mu=mu_i) for t, mu_i in best]
 
 
@@ -223,7 +231,7 @@ def coinpress_plan(
     n_records: int,
     n_features: int,
 ) -> list[tuple[float, float]]:
-    """Clipping radius and budget of each step, from public numbers; records have unit scale.
+    """Return clipping radius and budget of each step, from public numbers, at unit scale.
 
     Biswas et al. 2020, multivariate mean, with the clipping radius of the authors' code.
     """
@@ -233,47 +241,50 @@ def coinpress_plan(
     for share in shares[:-1]:
         threshold, mu_i = clipping_radius(radius, gamma, beta), share_of_budget(mu, share)
         noise = clipped_mean_sensitivity(threshold, n) / mu_i
+        # But for beta, the mean of n clipped unit normals, plus the noise, lies this near to the
+        # truth (Biswas, Dong, Kamath and Ullman 2020, Algorithm 1).
         next_radius = gamma * math.sqrt(1 / n + noise**2)
         if next_radius < _LEAST_GAIN * radius:
             plan.append((threshold, mu_i))
             radius = next_radius
         else:
             left.append(share)
+    # The budget of steps that would gain nothing goes to the last one.
     last = share_of_budget(mu, min(math.fsum(left), 1.0))
     return [*plan, (clipping_radius(radius, gamma, beta), last)]
 
 
 def clipping_radius(radius: float, gamma: float, beta: float) -> float:
-    """Norm that a normal record exceeds rarely when its mean has norm `radius` at most."""
+    """Return the norm that a normal record rarely exceeds when its mean has norm <= `radius`."""
     s = math.sqrt(math.log(2 / beta))
     return min(math.sqrt(radius**2 + 2 * radius * s + gamma**2), radius + gamma)
 
 
 def default_shares(n_steps: int) -> tuple[float, ...]:
-    """Shares of the squared budget: Honkela & Melkas 2021, Section 4.1."""
+    """Return the shares of the squared budget of Honkela & Melkas 2021, Section 4.1."""
     return (0.25 / max(n_steps - 1, 1),) * (n_steps - 1) + (0.75 if n_steps > 1 else 1.0,)
 
 
 def share_of_budget(mu: float, share: float) -> float:
-    """Return mu_i with mu_i^2 = share mu^2, rounded down: shares of sum 1 are within mu^2."""
+    """Return mu_i with mu_i^2 = share mu^2, rounded down so that shares of sum 1 stay in mu^2."""
     return math.sqrt(share) * mu * (1 - _ROUNDING)
 
 
 def _checked_center(center: Any) -> float | tuple[float, ...]:
     array = np.asarray(center)
     if array.dtype.kind not in "fiu" or array.ndim > 1:
-        raise TypeError("center must be a real number or a vector of them")
+        raise TypeError("center must be a real number or a vector of them.")
     if not array.size or not np.isfinite(array).all():
-        raise ValueError("center must be finite and not empty")
+        raise ValueError("center must be finite and not empty.")
     return tuple(map(float, array)) if array.ndim else float(array)
 
 
 def _checked_shares(shares: Any, n_steps: int | str) -> tuple[float, ...]:
-    """Return shares that are positive and add up to 1, up to rounding."""
-    checked = tuple(float(check_sensitivity(share, "each share")) for share in shares)
+    """Return positive shares that sum to 1 up to rounding."""
+    checked = tuple(float(check_positive(share, "each share")) for share in shares)
     if len(checked) != n_steps:
-        raise ValueError("shares must have one value for each of the n_steps steps")
+        raise ValueError("shares must have one value for each of the n_steps steps.")
     total = math.fsum(checked)
     if abs(total - 1) > 1e-9:
-        raise ValueError("shares must add up to 1")
+        raise ValueError("shares must add up to 1.")
     return tuple(min(share / total, 1.0) for share in checked)

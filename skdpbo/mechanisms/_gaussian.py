@@ -1,4 +1,4 @@
-"""The Gaussian mechanism on a public lattice, and the discrete Gaussian on integers."""
+"""Gaussian mechanism on a public lattice and discrete Gaussian mechanism on integers."""
 
 from __future__ import annotations
 
@@ -10,34 +10,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdpbo.privacy import (
-    PrivacyGuarantee,
-    check_delta,
-    check_epsilon,
-    check_mu,
-    check_sensitivity,
-    epsilon_from_mu,
-    gaussian_sigma,
-    mu_from_epsilon,
-    rho_from_epsilon,
-)
-
-from ._lattice import (
+from skdpbo.mechanisms._lattice import (
     add_integers,
     as_fraction,
     check_step,
     default_step,
-    float_at_least,
-    float_at_most,
     from_lattice,
     integers_from,
     integers_to,
     to_lattice,
 )
-from ._normal_sampler import NormalSampler
-from ._opendp import Engine, check_engine, opendp_gaussian
-from ._sampling import ExactSampler
-from ._source import RandomSource
+from skdpbo.mechanisms._normal_sampler import NormalSampler
+from skdpbo.mechanisms._opendp import Engine, check_engine, opendp_gaussian
+from skdpbo.mechanisms._sampling import ExactSampler
+from skdpbo.mechanisms._source import RandomSource
+from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu, mu_from_epsilon
+from skdpbo.privacy._calibration import gaussian_sigma
+from skdpbo.privacy._checks import (
+    check_count,
+    check_delta,
+    check_mu,
+    check_positive,
+    check_positive_delta,
+)
+from skdpbo.privacy._conversions import rho_from_epsilon
+from skdpbo.privacy._rounding import round_down, round_up, round_up_root
+
+__all__ = ["DiscreteGaussian", "GaussianMechanism"]
 
 # Noise is drawn on a lattice of at least 2^40 steps per standard deviation, then rounded.
 _DRAW_BITS = 40
@@ -72,15 +71,15 @@ class GaussianMechanism:
         Largest l2 change of the values under one substitution, > 0, in the units of the values.
     lattice : float, optional
         None: `release` takes real numbers and rounds them toward zero to a lattice of 2^30 or
-        more steps per standard deviation and per sensitivity; what that rounding of n_draws
-        coordinates can add, sqrt(n_draws) steps, is included in the noise. Otherwise the public
-        lattice step on which the caller has put the values already (see :func:`to_lattice`);
+        more steps per standard deviation and per sensitivity; the noise covers the rounding of
+        n_draws coordinates, sqrt(n_draws) steps. Otherwise the public
+        lattice step to which the caller has already rounded the values (see :func:`to_lattice`);
         `release` then takes and returns integers, counted in steps, and `sensitivity` is that
         of the values on the lattice.
     n_draws : int, default=2**20
         Largest number of coordinates released in total.
     engine : {"skdpbo", "opendp"}, default="skdpbo"
-        Who draws the noise. OpenDP draws a discrete Gaussian on the finer lattice; its
+        Sampler of the noise. OpenDP draws a discrete Gaussian on the finer lattice; its
         statistical distance to the normal deviate is charged to delta.
 
     Attributes
@@ -90,7 +89,7 @@ class GaussianMechanism:
     sigma : float
         Standard deviation of the normal deviate, in the units of the values. Public.
     guarantee : PrivacyGuarantee
-        What one release promises.
+        Guarantee of one release.
 
     Notes
     -----
@@ -127,48 +126,44 @@ class GaussianMechanism:
 
     def __post_init__(self) -> None:
         if (self.mu is None) == (self.epsilon is None):
-            raise ValueError("give either mu, or epsilon and delta")
-        if isinstance(self.n_draws, bool) or not isinstance(self.n_draws, int | np.integer):
-            raise TypeError("n_draws must be an integer")
-        if self.n_draws < 1:
-            raise ValueError("n_draws must be at least 1")
+            raise ValueError("give either mu, or epsilon and delta.")
+        check_count(self.n_draws, "n_draws")
         check_engine(self.engine)
-        sensitivity = as_fraction(check_sensitivity(self.sensitivity))
+        sensitivity = as_fraction(check_positive(self.sensitivity, "sensitivity"))
         sigma = self._calibrated(sensitivity)
         if self.lattice is not None:
             step = check_step(self.lattice, "lattice")
         else:
-            step = default_step(sigma, float_at_least(sensitivity), "sensitivity")
-            # rounding toward zero moves the difference of two values by less than one step
+            step = default_step(sigma, round_up(sensitivity), "sensitivity")
+            # Rounding toward zero changes the difference of two values by less than one step.
             rounding = (math.isqrt(int(self.n_draws) - 1) + 1) * Fraction(step)
             sigma = self._calibrated(sensitivity + rounding)
-        self._set_noise(sigma, step)
-
-    def _calibrated(self, sensitivity: Fraction) -> float:
-        """Return sigma for an l2 sensitivity, on the private side."""
-        bound = float_at_least(sensitivity)
-        if self.mu is not None:
-            if not check_delta(self._stated_delta) > 0:
-                raise ValueError("delta must be positive")
-            return gaussian_sigma(bound, mu=check_mu(self.mu))
-        if self.delta is None:
-            raise ValueError("delta must be given with epsilon")
-        epsilon = float_at_most(as_fraction(check_epsilon(self.epsilon)))
-        rest = check_delta(self.delta) - self._charge(epsilon)
-        return gaussian_sigma(bound, epsilon=epsilon, delta=rest)
-
-    def _set_noise(self, sigma: float, step: float) -> None:
         ratio = Fraction(sigma) / Fraction(step)
         if ratio < _MIN_RATIO:
-            raise ValueError("lattice is too coarse for the noise: more than 2^20 sigma")
+            raise ValueError("lattice is too coarse for the noise: more than 2^20 sigma.")
         if ratio > _MAX_RATIO:
-            raise ValueError("lattice is too fine for the noise: less than 2^-49 sigma")
+            raise ValueError("lattice is too fine for the noise: less than 2^-49 sigma.")
         shift = max(0, _DRAW_BITS + 1 - math.frexp(ratio)[1])
         scale = math.ceil(ratio * 2**shift)
         values = {"step": step, "_shift": shift, "_scale": scale}
-        values["sigma"] = float_at_least(Fraction(scale, 2**shift) * Fraction(step))
+        values["sigma"] = round_up(Fraction(scale, 2**shift) * Fraction(step))
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    def _calibrated(self, sensitivity: Fraction) -> float:
+        """Return sigma for an l2 sensitivity, rounded up."""
+        bound = round_up(sensitivity)
+        if self.mu is not None:
+            check_positive_delta(self._stated_delta)
+            # sigma = sensitivity / mu (Dong, Roth and Su 2022, Theorem 1).
+            return gaussian_sigma(bound, mu=check_mu(self.mu))
+        if self.delta is None:
+            raise ValueError("delta must be given with epsilon.")
+        epsilon = round_down(as_fraction(check_positive(self.epsilon, "epsilon")))
+        # The analytic Gaussian mechanism (Balle and Wang 2018, Theorem 8) at the delta that the
+        # sampler leaves.
+        rest = check_delta(self.delta) - self._charge(epsilon)
+        return gaussian_sigma(bound, epsilon=epsilon, delta=rest)
 
     @property
     def _stated_delta(self) -> float:
@@ -182,6 +177,8 @@ class GaussianMechanism:
         return 0.0 if self.engine == "skdpbo" else self.n_draws / (24 * 4.0**_DRAW_BITS)
 
     def _charge(self, epsilon: float) -> float:
+        # A law within distance t of an (epsilon, delta)-DP one is (epsilon, delta +
+        # (1 + e^epsilon) t)-DP.
         return (1 + math.exp(min(epsilon, 700.0))) * self._distance if self._distance else 0.0
 
     @property
@@ -189,11 +186,11 @@ class GaussianMechanism:
         """Gaussian differential privacy of all releases together, as (epsilon, delta) and mu."""
         if self.mu is not None:
             mu = check_mu(self.mu)
-            # (0, delta) implies every positive epsilon, and a guarantee states a positive one
+            # (0, delta)-DP implies every positive epsilon; a guarantee states a positive one.
             epsilon = max(epsilon_from_mu(mu, self._stated_delta), 1e-12)
             delta = self._stated_delta + self._charge(epsilon)
         else:
-            epsilon, delta = float_at_least(as_fraction(self.epsilon)), self._stated_delta
+            epsilon, delta = round_up(as_fraction(self.epsilon)), self._stated_delta
             mu = mu_from_epsilon(epsilon, delta - self._charge(epsilon))
         return PrivacyGuarantee(
             epsilon=epsilon,
@@ -232,10 +229,16 @@ class GaussianMechanism:
             The shape of `values`. Floats are multiples of `step`; integers that do not fit int64
             come as Python ints (dtype object).
         """
-        units = to_lattice(values, self.step) if self.lattice is None else _as_integers(values)
+        if self.lattice is None:
+            units = to_lattice(values, self.step)
+        elif isinstance(values, np.ndarray) and values.dtype == np.int64:
+            units = values
+        else:
+            units = integers_to(*integers_from(values, "values"))
         size = int(np.size(units))
+        # The rounding error that the noise was calibrated for is that of n_draws coordinates.
         if size > self.n_draws:
-            raise ValueError("values has more than n_draws coordinates")
+            raise ValueError("values has more than n_draws coordinates.")
         noisy = add_integers(units, self._noise(size, source))
         return noisy if self.lattice is not None else from_lattice(noisy, self.step)
 
@@ -245,14 +248,8 @@ class GaussianMechanism:
             fine = opendp_gaussian(size, float(self._scale), source)
         else:
             fine = NormalSampler(source).rounded(size, self._scale)
-        # Rounding twice still commutes with shifts by whole steps.
+        # Rounding the fine lattice to the coarse one commutes with shifts by whole steps.
         return fine if self._shift == 0 else (fine + (1 << (self._shift - 1))) >> self._shift
-
-
-def _as_integers(values: ArrayLike) -> int | NDArray[Any]:
-    if isinstance(values, np.ndarray) and values.dtype == np.int64:
-        return values
-    return integers_to(*integers_from(values, "values"))
 
 
 @dataclass(frozen=True)
@@ -262,8 +259,8 @@ class DiscreteGaussian:
     Private: the records behind the values, for data sets that differ in one record, when that
     record changes the values by at most `sensitivity` in l2 norm. The mechanism is
     :math:`\rho`-zCDP with :math:`\rho = \mathrm{sensitivity}^2/(2\sigma^2)`, hence
-    (epsilon, delta)-DP. It is not exactly Gaussian-DP, and needs 5 to 9 % more noise than
-    :class:`GaussianMechanism`; its noise is drawn one by one.
+    (epsilon, delta)-DP. It is not exactly Gaussian-DP, needs 5 to 9 % more noise than
+    :class:`GaussianMechanism` and is slower: draws are made one at a time.
 
     Parameters
     ----------
@@ -295,23 +292,19 @@ class DiscreteGaussian:
     sensitivity: float
 
     def __post_init__(self) -> None:
-        check_sensitivity(self.sensitivity)
+        check_positive(self.sensitivity, "sensitivity")
         rho_from_epsilon(self.epsilon, self.delta)
 
     @property
     def sigma(self) -> float:
         """Parameter sigma of the noise (close to its standard deviation), rounded up."""
-        square = self._variance
-        root = math.sqrt(square)
-        while Fraction(root) ** 2 < square:
-            root = math.nextafter(root, math.inf)
-        return root
+        return round_up_root(self._variance)
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
         """Approximate differential privacy of one release."""
         return PrivacyGuarantee(
-            epsilon=float_at_least(as_fraction(self.epsilon)),
+            epsilon=round_up(as_fraction(self.epsilon)),
             delta=float(self.delta),
             protects="records behind the released integers",
             mechanism="discrete Gaussian",
@@ -325,6 +318,7 @@ class DiscreteGaussian:
     @property
     def _variance(self) -> Fraction:
         rho = Fraction(rho_from_epsilon(self.epsilon, self.delta))
+        # rho = sensitivity^2 / (2 sigma^2) (Canonne, Kamath and Steinke 2020, Theorem 4).
         return as_fraction(self.sensitivity) ** 2 / (2 * rho)
 
     def release(self, values: ArrayLike, source: RandomSource | None = None) -> int | NDArray[Any]:
@@ -333,7 +327,7 @@ class DiscreteGaussian:
         Parameters
         ----------
         values : int or array-like of int
-            What is released, together of l2 sensitivity at most `sensitivity`.
+            Values to release, of joint l2 sensitivity at most `sensitivity`.
         source : RandomSource, default=None
             None reads the operating system's generator.
 

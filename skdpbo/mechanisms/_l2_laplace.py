@@ -1,4 +1,4 @@
-"""The l2-Laplace (planar Laplace) mechanism for rows, on a public lattice."""
+"""l2-Laplace (planar Laplace) mechanism for rows, on a public lattice."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdpbo.privacy import PrivacyGuarantee, check_epsilon, check_sensitivity, l2_laplace_scale
-
-from ._lattice import (
+from skdpbo.mechanisms._lattice import (
     add_integers,
     as_fraction,
     default_step,
-    float_at_least,
     from_lattice,
     to_lattice,
 )
-from ._normal_sampler import NormalSampler
-from ._sampling import ExactSampler
-from ._source import RandomSource
+from skdpbo.mechanisms._normal_sampler import NormalSampler
+from skdpbo.mechanisms._sampling import ExactSampler
+from skdpbo.mechanisms._source import RandomSource
+from skdpbo.privacy import PrivacyGuarantee
+from skdpbo.privacy._calibration import l2_laplace_scale
+from skdpbo.privacy._checks import check_count, check_positive
+from skdpbo.privacy._rounding import round_up
+
+__all__ = ["L2Laplace"]
 
 _DIGITS = 50  # binary digits of a normal deviate before its words of 64
 _MAX_EPSILON = 10_000.0
@@ -43,7 +46,7 @@ class L2Laplace:
     epsilon : float
         Privacy loss of the release of all rows, > 0, at most 10 000.
     displacement : float
-        D, the largest move of one row that is hidden, > 0, in the units of the rows.
+        D, the largest hidden move of one row, > 0, in the units of the rows.
     dimension : int
         d, the number of coordinates of a row.
 
@@ -55,14 +58,14 @@ class L2Laplace:
         Scale of the Gamma(d) law of the norm of the noise, D / epsilon and a little more, which
         hides the rounding of the rows. Public.
     guarantee : PrivacyGuarantee
-        What the release of all rows promises.
+        Guarantee of the release of all rows.
 
     Notes
     -----
     The noise is R u rounded to the lattice: R a sum of d exponential deviates, u a normalised
     vector of d normal deviates, each drawn exactly to some 180 or more binary digits and combined
-    in integers. Such noise on a lattice is post-processing of the ideal mechanism. The statistical
-    distance that is left, below 1e-40 for epsilon <= 40, is charged to delta. Noise standard
+    in integers. Such noise on a lattice is post-processing of the ideal mechanism. The remaining
+    statistical distance, below 1e-40 for epsilon <= 40, is charged to delta. Noise standard
     deviation per coordinate: :math:`D\sqrt{d+1}/\epsilon`.
 
     References
@@ -88,26 +91,23 @@ class L2Laplace:
     _units: int = field(init=False, repr=False)  # scale in steps
 
     def __post_init__(self) -> None:
-        if float(check_epsilon(self.epsilon)) > _MAX_EPSILON:
-            raise ValueError("epsilon must be at most 10000")
-        if isinstance(self.dimension, bool) or not isinstance(self.dimension, int | np.integer):
-            raise TypeError("dimension must be an integer")
-        if not 1 <= self.dimension <= _MAX_DIMENSION:
-            raise ValueError("dimension must lie in [1, 65536]")
-        displacement = as_fraction(check_sensitivity(self.displacement, "displacement"))
-        bound = float_at_least(displacement)
+        if float(check_positive(self.epsilon, "epsilon")) > _MAX_EPSILON:
+            raise ValueError("epsilon must be at most 10000.")
+        check_count(self.dimension, "dimension", most=_MAX_DIMENSION)
+        displacement = as_fraction(check_positive(self.displacement, "displacement"))
+        bound = round_up(displacement)
         step = default_step(l2_laplace_scale(bound, self.epsilon), bound, "displacement")
-        # rounding toward zero lengthens a move by less than sqrt(d) steps
+        # Rounding toward zero lengthens a move by less than sqrt(d) steps.
         rounding = (math.isqrt(int(self.dimension) - 1) + 1) * Fraction(step)
         exact = (displacement + rounding) / as_fraction(self.epsilon)
         units = math.ceil(exact / Fraction(step))
-        values = {"step": step, "_units": units, "scale": float_at_least(units * Fraction(step))}
+        values = {"step": step, "_units": units, "scale": round_up(units * Fraction(step))}
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
     @property
     def _n_words(self) -> int:
-        """Words of 64 digits per normal deviate: the distance shrinks faster than e^-epsilon."""
+        """Words of 64 digits per normal deviate; the distance shrinks faster than e^-epsilon."""
         return 2 + math.ceil(float(self.epsilon) / (64 * math.log(2)))
 
     @property
@@ -126,8 +126,8 @@ class L2Laplace:
     @property
     def guarantee(self) -> PrivacyGuarantee:
         """Differential privacy of the release of all rows."""
-        epsilon = float_at_least(as_fraction(self.epsilon))
-        # (1 + e^epsilon) distance, in logarithms; one row differs, so one row's distance counts
+        epsilon = round_up(as_fraction(self.epsilon))
+        # (1 + e^epsilon) distance, in logarithms. One row differs, so one row's distance counts.
         delta = math.exp(self._log_distance + epsilon + math.log1p(math.exp(-epsilon)))
         distance = math.exp(self._log_distance)
         return PrivacyGuarantee(
@@ -160,7 +160,7 @@ class L2Laplace:
         """
         units: Any = to_lattice(rows, self.step)
         if np.ndim(units) != 2 or np.shape(units)[1] != self.dimension:
-            raise ValueError("rows must have shape (n, dimension)")
+            raise ValueError("rows must have shape (n, dimension).")
         noisy = add_integers(units, self._noise(len(units), source).ravel())
         return np.asarray(from_lattice(noisy, self.step))
 
@@ -182,6 +182,8 @@ class L2Laplace:
     def _noise_row(self, g: list[int], sampler: ExactSampler) -> list[int]:
         """Scale the normal deviates g, d integers, to a norm with a Gamma(d) law, and round."""
         digits = _DIGITS + 64 * self._n_words
+        # A Gamma(d) norm is a sum of d exponentials, and a normal vector has a uniform direction
+        # (Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1).
         radius = self._units * sum(sampler.geometric(1 << digits) for _ in g)
         norm = max(1, math.isqrt(sum(value * value for value in g)))
         divisor = norm << digits

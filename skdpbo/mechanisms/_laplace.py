@@ -1,4 +1,4 @@
-"""The discrete Laplace mechanism on integers, exactly."""
+"""Discrete Laplace mechanism on integers, sampled exactly."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
-from skdpbo.privacy import PrivacyGuarantee, check_epsilon
-
-from ._lattice import (
+from skdpbo.mechanisms._lattice import (
     as_fraction,
-    check_integer_sensitivity,
-    float_at_least,
     integers_from,
     integers_to,
 )
-from ._opendp import Engine, check_engine, opendp_laplace
-from ._sampling import ExactSampler
-from ._source import RandomSource
+from skdpbo.mechanisms._opendp import Engine, check_engine, opendp_laplace
+from skdpbo.mechanisms._sampling import ExactSampler
+from skdpbo.mechanisms._source import RandomSource
+from skdpbo.privacy import PrivacyGuarantee
+from skdpbo.privacy._checks import check_count, check_positive
+from skdpbo.privacy._rounding import round_up
+
+__all__ = ["DiscreteLaplace"]
 
 
 @dataclass(frozen=True)
@@ -34,16 +35,16 @@ class DiscreteLaplace:
     Parameters
     ----------
     epsilon : float, int or fractions.Fraction
-        Privacy loss of one release, > 0; a float is taken as the exact fraction that it is.
+        Privacy loss of one release, > 0. A float is read as its exact binary value.
     sensitivity : int
         B, the l1 sensitivity of the released integers.
     engine : {"skdpbo", "opendp"}, default="skdpbo"
-        Who draws the noise; OpenDP's is exact too.
+        Sampler of the noise; OpenDP's is exact too.
 
     Notes
     -----
-    Exact: random integers only; output and input live on the same lattice, so low bits say
-    nothing. The running time depends on the noise and is not protected.
+    Exact: random integers only. Input and output are integers, so no floating-point bit depends on
+    the values. The running time depends on the noise and is not protected.
 
     References
     ----------
@@ -66,22 +67,22 @@ class DiscreteLaplace:
     engine: Engine = "skdpbo"
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
-        check_integer_sensitivity(self.sensitivity)
+        check_positive(self.epsilon, "epsilon")
+        check_count(self.sensitivity, "sensitivity")
         check_engine(self.engine)
         if self.engine == "opendp" and self._exact_scale > 2**50:
-            raise ValueError("the noise is too large for OpenDP's 64-bit integers")
+            raise ValueError("the noise is too large for OpenDP's 64-bit integers.")
 
     @property
     def scale(self) -> float:
         """Scale B / epsilon of the noise, in units of the values."""
-        return float_at_least(self._exact_scale)
+        return round_up(self._exact_scale)
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
         """Pure differential privacy of one release."""
         return PrivacyGuarantee(
-            epsilon=float_at_least(as_fraction(self.epsilon)),
+            epsilon=round_up(as_fraction(self.epsilon)),
             protects="records behind the released integers",
             mechanism="discrete Laplace",
             assumptions=(
@@ -93,6 +94,7 @@ class DiscreteLaplace:
 
     @property
     def _exact_scale(self) -> Fraction:
+        # A ratio of integers, for which the sampler is exact; a float near it has another law.
         return int(self.sensitivity) / as_fraction(self.epsilon)
 
     def release(self, values: ArrayLike, source: RandomSource | None = None) -> int | NDArray[Any]:
@@ -101,7 +103,7 @@ class DiscreteLaplace:
         Parameters
         ----------
         values : int or array-like of int
-            What is released, together of l1 sensitivity at most `sensitivity`.
+            Values to release, of joint l1 sensitivity at most `sensitivity`.
         source : RandomSource, default=None
             None reads the operating system's generator.
 

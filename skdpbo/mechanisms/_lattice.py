@@ -1,6 +1,6 @@
-"""Numbers on a public lattice: checks, conversions and rounding in exact arithmetic.
+"""Public lattices: checks, conversions and rounding in exact arithmetic.
 
-Messages are constant: they never contain a value, which may be protected.
+Error messages are constant, because the values may be protected.
 """
 
 from __future__ import annotations
@@ -13,14 +13,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdpbo.privacy import check_sensitivity
+from skdpbo.privacy._checks import check_positive
+
+__all__ = [
+    "add_integers",
+    "as_fraction",
+    "check_step",
+    "default_step",
+    "from_lattice",
+    "integers_from",
+    "integers_to",
+    "power_of_two_below",
+    "to_lattice",
+]
 
 _INT64_MAX = 2**63 - 1
 _EXACT = 2.0**52  # floats below this are at most 1/2 apart: a quotient cannot skip an integer
 
 
 def as_fraction(value: Any) -> Fraction:
-    """Return a validated real number as the exact fraction that it is."""
+    """Return the exact value of a validated real number."""
     if isinstance(value, Fraction):
         return value
     if isinstance(value, numbers.Integral):
@@ -28,35 +40,11 @@ def as_fraction(value: Any) -> Fraction:
     return Fraction(*value.as_integer_ratio())
 
 
-def float_at_least(value: Fraction) -> float:
-    """Return the smallest float that is not below `value` (inf beyond the largest)."""
-    try:
-        nearest = float(value)
-    except OverflowError:
-        return math.inf
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
-
-
-def float_at_most(value: Fraction) -> float:
-    """Return the largest float that is not above `value` > 0."""
-    nearest = float(value)
-    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, 0.0)
-
-
-def check_integer_sensitivity(sensitivity: Any) -> int:
-    """Return a positive integer sensitivity, or raise."""
-    if isinstance(sensitivity, bool) or not isinstance(sensitivity, numbers.Integral):
-        raise TypeError("sensitivity must be an integer")
-    if sensitivity <= 0:
-        raise ValueError("sensitivity must be positive")
-    return int(sensitivity)
-
-
 def check_step(step: Any, name: str) -> float:
     """Return a lattice step, a positive finite float, or raise."""
-    exact = as_fraction(check_sensitivity(step, name))
+    exact = as_fraction(check_positive(step, name))
     if exact != Fraction(float(exact)):
-        raise ValueError(f"{name} must be exactly representable as a float")
+        raise ValueError(f"{name} must be exactly representable as a float.")
     return float(exact)
 
 
@@ -68,13 +56,15 @@ def power_of_two_below(value: float) -> float:
 def default_step(scale: float, sensitivity: float, name: str) -> float:
     """Return a power of two, at most 2^-30 of noise scale and sensitivity.
 
-    So rounding 2^20 coordinates costs one part in 2^20 of noise. It is at least 2^-49 scales:
-    noise must have room in 64 bits.
+    Rounding 2^20 coordinates then costs one part in 2^20 of noise. The step is at least 2^-49
+    scales, so that the noise fits in 64 bits.
     """
     fine = math.ldexp(power_of_two_below(min(scale, sensitivity)), -30)
     step = max(fine, math.ldexp(power_of_two_below(scale), -48))
     if step < math.ldexp(1.0, -1000):
-        raise ValueError(f"{name} is too small for a lattice of floats")
+        raise ValueError(f"{name} is too small for a lattice of floats.")
+    if scale > math.ldexp(1.0, 1000):
+        raise ValueError(f"{name} is too large: noise of its scale exceeds the floats.")
     return step
 
 
@@ -93,17 +83,16 @@ def integers_from(values: ArrayLike, name: str) -> tuple[list[int], tuple[int, .
         return array.ravel().tolist(), array.shape
     flat = array.ravel().tolist()
     if any(isinstance(value, float | np.floating) and not math.isfinite(value) for value in flat):
-        raise ValueError(f"{name} must be finite")
+        raise ValueError(f"{name} must be finite.")
     if any(isinstance(v, bool) or not isinstance(v, numbers.Integral) for v in flat):
-        raise TypeError(f"{name} must be integers")
+        raise TypeError(f"{name} must be integers.")
     return [int(value) for value in flat], array.shape
 
 
 def integers_to(values: list[int], shape: tuple[int, ...]) -> int | NDArray[Any]:
     """Return Python ints as an int (shape ``()``) or an array of the given shape.
 
-    The array is int64 when every value fits and holds Python ints (dtype object) otherwise;
-    nothing wraps around.
+    The array is int64 when every value fits and holds Python ints (dtype object) otherwise.
     """
     if shape == ():
         return values[0]
@@ -116,7 +105,7 @@ def integers_to(values: list[int], shape: tuple[int, ...]) -> int | NDArray[Any]
 def add_integers(values: ArrayLike, noise: NDArray[np.int64]) -> int | NDArray[Any]:
     """Return values + noise (flat, of the same size) without wrapping around."""
     if isinstance(values, np.ndarray) and values.dtype == np.int64 and values.ndim:
-        # halves first: the absolute value of the smallest int64 is not an int64
+        # Halved first, because the absolute value of the smallest int64 is not an int64.
         largest = int(np.max(np.abs(values // 2), initial=0)) + int(
             np.max(np.abs(noise // 2), initial=0)
         )
@@ -127,16 +116,16 @@ def add_integers(values: ArrayLike, noise: NDArray[np.int64]) -> int | NDArray[A
 
 
 def to_lattice(values: ArrayLike, step: float) -> int | NDArray[Any]:
-    """Round real numbers toward zero to multiples of `step`, and count the steps.
+    """Round real numbers toward zero to multiples of `step`, in units of `step`.
 
-    With q the result, ``abs(q) * step <= abs(values)`` exactly and elementwise. So a bound on a
-    record (a box, an l1 or an l2 norm) that holds before rounding holds after it, and the sum of
-    rounded records is exact in integers: round each record, then add.
+    With q the result, ``abs(q) * step <= abs(values)`` exactly and elementwise. A bound on a record
+    (a box, an l1 or an l2 norm) that holds before rounding holds after it, and the sum of rounded
+    records is exact in integers: round each record, then add.
 
     Parameters
     ----------
     values : float or array-like of float
-        What is rounded; finite.
+        Finite values to round.
     step : float
         The public lattice step, > 0, in the units of `values`. A power of two is fastest.
 
@@ -166,9 +155,10 @@ def to_lattice(values: ArrayLike, step: float) -> int | NDArray[Any]:
     if np.any(np.abs(quotients) >= _EXACT):
         return _to_lattice_exactly(reals.astype(object), step)
     units = np.asarray(np.trunc(quotients)).astype(np.int64)  # an array also of one number
-    # A quotient rounded up to an integer is the only way to overshoot.
-    for i in np.flatnonzero((quotients == units) & (units != 0)) if _is_ragged(step) else ():
-        units.flat[i] = int(Fraction(float(reals.flat[i])) / Fraction(step))
+    if math.frexp(step)[0] != 0.5:  # division by other steps than powers of two rounds
+        # Only a quotient that was rounded up to an integer can overshoot.
+        for i in np.flatnonzero((quotients == units) & (units != 0)):
+            units.flat[i] = int(Fraction(float(reals.flat[i])) / Fraction(step))
     return int(units) if array.ndim == 0 else units
 
 
@@ -180,7 +170,7 @@ def from_lattice(units: ArrayLike, step: float) -> float | NDArray[np.float64]:
     units : int or array-like of int
         Numbers of steps.
     step : float
-        Of the lattice, positive.
+        Lattice step, positive.
 
     Returns
     -------
@@ -203,15 +193,18 @@ def from_lattice(units: ArrayLike, step: float) -> float | NDArray[np.float64]:
 
 
 def _as_reals(values: ArrayLike) -> NDArray[Any]:
-    """Return finite real values as an array that float64 can hold, or else of dtype object."""
+    """Return finite real values as an array: float64 where it is exact, else dtype object."""
     array = np.asarray(values)
     if array.dtype.kind not in "fiuO":
-        raise TypeError("values must be real numbers")
+        raise TypeError("values must be real numbers.")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ValueError("values must be finite")
+        raise ValueError("values must be finite.")
     if array.dtype.kind == "O":
         return array
-    # Integers beyond 2^53, possibly rounded by numpy when a list became an array, and long doubles
+    if array.dtype.kind == "f" and array.dtype.itemsize < 8:
+        return array.astype(np.float64)  # half precision cannot be compared with 2^53
+    # Integers beyond 2^53, which numpy may round when it makes an array of a list, and long
+    # doubles need exact arithmetic.
     large = bool(np.any(array > 2**53)) or bool(np.any(array.astype(np.float64) < -(2.0**53)))
     if array.dtype.itemsize > 8 or (large and not isinstance(values, np.ndarray)):
         return np.array(values, dtype=object)
@@ -221,16 +214,11 @@ def _as_reals(values: ArrayLike) -> NDArray[Any]:
 def _to_lattice_exactly(array: NDArray[Any], step: float) -> int | NDArray[Any]:
     flat = array.ravel().tolist()
     if any(isinstance(value, bool) or not isinstance(value, numbers.Real) for value in flat):
-        raise TypeError("values must be real numbers")
+        raise TypeError("values must be real numbers.")
     if any(isinstance(value, float | np.floating) and not np.isfinite(value) for value in flat):
-        raise ValueError("values must be finite")
+        raise ValueError("values must be finite.")
     exact = Fraction(step)
     return integers_to([int(as_fraction(value) / exact) for value in flat], array.shape)
-
-
-def _is_ragged(step: float) -> bool:
-    """Return whether division by the step rounds (it is not a power of two)."""
-    return math.frexp(step)[0] != 0.5
 
 
 def _float_nearest(value: Fraction) -> float:

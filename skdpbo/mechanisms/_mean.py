@@ -1,4 +1,4 @@
-"""The mean of records clipped to a public interval, with Gaussian noise; helpers of means."""
+"""Mean of records clipped to a public interval, with Gaussian noise."""
 
 from __future__ import annotations
 
@@ -10,25 +10,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skdpbo.mechanisms._clipping import ClippedMean, row_blocks
+from skdpbo.mechanisms._gaussian import GaussianMechanism
+from skdpbo.mechanisms._schedule import step_budgets
+from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee
+from skdpbo.privacy._checks import check_count, check_real
+from skdpbo.privacy._rounding import round_up
 
-from ._clipping import ClippedMean, row_blocks
-from ._gaussian import GaussianMechanism
-from ._lattice import float_at_least
-from ._schedule import check_count, step_budgets
-from ._source import RandomSource
+__all__ = [
+    "HUGE",
+    "BoundedMean",
+    "FloatArray",
+    "as_given",
+    "as_records",
+    "centred",
+    "centred_blocks",
+    "gaussian_guarantee",
+    "interval_mean_sensitivity",
+    "total_mu",
+]
 
 FloatArray = NDArray[np.float64]
 
-HUGE = 2.0**500  # records further from the centre than this are cut to it
+HUGE = 2.0**500  # offsets from the centre are clipped here, so that arithmetic stays finite
 
 
 def interval_mean_sensitivity(low: float, high: float, n_records: int) -> float:
-    """Largest change of the mean of `n_records` numbers in [low, high]: (high - low) / n.
+    """Return the sensitivity of the mean of numbers in [low, high]: (high - low) / n, rounded up.
 
-    One number is replaced; attained when it moves from one end to the other. Rounded up.
+    Attained by a record that moves from one end to the other.
     """
-    return float_at_least((Fraction(high) - Fraction(low)) / n_records)
+    return round_up((Fraction(high) - Fraction(low)) / n_records)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,17 +67,17 @@ class BoundedMean:
     Attributes
     ----------
     guarantee : PrivacyGuarantee
-        What one release promises.
+        Guarantee of one release.
 
     See Also
     --------
-    CoinPressMean : When no narrow interval, but the standard deviation is known.
-    ClippedMean : The mean of vectors clipped to a ball; what both are made of.
+    CoinPressMean : Preferable when the standard deviation, but no narrow interval, is known.
+    ClippedMean : Mean of vectors clipped to a ball, on which both are built.
 
     Notes
     -----
     The only bias is that of clipping: none when the records lie in the interval. A record with a
-    value that is not finite counts as the middle of the interval, silently.
+    value that is not finite counts as the middle of the interval, without a warning.
     Truncation to the lattice moves the mean by at most 2^-30 interval lengths towards the middle.
 
     References
@@ -89,11 +102,11 @@ class BoundedMean:
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
-            object.__setattr__(self, name, _checked_real(getattr(self, name), name))
+            object.__setattr__(self, name, float(check_real(getattr(self, name), name)))
         if not self.low < self.high:
-            raise ValueError("low must be below high")
+            raise ValueError("low must be below high.")
         if not self.high - self.low < HUGE:
-            raise ValueError("low and high must be less than 2^500 apart")
+            raise ValueError("low and high must be less than 2^500 apart.")
         self._coordinate_means(1, 1)
 
     @property
@@ -138,7 +151,7 @@ class BoundedMean:
         Raises
         ------
         TypeError, ValueError
-            For a shape or a dtype that is not that of real records; never for a value.
+            For an invalid shape or dtype; never for a value.
         """
         records = as_records(values)
         middle = self.low / 2 + self.high / 2
@@ -150,14 +163,14 @@ class BoundedMean:
         return as_given(middle + np.array(means), values)
 
     def _coordinate_means(self, n_records: int, n_features: int) -> list[ClippedMean]:
-        """Releases of the coordinates, of equal budgets; in one dimension an interval is a ball."""
+        """Return the releases of the coordinates, of equal budgets: an interval is a ball."""
         half = interval_mean_sensitivity(self.low, self.high, 2)
         budgets = step_budgets(total_mu(self), n_features)
         return [ClippedMean(clip=half, n_records=n_records, mu=float(mu)) for mu in budgets]
 
 
 def gaussian_guarantee(mechanism: Any, name: str) -> PrivacyGuarantee:
-    """Check the budget, and return what it promises."""
+    """Return the guarantee of a Gaussian budget, or raise if it is not valid."""
     gaussian = GaussianMechanism(
         mu=mechanism.mu, epsilon=mechanism.epsilon, delta=mechanism.delta, sensitivity=1.0
     )
@@ -165,12 +178,12 @@ def gaussian_guarantee(mechanism: Any, name: str) -> PrivacyGuarantee:
 
 
 def total_mu(mechanism: Any) -> float:
-    """Return the Gaussian budget, also of a mechanism made with epsilon and delta."""
+    """Return the Gaussian budget of a mechanism, also where it was given as (epsilon, delta)."""
     return float(mechanism.guarantee.mu)
 
 
 def centred(records: FloatArray, center: FloatArray, scale: float) -> FloatArray:
-    """Return records / scale - center, each by itself; zero for a record that is not finite."""
+    """Return records / scale - center, zero for a record that is not finite. Protected."""
     with np.errstate(all="ignore"):
         offsets: FloatArray = np.clip(records / scale - center, -HUGE, HUGE)
     offsets[~np.isfinite(records).all(axis=1)] = 0.0
@@ -178,7 +191,7 @@ def centred(records: FloatArray, center: FloatArray, scale: float) -> FloatArray
 
 
 def centred_blocks(records: FloatArray, center: FloatArray, scale: float) -> Iterator[FloatArray]:
-    """Yield what `centred` returns, some rows at a time: the whole takes several times the data."""
+    """Yield `centred` in blocks of rows, to bound the memory. Protected."""
     for block in row_blocks(records):
         yield centred(block, center, scale)
 
@@ -186,34 +199,28 @@ def centred_blocks(records: FloatArray, center: FloatArray, scale: float) -> Ite
 def _centred_column(
     records: FloatArray, j: int, finite: NDArray[np.bool_], middle: float
 ) -> Iterator[FloatArray]:
-    """Yield column j less `middle`, some rows at a time; zero where `finite` is false."""
+    """Yield blocks of column j minus `middle`, zero where `finite` is false. Protected."""
     column = np.where(finite, records[:, j], np.nan)[:, None]
     return centred_blocks(column, np.asarray(middle), 1.0)
 
 
 def as_given(mean: FloatArray, values: ArrayLike) -> float | FloatArray:
-    """Return a number for records that were numbers."""
+    """Return a float where the records were numbers, else the vector."""
     return float(mean[0]) if np.ndim(values) == 1 else mean
 
 
 def as_records(values: ArrayLike) -> FloatArray:
-    """Return real values as a matrix of floats, one row a record; nothing depends on the values."""
+    """Return real values as a float matrix, one row a record. Protected.
+
+    Errors depend on shape and dtype, never on a value.
+    """
     array = np.asarray(values)
     if array.dtype.kind not in "fiu":
-        raise TypeError("values must be an array of real numbers")
+        raise TypeError("values must be an array of real numbers.")
     if array.ndim not in (1, 2):
-        raise ValueError("values must have shape (n,) or (n, d)")
+        raise ValueError("values must have shape (n,) or (n, d).")
     if array.ndim == 2 and not array.shape[1]:
-        raise ValueError("values must have at least one column")
+        raise ValueError("values must have at least one column.")
     n = check_count(len(array), "n_records")
     with np.errstate(all="ignore"):
         return array.astype(np.float64, copy=False).reshape(n, -1)
-
-
-def _checked_real(value: Any, name: str) -> float:
-    array = np.asarray(value)
-    if array.ndim or array.dtype.kind not in "fiu":
-        raise TypeError(f"{name} must be a real number")
-    if not np.isfinite(array):
-        raise ValueError(f"{name} must be finite")
-    return float(array)

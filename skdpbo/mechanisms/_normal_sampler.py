@@ -1,4 +1,4 @@
-"""Exact normal deviates on a lattice, drawn in blocks of integers; no float takes part."""
+"""Exact normal deviates on a lattice, sampled in blocks of integers, without floats."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ._source import RandomSource, noise_source
+from skdpbo.mechanisms._source import RandomSource, noise_source
+
+__all__ = ["NormalSampler"]
 
 Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -23,9 +25,9 @@ class NormalSampler:
     probability proportional to :math:`e^{-k^2/2}`, x uniform on [0, 1), kept with probability
     :math:`e^{-x(2k+x)/2}`. With ``scale = s``, x is (j + f) / s, j uniform on {0, ..., s-1} and
     f uniform on [0, 1). Comparisons with x are decided by j, except for a fraction 1/s of ties;
-    only then are the binary digits of f drawn, as many as decide, and remembered.
+    only then are binary digits of f drawn, as many as needed, and kept.
 
-    Made for the duration of one release, like :class:`ExactSampler`.
+    An instance serves one release, like :class:`ExactSampler`.
 
     Parameters
     ----------
@@ -60,7 +62,7 @@ class NormalSampler:
         The digits come in words of 64, most significant first, shape (size, n_words).
         """
         if not 1 <= scale <= _MAX_SCALE:
-            raise ValueError("scale must lie in [1, 2^50]")
+            raise ValueError("scale must lie in [1, 2^50].")
         parts = [self._attempt(2 * size + size // 8 + 16, scale, n_words)]
         while (missing := size - sum(len(magnitude) for magnitude, _ in parts)) > 0:
             parts.append(self._attempt(2 * missing + 16, scale, n_words))
@@ -86,7 +88,7 @@ class NormalSampler:
         k = self._runs(size)  # P(k) proportional to exp(-k / 2), then k (k - 1) more successes
         kept = np.ones(size, dtype=bool)
         lanes = np.flatnonzero(k > 1)
-        for _ in range(2):  # most of the rejected fail here, before all trials are drawn at once
+        for _ in range(2):  # most rejections occur here; the rest is drawn in one call
             success = self._bernoulli_exp_half(lanes.size)
             kept[lanes[~success]] = False
             lanes = lanes[success]
@@ -99,7 +101,7 @@ class NormalSampler:
 
     def _runs(self, size: int) -> Integers:
         """Return `size` numbers of successes of exp(-1 / 2) before a failure."""
-        # The stream is prolonged, never restarted: a fresh start would favour short runs.
+        # The stream is extended, not restarted: a restart would favour short runs.
         stream = self._bernoulli_exp_half(0)
         while (failures := np.flatnonzero(~stream)).size < size:
             more = self._bernoulli_exp_half(8 * (size - failures.size) // 3 + 16)
@@ -169,7 +171,7 @@ class NormalSampler:
         bounds = bounds.astype(dtype)
         words = np.frombuffer(self._read(size * bounds.itemsize), dtype=dtype)
         rest = words % bounds
-        # The last, incomplete run of `bound` consecutive words would favour small remainders.
+        # The last, incomplete run of `bound` consecutive words favours small remainders.
         bad = np.flatnonzero(words - rest > np.iinfo(dtype).max - (bounds - dtype(1)))
         result: Integers = rest.astype(np.int64)
         if bad.size:
@@ -179,7 +181,7 @@ class NormalSampler:
 
 
 class _Fractions:
-    """Uniform fractions f, one per lane, whose binary digits are drawn when they are needed."""
+    """Uniform fractions, one per lane, with binary digits drawn on demand."""
 
     def __init__(self, read: Callable[[int], bytes]) -> None:
         self._read = read

@@ -1,10 +1,10 @@
 """Exact samplers of single draws; see :mod:`_normal_sampler` for many normal deviates at once.
 
-Everything here works on integers and fair bits. A real parameter (a privacy loss, a scale) enters
-as an exact fraction; every float is one. No floating-point number takes part in a draw, so a
-draw has exactly the law that its docstring states whenever the bits are fair and independent.
+All samplers use integers and fair bits. Real parameters (a privacy loss, a scale) are exact
+fractions, as every float is. Draws follow the documented law exactly whenever the bits are fair and
+independent.
 
-The running time of rejection samplers varies with the outcome; it is not protected.
+The running time of rejection samplers varies with the outcome and is not protected.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from ._source import RandomSource, noise_source
+from skdpbo.mechanisms._source import RandomSource, noise_source
 
-# Bytes fetched at once by one draw; what is left when the draw ends is thrown away.
+__all__ = ["ExactSampler"]
+
+# Bytes read at once by one draw; the rest is discarded when the draw ends.
 _BLOCK = 1024
 
 
 class ExactSampler:
     """Exact draws, one at a time, from a source of random bytes.
 
-    Made for the duration of one release: bytes are fetched in blocks, and a block must neither
-    outlive the call nor be inherited by a forked process.
+    An instance serves one release: a block of bytes must neither outlive the call nor be inherited
+    by a forked process, or noise would repeat.
 
     Parameters
     ----------
@@ -97,16 +99,17 @@ class ExactSampler:
         while True:
             magnitude = self.geometric(numerator) // denominator
             negative = self.bits(1)
-            if not (negative and magnitude == 0):  # zero must not be counted twice
+            if not (negative and magnitude == 0):  # zero has no sign: -0 would double its weight
                 return -magnitude if negative else magnitude
 
     def discrete_gaussian(self, variance: Fraction) -> int:
         """Draw an integer x with probability proportional to exp(-x^2 / (2 variance))."""
         a, b = variance.numerator, variance.denominator
+        # Canonne, Kamath and Steinke (2020), Algorithm 3: rejection from a discrete Laplace law.
         scale = math.isqrt(a // b) + 1
         while True:
             draw = self.discrete_laplace(scale, 1)
-            # accept with exp(-(|x| - variance/scale)^2 / (2 variance)), over a common denominator
+            # Accept with exp(-(|x| - variance/scale)^2 / (2 variance)), over a common denominator.
             offset = abs(draw) * scale * b - a
             if self.bernoulli_exp(offset * offset, 2 * a * b * scale * scale):
                 return draw

@@ -1,15 +1,15 @@
-"""How a Gaussian privacy budget is spent over the steps of an iteration."""
+"""Schedules that split a Gaussian privacy budget over the steps of an iteration."""
 
 from __future__ import annotations
 
-import numbers
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdpbo.privacy import check_mu
+from skdpbo.privacy._checks import check_choice, check_count, check_mu, check_within
+
+__all__ = ["check_count", "split_budget", "step_budgets"]
 
 FloatArray = NDArray[np.float64]
 
@@ -45,12 +45,10 @@ def step_budgets(
     [0.378, 0.535, 0.756]
     """
     mu, n_steps = check_mu(mu), check_count(n_steps, "n_steps")
-    if schedule not in ("uniform", "geometric"):
-        raise ValueError("schedule must be 'uniform' or 'geometric'")
-    if not 0 < contraction <= 1:
-        raise ValueError("contraction must lie in (0, 1]")
+    check_choice(schedule, "schedule", ("uniform", "geometric"))
+    contraction = check_within(contraction, "contraction", "(0, 1]")
     rho = 1.0 if schedule == "uniform" else contraction
-    # A share that underflows would be no release at all: 1e-12 of the budget at least.
+    # A share that underflows to zero would be an invalid release: at least 1e-12 of the budget.
     shares = np.maximum(rho ** np.arange(n_steps - 1.0, -1.0, -1.0), 1e-12)
     return _within(mu, mu * np.sqrt(shares / shares.sum()))
 
@@ -74,25 +72,14 @@ def split_budget(mu: float, share: float) -> tuple[float, float]:
     mu_2 : float
         Budget of the second release, > 0.
     """
-    mu = check_mu(mu)
-    if not 0 < share < 1:
-        raise ValueError("share must lie in (0, 1)")
+    mu, share = check_mu(mu), check_within(share, "share", "(0, 1)")
     first, second = _within(mu, mu * np.sqrt(np.array([1.0 - share, share])))
     return float(first), float(second)
 
 
 def _within(mu: float, parts: FloatArray) -> FloatArray:
-    """Shrink parts, in place of rounding errors, until the sum of their squares is at most mu^2."""
+    """Shrink parts until the exact sum of their squares is at most mu^2, despite rounding."""
     square = Fraction(mu) ** 2
     while sum((Fraction(float(part)) ** 2 for part in parts), Fraction(0)) > square:
         parts = parts * (1.0 - 2.0**-50)
     return parts
-
-
-def check_count(value: Any, name: str) -> int:
-    """Return a positive integer, or raise."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be an integer")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1")
-    return int(value)

@@ -1,4 +1,4 @@
-"""Random bytes for privacy noise: the only file of the library that opens a generator for it."""
+"""Random bytes for privacy noise. No other module opens a generator for noise."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from typing import NoReturn
 
 import numpy as np
 
-# Keeps the noise stream apart from any estimator that was given the same integer seed.
+__all__ = ["RandomSource", "noise_source"]
+
+# Separates the noise stream from estimators that use the same integer seed.
 _NOISE_STREAM = 0x736B6470
 
 
 class RandomSource:
-    """Random bytes for privacy noise; make one with :func:`noise_source`.
+    """Random bytes for privacy noise, opened by :func:`noise_source`.
 
     Parameters
     ----------
     read : callable
         ``read(n)`` returns n fresh random bytes.
     seeded : bool
-        True when the bytes can be reproduced by whoever knows the seed. A release that used such
-        a source carries no guarantee.
+        True when the bytes can be reproduced from a seed. A release with such noise has no
+        guarantee.
     """
 
     __slots__ = ("_read", "seeded")
@@ -37,7 +39,7 @@ class RandomSource:
         Parameters
         ----------
         n : int
-            How many, at least 0.
+            Number of bytes, at least 0.
 
         Returns
         -------
@@ -50,8 +52,8 @@ class RandomSource:
         return f"RandomSource(seeded={self.seeded})"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        # A copy would repeat its noise: the difference of two releases would be noise-free.
-        raise TypeError("a RandomSource cannot be pickled or copied; make a new one where needed")
+        # A copy would repeat its noise: the difference of two releases would have none.
+        raise TypeError("a RandomSource cannot be pickled or copied; make a new one where needed.")
 
 
 def noise_source(random_state: object = None) -> RandomSource:
@@ -60,14 +62,14 @@ def noise_source(random_state: object = None) -> RandomSource:
     Parameters
     ----------
     random_state : None, int, numpy.random.RandomState, numpy.random.Generator or RandomSource
-        None reads the operating system's cryptographic generator, nothing is buffered or stored.
-        Anything from numpy gives reproducible bytes: for tests and demonstrations only, the
-        caller must mark the guarantee void. A RandomSource is returned as it is.
+        None reads the operating system's cryptographic generator; nothing is buffered or stored.
+        A seed or a numpy generator gives reproducible bytes, for tests and demonstrations only:
+        the caller must void the guarantee. A RandomSource is returned as it is.
 
     Returns
     -------
     RandomSource
-        Its `seeded` says whether a release that uses it carries no guarantee.
+        With `seeded` True if a release that uses it has no guarantee.
 
     Examples
     --------
@@ -85,7 +87,7 @@ def noise_source(random_state: object = None) -> RandomSource:
         return RandomSource(random_state.bytes, seeded=True)
     if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool):
         if random_state < 0:
-            raise ValueError("random_state must be non-negative")
+            raise ValueError("random_state must be non-negative.")
         sequence = np.random.SeedSequence(int(random_state), spawn_key=(_NOISE_STREAM,))
         return RandomSource(np.random.Generator(np.random.PCG64(sequence)).bytes, seeded=True)
-    raise TypeError("random_state must be None, an int, a numpy generator or a RandomSource")
+    raise TypeError("random_state must be None, an int, a numpy generator or a RandomSource.")

@@ -1,15 +1,15 @@
 """Private counterparts of scikit-learn's hyper-parameter searchers."""
 
 from skdpbo.model_selection._bayes import DPBayesSearchCV
-from skdpbo.model_selection._chunks import Chunks
-from skdpbo.model_selection._gaussian_trajectory import GaussianTrajectory
 from skdpbo.model_selection._gibo import DPGIBOSearchCV
 from skdpbo.model_selection._grid import DPGridSearchCV
-from skdpbo.model_selection._kusner import Kusner2015
-from skdpbo.model_selection._kusner_lipschitz import Kusner2015Lipschitz
-from skdpbo.model_selection._private_selection import PrivateSelection
 from skdpbo.model_selection._randomized import DPRandomizedSearchCV
-from skdpbo.model_selection._scores import (
+from skdpbo.model_selection.bayes._gaussian_trajectory import GaussianTrajectory
+from skdpbo.model_selection.evaluation._chunks import Chunks
+from skdpbo.model_selection.papers._kusner2015 import Kusner2015
+from skdpbo.model_selection.papers._kusner_lipschitz import Kusner2015Lipschitz
+from skdpbo.model_selection.private_training._selection_rules import PrivateSelection
+from skdpbo.model_selection.scoring._resolve import (
     PerRecordScorer,
     make_log_density_scorer,
     make_per_record_scorer,

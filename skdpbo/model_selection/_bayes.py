@@ -1,27 +1,26 @@
 """Private Bayesian optimisation: a Gaussian process proposes, a mechanism chooses."""
 
 import numbers
-from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skdpbo.model_selection._base import BasePrivateSearchCV
-from skdpbo.model_selection._bayes_mechanisms import bayes_mechanism
-from skdpbo.model_selection._gaussian_trajectory import GaussianTrajectory, PrivateScores
-from skdpbo.model_selection._kusner import Kusner2015
-from skdpbo.model_selection._kusner_lipschitz import Kusner2015Lipschitz
-from skdpbo.model_selection._running_search import RunningSearch, Visits
+from skdpbo.model_selection._choosing import BaseChoiceSearchCV
 from skdpbo.model_selection._sklearn import Interval, StrOptions
-from skdpbo.model_selection._space import SearchSpace
+from skdpbo.model_selection.bayes._factory import bayes_mechanism
+from skdpbo.model_selection.bayes._gaussian_trajectory import GaussianTrajectory
+from skdpbo.model_selection.papers._kusner2015 import Kusner2015
+from skdpbo.model_selection.papers._kusner_lipschitz import Kusner2015Lipschitz
+from skdpbo.model_selection.protection._private_models import PrivateModelsProtection
+from skdpbo.model_selection.space._search_space import SearchSpace
 
 __all__ = ["DPBayesSearchCV"]
 
 _DESIGN = ("n_iter", "n_initial_points", "batch_size", "sqrt_beta")
 
 
-class DPBayesSearchCV(BasePrivateSearchCV):
+class DPBayesSearchCV(BaseChoiceSearchCV):
     """Bayesian optimisation whose choice and score are differentially private.
 
     GP-UCB on the public cross-validation scores proposes candidates from a finite,
@@ -30,9 +29,9 @@ class DPBayesSearchCV(BasePrivateSearchCV):
     the algorithms of Kusner et al. (2015).
 
     What is private: the protected records, given as `X_val` and `y_val` or set apart by
-    `validation_fraction`; with ``protect="all"`` and `n_chunks` every record. Released from them
-    are the choice and one score, or noisy scores of which they are functions; everything else
-    comes from public rows.
+    `validation_fraction`; with ``protect="all"`` every record. Released from them are the choice
+    and one score, or noisy scores of which they are functions; everything else comes from public
+    rows.
 
     Parameters
     ----------
@@ -77,7 +76,8 @@ class DPBayesSearchCV(BasePrivateSearchCV):
     scoring : str, list, tuple, dict, PerRecordScorer or None, default=None
         A score that is the mean of bounded per-record losses: `"accuracy"`, `"neg_log_loss"`,
         `"neg_brier_score"`, `"neg_mean_squared_error"`, `"neg_mean_absolute_error"`, or the result
-        of `make_per_record_scorer`. None means accuracy for classifiers and
+        of `make_per_record_scorer`. ROC AUC, F1, balanced accuracy, R2 and their family are
+        served where validation records are protected. None means accuracy for classifiers and
         `"neg_mean_squared_error"` for regressors; `score` is then the estimator's own. With
         several metrics, `refit` names the one that decides; the others are computed on public rows
         only.
@@ -85,24 +85,34 @@ class DPBayesSearchCV(BasePrivateSearchCV):
         Largest loss of one record for the losses that have no bound of their own, in the units of
         the loss; larger losses are clipped. None takes a default that does not depend on the data,
         with a `DefaultBoundsWarning`.
-    score_fraction : float, default=0.1
-        Share of the budget spent on `best_score_`, in [0, 1). 0: no score is released. Not used
-        by "gaussian", whose scores are released anyway.
+    score_fraction : float or "auto", default="auto"
+        Share of the budget spent on `best_score_`, in [0, 1). 0: no score is released. "auto": a
+        tenth; with chunks none where the score would be mostly noise. Not used by "gaussian",
+        whose scores are released anyway.
     validation_fraction : float, default=0.2
         Share of the rows that is protected when `fit` is not given `X_val`, in (0, 1). Row 0 is
         always public.
-    protect : {"validation", "all"}, default="validation"
-        Which records the guarantee covers: the validation records, or all of them. "all" needs
-        `n_chunks`; no row is public then, nothing is cross-validated, and `guide`, `prior_weight`
-        and `validation_fraction` are not used: "gaussian" follows its own released scores, and
-        "permute_and_flip" and "exponential" choose among `n_iter` quasi-random candidates.
-    n_chunks : int, Chunks or None, default=None
-        With ``protect="all"``: train every candidate on this many disjoint chunks of the rows,
-        score each model on the rows outside its chunk or on all of `X_val`, and choose by what the
-        models of a candidate have in common, for any estimator. About 10 / `epsilon`, at least 5,
-        and hundreds of rows in a chunk. No model is released: `refit` must be False.
+    protect : {"validation", "all"}, Chunks or PrivateSelection, default="validation"
+        Which records the guarantee covers: the validation records, or all of them. "all" takes
+        `PrivateSelection` where the estimator states its own guarantee, and `Chunks` otherwise;
+        either may be given with its parameters. No row is public then and nothing is
+        cross-validated: `cv`, `return_train_score`, several metrics and ``error_score="raise"`` are
+        refused, and `guide` plays no part. With chunks no model is released, whatever `refit` is.
+        With private models `mechanism` and `score_fraction` play no part, as the score costs
+        nothing extra.
+        Private models are tuned by `DPRandomizedSearchCV` or `DPGridSearchCV`. Without public
+        scores to follow, "gaussian" follows its own released scores, and "permute_and_flip" and
+        "exponential" choose among `n_iter` quasi-random candidates.
+    neighbours : {"replace-one", "add-remove"}, default="replace-one"
+        Relation of neighbouring data sets. "add-remove": one protected record more or less, and
+        the number of protected records stays secret. As losses only grow with a record, the choice
+        runs at twice the rate: about half the regret. Half of the share of the score is spent on a
+        noisy count that divides it. Needs `X_val`, ``protect="validation"`` and a score that is a
+        mean of losses of records, which are predicted one at a time. "gaussian" and Kusner et al.
+        need a public number of records, and a `prior_weight` needs a noisy one.
     cv : int, cross-validation generator or iterable, default=None
-        As in `GridSearchCV`; splits the public rows only.
+        As in `GridSearchCV`; splits the public rows only. Splits of all rows of `X` are restricted
+        to them. None: five folds, or as many as the smallest public class allows, at least two.
     guide : bool, default=True
         Whether candidates are cross-validated on the public rows. False: one fit a candidate,
         and `cv_results_` holds the parameters and released scores only. Must be False with
@@ -134,17 +144,20 @@ class DPBayesSearchCV(BasePrivateSearchCV):
     best_score_ : float
         Released. Noisy score of the winner on the protected rows; absent when `score_fraction=0`.
         With "gaussian", the posterior mean of the surrogate at the winner.
+    best_score_std_ : float
+        Public, or computed from released values. Standard deviation of the noise of `best_score_`;
+        absent where that is. With ``mechanism="gaussian"`` that of the surrogate at the winner.
     best_estimator_ : estimator
-        The winner trained on the public rows; absent when `refit=False`, as with `n_chunks`.
+        The winner trained on the public rows; absent when `refit=False` and with chunks.
     cv_results_ : dict of ndarrays
         Public. The columns of `GridSearchCV`, from the public rows; a batch of candidates of which
         every fit failed is not listed. With "gaussian" also
         `private_validation_score`, released: noisy scores on the protected rows, without bias and
         hence possibly outside the range of the score; NaN where none was taken. With `Kusner2015`
-        it lists the whole candidate set, as the visited part is secret. With `n_chunks`, parameters
+        it lists the whole candidate set, as the visited part is secret. With chunks, parameters
         and `private_validation_score` only.
     privacy_ : PrivacyGuarantee
-        What is promised, to whom, on which assumptions.
+        Guarantee of the whole fit.
     scorer_ : callable or dict
         Scorer that `score` uses.
     n_splits_ : int
@@ -162,7 +175,7 @@ class DPBayesSearchCV(BasePrivateSearchCV):
     DPGridSearchCV : All combinations of listed values.
     DPRandomizedSearchCV : Candidates drawn from distributions.
     GaussianTrajectory : Parameters of ``mechanism="gaussian"``.
-    Chunks : Parameters of `n_chunks`.
+    Chunks : Every record protected, with any estimator.
     Kusner2015 : Algorithms 1 and 2 of Kusner et al.
     Kusner2015Lipschitz : Algorithm 3 of Kusner et al.
 
@@ -175,7 +188,7 @@ class DPBayesSearchCV(BasePrivateSearchCV):
     / epsilon on the winner's total is epsilon-DP (Ghosh et al. 2012); the two shares add up to
     `epsilon`. Of "gaussian" and of the mechanisms of Kusner et al. the reasons are given with their
     classes. A record that cannot be read or predicted counts with the worst loss. It is assumed
-    that the estimator predicts each row from that row alone. With `n_chunks` one record moves the
+    that the estimator predicts each row from that row alone. With chunks one record moves the
     total by B (n - n/k + k - 1) or less; see `Chunks`.
 
     References
@@ -203,7 +216,7 @@ class DPBayesSearchCV(BasePrivateSearchCV):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **BasePrivateSearchCV._parameter_constraints,
+        **BaseChoiceSearchCV._parameter_constraints,
         "mechanism": [
             StrOptions({"permute_and_flip", "exponential", "gaussian"}),
             GaussianTrajectory,
@@ -235,10 +248,10 @@ class DPBayesSearchCV(BasePrivateSearchCV):
         prior_weight="auto",
         scoring=None,
         loss_bound=None,
-        score_fraction=0.1,
+        score_fraction="auto",
         validation_fraction=0.2,
         protect="validation",
-        n_chunks=None,
+        neighbours="replace-one",
         cv=None,
         guide=True,
         refit=True,
@@ -250,7 +263,7 @@ class DPBayesSearchCV(BasePrivateSearchCV):
         random_state=None,
     ):
         super().__init__(
-            estimator=estimator,
+            estimator,
             epsilon=epsilon,
             delta=delta,
             mechanism=mechanism,
@@ -259,7 +272,7 @@ class DPBayesSearchCV(BasePrivateSearchCV):
             score_fraction=score_fraction,
             validation_fraction=validation_fraction,
             protect=protect,
-            n_chunks=n_chunks,
+            neighbours=neighbours,
             cv=cv,
             guide=guide,
             refit=refit,
@@ -278,55 +291,40 @@ class DPBayesSearchCV(BasePrivateSearchCV):
         self.sqrt_beta = sqrt_beta
         self.prior_weight = prior_weight
 
-    def _guarantee(self):
-        return self._mechanism().guarantee
-
-    def _mechanism(self):
-        kusner = isinstance(self.mechanism, Kusner2015 | Kusner2015Lipschitz)
-        if kusner and self.n_chunks is not None:
+    def _mechanism(self, guided=True, score_fraction=None):
+        named = isinstance(self.mechanism, str) and self.mechanism != "gaussian"
+        if named and not guided:
+            return super()._mechanism(guided, score_fraction)
+        if isinstance(self.mechanism, Kusner2015 | Kusner2015Lipschitz) and not guided:
             raise ValueError(
-                "mechanism cannot be one of Kusner et al. with n_chunks: what they assume of the "
-                "scores is about validation records of models that are trained on public rows."
+                'mechanism cannot be one of Kusner et al. with protect="all": what they assume of '
+                "the scores is about validation records of models that are trained on public rows."
             )
         return bayes_mechanism(
             self.mechanism,
             epsilon=self.epsilon,
             delta=self.delta,
-            score_fraction=self.score_fraction,
+            score_fraction=self._score_share() if score_fraction is None else score_fraction,
             prior_weight=self.prior_weight,
+            neighbours=self.neighbours,
+            design={name: getattr(self, name) for name in _DESIGN},
         )
 
-    def _score_noise(self, **sizes):
-        if not isinstance(self.mechanism, str) or self.mechanism == "gaussian":
-            return 0.0  # what these scores are worth depends on more than the sizes
-        return super()._score_noise(**sizes)
-
-    def _check_parameters(self):
-        super()._check_parameters()
-        if self.protect == "all":
-            if self.n_chunks is None:
-                raise ValueError(
-                    'protect="all" needs n_chunks with DPBayesSearchCV; private estimators are '
-                    "tuned by DPRandomizedSearchCV or DPGridSearchCV."
-                )
-            return
-        if self.guide not in self._mechanism().guided:
-            if self.guide:
-                raise ValueError(
-                    "guide must be False with Kusner2015: its search runs on the protected "
-                    "records alone and stays secret."
-                )
+    def _protection(self):
+        protection = super()._protection()
+        if isinstance(protection, PrivateModelsProtection):
             raise ValueError(
-                "guide must be True with this mechanism: the candidates are proposed from public "
-                'scores. mechanism="gaussian" can do without.'
+                "protect cannot be private selection with DPBayesSearchCV: private estimators are "
+                "tuned by DPRandomizedSearchCV or DPGridSearchCV. Chunks() takes any estimator."
             )
+        return protection
 
-    def _all_candidates(self):
-        space = SearchSpace(self.search_spaces, name="search_spaces")
-        public = check_random_state(self._public_random_state())
-        # Without public scores to follow, a choice is made among n_iter points of the design.
-        blind = self.n_chunks is not None and not isinstance(self._mechanism(), PrivateScores)
-        size = self.n_iter if blind else max(self.n_candidates, self.n_iter)
+    def _space(self):
+        return SearchSpace(self.search_spaces, name="search_spaces")
+
+    def _candidates(self, space):
+        public = check_random_state(self._public_seed())
+        size = self.n_iter if self._is_blind() else max(self.n_candidates, self.n_iter)
         candidates = space.candidates(size, random_state=public)
         if space.is_finite:  # else the initial points would be neighbours in a corner of a grid
             candidates = [candidates[k] for k in public.permutation(len(candidates))]
@@ -334,57 +332,8 @@ class DPBayesSearchCV(BasePrivateSearchCV):
             self.mechanism.lambdas(candidates)  # a bad lambda_name is refused before any charge
         return candidates
 
-    def _prepare(self, session):
-        space = SearchSpace(self.search_spaces, name="search_spaces")
-        session.mechanism, session.visits = self._mechanism(), Visits(session.metric)
-        search = RunningSearch(
-            X=space.encode(session.candidates),
-            candidates=session.candidates,
-            totals=lambda indices, **how: self._protected_totals(
-                [session.candidates[k] for k in indices], **how
-            ),
-            scorer=session.scorer,
-            n_records=session.protected.n_records,
-            sensitivity=session.scorer.units,
-            source=session.source,
-            design={name: getattr(self, name) for name in _DESIGN},
-        )
-        session.mechanism.start(search, guided=self.guide)
-
-    def _run_search(self, evaluate_candidates, *, callback_ctx=None):
-        session = self._session()
-
-        def propose(results):
-            batch = session.mechanism.propose(session.visits.told(results))
-            session.visits.asked(batch)
-            return [session.candidates[k] for k in batch]
-
-        self._evaluate_publicly(evaluate_candidates, propose, callback_ctx)
-
-    def _choose(self, candidates, results=None):
-        session = self._session()
-        best, session.best_score = session.mechanism.choose(session.visits.told(results))
-        session.visited = session.visits.listed
-        return session.visited.index(best)
-
-    def _search_unguided(self, session):
-        session.visited, best, session.best_score = session.mechanism.search_unguided()
-        candidates = [session.candidates[k] for k in session.visited]
-        return candidates, session.visited.index(best)
-
-    def _search_chunks(self, search):
-        mechanism = self._mechanism()
-        if not isinstance(mechanism, PrivateScores):
-            return super()._search_chunks(search)
-        space = SearchSpace(self.search_spaces, name="search_spaces")
-        design = {name: getattr(self, name) for name in _DESIGN}
-        mechanism.start(replace(search, X=space.encode(search.candidates), design=design), False)
-        visited, best, score = mechanism.search_unguided()
-        columns = {"private_validation_score": mechanism.released_scores(visited)}
-        return [search.candidates[k] for k in visited], visited.index(best), score, columns
-
-    def _publish(self, session, guarantee):
-        super()._publish(session, guarantee)
-        if isinstance(session.mechanism, PrivateScores):
-            scores = session.mechanism.released_scores(session.visited)
-            self.cv_results_["private_validation_score"] = scores
+    def _is_blind(self):
+        """Whether there are no scores to follow: a choice is made among n_iter points then."""
+        if isinstance(self.protect, str) and self.protect == "validation":
+            return False
+        return isinstance(self.mechanism, str) and self.mechanism != "gaussian"

@@ -1,25 +1,23 @@
 """Private search along gradients: many continuous parameters at once."""
 
 import numbers
-import warnings
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skdpbo.exceptions import NoisyGradientWarning
 from skdpbo.model_selection._base import BasePrivateSearchCV
-from skdpbo.model_selection._descent import PrivateDescent, noise_to_clip
-from skdpbo.model_selection._gibo_release import TrajectoryRelease
-from skdpbo.model_selection._gibo_space import ContinuousSpace
-from skdpbo.model_selection._gibo_surrogate import SurrogateRecipe
-from skdpbo.model_selection._optimizers import OPTIMIZERS
-from skdpbo.model_selection._sklearn import BaseSearchCV, Interval, StrOptions
+from skdpbo.model_selection._sklearn import Interval, StrOptions
+from skdpbo.model_selection.gibo._descent import PrivateDescent
+from skdpbo.model_selection.gibo._gradient_release import TrajectoryRelease
+from skdpbo.model_selection.gibo._gradient_surrogate import SurrogateRecipe
+from skdpbo.model_selection.gibo._optimizers import OPTIMIZERS
+from skdpbo.model_selection.gibo._trajectory_search import TrajectorySearch
+from skdpbo.model_selection.space._continuous import ContinuousSpace
 
 __all__ = ["DPGIBOSearchCV"]
 
-# The largest noise norm, as a share of the clipping norm, that goes without a warning.
-NOISE_LIMIT = 0.1
 # Share of the squared budget that adaptive clipping spends on counts.
 _CLIP_SHARE = 0.1
 
@@ -145,7 +143,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     descent_ : DescentResult
         Released. The trajectory in the unit cube, the noisy gradients and their noise scales.
     privacy_ : PrivacyGuarantee
-        What is promised, to whom, on which assumptions; `privacy_.mu` is the Gaussian parameter.
+        Guarantee of the whole fit; `privacy_.mu` is the Gaussian parameter.
     scorer_ : callable or dict
         Scorer that `score` uses.
     n_splits_ : int
@@ -199,11 +197,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **{
-            name: constraint
-            for name, constraint in BasePrivateSearchCV._parameter_constraints.items()
-            if name not in ("guide", "mechanism", "protect", "n_chunks")
-        },
+        **BasePrivateSearchCV._parameter_constraints,
         "search_spaces": [dict, list],
         "n_iter": [Interval(numbers.Integral, 1, None, closed="left")],
         "batch_size": [Interval(numbers.Integral, 1, None, closed="left"), None],
@@ -260,25 +254,27 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         return_train_score=False,
         random_state=None,
     ):
-        # Not the private searchers' own __init__: there is no choice among candidates here.
-        BaseSearchCV.__init__(
-            self,
-            estimator=estimator,
+        super().__init__(
+            estimator,
+            epsilon=epsilon,
+            delta=delta,
             scoring=scoring,
-            n_jobs=n_jobs,
-            refit=refit,
+            loss_bound=loss_bound,
+            score_fraction=score_fraction,
+            validation_fraction=validation_fraction,
             cv=cv,
+            refit=refit,
+            n_jobs=n_jobs,
             verbose=verbose,
             pre_dispatch=pre_dispatch,
             error_score=error_score,
             return_train_score=return_train_score,
+            random_state=random_state,
         )
         self.search_spaces = search_spaces
         self.n_iter = n_iter
         self.batch_size = batch_size
         self.tol = tol
-        self.epsilon = epsilon
-        self.delta = delta
         self.clip = clip
         self.learning_rate = learning_rate
         self.optimizer = optimizer
@@ -292,28 +288,27 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         self.noise_variance = noise_variance
         self.init = init
         self.cache_size = cache_size
-        self.loss_bound = loss_bound
-        self.score_fraction = score_fraction
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
 
     @property
     def guide(self):
         """Whether the released points are cross-validated on the public rows."""
         return self.cv is not None
 
-    def _guarantee(self):
-        return self._release().guarantee
+    def _mechanism(self):
+        release = TrajectoryRelease(self.epsilon, self.delta, self.score_fraction)
+        return TrajectorySearch(
+            release,
+            descent=partial(self._descent, release.mu_trajectory),
+            surrogate=self._surrogate,
+            init=self.init,
+            averaging=self.averaging,
+            verbose=self.verbose,
+        )
 
-    def _score_noise(self, *, sensitivity, largest):
-        mu = self._release().mu_score
-        return sensitivity / (mu * largest) if mu else 0.0
+    def _space(self):
+        return ContinuousSpace(self.search_spaces)
 
-    def _release(self):
-        return TrajectoryRelease(self.epsilon, self.delta, self.score_fraction)
-
-    def _all_candidates(self):
-        space = ContinuousSpace(self.search_spaces)
+    def _candidates(self, space):
         self._surrogate(space)  # refuses bad length-scales before anything is spent
         return space.settings([space.start(self.init)])
 
@@ -327,11 +322,11 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
             fit_length_scale=self.fit_length_scale,
         )
 
-    def _descent(self, units):
-        seed = check_random_state(self._public_random_state()).randint(2**31 - 1 - self.n_iter)
+    def _descent(self, mu, units):
+        seed = check_random_state(self._public_seed()).randint(2**31 - 1 - self.n_iter)
         return PrivateDescent(
             n_iter=self.n_iter,
-            mu=self._release().mu_trajectory,
+            mu=mu,
             clip=self.clip,
             learning_rate=self.learning_rate,
             optimizer=self.optimizer,
@@ -345,70 +340,4 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
             loss_bound=units,
             loss_scale=1.0 / units,
             random_state=seed,
-        )
-
-    def _prepare(self, session):
-        space = ContinuousSpace(self.search_spaces)
-        noise = noise_to_clip(
-            self._release().mu_trajectory, self.n_iter, space.n_dims, session.protected.n_records
-        )
-        if noise > NOISE_LIMIT:
-            warnings.warn(
-                f"The noise of a gradient has {noise:.2g} times the clipping norm: "
-                f"{session.protected.n_records} protected records are few for n_iter={self.n_iter} "
-                f"and {space.n_dims} parameters at this budget. Use fewer steps, a larger epsilon, "
-                "fewer parameters, or DPBayesSearchCV.",
-                NoisyGradientWarning,
-                stacklevel=4,
-            )
-
-    def _run_search(self, evaluate_candidates, *, callback_ctx=None):
-        session = self._session()
-        released = self._descend(session)
-        self._evaluate_batch(evaluate_candidates, released, callback_ctx, "search")
-
-    def _select_best_index(self, refit, refit_metric, results):
-        return len(results["params"]) - 1
-
-    def _search_unguided(self, session):
-        released = self._descend(session)
-        return released, len(released) - 1
-
-    def _descend(self, session):
-        """Release the trajectory and the score; return the settings of the released points."""
-        space, units = ContinuousSpace(self.search_spaces), int(session.scorer.units)
-        batches = []
-
-        def evaluate(points):
-            if self.verbose:
-                print(f"step {len(batches) + 1} of {self.n_iter}: {len(points)} models")
-            batches.append(len(points))
-            # In the first batch it is a public error that no model can be trained.
-            return self._protected_losses(space.settings(points), none_may_be_left=len(batches) > 1)
-
-        surrogate = self._surrogate(space)
-        self.descent_ = self._descent(units).run(
-            evaluate,
-            space.start(self.init),
-            surrogate.posterior(),
-            session.source,
-            surrogate.refitted,
-        )
-        points = self.descent_.trajectory
-        if self.averaging:
-            points = np.vstack([points, self.descent_.final])
-        released = space.settings(points)
-        self._release_score(session, released[-1], units)
-        return released
-
-    def _release_score(self, session, params, units):
-        release = self._release()
-        if not release.mu_score:
-            return
-        (total,) = self._protected_totals([params], none_may_be_left=True)
-        n_records = session.protected.n_records
-        if total is None:  # it cannot be trained on the public rows
-            total = n_records * units
-        session.release_score(
-            release.release_total(total, units=units, n_records=n_records, source=session.source)
         )

@@ -6,27 +6,27 @@ from typing import ClassVar
 import numpy as np
 from sklearn.model_selection import ParameterGrid
 
-from skdpbo.model_selection._base import BasePrivateSearchCV
+from skdpbo.model_selection._choosing import BaseChoiceSearchCV
 
 __all__ = ["DPGridSearchCV"]
 
 
-class DPGridSearchCV(BasePrivateSearchCV):
+class DPGridSearchCV(BaseChoiceSearchCV):
     """Grid search whose choice and score are differentially private.
 
     What is private: the protected records, given as `X_val` and `y_val` or set apart by
     `validation_fraction`. Released from them are the choice and one score, by an epsilon-DP
     mechanism; everything else comes from public rows. With ``protect="all"`` every record is
     private, those that train included: the estimator is differentially private itself, or it is
-    trained on many chunks of the rows (`n_chunks`).
+    trained on many chunks of the rows.
 
     Parameters
     ----------
     estimator : estimator object
-        Any scikit-learn estimator. It is trained on public rows only. With ``protect="all"`` and
-        no `n_chunks`: one that is differentially private, such as `DPSparseGPRegressor`, alone or
-        in a pipeline with steps that learn nothing from the rows (see Notes). The search sets its
-        ``epsilon`` and ``delta``.
+        Any scikit-learn estimator. It is trained on public rows only. With private selection: one
+        that is differentially private, such as `DPSparseGPRegressor`, alone or in a pipeline with
+        steps that learn nothing from the rows (see Notes). The search sets its ``epsilon`` and
+        ``delta``.
     param_grid : dict or list of dicts
         Names and lists of values to try, as in `GridSearchCV`.
     epsilon : float, default=1.0
@@ -40,7 +40,8 @@ class DPGridSearchCV(BasePrivateSearchCV):
     scoring : str, list, tuple, dict, PerRecordScorer or None, default=None
         A score that is the mean of bounded per-record losses: `"accuracy"`, `"neg_log_loss"`,
         `"neg_brier_score"`, `"neg_mean_squared_error"`, `"neg_mean_absolute_error"`, or the result
-        of `make_per_record_scorer`. None means accuracy for classifiers and
+        of `make_per_record_scorer`. ROC AUC, F1, balanced accuracy, R2 and their family are
+        served where validation records are protected. None means accuracy for classifiers and
         `"neg_mean_squared_error"` for regressors; `score` is then the estimator's own. With
         several metrics, `refit` names the one that decides; the others are computed on public rows
         only.
@@ -49,35 +50,29 @@ class DPGridSearchCV(BasePrivateSearchCV):
         the loss; larger losses are clipped. None takes a default that does not depend on the data,
         with a `DefaultBoundsWarning`. (A search over private estimators cannot read the number of
         classes: give `"neg_brier_score"` the bound 1 for two.)
-    score_fraction : float, default=0.1
-        Share of `epsilon` spent on `best_score_`, in [0, 1). 0: no score is released.
+    score_fraction : float or "auto", default="auto"
+        Share of `epsilon` spent on `best_score_`, in [0, 1). 0: no score is released. "auto": a
+        tenth; with chunks none where the score would be mostly noise.
     validation_fraction : float, default=0.2
         Share of the rows that is protected when `fit` is not given `X_val`, in (0, 1). Row 0 is
         always public.
-    protect : {"validation", "all"}, default="validation"
-        Which records the guarantee covers: the validation records, or all of them. With "all" no
-        row is public and nothing is cross-validated: `cv`, `return_train_score`, several metrics
-        and ``error_score="raise"`` are refused, and `guide` plays no part; with a private estimator
-        `mechanism` and `score_fraction` play none either, as the score costs nothing extra.
-    selection : {"profile", "papernot_steinke", "liu_talwar", "composition"} or PrivateSelection, \
-            default="profile"
-        How one of several private models is chosen, with ``protect="all"`` and a private estimator.
-        The first three are accountings of the best of a secret random number of trials, "profile"
-        needing the least noise; `PrivateSelection` sets that number's law. "composition": every
-        candidate is trained once and all scores are published; better with one or two candidates,
-        as a `SelectionCostWarning` says, and about as good up to five.
-    estimator_guarantee : PrivacyGuarantee, callable or None, default=None
-        What one fit of a private estimator costs that does not say so itself; the guarantee of the
-        search is then conditional on it. A callable is asked with ``(estimator, n_samples)`` for
-        every candidate, and the largest cost is taken. It is not changed by the search: what does
-        not fit into epsilon and delta is refused, with what would fit.
-    n_chunks : int, Chunks or None, default=None
-        With ``protect="all"``: train every candidate on this many disjoint chunks of the rows,
-        score each model on the rows outside its chunk or on all of `X_val`, and choose by what the
-        models of a candidate have in common, for any estimator. About 10 / `epsilon`, at least 5,
-        and hundreds of rows in a chunk. No model is released: `refit` must be False.
+    protect : {"validation", "all"}, Chunks or PrivateSelection, default="validation"
+        Which records the guarantee covers: the validation records, or all of them. "all" takes
+        `PrivateSelection` where the estimator states its own guarantee, and `Chunks` otherwise;
+        either may be given with its parameters. No row is public then and nothing is
+        cross-validated: `cv`, `return_train_score`, several metrics and ``error_score="raise"`` are
+        refused, and `guide` plays no part. With chunks no model is released, whatever `refit` is.
+        With private models `mechanism` and `score_fraction` play no part, as the score costs
+        nothing extra.
+    neighbours : {"replace-one", "add-remove"}, default="replace-one"
+        Relation of neighbouring data sets. "add-remove": one protected record more or less, and
+        the number of protected records stays secret. As losses only grow with a record, the choice
+        runs at twice the rate: about half the regret. Half of the share of the score is spent on a
+        noisy count that divides it. Needs `X_val`, ``protect="validation"`` and a score that is a
+        mean of losses of records, which are predicted one at a time.
     cv : int, cross-validation generator or iterable, default=None
-        As in `GridSearchCV`; splits the public rows only.
+        As in `GridSearchCV`; splits the public rows only. Splits of all rows of `X` are restricted
+        to them. None: five folds, or as many as the smallest public class allows, at least two.
     guide : bool, default=True
         Whether candidates are cross-validated on the public rows. False: one fit a candidate,
         `cv_results_` holds only the parameters.
@@ -108,15 +103,18 @@ class DPGridSearchCV(BasePrivateSearchCV):
     best_score_ : float
         Released. Noisy score of the winner on the protected rows; absent when `score_fraction=0`
         (unless a private estimator is tuned).
+    best_score_std_ : float
+        Public, or computed from released values. Standard deviation of the noise of `best_score_`;
+        absent where that is.
     best_estimator_ : estimator
         The winner trained on the public rows, or the winning private model as it was trained;
-        absent when `refit=False`. Its ``privacy_`` is that of the whole search.
+        absent when `refit=False` and with chunks. Its ``privacy_`` is that of the whole search.
     cv_results_ : dict of ndarrays
         Public. The columns of `GridSearchCV`, from the public rows. With ``protect="all"`` the
-        parameters of all candidates; with ``selection="composition"`` also, released, the column
+        parameters of all candidates; with ``accounting="composition"`` also, released, the column
         ``private_validation_score`` (NaN where the training failed).
     privacy_ : PrivacyGuarantee
-        What is promised, to whom, on which assumptions.
+        Guarantee of the whole fit.
     scorer_ : callable or dict
         Scorer that `score` uses.
     n_splits_ : int
@@ -162,8 +160,8 @@ class DPGridSearchCV(BasePrivateSearchCV):
     on public rows, and some others (`PolynomialFeatures`, random projections, `RBFSampler` with a
     number for gamma, `SplineTransformer` with given knots, encoders with given categories that
     accept unknown ones, `SimpleImputer` with a constant). `StandardScaler` and the like are
-    refused. A step that may overflow or raise for one finite record would tell of it: with any
-    step besides `Normalizer`, `Binarizer` and encoders the guarantee is conditional on every record
+    refused. A step that may overflow or raise for one finite record would reveal it: with any
+    step but `Normalizer`, `Binarizer` and encoders the guarantee is conditional on every record
     staying finite. A training that fails loses; if all do, ``fit`` raises without saying why, so
     the candidates are first tried on synthetic rows (`DryRunWarning`). Prints, logs and warnings of
     the trials are dropped, as their number would tell K; so would the running time, see
@@ -212,10 +210,7 @@ class DPGridSearchCV(BasePrivateSearchCV):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **BasePrivateSearchCV._parameter_constraints,
-        # Checked by private selection itself.
-        "selection": "no_validation",
-        "estimator_guarantee": "no_validation",
+        **BaseChoiceSearchCV._parameter_constraints,
         "param_grid": [dict, list],
     }
 
@@ -229,12 +224,10 @@ class DPGridSearchCV(BasePrivateSearchCV):
         mechanism="permute_and_flip",
         scoring=None,
         loss_bound=None,
-        score_fraction=0.1,
+        score_fraction="auto",
         validation_fraction=0.2,
         protect="validation",
-        selection="profile",
-        estimator_guarantee=None,
-        n_chunks=None,
+        neighbours="replace-one",
         cv=None,
         guide=True,
         refit=True,
@@ -246,7 +239,7 @@ class DPGridSearchCV(BasePrivateSearchCV):
         random_state=None,
     ):
         super().__init__(
-            estimator=estimator,
+            estimator,
             epsilon=epsilon,
             delta=delta,
             mechanism=mechanism,
@@ -255,7 +248,7 @@ class DPGridSearchCV(BasePrivateSearchCV):
             score_fraction=score_fraction,
             validation_fraction=validation_fraction,
             protect=protect,
-            n_chunks=n_chunks,
+            neighbours=neighbours,
             cv=cv,
             guide=guide,
             refit=refit,
@@ -266,11 +259,9 @@ class DPGridSearchCV(BasePrivateSearchCV):
             return_train_score=return_train_score,
             random_state=random_state,
         )
-        self.selection = selection
-        self.estimator_guarantee = estimator_guarantee
         self.param_grid = param_grid
 
-    def _all_candidates(self):
+    def _space(self):
         grid = ParameterGrid(self.param_grid)
         if len(grid) == 0:
             raise ValueError("param_grid is empty: give at least one dict.")
@@ -280,7 +271,10 @@ class DPGridSearchCV(BasePrivateSearchCV):
                     f"param_grid[{key!r}] is a range, and a grid needs a list of values: use "
                     "DPRandomizedSearchCV or DPBayesSearchCV for ranges."
                 )
-        return list(grid)
+        return grid
+
+    def _candidates(self, space):
+        return list(space)
 
 
 def _is_range(values):

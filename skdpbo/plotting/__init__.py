@@ -1,11 +1,11 @@
-"""Plots of what was released: they read public and released values of fitted objects only.
+"""Plots of public and released values of fitted objects.
 
-Each display has ``from_estimator`` (or another constructor that says what it takes) and ``plot``,
-as those of scikit-learn. Matplotlib is imported when something is drawn, not before.
+Like those of scikit-learn, each display has a constructor such as ``from_estimator`` and a method
+``plot``. Matplotlib is imported when a plot is drawn.
 """
 
-from skdpbo.plotting._budget import BudgetDisplay
-from skdpbo.plotting._posterior import GPPosteriorDisplay
+from skdpbo.plotting._budget_display import BudgetDisplay
+from skdpbo.plotting._posterior_display import GPPosteriorDisplay
 from skdpbo.plotting._privacy_utility import PrivacyUtilityDisplay
 from skdpbo.plotting._search_trace import SearchTraceDisplay
 

@@ -1,9 +1,9 @@
-"""What all displays share: the axes they draw on, and the promise written on them."""
+"""Axes, colours and titles shared by all displays."""
 
 __all__ = ["PRIVATE", "PUBLIC", "axes_for", "promise"]
 
-# Colours that the colour-blind can tell apart (Okabe and Ito): public knowledge is blue, what was
-# released from protected records is orange, in every plot.
+# Safe for colour-blind readers (Okabe and Ito). In every plot public values are blue and values
+# released from protected records are orange.
 PUBLIC, PRIVATE = "#0072B2", "#D55E00"
 
 
@@ -14,7 +14,7 @@ def axes_for(ax, name):
     ----------
     ax : matplotlib Axes or None
     name : str
-        Of the display, for the message.
+        Name of the display, for the error message.
 
     Raises
     ------
@@ -24,14 +24,14 @@ def axes_for(ax, name):
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError(f"{name} draws with matplotlib: pip install matplotlib") from error
+        raise ImportError(f"{name} draws with matplotlib: pip install matplotlib.") from error
     if ax is None:
         _, ax = plt.subplots()
     return ax.figure, ax
 
 
 def promise(guarantee):
-    """Return the guarantee in few words for a title, or its absence.
+    """Return a short form of the guarantee for a title.
 
     Parameters
     ----------

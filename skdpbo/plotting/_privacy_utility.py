@@ -1,4 +1,4 @@
-"""Utility against epsilon, from runs whose figures may be shown."""
+"""Display of utility against epsilon."""
 
 import numpy as np
 
@@ -10,20 +10,19 @@ __all__ = ["PrivacyUtilityDisplay"]
 class PrivacyUtilityDisplay:
     """Curves of utility against epsilon, with error bars.
 
-    The runs behind such a curve cost privacy like any others. On real records each of its points
-    has to be paid for; draw it on public or on made-up data to choose an epsilon beforehand.
+    The runs behind the curve spend privacy like any others. To choose an epsilon beforehand, use
+    public or synthetic data.
 
     Parameters
     ----------
     epsilon : array-like of shape (n_epsilons,)
         Positive.
     utility : dict of str -> array-like of shape (n_epsilons,) or (n_epsilons, n_runs)
-        One curve for each name. With several runs the mean is drawn, with bars of two standard
-        errors.
+        One curve a name. Several runs are shown by their mean, with bars of two standard errors.
     reference : dict of str -> float, default=None
-        Horizontal lines, such as the best without privacy.
+        Horizontal lines, such as the score without privacy.
     utility_name : str, default="score"
-        For the axis, with its unit.
+        Label of the axis, with unit.
 
     Attributes
     ----------
@@ -54,17 +53,17 @@ class PrivacyUtilityDisplay:
         self.utility_name = utility_name
 
     def plot(self, ax=None):
-        """Draw.
+        """Draw the display.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            New ones by default.
+            Default: new axes.
 
         Returns
         -------
         display : PrivacyUtilityDisplay
-            The display, drawn.
+            The drawn display.
         """
         epsilon = np.asarray(self.epsilon, dtype=float)
         if epsilon.ndim != 1 or not len(epsilon) or not (epsilon > 0).all():

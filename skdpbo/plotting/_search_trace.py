@@ -1,4 +1,4 @@
-"""What a search tried, what was public about it and what was released."""
+"""Display of a search: public scores, released scores and the released choice."""
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -9,10 +9,10 @@ __all__ = ["SearchTraceDisplay"]
 
 
 class SearchTraceDisplay:
-    """Scores of the candidates in the order in which they were tried.
+    """Scores of the candidates in the order of evaluation.
 
-    Two colours tell two worlds apart: scores from public rows, which cost nothing, and values that
-    were released from protected records. No exact score on protected records exists to be drawn.
+    One colour shows scores from public rows, which spend no budget, the other values released from
+    protected records. Exact scores on protected records are not kept and cannot be drawn.
 
     Parameters
     ----------
@@ -25,20 +25,22 @@ class SearchTraceDisplay:
     best_index : int
         The released choice.
     best_score : float or None
-        Its released score.
+        Released score of the choice.
     guarantee : PrivacyGuarantee or None
-        Of the whole search.
+        Guarantee of the search.
     score_name : str, default="score"
-        For the axis.
+        Label of the axis.
+    best_score_std : float or None, default=None
+        Standard deviation of the noise of `best_score`, drawn as an error bar.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     public_ : list of Artist
-        What shows public scores.
+        Artists of the public scores.
     released_ : list of Artist
-        What shows released values.
+        Artists of the released values.
 
     Examples
     --------
@@ -66,6 +68,7 @@ class SearchTraceDisplay:
         best_score,
         guarantee,
         score_name="score",
+        best_score_std=None,
     ):
         self.public_scores = public_scores
         self.public_spread = public_spread
@@ -74,6 +77,7 @@ class SearchTraceDisplay:
         self.best_score = best_score
         self.guarantee = guarantee
         self.score_name = score_name
+        self.best_score_std = best_score_std
 
     @classmethod
     def from_estimator(cls, estimator, *, metric=None, ax=None, **kwargs):
@@ -82,13 +86,13 @@ class SearchTraceDisplay:
         Parameters
         ----------
         estimator : fitted searcher
-            One of skdpbo; of scikit-learn's own the public scores are drawn.
+            Searcher of skdpbo; for those of scikit-learn the public scores are drawn.
         metric : str, default=None
-            Which of several metrics; the deciding one by default.
+            One of several metrics. Default: the deciding one.
         ax : matplotlib Axes, default=None
-            New ones by default.
+            Default: new axes.
         **kwargs : dict
-            Given to `plot`.
+            Passed to `plot`.
 
         Returns
         -------
@@ -97,12 +101,15 @@ class SearchTraceDisplay:
         Raises
         ------
         ValueError
-            When the search has no scores to show: neither cross-validation nor released ones.
+            If the search has neither cross-validation scores nor released ones.
         """
         check_is_fitted(estimator, "cv_results_")
         results = estimator.cv_results_
         decides = estimator.refit if isinstance(estimator.refit, str) else "score"
-        metric = decides if metric is None else metric
+        metric = label = decides if metric is None else metric
+        if metric == "score":
+            scoring = estimator.scoring
+            label = scoring if isinstance(scoring, str) else getattr(scoring, "name", "score")
         display = cls(
             public_scores=results.get(f"mean_test_{metric}"),
             public_spread=results.get(f"std_test_{metric}"),
@@ -110,27 +117,28 @@ class SearchTraceDisplay:
             best_index=estimator.best_index_,
             best_score=getattr(estimator, "best_score_", None) if metric == decides else None,
             guarantee=getattr(estimator, "privacy_", None),
-            score_name=_score_name(estimator, metric),
+            score_name=label,
+            best_score_std=getattr(estimator, "best_score_std_", None),
         )
         if display.public_scores is None and display.released_scores is None:
             raise ValueError(
-                f"the search has no scores named {metric!r}: it was not cross-validated on public "
+                f"The search has no scores named {metric!r}: it was not cross-validated on public "
                 "rows, and its mechanism releases no scores of candidates."
             )
         return display.plot(ax=ax, **kwargs)
 
     def plot(self, ax=None):
-        """Draw.
+        """Draw the display.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            New ones by default.
+            Default: new axes.
 
         Returns
         -------
         display : SearchTraceDisplay
-            The display, drawn.
+            The drawn display.
         """
         self.figure_, self.ax_ = axes_for(ax, type(self).__name__)
         self.public_, self.released_ = [], []
@@ -180,6 +188,11 @@ class SearchTraceDisplay:
             )
             self.released_.append(mark)
             return
+        if self.best_score_std is not None:
+            bar = self.ax_.errorbar(
+                self.best_index, self.best_score, yerr=self.best_score_std, color=PRIVATE, capsize=4
+            )
+            self.released_.append(bar)
         self.released_ += self.ax_.plot(
             [self.best_index],
             [self.best_score],
@@ -189,11 +202,3 @@ class SearchTraceDisplay:
             markeredgecolor="white",
             label="released choice and score",
         )
-
-
-def _score_name(estimator, metric):
-    """Name of the score for the axis."""
-    if metric != "score":
-        return metric
-    scoring = estimator.scoring
-    return scoring if isinstance(scoring, str) else getattr(scoring, "name", "score")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from ._checks import _check_positive, check_epsilon, check_sensitivity, round_down, round_up
-from ._conversions import mu_from_epsilon
+from skdpbo.privacy._checks import check_positive
+from skdpbo.privacy._conversions import mu_from_epsilon
+from skdpbo.privacy._rounding import round_down, round_up_finite
 
 
 def gaussian_sigma(
@@ -41,7 +42,7 @@ def gaussian_sigma(
 
     Examples
     --------
-    >>> from skdpbo.privacy import gaussian_sigma
+    >>> from skdpbo.privacy._calibration import gaussian_sigma
     >>> round(gaussian_sigma(1.0, epsilon=1.0, delta=1e-6), 5)
     4.22468
     """
@@ -52,7 +53,7 @@ def gaussian_sigma(
     elif epsilon is not None or delta is not None:
         raise ValueError("Give either epsilon and delta, or mu, not both.")
     else:
-        mu = round_down(_check_positive(mu, "mu"))
+        mu = round_down(check_positive(mu, "mu"))
     return _ratio_up(sensitivity, mu)
 
 
@@ -75,7 +76,7 @@ def laplace_scale(sensitivity: float, epsilon: float) -> float:
     ----------
     Dwork, McSherry, Nissim and Smith (2006), Proposition 1.
     """
-    return _ratio_up(sensitivity, check_epsilon(epsilon))
+    return _ratio_up(sensitivity, check_positive(epsilon, "epsilon"))
 
 
 def l2_laplace_scale(sensitivity: float, epsilon: float) -> float:
@@ -99,11 +100,9 @@ def l2_laplace_scale(sensitivity: float, epsilon: float) -> float:
     ----------
     Chaudhuri, Monteleoni and Sarwate (2011), Algorithm 1.
     """
-    return _ratio_up(sensitivity, check_epsilon(epsilon))
+    return _ratio_up(sensitivity, check_positive(epsilon, "epsilon"))
 
 
 def _ratio_up(sensitivity: float, divisor: float | Fraction) -> float:
-    try:
-        return round_up(Fraction(check_sensitivity(sensitivity)) / Fraction(divisor))
-    except OverflowError:
-        raise ValueError("The noise scale is too large for a float.") from None
+    ratio = Fraction(check_positive(sensitivity, "sensitivity")) / Fraction(divisor)
+    return round_up_finite(ratio, "The noise scale")

@@ -1,29 +1,38 @@
-"""Checks of privacy parameters: what cannot be promised is refused here, by name."""
+"""Checks of single public values: what cannot be promised is refused by the parameter's name.
 
-import math
+All floors above use them. A check returns the value in a plain type, raises TypeError for another
+type (a boolean is no number, a string neither) and ValueError for a value out of range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
 from fractions import Fraction
 from numbers import Integral, Rational, Real
 from typing import Any
 
 import numpy as np
 
+from skdpbo.privacy._rounding import round_down, round_up
 
-def round_up(value: Fraction | float) -> float:
-    """Smallest float that is not below `value`."""
-    nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+__all__ = [
+    "check_choice",
+    "check_count",
+    "check_delta",
+    "check_flag",
+    "check_mu",
+    "check_positive",
+    "check_positive_delta",
+    "check_real",
+    "check_text",
+    "check_within",
+]
 
 
-def round_down(value: Fraction | float) -> float:
-    """Largest float that is not above the positive `value`."""
-    nearest = float(value)
-    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, 0.0)
+def check_real(value: Any, name: str, must_be: str = "finite") -> float | Fraction:
+    """Return a finite real number without any rounding: a float that equals it, else a Fraction.
 
-
-def _check_real(value: Any, name: str) -> float | Fraction:
-    """Return `value` without any rounding: a float where one is equal to it, else a Fraction.
-
-    Booleans and strings are refused, numpy scalars accepted.
+    A Fraction stays one.
     """
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}.")
@@ -32,7 +41,7 @@ def _check_real(value: Any, name: str) -> float | Fraction:
     elif isinstance(value, Integral | Rational):
         exact = Fraction(int(value.numerator), int(value.denominator))
     elif not np.isfinite(np.longdouble(value)):
-        raise ValueError(f"{name} must be finite, got {value}.")
+        raise ValueError(f"{name} must be {must_be}, got {value}.")
     elif isinstance(value, np.longdouble) and float(value) != value:
         exact = Fraction(*value.as_integer_ratio())
     else:
@@ -40,143 +49,48 @@ def _check_real(value: Any, name: str) -> float | Fraction:
     try:
         as_float = float(exact)
     except OverflowError:
-        raise ValueError(f"{name} must be below the largest float.") from None
+        raise ValueError(f"{name} must be {must_be}, and not above the largest float.") from None
     return as_float if type(value) is not Fraction and as_float == exact else exact
 
 
-def _check_positive(value: Any, name: str) -> float | Fraction:
-    real = _check_real(value, name)
+def check_positive(value: Any, name: str) -> float | Fraction:
+    """Return a positive finite real number without rounding it: an epsilon, a sensitivity."""
+    real = check_real(value, name, "positive and finite")
     if real <= 0:
-        raise ValueError(f"{name} must be positive, got {real}.")
+        raise ValueError(f"{name} must be positive and finite, got {value}.")
     return real
 
 
-def check_epsilon(epsilon: Any, name: str = "epsilon") -> float | Fraction:
-    """Return a privacy loss bound, a positive finite real number, without rounding it.
+def check_within(value: Any, name: str, interval: str) -> float:
+    """Return a finite float in an interval that is written as in "[0, 1)" or "(0, inf)"."""
+    real = check_real(value, name)
+    low, high = map(float, interval[1:-1].split(","))
+    above = low < real or (interval[0] == "[" and low == real)
+    if not (above and (real < high or (interval[-1] == "]" and real == high))):
+        raise ValueError(f"{name} must lie in {interval}, got {value}.")
+    return float(real)
 
-    Parameters
-    ----------
-    epsilon : int, float, Fraction or numpy scalar
-        The value to check, in nats.
-    name : str, default="epsilon"
-        What to call it in an error message.
 
-    Returns
-    -------
-    float or Fraction
-        Equal to the input. A Fraction stays a Fraction.
-
-    Raises
-    ------
-    TypeError
-        If it is not a real number; a boolean is not one.
-    ValueError
-        If it is not positive and finite.
-    """
-    return _check_positive(epsilon, name)
+def check_count(value: Any, name: str, least: int = 1, most: int | None = None) -> int:
+    """Return an integer that is not below `least` and not above `most`."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__}.")
+    count = int(value)
+    if most is not None and not least <= count <= most:
+        raise ValueError(f"{name} must lie in [{least}, {most}], got {count}.")
+    if count < least:
+        raise ValueError(f"{name} must be at least {least}, got {count}.")
+    return count
 
 
 def check_mu(mu: Any, name: str = "mu") -> float:
-    """Return a Gaussian privacy parameter, a positive finite float, rounded up if need be.
-
-    Parameters
-    ----------
-    mu : int, float, Fraction or numpy scalar
-        The value to check.
-    name : str, default="mu"
-        What to call it in an error message.
-
-    Returns
-    -------
-    float
-        Equal to the input, or the next float above it.
-
-    Raises
-    ------
-    TypeError
-        If it is not a real number; a boolean is not one.
-    ValueError
-        If it is not positive and finite.
-    """
-    return round_up(_check_positive(mu, name))
-
-
-def check_rho(rho: Any, name: str = "rho") -> float:
-    """Return a zero-concentrated privacy parameter, a positive finite float.
-
-    Parameters
-    ----------
-    rho : int, float, Fraction or numpy scalar
-        The value to check.
-    name : str, default="rho"
-        What to call it in an error message.
-
-    Returns
-    -------
-    float
-        Equal to the input, or the next float above it.
-
-    Raises
-    ------
-    TypeError
-        If it is not a real number; a boolean is not one.
-    ValueError
-        If it is not positive and finite.
-    """
-    return round_up(_check_positive(rho, name))
-
-
-def check_sensitivity(sensitivity: Any, name: str = "sensitivity") -> float | Fraction:
-    """Return a sensitivity, a positive finite real number, without rounding it.
-
-    The sensitivity is the largest change of a quantity when one protected record is replaced, in
-    the units of that quantity.
-
-    Parameters
-    ----------
-    sensitivity : int, float, Fraction or numpy scalar
-        The value to check.
-    name : str, default="sensitivity"
-        What to call it in an error message.
-
-    Returns
-    -------
-    float or Fraction
-        Equal to the input.
-
-    Raises
-    ------
-    TypeError
-        If it is not a real number; a boolean is not one.
-    ValueError
-        If it is not positive and finite.
-    """
-    return _check_positive(sensitivity, name)
+    """Return a Gaussian privacy parameter, a positive finite float, rounded up if need be."""
+    return round_up(check_positive(mu, name))
 
 
 def check_delta(delta: Any, name: str = "delta") -> float:
-    """Return a failure probability, a float in [0, 1), rounded up if need be.
-
-    Parameters
-    ----------
-    delta : int, float, Fraction or numpy scalar
-        The value to check.
-    name : str, default="delta"
-        What to call it in an error message.
-
-    Returns
-    -------
-    float
-        Equal to the input, or the next float above it.
-
-    Raises
-    ------
-    TypeError
-        If it is not a real number; a boolean is not one.
-    ValueError
-        If it does not lie in [0, 1).
-    """
-    real = _check_real(delta, name)
+    """Return a failure probability, a float in [0, 1), rounded up if need be."""
+    real = check_real(delta, name)
     if not 0 <= real < 1 or round_up(real) >= 1:
         raise ValueError(f"{name} must lie in [0, 1), got {real}.")
     return round_up(real)
@@ -186,10 +100,24 @@ def check_positive_delta(delta: Any, name: str = "delta") -> float:
     """Return a delta to be met, in (0, 1), rounded down if need be."""
     if check_delta(delta, name) == 0:
         raise ValueError(f"{name} must be positive here: no finite value holds with {name}=0.")
-    return round_down(_check_real(delta, name))
+    return round_down(check_real(delta, name))
 
 
-def check_text(text: str, name: str) -> str:
+def check_flag(value: Any, name: str) -> bool:
+    """Return True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
+
+
+def check_choice(value: Any, name: str, choices: Collection[str]) -> str:
+    """Return a string that is among the choices."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {list(choices)}, got {value!r}.")
+    return value
+
+
+def check_text(text: Any, name: str) -> str:
     """Return a string that can be written to a file."""
     if not isinstance(text, str):
         raise TypeError(f"{name} must be a string, got {type(text).__name__}.")

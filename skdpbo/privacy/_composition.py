@@ -15,10 +15,16 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import log_expit, logsumexp
 
-from ._checks import check_delta, round_up
-from ._exact_sums import exact_sum, exact_sum_of_squares
-from ._guarantee import DELTA_ROUNDING, STATUSES, PrivacyGuarantee, implied_delta
-from ._profile import Array, log_gaussian_delta, private_root, with_error
+from skdpbo.privacy._checks import check_delta
+from skdpbo.privacy._exact_sums import exact_sum, exact_sum_of_squares
+from skdpbo.privacy._guarantee import (
+    DELTA_ROUNDING,
+    PrivacyGuarantee,
+    implied_delta,
+    weakest_status,
+)
+from skdpbo.privacy._profile import Array, log_gaussian_delta, private_root, with_error
+from skdpbo.privacy._rounding import round_up, round_up_root
 
 _MAX_SUPPORT = 8192
 _TINY = math.ulp(0.0)
@@ -64,11 +70,7 @@ def _total_mu(atoms: Sequence[PrivacyGuarantee]) -> float:
     mus = [g.mu for g in atoms if g.mu is not None and _is_gaussian(g)]
     if len(mus) == 1:
         return mus[0]
-    square = exact_sum_of_squares(mus)
-    root = math.sqrt(round_up(square))
-    while Fraction(root) ** 2 < square:
-        root = math.nextafter(root, math.inf)
-    return root
+    return round_up_root(exact_sum_of_squares(mus))
 
 
 def _losses(atoms: Sequence[PrivacyGuarantee]) -> _Losses:
@@ -80,6 +82,7 @@ def _losses(atoms: Sequence[PrivacyGuarantee]) -> _Losses:
         mu=_total_mu(atoms),
         values=values,
         log_weights=log_weights,
+        # Failures are independent: 1 - prod (1 - delta_i) (Kairouz, Oh and Viswanath 2015).
         failure=-math.expm1(math.fsum(math.log1p(-g.delta) for g in others)),
         statistical_distance=math.fsum(g.statistical_distance for g in atoms if _is_gaussian(g)),
     )
@@ -144,14 +147,12 @@ def composed_epsilon(guarantees: Sequence[PrivacyGuarantee], delta: float) -> fl
     epsilon = min(added_epsilon(atoms, delta), added_epsilon(guarantees, delta))
     if any(g.statistical_distance > 0 for g in atoms):
         # Where the distances use up delta, the stated pairs may say more than the curves.
-        epsilon = min(epsilon, _composed_curve([_as_stated(g) for g in atoms], delta))
+        stated = [
+            replace(g, mu=None, statistical_distance=0.0) if g.statistical_distance else g
+            for g in atoms
+        ]
+        epsilon = min(epsilon, _composed_curve(stated, delta))
     return min(epsilon, _composed_curve(atoms, delta))
-
-
-def _as_stated(guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
-    if guarantee.statistical_distance == 0:
-        return guarantee
-    return replace(guarantee, mu=None, statistical_distance=0.0)
 
 
 def _composed_curve(atoms: Sequence[PrivacyGuarantee], delta: float) -> float:
@@ -212,13 +213,13 @@ def compose(*guarantees: PrivacyGuarantee, delta: float | None = None) -> Privac
     -------
     PrivacyGuarantee
         Void if any is void, else conditional if any is conditional. Never worse than adding
-        epsilons and deltas; GDP curves and pure releases are composed exactly. If the neighbouring
-        relations differ, it holds for data sets that are neighbours under each of them.
+        epsilons and deltas; GDP curves and pure releases are composed exactly.
 
     Raises
     ------
     ValueError
-        If there is none, or no epsilon holds at `delta`.
+        If there is none, no epsilon holds at `delta`, or "replace-one" or "add-remove" is to be
+        mixed with another neighbouring relation; see :func:`as_replace_one`.
 
     References
     ----------
@@ -236,9 +237,12 @@ def compose(*guarantees: PrivacyGuarantee, delta: float | None = None) -> Privac
     1.059
     """
     _check_guarantees(guarantees)
+    _check_neighbours(guarantees)
     if len(guarantees) == 1 and (delta is None or delta == guarantees[0].delta):
         return guarantees[0]
-    total = _sum_of_deltas(guarantees) if delta is None else check_delta(delta)
+    # Basic composition at the sum of the deltas, rounded up (Dwork and Roth 2014, Theorem 3.16).
+    deltas = round_up(exact_sum(g.delta for g in guarantees))
+    total = deltas if delta is None else check_delta(delta)
     epsilon = composed_epsilon(guarantees, total)
     atoms = _atoms(guarantees)
     gaussian = total > 0 and all(map(_is_gaussian, atoms))
@@ -272,16 +276,21 @@ def compose_parallel(*guarantees: PrivacyGuarantee, delta: float | None = None) 
         For a record of any part. Status and neighbours as in :func:`compose`.
     """
     _check_guarantees(guarantees)
+    _check_neighbours(guarantees)
     total = max(g.delta for g in guarantees) if delta is None else check_delta(delta)
     gaussian = total > 0 and all(g.mu is not None and g.delta > 0 for g in guarantees)
-    return _merge(
+    merged = _merge(
         guarantees,
+        # A record is in one part: the releases of the others do not change (McSherry 2009).
         epsilon=max(composed_epsilon([g], total) for g in guarantees),
         delta=total,
         mu=max(g.mu or 0.0 for g in guarantees) if gaussian else None,
         distance=max(g.statistical_distance for g in guarantees) if gaussian else 0.0,
         assumption="each record belongs to one part, chosen without looking at its values",
     )
+    counts = [g.n_protected for g in guarantees if g.n_protected is not None]
+    complete = len(counts) == len(guarantees)
+    return replace(merged, n_protected=sum(counts) if complete else None)
 
 
 def _check_guarantees(guarantees: Sequence[PrivacyGuarantee]) -> None:
@@ -292,8 +301,14 @@ def _check_guarantees(guarantees: Sequence[PrivacyGuarantee]) -> None:
             raise TypeError(f"Expected a PrivacyGuarantee, got {type(guarantee).__name__}.")
 
 
-def _sum_of_deltas(guarantees: Sequence[PrivacyGuarantee]) -> float:
-    return round_up(exact_sum(g.delta for g in guarantees))
+def _check_neighbours(guarantees: Sequence[PrivacyGuarantee]) -> None:
+    """Refuse to mix relations: a bound for one states nothing for the other."""
+    relations = _unique(g.neighbours for g in guarantees)
+    if len(relations) > 1 and {"replace-one", "add-remove"} & set(relations):
+        raise ValueError(
+            f"Guarantees for different neighbours do not compose: {', '.join(relations)}. "
+            'as_replace_one converts "add-remove" into "replace-one"; no other conversion holds.'
+        )
 
 
 def _merge(
@@ -312,9 +327,8 @@ def _merge(
     neighbours = _unique(g.neighbours for g in guarantees)
     assumptions = _unique(a for g in guarantees for a in g.assumptions)
     if len(neighbours) > 1:
-        assumptions.append("the data sets are neighbours in each of these senses")
-    if assumption and assumption not in assumptions:
-        assumptions.append(assumption)
+        assumptions.append("one record changes in these senses at most, each in one of the inputs")
+    first, protected = guarantees[0], {(g.protects, g.n_protected) for g in guarantees}
     mechanisms = Counter(g.mechanism for g in _atoms(guarantees) if g.mechanism)
     return PrivacyGuarantee(
         epsilon=max(epsilon, _TINY),
@@ -324,9 +338,11 @@ def _merge(
         neighbours=" and ".join(neighbours),
         protects=" and ".join(_unique(g.protects for g in guarantees)),
         mechanism=" + ".join(f"{n} x {name}" if n > 1 else name for name, n in mechanisms.items()),
-        assumptions=tuple(assumptions),
-        status=max((g.status for g in guarantees), key=STATUSES.index),
+        assumptions=tuple(_unique([*assumptions, assumption])),
+        status=weakest_status(*(g.status for g in guarantees)),
         reference="; ".join(_unique(g.reference for g in guarantees)),
+        n_protected=first.n_protected if len(protected) == 1 else None,
+        n_public=first.n_public if len({g.n_public for g in guarantees}) == 1 else None,
     )
 
 

@@ -7,22 +7,19 @@ implied mu or rho is never below its true value, an admissible mu or rho never a
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 from scipy.special import erfinv, log_expit, ndtri_exp
 
-from ._checks import (
-    _check_real,
-    check_epsilon,
+from skdpbo.privacy._checks import (
     check_mu,
+    check_positive,
     check_positive_delta,
-    check_rho,
-    round_down,
-    round_up,
+    check_real,
 )
-from ._profile import log_gaussian_delta, log_zcdp_delta, private_root, with_error
+from skdpbo.privacy._profile import log_gaussian_delta, log_zcdp_delta, private_root, with_error
+from skdpbo.privacy._rounding import round_down
 
 # The inverse conversions move by different amounts, so that a round trip never gains privacy.
 _EPSILON_SLACK = 1e-10
@@ -51,11 +48,11 @@ def log_delta_from_mu(mu: float, epsilon: float) -> float:
 
     Examples
     --------
-    >>> from skdpbo.privacy import log_delta_from_mu
+    >>> from skdpbo.privacy._conversions import log_delta_from_mu
     >>> round(log_delta_from_mu(0.05, 1.0), 4)
     -209.4139
     """
-    mu, epsilon = check_mu(mu), float(_check_real(epsilon, "epsilon"))
+    mu, epsilon = check_mu(mu), float(check_real(epsilon, "epsilon"))
     return _log_delta(mu, epsilon)
 
 
@@ -87,20 +84,17 @@ def delta_from_mu(mu: float, epsilon: float) -> float:
 
     Examples
     --------
-    >>> from skdpbo.privacy import delta_from_mu
+    >>> from skdpbo.privacy._conversions import delta_from_mu
     >>> round(delta_from_mu(40, 900), 8)
     0.00579746
     """
-    mu, epsilon = check_mu(mu), float(_check_real(epsilon, "epsilon"))
-    return _exp_up(_upper_log_delta(mu, epsilon))
+    mu, epsilon = check_mu(mu), float(check_real(epsilon, "epsilon"))
+    # exp is correct to less than one ulp: the next float is an upper bound.
+    return min(1.0, math.nextafter(math.exp(min(0.0, _upper_log_delta(mu, epsilon))), math.inf))
 
 
 def _upper_log_delta(mu: float, epsilon: float) -> float:
     return with_error(_log_delta(mu, epsilon), mu)
-
-
-def _exp_up(upper_log_delta: float) -> float:
-    return min(1.0, math.nextafter(math.exp(min(0.0, upper_log_delta)), math.inf))
 
 
 def epsilon_from_mu(mu: float, delta: float) -> float:
@@ -134,6 +128,7 @@ def _epsilon_from_mu(mu: float, delta: float) -> float:
     return private_root(
         lambda epsilon: _upper_log_delta(mu, epsilon),
         math.log(delta),
+        # delta falls as epsilon grows: the root is moved up, to the private side.
         guess=mu * (mu / 2 + 1),
         safe_side=1,
         slack=_EPSILON_SLACK,
@@ -163,7 +158,9 @@ def mu_from_epsilon(epsilon: float, delta: float) -> float:
     >>> round(mu_from_epsilon(1.0, 1e-5), 6)
     0.268051
     """
-    return _mu_from_epsilon(round_down(check_epsilon(epsilon)), check_positive_delta(delta))
+    return _mu_from_epsilon(
+        round_down(check_positive(epsilon, "epsilon")), check_positive_delta(delta)
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -195,11 +192,11 @@ def mu_from_pure_epsilon(epsilon: float) -> float:
 
     Examples
     --------
-    >>> from skdpbo.privacy import mu_from_pure_epsilon
+    >>> from skdpbo.privacy._conversions import mu_from_pure_epsilon
     >>> round(mu_from_pure_epsilon(1.0), 6)
     1.232035
     """
-    bound = float(check_epsilon(epsilon))
+    bound = float(check_positive(epsilon, "epsilon"))
     if bound < 1:  # erf(mu / sqrt 8) = tanh(epsilon / 2), which does not cancel
         mu = math.sqrt(8) * float(erfinv(math.tanh(bound / 2)))
     else:
@@ -207,126 +204,8 @@ def mu_from_pure_epsilon(epsilon: float) -> float:
     return mu * (1 + 1e-13)
 
 
-def rho_from_mu(mu: float) -> float:
-    """Zero-concentrated rho = mu^2 / 2 of the Gaussian mechanism that is mu-GDP, rounded up.
-
-    It holds for Gaussian mechanisms and their adaptive compositions (Bun and Steinke 2016,
-    Proposition 1.6), and for whatever is post-processing of one.
-
-    Parameters
-    ----------
-    mu : float
-        Gaussian privacy parameter, positive.
-
-    Returns
-    -------
-    float
-        Rho, positive, rounded up.
-    """
-    return _round_up_finite(Fraction(check_mu(mu)) ** 2 / 2, "rho")
-
-
-def mu_from_rho(rho: float) -> float:
-    """Mu of the Gaussian mechanism that is rho-zCDP, rounded down: its noise is sensitivity / mu.
-
-    It calibrates a Gaussian mechanism. Not every rho-zCDP mechanism is mu-GDP.
-
-    Parameters
-    ----------
-    rho : float
-        Zero-concentrated privacy parameter, positive.
-
-    Returns
-    -------
-    float
-        Mu, positive, rounded down.
-    """
-    exact = 2 * Fraction(check_rho(rho))
-    mu = math.sqrt(_round_up_finite(exact, "rho"))
-    while Fraction(mu) ** 2 > exact:
-        mu = math.nextafter(mu, 0.0)
-    return mu
-
-
-def rho_from_pure_epsilon(epsilon: float, *, bounded_range: bool = False) -> float:
-    """Smallest known rho with which a pure epsilon-DP mechanism is rho-zCDP, rounded up.
-
-    Parameters
-    ----------
-    epsilon : float
-        Positive.
-    bounded_range : bool, default=False
-        False: epsilon^2 / 2, for every pure mechanism (Bun and Steinke 2016, Proposition 1.4).
-        True: epsilon^2 / 8, for the exponential mechanism, whose privacy losses span at most
-        epsilon (Cesar and Rogers 2021); permute-and-flip does not qualify.
-
-    Returns
-    -------
-    float
-        Rho, positive, rounded up.
-    """
-    square = Fraction(check_epsilon(epsilon)) ** 2
-    return _round_up_finite(square / (8 if bounded_range else 2), "rho")
-
-
-def delta_from_rho(rho: float, epsilon: float) -> float:
-    """Delta with which rho-zCDP implies (epsilon, delta)-DP, in (0, 1], rounded up.
-
-    Parameters
-    ----------
-    rho : float
-        Zero-concentrated privacy parameter, positive.
-    epsilon : float
-        Positive.
-
-    Returns
-    -------
-    float
-        Delta, in (0, 1], rounded up.
-
-    References
-    ----------
-    Canonne, Kamath and Steinke (2020), Corollary 13.
-    """
-    bound = round_down(check_epsilon(epsilon))
-    return _exp_up(with_error(log_zcdp_delta(check_rho(rho), bound)))
-
-
-def epsilon_from_rho(rho: float, delta: float) -> float:
-    """Smallest epsilon for which the formula of :func:`delta_from_rho` gives delta, rounded up.
-
-    Parameters
-    ----------
-    rho : float
-        Zero-concentrated privacy parameter, positive.
-    delta : float
-        Failure probability, in (0, 1).
-
-    Returns
-    -------
-    float
-        Epsilon, at least 0, rounded up.
-
-    Examples
-    --------
-    >>> from skdpbo.privacy import epsilon_from_rho
-    >>> round(epsilon_from_rho(1 / 8, 1e-6), 6)
-    2.419093
-    """
-    rho, delta = check_rho(rho), check_positive_delta(delta)
-    if with_error(log_zcdp_delta(rho, 0.0)) <= math.log(delta):
-        return 0.0
-    return private_root(
-        lambda epsilon: with_error(log_zcdp_delta(rho, epsilon)),
-        math.log(delta),
-        guess=rho + math.sqrt(rho),
-        safe_side=1,
-        slack=_EPSILON_SLACK,
-    )
-
-
 def rho_from_epsilon(epsilon: float, delta: float) -> float:
-    """Largest rho for which :func:`delta_from_rho` stays within delta, rounded down.
+    """Largest rho with which rho-zCDP implies (epsilon, delta)-DP, rounded down.
 
     Parameters
     ----------
@@ -339,8 +218,12 @@ def rho_from_epsilon(epsilon: float, delta: float) -> float:
     -------
     float
         Rho, positive, rounded down.
+
+    References
+    ----------
+    Canonne, Kamath and Steinke (2020), Corollary 13.
     """
-    bound = round_down(check_epsilon(epsilon))
+    bound = round_down(check_positive(epsilon, "epsilon"))
     return private_root(
         lambda rho: with_error(log_zcdp_delta(rho, bound)),
         math.log(check_positive_delta(delta)),
@@ -348,10 +231,3 @@ def rho_from_epsilon(epsilon: float, delta: float) -> float:
         safe_side=-1,
         slack=_MU_SLACK,
     )
-
-
-def _round_up_finite(value: Fraction, name: str) -> float:
-    try:
-        return round_up(value)
-    except OverflowError:
-        raise ValueError(f"{name} is too large for a float.") from None

@@ -28,7 +28,7 @@ def exact_sum_of_squares(values: Iterable[float]) -> Fraction:
 
 
 def _ratios(values: Iterable[float]) -> dict[tuple[int, int], int]:
-    """How often each value occurs, as numerator and denominator, a power of two."""
+    """Count equal values, as numerator and denominator, a power of two."""
     return {value.as_integer_ratio(): count for value, count in Counter(values).items()}
 
 

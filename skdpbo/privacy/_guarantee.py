@@ -1,23 +1,35 @@
-"""The statement that accompanies every release."""
+"""Statement of a guarantee, and the changes that can only weaken it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
 
-from ._checks import check_delta, check_epsilon, check_mu, round_up
-from ._conversions import delta_from_mu
+from skdpbo.privacy._checks import (
+    check_choice,
+    check_count,
+    check_delta,
+    check_mu,
+    check_positive,
+    check_text,
+)
+from skdpbo.privacy._conversions import delta_from_mu
+from skdpbo.privacy._rounding import round_up
 
 Status = Literal["proved", "conditional", "void"]
 DELTA_ROUNDING = 1e-9  # relative; how far a stated delta may lie below the computed one
-STATUSES: tuple[Status, ...] = ("proved", "conditional", "void")
+_VERSION = 1  # of the dictionary form
+STATUSES: tuple[Status, ...] = ("proved", "conditional", "void")  # from strong to weak
+SEEDED = "the noise was drawn from a seed (random_state), so it can be recomputed and removed"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyGuarantee:
-    """What is promised, to whom, on which assumptions. It holds no data.
+    """Differential privacy of a release: parameters, protected records and assumptions.
+
+    It holds no data.
 
     For any two neighbouring data sets D, D' and any set S of outputs,
     P(M(D) in S) <= exp(epsilon) P(M(D') in S) + delta.
@@ -36,23 +48,27 @@ class PrivacyGuarantee:
         Total variation distance in [0, 1) between what is run and the ideal mechanism that `mu`
         describes. Delta must include (1 + exp(epsilon)) times it.
     neighbours : str, default="replace-one"
-        When two data sets are neighbours.
+        Relation under which two data sets are neighbours.
     protects : str, default=""
         Which records are protected.
     mechanism : str, default=""
-        What makes the release private.
+        Mechanism that makes the release private.
     assumptions : tuple of str, default=()
-        What must hold besides the code; for a void guarantee also why it is void.
+        Conditions outside the code; the first one of a void guarantee is the reason.
     status : {"proved", "conditional", "void"}, default="proved"
         "conditional": proved under the assumptions only. "void": nothing is promised.
     reference : str, default=""
-        Where the proof is.
+        Source of the proof.
+    n_protected : int, default=None
+        Number of protected records where it is public; None where it is unknown or secret.
+    n_public : int, default=None
+        Number of records that are not protected, where there are some.
 
     Attributes
     ----------
     parts : tuple of PrivacyGuarantee
-        What a composed guarantee consists of; () for a single release. Used to compose further
-        without loss; a copy made by :func:`dataclasses.replace` has none.
+        Releases that a composed guarantee consists of; () for a single release. Used to compose
+        further without loss; a copy made by :func:`dataclasses.replace` has none.
 
     References
     ----------
@@ -77,23 +93,26 @@ class PrivacyGuarantee:
     assumptions: tuple[str, ...] = ()
     status: Status = "proved"
     reference: str = ""
+    n_protected: int | None = None
+    n_public: int | None = None
     parts: tuple[PrivacyGuarantee, ...] = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self._set("epsilon", round_up(check_epsilon(self.epsilon)))
+        self._set("epsilon", round_up(check_positive(self.epsilon, "epsilon")))
         self._set("delta", check_delta(self.delta))
         if self.mu is not None:
             self._set("mu", check_mu(self.mu))
         distance = check_delta(self.statistical_distance, "statistical_distance")
         self._set("statistical_distance", distance)
         for name in ("neighbours", "protects", "mechanism", "reference"):
-            if not isinstance(getattr(self, name), str):
-                raise TypeError(f"{name} must be a string.")
+            check_text(getattr(self, name), name)
         if not self.neighbours:
             raise ValueError("neighbours must say when two data sets are neighbours.")
-        if self.status not in STATUSES:
-            raise ValueError(f"status must be one of {STATUSES}, got {self.status!r}.")
+        check_choice(self.status, "status", STATUSES)
         self._set("assumptions", _as_strings(self.assumptions))
+        for name in ("n_protected", "n_public"):
+            if (count := getattr(self, name)) is not None:
+                self._set(name, check_count(count, name, least=0))
         if self.status != "void":
             self._check_consistency()
 
@@ -110,13 +129,47 @@ class PrivacyGuarantee:
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
 
+    def assuming(self, *assumptions: str, status: Status | None = None) -> PrivacyGuarantee:
+        """Return a copy with further assumptions.
+
+        Parameters
+        ----------
+        *assumptions : str
+            Appended to those that the guarantee has; each is stated once.
+        status : {"proved", "conditional", "void"}, default=None
+            Status of the copy if it is weaker than that of the guarantee; a status never gets
+            stronger.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            The same numbers on more assumptions.
+
+        Examples
+        --------
+        >>> from skdpbo.privacy import PrivacyGuarantee
+        >>> stated = PrivacyGuarantee(epsilon=1.0)
+        >>> print(stated.assuming("records are independent", status="conditional"))
+        The release is (epsilon=1, delta=0)-differentially private \
+(neighbours: replace-one); conditional, assuming: records are independent.
+        """
+        if status is not None:
+            check_choice(status, "status", STATUSES)
+        copy = replace(
+            self,
+            assumptions=tuple(dict.fromkeys((*self.assumptions, *_as_strings(assumptions)))),
+            status=weakest_status(self.status, status or "proved"),
+        )
+        copy._set("parts", self.parts)
+        return copy
+
     def voided(self, reason: str) -> PrivacyGuarantee:
         """Return a copy that promises nothing; the reason comes first among its assumptions.
 
         Parameters
         ----------
         reason : str
-            Why nothing is promised; not empty.
+            Reason for the status; not empty.
 
         Returns
         -------
@@ -128,6 +181,73 @@ class PrivacyGuarantee:
         copy = replace(self, status="void", assumptions=(reason, *self.assumptions))
         copy._set("parts", self.parts)
         return copy
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields and the parts as JSON types, without rounding.
+
+        Returns
+        -------
+        dict
+            With a ``version``, for :meth:`from_dict`, and for readers the ``unit`` that is
+            protected and the ``composition``.
+        """
+        state = {item.name: getattr(self, item.name) for item in fields(self) if item.init}
+        return state | {
+            "assumptions": list(self.assumptions),
+            "parts": [part.to_dict() for part in self.parts],
+            "version": _VERSION,
+            **self._for_readers(),
+        }
+
+    def _for_readers(self) -> dict[str, str]:
+        """Statements that follow from the fields."""
+        n_parts = len(self.parts)
+        return {
+            "unit": _unit(self.neighbours),
+            "composition": f"sequential, of {n_parts} releases" if n_parts else "one release",
+        }
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> PrivacyGuarantee:
+        """Return the guarantee of a dictionary that :meth:`to_dict` made.
+
+        Parameters
+        ----------
+        state : mapping
+            An unknown field or version is an error, and so is a unit or a composition that does
+            not follow from the fields.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            Equal to the one that was written, with its parts.
+        """
+        values = dict(state)
+        version, parts = values.pop("version", None), values.pop("parts", ())
+        read = {name: values.pop(name) for name in ("unit", "composition") if name in values}
+        if version != _VERSION:
+            raise ValueError(f"A guarantee of version {version!r} is not supported.")
+        guarantee = cls(**values)
+        guarantee._set("parts", tuple(map(cls.from_dict, parts)))
+        for name, text in read.items():
+            if text != guarantee._for_readers()[name]:
+                raise ValueError(f"{name}={text!r} does not follow from the other fields.")
+        return guarantee
+
+    def voided_if_seeded(self, random_state: object) -> PrivacyGuarantee:
+        """Return the guarantee of noise drawn with `random_state`: void unless that is None.
+
+        Parameters
+        ----------
+        random_state : object
+            Parameter `random_state` of an estimator; None stands for secret noise.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            The same guarantee, or a void copy.
+        """
+        return self if random_state is None else self.voided(SEEDED)
 
     def __str__(self) -> str:
         what = f"(epsilon={self.epsilon:.6g}, delta={self.delta:.6g})-differentially private"
@@ -142,7 +262,17 @@ class PrivacyGuarantee:
                 f"The release carries no privacy guarantee ({why}); it was made to be {what}{who}."
             )
         ending = self.status + (f", assuming: {because}" if because else "")
-        return f"The release is {what}{who}{how} (neighbours: {self.neighbours}); {ending}."
+        relation = f"(neighbours: {self.neighbours}{self._coverage()})"
+        return f"The release is {what}{who}{how} {relation}; {ending}."
+
+    def _coverage(self) -> str:
+        """Numbers of records that are and are not protected, as far as they are public."""
+        text = ""
+        if self.n_protected is not None:
+            text += f"; {self.n_protected} {self.protects or 'records'}"
+        if self.n_public:
+            text += f"; the {self.n_public} public rows are not protected"
+        return text
 
 
 def implied_delta(epsilon: float, mu: float | None, statistical_distance: float) -> float:
@@ -151,6 +281,18 @@ def implied_delta(epsilon: float, mu: float | None, statistical_distance: float)
     if statistical_distance > 0:
         delta += (1 + math.exp(min(epsilon, 700.0))) * statistical_distance
     return delta
+
+
+def weakest_status(*statuses: Status) -> Status:
+    """Return the weakest of the statuses: "void" if any is, else "conditional" if any is."""
+    return max(statuses, key=STATUSES.index)
+
+
+def _unit(neighbours: str) -> str:
+    """Return the unit of protection: all that one change of the data may touch."""
+    if "group" in neighbours:
+        return "all records of one group"
+    return "one row, moved" if "moved" in neighbours else "one record"
 
 
 def _as_strings(values: Iterable[str]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Gaussian-process surrogates of a public or released objective.
 
-Mathematics only: nothing on this floor protects anything. Every value that is given to it must be
-public or already released, so that what it computes is post-processing.
+Internal: the floors above import it, and no page of the documentation does. All values given to it
+must be public or already released; its results are then post-processing and need no noise.
 """
 
 from skdpbo.surrogate._acquisition import (
@@ -13,19 +13,16 @@ from skdpbo.surrogate._acquisition import (
 )
 from skdpbo.surrogate._gradient import GradientPosterior
 from skdpbo.surrogate._hyperparameters import (
-    FittedHyperparameters,
     default_kernel,
     fit_hyperparameters,
     refit_due,
 )
-from skdpbo.surrogate._length_scale import FittedLengthScale, fit_length_scale_to_gradients
+from skdpbo.surrogate._length_scale import fit_length_scale_to_gradients
 from skdpbo.surrogate._posterior import CandidatePosterior
 from skdpbo.surrogate._two_task import TwoTaskPosterior
 
 __all__ = [
     "CandidatePosterior",
-    "FittedHyperparameters",
-    "FittedLengthScale",
     "GradientPosterior",
     "TwoTaskPosterior",
     "default_kernel",

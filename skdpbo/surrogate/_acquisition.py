@@ -8,8 +8,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skdpbo.privacy._checks import check_count, check_positive, check_within
 from skdpbo.surrogate._linalg import FloatArray
 from skdpbo.surrogate._posterior import CandidatePosterior
+
+__all__ = [
+    "gp_ucb_sqrt_beta",
+    "greedy_information_gain",
+    "maximum_information_gain_bound",
+    "select_batch",
+    "upper_confidence_bound",
+]
 
 
 def gp_ucb_sqrt_beta(t: int, n_candidates: int, delta: float) -> float:
@@ -38,10 +47,9 @@ def gp_ucb_sqrt_beta(t: int, n_candidates: int, delta: float) -> float:
     >>> round(gp_ucb_sqrt_beta(1, 100, 0.05) ** 2, 4)
     17.5835
     """
-    if t < 1 or n_candidates < 1:
-        raise ValueError("t and n_candidates must be at least 1")
-    if not 0.0 < delta < 1.0:
-        raise ValueError("delta must be in (0, 1)")
+    check_count(t, "t")
+    check_count(n_candidates, "n_candidates")
+    check_within(delta, "delta", "(0, 1)")
     # A sum of logarithms, as |Lambda| t^2 may be beyond the range of a float.
     log_term = math.log(n_candidates) + 2.0 * math.log(t * math.pi) - math.log(3.0 * delta)
     return math.sqrt(2.0 * log_term)
@@ -65,8 +73,7 @@ def upper_confidence_bound(
     ndarray of shape (n,)
         In the units of `mean`.
     """
-    if not (math.isfinite(sqrt_beta) and sqrt_beta >= 0.0):
-        raise ValueError("sqrt_beta must be finite and non-negative")
+    sqrt_beta = check_within(sqrt_beta, "sqrt_beta", "[0, inf)")
     return np.asarray(mean, dtype=np.float64) + sqrt_beta * np.asarray(std, dtype=np.float64)
 
 
@@ -97,8 +104,7 @@ def select_batch(
     list of int
         Distinct indices; fewer than `batch_size` where not enough candidates are left.
     """
-    if batch_size < 1:
-        raise ValueError("batch_size must be at least 1")
+    check_count(batch_size, "batch_size")
     allowed = np.ones(posterior.n_candidates, dtype=bool)
     if exclude is not None:
         allowed[np.asarray(exclude, dtype=np.intp)] = False
@@ -138,15 +144,14 @@ def greedy_information_gain(
     float
         Gain in nats. It depends on the candidates and the kernel alone.
     """
-    if n_points < 0:
-        raise ValueError("n_points must be non-negative")
-    if not noise_variance > 0.0:
-        raise ValueError("noise_variance must be positive")
+    check_count(n_points, "n_points", least=0)
+    check_positive(noise_variance, "noise_variance")
     posterior = CandidatePosterior(kernel, X_candidates, noise_variance=noise_variance)
     gain = 0.0
     for _ in range(n_points):
         std = posterior.std
         i = int(std.argmax())
+        # Chain rule of mutual information: one half log(1 + sigma_t^2 / sigma^2) a point.
         gain += 0.5 * math.log1p(std[i] ** 2 / noise_variance)
         posterior.append(i, 0.0)
     return gain

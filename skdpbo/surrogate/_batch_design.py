@@ -1,4 +1,4 @@
-"""Where to evaluate next, so that the gradient at a point becomes as certain as possible.
+"""Batch design that minimises the uncertainty of the gradient at a point.
 
 The acquisition function of Sopa et al. (2025, Section 3.1) is the trace of the posterior covariance
 of grad f(theta) after b more evaluations. `GradientTrace` computes it with its derivative in closed
@@ -22,6 +22,8 @@ from skdpbo.surrogate._kernels import (
     varying_variance,
 )
 from skdpbo.surrogate._linalg import FloatArray, jittered_cholesky
+
+__all__ = ["Box", "GradientTrace", "minimise_trace", "search_box", "smallest_sufficient"]
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -118,9 +120,17 @@ class Box:
 
 
 def search_box(
-    kernel: DifferentiableKernel, theta: FloatArray, low: FloatArray, high: FloatArray
+    kernel: DifferentiableKernel,
+    theta: FloatArray,
+    bounds: tuple[npt.ArrayLike, npt.ArrayLike] | None,
 ) -> Box:
     """Part of a box within reach of theta, in units of the kernel's length-scales at theta."""
+    low, high = (
+        np.broadcast_to(np.asarray(bound, dtype=np.float64), theta.shape)
+        for bound in ((-np.inf, np.inf) if bounds is None else bounds)
+    )
+    if not (low < high).all():
+        raise ValueError("every lower bound must be below its upper bound.")
     variance = varying_variance(kernel, theta)
     slopes = prior_gradient_covariance(kernel, theta).diagonal()
     # A coordinate on which the kernel does not depend has no scale of its own.
@@ -168,7 +178,9 @@ def minimise_trace(
     rng = check_random_state(random_state)
     starts = []
     for design in _starting_designs(objective, box, batch_size, n_starts, rng):
-        scored = [(objective(Z)[0], Z) for Z in _at_radii(objective, box, design)]
+        # Narrower and wider copies of a design, folded into the box.
+        copies = [box.fold(objective.theta + r * box.scale * design) for r in _RADII]
+        scored = [(objective(Z)[0], Z) for Z in copies]
         starts.append(min(scored, key=lambda pair: pair[0]))
     starts.sort(key=lambda pair: pair[0])
     descents = [_descend(objective, box, Z, tol, max_iter) for _, Z in starts[:n_starts]]
@@ -223,7 +235,10 @@ def _starting_designs(
     # Most uncertain directions first.
     _, E = np.linalg.eigh(objective.covariance * np.outer(box.scale, box.scale))
     E = E[:, ::-1].T
-    radius = _simplex_radius(objective)
+    # Best radius of a simplex of d + 1 points without history: its error per direction, as a share
+    # of the prior variance, is r^2 / 2 + nugget / (k r^2).
+    variance = varying_variance(objective.kernel, theta)
+    radius = float(min((2.0 * objective.nugget / variance) ** 0.25, 1.0))
     designs = [_simplex_shells(b, E)]
     if b <= d:
         designs.append(E[:b])
@@ -241,15 +256,6 @@ def _starting_designs(
         rotation, _ = np.linalg.qr(rng.standard_normal((d, d)))
         designs.append(_perturbed(radius * _simplex_shells(b, rotation), radius, rng))
     return designs
-
-
-def _simplex_radius(objective: GradientTrace) -> float:
-    """Best radius of a simplex of d + 1 points without history, in length-scales.
-
-    Its error per direction, as a share of the prior variance, is r^2 / 2 + nugget / (k r^2).
-    """
-    variance = varying_variance(objective.kernel, objective.theta)
-    return float(min((2.0 * objective.nugget / variance) ** 0.25, 1.0))
 
 
 # public randomness
@@ -296,11 +302,6 @@ def _shells(b: int, design: FloatArray, *, mirrored: bool) -> FloatArray:
     else:
         factors = [1.0 + 0.5 * s for s in range(n_copies)]
     return np.concatenate([factor * design for factor in factors])[:b]
-
-
-def _at_radii(objective: GradientTrace, box: Box, design: FloatArray) -> list[FloatArray]:
-    """Narrower and wider copies of a design, folded into the box."""
-    return [box.fold(objective.theta + r * box.scale * design) for r in _RADII]
 
 
 def _descend(

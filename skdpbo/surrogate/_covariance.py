@@ -22,9 +22,11 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Produc
 
 from skdpbo.surrogate._linalg import FloatArray
 
+__all__ = ["CovarianceTerm", "compile_covariance"]
+
 
 class CovarianceTerm(Protocol):
-    """What this module's terms have in common."""
+    """Base class of the terms of this module."""
 
     p: int
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import operator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpotrf, dpotrs
 from sklearn.base import clone
 
+from skdpbo.privacy._checks import check_count, check_positive, check_within
 from skdpbo.surrogate._batch_design import (
     Box,
     GradientTrace,
@@ -19,17 +16,12 @@ from skdpbo.surrogate._batch_design import (
     search_box,
     smallest_sufficient,
 )
-from skdpbo.surrogate._kernels import (
-    differentiable,
-    prior_gradient_covariance,
-    varying_variance,
-)
-from skdpbo.surrogate._linalg import FloatArray, jittered_cholesky
+from skdpbo.surrogate._growing_system import GrowingSystem
+from skdpbo.surrogate._kernels import differentiable, prior_gradient_covariance, varying_variance
+from skdpbo.surrogate._linalg import FloatArray
 from skdpbo.surrogate._threads import one_blas_thread
 
-#: Corrections of the weights for the jitter: its effect on an eigenvector of eigenvalue e falls
-#: from jitter / e to (jitter / e)^3.
-_REFINEMENTS = 2
+__all__ = ["GradientPosterior"]
 
 #: A design takes into account this many earlier points, or four times d + 1 if that is more.
 _LARGEST_HISTORY = 256
@@ -47,8 +39,8 @@ class GradientPosterior:
     functions known at the same points are one matrix product. Its covariance is that of the
     gradient itself minus :math:`W \partial k(\theta, D)'`.
 
-    This class knows nothing of privacy: it holds points, never values. Kernel and noise variance
-    must be public or already released, or the weights betray what they were chosen from.
+    This class holds points, never values. Kernel and noise variance must be public or already
+    released, or the weights reveal their origin.
 
     Parameters
     ----------
@@ -60,10 +52,9 @@ class GradientPosterior:
         Variance of the noise in an observed value, in squared units of the values.
     jitter : float, default=1e-9
         Share of the prior variance (of its constant part nothing) that is added to the diagonal
-        to factor a nearly singular M.
-        Its effect on the weights is taken back by iterative refinement.
+        to factor a nearly singular M. Refinement removes its effect on the weights.
     design_jitter : float, default=1e-4
-        Share of the prior variance that a design allows for as noise in each value, besides
+        Share of the prior variance that a design allows for as noise in each value, beside
         `noise_variance`. It keeps the points apart: around `theta` alone, d + 1 points are placed
         at about ``(2 * design_jitter) ** 0.25`` length-scales. Smaller values suit losses that
         are smooth to more digits.
@@ -78,10 +69,8 @@ class GradientPosterior:
     Notes
     -----
     M is nearly singular where many points lie within a length-scale and exactly singular where
-    the kernel's space is finite-dimensional, as for polynomials. M + jitter I is factored, row by
-    row as points arrive, and W is corrected twice by W + (dk - W M)(M + jitter I)^{-1}: for
-    eigenvalues well above the jitter this is M^{-1}, and directions in which M is zero within
-    rounding errors are left out, as a pseudo-inverse does.
+    the kernel's space is finite-dimensional, as for polynomials: M + jitter I is factored, and the
+    weights are refined.
 
     Examples
     --------
@@ -106,19 +95,15 @@ class GradientPosterior:
         cache_size: int | None = None,
     ) -> None:
         self.kernel = clone(kernel)
-        self.noise_variance = _not_negative("noise_variance", noise_variance)
-        self.jitter = _not_negative("jitter", jitter)
-        self.design_jitter = _not_negative("design_jitter", design_jitter)
+        self.noise_variance = check_within(noise_variance, "noise_variance", "[0, inf)")
+        self.jitter = check_within(jitter, "jitter", "[0, inf)")
+        self.design_jitter = check_within(design_jitter, "design_jitter", "[0, inf)")
         if not self.design_jitter + self.noise_variance > 0.0:
-            raise ValueError("design_jitter or noise_variance must be positive")
-        self.cache_size = cache_size if cache_size is None else operator.index(cache_size)
-        if self.cache_size is not None and self.cache_size < 1:
-            raise ValueError(f"cache_size must be at least 1, got {cache_size}")
+            raise ValueError("design_jitter or noise_variance must be positive.")
+        self.cache_size = None if cache_size is None else check_count(cache_size, "cache_size")
         self._derivatives = differentiable(kernel)
         self._points: FloatArray | None = None
-        self._M: FloatArray = np.empty((0, 0))
-        self._L: FloatArray = np.empty((0, 0))
-        self._variance = math.nan  # prior variance at the first point: the unit of both jitters
+        self._system = GrowingSystem.empty(self.jitter)
 
     @property
     def points(self) -> FloatArray:
@@ -139,20 +124,22 @@ class GradientPosterior:
         """
         Z = np.array(points, dtype=np.float64)
         if Z.ndim != 2 or not np.isfinite(Z).all():
-            raise ValueError("points must be a finite array of shape (b, d)")
+            raise ValueError("points must be a finite array of shape (b, d).")
         if self._points is not None and Z.shape[1] != self._points.shape[1]:
-            raise ValueError(f"points have {Z.shape[1]} features, not {self._points.shape[1]}")
+            raise ValueError(f"points have {Z.shape[1]} features, not {self._points.shape[1]}.")
         if not len(Z):
             return
-        old = np.empty((0, Z.shape[1])) if self._points is None else self._points
-        if math.isnan(self._variance):
-            self._variance = varying_variance(self._derivatives, Z[0])
-        self._points = np.concatenate([old, Z])
-        self._extend(old, Z)
-        if self.cache_size is not None and len(self._points) > self.cache_size:
-            self._points = self._points[-self.cache_size :]
-            self._M = self._M[-self.cache_size :, -self.cache_size :].copy()
-            self._factor()
+        if self._points is None:  # the variance at the first point is the unit of the jitter
+            unit = varying_variance(self._derivatives, Z[0])
+            self._system = GrowingSystem.empty(self.jitter * unit)
+        points = Z if self._points is None else np.concatenate([self._points, Z])
+        cross = self._derivatives.values(points, Z).value
+        cross[-len(Z) :].flat[:: len(Z) + 1] += self.noise_variance
+        self._system = self._system.extended(cross)
+        if self.cache_size is not None and len(points) > self.cache_size:
+            points = points[-self.cache_size :]
+            self._system = self._system.latest(self.cache_size)
+        self._points = points
 
     def weights(self, theta: npt.ArrayLike) -> FloatArray:
         """Weights W: ``W @ L`` is the posterior-mean gradient at theta.
@@ -170,7 +157,7 @@ class GradientPosterior:
         theta = self._check_theta(theta)
         if self._points is None:
             return np.zeros((len(theta), 0))
-        return self._weights(self._derivatives.gradients(theta, self._points).dx)
+        return self._system.solutions(self._derivatives.gradients(theta, self._points).dx)
 
     def gradient_covariance(self, theta: npt.ArrayLike) -> FloatArray:
         """Posterior covariance of grad f(theta).
@@ -193,9 +180,9 @@ class GradientPosterior:
         if self._points is None:
             return prior
         G = self._derivatives.gradients(theta, self._points).dx
-        W = self._weights(G)
+        W = self._system.solutions(G)
         # (prior - G W') + (W M - G) W': the second term is zero where W is exact.
-        covariance = prior + ((W @ self._M - G) - G) @ W.T
+        covariance = prior + ((W @ self._system.matrix - G) - G) @ W.T
         return np.asarray((covariance + covariance.T) / 2.0)
 
     def trace(self, theta: npt.ArrayLike) -> float:
@@ -256,8 +243,7 @@ class GradientPosterior:
         Z : ndarray of shape (b, d)
             The new points; `add` takes them once they are evaluated.
         """
-        if operator.index(batch_size) < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        check_count(batch_size, "batch_size")
         options = _check_options(n_starts, tol, max_iter)
         with one_blas_thread():
             objective, box = self._problem(theta, bounds)
@@ -306,10 +292,9 @@ class GradientPosterior:
             b = 0 where the points so far suffice; b = max_batch_size where even that many do not
             reach the tolerance.
         """
-        if not tol > 0.0:
-            raise ValueError(f"tol must be positive, got {tol}")
-        if max_batch_size is not None and operator.index(max_batch_size) < 1:
-            raise ValueError(f"max_batch_size must be at least 1, got {max_batch_size}")
+        check_positive(tol, "tol")
+        if max_batch_size is not None:
+            check_count(max_batch_size, "max_batch_size")
         options = _check_options(n_starts, 1e-5, max_iter)
         with one_blas_thread():
             objective, box = self._problem(theta, bounds)
@@ -325,57 +310,17 @@ class GradientPosterior:
             high = d + 1 if max_batch_size is None else max_batch_size
             return smallest_sufficient(best, max(1, min(low, high)), high, tol)
 
-    def _extend(self, old: FloatArray, Z: FloatArray) -> None:
-        """Append the rows of Z to M and to the factor of M + jitter I."""
-        N, b = len(old), len(Z)
-        cross = self._derivatives.values(np.concatenate([old, Z]), Z).value
-        cross[N:].flat[:: b + 1] += self.noise_variance
-        M = np.empty((N + b, N + b))
-        M[:N, :N], M[:, N:], M[N:, :N] = self._M, cross, cross[:N].T
-        self._M = M
-        if N:
-            V = solve_triangular(self._L, cross[:N], lower=True, check_finite=False)
-        else:
-            V = np.empty((0, b))
-        S = cross[N:] - V.T @ V
-        S.flat[:: b + 1] += self.jitter * self._variance
-        block, info = dpotrf(S, lower=1, clean=1)
-        if info or block.diagonal().min() ** 2 < 0.5 * self.jitter * self._variance:
-            return self._factor()
-        L = np.zeros((N + b, N + b))
-        L[:N, :N], L[N:, :N], L[N:, N:] = self._L, V.T, block
-        self._L = L
-        return None
-
-    def _factor(self) -> None:
-        """Factor M + jitter I, with a larger jitter if need be."""
-        M = self._M.copy()
-        M.flat[:: len(M) + 1] += self.jitter * self._variance
-        self._L, _ = jittered_cholesky(M)
-
-    def _weights(self, G: FloatArray) -> FloatArray:
-        """G M^{-1} for G = dk(theta, D), shape (d, N), by refinement of G (M + jitter I)^{-1}."""
-        W = dpotrs(self._L, G.T, lower=1)[0].T
-        for _ in range(_REFINEMENTS):
-            W = W + dpotrs(self._L, (G - W @ self._M).T, lower=1)[0].T
-        return np.ascontiguousarray(W)
-
     def _check_theta(self, theta: npt.ArrayLike) -> FloatArray:
         x = np.array(theta, dtype=np.float64)
         d = len(x) if self._points is None and x.ndim == 1 else self.points.shape[1]
         if x.shape != (d,) or not np.isfinite(x).all():
-            raise ValueError(f"theta must be a finite array of shape ({d},)")
+            raise ValueError(f"theta must be a finite array of shape ({d},).")
         return x
 
     def _problem(self, theta: npt.ArrayLike, bounds: Any) -> tuple[GradientTrace, Box]:
         """Return the objective of a design, and the box of its points."""
         theta = self._check_theta(theta)
-        low, high = (-np.inf, np.inf) if bounds is None else bounds
-        low = np.broadcast_to(np.asarray(low, dtype=np.float64), theta.shape)
-        high = np.broadcast_to(np.asarray(high, dtype=np.float64), theta.shape)
-        if not (low < high).all():
-            raise ValueError("every lower bound must be below its upper bound")
-        box = search_box(self._derivatives, theta, low, high)
+        box = search_box(self._derivatives, theta, bounds)
         D = np.empty((0, len(theta))) if self._points is None else self._points
         limit = max(_LARGEST_HISTORY, 4 * (len(theta) + 1))
         if len(D) > limit:
@@ -387,13 +332,9 @@ class GradientPosterior:
         return GradientTrace(self._derivatives, theta, D, nugget), box
 
 
-def _not_negative(name: str, value: float) -> float:
-    if not (math.isfinite(value) and value >= 0.0):
-        raise ValueError(f"{name} must be finite and >= 0, got {value}")
-    return float(value)
-
-
 def _check_options(n_starts: int, tol: float, max_iter: int) -> dict[str, Any]:
-    if operator.index(n_starts) < 1 or operator.index(max_iter) < 0 or not tol >= 0.0:
-        raise ValueError("n_starts must be at least 1, max_iter and tol not negative")
-    return {"n_starts": n_starts, "tol": tol, "max_iter": max_iter}
+    return {
+        "n_starts": check_count(n_starts, "n_starts"),
+        "tol": check_within(tol, "tol", "[0, inf)"),
+        "max_iter": check_count(max_iter, "max_iter", least=0),
+    }

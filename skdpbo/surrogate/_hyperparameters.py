@@ -11,15 +11,18 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
+from skdpbo.privacy._checks import check_count, check_within
 from skdpbo.surrogate._linalg import FloatArray
 from skdpbo.surrogate._marginal_likelihood import Objective, negative_log_marginal_likelihood
+
+__all__ = ["FittedHyperparameters", "default_kernel", "fit_hyperparameters", "refit_due"]
 
 _NOISE_START = 0.01  # as a share of the variance of y
 
 
 @dataclass(frozen=True, kw_only=True)
 class FittedHyperparameters:
-    """What `fit_hyperparameters` found.
+    """Result of `fit_hyperparameters`.
 
     `kernel`, `noise_variance` and `prior_mean` are in the units of y and go straight into
     `CandidatePosterior`. `unit_kernel` and `unit_noise_variance` are the same for standardised
@@ -84,13 +87,10 @@ def fit_hyperparameters(
 ) -> FittedHyperparameters:
     """Fit kernel parameters and a noise variance by maximum marginal likelihood.
 
-    The values y must be public or already released: the result is a function of them, and
-    nothing here protects them.
-
-    y is standardised first. The marginal likelihood is maximised over ``kernel.theta`` and the
-    logarithm of the noise variance by L-BFGS-B with the analytic gradient (Rasmussen & Williams
-    2006, Eq. 5.9), from ``kernel.theta`` and from points of a fixed low-discrepancy sequence:
-    the same input always gives the same result.
+    The values y must be public or already released. They are standardised first. The marginal
+    likelihood is maximised over ``kernel.theta`` and the logarithm of the noise variance by
+    L-BFGS-B with the analytic gradient (Rasmussen & Williams 2006, Eq. 5.9), from ``kernel.theta``
+    and from points of a fixed low-discrepancy sequence: the same input gives the same result.
 
     Parameters
     ----------
@@ -120,15 +120,16 @@ def fit_hyperparameters(
     """
     X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if X.ndim != 2 or y.shape != (len(X),) or len(X) == 0:
-        raise ValueError("X must have shape (T, n_features) and y (T,), T > 0")
+        raise ValueError("X must have shape (T, n_features) and y (T,), T > 0.")
     if not (np.isfinite(X).all() and np.isfinite(y).all()):
-        raise ValueError("X and y must be finite")
-    if n_starts < 1:
-        raise ValueError("n_starts must be at least 1")
-    y_mean, y_scale = _location_and_scale(y)
+        raise ValueError("X and y must be finite.")
+    check_count(n_starts, "n_starts")
+    y_mean, y_scale = float(y.mean()), float(y.std())
+    if y_scale <= 1e-12 * max(1.0, float(np.abs(y).max())):  # the spread is only rounding error
+        y_scale = 1.0
     known = np.asarray(noise_variance, dtype=np.float64)
     if not (np.isfinite(known).all() and (known >= 0.0).all()):
-        raise ValueError("noise_variance must be finite and non-negative")
+        raise ValueError("noise_variance must be finite and non-negative.")
     objective = negative_log_marginal_likelihood(
         kernel, X, (y - y_mean) / y_scale, np.broadcast_to(known / y_scale**2, y.shape)
     )
@@ -178,18 +179,12 @@ def refit_due(t: int, *, first: int = 5, ratio: float = 1.5) -> bool:
     >>> [t for t in range(60) if refit_due(t)]
     [5, 8, 12, 18, 27, 41]
     """
-    if first < 1 or not ratio > 1.0:
-        raise ValueError("first must be at least 1 and ratio above 1")
+    check_count(first, "first")
+    check_within(ratio, "ratio", "(1, inf)")
     due = first
     while due < t:
         due = max(due + 1, math.ceil(due * ratio))
     return due == t
-
-
-def _location_and_scale(y: FloatArray) -> tuple[float, float]:
-    """Mean and standard deviation, 1.0 in place of a spread that is only rounding error."""
-    mean, scale = float(y.mean()), float(y.std())
-    return mean, scale if scale > 1e-12 * max(1.0, float(np.abs(y).max())) else 1.0
 
 
 def _log_bounds(kernel: Any, noise_bounds: tuple[float, float] | Literal["fixed"]) -> FloatArray:
@@ -199,7 +194,7 @@ def _log_bounds(kernel: Any, noise_bounds: tuple[float, float] | Literal["fixed"
         return bounds
     low, high = noise_bounds
     if not 0.0 < low <= high < math.inf:
-        raise ValueError("noise_variance_bounds must satisfy 0 < low <= high < inf")
+        raise ValueError("noise_variance_bounds must satisfy 0 < low <= high < inf.")
     return np.vstack([bounds, np.log([[low, high]])])
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import singledispatch
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,6 +33,17 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skdpbo.surrogate._linalg import FloatArray
+
+__all__ = [
+    "DifferentiableKernel",
+    "GradientCovariance",
+    "ValueCovariance",
+    "differentiable",
+    "matern52_profile",
+    "prior_gradient_covariance",
+    "rbf_profile",
+    "varying_variance",
+]
 
 Contraction = Callable[[FloatArray], FloatArray]
 
@@ -106,9 +116,23 @@ def differentiable(kernel: Any) -> DifferentiableKernel:
         If some part of the kernel is of another type, or its sample paths are too rough.
     """
     # By exact type: a subclass (Matern is one of RBF) may define another covariance.
-    if type(kernel) not in _differentiable.registry:
-        return _refuse(kernel)
-    return _differentiable(kernel)
+    kind = type(kernel)
+    if kind is ConstantKernel:
+        return _Constant(kernel)
+    if kind is DotProduct:
+        return _DotProduct(kernel)
+    if kind is RBF or (kind is Matern and math.isinf(kernel.nu)):
+        return _Stationary(kernel.length_scale, rbf_profile)
+    if kind is Matern and kernel.nu == 2.5:
+        return _Stationary(kernel.length_scale, matern52_profile)
+    if kind is Sum:
+        return _Sum(differentiable(kernel.k1), differentiable(kernel.k2))
+    if kind is Product:
+        return _Product(differentiable(kernel.k1), differentiable(kernel.k2))
+    if kind is Exponentiation and kernel.exponent == int(kernel.exponent) >= 1:
+        base = differentiable(kernel.kernel)
+        return base if kernel.exponent == 1 else _Power(base, int(kernel.exponent))
+    raise TypeError(_reason(kernel))
 
 
 def prior_gradient_covariance(kernel: DifferentiableKernel, x: FloatArray) -> FloatArray:
@@ -280,65 +304,19 @@ def _along(V: FloatArray, dx: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("cj,cj->j", V, dx)[:, None])
 
 
-def _refuse(kernel: Any, reason: str = "") -> DifferentiableKernel:
+def _reason(kernel: Any) -> str:
+    """Return the reason why a kernel has no derivatives here."""
     name = type(kernel).__name__
     if not isinstance(kernel, Kernel):
-        raise TypeError(f"kernel must be a scikit-learn kernel, got {name}")
-    raise TypeError(
-        f"no gradients of a Gaussian process with kernel {name}: "
-        + (reason or "its input derivatives are not known here")
-        + ". Use RBF, Matern(nu=2.5) or DotProduct, their sums, products or whole powers."
+        return f"kernel must be a scikit-learn kernel, got {name}."
+    why = "its input derivatives are not known here"
+    if type(kernel) is Matern:
+        why = f"with nu={kernel.nu:g} it is not one of the smooth cases"
+    elif type(kernel) is WhiteKernel:
+        why = "noise is not differentiable, give it as noise_variance"
+    elif type(kernel) is Exponentiation:
+        why = f"the exponent {kernel.exponent:g} is not a whole, positive number"
+    return (
+        f"no gradients of a Gaussian process with kernel {name}: {why}. "
+        "Use RBF, Matern(nu=2.5) or DotProduct, their sums, products or whole powers."
     )
-
-
-@singledispatch
-def _differentiable(kernel: Any) -> DifferentiableKernel:
-    return _refuse(kernel)
-
-
-@_differentiable.register
-def _(kernel: ConstantKernel) -> DifferentiableKernel:
-    return _Constant(kernel)
-
-
-@_differentiable.register
-def _(kernel: DotProduct) -> DifferentiableKernel:
-    return _DotProduct(kernel)
-
-
-@_differentiable.register
-def _(kernel: RBF) -> DifferentiableKernel:
-    return _Stationary(kernel.length_scale, rbf_profile)
-
-
-@_differentiable.register
-def _(kernel: Matern) -> DifferentiableKernel:
-    if kernel.nu == 2.5:
-        return _Stationary(kernel.length_scale, matern52_profile)
-    if math.isinf(kernel.nu):
-        return _Stationary(kernel.length_scale, rbf_profile)
-    return _refuse(kernel, f"with nu={kernel.nu:g} it is not one of the smooth cases")
-
-
-@_differentiable.register
-def _(kernel: WhiteKernel) -> DifferentiableKernel:
-    return _refuse(kernel, "noise is not differentiable, give it as noise_variance")
-
-
-@_differentiable.register
-def _(kernel: Sum) -> DifferentiableKernel:
-    return _Sum(differentiable(kernel.k1), differentiable(kernel.k2))
-
-
-@_differentiable.register
-def _(kernel: Product) -> DifferentiableKernel:
-    return _Product(differentiable(kernel.k1), differentiable(kernel.k2))
-
-
-@_differentiable.register
-def _(kernel: Exponentiation) -> DifferentiableKernel:
-    p = kernel.exponent
-    if p != int(p) or p < 1:
-        return _refuse(kernel, f"the exponent {p:g} is not a whole, positive number")
-    base = differentiable(kernel.kernel)
-    return base if p == 1 else _Power(base, int(p))

@@ -11,15 +11,18 @@ import numpy.typing as npt
 from scipy.linalg.lapack import dpotrs
 from scipy.optimize import minimize
 
+from skdpbo.privacy._checks import check_choice, check_positive
 from skdpbo.surrogate._kernels import matern52_profile, rbf_profile
 from skdpbo.surrogate._linalg import FloatArray, jittered_cholesky
+
+__all__ = ["FittedLengthScale", "fit_length_scale_to_gradients"]
 
 _GRID_SIZE = 9
 
 
 @dataclass(frozen=True, kw_only=True)
 class FittedLengthScale:
-    """What `fit_length_scale_to_gradients` found.
+    """Result of `fit_length_scale_to_gradients`.
 
     Parameters
     ----------
@@ -57,8 +60,7 @@ def fit_length_scale_to_gradients(
     prior for l, is maximised over l and v. Without gradients, or where noise hides them, l is the
     centre of the prior.
 
-    What is given here must be public or already released: nothing on this floor protects it.
-    Released gradients that were clipped or rounded are taken as they are.
+    Gradients must be public or already released; clipped or rounded ones are taken as they are.
 
     Parameters
     ----------
@@ -96,22 +98,22 @@ def fit_length_scale_to_gradients(
     X, G, noise = _check_gradients(thetas, gradients, noise_variance)
     low, high = length_scale_bounds
     if not 0.0 < low < high < math.inf:
-        raise ValueError("length_scale_bounds must be (low, high) with 0 < low < high")
-    if not (0.0 < prior_length_scale < math.inf and 0.0 < prior_log_std < math.inf):
-        raise ValueError("prior_length_scale and prior_log_std must be positive and finite")
-    if kernel not in _PROFILES:
-        raise ValueError(f"kernel must be one of {sorted(_PROFILES)}, got {kernel!r}")
+        raise ValueError("length_scale_bounds must be (low, high) with 0 < low < high.")
+    check_positive(prior_length_scale, "prior_length_scale")
+    check_positive(prior_log_std, "prior_log_std")
+    check_choice(kernel, "kernel", sorted(_PROFILES))
     centre = min(max(prior_length_scale, low), high)
-    power, at_rest = _slope_power(G), float(_PROFILES[kernel](np.zeros(()))[1])
+    power = float(np.mean(G**2)) if G.size else 0.0
+    at_rest = float(_PROFILES[kernel](np.zeros(()))[1])
     start = max(power - float(np.mean(noise)), 0.05 * power) / at_rest if len(X) else 0.0
-    if len(X) < 2 or power == 0.0:  # one gradient tells v / l^2 only
+    if len(X) < 2 or power == 0.0:  # one gradient determines v / l^2 only
         return FittedLengthScale(
             length_scale=centre, variance=start * centre**2, log_marginal_likelihood=math.nan
         )
     likelihood = _GradientLikelihood(X, G, noise, kernel)
 
     def objective(x: FloatArray) -> float:
-        # Parameters are the logarithms of l and of v / l^2, which the data tell nearly apart.
+        # In log l and log(v / l^2) the likelihood is nearly separable.
         log_l, log_slope = float(x[0]), float(x[1])
         penalty = 0.5 * ((log_l - math.log(prior_length_scale)) / prior_log_std) ** 2
         return penalty - likelihood(math.exp(log_l), math.exp(log_slope))
@@ -175,10 +177,6 @@ def _log_density(covariance: FloatArray, Y: FloatArray) -> float:
 _PROFILES = {"rbf": rbf_profile, "matern52": matern52_profile}
 
 
-def _slope_power(G: FloatArray) -> float:
-    return float(np.mean(G**2)) if G.size else 0.0
-
-
 def _check_gradients(
     thetas: npt.ArrayLike, gradients: npt.ArrayLike, noise_variance: float | npt.ArrayLike
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -187,10 +185,10 @@ def _check_gradients(
     if not X.size and not G.size:
         X = G = np.empty((0, 1))
     if X.ndim != 2 or X.shape != G.shape:
-        raise ValueError("thetas and gradients must have the same shape (T, d)")
+        raise ValueError("thetas and gradients must have the same shape (T, d).")
     noise = np.broadcast_to(np.asarray(noise_variance, dtype=np.float64), (len(X),))
     if not (np.isfinite(X).all() and np.isfinite(G).all() and np.isfinite(noise).all()):
-        raise ValueError("thetas, gradients and noise_variance must be finite")
+        raise ValueError("thetas, gradients and noise_variance must be finite.")
     if not (noise > 0.0).all():
-        raise ValueError("noise_variance must be positive")
+        raise ValueError("noise_variance must be positive.")
     return X, G, noise

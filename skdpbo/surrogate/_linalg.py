@@ -8,6 +8,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
+__all__ = [
+    "RELATIVE_NOISE_FLOOR",
+    "FloatArray",
+    "cholesky_inverse",
+    "cholesky_solve",
+    "jittered_cholesky",
+]
+
 FloatArray = npt.NDArray[np.float64]
 
 #: Smallest noise variance of an observation, as a share of the largest prior variance. Rounding
@@ -44,7 +52,7 @@ def jittered_cholesky(A: FloatArray) -> tuple[FloatArray, float]:
     """
     scale = float(A.diagonal().max())
     if not (math.isfinite(float(A.sum())) and scale > 0.0):
-        raise np.linalg.LinAlgError("a covariance matrix must be finite with a positive diagonal")
+        raise np.linalg.LinAlgError("a covariance matrix must be finite with a positive diagonal.")
     floor = RELATIVE_NOISE_FLOOR * scale
     jitter = 0.0
     while jitter <= _LARGEST_JITTER * scale:
@@ -54,7 +62,7 @@ def jittered_cholesky(A: FloatArray) -> tuple[FloatArray, float]:
         if info == 0 and L.diagonal().min() ** 2 >= 0.5 * floor:
             return L, jitter
         jitter = 10.0 * jitter if jitter else floor
-    raise np.linalg.LinAlgError("the covariance matrix is not positive semi-definite")
+    raise np.linalg.LinAlgError("the covariance matrix is not positive semi-definite.")
 
 
 def cholesky_solve(L: FloatArray, b: FloatArray) -> FloatArray:

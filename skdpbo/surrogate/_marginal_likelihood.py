@@ -17,6 +17,8 @@ from skdpbo.surrogate._linalg import (
     jittered_cholesky,
 )
 
+__all__ = ["Objective", "negative_log_marginal_likelihood"]
+
 Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 
 

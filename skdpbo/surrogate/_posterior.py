@@ -12,9 +12,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve_triangular
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import WhiteKernel
 
+from skdpbo.privacy._checks import check_real, check_within
+from skdpbo.surrogate._candidate_prior import check_candidates, prior_rows, prior_variance
 from skdpbo.surrogate._linalg import RELATIVE_NOISE_FLOOR, FloatArray
+
+__all__ = ["CandidatePosterior"]
 
 _INITIAL_CAPACITY = 16
 
@@ -33,8 +36,7 @@ class CandidatePosterior:
     :math:`L L^\top = K + N`. As every observed point is a candidate, a new row of L is a column
     of V, and one more observation costs O(T n) time: no factorisation, no triangular solve.
 
-    This class knows nothing of privacy. Whatever is given to it must be public or already
-    released; everything it computes is then post-processing.
+    Values must be public or already released; the posterior is then post-processing.
 
     Parameters
     ----------
@@ -87,14 +89,14 @@ class CandidatePosterior:
         prior_mean: float | npt.ArrayLike = 0.0,
     ) -> None:
         self.kernel = kernel if isinstance(kernel, np.ndarray) else clone(kernel)
-        self.X_candidates = _check_candidates(X_candidates)
-        self.noise_variance = _check_noise_variance(noise_variance)
+        self.X_candidates = check_candidates(X_candidates)
+        self.noise_variance = check_within(noise_variance, "noise_variance", "[0, inf)")
         self.prior_mean = prior_mean
         n = self.n_candidates
-        self._prior_variance = _prior_variance(kernel, self.X_candidates)
+        self._prior_variance = prior_variance(kernel, self.X_candidates)
         self._prior_mean = np.broadcast_to(np.asarray(prior_mean, dtype=np.float64), (n,))
         if not np.isfinite(self._prior_mean).all():
-            raise ValueError("prior_mean must be finite")
+            raise ValueError("prior_mean must be finite.")
         self._floor = RELATIVE_NOISE_FLOOR * float(self._prior_variance.max())
         self.jitter = 0.0
         self._T = 0
@@ -157,14 +159,19 @@ class CandidatePosterior:
         t = self._T
         self._reserve(t + 1)
         column = self._V[:t, i].copy()  # L^{-1} k(X_T, x_i): the new row of L
+        # One more row of the Cholesky factor of K + N: l = V[:, i], l_tt^2 = sigma^2(i) + s^2.
         pivot = math.sqrt(max(float(self._variance[i]), 0.0) + max(s2, self._floor))
         row = self._V[t]
-        np.subtract(self._prior_rows(np.array([i]))[0], column @ self._V[:t], out=row)
+        np.subtract(
+            prior_rows(self.kernel, self.X_candidates, np.array([i]))[0],
+            column @ self._V[:t],
+            out=row,
+        )
         row /= pivot
         # The current mean at i is m_i + column @ z, so this is the new entry of L^{-1} (v - m).
         z = (v - float(self._mean[i])) / pivot
         self._mean = _frozen(self._mean + z * row)
-        self._variance = self._variance - row * row
+        self._variance = self._variance - row * row  # Kusner et al. (2015), Eq. 2, one term
         self._record([i], [v], [s2], [z], [pivot])
 
     def extend(
@@ -188,50 +195,12 @@ class CandidatePosterior:
         default = self.noise_variance if noise_variances is None else noise_variances
         s2s = np.broadcast_to(np.asarray(default, dtype=np.float64), vs.shape)
         if len(indices) != len(vs):
-            raise ValueError("indices and values must have the same length")
+            raise ValueError("indices and values must have the same length.")
         rows = [self._check_observation(*row) for row in zip(indices, vs, s2s, strict=True)]
         # One value is appended faster, and append needs no positive definite block.
         if len(rows) < 2 or not self._extend_by_block(rows):
             for row in rows:
                 self.append(*row)
-
-    def with_kernel(
-        self,
-        kernel: Any,
-        *,
-        noise_variance: float | None = None,
-        prior_mean: float | npt.ArrayLike | None = None,
-        keep_noise_variances: bool = False,
-    ) -> CandidatePosterior:
-        """Return the posterior of the same observations under another prior, in O(T^2 n).
-
-        Parameters
-        ----------
-        kernel : Kernel or ndarray of shape (n, n)
-            New prior covariance, as for the constructor.
-        noise_variance : float or None, default=None
-            New noise variance, None for the present one.
-        prior_mean : float, array-like of shape (n,) or None, default=None
-            New prior mean, None for the present one.
-        keep_noise_variances : bool, default=False
-            Whether the observations made so far keep their own noise variances, instead of
-            taking `noise_variance`.
-
-        Returns
-        -------
-        CandidatePosterior
-            A new one; this one is unchanged.
-        """
-        new = CandidatePosterior(
-            kernel,
-            self.X_candidates,
-            noise_variance=self.noise_variance if noise_variance is None else noise_variance,
-            prior_mean=self.prior_mean if prior_mean is None else prior_mean,
-        )
-        new.extend(
-            self._observed, self._values, self._noise_variances if keep_noise_variances else None
-        )
-        return new
 
     def copy(self) -> CandidatePosterior:
         """Return an independent posterior, for values that are imagined (batch designs).
@@ -266,7 +235,7 @@ class CandidatePosterior:
         t, b = self._T, len(rows)
         old = self._V[:t]
         L21 = old[:, idx].T  # (b, t)
-        prior = self._prior_rows(idx)
+        prior = prior_rows(self.kernel, self.X_candidates, idx)
         C = prior - L21 @ old  # posterior covariance of the new points with all candidates
         try:
             L = np.linalg.cholesky(C[:, idx] + np.diag(np.maximum(s2, self._floor)))
@@ -280,12 +249,6 @@ class CandidatePosterior:
         self._variance = self._variance - np.einsum("ij,ij->j", V, V)
         self._record(idx.tolist(), v.tolist(), s2.tolist(), z.tolist(), np.diagonal(L).tolist())
         return True
-
-    def _prior_rows(self, idx: npt.NDArray[np.intp]) -> FloatArray:
-        """Prior covariance of some candidates with all, shape (len(idx), n)."""
-        if isinstance(self.kernel, np.ndarray):
-            return np.asarray(self.kernel[idx], dtype=np.float64)
-        return np.asarray(self.kernel(self.X_candidates[idx], self.X_candidates))
 
     def _record(
         self, i: list[int], v: list[float], s2: list[float], z: list[float], pivots: list[float]
@@ -307,44 +270,12 @@ class CandidatePosterior:
     def _check_observation(
         self, index: int, value: float, noise_variance: float | None
     ) -> tuple[int, float, float]:
-        i, v = operator.index(index), float(value)
+        i = operator.index(index)
         if not 0 <= i < self.n_candidates:
-            raise IndexError("index must be in [0, n_candidates)")
-        if not math.isfinite(v):
-            raise ValueError("value must be finite")
-        if noise_variance is None:
-            return i, v, self.noise_variance
-        return i, v, _check_noise_variance(noise_variance)
-
-
-def _check_candidates(X: npt.ArrayLike) -> FloatArray:
-    array = np.asarray(X, dtype=np.float64)
-    if array.ndim != 2 or array.shape[0] == 0:
-        raise ValueError("X_candidates must have shape (n_candidates, n_features) with rows")
-    if not np.isfinite(array).all():
-        raise ValueError("X_candidates must be finite")
-    return array
-
-
-def _check_noise_variance(noise_variance: float) -> float:
-    value = float(noise_variance)
-    if not (math.isfinite(value) and value >= 0.0):
-        raise ValueError("noise_variance must be finite and non-negative")
-    return value
-
-
-def _prior_variance(kernel: Any, X: FloatArray) -> FloatArray:
-    if isinstance(kernel, np.ndarray):
-        if kernel.shape != (X.shape[0], X.shape[0]):
-            raise ValueError("a kernel array must have shape (n_candidates, n_candidates)")
-        variance = np.diagonal(kernel).astype(np.float64)
-    else:
-        if any(isinstance(part, WhiteKernel) for part in (kernel, *kernel.get_params().values())):
-            raise ValueError("kernel must not contain a WhiteKernel: use noise_variance")
-        variance = np.asarray(kernel.diag(X), dtype=np.float64)
-    if not (np.isfinite(variance).all() and variance.max() > 0.0):
-        raise ValueError("kernel must have finite prior variances, not all zero")
-    return variance
+            raise IndexError("index must be in [0, n_candidates).")
+        noise = self.noise_variance if noise_variance is None else noise_variance
+        s2 = check_within(noise, "noise_variance", "[0, inf)")
+        return i, float(check_real(value, "value")), s2
 
 
 def _frozen(array: FloatArray) -> FloatArray:

@@ -10,8 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel
 
+from skdpbo.privacy._checks import check_positive
+from skdpbo.surrogate._candidate_prior import check_candidates, prior_variance
 from skdpbo.surrogate._linalg import FloatArray
-from skdpbo.surrogate._posterior import CandidatePosterior, _prior_variance
+from skdpbo.surrogate._posterior import CandidatePosterior
+
+__all__ = ["TwoTaskPosterior"]
 
 Indices = Sequence[int] | npt.NDArray[np.integer[Any]]
 
@@ -27,8 +31,7 @@ class TwoTaskPosterior:
     with two data sets, as a model: no guarantee rests on it. One more value of either task costs
     O(T n) time.
 
-    This class knows nothing of privacy. Whatever is given to it must be public or already
-    released; everything it computes is then post-processing.
+    Values must be public or already released; the posterior is then post-processing.
 
     Parameters
     ----------
@@ -57,8 +60,8 @@ class TwoTaskPosterior:
     --------
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> tasks = TwoTaskPosterior(RBF(0.5), [[0.0], [0.5], [1.0]], disagreement=0.5)
-    >>> tasks.append_public(0, 1.0)
-    >>> tasks.append_private(0, 2.0, noise_variance=0.25)
+    >>> tasks.extend_public([0], [1.0])
+    >>> tasks.extend_private([0], [2.0], 0.25)
     >>> tasks.public_mean.round(3)
     array([1.   , 0.607, 0.135])
     >>> tasks.mean.round(3)
@@ -74,9 +77,7 @@ class TwoTaskPosterior:
         noise_variance: float = 0.0,
         prior_mean: float | npt.ArrayLike = 0.0,
     ) -> None:
-        X = np.asarray(X_candidates, dtype=np.float64)
-        if X.ndim != 2 or len(X) == 0:
-            raise ValueError("X_candidates must have shape (n_candidates, n_features) with rows")
+        X = check_candidates(X_candidates)
         self._n = n = len(X)
         self.disagreement = disagreement
         # The candidates twice, with the task (0: public, 1: private) as one more feature.
@@ -118,41 +119,13 @@ class TwoTaskPosterior:
         """Posterior standard deviation of the public task, shape (n,)."""
         return self._posterior.std[: self._n]
 
-    def append_public(self, index: int, value: float, noise_variance: float | None = None) -> None:
-        """Condition on one more public value.
-
-        Parameters
-        ----------
-        index : int
-            Candidate, in [0, n).
-        value : float
-            Finite.
-        noise_variance : float or None, default=None
-            None takes that of the constructor.
-        """
-        self.extend_public([index], [value], noise_variance)
-
-    def append_private(self, index: int, value: float, noise_variance: float) -> None:
-        """Condition on one more released value of the private task.
-
-        Parameters
-        ----------
-        index : int
-            Candidate, in [0, n); may have been observed before.
-        value : float
-            Finite.
-        noise_variance : float
-            Variance of the noise that was added to it, >= 0.
-        """
-        self.extend_private([index], [value], noise_variance)
-
     def extend_public(
         self,
         indices: Indices,
         values: npt.ArrayLike,
         noise_variances: npt.ArrayLike | None = None,
     ) -> None:
-        """Condition on several public values, as `append_public` on each.
+        """Condition on several public values, in one block.
 
         Parameters
         ----------
@@ -168,7 +141,7 @@ class TwoTaskPosterior:
     def extend_private(
         self, indices: Indices, values: npt.ArrayLike, noise_variances: npt.ArrayLike
     ) -> None:
-        """Condition on several private values, as `append_private` on each.
+        """Condition on several private values, in one block.
 
         Parameters
         ----------
@@ -207,9 +180,9 @@ class TwoTaskPosterior:
         """Candidates as an array: an index of n or more would be one of the other task."""
         idx = np.asarray(indices)
         if idx.size and not np.issubdtype(idx.dtype, np.integer):
-            raise TypeError("indices must be integers")
+            raise TypeError("indices must be integers.")
         if ((idx < 0) | (idx >= self._n)).any():
-            raise IndexError("index must be in [0, n_candidates)")
+            raise IndexError("index must be in [0, n_candidates).")
         return idx.astype(np.intp)
 
     def _extend(
@@ -252,10 +225,8 @@ class _TwoTaskKernel(Kernel):  # type: ignore[misc]
 
 def _difference_kernel(kernel: Any, X: FloatArray, disagreement: float | Any) -> Any:
     """tau^2 k / k(0), k(0) being the largest prior variance at the candidates."""
-    largest = float(_prior_variance(kernel, X).max())  # refuses a WhiteKernel
+    largest = float(prior_variance(kernel, X).max())  # refuses a WhiteKernel
     if isinstance(disagreement, Kernel):
         return disagreement
-    tau = float(disagreement)
-    if not (np.isfinite(tau) and tau > 0.0):
-        raise ValueError("disagreement must be positive and finite, or a kernel")
+    tau = float(check_positive(disagreement, "disagreement"))
     return ConstantKernel(tau**2 / largest, "fixed") * kernel

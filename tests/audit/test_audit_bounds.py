@@ -13,7 +13,8 @@ from skdpbo.audit import (
     likelihood_ratio_audit,
     normal_mu_bound,
 )
-from skdpbo.privacy import PrivacyGuarantee, delta_from_mu
+from skdpbo.privacy import PrivacyGuarantee
+from skdpbo.privacy._conversions import delta_from_mu
 
 RNG = np.random.default_rng
 

@@ -192,7 +192,7 @@ class TestSameSeed:
         [
             (keep, ".bound_[0]"),
             (keep_sometimes, ".more_"),
-            (say, "what was written"),
+            (say, "written output"),
             (fail, "error"),
         ],
     )

@@ -17,7 +17,7 @@ from skdpbo import (
     DPRandomizedSearchCV,
     DPSparseGPRegressor,
 )
-from skdpbo.model_selection import Kusner2015
+from skdpbo.model_selection import Chunks, Kusner2015, PrivateSelection
 
 MODELS = {
     "LogisticRegression": (LogisticRegression(), {"C": [0.1, 1.0]}),
@@ -44,11 +44,13 @@ SEARCHERS = {
     "gibo": (DPGIBOSearchCV, {"n_iter": 2}),
     "gibo, no guide": (DPGIBOSearchCV, {"n_iter": 2, "cv": None}),
     "grid, all": (DPGridSearchCV, {"protect": "all"}),
-    "grid, all, composition": (DPGridSearchCV, {"protect": "all", "selection": "composition"}),
+    "grid, all, composition": (
+        DPGridSearchCV,
+        {"protect": PrivateSelection(accounting="composition")},
+    ),
     "randomized, all": (DPRandomizedSearchCV, {"n_iter": 2, "protect": "all"}),
 }
 OF_PRIVATE_MODELS = {kind for kind in SEARCHERS if "all" in kind}
-SLOW = sorted(set(SEARCHERS) - {"grid", "randomized"} - OF_PRIVATE_MODELS)
 # What GridSearchCV(Ridge()) fails in scikit-learn 1.6 to 1.9.
 KNOWN = {"check_supervised_y_2d", "check_requires_y_none"}
 
@@ -80,22 +82,21 @@ def build(kind, model):
     estimator, space = MODELS[model]
     if searcher is DPGIBOSearchCV:
         space = {name: (min(values), max(values)) for name, values in space.items()}
-    public = {} if parameters.get("protect") == "all" else {"cv": 2}
+    public = {} if "protect" in parameters else {"cv": 2}
     return searcher(estimator, space, **(public | parameters))
 
 
-@pytest.mark.parametrize("model", ["LogisticRegression", "Ridge"])
-@pytest.mark.parametrize("kind", ["grid", "randomized"])
+def every_pair():
+    """Yield all searchers with all models; one pair is quick enough for every run."""
+    quick = {("randomized", "Ridge")}
+    for kind in sorted(set(SEARCHERS) - OF_PRIVATE_MODELS):
+        for model in NOT_PRIVATE:
+            marks = () if (kind, model) in quick else pytest.mark.slow
+            yield pytest.param(kind, model, marks=marks, id=f"{kind}-{model}")
+
+
+@pytest.mark.parametrize(("kind", "model"), list(every_pair()))
 def test_no_check_fails_that_grid_search_passes(kind, model):
-    assert_no_failure_of_its_own(build(kind, model), model)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model", NOT_PRIVATE)
-@pytest.mark.parametrize(
-    "kind", sorted(set(SEARCHERS) - {"grid", "randomized"} - OF_PRIVATE_MODELS)
-)
-def test_no_check_fails_that_grid_search_passes_slow(kind, model):
     assert_no_failure_of_its_own(build(kind, model), model)
 
 
@@ -105,31 +106,21 @@ def test_no_check_fails_with_every_record_protected(kind):
     assert_no_failure_of_its_own(build(kind, "DPSparseGPRegressor"), "DPSparseGPRegressor")
 
 
-@pytest.mark.parametrize("model", ["LogisticRegression", "Ridge"])
+@pytest.mark.parametrize(
+    "model", ["Ridge", pytest.param("LogisticRegression", marks=pytest.mark.slow)]
+)
 def test_what_grid_search_itself_fails(model):
     assert grid_search_failures(model) <= KNOWN
 
 
-# With chunks no row is public: an error that depends on values, here of the targets, cannot be
-# raised, and no model is there to predict.
-NOT_TOLD = {
-    "check_classifiers_one_label",
-    "check_classifiers_regression_target",
-    "check_supervised_y_no_nan",
-}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["LogisticRegression", "Ridge"])
+@pytest.mark.parametrize("protect", [Chunks(2), "all"], ids=["chunks", "all"])
 @pytest.mark.parametrize("kind", [DPGridSearchCV, DPRandomizedSearchCV, DPBayesSearchCV])
-def test_no_check_fails_with_chunks(kind, model):
+def test_no_check_fails_without_a_model(kind, protect, model):
     estimator, space = MODELS[model]
     design = {} if kind is DPGridSearchCV else {"n_iter": 2}
-    search = kind(estimator, space, protect="all", n_chunks=2, refit=False, **design)
-    found = failures(search)
-    of_grid_search = set(failures(GridSearchCV(estimator, space, cv=2, refit=False)))
-    own = {name: repr(found[name]) for name in set(found) - of_grid_search - NOT_TOLD}
-    assert not own
+    assert not failures(kind(estimator, space, protect=protect, **design))
 
 
 def test_a_check_that_fails_is_seen():

@@ -5,6 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPSparseGPRegressor
+from skdpbo.model_selection import Chunks
 from skdpbo.privacy import PrivacyLedger
 
 da = pytest.importorskip("dask.array")
@@ -17,7 +18,7 @@ SEARCHES = {
     "grid": DPGridSearchCV(MODEL, {"C": [0.1, 1.0]}),
     "bayes": DPBayesSearchCV(MODEL, RANGE, n_iter=2),
     "gibo": DPGIBOSearchCV(MODEL, RANGE, n_iter=1),
-    "chunks": DPGridSearchCV(MODEL, {"C": [0.1, 1.0]}, protect="all", n_chunks=5, refit=False),
+    "chunks": DPGridSearchCV(MODEL, {"C": [0.1, 1.0]}, protect=Chunks(5)),
     "selection": DPGridSearchCV(
         DPSparseGPRegressor(X_bounds=(-1, 1), y_bounds=(-1, 1)),
         {"noise_variance": [0.1, 0.2]},
@@ -25,9 +26,13 @@ SEARCHES = {
         loss_bound=1.0,
     ),
 }
-GP = DPSparseGPRegressor(
-    X_bounds=(-1, 1), y_bounds=(-1, 1), inducing_points=3, epsilon=1.0, random_state=0
-)
+
+
+def regressor():
+    """A new estimator, as one that was fitted under a ledger is charged there for good."""
+    return DPSparseGPRegressor(
+        X_bounds=(-1, 1), y_bounds=(-1, 1), inducing_points=3, epsilon=1.0, random_state=0
+    )
 
 
 def in_blocks(array, rows=7):
@@ -54,8 +59,8 @@ def test_regressor_sums_are_the_same_however_they_are_cut(cut):
     x_blocks = da.from_array(X, chunks=(20, 1)) if cut == "columns" else in_blocks(X)
     given = X if cut == "y alone" else x_blocks, y if cut == "X alone" else in_blocks(y, 11)
     with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
-        model = GP.fit(*given)
-    np.testing.assert_array_equal(model.mean_, GP.fit(X, y).mean_)
+        model = regressor().fit(*given)
+    np.testing.assert_array_equal(model.mean_, regressor().fit(X, y).mean_)
     assert len(ledger.entries) == 1
 
 
@@ -65,5 +70,5 @@ def test_unknown_lengths_are_refused_before_the_charge():
         PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger,
         pytest.raises(ValueError, match="unknown chunk size"),
     ):
-        GP.fit(blocks[blocks[:, 0] > -9], X[:, 0])
+        regressor().fit(blocks[blocks[:, 0] > -9], X[:, 0])
     assert ledger.entries == ()

@@ -9,6 +9,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
 
+from _support.planted import put
 from skdpbo import (
     DPBayesSearchCV,
     DPGIBOSearchCV,
@@ -16,11 +17,15 @@ from skdpbo import (
     DPRandomizedSearchCV,
     DPSparseGPRegressor,
 )
-from skdpbo.model_selection import _parallel
+from skdpbo.model_selection import Chunks, PrivateSelection
 from skdpbo.privacy import PrivacyLedger
 
 distributed = pytest.importorskip("distributed")
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.xdist_group("clusters"),  # one after another: each has processes of its own
+]
 
 X, y = load_breast_cancer(return_X_y=True)
 ROWS = {"X": X[:300], "y": y[:300], "X_val": X[300:], "y_val": y[300:]}
@@ -46,7 +51,7 @@ def on_cluster():
 @pytest.fixture
 def nothing_here(monkeypatch):
     """No search may be saved by doing the work in this process."""
-    monkeypatch.setattr(_parallel, "parallel_config", only_for_workers)
+    put(monkeypatch, "parallel: parallel_config", only_for_workers)
 
 
 def only_for_workers(backend, **options):
@@ -84,7 +89,7 @@ SEARCHES = {
         {"X": LINE, "y": LINE[:, 0]},
     ),
     "chunks": (
-        DPGridSearchCV(TREE, DEPTHS, protect="all", n_chunks=5, refit=False, random_state=0),
+        DPGridSearchCV(TREE, DEPTHS, protect=Chunks(5), score_fraction=0.1, random_state=0),
         {"X": X, "y": y},
     ),
 }
@@ -106,9 +111,8 @@ def test_private_selection_is_charged_once(client):
         DPSparseGPRegressor(X_bounds=(-1, 1), y_bounds=(-1, 1), inducing_points=4),
         {"noise_variance": [0.01, 0.1]},
         loss_bound=1.0,
-        protect="all",
         epsilon=1.0,
-        selection="composition",
+        protect=PrivateSelection(accounting="composition"),
     )
     x = np.linspace(-1, 1, 400)[:, None]
     with on_cluster(), PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
@@ -147,9 +151,7 @@ def test_regression_on_a_dask_array_reads_it_where_it_is(client):
 @pytest.mark.usefixtures("nothing_here")
 def test_private_fits_inside_of_what_is_paid_are_not_charged_again(client, tmp_path):
     inner = GridSearchCV(gp(random_state=None), {"noise_variance": [0.01, 0.1]}, cv=2)
-    search = DPGridSearchCV(
-        inner, {"cv": [2, 3]}, protect="all", n_chunks=5, refit=False, loss_bound=1.0
-    )
+    search = DPGridSearchCV(inner, {"cv": [2, 3]}, protect=Chunks(5), loss_bound=1.0)
     with on_cluster(), PrivacyLedger(9.0, 1e-3, path=tmp_path / "ledger") as ledger:
         search.fit(LINE, LINE[:, 0])
     assert len(ledger.entries) == 1

@@ -12,12 +12,17 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.tree import DecisionTreeClassifier
 
+from _support.planted import put
 from skdpbo import DPGridSearchCV, DPSparseGPRegressor
-from skdpbo.model_selection import _parallel
+from skdpbo.model_selection import Chunks
 from skdpbo.privacy import PrivacyLedger
 
 distributed = pytest.importorskip("distributed")
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.xdist_group("clusters"),  # one after another: each has processes of its own
+]
 
 X, y = load_breast_cancer(return_X_y=True)
 ROWS = {"X": X[:300], "y": y[:300], "X_val": X[300:], "y_val": y[300:]}
@@ -43,7 +48,7 @@ def on_cluster():
 @pytest.fixture
 def nothing_here(monkeypatch):
     """No search may be saved by doing the work in this process."""
-    monkeypatch.setattr(_parallel, "parallel_config", only_for_workers)
+    put(monkeypatch, "parallel: parallel_config", only_for_workers)
 
 
 def only_for_workers(backend, **options):
@@ -84,7 +89,7 @@ def test_a_killed_worker_changes_nothing(client, tmp_path, case):
     flag = tmp_path / "flag"
     params, rows = {"guide": False}, ROWS
     if case == "chunks":
-        params, rows = {"protect": "all", "n_chunks": 5, "refit": False}, {"X": X, "y": y}
+        params, rows = {"protect": Chunks(5), "score_fraction": 0.1}, {"X": X, "y": y}
     search = DPGridSearchCV(mortal(flag), DEPTHS, random_state=0, **params)
     here = search.fit(**rows).best_score_, search.best_params_
     assert not flag.exists()
@@ -100,12 +105,12 @@ def test_a_worker_killed_in_a_cross_validation_gives_no_other_result(client, tmp
     search = DPGridSearchCV(mortal(tmp_path / "flag"), DEPTHS, random_state=0)
     here = search.fit(**ROWS).best_score_
     with on_cluster(), PrivacyLedger(epsilon=10.0) as ledger:
-        there = here
+        there = None
         with contextlib.suppress(CancelledError, TypeError):  # by the version of joblib
             there = search.fit(**ROWS).best_score_
     assert (tmp_path / "flag").exists()
-    assert there == here
-    assert len(ledger.entries) == 1
+    # Cross-validation is public work: where it fails, no protected record has been read.
+    assert (there, len(ledger.entries)) in [(here, 1), (None, 0)]
 
 
 def test_a_killed_worker_changes_no_sum_of_a_dask_array(client, tmp_path):

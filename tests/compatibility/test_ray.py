@@ -20,6 +20,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
 
+from _support.planted import located, put
 from skdpbo import (
     DPBayesSearchCV,
     DPGIBOSearchCV,
@@ -29,11 +30,15 @@ from skdpbo import (
 )
 from skdpbo.exceptions import BudgetExceededError
 from skdpbo.mechanisms import noise_source
-from skdpbo.model_selection import PrivateSelection, _parallel, _selected_trials
+from skdpbo.model_selection import Chunks, PrivateSelection
 from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, mu_from_epsilon
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.xdist_group("clusters"),  # one after another: each has processes of its own
+]
 
 PARENT = os.getpid()
 MARK = b"PROTECT!"  # the bytes of a number in protected rows
@@ -98,11 +103,12 @@ def die_once(flag, parent):
 
 def spoil_noise(plant):
     """Make all noise of this worker the same, or a stream that is the same in every worker."""
+    trials, _ = located("trials: noise_source")
     if plant == "constant":
-        _selected_trials.noise_source = lambda *_: noise_source(5)
-    elif not hasattr(_selected_trials, "stream"):
-        _selected_trials.stream = noise_source(5)
-        _selected_trials.noise_source = lambda *_: _selected_trials.stream
+        trials.noise_source = lambda *_: noise_source(5)
+    elif not hasattr(trials, "stream"):
+        trials.stream = noise_source(5)
+        trials.noise_source = lambda *_: trials.stream
 
 
 def say(text):
@@ -139,7 +145,7 @@ def on_ray(cluster):
 @pytest.fixture
 def nothing_here(monkeypatch):
     """No search may be saved by doing the work in this process."""
-    monkeypatch.setattr(_parallel, "parallel_config", lambda **_: pytest.fail("not on Ray"))
+    put(monkeypatch, "parallel: parallel_config", lambda **_: pytest.fail("not on Ray"))
 
 
 def selection(**params):
@@ -148,6 +154,7 @@ def selection(**params):
     return DPGridSearchCV(gp, {"noise_variance": [0.01, 0.1]}, **params)
 
 
+COMPOSITION = PrivateSelection(accounting="composition")
 RANGES = {"max_depth": (1, 9)}
 SEARCHES = {
     "grid": (DPGridSearchCV(TREE, DEPTHS, random_state=0), ROWS),
@@ -160,15 +167,13 @@ SEARCHES = {
         ROWS,
     ),
     "chunks": (
-        DPGridSearchCV(
-            TREE, DEPTHS, protect="all", n_chunks=5, refit=False, epsilon=9.0, random_state=0
-        ),
+        DPGridSearchCV(TREE, DEPTHS, protect=Chunks(5), epsilon=9.0, random_state=0),
         {"X": X, "y": y},
     ),
-    "composition": (selection(selection="composition", epsilon=9.0, random_state=0), LINE_ROWS),
+    "composition": (selection(protect=COMPOSITION, epsilon=9.0, random_state=0), LINE_ROWS),
     "selection": (
         selection(
-            selection=PrivateSelection(eta=1.0, expected_trials=4), epsilon=9.0, random_state=0
+            protect=PrivateSelection(eta=1.0, expected_trials=4), epsilon=9.0, random_state=0
         ),
         LINE_ROWS,
     ),
@@ -202,7 +207,7 @@ def test_search_releases_and_charges_what_it_does_on_one_machine(on_ray, name):
 
 def test_nothing_is_sent_when_the_budget_is_used_up(on_ray, monkeypatch):
     search, rows = SEARCHES["random"]
-    monkeypatch.setattr(_parallel, "Parallel", lambda **_: pytest.fail("rows were sent"))
+    put(monkeypatch, "parallel: Parallel", lambda **_: pytest.fail("rows were sent"))
     with on_ray(), PrivacyLedger(epsilon=0.5) as ledger, pytest.raises(BudgetExceededError):
         search.fit(**rows)
     assert ledger.entries == ()
@@ -225,8 +230,7 @@ class TestNoise:
         search = DPGridSearchCV(
             Constant(plant=plant),
             {"label": list(range(n_scores))},
-            protect="all",
-            selection="composition",
+            protect=COMPOSITION,
             loss_bound=1.0,
             epsilon=4.0 * np.sqrt(n_scores / self.N_SCORES),
         )
@@ -268,7 +272,7 @@ class TestKilledWorker:
     CASES = {
         "unguided": ({"guide": False}, ROWS),
         "chunks": (
-            {"protect": "all", "n_chunks": 5, "refit": False, "epsilon": 9.0},
+            {"protect": Chunks(5), "epsilon": 9.0},
             {"X": X, "y": y},
         ),
     }
@@ -290,8 +294,7 @@ class TestKilledWorker:
         search = DPGridSearchCV(
             model,
             {"label": [0, 1, 2]},
-            protect="all",
-            selection="composition",
+            protect=COMPOSITION,
             loss_bound=1.0,
             epsilon=9.0,
             random_state=0,
@@ -331,9 +334,7 @@ class TestWords:
 
     def fit(self, model):
         DPGridSearchCV(model, DEPTHS, guide=False).fit(**ROWS)
-        DPGridSearchCV(model, DEPTHS, protect="all", n_chunks=5, refit=False).fit(
-            np.r_[X[:300], X_VAL], y
-        )
+        DPGridSearchCV(model, DEPTHS, protect=Chunks(5)).fit(np.r_[X[:300], X_VAL], y)
 
     @pytest.mark.usefixtures("nothing_here")
     def test_nothing_of_a_record_is_said(self, cluster, on_ray, capfd, tmp_path):

@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from skdpbo.mechanisms import ClippedMean, ClipQuantile, noise_source, split_budget, step_budgets
-from skdpbo.mechanisms import _clipping as clipping
-from skdpbo.mechanisms._clip_quantile import clipped_count_sensitivity
-from skdpbo.mechanisms._clipping import (
+from _support.internals import (
     clip_to_lattice,
+    clipped_count_sensitivity,
     clipped_mean_sensitivity,
     clipped_sum,
     clipped_sum_sensitivity,
 )
+from skdpbo.mechanisms import ClippedMean, ClipQuantile, noise_source, split_budget, step_budgets
+from skdpbo.mechanisms import _clipping as clipping
 
 NASTY = [math.nan, math.inf, -math.inf, 1e308, -1e308, 1e-308, 5e-324, 0.0]
 

@@ -63,12 +63,12 @@ def test_integers_beyond_int64_do_not_wrap_around():
 
 @pytest.mark.parametrize("bad", [float("nan"), [1.0, float("inf")], np.array([np.nan])])
 def test_non_finite_values_are_refused(bad):
-    with pytest.raises(ValueError, match=r"^values must be finite$"):
+    with pytest.raises(ValueError, match=r"^values must be finite\.$"):
         DiscreteLaplace(1.0, 1).release(bad)
 
 
 def test_floats_are_refused():
-    with pytest.raises(TypeError, match=r"^values must be integers$"):
+    with pytest.raises(TypeError, match=r"^values must be integers\.$"):
         DiscreteLaplace(1.0, 1).release([1.5])
 
 

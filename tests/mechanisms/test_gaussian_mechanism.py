@@ -8,7 +8,9 @@ import pytest
 from scipy import stats
 
 from skdpbo.mechanisms import DiscreteGaussian, GaussianMechanism, noise_source, to_lattice
-from skdpbo.privacy import delta_from_mu, epsilon_from_mu, gaussian_sigma
+from skdpbo.privacy import epsilon_from_mu
+from skdpbo.privacy._calibration import gaussian_sigma
+from skdpbo.privacy._conversions import delta_from_mu
 
 ALARM = 1e-6
 
@@ -18,6 +20,11 @@ def hockey_stick(law, shifted, epsilon):
 
 
 class TestCalibration:
+    @pytest.mark.parametrize(("size", "match"), [(1e-300, "too small"), (1e308, "too large")])
+    def test_noise_beyond_the_floats_is_refused(self, size, match):
+        with pytest.raises(ValueError, match=f"^sensitivity is {match}"):
+            GaussianMechanism(mu=1.0, sensitivity=size)
+
     @pytest.mark.parametrize("budget", [{"mu": 0.3}, {"epsilon": 1.0, "delta": 1e-5}])
     @pytest.mark.parametrize("sensitivity", [1e-30, 0.7, 1, 12345.0])
     def test_sigma_is_never_below_and_close(self, budget, sensitivity):
@@ -144,7 +151,7 @@ class TestRelease:
         assert released.dtype == np.int64
         assert released.shape == (1, 2)
         assert type(mechanism.release(7)) is int
-        with pytest.raises(TypeError, match=r"^values must be integers$"):
+        with pytest.raises(TypeError, match=r"^values must be integers\.$"):
             mechanism.release([0.5])
 
     def test_values_beyond_int64(self):
@@ -160,7 +167,7 @@ class TestRelease:
     @pytest.mark.parametrize("bad", [np.nan, [1234567.0, np.inf], np.array([-np.inf])])
     def test_non_finite_values_are_refused(self, lattice, bad):
         mechanism = GaussianMechanism(mu=1.0, sensitivity=1.0, lattice=lattice)
-        with pytest.raises(ValueError, match=r"^values must be finite$"):
+        with pytest.raises(ValueError, match=r"^values must be finite\.$"):
             mechanism.release(bad)
 
     def test_no_more_coordinates_than_declared(self):

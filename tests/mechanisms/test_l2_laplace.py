@@ -72,7 +72,7 @@ def test_refused_shapes(bad):
 
 
 def test_non_finite_rows_are_refused():
-    with pytest.raises(ValueError, match=r"^values must be finite$"):
+    with pytest.raises(ValueError, match=r"^values must be finite\.$"):
         L2Laplace(1.0, 1.0, 2).release([[1234567.0, np.nan]])
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from _support.internals import add_integers
 from skdpbo.mechanisms import from_lattice, to_lattice
-from skdpbo.mechanisms._lattice import add_integers
 
 REALS = st.floats(allow_nan=False, allow_infinity=False)
 STEPS = st.floats(min_value=1e-12, max_value=1e6) | st.integers(-40, 20).map(lambda k: 2.0**k)
@@ -70,13 +70,13 @@ def test_scalars_and_shapes():
 
 @pytest.mark.parametrize("bad", [[np.nan, 1234567.0], [np.inf], np.array([-np.inf], dtype=object)])
 def test_non_finite_values_are_refused(bad):
-    with pytest.raises(ValueError, match=r"^values must be finite$"):
+    with pytest.raises(ValueError, match=r"^values must be finite\.$"):
         to_lattice(bad, 1.0)
 
 
 @pytest.mark.parametrize("bad", [["secret"], [True], [1j], [None]])
 def test_other_types_are_refused(bad):
-    with pytest.raises(TypeError, match=r"^values must be real numbers$"):
+    with pytest.raises(TypeError, match=r"^values must be real numbers\.$"):
         to_lattice(bad, 1.0)
 
 

@@ -11,10 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from _support.internals import (
+    clipped_mean_sensitivity,
+    default_shares,
+    interval_mean_sensitivity,
+    share_of_budget,
+)
 from skdpbo.mechanisms import BoundedMean, CoinPressMean, GaussianMechanism, noise_source
-from skdpbo.mechanisms._clipping import clipped_mean_sensitivity
-from skdpbo.mechanisms._coinpress import default_shares, share_of_budget
-from skdpbo.mechanisms._mean import interval_mean_sensitivity
 
 ALARM = 1e-6
 NOISELESS = 1e12  # a budget so large that nothing but rounding is left of the noise
@@ -236,7 +239,7 @@ class TestRelease:
             with pytest.raises(ValueError, match=r"values|n_records"):
                 mean.release(wrong)
         for wrong in (["secret"], [1.0, None], [True], [1j]):
-            with pytest.raises(TypeError, match=r"^values must be an array of real numbers$"):
+            with pytest.raises(TypeError, match=r"^values must be an array of real numbers\.$"):
                 mean.release(wrong)
 
     def test_kinds_of_real_numbers(self, mean):

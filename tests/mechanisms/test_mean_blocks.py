@@ -5,9 +5,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from _support.internals import centred, centred_blocks
+from _support.planted import put
 from skdpbo.mechanisms import BoundedMean, ClippedMean, CoinPressMean, noise_source
-from skdpbo.mechanisms import _clipping as clipping
-from skdpbo.mechanisms._mean import centred, centred_blocks
 
 RNG = np.random.RandomState(0)
 MEANS = [
@@ -27,12 +27,12 @@ def test_the_size_of_blocks_does_not_matter(mean, monkeypatch):
     X[7, 1] = np.nan
     X[9] = np.inf
     whole = release(mean, X)
-    monkeypatch.setattr(clipping, "_BLOCK", 7)
+    put(monkeypatch, "clipping: _BLOCK", 7)
     np.testing.assert_array_equal(release(mean, X), whole)
 
 
 def test_blocks_are_the_rows_of_the_whole(monkeypatch):
-    monkeypatch.setattr(clipping, "_BLOCK", 8)
+    put(monkeypatch, "clipping: _BLOCK", 8)
     X = RNG.normal(size=(11, 2)) * [1.0, 1e300]
     X[3, 0] = np.nan
     center = np.array([0.5, -1.0])

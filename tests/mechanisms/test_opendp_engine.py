@@ -1,5 +1,6 @@
 """OpenDP as the engine, and as a second opinion on our own samplers (false-alarm rate 1e-6)."""
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -47,6 +48,18 @@ def test_distance_is_charged_to_delta():
     assert any("OpenDP" in text for text in guarantee.assumptions)
     by_mu = GaussianMechanism(mu=1.0, sensitivity=1.0, engine="opendp").guarantee
     assert by_mu.delta >= 1e-5
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-18), (1.0, 1e-18), (5.0, 1e-16)])
+def test_the_curve_and_the_distance_fill_delta(epsilon, delta):
+    mechanism = GaussianMechanism(epsilon=epsilon, delta=delta, sensitivity=1.0, engine="opendp")
+    with mpmath.workdps(40):
+        # Theorem 8 of Balle and Wang 2018, and (1 + e^epsilon) times the distance of all draws.
+        a, b = 1 / (2 * mpmath.mpf(mechanism.sigma)), epsilon * mpmath.mpf(mechanism.sigma)
+        curve = mpmath.ncdf(a - b) - mpmath.exp(epsilon) * mpmath.ncdf(-a - b)
+        distance = (1 + mpmath.exp(epsilon)) * mechanism.n_draws / (24 * mpmath.mpf(4) ** 40)
+        assert 0.999 * delta < curve + distance <= delta
+    assert distance > 0.02 * delta  # the test would notice if it were forgotten
 
 
 @pytest.mark.parametrize("mechanism", [DiscreteLaplace(1.0, 1, engine="opendp")])

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from _support.internals import ExactSampler, NormalSampler, RandomSource
 from skdpbo.mechanisms import noise_source
-from skdpbo.mechanisms._normal_sampler import NormalSampler
-from skdpbo.mechanisms._sampling import ExactSampler
-from skdpbo.mechanisms._source import RandomSource
 
 ALARM = 1e-6
 
@@ -159,6 +157,39 @@ def test_geometric_law():
     draws = np.array([sampler.geometric(3) for _ in range(20_000)])
     values = np.arange(100)
     assert p_value(draws, values, -np.expm1(-1 / 3) * np.exp(-values / 3)) > ALARM
+
+
+class TestFarTails:
+    """Deviates that no sample shows, from tapes of bytes that force them."""
+
+    @pytest.mark.parametrize("quotient", [39, 40, 41, 200, 3000])
+    def test_geometric(self, quotient):
+        # Bytes 0 and 64 are a success of exp(-1), 128 is a failure; a scale of 1 reads no more.
+        longest = b"\x00\x40" * quotient + b"\x80"
+        assert ExactSampler(tape(longest)).geometric(1) == quotient
+        assert ExactSampler(tape(longest + b"\x00")).discrete_laplace(1, 1) == quotient
+        assert ExactSampler(tape(longest + b"\x80")).discrete_laplace(1, 1) == -quotient
+
+    @pytest.mark.parametrize("k", [5, 6, 7, 8, 12])
+    def test_runs(self, k):
+        # A byte 1 is a success of exp(-1 / 2), a byte 0 and then a byte 1 a failure.
+        longest = b"\1" * k + b"\0"
+        assert NormalSampler(tape(longest, b"\1"))._runs(1).tolist() == [k]
+        assert NormalSampler(tape(longest, b"\1"))._integer_parts(1).tolist() == [k]
+
+    @pytest.mark.parametrize("k", [5, 6, 7, 8, 12])
+    @pytest.mark.parametrize("sign", [0, 1, 127, 128, 129, 255])
+    def test_normal(self, k, sign):
+        scale, j, lanes = 2**10, 5, 2 + 16  # lanes of an attempt for one deviate
+        n_bits = 8 * lanes // 3 + 16
+        data = b"\1" * k + b"\0" * (n_bits - k) + b"\1" * (n_bits - k)  # k, and then zeros
+        data += b"\1" * (k * (k - 1))  # the integer part is kept
+        data += j.to_bytes(8, "little") * lanes
+        data += bytes([2 * k + 1]) + b"\1" * (lanes - 1) + bytes([2 * k + 1]) * k  # so is x
+        data += b"\0" * 8 * lanes + bytes([sign])
+        (magnitude,), _, (negative,) = NormalSampler(tape(data)).expanded(1, scale)
+        assert magnitude == k * scale + j
+        assert negative == (sign >= 128)
 
 
 def test_integer_parts_law():

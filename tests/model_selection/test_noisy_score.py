@@ -7,10 +7,11 @@ import pytest
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
+from _support.internals import PerRecordScorer, PrivateChoice, add_laplace, laplace_noise_std
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.exceptions import NoisyScoreWarning
 from skdpbo.mechanisms import noise_source
-from skdpbo.model_selection._choice import PrivateChoice
+from skdpbo.model_selection import Chunks, Kusner2015, Kusner2015Lipschitz
 from skdpbo.privacy import PrivacyLedger
 
 X, Y = make_classification(240, n_features=4, random_state=0)
@@ -52,7 +53,7 @@ def test_mechanisms_without_a_score_of_their_own_say_nothing():
 
 def test_chunks():
     search = DPGridSearchCV(
-        LogisticRegression(), VALUES, protect="all", n_chunks=5, epsilon=0.5, refit=False
+        LogisticRegression(), VALUES, protect=Chunks(5), epsilon=0.5, score_fraction=0.1
     )
     with pytest.warns(NoisyScoreWarning, match="best_score_"):
         search.fit(X, Y)
@@ -73,9 +74,54 @@ def test_as_an_error_it_leaves_the_budget_alone():
 def test_the_share_is_that_of_the_noise():
     choice = PrivateChoice("permute_and_flip", 2.0, 0.25)
     claimed = choice.score_noise(sensitivity=7, largest=7_000)
-    source, largest = noise_source(0), 7_000
-    draws = [
-        choice.score(3_500, sensitivity=7, largest=largest, source=source) for _ in range(4_000)
+    source, scorer = noise_source(0), PerRecordScorer(None, name="loss", bound=1.0, units=7)
+    released = [
+        scorer.release_score((3_500,), choice.epsilon_score, 1_000, source) for _ in range(4_000)
     ]
     # The spread of 4000 Laplace draws is off by more than 15 % with a chance below 1e-6.
-    assert np.std(draws) / largest == pytest.approx(claimed, rel=0.15)
+    assert np.std([score.value for score in released]) == pytest.approx(claimed, rel=0.15)
+    assert released[0].std == pytest.approx(claimed, rel=0.01)
+
+
+def inverse_of_C(C):
+    return 1 / (200 * C)
+
+
+LIPSCHITZ = Kusner2015Lipschitz(lipschitz=0.25, lambda_name="C", transform=inverse_of_C)
+
+
+class TestStandardDeviation:
+    """Every mechanism that releases a score states the deviation of its noise."""
+
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyScoreWarning")
+    @pytest.mark.parametrize(
+        ("mechanism", "how"),
+        [
+            ("permute_and_flip", {}),
+            ("gaussian", {}),
+            (Kusner2015(), {"guide": False}),
+            (LIPSCHITZ, {"scoring": "neg_log_loss"}),
+        ],
+        ids=["permute_and_flip", "gaussian", "kusner", "lipschitz"],
+    )
+    def test_bayes(self, mechanism, how):
+        how = {"n_iter": 3, "score_fraction": 0.5, "epsilon": 5.0, "cv": 2, **how}
+        if how.get("guide") is False:
+            how.pop("cv")
+        search = DPBayesSearchCV(LogisticRegression(), RANGE, mechanism=mechanism, **how)
+        search.fit(**PUBLIC, **FEW)
+        assert 0 < search.best_score_std_ < np.inf
+
+    def test_smaller_with_a_larger_budget(self):
+        stds = []
+        for epsilon in (1.0, 10.0):
+            how = {"mechanism": "gaussian", "n_iter": 3, "guide": False, "epsilon": epsilon}
+            search = DPBayesSearchCV(LogisticRegression(), RANGE, **how)
+            stds.append(search.fit(**PUBLIC, **FEW).best_score_std_)
+        assert stds[1] < stds[0]
+
+    def test_formula_of_the_lattice_release(self):
+        """Standard error of the deviation of 4000 Laplace draws: 1.8 %; five of them are 9 %."""
+        source = noise_source(0)
+        noisy = [add_laplace(0.3, 0.2, 0.5, source) for _ in range(4000)]
+        assert np.std(noisy) == pytest.approx(laplace_noise_std(0.2, 0.5), rel=0.09)

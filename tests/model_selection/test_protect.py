@@ -1,11 +1,15 @@
 """Who is protected: how the searchers dispatch, before anything is fitted."""
 
 import inspect
+import warnings
 
 import numpy as np
 import pytest
 from joblib import parallel_config
-from sklearn.linear_model import Ridge
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import Normalizer
 
 from skdpbo import (
     DPBayesSearchCV,
@@ -14,25 +18,13 @@ from skdpbo import (
     DPRandomizedSearchCV,
     DPSparseGPRegressor,
 )
-from skdpbo.exceptions import BudgetExceededError
+from skdpbo.exceptions import BudgetExceededError, NoisyScoreWarning
+from skdpbo.model_selection import Chunks, PrivateSelection
 from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, charge_active_ledger
 
 SEARCHERS = [DPGridSearchCV, DPRandomizedSearchCV, DPBayesSearchCV]
-
-
-@pytest.mark.parametrize("searcher", SEARCHERS)
-def test_chunks_protect_all_records_or_none(searcher):
-    search = searcher(Ridge(), {"alpha": [0.1, 1.0]}, n_chunks=5)
-    with pytest.raises(ValueError, match="n_chunks"):
-        search.fit([[0.0], [1.0]], [0.0, 1.0])
-
-
-@pytest.mark.parametrize("searcher", SEARCHERS)
-@pytest.mark.parametrize("n_chunks", [1, 0, -3, 2.5, "all"])
-def test_bad_numbers_of_chunks(searcher, n_chunks):
-    search = searcher(Ridge(), {"alpha": [0.1, 1.0]}, protect="all", n_chunks=n_chunks)
-    with pytest.raises((ValueError, TypeError), match="n_chunks"):
-        search.fit([[0.0], [1.0]], [0.0, 1.0])
+METHODS = ["predict", "predict_proba", "predict_log_proba", "decision_function", "score"]
+METHODS += ["score_samples", "transform", "inverse_transform"]
 
 
 @pytest.mark.parametrize("searcher", SEARCHERS)
@@ -42,22 +34,19 @@ def test_a_misspelt_protection_is_refused(searcher):
         search.fit([[0.0], [1.0]], [0.0, 1.0])
 
 
-def test_bayes_tunes_no_private_estimators():
-    search = DPBayesSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, protect="all")
-    with pytest.raises(ValueError, match="n_chunks"):
+@pytest.mark.parametrize("protect", ["all", PrivateSelection()])
+def test_bayes_tunes_no_private_estimators(protect):
+    search = DPBayesSearchCV(DPSparseGPRegressor(), {"noise_variance": [0.1, 1.0]}, protect=protect)
+    with pytest.raises(ValueError, match="DPRandomizedSearchCV"):
         search.fit([[0.0], [1.0]], [0.0, 1.0])
 
 
 def test_who_has_which_parameter():
-    both = {"protect", "n_chunks"}
-    private = {"selection", "estimator_guarantee"}
     names = {searcher: set(inspect.signature(searcher).parameters) for searcher in SEARCHERS}
-    assert names[DPGridSearchCV] >= both | private
-    assert names[DPRandomizedSearchCV] >= both | private
-    assert names[DPBayesSearchCV] >= both
-    assert not names[DPBayesSearchCV] & private
-    assert not set(inspect.signature(DPGIBOSearchCV).parameters) & (both | private)
-    assert DPGIBOSearchCV.protect == "validation"
+    assert all("protect" in of_searcher for of_searcher in names.values())
+    gone = {"n_chunks", "selection", "estimator_guarantee"}
+    assert not any(gone & of_searcher for of_searcher in names.values())
+    assert not set(inspect.signature(DPGIBOSearchCV).parameters) & (gone | {"protect", "guide"})
 
 
 class Charger(Ridge):
@@ -98,8 +87,11 @@ def test_nor_are_those_in_workers(backend, guide):
     assert [entry.label for entry in ledger.entries] == ["DPGridSearchCV"]
 
 
-@pytest.mark.parametrize("n_chunks", [None, 4])
-def test_a_fit_that_is_refused_before_the_charge_leaves_an_earlier_release(n_chunks):
+EVERY_RECORD = [PrivateSelection(accounting="composition"), Chunks(4)]
+
+
+@pytest.mark.parametrize("protect", EVERY_RECORD, ids=["models", "chunks"])
+def test_a_fit_that_is_refused_before_the_charge_leaves_an_earlier_release(protect):
     X = np.linspace(-1, 1, 60)[:, None]
     y = X[:, 0] ** 2
     search = DPGridSearchCV(
@@ -107,11 +99,8 @@ def test_a_fit_that_is_refused_before_the_charge_leaves_an_earlier_release(n_chu
         {"noise_variance": [0.1, 0.2]},
         scoring="neg_mean_squared_error",
         loss_bound=1.0,
-        protect="all",
-        n_chunks=n_chunks,
-        selection="composition",
+        protect=protect,
         epsilon=100.0,
-        refit=n_chunks is None,
     ).fit(X, y)
     paid = search.best_params_
     with PrivacyLedger(epsilon=1.0, delta=1e-5), pytest.raises(BudgetExceededError):
@@ -120,7 +109,7 @@ def test_a_fit_that_is_refused_before_the_charge_leaves_an_earlier_release(n_chu
     assert search.privacy_.epsilon == 100.0
 
 
-@pytest.mark.parametrize("n_chunks", [None, 4])
+@pytest.mark.parametrize("protect", EVERY_RECORD, ids=["models", "chunks"])
 @pytest.mark.parametrize(
     ("options", "match"),
     [
@@ -131,22 +120,92 @@ def test_a_fit_that_is_refused_before_the_charge_leaves_an_earlier_release(n_chu
         ({"scoring": {"mse": "neg_mean_squared_error"}}, "several metrics"),
     ],
 )
-def test_options_that_need_public_rows_are_refused(options, match, n_chunks):
-    search = DPGridSearchCV(
-        DPSparseGPRegressor(), {}, protect="all", n_chunks=n_chunks, refit=n_chunks is None
-    )
+def test_options_that_need_public_rows_are_refused(options, match, protect):
+    search = DPGridSearchCV(DPSparseGPRegressor(), {}, protect=protect)
     X = np.linspace(-1, 1, 60)[:, None]
     with PrivacyLedger(epsilon=9.0, delta=1e-3) as ledger, pytest.raises(ValueError, match=match):
         search.set_params(**options).fit(X, X[:, 0])
     assert ledger.entries == ()
 
 
-@pytest.mark.parametrize("options", [{}, {"protect": "all", "n_chunks": 4, "refit": False}])
-def test_a_declared_cost_needs_private_models(options):
-    cost = PrivacyGuarantee(epsilon=0.1)
-    search = DPGridSearchCV(Ridge(), {}, estimator_guarantee=cost, **options)
-    with pytest.raises(ValueError, match="estimator_guarantee needs"):
-        search.fit([[0.0], [1.0]], [0.0, 1.0])
+class TestAll:
+    """``protect="all"`` picks by the estimator, with nothing else to set."""
+
+    X = np.random.RandomState(0).normal(size=(2400, 2))
+    LABELS = (X[:, 0] > 0).astype(int)
+
+    def test_any_estimator_in_chunks(self):
+        search = DPGridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, protect="all")
+        search.fit(self.X, self.LABELS)
+        # ten chunks for epsilon = 1, of at least 200 rows
+        assert "aggregated over 10 chunks" in search.privacy_.mechanism
+        assert search.privacy_.n_protected == 2400
+        assert 0 <= search.set_params(epsilon=20.0).fit(self.X, self.LABELS).best_score_ <= 1
+
+    @pytest.mark.parametrize(
+        ("n_samples", "epsilon", "k"),
+        [(2400, 0.5, 12), (1200, 1.0, 6), (300, 1.0, 5), (2400, 9, 5), (None, 0.1, 100)],
+    )
+    def test_number_of_chunks(self, n_samples, epsilon, k):
+        search = DPGridSearchCV(LogisticRegression(), {}, protect="all", epsilon=epsilon)
+        assert f"over {k} chunks" in search.privacy_guarantee(n_samples).mechanism
+
+    def test_a_score_that_would_be_mostly_noise_is_not_bought(self):
+        search = DPGridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, protect="all", epsilon=0.5)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            search.fit(self.X, self.LABELS)
+        assert not hasattr(search, "best_score_")
+        assert search.privacy_.mechanism.startswith("permute-and-flip choice (epsilon 0.5)")
+        with pytest.warns(NoisyScoreWarning):
+            search.set_params(score_fraction=0.1).fit(self.X, self.LABELS)
+        assert hasattr(search, "best_score_")
+
+    def test_a_missing_model_says_why(self):
+        search = DPGridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, protect="all")
+        with pytest.raises(AttributeError, match="not fitted"):
+            search.best_estimator_  # noqa: B018
+        search.fit(self.X, self.LABELS)
+        with pytest.raises(AttributeError, match="a release of its own"):
+            search.best_estimator_  # noqa: B018
+        validation = {"X_val": self.X[:500], "y_val": self.LABELS[:500]}
+        search.set_params(protect="validation", refit=False).fit(self.X, self.LABELS, **validation)
+        with pytest.raises(AttributeError, match="refit is False"):
+            search.best_estimator_  # noqa: B018
+
+    @pytest.mark.parametrize("protect", [Chunks(2), "all"], ids=["chunks", "all"])
+    @pytest.mark.parametrize("fitted", [False, True])
+    def test_methods_of_a_missing_model_are_absent(self, protect, fitted):
+        search = DPGridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, protect=protect)
+        if fitted:
+            search.fit(self.X, self.LABELS)
+            assert search.n_features_in_ == self.X.shape[1]
+        for name in METHODS:
+            assert not hasattr(search, name)
+            with pytest.raises(AttributeError, match=name) as error:
+                getattr(search, name)
+            assert "a release of its own" in str(error.value.__cause__)
+        assert not is_classifier(search)
+        search.set_params(protect="validation")
+        assert hasattr(search, "predict_proba")
+        assert not hasattr(search, "transform")
+        assert is_classifier(search)
+
+    @pytest.mark.parametrize("where", ["alone", "pipeline", "space"])
+    def test_private_estimators_by_private_selection(self, where):
+        model = DPSparseGPRegressor(X_bounds=(-1, 1), y_bounds=(-1, 1), inducing_points=3)
+        space = {"noise_variance": [0.1, 0.2, 0.3]}
+        if where == "pipeline":
+            model = make_pipeline(Normalizer(), model)
+            space = {"dpsparsegpregressor__noise_variance": [0.1, 0.2, 0.3]}
+        elif where == "space":
+            others = [clone(model).set_params(noise_variance=v) for v in (0.1, 0.2, 0.3)]
+            model, space = Pipeline([("model", Ridge())]), {"model": others}
+        search = DPGridSearchCV(model, space, loss_bound=1.0, protect="all")
+        search.fit(self.X[:200], self.X[:200, 0])
+        assert hasattr(search, "expected_trials_")
+        assert search.predict(self.X[:2]).shape == (2,)
+        assert is_regressor(search)
 
 
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
@@ -162,6 +221,17 @@ def test_another_protection_leaves_nothing_of_the_last():
         search.set_params(protect=protect).fit(X, X[:, 0])
         assert own[protect] <= set(vars(search))
         assert not own[other] & set(vars(search))
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
+def test_chunks_leave_nothing_of_the_last_and_no_public_score_is_the_score():
+    X = np.arange(60.0)[:, None]
+    search = DPGridSearchCV(Ridge(), {"alpha": [1.0]}, loss_bound=1.0, score_fraction=0, cv=2)
+    search.fit(X, X[:, 0])
+    assert hasattr(search, "n_splits_")
+    assert not hasattr(search, "best_score_")
+    search.set_params(protect=Chunks(2), cv=None).fit(X, X[:, 0])
+    assert not {"n_splits_", "refit_time_", "best_estimator_"} & set(vars(search))
 
 
 def test_the_estimator_is_asked_for_the_part_that_trains():

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from _support.internals import clipping_radius
 from skdpbo.mechanisms import CoinPressMean, noise_source
-from skdpbo.mechanisms._coinpress import clipping_radius
-from skdpbo.privacy import mu_from_epsilon, mu_from_rho
+from skdpbo.privacy import mu_from_epsilon
 
 ROOT_50 = math.sqrt(50)
 
@@ -75,7 +75,7 @@ def test_a_very_wide_ball(n_steps, stored):
     ("n_steps", "stored"), [(1, 5.1694), (2, 1.5708), (3, 1.0950), (4, 0.9858)]
 )
 def test_a_small_budget(n_steps, stored):
-    errors = l2_errors(2000, 50, 10 * ROOT_50, n_steps, mu=mu_from_rho(0.005))
+    errors = l2_errors(2000, 50, 10 * ROOT_50, n_steps, mu=0.1)
     assert agrees(errors, stored, 100)
 
 

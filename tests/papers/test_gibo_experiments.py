@@ -2,8 +2,8 @@
 
 Expected values are means over independent replications of an implementation of the published
 algorithms, with their standard errors; settings that the paper does not state are those of
-`benchmarks/gibo_papers.py`. A comparison of two means allows 4 standard errors of their difference
-(false-alarm rate 6e-5; the seeds are fixed, so that a pass stays one).
+`docs/benchmarks/papers/gibo_papers.py`. A comparison of two means allows 4 standard errors of their
+difference (false-alarm rate 6e-5; the seeds are fixed, so that a pass stays one).
 """
 
 import math
@@ -13,8 +13,8 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import RBF, DotProduct
 
+from _support.internals import PrivateDescent
 from skdpbo.mechanisms import ClippedMean, noise_source, step_budgets
-from skdpbo.model_selection._descent import PrivateDescent
 from skdpbo.surrogate import GradientPosterior
 
 NO_NOISE = 1e9

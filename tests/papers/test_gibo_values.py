@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from _support.internals import noise_to_clip
 from skdpbo.mechanisms import ClippedMean, step_budgets
-from skdpbo.model_selection._descent import noise_to_clip
 from skdpbo.privacy import epsilon_from_mu, mu_from_epsilon
 
 

@@ -9,20 +9,22 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from skdpbo.gaussian_process._kernel_posterior import kernel_posterior, regulariser
-from skdpbo.gaussian_process._kernel_release import KernelRelease, KernelRows
-from skdpbo.gaussian_process._sensitivity import (
+from _support.internals import (
+    KernelRelease,
+    KernelRows,
     certified_norm,
+    exact_gram,
     grid_centre_norm,
     joint_sensitivity,
+    kernel_posterior,
     line_norm,
     norm_bound,
     published_sensitivity,
+    regulariser,
     separation_norm,
     spectral_norm,
     trivial_norm,
 )
-from skdpbo.gaussian_process._statistics import exact_gram
 from skdpbo.mechanisms import noise_source
 
 KERNEL = RBF(1.0)

@@ -1,9 +1,9 @@
 """Honkela & Melkas 2021, Section 5.3: the budget of Algorithm 2 (exact) and its acceptance test.
 
-The experiment itself is `benchmarks/honkela_melkas_tuning.py`, whose functions these are.
+The experiment and its functions: `docs/benchmarks/papers/honkela_melkas_tuning.py`.
 """
 
-import importlib.util
+import importlib
 import math
 from pathlib import Path
 
@@ -13,15 +13,14 @@ from scipy.stats import norm
 
 from skdpbo.privacy import mu_from_epsilon
 
-BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "honkela_melkas_tuning.py"
+BENCHMARKS = Path(__file__).resolve().parents[2] / "docs" / "benchmarks"
 
 
 @pytest.fixture(scope="module")
 def tuning():
-    spec = importlib.util.spec_from_file_location("honkela_melkas_tuning", BENCHMARK)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCHMARKS))
+        return importlib.import_module("papers.honkela_melkas_tuning")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skdpbo.gaussian_process._kharkovskii2020 import published_transform, threshold
+from _support.internals import published_transform, threshold
 
 SYNTHETIC = {  # delta 1e-5; the largest r that passes the test, among those of the paper
     1.1: ({3: 495.8, 6: 732.8, 8: 861.3, 10: 976.1, 11: 1029.6, 15: 1224.7, 20: 1438.1}, 10),

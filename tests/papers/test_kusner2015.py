@@ -8,7 +8,7 @@ from scipy.stats import norm
 from sklearn.gaussian_process.kernels import RBF
 
 from skdpbo.mechanisms import GaussianMechanism, noise_source
-from skdpbo.model_selection import _kusner_constants as formulas
+from skdpbo.model_selection.papers import _kusner_constants as formulas
 from skdpbo.surrogate import greedy_information_gain, maximum_information_gain_bound
 
 # |Lambda|, T, delta, sigma, k, gamma_T -> beta_1, beta_T, beta_{T+1}, c, q, C1, sensitivity of

@@ -11,8 +11,9 @@ import math
 import numpy as np
 import pytest
 
-from skdpbo.gaussian_process import Box, GPUCBModeler, ProjectionRelease
-from skdpbo.gaussian_process._kharkovskii2020 import published_transform
+from _support.internals import published_transform
+from skdpbo.gaussian_process import GPUCBModeler, ProjectionRelease
+from skdpbo.gaussian_process.outsourced import Box
 from skdpbo.mechanisms import L2Laplace, noise_source
 from skdpbo.privacy import PrivacyGuarantee
 

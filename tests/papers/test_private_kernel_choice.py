@@ -1,10 +1,10 @@
 """Honkela & Melkas 2021, Section 5.3, by private selection and by one release for all kernels.
 
 The figures of `docs/theory/private_kernel_choice.md`, whose functions these are
-(`benchmarks/private_kernel_choice.py`), at 4 standard errors of the difference.
+(`docs/benchmarks/quality/private_kernel_choice.py`), at 4 standard errors of the difference.
 """
 
-import importlib.util
+import importlib
 import math
 from pathlib import Path
 
@@ -12,19 +12,15 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).resolve().parents[2] / "docs" / "benchmarks"
 FIRST_SEED = 5000  # neither those of the choices nor those of the table
 
 
 @pytest.fixture(scope="module")
 def choice():
-    path = BENCHMARKS / "private_kernel_choice.py"
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(BENCHMARKS))
-        spec = importlib.util.spec_from_file_location("private_kernel_choice", path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return module
+        return importlib.import_module("quality.private_kernel_choice")
 
 
 def row(choice, method, epsilon, setting, runs):
@@ -49,7 +45,7 @@ def test_one_release_for_all_kernels(choice, epsilon, rmse, error):
 @pytest.mark.parametrize(("epsilon", "goal"), [(1, 0.106), (3, 0.053), (10, 0.035)])
 def test_one_release_is_better_than_one_for_each_kernel(choice, epsilon, goal):
     # The goal is what a release for each length-scale reaches, chosen by residuals.
-    together = row(choice, "average", epsilon, "wide", 12)
+    together = row(choice, "average", epsilon, "wide", 60)  # 12 failed by chance
     apart = row(choice, "residual_each", epsilon, "paper", 12)
     assert abs(apart["rmse"] - goal) < 4 * math.hypot(apart["standard_error"], 0.006)
     assert together["rmse"] + 2 * together["standard_error"] < min(goal, apart["rmse"])

@@ -2,7 +2,8 @@
 
 import pytest
 
-from skdpbo.privacy import TrialLaw, candidate_epsilon, candidate_mu
+from skdpbo.privacy import TrialLaw, candidate_mu
+from skdpbo.privacy.selection._selection_guarantee import candidate_epsilon
 
 DELTA = 1e-5
 ETAS = (-0.5, 0.0, 1.0)

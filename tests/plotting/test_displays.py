@@ -45,7 +45,7 @@ def test_trace_shows_public_scores_and_the_released_choice():
     display = SearchTraceDisplay.from_estimator(search)
     _, line = display.public_
     assert np.array_equal(line.get_ydata(), search.cv_results_["mean_test_score"])
-    (star,) = display.released_
+    _, star = display.released_  # after its error bar
     assert list(star.get_xdata()) == [search.best_index_]
     assert list(star.get_ydata()) == [search.best_score_]
     assert display.ax_.get_title() == "ε = 2 for the validation records"
@@ -83,6 +83,17 @@ def test_trace_of_another_metric_does_not_show_the_score_of_the_deciding_one():
     assert display.best_score is None
     assert display.ax_.get_ylabel() == "roc_auc"
     assert SearchTraceDisplay.from_estimator(search).best_score == search.best_score_
+
+
+def test_trace_draws_the_deviation_of_the_released_score():
+    search = DPGridSearchCV(TREE, DEPTHS).fit(X[:300], y[:300], **ROWS)
+    display = SearchTraceDisplay.from_estimator(search)
+    (bar,) = display.released_[0].lines[2][0].get_segments()
+    expected = [
+        search.best_score_ - search.best_score_std_,
+        search.best_score_ + search.best_score_std_,
+    ]
+    np.testing.assert_allclose(bar[:, 1], expected)
 
 
 def test_trace_needs_scores():

@@ -7,9 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdpbo.privacy._composition import added_epsilon, composed_epsilon
-from skdpbo.privacy._exact_sums import exact_sum, exact_sum_of_squares
-from skdpbo.privacy._guarantee import PrivacyGuarantee
+from _support.internals import (
+    PrivacyGuarantee,
+    added_epsilon,
+    composed_epsilon,
+    exact_sum,
+    exact_sum_of_squares,
+)
 
 AMOUNTS = st.lists(
     st.one_of(st.floats(0, 1e308), st.sampled_from([0.1, 1e-5, 5e-324, 2.0**52 + 1, 1.0, -0.25])),

@@ -12,12 +12,12 @@ from scipy.stats import norm
 
 from skdpbo.privacy import (
     PrivacyGuarantee,
+    as_replace_one,
     compose,
     compose_parallel,
-    delta_from_mu,
     epsilon_from_mu,
-    mu_from_pure_epsilon,
 )
+from skdpbo.privacy._conversions import delta_from_mu, mu_from_pure_epsilon
 
 mp = pytest.importorskip("mpmath").mp
 mp.dps = 60
@@ -279,12 +279,27 @@ def test_parallel_is_the_largest():
 
 def test_descriptions_are_merged():
     a = pure(0.5, protects="validation records", mechanism="permute-and-flip", reference="A")
-    b = pure(0.5, protects="training records", mechanism="Laplace", neighbours="add-remove")
+    b = pure(0.5, protects="training records", mechanism="Laplace")
     together = compose(a, a, b)
     assert together.protects == "validation records and training records"
     assert together.mechanism == "2 x permute-and-flip + Laplace"
-    assert together.neighbours == "replace-one and add-remove"
-    assert any("each of these senses" in text for text in together.assumptions)
+    assert together.neighbours == "replace-one"
+
+
+def test_relations_are_not_mixed():
+    replaced, added = pure(0.5), pure(0.5, neighbours="add-remove")
+    moved = pure(0.5, neighbours="one row of X moved by at most 1 (l2 norm)")
+    answered = pure(0.5, neighbours="the y of one record replaced, within [0, 1]")
+    for pair in ((replaced, added), (added, moved), (moved, replaced)):
+        for composition in (compose, compose_parallel):
+            with pytest.raises(ValueError, match="different neighbours do not compose"):
+                composition(*pair)
+    assert compose(replaced, as_replace_one(added)).epsilon == 1.5
+    assert compose(added, added).neighbours == "add-remove"
+    # Of two inputs one each: stated by both names.
+    both = compose(moved, answered)
+    assert both.neighbours == f"{moved.neighbours} and {answered.neighbours}"
+    assert any("each in one of the inputs" in text for text in both.assumptions)
 
 
 def test_what_cannot_hold_is_refused():

@@ -107,22 +107,6 @@ def test_growth_beyond_the_first_buffer():
     np.testing.assert_allclose(surrogate.std, std, rtol=0, atol=1e-8)
 
 
-def test_with_kernel(problem):
-    X, index, y, s2 = problem
-    old = CandidatePosterior(RBF(0.3), X, noise_variance=0.1, prior_mean=1.0)
-    old.extend(index, y, s2)
-    kernel = ConstantKernel(3.0) * RBF(0.6)
-    for keep, noise in ((True, s2), (False, np.full(45, 0.2))):
-        new = old.with_kernel(
-            kernel, noise_variance=0.2, prior_mean=-1.0, keep_noise_variances=keep
-        )
-        mean, std, _ = sklearn_posterior(kernel, X, index, y + 1.0, noise)
-        np.testing.assert_allclose(new.mean, mean - 1.0, rtol=0, atol=1e-8)
-        np.testing.assert_allclose(new.std, std, rtol=0, atol=1e-8)
-    assert len(old.with_kernel(kernel)) == 45
-    assert len(CandidatePosterior(RBF(), X, noise_variance=0.1).with_kernel(kernel)) == 0
-
-
 def test_noise_free_posterior_interpolates(problem):
     X = problem[0]
     surrogate = CandidatePosterior(Matern(0.5, nu=2.5), X, noise_variance=0.0)

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skdpbo.surrogate._kernels import differentiable, prior_gradient_covariance
+from _support.internals import differentiable, prior_gradient_covariance
 
 D = 3
 KERNELS = {

@@ -5,9 +5,8 @@ import pytest
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, Matern
 
+from _support.internals import _GradientLikelihood, differentiable
 from skdpbo.surrogate import fit_length_scale_to_gradients
-from skdpbo.surrogate._kernels import differentiable
-from skdpbo.surrogate._length_scale import _GradientLikelihood
 
 KERNELS = {"rbf": lambda s: RBF(s), "matern52": lambda s: Matern(s, nu=2.5)}
 

@@ -14,8 +14,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skdpbo.surrogate._covariance import compile_covariance
-from skdpbo.surrogate._marginal_likelihood import negative_log_marginal_likelihood
+from _support.internals import compile_covariance, negative_log_marginal_likelihood
 
 KERNELS = [
     RBF(0.3),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from skdpbo.surrogate._linalg import cholesky_inverse, cholesky_solve, jittered_cholesky
+from _support.internals import cholesky_inverse, cholesky_solve, jittered_cholesky
 
 
 def test_no_jitter_where_none_is_needed():

@@ -40,10 +40,10 @@ def test_equals_the_dense_computation(prior_mean):
         KERNEL, X, disagreement=0.05, noise_variance=1e-4, prior_mean=prior_mean
     )
     posterior.extend_public(PUBLIC[:4], public[:4])
-    posterior.append_private(PRIVATE[0], private[0], 0.01)
+    posterior.extend_private([PRIVATE[0]], [private[0]], 0.01)
     posterior.extend_public(PUBLIC[4:], public[4:], [1e-4, 2e-3])
     for i, value in zip(PRIVATE[1:3], private[1:3], strict=True):
-        posterior.append_private(i, value, 0.01)
+        posterior.extend_private([i], [value], 0.01)
     posterior.extend_private(PRIVATE[3:], private[3:], [0.02])
     difference = 0.05**2 * KERNEL(X) / 0.04
     noises = [1e-4] * 5 + [2e-3], [0.01] * 3 + [0.02]
@@ -94,16 +94,16 @@ def test_a_very_noisy_private_value_changes_nothing():
     posterior = TwoTaskPosterior(KERNEL, X, disagreement=0.1)
     posterior.extend_public(PUBLIC, public)
     before = posterior.mean.copy()
-    posterior.append_private(0, 1e3, 1e12)
+    posterior.extend_private([0], [1e3], 1e12)
     np.testing.assert_allclose(posterior.mean, before, atol=1e-6)
 
 
 def test_copies_are_independent_and_moments_read_only():
     posterior = TwoTaskPosterior(KERNEL, X, disagreement=0.1)
-    posterior.append_public(0, 1.0)
+    posterior.extend_public([0], [1.0])
     before = posterior.mean.copy()
     imagined = posterior.copy()
-    imagined.append_private(5, -3.0, 0.0)
+    imagined.extend_private([5], [-3.0], 0.0)
     assert np.array_equal(posterior.mean, before)
     assert not np.allclose(imagined.mean, before)
     assert len(posterior) == 1
@@ -117,9 +117,9 @@ def test_copies_are_independent_and_moments_read_only():
 def test_an_index_never_falls_into_the_other_task(index):
     posterior = TwoTaskPosterior(KERNEL, X, disagreement=0.1)
     with pytest.raises(IndexError):
-        posterior.append_public(index, 1.0)
+        posterior.extend_public([index], [1.0])
     with pytest.raises(IndexError):
-        posterior.append_private(index, 1.0, 0.1)
+        posterior.extend_private([index], [1.0], 0.1)
 
 
 @pytest.mark.parametrize("tau", [0.0, -1.0, np.nan, np.inf])
@@ -133,10 +133,10 @@ def test_refuses_other_bad_input():
         TwoTaskPosterior(KERNEL, X[0], disagreement=0.1)
     posterior = TwoTaskPosterior(KERNEL, X, disagreement=0.1)
     with pytest.raises(TypeError, match="integers"):
-        posterior.append_public(0.5, 1.0)
+        posterior.extend_public([0.5], [1.0])
     with pytest.raises(ValueError, match="finite"):
-        posterior.append_private(0, np.nan, 0.1)
+        posterior.extend_private([0], [np.nan], 0.1)
     with pytest.raises(ValueError, match="noise_variance"):
-        posterior.append_private(0, 1.0, -0.1)
+        posterior.extend_private([0], [1.0], -0.1)
     with pytest.raises(ValueError, match="WhiteKernel"):
         TwoTaskPosterior(KERNEL + WhiteKernel(), X, disagreement=0.1)

@@ -1,0 +1,52 @@
+"""Labels of protected records, and their positions among the public classes."""
+
+import numbers
+
+import numpy as np
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+__all__ = ["checked_classes", "checked_labels", "label_positions", "occurring_classes"]
+
+
+def checked_classes(classes):
+    """Return the public labels, sorted, or None where none are given."""
+    if classes is None:
+        return None
+    labels = np.unique(np.asarray(classes))
+    if len(labels) < 2:
+        raise ValueError("classes must hold at least two labels.")
+    return labels
+
+
+def checked_labels(y, classes):
+    """Protected: return the labels as a vector.
+
+    With public `classes` errors depend on shape, type and that all labels are finite. None: the
+    labels are public by declaration, and must be those of classes.
+    """
+    if classes is None:
+        check_classification_targets(y)
+    labels = column_or_1d(y, warn=True)
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError("Input y contains NaN or infinity.")
+    return labels
+
+
+def occurring_classes(labels, owner):
+    """Return the labels that occur, public by declaration; `owner` is named in the error."""
+    classes = np.unique(labels)
+    if len(classes) < 2:
+        raise ValueError(f"{owner} needs records of at least two classes; got 1 class.")
+    return classes
+
+
+def label_positions(labels, classes):
+    """Protected: positions of the labels in `classes`, -1 for any other."""
+    if classes.dtype.kind in "biuf" and labels.dtype.kind in "biuf":
+        positions = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+        return np.where(classes[positions] == labels, positions, -1)
+    table = {label: k for k, label in enumerate(classes.tolist())}
+    # A label of another type may not even be hashed: it is no class, and no error.
+    usable = numbers.Number | str | bytes
+    return np.array([table.get(k, -1) if isinstance(k, usable) else -1 for k in labels.tolist()])

@@ -1,0 +1,107 @@
+"""Private moments of the columns: a histogram of row norms, then one release of moments.
+
+Both are Gaussian releases. The released quantile of the norms is the clipping radius of the
+moments, so that a public box much wider than the data costs little.
+"""
+
+import math
+
+import numpy as np
+
+from skdpbo.mechanisms import ClippedMean, GaussianMechanism, split_budget
+
+__all__ = [
+    "histogram_sensitivity",
+    "norm_counts",
+    "norm_edges",
+    "release_moments",
+    "release_radius",
+]
+
+_N_EDGES = 16  # radii sqrt(d) 2^(-k/2)
+_HIDDEN = 3.0  # standard deviations of a noisy count
+_SHARE_OF_HISTOGRAM = 0.0625  # of the squared budget
+
+
+def histogram_sensitivity():
+    """Largest l2 change of counts when one record moves from a bin to another: sqrt 2, rounded up.
+
+    `math.sqrt(2)` rounds up: its square is above 2.
+    """
+    return math.sqrt(2.0)
+
+
+def norm_edges(n_features):
+    """Return the radii, ascending, that row norms are counted by; the last one bounds them all."""
+    return math.sqrt(n_features) * 2.0 ** (-0.5 * np.arange(_N_EDGES - 1.0, -1.0, -1.0))
+
+
+def norm_counts(rows, edges):
+    """Protected: count the rows whose norm lies between the edges, shape (n_edges,)."""
+    counts = np.zeros(len(edges), dtype=np.int64)
+    for _, block in rows:
+        norms = np.sqrt(np.einsum("ij,ij->i", block, block))
+        bins = np.minimum(np.searchsorted(edges, norms), len(edges) - 1)
+        counts += np.bincount(bins, minlength=len(edges))
+    return counts
+
+
+def release_radius(rows, edges, n_records, mu, quantile, source):
+    """Release a quantile of the row norms: one of the edges.
+
+    Parameters
+    ----------
+    rows : iterable of (slice, ndarray)
+        Protected; passed to `norm_counts`.
+    edges : ndarray
+        Ascending; longer rows are counted at the last one.
+    n_records : int
+    mu : float
+        Gaussian budget.
+    quantile : float or None
+        None: as many rows may be longer as the noise of the counts hides, at most a tenth.
+    source : RandomSource
+    """
+    counting = GaussianMechanism(mu=mu, sensitivity=histogram_sensitivity(), lattice=1.0)
+    if quantile is None:
+        quantile = max(0.9, 1 - _HIDDEN * counting.sigma / n_records)
+    noisy = np.asarray(counting.release(norm_counts(rows, edges), source), dtype=np.float64)
+    below = np.maximum.accumulate(np.cumsum(noisy))
+    return float(edges[min(int(np.searchsorted(below, quantile * n_records)), len(edges) - 1)])
+
+
+def _moment_blocks(rows, radius):
+    """Protected: yield (x, x^2), x the row in units of `radius`, cut to norm 1."""
+    for _, block in rows:
+        norms = np.sqrt(np.einsum("ij,ij->i", block, block))
+        unit = block / np.maximum(norms, radius)[:, None]
+        yield np.hstack([unit, unit * unit])
+
+
+def release_moments(rows, mu, quantile, source):
+    """Release the radius and the moments of the columns.
+
+    Parameters
+    ----------
+    rows : BoxedRows
+        Protected.
+    mu : float
+        Gaussian budget of both releases together.
+    quantile : float
+        Share of the rows that the radius should not shorten, in (0, 1].
+    source : RandomSource
+
+    Returns
+    -------
+    radius : float
+        Released quantile of the row norms.
+    moments : ndarray of shape (2 d,)
+        Released means of x and of x^2, in units of the radius.
+    noise : float
+        Standard deviation of the noise of a moment. Public.
+    """
+    n, d = rows.shape
+    mu_moments, mu_histogram = split_budget(mu, _SHARE_OF_HISTOGRAM)
+    radius = release_radius(rows, norm_edges(d), n, mu_histogram, quantile, source)
+    averaging = ClippedMean(clip=math.sqrt(2.0), n_records=n, mu=mu_moments)
+    return radius, averaging.release(_moment_blocks(rows, radius), source), averaging.sigma

@@ -1,0 +1,253 @@
+"""Second moments of protected records in exact integer arithmetic.
+
+A sum of floats depends on the order of its terms, so replacing one record can change it by more
+than the record's own term. Here every record is put on an integer lattice by itself, and products
+and sums are those of integers: the change is the change of one term, exactly.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from sklearn.utils import assert_all_finite
+from threadpoolctl import threadpool_limits  # comes with scikit-learn
+
+from skdpbo._schema import is_dask
+
+_MANTISSA = 53  # integers up to 2^53 are floats
+_LARGEST_BITS = 20  # 8192 rows in one exact product; features keep six digits
+_SUM_BITS = 62  # sums stay within int64
+_NOISE_BITS = 48  # the noise, in units of the products, must fit int64 with room to spare
+
+
+def lattice_radius(n_records, noise_ratio):
+    """Largest norm of a record, in lattice steps, for which sums and noise fit 64 bits.
+
+    Parameters
+    ----------
+    n_records : int
+        Number of records, public.
+    noise_ratio : float
+        Largest standard deviation of the noise of a product, in units of the largest product of
+        one record.
+
+    Returns
+    -------
+    int
+        A power of two, at most 2^20; it depends on public values only.
+
+    Raises
+    ------
+    ValueError
+        When there are too many records, or too much noise, for a lattice of 64-bit integers.
+
+    Examples
+    --------
+    >>> from skdpbo._exact_gram import lattice_radius
+    >>> lattice_radius(1000, 5.0), lattice_radius(2**30, 5.0)
+    (1048576, 65536)
+    """
+    for bits in range(_LARGEST_BITS, 3, -1):
+        sums_fit = n_records * 4**bits <= 2**_SUM_BITS
+        if sums_fit and noise_ratio * 4.0**bits <= 2.0**_NOISE_BITS:
+            return 2**bits
+    raise ValueError("too many records or too much noise for exact sums in 64 bits")
+
+
+def rows_on_lattice(rows, step, radius):
+    """Protected: truncate rows to multiples of `step`, of norm at most `radius` steps.
+
+    The bound holds exactly, whatever rounding or a wrong bound did to the rows: a row whose
+    integers are too long is shortened. A row with an entry that is not finite becomes zero, so
+    that no error depends on the values.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, p)
+        Protected. Not modified.
+    step : float
+        Lattice step, > 0.
+    radius : int
+        Largest l2 norm of a row, in steps; at most 2^20.
+
+    Returns
+    -------
+    ndarray of shape (n, p)
+        float64 that hold integers, C-contiguous; ``(Q**2).sum(axis=1) <= radius**2``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbo._exact_gram import rows_on_lattice
+    >>> rows_on_lattice(np.array([[0.6, -0.8], [3.0, 4.0], [np.nan, 0.0]]), 0.25, 4)
+    array([[ 2., -3.],
+           [ 2.,  3.],
+           [ 0.,  0.]])
+    """
+    with np.errstate(all="ignore"):
+        Q = np.divide(rows, step, order="C", dtype=np.float64)
+        np.trunc(Q, out=Q)
+        return shorten_rows(Q, radius)
+
+
+def shorten_rows(Q, radius):
+    """Protected: shorten rows of integers to norm `radius` in place; 0 where not finite.
+
+    Parameters
+    ----------
+    Q : ndarray of shape (n, p)
+        float64 that hold integers, or NaN, or infinities. Modified.
+    radius : int
+        At most 2^20.
+
+    Returns
+    -------
+    ndarray of shape (n, p)
+        Q.
+    """
+    with np.errstate(all="ignore"):
+        # Exact where it matters: a sum of integers below 2^53. A product per row is one BLAS dot.
+        norms = np.matmul(Q[:, None, :], Q[:, :, None])[:, 0, 0]
+        too_long = np.flatnonzero(~(norms <= radius**2))  # also where a norm is NaN
+        if too_long.size:
+            Q[too_long] = _shortened(Q[too_long], radius)
+    return Q
+
+
+def _shortened(Q, radius):
+    """Scale rows of integers to a norm of at most `radius`, toward zero; 0 where not finite."""
+    largest = np.abs(Q).max(axis=1, keepdims=True)
+    Q = Q / largest  # first, so that no square overflows
+    norms = np.sqrt(np.einsum("ij,ij->i", Q, Q))[:, None]
+    Q = np.trunc(Q * (radius * (1.0 - 2.0**-40) / norms))  # 2^-40 covers the rounding of norms
+    fits = np.einsum("ij,ij->i", Q, Q) <= radius**2  # False for NaN
+    return np.where(fits[:, None], Q, 0.0)
+
+
+def exact_gram(Q, radius):
+    """Protected: pass only to a mechanism. Sum the outer products q q' of rows, exactly.
+
+    Parameters
+    ----------
+    Q : ndarray of shape (n, p)
+        float64 that hold integers, C-contiguous.
+    radius : int
+        Largest absolute value in Q; ``n * radius**2`` must be at most 2^62.
+
+    Returns
+    -------
+    ndarray of shape (p, p)
+        int64, symmetric.
+
+    Notes
+    -----
+    A matrix product of floats is exact, in whatever order it adds, while every partial sum is an
+    integer of at most 53 bits. So it runs over chunks of ``2**53 // radius**2`` rows, and the
+    chunks are added as int64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbo._exact_gram import exact_gram
+    >>> exact_gram(np.array([[1.0, 2.0], [3.0, -1.0]]), 3)
+    array([[10, -1],
+           [-1,  5]])
+    """
+    if len(Q) * int(radius) ** 2 > 2**_SUM_BITS:
+        raise ValueError("too many rows for an exact sum in 64 bits")
+    total = np.zeros((Q.shape[1], Q.shape[1]), dtype=np.int64)
+    chunk = exact_chunk(radius)
+    for start in range(0, len(Q), chunk):
+        rows = Q[start : start + chunk]
+        total += integer_gram(rows)
+    return total
+
+
+def exact_chunk(radius):
+    """Largest number of rows whose products of entries of at most `radius` add exactly."""
+    return max(1, 2**_MANTISSA // int(radius) ** 2)
+
+
+def streamed_gram(rows, X, Y, radius, *, chunk_size, n_jobs=None):
+    """Protected: pass only to a mechanism. Sum the outer products of ``rows(X, Y)``, exactly.
+
+    The sum does not depend on the chunks, the threads or the order of the rows.
+
+    Parameters
+    ----------
+    rows : object
+        ``rows(X_chunk, Y_chunk, workspace)`` gives float64 of shape (n_chunk, rows.width) that
+        hold integers, each row of norm at most `radius`; ``rows.workspace(n)`` gives buffers.
+    X : array-like of shape (n, p) or Dask array
+        Protected; read by slices. A Dask array is summed block by block where its blocks are.
+    Y : array-like of shape (n, q) or Dask array
+        Protected.
+    radius : int
+        Largest norm of a row.
+    chunk_size : int
+        Largest number of rows at a time.
+    n_jobs : int or None
+        Number of threads, as in joblib. With more than one, each runs BLAS on its own.
+
+    Returns
+    -------
+    ndarray of shape (width, width)
+        int64, symmetric.
+
+    Raises
+    ------
+    ValueError
+        When X or Y holds NaN or infinity: scikit-learn's message.
+    """
+    chunk = min(int(chunk_size), exact_chunk(radius))
+    if len(X) * int(radius) ** 2 > 2**_SUM_BITS:
+        raise ValueError("too many rows for an exact sum in 64 bits")
+    if is_dask(X):
+        return _dask_gram(rows, X, Y, chunk)
+    workers = min(effective_n_jobs(n_jobs), -(-len(X) // chunk))
+    if workers <= 1:
+        return _strided_gram(rows, X, Y, chunk, 0, 1)
+    with threadpool_limits(1, user_api="blas"):
+        parts = Parallel(n_jobs=workers, backend="threading")(
+            delayed(_strided_gram)(rows, X, Y, chunk, k, workers) for k in range(workers)
+        )
+    return sum(parts)
+
+
+def _strided_gram(rows, X, Y, chunk, first, stride):
+    """Protected: sum over the chunks first, first + stride, ..., with one set of buffers."""
+    total = np.zeros((rows.width, rows.width), dtype=np.int64)
+    workspace = rows.workspace(min(chunk, len(X)))
+    for start in range(first * chunk, len(X), stride * chunk):
+        X_chunk = np.asarray(X[start : start + chunk])
+        Y_chunk = np.asarray(Y[start : start + chunk])
+        _check_finite(X_chunk, "X")
+        _check_finite(Y_chunk, "y")
+        Q = rows(X_chunk, Y_chunk, workspace)
+        total += integer_gram(Q)
+    return total
+
+
+def integer_gram(Q):
+    """Protected: return Q'Q as int64; exact for at most ``exact_chunk(radius)`` rows."""
+    return (Q.T @ Q).astype(np.int64)
+
+
+def _check_finite(values, name):
+    if not np.isfinite(values).all():
+        assert_all_finite(values, input_name=name)
+
+
+def _dask_gram(rows, X, Y, chunk):
+    """Protected: sum over the row blocks of a Dask array; the workers return sums of integers."""
+    import dask
+
+    X = X.rechunk({1: X.shape[1]})
+    if not is_dask(Y):
+        import dask.array
+
+        Y = dask.array.from_array(Y, chunks=(X.chunks[0], Y.shape[1]))
+    Y = Y.rechunk({0: X.chunks[0], 1: Y.shape[1]})
+    block = dask.delayed(_strided_gram, pure=False)
+    blocks = zip(X.to_delayed()[:, 0], Y.to_delayed()[:, 0], strict=True)
+    return sum(dask.compute(*[block(rows, x, y, chunk, 0, 1) for x, y in blocks]))

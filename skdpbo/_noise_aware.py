@@ -1,0 +1,199 @@
+r"""Posterior of the weights of one target given noisy second moments (docs: DP sparse GP).
+
+Released are moments of features :math:`\bar\phi`: :math:`B' = \sum \bar\phi\bar\phi' + E_b`,
+:math:`A' = \sum \bar\phi y + e_a` and :math:`yy' = \sum y^2 + e`. The model is
+:math:`f(x) = \phi(x)'v` plus an independent residual, :math:`\phi = T \bar\phi`,
+:math:`v \sim N(0, \sigma_f^2 I)`, :math:`y = f + N(0, \sigma^2)`. Everything is post-processing.
+"""
+
+import copy
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.stats import norm
+
+__all__ = ["MomentModel", "WeightPosterior", "released_noise_variance"]
+
+_N_ITERATIONS = 8
+_N_VARIANCE_ITERATIONS = 30
+_VARIANCE_TOLERANCE = 1e-6  # relative
+_SMALLEST_SHARE = 1e-10  # of the largest noise variance; keeps the linear algebra finite
+
+
+@dataclass(frozen=True)
+class WeightPosterior:
+    """Gaussian posterior of the weights v of one target.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (d,)
+    covariance : ndarray of shape (d, d)
+    tau2 : float
+        Variance per coordinate that the privacy noise adds to A', as the model sees it.
+    """
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    tau2: float = 0.0
+
+
+class MomentModel:
+    """Released second moments of one target, in the eigenbasis of B+.
+
+    With u = T'v the model is A' | u ~ N(B+ u, noise_variance B+ + tau2 I), u ~ N(0, sf2 T'T).
+
+    Parameters
+    ----------
+    B : ndarray of shape (d, d)
+        B+, positive semi-definite estimate of the sum of phi phi' from its release.
+    A : ndarray of shape (d,)
+        Released sum of phi y.
+    yy : float
+        Released sum of y^2.
+    sb, sa, syy : float
+        Standard deviations of the noise: of a diagonal entry of the release of B (an entry off
+        it has sb / sqrt 2), of an entry of A, of yy.
+    n_records : int
+        Number of records, public.
+    signal_variance : float
+        sf2, variance of a weight.
+    features : ndarray of shape (d, d), default=None
+        T. None is the identity.
+    """
+
+    def __init__(self, B, A, yy, *, sb, sa, syy, n_records, signal_variance, features=None):
+        values, vectors = np.linalg.eigh(B)
+        self.b = np.maximum(values, 0.0)  # rounding
+        self.a = vectors.T @ A
+        self.T = vectors if features is None else features @ vectors
+        self.H = None if features is None else self.T.T @ self.T  # None: the identity
+        self.yy, self.sb, self.sa, self.syy = yy, sb, sa, syy
+        self.n_records, self.sf2 = n_records, signal_variance
+
+    def scaled(self, factor):
+        """Return the model of the same release under a kernel multiplied by `factor`."""
+        other = copy.copy(self)
+        other.sf2 = self.sf2 * factor
+        return other
+
+    def log_evidence(self, noise_variance):
+        """Return the log density of A' given B+, up to a constant common to all kernels.
+
+        The noise of B is no part of A', so tau2 does not belong here: it would make large
+        amplitudes unlikely for the very reason that they bring more of it.
+        """
+        e, W, _ = self._decomposed(noise_variance)
+        total = e + self.sa**2
+        return -0.5 * np.sum(np.log(total) + (W.T @ self.a) ** 2 / total)
+
+    def posterior(self, noise_variance):
+        """Return the posterior of v that knows the privacy noise, a :class:`WeightPosterior`."""
+        _, _, tau2 = self._solved(*self._decomposed(noise_variance))
+        TB = self.T * self.b
+        C = 1.0 / (noise_variance * self.b + tau2)
+        # P = (I / sf2 + T B C B T')^-1 and v = P T B C A'
+        precision = np.eye(len(TB)) / self.sf2 + (TB * C) @ TB.T
+        P = cho_solve(_factor(precision), np.eye(len(TB)))
+        return WeightPosterior(P @ (TB @ (C * self.a)), (P + P.T) / 2, float(tau2))
+
+    def residual_sum(self, noise_variance):
+        """Return the expected sum of squared residuals of the n targets about phi'v.
+
+        v'A' is too large by the noise of A' that v has followed: its expectation is taken out.
+        """
+        e, W, Q = self._decomposed(noise_variance)
+        mean, shrunk, _ = self._solved(e, W, Q)
+        b = self.b
+        followed = self.sa**2 * np.sum(np.einsum("ij,ij->j", W, Q) * shrunk)
+        prior = self.sf2 * b.sum() if self.H is None else self.sf2 * (b @ self.H.diagonal())
+        spread = prior - (b @ Q**2) @ shrunk  # tr(B cov(u))
+        return self.yy - 2 * (mean @ self.a - followed) + mean @ (b * mean) + spread
+
+    def elbo(self, noise_variance):
+        """Return Titsias' lower bound on the log evidence, at the noise-aware posterior q(v).
+
+        log N(y | Phi v, s2 I) averaged over q, minus the trace term and KL(q || prior).
+        """
+        q, n, s2 = self.posterior(noise_variance), self.n_records, noise_variance
+        explained = np.einsum("ij,ij,j->", self.T, self.T, self.b)
+        fit = self.residual_sum(s2) + self.sf2 * max(n - explained, 0.0)  # tr(K_XX - Q_XX)
+        ratio = q.covariance / self.sf2
+        divergence = 0.5 * (np.trace(ratio) + q.mean @ q.mean / self.sf2 - len(ratio))
+        divergence -= 0.5 * np.linalg.slogdet(ratio)[1]
+        return -0.5 * (n * math.log(2 * math.pi * s2) + fit / s2) - divergence
+
+    def _solved(self, e, W, Q):
+        """Return the mean of u, 1 / (e + tau2), and tau2.
+
+        tau2 contains what the noise of B adds, (B' - B) u; it depends on u, hence the fixed point.
+        """
+        d, sa2, sb2 = len(self.b), self.sa**2, self.sb**2
+        a, squares = W.T @ self.a, np.einsum("ij,ij->j", Q, Q)
+        prior = self.sf2 * (d if self.H is None else np.trace(self.H))
+        tau2 = sa2 + sb2 / 2
+        for _ in range(_N_ITERATIONS):
+            mean = Q @ (a / (e + tau2))
+            squared = mean @ mean + max(prior - squares @ (1.0 / (e + tau2)), 0.0)
+            tau2 = sa2 + sb2 / 2 * (1 + 1 / d) * squared
+        shrunk = 1.0 / (e + tau2)
+        return Q @ (a * shrunk), shrunk, tau2
+
+    def _decomposed(self, noise_variance):
+        """Return e, W and Q = sf2 T'T B W for B T'T B sf2 + noise_variance B = W diag(e) W'."""
+        b = self.b
+        if self.H is None:
+            return b * (self.sf2 * b + noise_variance), np.eye(len(b)), np.diag(self.sf2 * b)
+        HB = self.sf2 * self.H * b
+        e, W = np.linalg.eigh(b[:, None] * HB + np.diag(noise_variance * b))
+        return np.maximum(e, 0.0), W, HB @ W
+
+
+def _factor(matrix):
+    """Return the Cholesky factor; the diagonal is raised where rounding spoilt the matrix."""
+    raised = np.trace(matrix) * 2.0**-52
+    while True:
+        try:
+            return cho_factor(matrix, lower=True)
+        except np.linalg.LinAlgError:
+            matrix = matrix + raised * np.eye(len(matrix))
+            raised *= 8
+
+
+def released_noise_variance(model, largest):
+    """Return the noise variance of the observations, estimated from released moments.
+
+    The residual sum over n has a standard deviation of about ``syy / n``; the estimate is the
+    posterior mean of a variance that is known to be positive, so it is never 0 and errs on the
+    side of wide intervals when the noise hides it.
+
+    Parameters
+    ----------
+    model : MomentModel
+    largest : float
+        Public bound on the variance, > 0.
+
+    Returns
+    -------
+    float
+        In (0, largest].
+    """
+    n, sd = model.n_records, model.syy / model.n_records
+    variance = largest
+    for _ in range(_N_VARIANCE_ITERATIONS):
+        estimate = _positive_mean(model.residual_sum(variance) / n, sd)
+        before, variance = variance, float(np.clip(estimate, _SMALLEST_SHARE * largest, largest))
+        if math.isclose(variance, before, rel_tol=_VARIANCE_TOLERANCE):
+            break
+    return variance
+
+
+def _positive_mean(mean, sd):
+    """Return the mean of a normal variable given that it is positive."""
+    if sd <= 0 or mean > 30 * sd:
+        return mean
+    z = mean / sd
+    if z < -30:
+        return sd / -z  # the leading term of Mills' ratio
+    return mean + sd * math.exp(norm.logpdf(z) - norm.logcdf(z))

@@ -1,0 +1,107 @@
+"""Rows of protected tables in bounded memory: blocks scaled to a public box."""
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils import assert_all_finite
+
+__all__ = ["BoxedRows", "row_blocks"]
+
+_CELLS = 2**15  # of one block: a few copies of it fit in a processor's cache
+_MAX_ROWS = 2**13  # a product of one block is exact, see `_gradient_sum`
+
+
+class BoxedRows:
+    """Blocks of the rows of a table, clipped to a box and scaled to at most 1 in each column.
+
+    An interval that starts or ends at zero keeps its zero (indicators, counts); others are centred.
+
+    Parameters
+    ----------
+    X : ndarray, memory map, Dask array or sparse matrix of shape (n, d)
+        Protected; read by slices of rows.
+    low, high : ndarray of shape (d,)
+        Public box.
+    """
+
+    def __init__(self, X, low, high):
+        self._X = X
+        self.shape = X.shape
+        self._low, self._high = low, high
+        self.centre = np.where((low == 0) | (high == 0), 0.0, low / 2 + high / 2)
+        self.half_width = np.maximum(high - self.centre, self.centre - low)
+        self._inverse = 1 / self.half_width
+
+    def __iter__(self):
+        """Protected: yield the slice of the rows and the scaled rows."""
+        start = 0
+        for block in row_blocks(self._X, check=False):
+            yield slice(start, start + len(block)), self._boxed(block)
+            start += len(block)
+
+    def scaled(self, rows):
+        """Protected: return a slice of the rows of an array, scaled."""
+        return self._boxed(self._X[rows])
+
+    def _boxed(self, block):
+        scaled = np.array(block, dtype=np.float64)
+        np.maximum(scaled, self._low, out=scaled)
+        np.minimum(scaled, self._high, out=scaled)
+        scaled -= self.centre
+        scaled *= self._inverse
+        return scaled
+
+    def affine(self, factor, shift):
+        """Protected: yield the slice of the rows and (scaled row) * factor + shift.
+
+        The array is used again for the next block. Operands have its shape: broadcasting along
+        short rows would take three times as long.
+
+        Parameters
+        ----------
+        factor, shift : ndarray of shape (d,)
+        """
+        n, d = self.shape
+        size = min(n, _block_size(d))
+        vectors = self._low, self._high, self.centre, factor * self._inverse, shift
+        tiles = [np.ascontiguousarray(np.broadcast_to(v, (size, d))) for v in vectors]
+        shifted, out = bool(np.any(self.centre)), np.empty((size, d))
+        start = 0
+        for block in row_blocks(self._X, check=False):
+            low, high, centre, scale, offset = (tile[: len(block)] for tile in tiles)
+            z = np.maximum(block, low, out=out[: len(block)])
+            np.minimum(z, high, out=z)
+            if shifted:
+                z -= centre
+            z *= scale
+            z += offset
+            yield slice(start, start + len(block)), z
+            start += len(block)
+
+    def check_finite(self, missing=False):
+        """Raise scikit-learn's error if a value is infinite, or missing unless `missing`."""
+        for _ in row_blocks(self._X, check="allow-nan" if missing else True):
+            pass
+
+
+def row_blocks(X, check=True):
+    """Protected: yield dense blocks of rows.
+
+    Parameters
+    ----------
+    X : ndarray, memory map, Dask array or sparse matrix of shape (n, d)
+        Protected; read by slices of rows.
+    check : bool or "allow-nan", default=True
+        Whether missing and infinite values, or infinite ones, raise scikit-learn's error.
+    """
+    n, d = X.shape
+    size = _block_size(d)
+    for start in range(0, n, size):
+        block = X[start : start + size]
+        block = block.toarray() if issparse(block) else np.asarray(block)
+        if check:
+            assert_all_finite(block, allow_nan=check == "allow-nan", input_name="X")
+        yield block
+
+
+def _block_size(n_features):
+    return max(1, min(_MAX_ROWS, _CELLS // max(1, n_features)))

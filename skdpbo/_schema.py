@@ -1,0 +1,104 @@
+"""The schema of protected records, checked without a word about their values."""
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils import check_array
+
+__all__ = ["checked_table", "has_numeric_type", "is_dask", "refuse_missing_target"]
+
+
+def has_numeric_type(values):
+    """Whether shape and types are known without reading a value: numeric arrays and frames."""
+    dtypes = getattr(values, "dtypes", None)  # of a data frame
+    dtypes = [getattr(values, "dtype", None)] if dtypes is None else np.ravel(dtypes)
+    numeric = (isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in dtypes)
+    return hasattr(values, "shape") and not issparse(values) and all(numeric)
+
+
+def checked_table(values, name, *, ensure_2d, estimator, accept_sparse=False):
+    """Return protected values as an array of real numbers; Dask arrays and memory maps stay.
+
+    scikit-learn's own errors print what cannot be converted, and whole arrays where the number of
+    dimensions or the type is wrong. Here an error depends on the shape and the types alone.
+
+    Parameters
+    ----------
+    values : array-like or Dask array
+        Protected.
+    name : str
+        What to call them.
+    ensure_2d : bool
+        Whether one dimension is refused.
+    estimator : object
+        Named in messages.
+    accept_sparse : bool, default=False
+        Whether sparse matrices pass; as CSR.
+
+    Returns
+    -------
+    ndarray, Dask array or CSR matrix
+        NaN and infinity are still in it.
+
+    Raises
+    ------
+    ValueError, TypeError
+    """
+
+    def check(table):
+        return check_array(
+            table,
+            accept_sparse="csr" if accept_sparse else False,
+            dtype="numeric",
+            ensure_all_finite=False,
+            ensure_2d=ensure_2d,
+            input_name=name,
+            estimator=estimator,
+        )
+
+    table = values if is_dask(values) else _or_none(check, values)
+    if table is None:  # raised outside of the handler: the context of an error has values, too
+        raise _refusal(values, name, ensure_2d, check)
+    if table.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be numeric, got type {table.dtype}.")
+    return table
+
+
+def _or_none(check, values):
+    try:
+        return check(values)
+    except Exception:
+        return None
+
+
+def _refusal(values, name, ensure_2d, check):
+    """The error for values that scikit-learn refused, from their shape and type."""
+    if issparse(values):
+        return TypeError(f"Sparse data was passed for {name}, but dense data is required.")
+    array = _or_none(np.asarray, values)
+    if array is None:
+        return ValueError(f"{name} must be a rectangular array.")
+    if array.dtype.kind == "c":
+        return ValueError(f"Complex data not supported: {name} must be real.")
+    if ensure_2d and array.ndim < 2:
+        return ValueError(
+            f"Expected 2D array for {name}, got {array.ndim}D array instead. Reshape your data."
+        )
+    try:
+        check(np.zeros(array.shape))  # is the shape to blame?
+    except Exception as error:
+        return error
+    return TypeError(f"{name} must be numeric: every argument must be a string or a real number.")
+
+
+def refuse_missing_target(y, estimator):
+    """Raise scikit-learn's error for a supervised estimator that got no targets."""
+    if y is None:
+        raise ValueError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
+            "is None."
+        )
+
+
+def is_dask(X):
+    """Return whether X is a Dask array; Dask is not imported to find out."""
+    return hasattr(X, "to_delayed") and hasattr(X, "rechunk") and hasattr(X, "dask")

@@ -1,0 +1,196 @@
+"""Answers of a curator: one value a row, with limited repeats, exact or with Gaussian noise."""
+
+import math
+import numbers
+import operator
+import os
+import threading
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from skdpbo._parameters import bounds_or_default, check_bounds
+from skdpbo.mechanisms import GaussianMechanism
+from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
+from skdpbo.privacy._checks import check_delta, check_positive
+from skdpbo.privacy._rounding import round_up_root
+
+__all__ = ["AnswerBook", "AnswerNoise", "answer_noise", "answer_sensitivity"]
+
+
+def answer_sensitivity(low, high, answers_per_row):
+    r"""Largest l2 change of all answers together when one record's y is replaced.
+
+    Only the answers about its row change, at most `answers_per_row` of them, by at most
+    high - low each: :math:`\sqrt{k} (high - low)`, whatever the number of answers in all.
+
+    Parameters
+    ----------
+    low, high : float
+        Public range of y, to which it is clipped.
+    answers_per_row : int
+        k.
+
+    Returns
+    -------
+    float
+        In the units of y, rounded up.
+    """
+    return round_up_root((Fraction(high) - Fraction(low)) ** 2 * answers_per_row)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerNoise:
+    r"""Gaussian noise on every answer.
+
+    Private: the y of every record, for data sets that differ in the y of one record. Theorem:
+    all answers together are :math:`\mu`-Gaussian differentially private, however the rows are
+    chosen. Imagine k noisy copies of every y made beforehand, a Gaussian mechanism of sensitivity
+    `answer_sensitivity`: the curator then only looks answers up.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Of all answers together.
+    y_bounds : tuple (low, high)
+        Public range of y. Values outside are clipped; one that is not finite counts as the centre.
+    answers_per_row : int
+        k.
+    """
+
+    epsilon: float
+    delta: float
+    y_bounds: tuple
+    answers_per_row: int
+
+    def __post_init__(self):
+        low, high = (float(bound[0]) for bound in check_bounds(self.y_bounds, 1, "y_bounds"))
+        object.__setattr__(self, "y_bounds", (low, high))
+        mechanism = GaussianMechanism(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            sensitivity=answer_sensitivity(low, high, self.answers_per_row),
+            n_draws=self.answers_per_row,  # a record is behind so many coordinates
+        )
+        object.__setattr__(self, "_mechanism", mechanism)
+
+    @property
+    def std(self):
+        """Standard deviation of the noise of an answer, in the units of y."""
+        return self._mechanism.sigma
+
+    @property
+    def guarantee(self):
+        """Guarantee of all answers together."""
+        low, high = self.y_bounds
+        epsilon, delta = check_positive(self.epsilon, "epsilon"), check_delta(self.delta)
+        return PrivacyGuarantee(
+            epsilon=epsilon,
+            delta=delta,
+            mu=mu_from_epsilon(epsilon, delta),
+            neighbours=f"the y of one record replaced, within [{low:.6g}, {high:.6g}]",
+            protects="answered values y",
+            mechanism="Gaussian answers",
+            assumptions=(
+                "which rows are queried depends on what the curator released, and on nothing "
+                "else of the records",
+                "the range of y was chosen without looking at the records",
+                "running time and memory use are not observed",
+            ),
+            reference="docs/theory/outsourced.md, Theorem 4",
+        )
+
+    def release(self, value, source):
+        """Protected value: return it clipped, with noise."""
+        low, high = self.y_bounds
+        value = (low + high) / 2 if not math.isfinite(value) else min(max(value, low), high)
+        return float(self._mechanism.release(value, source))
+
+
+class AnswerBook:
+    """The curator's values y, and how often each row was answered. Protected: it is not copied.
+
+    Parameters
+    ----------
+    n_rows : int
+    y : ndarray of shape (n_rows,) or None
+        None: each value is given at its query.
+    noise : AnswerNoise or None
+        None: answers are exact.
+    answers_per_row : int
+    n_answers : int or None
+        None for no limit but `answers_per_row`.
+    """
+
+    def __init__(self, n_rows, y, *, noise, answers_per_row, n_answers):
+        self._y = y
+        self._noise = noise
+        self._answers_per_row = answers_per_row
+        self._left = n_rows * answers_per_row if n_answers is None else n_answers
+        self._counts = np.zeros(n_rows, dtype=np.int64)
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    def answer(self, index, value, source):
+        """Return the row's number and its released value.
+
+        Raises
+        ------
+        TypeError, IndexError
+            When there is no such row.
+        RuntimeError
+            When the row, or all rows together, were answered as often as agreed, or in a fork.
+        ValueError
+            When there is no value, or one too many.
+        """
+        if os.getpid() != self._process:
+            raise RuntimeError("A forked copy of a curator does not answer.")
+        row = self._row(index)
+        value = self._value(row, value)
+        with self._lock:  # counted first: an answer that fails stays counted
+            if self._left < 1:
+                raise RuntimeError("All answers that were agreed on have been given.")
+            if self._counts[row] >= self._answers_per_row:
+                times = "once" if self._answers_per_row == 1 else f"{self._answers_per_row} times"
+                raise RuntimeError(f"Row {row} was answered {times}, as often as agreed.")
+            self._counts[row] += 1
+            self._left -= 1
+        return row, value if self._noise is None else self._noise.release(value, source)
+
+    def _row(self, index):
+        if isinstance(index, bool | np.bool_):
+            raise TypeError("index must be an integer.")
+        row = operator.index(index)
+        if not 0 <= row < len(self._counts):
+            raise IndexError(f"index must be in [0, {len(self._counts)}), got {row}.")
+        return row
+
+    def _value(self, row, value):
+        if (value is None) == (self._y is None):
+            raise ValueError("Give a value exactly when y was not given to fit.")
+        value = self._y[row] if value is None else value
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            raise TypeError("value must be a number.")
+        value = float(value)
+        if self._noise is None and not math.isfinite(value):
+            raise ValueError("An exact answer must be finite.")
+        return value
+
+    def __reduce__(self):
+        raise TypeError("An AnswerBook is not copied or pickled: two copies answer twice.")
+
+
+def answer_noise(epsilon, delta, y_bounds, answers_per_row, stacklevel):
+    """Return the noise of the answers, None for exact ones (`epsilon` None)."""
+    if epsilon is None:
+        if y_bounds is not None:
+            raise ValueError("y_bounds is for noisy answers: give answer_epsilon, too.")
+        return None
+    low, high = bounds_or_default(y_bounds, 1, "y_bounds", stacklevel=stacklevel + 1)
+    return AnswerNoise(
+        epsilon=epsilon,
+        delta=delta,
+        y_bounds=(low[0], high[0]),
+        answers_per_row=answers_per_row,
+    )

@@ -1,0 +1,239 @@
+"""Base class of `PrivateProjection` and `ProjectedGP`: the charged release of rows."""
+
+import warnings
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import assert_all_finite, validate_data
+
+from skdpbo._parameters import check_bounds, warn_if_seeded
+from skdpbo._schema import checked_table, has_numeric_type
+from skdpbo.exceptions import DefaultBoundsWarning, VoidGuaranteeWarning
+from skdpbo.gaussian_process.outsourced._domains import Ball, Box
+from skdpbo.gaussian_process.outsourced._noisy_rows import NoisyRows, rows_guarantee
+from skdpbo.gaussian_process.outsourced._random_projection import random_projection
+from skdpbo.gaussian_process.outsourced._row_release import ProjectionRelease
+from skdpbo.gaussian_process.papers._kharkovskii2020 import (
+    VOID_REASON,
+    published_guarantee,
+    published_transform,
+    secret_matrix,
+)
+from skdpbo.mechanisms import noise_source
+from skdpbo.privacy import LedgerMixin, charge_active_ledger
+from skdpbo.privacy._checks import check_choice, check_count, check_positive, check_positive_delta
+
+__all__ = ["RowReleaser"]
+
+_MECHANISMS = ("l2_laplace", "gaussian", "kharkovskii2020")
+
+
+class RowReleaser(LedgerMixin, BaseEstimator):
+    """Base class of estimators that release the rows of X once.
+
+    A sub-class has the parameters n_components, mechanism, epsilon, delta, data_norm,
+    displacement, X_bounds and random_state.
+    """
+
+    def privacy_guarantee(self, n_samples=None, n_features=None):
+        """Return the guarantee of `fit`, before any data.
+
+        Parameters
+        ----------
+        n_samples : int, default=None
+            Ignored: the noise does not depend on the number of rows.
+        n_features : int, default=None
+            Number of columns of X. Where `data_norm` is not given, or `X_bounds` are numbers, the
+            cost of replacing a row is stated as a figure only if it is known.
+
+        Returns
+        -------
+        guarantee : PrivacyGuarantee
+            For data sets that differ in one row, moved by at most `displacement`.
+        """
+        return self._guarantees(n_features)[0]
+
+    def replacement_guarantee(self, n_features=None):
+        """Return the guarantee of `fit` for the replacement of a row, before any data.
+
+        Parameters
+        ----------
+        n_features : int, default=None
+            Number of columns of X; that of `fit`, if there was one, may be left out.
+
+        Returns
+        -------
+        guarantee : PrivacyGuarantee
+            For data sets that differ in one row, anywhere in its domain.
+        """
+        n_features = getattr(self, "n_features_in_", None) if n_features is None else n_features
+        replaced = self._guarantees(n_features)[1]
+        if replaced is None:
+            raise ValueError("The domain of the rows is not known yet: give n_features.")
+        return replaced
+
+    def _guarantees(self, n_features):
+        """Return the guarantees of a row that moves and, where it is known, is replaced."""
+        check_choice(self.mechanism, "mechanism", _MECHANISMS)
+        if self.mechanism == "kharkovskii2020":
+            pair = (published_guarantee(self.epsilon, self.delta),) * 2
+        else:
+            domain = self._domain(n_features)
+            diameter = None if domain is None else domain.diameter
+            pair = rows_guarantee(
+                self.mechanism, self.epsilon, self.delta, self.displacement, diameter
+            )
+        return tuple(
+            None if part is None else part.voided_if_seeded(self.random_state) for part in pair
+        )
+
+    def _domain(self, n_features):
+        """Return the public domain of the rows of X; None where it needs `n_features`."""
+        if self.X_bounds is not None:
+            if self.data_norm is not None:
+                raise ValueError("Give data_norm or X_bounds, not both.")
+            if n_features is None:
+                sizes = [np.size(bound) for bound in self.X_bounds]
+                n_features = max(sizes) if max(sizes) > 1 else None
+            if n_features is None:
+                return None
+            return Box(*check_bounds(self.X_bounds, n_features, "X_bounds"))
+        if self.data_norm is not None:
+            return Ball(float(check_positive(self.data_norm, "data_norm")))
+        return None if n_features is None else Ball(3.0 * n_features**0.5)
+
+    def _checked_components(self, n_features):
+        """Return r, and refuse a projection that only adds noise."""
+        r = self.n_components
+        if r is None:
+            return n_features
+        check_count(r, "n_components")
+        if r > n_features and self.mechanism != "kharkovskii2020":
+            raise ValueError(
+                f"n_components={r} is more than the {n_features} features: a projection to more "
+                "dimensions only adds noise. Leave n_components=None."
+            )
+        return int(r)
+
+    def _plan(self, n_features, stacklevel):
+        """Return how the rows are released, from public values alone; raises what can be."""
+        noise_source(self.random_state)
+        r = self._checked_components(n_features)
+        displacement = float(check_positive(self.displacement, "displacement"))
+        domain = self._domain(n_features)
+        if self.mechanism == "kharkovskii2020":
+            if displacement != 1:
+                raise ValueError("The published transform is about a displacement of 1.")
+            return _PublishedRows(self.epsilon, self.delta, r, domain)
+        if self.data_norm is None and self.X_bounds is None:
+            warnings.warn(
+                f"data_norm was not given: rows are shortened to the norm {domain.norm:.6g} "
+                "(3 for each feature), whatever the data are. Give a public data_norm or X_bounds.",
+                DefaultBoundsWarning,
+                stacklevel=stacklevel + 1,
+            )
+        plan = NoisyRows(
+            mechanism=self.mechanism,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            displacement=displacement,
+            domain=domain,
+            n_features=n_features,
+            projection=random_projection(n_features, r) if r < n_features else None,
+        )
+        plan.mechanism_for(n_rows=1)  # refuses parameters that no noise is made for
+        return plan
+
+    def _open(self, X, y, to_charge, prepare, stacklevel):
+        """Protected: check the schema, prepare, charge, and only then read values.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Protected.
+        y : array-like or None
+        to_charge : PrivacyGuarantee
+        prepare : callable
+            Called with the number of columns of X and the table y before the charge; raises what
+            is to be raised then.
+        stacklevel : int
+            Of the caller of ``fit``, as seen from the caller of this function.
+
+        Returns
+        -------
+        X : ndarray of shape (n, d)
+            float64, finite.
+        y : ndarray or None
+            Finite.
+        prepared : object
+            What `prepare` returned.
+        """
+        readable = has_numeric_type(X) and (y is None or has_numeric_type(y))
+        if not readable:  # lists and objects are read to learn their shape and type
+            charge_active_ledger(to_charge, type(self).__name__, self)
+        table = checked_table(X, "X", ensure_2d=True, estimator=self)
+        if table.ndim != 2:
+            raise ValueError("X must have two dimensions.")
+        validate_data(self, X, skip_check_array=True)  # names and number of the columns
+        if y is not None:
+            y = checked_table(y, "y", ensure_2d=False, estimator=self)
+            check_consistent_length(table, y)
+        prepared = prepare(table.shape[1], y)
+        if self.mechanism == "kharkovskii2020":
+            message = f'mechanism="kharkovskii2020" protects nothing: {VOID_REASON}.'
+            warnings.warn(message, VoidGuaranteeWarning, stacklevel=stacklevel + 1)
+        warn_if_seeded(self.random_state, stacklevel=stacklevel + 1)
+        if readable:  # before any value is read
+            charge_active_ledger(to_charge, type(self).__name__, self)
+        assert_all_finite(table, input_name="X")
+        if y is not None:
+            assert_all_finite(y, input_name="y")
+        return np.asarray(table, dtype=np.float64), y, prepared
+
+    def _release_rows(self, X, plan, guarantee, **answers):
+        """Protected X: release its rows by a plan, and keep the plan."""
+        noise, std = plan.mechanism_for(len(X))
+        with np.errstate(all="ignore"):  # an error or a report would depend on a row
+            Z = plan.release(X, noise, noise_source(self.random_state))
+        self._map = plan
+        return ProjectionRelease(
+            Z=Z,
+            noise_std=std,
+            domain=plan.image,
+            projection=plan.projection,
+            mechanism=self.mechanism,
+            guarantee=guarantee,
+            displacement=float(self.displacement),
+            data_norm=plan.domain.norm,
+            **answers,
+        )
+
+    def _exact_rows(self, X):
+        """Protected: return rows of X under the fitted map, without noise, shape (n, r)."""
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return self._map.exact(X)
+
+
+class _PublishedRows:
+    """The published transform in the form of `NoisyRows`."""
+
+    projection, image = None, None
+
+    def __init__(self, epsilon, delta, n_components, domain):
+        self.epsilon, self.delta = float(epsilon), check_positive_delta(delta)
+        self.n_components, self.domain = n_components, domain
+
+    def mechanism_for(self, n_rows):
+        """No noise."""
+        return None, 0.0
+
+    def release(self, X, noise, source):
+        """Return Z and keep the map, which is secret."""
+        M = secret_matrix(X.shape[1], self.n_components, source)
+        self._transform = published_transform(X, M, self.epsilon, self.delta)
+        return self._transform.Z
+
+    def exact(self, X):
+        """Return the rows of X under the secret map."""
+        return self._transform.exact(X)

@@ -1,0 +1,196 @@
+"""Public balls and boxes that hold the rows of a release before the noise."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdpbo.gaussian_process.outsourced._random_projection import operator_norm_bound
+from skdpbo.privacy._checks import check_positive
+
+__all__ = ["Ball", "Box", "set_field"]
+
+
+@dataclass(frozen=True)
+class Ball:
+    """Points of norm at most `radius`.
+
+    Parameters
+    ----------
+    radius : float
+        Positive and finite, in the units of the points.
+
+    Examples
+    --------
+    >>> from skdpbo.gaussian_process.outsourced import Ball
+    >>> Ball(1.0).project([[3.0, 4.0], [0.0, 0.5]])
+    array([[0.6, 0.8],
+           [0. , 0.5]])
+    """
+
+    radius: float
+
+    def __post_init__(self):
+        set_field(self, "radius", float(check_positive(self.radius, "radius")))
+
+    def check_dimension(self, r):
+        """Accept every dimension.
+
+        Parameters
+        ----------
+        r : int
+            Number of coordinates of the rows.
+        """
+
+    @property
+    def norm(self):
+        """Largest norm of a point."""
+        return self.radius
+
+    @property
+    def diameter(self):
+        """Largest distance of two points."""
+        return 2 * self.radius
+
+    def image(self, projection):
+        """Return a ball that holds the projected points.
+
+        Parameters
+        ----------
+        projection : ndarray of shape (d, r) or None
+            Public matrix; None is the identity.
+
+        Returns
+        -------
+        Ball
+            In r dimensions.
+        """
+        if projection is None:
+            return self
+        # A projected point is longer by at most the operator norm, which is rounded up.
+        return Ball(self.radius * operator_norm_bound(projection))
+
+    def project(self, points):
+        """Return the nearest points of the ball, up to (r + 16) 2^-53 times the radius.
+
+        Parameters
+        ----------
+        points : array-like of shape (n, r)
+            Finite, in the units of the domain.
+
+        Returns
+        -------
+        ndarray of shape (n, r)
+            `points`, those outside moved onto the boundary.
+        """
+        points = np.asarray(points, dtype=np.float64)
+        largest = np.abs(points).max(axis=1, keepdims=True)
+        unit = points / np.where(largest > 0, largest, 1.0)  # squares neither overflow nor vanish
+        lengths = np.linalg.norm(unit, axis=1, keepdims=True)
+        with np.errstate(over="ignore"):
+            too_long = lengths * largest > self.radius
+        return np.where(too_long, unit * (self.radius / np.where(too_long, lengths, 1.0)), points)
+
+
+@dataclass(frozen=True)
+class Box:
+    """Points between `low` and `high`, coordinate by coordinate.
+
+    Parameters
+    ----------
+    low, high : tuple of float
+        One finite value for each coordinate, low at most high, in the units of the points.
+
+    Examples
+    --------
+    >>> from skdpbo.gaussian_process.outsourced import Box
+    >>> Box((0.0, 0.0), (1.0, 1.0)).project([[3.0, 0.5], [-1.0, 0.2]])
+    array([[1. , 0.5],
+           [0. , 0.2]])
+    """
+
+    low: tuple
+    high: tuple
+
+    def __post_init__(self):
+        for name in ("low", "high"):
+            try:
+                values = np.ravel(np.asarray(getattr(self, name), dtype=np.float64))
+            except OverflowError:  # an integer beyond the floats
+                values = np.array([np.inf])
+            if not len(values) or not np.isfinite(values).all():
+                raise ValueError(f"{name} must hold finite numbers.")
+            set_field(self, name, tuple(values.tolist()))
+        if len(self.low) != len(self.high) or any(
+            low > high for low, high in zip(self.low, self.high, strict=True)
+        ):
+            raise ValueError("low and high must have the same length, low at most high.")
+
+    def check_dimension(self, r):
+        """Refuse points of another dimension.
+
+        Parameters
+        ----------
+        r : int
+            Number of coordinates of the rows.
+
+        Raises
+        ------
+        ValueError
+            If the domain has another number of coordinates.
+        """
+        if len(self.low) != r:
+            raise ValueError(f"the domain has {len(self.low)} coordinates and the rows {r}.")
+
+    @property
+    def norm(self):
+        """Largest norm of a point, rounded up."""
+        return _norm_above(np.maximum(np.abs(self.low), np.abs(self.high)))
+
+    @property
+    def diameter(self):
+        """Largest distance of two points, rounded up."""
+        return _norm_above(np.subtract(self.high, self.low))
+
+    def image(self, projection):
+        """Return a box that holds the projected points.
+
+        Parameters
+        ----------
+        projection : ndarray of shape (d, r) or None
+            Public matrix; None is the identity.
+
+        Returns
+        -------
+        Box
+            In r dimensions.
+        """
+        if projection is None:
+            return self
+        # interval arithmetic: each product lies between its values at the two ends
+        ends = np.stack([np.multiply(projection.T, bound) for bound in (self.low, self.high)])
+        return Box(ends.min(axis=0).sum(axis=1), ends.max(axis=0).sum(axis=1))
+
+    def project(self, points):
+        """Return the nearest points of the box.
+
+        Parameters
+        ----------
+        points : array-like of shape (n, r)
+            Finite, in the units of the domain.
+
+        Returns
+        -------
+        ndarray of shape (n, r)
+            `points`, those outside moved onto the boundary.
+        """
+        return np.clip(np.asarray(points, dtype=np.float64), self.low, self.high)
+
+
+def _norm_above(vector):
+    """Return a float that is not below the l2 norm of a vector, above it by 1e-12 at most."""
+    return float(np.linalg.norm(vector)) * (1 + 1e-12)
+
+
+def set_field(instance, name, value):
+    """Set a field of a frozen dataclass, in its ``__post_init__``."""
+    object.__setattr__(instance, name, value)

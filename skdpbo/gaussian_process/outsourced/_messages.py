@@ -1,0 +1,186 @@
+"""Messages between curator and modeler: one strictly checked JSON object a line.
+
+The modeler sends `Query`, the curator `Answer` or `Refusal`; the end of the stream ends the
+conversation. Nothing else passes: a message has exactly its own fields, of exactly their types.
+
+    {"version": 1, "type": "query", "step": 1, "row": 17}
+    {"version": 1, "type": "answer", "step": 1, "row": 17, "y": 0.25}
+    {"version": 1, "type": "refusal", "step": 2, "row": 17, "reason": "refused"}
+
+The messages carry released values only: row numbers that the modeler chose, answers, and reasons
+from a fixed list.
+"""
+
+import json
+import math
+import numbers
+from dataclasses import dataclass, fields
+
+__all__ = [
+    "LONGEST_LINE",
+    "Answer",
+    "ProtocolError",
+    "Query",
+    "Refusal",
+    "decode",
+    "encode",
+]
+
+_VERSION = 1
+LONGEST_LINE = 1000  # characters; the longest valid message has about 120
+_LARGEST_INTEGER = 2**53  # beyond it JSON readers of other languages round
+
+REASONS = ("unknown row", "refused", "malformed message", "step out of order")
+
+
+class ProtocolError(ValueError):
+    """The other party sent something that is no valid message, or not the one that is due."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """The modeler asks for the answer of a row.
+
+    Parameters
+    ----------
+    step : int
+        Number of the query, >= 1, larger than that of every query before it.
+    row : int
+        Number of the row in the release, >= 0.
+    """
+
+    step: int
+    row: int
+
+    def __post_init__(self):
+        _check_place(self)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The curator's answer to a query.
+
+    Parameters
+    ----------
+    step, row : int
+        As in the query.
+    y : float
+        The answer, finite. It leaves the curator: public, or released with noise.
+    """
+
+    step: int
+    row: int
+    y: float
+
+    def __post_init__(self):
+        _check_place(self)
+        if isinstance(self.y, bool) or not isinstance(self.y, numbers.Real):
+            raise ProtocolError("y must be a number.")
+        if not math.isfinite(self.y):
+            raise ProtocolError("y must be finite.")
+        object.__setattr__(self, "y", float(self.y))
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """The curator does not answer a query.
+
+    Parameters
+    ----------
+    step, row : int or None
+        As in the query; None where it could not be read.
+    reason : {"unknown row", "refused", "malformed message", "step out of order"}
+        "refused": the row, or all rows together, were answered as often as agreed.
+    """
+
+    step: int | None
+    row: int | None
+    reason: str
+
+    def __post_init__(self):
+        if self.step is not None or self.row is not None:
+            _check_place(self)
+        if self.reason not in REASONS:
+            raise ProtocolError(f"reason must be one of {list(REASONS)}.")
+
+
+_TYPES = {"query": Query, "answer": Answer, "refusal": Refusal}
+_NAMES = {kind: name for name, kind in _TYPES.items()}
+
+
+def encode(message):
+    r"""Return a message as one line of JSON, with its line feed.
+
+    Parameters
+    ----------
+    message : Query, Answer or Refusal
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> encode(Query(step=1, row=17))
+    '{"version": 1, "type": "query", "step": 1, "row": 17}\n'
+    """
+    head = {"version": _VERSION, "type": _NAMES[type(message)]}
+    return json.dumps(head | vars(message), allow_nan=False) + "\n"
+
+
+def decode(line):
+    """Return the message that a line holds.
+
+    Parameters
+    ----------
+    line : str
+
+    Returns
+    -------
+    Query, Answer or Refusal
+
+    Raises
+    ------
+    ProtocolError
+        When the line is not exactly one valid message.
+    """
+    if not isinstance(line, str) or len(line) > LONGEST_LINE:
+        raise ProtocolError("a message is one line of text, of moderate length.")
+    try:
+        values = json.loads(line, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise ProtocolError("a message must be one JSON object without repeated names.") from None
+    if not isinstance(values, dict):
+        raise ProtocolError("a message must be a JSON object.")
+    version, name = values.pop("version", None), values.pop("type", None)
+    if type(version) is not int or version != _VERSION:
+        raise ProtocolError(f"the version of a message must be {_VERSION}.")
+    kind = _TYPES.get(name) if isinstance(name, str) else None
+    if kind is None or set(values) != {field.name for field in fields(kind)}:
+        raise ProtocolError("a message must have the fields of its type and no others.")
+    try:
+        return kind(**values)
+    except (TypeError, OverflowError):
+        raise ProtocolError("a field of a message has the wrong type.") from None
+
+
+def _check_place(message):
+    """Refuse a step or row that is none; set both as Python's integers."""
+    for name, least in (("step", 1), ("row", 0)):
+        value = getattr(message, name)
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+            raise ProtocolError(f"{name} must be an integer.")
+        if not least <= value <= _LARGEST_INTEGER:
+            raise ProtocolError(f"{name} must lie in [{least}, 2**53].")
+        object.__setattr__(message, name, int(value))
+
+
+def _without_repeats(pairs):
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        raise ValueError("repeated name")
+    return values
+
+
+def _no_constant(name):
+    raise ValueError(name)

@@ -1,0 +1,133 @@
+"""Kernels on rows that carry noise, as scikit-learn kernels whose parameters can be fitted."""
+
+import numpy as np
+from scipy.spatial.distance import cdist
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Product, Sum
+
+from skdpbo.gaussian_process.outsourced._noisy_kernels import noisy_input_rbf
+
+__all__ = ["NoisyInputRBF", "check_averaged_kernel", "noisy_inputs"]
+
+
+class NoisyInputRBF(RBF):
+    r"""Mean of the squared exponential kernel over independent normal noise of its arguments.
+
+    With m of two different rows noisy, noise of standard deviation s per coordinate,
+
+    .. math:: k_m(z, z') = a \exp\Big(-\sum_j \frac{(z_j - z'_j)^2}{2 (\ell_j^2 + m s^2)}\Big),
+        \qquad a = \prod_j \sqrt{\frac{\ell_j^2}{\ell_j^2 + m s^2}} .
+
+    A row is the same as itself whatever its noise: k(z, z) = 1. So ``kernel(Z)`` is
+    a K + (1 - a) I, and ``kernel(X, Z)`` has no such diagonal: its rows are taken as different.
+
+    Parameters
+    ----------
+    length_scale : float or ndarray of shape (d,), default=1.0
+        l of the kernel on exact rows, > 0, in the units of the rows.
+    length_scale_bounds : pair of floats >= 0 or "fixed", default=(1e-5, 1e5)
+    noise_std : float or ndarray of shape (d,), default=0.0
+        s, >= 0, in the same units; it may differ between coordinates.
+    n_noisy : {1, 2}, default=2
+        m: 2 between released rows, 1 between an exact and a released row.
+    """
+
+    def __init__(self, length_scale=1.0, length_scale_bounds=(1e-5, 1e5), noise_std=0.0, n_noisy=2):
+        super().__init__(length_scale, length_scale_bounds)
+        self.noise_std = noise_std
+        self.n_noisy = n_noisy
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        """Return the covariance, and its gradient with respect to the log of the length-scale.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+        Y : ndarray of shape (m, d), default=None
+            None: the rows of X with themselves.
+        eval_gradient : bool, default=False
+            Needs ``Y=None``.
+
+        Returns
+        -------
+        K : ndarray of shape (n, m)
+        dK : ndarray of shape (n, n, n_dims)
+            If `eval_gradient`.
+        """
+        X = np.atleast_2d(X)
+        K = noisy_input_rbf(
+            X,
+            X if Y is None else np.atleast_2d(Y),
+            length_scale=self.length_scale,
+            signal_variance=1.0,
+            noise_std=self.noise_std,
+            n_noisy=self.n_noisy,
+        )
+        if Y is not None:
+            if eval_gradient:
+                raise ValueError("Gradient can only be evaluated when Y is None.")
+            return K
+        gradient = self._gradient(X, K) if eval_gradient else None
+        np.fill_diagonal(K, 1.0)
+        return (K, gradient) if eval_gradient else K
+
+    def _gradient(self, X, K):
+        """K_ij times the derivatives, by log l, of log a and of the exponent; 0 where i = j."""
+        squared = np.broadcast_to(np.square(self.length_scale, dtype=np.float64), X.shape[1])
+        widened = squared + self.n_noisy * np.square(self.noise_std)
+        share = squared / widened
+        if self.hyperparameter_length_scale.fixed:
+            return np.empty((*K.shape, 0))
+        if self.anisotropic:
+            distances = (X[:, None, :] - X[None, :, :]) ** 2
+            slopes = (1 - share) + distances * (share / widened)
+        else:
+            scaled = X * np.sqrt(share / widened)
+            slopes = (np.sum(1 - share) + cdist(scaled, scaled, "sqeuclidean"))[:, :, None]
+        gradient = K[:, :, None] * slopes
+        gradient[np.diag_indices(len(K))] = 0.0
+        return gradient
+
+
+def check_averaged_kernel(kernel):
+    """Refuse a kernel whose mean over noise is not known here.
+
+    Constants, RBF, sums of such kernels and their products with constants are accepted.
+
+    Raises
+    ------
+    TypeError
+    """
+    kind = type(kernel)
+    if kind is RBF or kind is ConstantKernel:
+        return
+    if kind is Sum or (kind is Product and ConstantKernel in (type(kernel.k1), type(kernel.k2))):
+        check_averaged_kernel(kernel.k1)
+        check_averaged_kernel(kernel.k2)
+        return
+    raise TypeError(
+        "kernel must consist of ConstantKernel and RBF, of sums of these and of products with a "
+        f"ConstantKernel; got {kernel!r}."
+    )
+
+
+def noisy_inputs(kernel, noise_std, n_noisy):
+    """Return the mean of a kernel over the noise of one or both rows, with the same parameters.
+
+    Parameters
+    ----------
+    kernel : sklearn kernel
+        As `check_averaged_kernel` accepts; the mean of a sum is the sum of the means.
+    noise_std : float or ndarray of shape (d,)
+    n_noisy : {1, 2}
+
+    Returns
+    -------
+    sklearn kernel
+        Its ``theta`` is that of `kernel`.
+    """
+    if type(kernel) is RBF:
+        return NoisyInputRBF(kernel.length_scale, kernel.length_scale_bounds, noise_std, n_noisy)
+    if type(kernel) is ConstantKernel:
+        return kernel
+    parts = (noisy_inputs(part, noise_std, n_noisy) for part in (kernel.k1, kernel.k2))
+    return type(kernel)(*parts)

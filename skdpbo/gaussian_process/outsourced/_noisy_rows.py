@@ -1,0 +1,174 @@
+"""Private release of rows: l2-Laplace or Gaussian noise on shortened, maybe projected, rows."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from skdpbo.gaussian_process.outsourced._domains import Ball, Box
+from skdpbo.gaussian_process.outsourced._random_projection import row_sensitivity
+from skdpbo.mechanisms import GaussianMechanism, L2Laplace
+from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu, mu_from_epsilon
+from skdpbo.privacy._checks import check_delta, check_positive
+
+__all__ = ["ROW_ASSUMPTIONS", "NoisyRows", "rows_guarantee"]
+
+ROW_ASSUMPTIONS = (
+    "the number of rows, the columns, the types and that all values are finite are public",
+    "the norm or box of the rows and all other parameters were chosen without looking at the rows",
+    "running time and memory use are not observed",
+)
+_MAX_DIMENSION = 2**16
+_REFERENCES = {
+    "l2_laplace": "Andres et al. 2013; docs/theory/outsourced.md, Theorem 1",
+    "gaussian": "Dong, Roth & Su 2022, Theorem 2.7; docs/theory/outsourced.md, Theorem 2",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyRows:
+    r"""Rows of X, put into a public domain, maybe multiplied by a public matrix, plus noise.
+
+    Private: the position of every row, for data sets in which one row is moved by at most
+    `displacement` in l2 norm. Theorem: the computed row moves by at most `row_sensitivity`, and
+    the noise of a row, l2-Laplace or Gaussian, is calibrated to that; other rows are the same, and
+    their noise is independent. A row that moves t >= 1 times as far has t times epsilon, or mu.
+
+    Parameters
+    ----------
+    mechanism : {"l2_laplace", "gaussian"}
+    epsilon : float
+    delta : float
+        Used by the Gaussian mechanism only.
+    displacement : float
+        D, > 0, in the units of X.
+    domain : Ball or Box
+        Where the rows of X are put.
+    n_features : int
+        d.
+    projection : ndarray of shape (d, r) or None, default=None
+        P, public.
+    """
+
+    mechanism: str
+    epsilon: float
+    delta: float
+    displacement: float
+    domain: Ball | Box
+    n_features: int
+    projection: np.ndarray | None = None
+
+    @cached_property
+    def sensitivity(self):
+        """Largest l2 move of a row of Z for a move of `displacement` in X, rounded up."""
+        return row_sensitivity(
+            min(self.displacement, self.domain.diameter),
+            data_norm=self.domain.norm,
+            n_features=self.n_features,
+            projection=self.projection,
+        )
+
+    @property
+    def n_components(self):
+        """Number r of coordinates of a released row."""
+        return self.n_features if self.projection is None else self.projection.shape[1]
+
+    @property
+    def image(self):
+        """Domain of the rows before the noise, in the space of Z."""
+        return self.domain.image(self.projection)
+
+    def mechanism_for(self, n_rows):
+        """Return the noise and its standard deviation per coordinate, in the units of Z."""
+        r = self.n_components
+        if self.mechanism == "l2_laplace":
+            noise = L2Laplace(self.epsilon, self.sensitivity, r)
+            return noise, noise.scale * math.sqrt(r + 1)
+        noise = GaussianMechanism(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            sensitivity=self.sensitivity,
+            n_draws=max(1, n_rows * r),
+        )
+        return noise, noise.sigma
+
+    def exact(self, X):
+        """Protected: return the rows of X before the noise, shape (n, r)."""
+        rows = self.domain.project(X)
+        return rows if self.projection is None else rows @ self.projection
+
+    def release(self, X, noise, source):
+        """Protected X: return Z, the `exact` rows plus noise, shape (n, r)."""
+        return noise.release(self.exact(X), source)
+
+
+def rows_guarantee(mechanism, epsilon, delta, displacement, diameter=None):
+    """Return the guarantees of the release of the rows; needs no data.
+
+    Parameters
+    ----------
+    mechanism : {"l2_laplace", "gaussian"}
+    epsilon, delta : float
+    displacement : float
+        In the units of X.
+    diameter : float or None, default=None
+        Largest distance of two rows in their domain, where it is known. Then the second guarantee
+        is that of replacing a row by any other.
+
+    Returns
+    -------
+    moved : PrivacyGuarantee
+        Of one row that moves by at most `displacement`.
+    replaced : PrivacyGuarantee or None
+        Of one row that is replaced.
+    """
+    moved = _moved_guarantee(mechanism, epsilon, delta, displacement)
+    replaced, cost = None, "epsilon times their distance / displacement"
+    if diameter is not None:
+        replaced = _scaled(moved, max(1.0, math.nextafter(diameter / displacement, math.inf)))
+        cost = f"epsilon {replaced.epsilon:.6g}"
+    stated = (f"replacing a row by any other of its domain costs {cost}", *ROW_ASSUMPTIONS)
+    if replaced is not None:
+        replaced = replaced.assuming(*ROW_ASSUMPTIONS)
+    return moved.assuming(*stated), replaced
+
+
+def _moved_guarantee(mechanism, epsilon, delta, displacement):
+    displacement = float(check_positive(displacement, "displacement"))
+    epsilon = check_positive(epsilon, "epsilon")
+    common = {
+        "epsilon": epsilon,
+        "neighbours": f"one row of X moved by at most {displacement:.6g} (l2 norm)",
+        "protects": "positions of the rows of X",
+        "reference": _REFERENCES[mechanism],
+    }
+    if mechanism == "gaussian":
+        delta = check_delta(delta)
+        # The noise hides a move of `displacement` as mu-GDP (Dong, Roth and Su 2022, Theorem 2.7).
+        mu = mu_from_epsilon(epsilon, delta)
+        return PrivacyGuarantee(delta=delta, mu=mu, mechanism="Gaussian rows", **common)
+    return PrivacyGuarantee(
+        # Delta of the sampler in any dimension: the lattice's step is within a factor 2 of any
+        # other's, hence 4.
+        delta=4 * L2Laplace(epsilon, 1.0, _MAX_DIMENSION).guarantee.delta,
+        mechanism="l2-Laplace rows",
+        assumptions=("delta is the statistical distance of the sampler from its law",),
+        **common,
+    )
+
+
+def _scaled(guarantee, times):
+    """Return the guarantee of a move `times` as long."""
+    common = {"neighbours": "replace-one", "protects": "rows of X"}
+    if guarantee.mu is None:
+        # the distance of the sampler counts 1 + exp(epsilon) times; a delta of 1 promises nothing
+        log_delta = math.log(guarantee.delta) + (times - 1) * guarantee.epsilon
+        delta = math.exp(min(log_delta + 1e-9, -1e-15))
+        # Metric privacy: the loss is proportional to the distance moved (Andres et al. 2013).
+        epsilon = math.nextafter(times * guarantee.epsilon, math.inf)
+        return replace(guarantee, epsilon=epsilon, delta=delta, **common)
+    # The Gaussian shift is proportional to the distance moved, and so is mu.
+    mu = math.nextafter(times * guarantee.mu, math.inf)
+    epsilon = max(epsilon_from_mu(mu, guarantee.delta), guarantee.epsilon)
+    return replace(guarantee, mu=mu, epsilon=epsilon, **common)

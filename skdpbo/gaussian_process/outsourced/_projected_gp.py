@@ -1,0 +1,286 @@
+"""Gaussian process regression on rows that were released with noise."""
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
+
+from skdpbo._parameters import positive_values
+from skdpbo._schema import refuse_missing_target
+from skdpbo.gaussian_process._posterior_regressor import PosteriorRegressor
+from skdpbo.gaussian_process.outsourced._curator_base import RowReleaser
+from skdpbo.gaussian_process.outsourced._noisy_covariance import check_averaged_kernel
+from skdpbo.gaussian_process.outsourced._noisy_posterior import (
+    ProjectedPredictor,
+    fitted_target,
+    fixed_target,
+)
+from skdpbo.gaussian_process.outsourced._row_belief import flat_rows, is_isotropic, normal_rows
+from skdpbo.privacy._checks import check_choice, check_count
+
+__all__ = ["ProjectedGP"]
+
+_PUBLIC_TARGETS = "the targets y are public: they are not protected"
+
+
+class ProjectedGP(PosteriorRegressor, RowReleaser):
+    r"""Gaussian process regression with private inputs and public targets.
+
+    The rows of X are released once, with noise, as by `PrivateProjection`; the model is fitted to
+    the released rows and y alone, and knows how the rows were made.
+
+    Private: the position of every row of X, for data sets in which one row is moved by at most
+    `displacement` in l2 norm; a row that is moved t times as far costs t times as much, and
+    `replacement_guarantee` says what replacing a row by any other costs. The targets are not
+    protected. Theorem: the noise of a row is calibrated to the largest move of the computed row;
+    everything else is post-processing.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        Number of columns of the released rows, at most that of X. Fewer: the rows are multiplied
+        by a public random matrix with orthogonal columns first, for inputs of many dimensions.
+        None: as many as X has.
+    mechanism : {"l2_laplace", "gaussian", "kharkovskii2020"}, default="l2_laplace"
+        How rows are made private; as for `PrivateProjection`. "kharkovskii2020" protects nothing,
+        and a `VoidGuaranteeWarning` says so.
+    epsilon : float, default=1.0
+        Privacy loss bound, > 0.
+    delta : float, default=1e-5
+        In (0, 1). Not used by "l2_laplace".
+    data_norm : float, default=None
+        Public norm, > 0, in the units of X; longer rows are shortened to it. None: three times the
+        square root of the number of features, with a `DefaultBoundsWarning`, unless `X_bounds` are
+        given.
+    displacement : float, default=1.0
+        The move of a row that is hidden, > 0, in the units of X (l2 norm).
+    X_bounds : tuple (low, high), default=None
+        Public box for the rows in place of `data_norm`, in the units of X; numbers, or vectors
+        with one value for each feature. Rows outside are clipped.
+    kernel : sklearn kernel, default=None
+        Of the function on exact rows: constants, RBF, sums of these and products with constants.
+        With the `optimizer` a template for targets of mean 0 and standard deviation 1, without it
+        in squared units of y. None: a constant times RBF, of length-scale a third of the norm.
+    noise_variance : float, array-like of shape (n_targets,) or "fitted", default="fitted"
+        Variance of a target about the function, > 0, in squared units of y.
+    optimizer : "fmin_l_bfgs_b" or None, default="fmin_l_bfgs_b"
+        Whether the free parameters of the kernel are fitted by maximum marginal likelihood, on
+        released rows and public targets: no privacy is spent. None: used as they are, and
+        `noise_variance` must be given.
+    n_restarts_optimizer : int, default=1
+        Further starts, at points of a fixed sequence.
+    row_prior : {"auto", "flat", "normal"}, default="auto"
+        What is believed of the rows behind the released ones. "flat": nothing but the public
+        domain. "normal": they are a normal sample, of a mean and covariance that are estimated
+        from the released rows; in many dimensions this takes most of the noise away. "auto": the
+        one that makes y more likely. No privacy is spent by any of them.
+    random_state : None, int or RandomState, default=None
+        None draws the noise from the operating system. Anything else makes it reproducible, for
+        tests only: the guarantee is void and a `SeededNoiseWarning` is given.
+
+    Attributes
+    ----------
+    privacy_ : PrivacyGuarantee
+        What the fit promises. Public.
+    release_ : ProjectionRelease
+        The released rows, and how they were made. Released.
+    kernel_ : sklearn kernel, or list of them where y has columns
+        On exact rows, in squared units of y. Released.
+    noise_variance_ : float or ndarray of shape (n_targets,)
+        As given, or fitted. Released.
+    prior_mean_ : float or ndarray of shape (n_targets,)
+        The mean of y. Public.
+    log_marginal_likelihood_value_ : float or ndarray of shape (n_targets,)
+        Log density of y under the model. Released.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        When X has string column names.
+
+    See Also
+    --------
+    PrivateProjection : Releases the rows and answers with y one by one.
+    DPSparseGPRegressor : Protects inputs and targets, against replacement.
+
+    Notes
+    -----
+    Under the flat prior, rows of the release that lie outside of the public domain are moved to its
+    edge; under the normal one all are moved towards the mean, most where the noise prevails. The
+    prior covariance is the mean of the kernel over what is not known of the rows: of both between
+    training rows, of one between a training row and a row to predict at, which is projected without
+    noise (exact for normal noise, and near enough for l2-Laplace noise). `predict` and `score` at
+    protected rows are for the owner of the rows: what they return is not covered.
+
+    Fitting takes time of order n^3 for each evaluation of the likelihood, as
+    `GaussianProcessRegressor` does.
+
+    Further assumptions: the number of rows, the columns and that every value is a finite
+    number are public; the parameters are chosen without the rows; time and memory are not
+    observed.
+
+    References
+    ----------
+    D. Kharkovskii, Z. Dai, B. K. H. Low, Private outsourced Bayesian optimization, ICML 2020.
+    M. E. Andres et al., Geo-indistinguishability, CCS 2013. P. Dallaire, C. Besse, B. Chaib-draa,
+    An approximate inference with Gaussian process to latent functions from uncertain data,
+    Neurocomputing 74, 2011.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbo.gaussian_process import ProjectedGP
+    >>> X = np.linspace(-25, 25, 200)[:, None]
+    >>> y = np.sin(X[:, 0] / 5)
+    >>> gp = ProjectedGP(epsilon=2.0, X_bounds=(-25, 25)).fit(X, y)
+    >>> mean, std = gp.predict([[0.0], [8.0]], return_std=True)
+    >>> mean.shape, std.shape
+    ((2,), (2,))
+    >>> gp.privacy_.neighbours
+    'one row of X moved by at most 1 (l2 norm)'
+    """
+
+    def __init__(
+        self,
+        n_components=None,
+        *,
+        mechanism="l2_laplace",
+        epsilon=1.0,
+        delta=1e-5,
+        data_norm=None,
+        displacement=1.0,
+        X_bounds=None,
+        kernel=None,
+        noise_variance="fitted",
+        optimizer="fmin_l_bfgs_b",
+        n_restarts_optimizer=1,
+        row_prior="auto",
+        random_state=None,
+    ):
+        self.n_components = n_components
+        self.mechanism = mechanism
+        self.epsilon = epsilon
+        self.delta = delta
+        self.data_norm = data_norm
+        self.displacement = displacement
+        self.X_bounds = X_bounds
+        self.kernel = kernel
+        self.noise_variance = noise_variance
+        self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.row_prior = row_prior
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        """Release the rows of X and fit the model to the release and y.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Protected.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Public.
+
+        Returns
+        -------
+        self : object
+            The fitted regressor.
+
+        Raises
+        ------
+        ValueError, TypeError
+            On a bad parameter or shape; on NaN and infinity, reported for all records
+            together.
+        BudgetExceededError
+            If the active `PrivacyLedger` cannot pay; nothing has been touched then.
+        """
+        refuse_missing_target(y, self)
+
+        def prepare(n_features, y):
+            if y.ndim not in (1, 2):
+                raise ValueError("y must have one or two dimensions.")
+            noise_variance = self._checked_noise_variance(1 if y.ndim == 1 else y.shape[1])
+            plan = self._plan(n_features, stacklevel=4)
+            return plan, self._checked_kernel(plan), noise_variance
+
+        X, y, prepared = self._open(X, y, self.privacy_guarantee(), prepare, stacklevel=2)
+        plan, kernel, noise_variance = prepared
+        guarantee = self.privacy_guarantee(n_features=self.n_features_in_)
+        release = self._release_rows(X, plan, guarantee)
+        del X  # what follows is a function of the release and of y
+        targets = y if y.ndim == 2 else y[:, None]
+        self._fit_released(release, targets.astype(np.float64), kernel, noise_variance)
+        self._single_target = y.ndim == 1
+        self._publish()
+        self.release_, self.privacy_ = release, guarantee
+        return self
+
+    def _fit_released(self, release, targets, kernel, noise_variance):
+        """Fit one Gaussian process to each target: post-processing of the release."""
+        beliefs = []
+        if self.row_prior != "normal" or release.noise_std == 0 or release.n_rows < 2:
+            beliefs.append(flat_rows(release))
+        if self.row_prior != "flat" and release.noise_std > 0 and release.n_rows > 1:
+            beliefs.append(normal_rows(release, is_isotropic(kernel)))
+        predictors = [
+            ProjectedPredictor(
+                self._map.exact,
+                believed,
+                [
+                    self._posterior(believed, y, kernel, variance)
+                    for y, variance in zip(targets.T, noise_variance, strict=True)
+                ],
+            )
+            for believed in beliefs
+        ]
+        self._predictor = max(predictors, key=lambda fitted: fitted.log_marginal_likelihood)
+
+    def _posterior(self, believed, y, kernel, noise_variance):
+        common = {"noise_std": believed.noise_std, "noise_variance": noise_variance}
+        if self.optimizer is None:
+            return fixed_target(kernel, believed.rows, y, **common)
+        n_starts = 1 + self.n_restarts_optimizer
+        return fitted_target(kernel, believed.rows, y, n_starts=n_starts, **common)
+
+    def _publish(self):
+        targets = self._predictor.targets
+        kernels = [target.kernel for target in targets]
+        self.kernel_ = kernels[0] if self._single_target else kernels
+        for name in ("noise_variance", "prior_mean"):
+            values = np.array([getattr(target, name) for target in targets])
+            setattr(self, f"{name}_", self._shaped(values))
+        values = np.array([target.log_marginal_likelihood for target in targets])
+        self.log_marginal_likelihood_value_ = self._shaped(values)
+
+    def _checked_kernel(self, plan):
+        check_choice(self.row_prior, "row_prior", ("auto", "flat", "normal"))
+        if self.optimizer not in ("fmin_l_bfgs_b", None):
+            raise ValueError('optimizer must be "fmin_l_bfgs_b" or None.')
+        check_count(self.n_restarts_optimizer, "n_restarts_optimizer", least=0)
+        if self.kernel is None:
+            norm = plan.domain.norm
+            return ConstantKernel(1.0, (0.05, 20.0)) * RBF(norm / 3, (norm / 100, 10 * norm))
+        if not isinstance(self.kernel, Kernel):
+            raise TypeError(f"kernel must be a scikit-learn kernel, got {self.kernel!r}.")
+        check_averaged_kernel(self.kernel)
+        kernel = clone(self.kernel)
+        kernel(np.zeros((1, plan.n_components)))  # raises where the dimension is another
+        return kernel
+
+    def _checked_noise_variance(self, n_targets):
+        """Return one variance for each target; None where it is to be fitted."""
+        if not isinstance(self.noise_variance, str):
+            return positive_values(self.noise_variance, n_targets, "noise_variance")
+        if self.noise_variance != "fitted":
+            raise ValueError('noise_variance must be positive, or "fitted".')
+        if self.optimizer is None:
+            raise ValueError('noise_variance="fitted" needs an optimizer: give a number.')
+        return [None] * n_targets
+
+    def _guarantees(self, n_features):
+        return tuple(
+            None if part is None else part.assuming(_PUBLIC_TARGETS)
+            for part in super()._guarantees(n_features)
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # with little data the noise of the rows prevails
+        return tags

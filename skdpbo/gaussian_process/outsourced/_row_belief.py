@@ -1,0 +1,112 @@
+r"""Prior belief on the rows behind a release, before any answer.
+
+Under a flat prior a row x given z = x + e is N(z, s^2 I). In many dimensions that is far off:
+noise puts released rows far apart, and a flat prior takes them to be farther still. Under a normal
+prior, whose mean and covariance are estimated from the released rows, x given z is again normal,
+nearer to the others and less uncertain. Both are functions of the release: post-processing.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF
+
+__all__ = ["BelievedRows", "denoised_variances", "flat_rows", "is_isotropic", "normal_rows"]
+
+_FLOOR = 1e-3  # of the variance of the noise: no direction is believed to hold nothing
+
+
+@dataclass(frozen=True, eq=False)
+class BelievedRows:
+    """x_i ~ N(rows_i, diag(noise_std^2)), independent, in coordinates (x - centre) axes.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n, r)
+    noise_std : float or ndarray of shape (r,)
+    centre : ndarray of shape (r,)
+    axes : ndarray of shape (r, r) or None
+        Orthogonal; None for the identity.
+    """
+
+    rows: np.ndarray
+    noise_std: object
+    centre: np.ndarray
+    axes: np.ndarray | None = None
+
+    def place(self, exact):
+        """Return exact rows in these coordinates, shape (m, r)."""
+        moved = exact - self.centre
+        return moved if self.axes is None else moved @ self.axes
+
+
+def flat_rows(release):
+    """Return the belief under a flat prior: released rows, moved into the public domain."""
+    centre = np.zeros(release.n_components)
+    return BelievedRows(release.rows_in_domain(), release.noise_std, centre)
+
+
+def normal_rows(release, isotropic):
+    r"""Return the belief under a normal prior that is estimated from the released rows.
+
+    With the variance t of the rows along an axis, x given z has the mean c + w (z - c) and the
+    variance w s^2, w = t / (t + s^2).
+
+    Parameters
+    ----------
+    release : ProjectionRelease
+        With noise, of two rows or more.
+    isotropic : bool
+        Whether the kernel allows rotations: then the axes are the principal ones, else those of
+        the columns.
+
+    Returns
+    -------
+    BelievedRows
+    """
+    Z, s = release.Z, release.noise_std
+    centre = Z.mean(axis=0)
+    moved, axes = Z - centre, None
+    if isotropic:
+        axes = np.linalg.svd(moved.T @ moved / len(Z))[0]
+        moved = moved @ axes
+        variances = denoised_variances(np.mean(moved**2, axis=0), s, len(Z))
+    else:
+        variances = np.maximum(np.mean(moved**2, axis=0) - s**2, 0.0)
+    variances = np.maximum(variances, _FLOOR * s**2)
+    w = variances / (variances + s**2)
+    return BelievedRows(w * moved, s * np.sqrt(w), centre, axes)
+
+
+def denoised_variances(values, noise_std, n_rows):
+    r"""Variances behind principal variances of noisy rows; 0 where noise alone may explain them.
+
+    With :math:`\gamma = r / n` principal variances of noise reach :math:`s^2 (1 + \sqrt\gamma)^2`,
+    and one of t behind it appears as :math:`(t + s^2)(1 + \gamma s^2 / t)`, solved for t (Baik &
+    Silverstein 2006).
+
+    Parameters
+    ----------
+    values : ndarray of shape (r,)
+    noise_std : float
+        s.
+    n_rows : int
+        n.
+
+    Returns
+    -------
+    ndarray of shape (r,)
+    """
+    noise = noise_std**2
+    gamma = len(values) / n_rows
+    half = (values - (1 + gamma) * noise) / 2
+    solved = half + np.sqrt(np.maximum(half**2 - gamma * noise**2, 0.0))
+    return np.where(values > noise * (1 + gamma**0.5) ** 2, solved, 0.0)
+
+
+def is_isotropic(kernel):
+    """Whether a kernel of constants, RBF, sums and products has one length-scale per RBF."""
+    if type(kernel) is RBF:
+        return not kernel.anisotropic
+    parts = [part for part in (getattr(kernel, "k1", None), getattr(kernel, "k2", None)) if part]
+    return all(is_isotropic(part) for part in parts)

@@ -1,0 +1,1 @@
+"""Releases and transforms of the papers, kept as baselines."""

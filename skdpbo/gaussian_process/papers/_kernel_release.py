@@ -1,0 +1,277 @@
+"""The published release, Honkela & Melkas (2021): A = K_ZX y and B = K_ZX K_XZ, with noise.
+
+Sensitivity: :func:`joint_sensitivity`, Eq. (6) where it is tight and 2 R_k R_y below. Theorem: the
+Gaussian mechanism on the d numbers of A and the d (d + 1)/2 of the upper triangle of B. See
+``docs/theory/sparse_gp_release.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from skdpbo._exact_gram import lattice_radius, rows_on_lattice
+from skdpbo.gaussian_process.papers._kernel_sensitivity import (
+    joint_sensitivity,
+    noise_shape,
+    unit_sensitivity,
+)
+from skdpbo.mechanisms import GaussianMechanism
+from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu, mu_from_epsilon
+from skdpbo.privacy._checks import check_mu
+
+__all__ = ["KernelRelease", "KernelRows", "KernelStatistics"]
+
+_DEFAULT_DELTA = 1e-5
+_N_DRAWS = 2**40  # no limit: the sampler is exact
+_REFERENCE = "Honkela & Melkas 2021, Theorem 2 and Lemma 5; Dong, Roth & Su 2022, Theorem 2.7"
+
+
+@dataclass(frozen=True)
+class KernelStatistics:
+    """Released statistics, in the units of the kernel and of the targets.
+
+    Attributes
+    ----------
+    A : ndarray of shape (d, q)
+        Sum over records of k_Z(x) y', plus noise.
+    B : ndarray of shape (d, d)
+        Sum of k_Z(x) k_Z(x)', plus symmetric noise.
+    sa : ndarray of shape (q,)
+        Standard deviation of the noise of A, for each target.
+    sb : float
+        Standard deviation of the noise on the diagonal of B; it is sb / sqrt 2 off it.
+    """
+
+    A: np.ndarray
+    B: np.ndarray
+    sa: np.ndarray
+    sb: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelRelease:
+    r"""Joint Gaussian mechanism for A and B, Eq. (5); exactly mu-Gaussian differentially private.
+
+    Private: every training record, inputs and targets, for data sets that differ in one record;
+    the number of records is public. A record's k_Z(x) and targets are put on integer lattices
+    and shortened there to R_k and R_y, products and sums are those of integers, and integer noise
+    is added. So the guarantee holds for every R_k, also for one that some k_Z(x) exceeds, and for
+    every kernel function; R_k decides on accuracy alone.
+
+    Parameters
+    ----------
+    mu : float, optional
+        Gaussian privacy parameter, > 0. Either `mu`, or `epsilon` and `delta`.
+    epsilon : float, optional
+        Privacy loss bound, > 0.
+    delta : float, optional
+        In (0, 1). With `mu`, the delta at which the guarantee states epsilon (default 1e-5).
+    k_norm : float
+        R_k, > 0: bound on the norm of k_Z(x), in the units of the kernel. Longer vectors are
+        shortened.
+    half_width : tuple of float
+        R_y of each of q targets, > 0; targets are clipped to [-R_y, R_y].
+    n_records : int
+        Number of records, public.
+    ratio : float, default=1.0
+        c = sigma_a^2 / sigma_b^2, > 0; sigma_a is that of a target whose half-width is the root
+        mean square of all. 1 is the paper's; see :func:`optimal_ratio`.
+
+    Attributes
+    ----------
+    radius : int
+        Norm R_k, and R_y, in lattice steps. Public.
+    guarantee : PrivacyGuarantee
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbo.gaussian_process.papers._kernel_release import KernelRelease
+    >>> release = KernelRelease(
+    ...     epsilon=1.0, delta=1e-4, k_norm=1.83392, half_width=(1.0,), n_records=1024
+    ... )
+    >>> round(release.sensitivity, 3), release.sigma_a.round(2), round(release.sigma_b, 2)
+    (5.463, array([17.41]), 17.41)
+    """
+
+    mu: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    k_norm: float
+    half_width: tuple[float, ...]
+    n_records: int
+    ratio: float = 1.0
+
+    def __post_init__(self):
+        if (self.mu is None) == (self.epsilon is None):
+            raise ValueError("give either mu, or epsilon and delta")
+        if self.epsilon is not None and self.delta is None:
+            raise ValueError("delta must be given with epsilon")
+        for name, values in (
+            ("k_norm", (self.k_norm,)),
+            ("half_width", self.half_width),
+            ("ratio", (self.ratio,)),
+        ):
+            if not all(math.isfinite(value) and value > 0 for value in values):
+                raise ValueError(f"{name} must be positive and finite")
+        if not self.half_width:
+            raise ValueError("half_width must have one value for each target")
+        check_mu(self._total_mu)
+
+    @cached_property
+    def _total_mu(self):
+        if self.mu is not None:
+            return check_mu(self.mu)
+        return mu_from_epsilon(self.epsilon, self.delta)
+
+    @property
+    def y_norm(self):
+        """R_y: bound on the l2 norm of a record's targets."""
+        return math.sqrt(math.fsum(R * R for R in self.half_width))
+
+    @property
+    def shape(self):
+        """Number s = sqrt(2 c) R_k / R_y."""
+        return noise_shape(self.k_norm, self.y_norm, self.ratio)
+
+    @property
+    def sensitivity(self):
+        """Delta in units of A: the root of |dA|^2 + c |dB|_F^2 changes by at most this."""
+        return joint_sensitivity(self.k_norm, self.y_norm, self.ratio)
+
+    @cached_property
+    def radius(self):
+        """Norms R_k and R_y in lattice steps, a power of two; from public values."""
+        # On the diagonal of B, in units of R_k^2: sigma_b = sigma_a / sqrt c.
+        noise_of_B = self._noise_of_A * math.sqrt(2.0) / self.shape
+        return lattice_radius(self.n_records, max(self._noise_of_A, noise_of_B))
+
+    @property
+    def _noise_of_A(self):
+        """Standard deviation in units of R_k R_y."""
+        return unit_sensitivity(self.shape) / self._total_mu
+
+    @property
+    def steps(self):
+        """Lattice steps of k_Z(x) and of each target, shape (q,)."""
+        q = len(self.half_width)
+        targets = np.asarray(self.half_width) * (math.sqrt(q) / self.radius)
+        return self.k_norm / self.radius, targets
+
+    @property
+    def sigma_a(self):
+        """Standard deviation of the noise of A for each target, shape (q,)."""
+        step_k, step_y = self.steps
+        return self._mechanisms[0].sigma * step_k * step_y
+
+    @property
+    def sigma_b(self):
+        """Standard deviation of the noise on the diagonal of B."""
+        return self._mechanisms[1].sigma * self.steps[0] ** 2
+
+    @property
+    def guarantee(self):
+        """Guarantee of one release."""
+        mu, delta = self._total_mu, self.delta if self.delta is not None else _DEFAULT_DELTA
+        epsilon = self.epsilon if self.epsilon is not None else epsilon_from_mu(mu, delta)
+        return PrivacyGuarantee(
+            epsilon=max(epsilon, 1e-12),
+            delta=delta,
+            mu=mu,
+            protects="training records",
+            mechanism="Gaussian mechanism on kernel statistics",
+            assumptions=(
+                "kernel, inducing points and bounds were chosen without the records",
+                "the number of records is public",
+            ),
+            reference=_REFERENCE,
+        )
+
+    def release(self, gram, source=None):
+        """Protected: add noise to the exact sums.
+
+        Parameters
+        ----------
+        gram : ndarray of shape (d + q, d + q)
+            Sum over records of the outer products of :class:`KernelRows`, int64. Protected. Its
+            block of squared targets is not used.
+        source : RandomSource, default=None
+            None reads the operating system's generator.
+
+        Returns
+        -------
+        KernelStatistics
+        """
+        q = len(self.half_width)
+        d = len(gram) - q
+        of_A, on_diagonal, off_diagonal = self._mechanisms
+        A = of_A.release(np.ascontiguousarray(gram[:d, d:]), source)
+        B = np.zeros((d, d))
+        upper = np.triu_indices(d, 1)
+        B[upper] = off_diagonal.release(gram[upper], source)
+        B += B.T
+        B[np.diag_indices(d)] = on_diagonal.release(gram.diagonal()[:d].copy(), source)
+        step_k, step_y = self.steps  # from here on post-processing
+        return KernelStatistics(
+            A=np.asarray(A, dtype=np.float64) * (step_k * step_y),
+            B=B * step_k**2,
+            sa=of_A.sigma * step_k * step_y,
+            sb=on_diagonal.sigma * step_k**2,
+        )
+
+    @cached_property
+    def _mechanisms(self):
+        """Mechanisms of A, of the diagonal of B and of its other entries, in lattice products.
+
+        Together: |dA|^2 / sa^2 + sum of dB_ii^2 / sb^2 + sum over i < j of dB_ij^2 / (sb^2 / 2) is
+        (|dA|^2 + c |dB|_F^2) / sa^2 <= (Delta / sa)^2 = mu^2, with norms of at most `radius`.
+        """
+        mu = self._total_mu
+        sa = unit_sensitivity(self.shape) * self.radius**2
+        sb = sa * math.sqrt(2.0) / self.shape * (1.0 + 2.0**-50)
+        off = sa / self.shape * (1.0 + 2.0**-50)
+        return tuple(
+            GaussianMechanism(mu=mu, sensitivity=value, lattice=1.0, n_draws=_N_DRAWS)
+            for value in (sa, sb, off)
+        )
+
+
+class KernelRows:
+    """Records as integer rows (k_Z(x) / h_k, y / h_y): k_Z(x) and y each of norm at most `radius`.
+
+    Parameters
+    ----------
+    kernel : callable
+        ``kernel(X, Z)`` of shape (n, d), as scikit-learn's kernels.
+    Z : ndarray of shape (d, p)
+        Inducing points, public.
+    release : KernelRelease
+    centre : ndarray of shape (q,), optional
+        Public, subtracted from the targets.
+    """
+
+    def __init__(self, kernel, Z, release, centre=0.0):
+        self.kernel, self.Z, self.centre = kernel, Z, centre
+        self.half_width = np.asarray(release.half_width)
+        self.step_k, self.step_y = release.steps
+        self.radius = release.radius
+        self.width = len(Z) + len(self.half_width)
+
+    def workspace(self, n_rows):
+        """No buffers are kept between chunks."""
+        return None
+
+    def __call__(self, X, Y, workspace=None):
+        """Protected: return a chunk's rows, shape (n, width): floats that hold integers."""
+        d = len(self.Z)
+        Q = np.empty((len(X), self.width))
+        with np.errstate(all="ignore"):  # a warning would depend on the values
+            k = self.kernel(np.asarray(X, dtype=np.float64), self.Z)
+            Q[:, :d] = rows_on_lattice(k, self.step_k, self.radius)
+            y = np.clip(np.subtract(Y, self.centre), -self.half_width, self.half_width)
+            Q[:, d:] = rows_on_lattice(y / self.step_y, 1.0, self.radius)
+        return Q

@@ -1,0 +1,204 @@
+"""Bounded kernels that decrease with the distance in every coordinate, as sums of products.
+
+Both facts are what the sensitivity bounds rest on: a kernel of this form is largest at zero, and
+over a box it is largest at the point of the box that is nearest in every coordinate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gamma, kv
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    Matern,
+    Product,
+    RationalQuadratic,
+    Sum,
+)
+
+_SUPPORTED = "ConstantKernel, RBF, Matern, RationalQuadratic, and their sums and products"
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A correlation that decreases with the scaled distance, other than the Gaussian one.
+
+    Parameters
+    ----------
+    precision : ndarray of shape (p,)
+        Inverse squared length-scales.
+    profile : callable
+        Correlation as a function of the squared scaled distance; 1 at 0, decreasing, >= 0.
+    """
+
+    precision: np.ndarray
+    profile: Callable
+
+
+@dataclass(frozen=True)
+class Term:
+    """A constant times a Gaussian correlation times other factors."""
+
+    constant: float
+    gaussian: np.ndarray  # (p,): inverse squared length-scales, 0 where there is no RBF
+    factors: tuple[Factor, ...]
+
+    def value(self, squares):
+        """Kernel at squared coordinate distances of shape (..., p); shape (...)."""
+        value = self.constant * np.exp(-0.5 * (squares @ self.gaussian))
+        for factor in self.factors:
+            value = value * factor.profile(squares @ factor.precision)
+        return value
+
+    def times(self, other):
+        """Product of two terms; Gaussian correlations merge into one."""
+        return Term(
+            self.constant * other.constant,
+            self.gaussian + other.gaussian,
+            self.factors + other.factors,
+        )
+
+
+@dataclass(frozen=True)
+class StationaryKernel:
+    """A scikit-learn kernel as a sum of terms, each decreasing in every coordinate's distance.
+
+    Parameters
+    ----------
+    terms : tuple of Term
+    n_features : int
+    """
+
+    terms: tuple[Term, ...]
+    n_features: int
+
+    @property
+    def variance(self):
+        """Largest value, k(x, x), of every x: the papers' sigma_f^2."""
+        return math.fsum(term.constant for term in self.terms)
+
+    def value(self, offsets):
+        """Kernel at coordinate distances of shape (..., p); shape (...)."""
+        with np.errstate(under="ignore", over="ignore"):
+            squares = np.square(offsets)
+            return sum(term.value(squares) for term in self.terms)
+
+    @property
+    def gaussian_precision(self):
+        """Inverse squared length-scales of a kernel that is one Gaussian term, else None."""
+        single = len(self.terms) == 1 and not self.terms[0].factors
+        return self.terms[0].gaussian if single else None
+
+    @property
+    def common_precision(self):
+        """Inverse squared length-scales of which all others are multiples, or None.
+
+        Where it exists the kernel is a decreasing function of one scaled distance.
+        """
+        vectors = [v for t in self.terms for v in (t.gaussian, *(f.precision for f in t.factors))]
+        vectors = [v for v in vectors if np.any(v > 0)]
+        if not vectors:
+            return np.ones(self.n_features)
+        first = vectors[0]
+        same = all(np.allclose(v * first[0], first * v[0], rtol=1e-12, atol=0) for v in vectors)
+        return first if same else None
+
+
+def stationary_kernel(kernel, n_features):
+    """Read a scikit-learn kernel object.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Constants, RBF, Matern, RationalQuadratic (isotropic or with one length-scale per
+        feature), their sums and products. Not modified.
+    n_features : int
+
+    Returns
+    -------
+    StationaryKernel
+
+    Raises
+    ------
+    TypeError
+        For any other kernel: it may be unbounded (DotProduct) or not decrease (ExpSineSquared).
+    ValueError
+        If the number of length-scales is not that of the features, or a parameter is not
+        positive and finite.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+    >>> from skdpbo.gaussian_process.papers._stationary_kernels import stationary_kernel
+    >>> stationary_kernel(2.0 * RBF(0.5) + ConstantKernel(1.0), 3).variance
+    3.0
+    """
+    return StationaryKernel(_terms(kernel, n_features), n_features)
+
+
+def _terms(kernel, p):
+    kind = type(kernel)  # exactly: a subclass (Matern is one of RBF) may be another function
+    if kind is Sum:
+        return _terms(kernel.k1, p) + _terms(kernel.k2, p)
+    if kind is Product:
+        left, right = _terms(kernel.k1, p), _terms(kernel.k2, p)
+        return tuple(a.times(b) for a in left for b in right)
+    none = np.zeros(p)
+    if kind is ConstantKernel:
+        return (Term(float(_positive(kernel.constant_value)), none, ()),)
+    if kind not in (RBF, Matern, RationalQuadratic):
+        raise TypeError(f"kernel must be made of {_SUPPORTED}; got {kind.__name__}")
+    precision = _precision(kernel.length_scale, p)
+    if kind is RBF or (kind is Matern and kernel.nu == np.inf):
+        return (Term(1.0, precision, ()),)
+    return (Term(1.0, none, (Factor(precision, _profile(kernel)),)),)
+
+
+def _positive(value):
+    array = np.asarray(value, dtype=np.float64)
+    if not (np.isfinite(array).all() and (array > 0).all()):
+        raise ValueError("kernel parameters must be positive and finite")
+    return array
+
+
+def _precision(length_scale, p):
+    scales = np.atleast_1d(_positive(length_scale))
+    if scales.ndim != 1 or scales.size not in (1, p):
+        raise ValueError("a kernel has one length-scale, or one per feature")
+    return np.broadcast_to(1.0 / scales**2, (p,))
+
+
+def _profile(kernel):
+    if type(kernel) is RationalQuadratic:
+        alpha = float(_positive(kernel.alpha))
+        return lambda squares: (1.0 + squares / (2.0 * alpha)) ** -alpha
+    nu = float(_positive(kernel.nu))
+    closed = {0.5: _matern12, 1.5: _matern32, 2.5: _matern52}
+    return closed.get(nu) or (lambda squares: _matern(squares, nu))
+
+
+def _matern12(squares):
+    return np.exp(-np.sqrt(squares))
+
+
+def _matern32(squares):
+    r = np.sqrt(3.0 * squares)
+    return (1.0 + r) * np.exp(-r)
+
+
+def _matern52(squares):
+    r = np.sqrt(5.0 * squares)
+    return (1.0 + r + r * r / 3.0) * np.exp(-r)
+
+
+def _matern(squares, nu):
+    with np.errstate(all="ignore"):
+        r = np.sqrt(2.0 * nu * squares)
+        value = 2.0 ** (1.0 - nu) / gamma(nu) * r**nu * kv(nu, r)
+    # 0 * inf at r = 0, and where nu is large: 1 is never too small for an upper bound
+    return np.clip(np.where(np.isfinite(value), value, 1.0), 0.0, 1.0)

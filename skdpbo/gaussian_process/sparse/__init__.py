@@ -1,0 +1,1 @@
+"""Sparse Gaussian process regression that protects every training record."""

@@ -1,0 +1,273 @@
+"""Sparse Gaussian process classification that protects every training record."""
+
+from functools import partial
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skdpbo._class_labels import (
+    checked_classes,
+    checked_labels,
+    label_positions,
+    occurring_classes,
+)
+from skdpbo._parameters import warn_if_seeded
+from skdpbo._schema import has_numeric_type, refuse_missing_target
+from skdpbo.gaussian_process.sparse._denoising import nearest_mixture
+from skdpbo.gaussian_process.sparse._inducing import support_design
+from skdpbo.gaussian_process.sparse._kernel_family import check_kernels, label_kernels
+from skdpbo.gaussian_process.sparse._label_codes import (
+    class_probabilities,
+    label_codes,
+    reliability,
+)
+from skdpbo.gaussian_process.sparse._private_process import PrivateProcess
+from skdpbo.gaussian_process.sparse._release_methods import WhitenedMethod
+from skdpbo.mechanisms import noise_source
+from skdpbo.privacy import charge_active_ledger
+
+__all__ = ["DPSparseGPClassifier"]
+
+
+class DPSparseGPClassifier(PrivateProcess, ClassifierMixin, BaseEstimator):
+    r"""Sparse Gaussian process classification with private inputs and labels.
+
+    The second moments of the records' features at the inducing points and of their coded labels
+    are released once, with Gaussian noise; everything else is computed from the release.
+
+    Private: every training record, its inputs and its label, for data sets that differ in one
+    record; the number of records is public. The release is :math:`\mu`-Gaussian differentially
+    private, :math:`\mu` the largest that gives (epsilon, delta). Theorem: the code of a label is a
+    vertex of a regular simplex, so a record's features and scaled code form a vector of squared
+    norm at most 3/2, for every number of classes.
+
+    Parameters
+    ----------
+    kernel : None, sklearn kernel or list of sklearn kernels, default=None
+        Kernels on vectors; their parameters are used as they are and never fitted. Units:
+        length-scales in those of X; variances in those of the codes, whose mean square is 1 (for
+        two classes they are -1 and 1). With several, one release serves all, and predictions are
+        averaged by how likely each makes the released sums. None: four RBF kernels of variance 1/2,
+        in the units of the inducing points (a sixth of their range in each column, times
+        sqrt(n_features), times 1/4, 1/2, 1 and 8).
+    classes : array-like of shape (n_classes,), default=None
+        Public labels, at least two. A record with another label adds nothing. None: the labels of
+        the records are public by declaration, also which of them occur.
+    inducing_points : None, int or array-like of shape (n_inducing, n_features), default=None
+        Public points that represent the process. An int asks for that many points in `X_bounds`:
+        a grid in one dimension, and in two where it is a square; Sobol points otherwise. None:
+        30, 49 or 50 points in one, two or more dimensions.
+    epsilon : float, default=1.0
+        Privacy loss bound, > 0.
+    delta : float, default=1e-5
+        In (0, 1).
+    X_bounds : tuple (low, high), default=None
+        Public box for the inducing points, in the units of X; numbers, or vectors with one value
+        for each feature. Records outside are not clipped; they only have small features. None:
+        (-3, 3), with a `DefaultBoundsWarning` where the box is needed.
+    n_jobs : int, default=None
+        Threads of the pass over the data, as in joblib. None is one thread, with BLAS threads.
+    chunk_size : int, default=1024
+        Records at a time, at least 1. The result does not depend on it.
+    random_state : None, int or RandomState, default=None
+        None draws the noise from the operating system. Anything else makes it reproducible, for
+        tests only: the guarantee is void and a `SeededNoiseWarning` is given.
+
+    Attributes
+    ----------
+    privacy_ : PrivacyGuarantee
+        Guarantee of the fit. Public.
+    classes_ : ndarray of shape (n_classes,)
+        Public.
+    kernels_ : list of sklearn kernels
+        Those in use. Public.
+    kernel_probabilities_ : ndarray of shape (n_kernels,)
+        Posterior probabilities of `kernels_`. Released.
+    log_evidence_ : ndarray of shape (n_kernels,)
+        Log density of the released sums under each kernel, up to a common constant. Released.
+    kernel_ : sklearn kernel
+        The likeliest. Released.
+    inducing_points_ : ndarray of shape (n_inducing, n_features)
+        Public.
+    noise_variance_ : float
+        Mean squared distance of a code's coordinate from the process, estimated. Released.
+    reliability_ : float
+        Share of the labels' own estimate in the posterior mean, at least 0.2. Released.
+    n_records_ : int
+        Public.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        When X has string column names.
+
+    See Also
+    --------
+    sklearn.gaussian_process.GaussianProcessClassifier : A process with another likelihood, without
+        privacy.
+    skdpbo.linear_model.DPLogisticRegression : For many columns, or a linear boundary.
+
+    Notes
+    -----
+    The process is fitted to the codes by least squares. ``privacy_.assumptions`` lists what is
+    public. The error for NaN and infinity reveals that some record has one. `predict` and `score`
+    on protected rows are not covered.
+
+    Beyond about five columns the inducing points are far from most records, and a linear model is
+    better. Where the noise prevails, probabilities are closer to equal than they should be.
+
+    References
+    ----------
+    C. E. Rasmussen, C. K. I. Williams, Gaussian processes for machine learning, 2006, Section 6.5.
+    A. Honkela, L. Melkas, Gaussian processes with differential privacy, arXiv:2106.00474, 2021.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from skdpbo.gaussian_process import DPSparseGPClassifier
+    >>> X, y = make_moons(5000, noise=0.2, random_state=0)
+    >>> box = ([-1.5, -1.0], [2.5, 1.5])
+    >>> model = DPSparseGPClassifier(X_bounds=box, classes=[0, 1], epsilon=2.0).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
+    >>> model.predict_proba([[0.0, 1.0]]).shape
+    (1, 2)
+    """
+
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        classes=None,
+        inducing_points=None,
+        epsilon=1.0,
+        delta=1e-5,
+        X_bounds=None,
+        n_jobs=None,
+        chunk_size=1024,
+        random_state=None,
+    ):
+        self.kernel = kernel
+        self.classes = classes
+        self.inducing_points = inducing_points
+        self.epsilon = epsilon
+        self.delta = delta
+        self.X_bounds = X_bounds
+        self.n_jobs = n_jobs
+        self.chunk_size = chunk_size
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        """Release the noisy second moments of the records and compute the posterior from them.
+
+        Parameters
+        ----------
+        X : array-like or Dask array of shape (n_samples, n_features)
+            Protected. Arrays and memory maps are read once, in chunks; a Dask array is summed
+            where its blocks are.
+        y : array-like of shape (n_samples,)
+            Protected.
+
+        Returns
+        -------
+        self : object
+            The fitted classifier.
+
+        Raises
+        ------
+        ValueError, TypeError
+            On a bad parameter or shape; on NaN and infinity; the message does not name
+            a record.
+        BudgetExceededError
+            If the active `PrivacyLedger` cannot pay; nothing has been touched then.
+        """
+        guarantee = self.privacy_guarantee()
+        self._check_pass()
+        classes = checked_classes(self.classes)
+        refuse_missing_target(y, self)
+        readable = has_numeric_type(X)
+        if not readable:  # lists and objects are read to learn their shape and type
+            charge_active_ledger(guarantee, type(self).__name__, self)
+        X = self._checked_inputs(X)
+        check_consistent_length(X, y)
+        Z = self._inducing_points(X.shape[1])
+        kernels = check_kernels(self.kernel, label_kernels(Z))
+        build = partial(WhitenedMethod, kernels, Z, mu=guarantee.mu, n_records=len(X))
+        build(half_width=np.ones(1))  # raises what it raises before the charge
+        source = noise_source(self.random_state)
+        warn_if_seeded(self.random_state, stacklevel=2)
+        if readable:  # before any value is read
+            charge_active_ledger(guarantee, type(self).__name__, self)
+
+        labels = checked_labels(y, classes)
+        if classes is None:
+            classes = occurring_classes(labels, type(self).__name__)
+        codes = label_codes(len(classes))
+        n_coordinates = codes.shape[1]
+        method = build(half_width=np.ones(n_coordinates))
+        positions = label_positions(labels, classes)[:, None]
+        centre = np.zeros(n_coordinates)
+        released = self._release(method, method.rows(centre, codes), X, positions, source)
+        fits = method.posterior(released, None)
+        average = self._publish_average(kernels, Z, centre, fits)
+        self.noise_variance_ = float(average.noise_variance.mean())
+        support = support_design(Z)
+        records = nearest_mixture(released.B, method.features(support))
+        self.reliability_ = reliability(self._predictor, support, records)
+        self.classes_, self.n_records_, self.privacy_ = classes, len(X), guarantee
+        return self
+
+    def predict_proba(self, X):
+        """Probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to classify.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            In the order of `classes_`.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        codes = label_codes(len(self.classes_))[:-1]
+        mean = self._predictor.mean(X) / self.reliability_
+        return class_probabilities(mean, codes, self.noise_variance_)
+
+    def predict_log_proba(self, X):
+        """Logarithms of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of `classes_`.
+        """
+        return np.log(self.predict_proba(X))
+
+    def predict(self, X):
+        """Most probable classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to classify.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Members of `classes_`.
+        """
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # with few records the privacy noise prevails
+        return tags

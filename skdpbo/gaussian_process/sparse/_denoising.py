@@ -1,0 +1,64 @@
+r"""Estimate of the features' second moment from its noisy release (docs: DP sparse GP).
+
+Released is :math:`B' = \sum_i \phi(x_i)\phi(x_i)' + E`. The kernel and the inducing points are
+public, so it is known which matrices the sum can be: mixtures of :math:`\phi(x)\phi(x)'`. In few
+dimensions these are far fewer than the positive matrices. Post-processing of the release.
+"""
+
+import numpy as np
+
+from skdpbo._gram_release import lifted
+
+__all__ = ["denoised_second_moment", "nearest_mixture"]
+
+_N_STEPS = 400
+
+
+def denoised_second_moment(B, support, *, sb, n_records, weights=None):
+    r"""Positive semi-definite estimate of the second moment.
+
+    The mixture of :math:`\phi(x)\phi(x)'` over public support points that is nearest to B', plus
+    a share of the difference when that is more than noise, so that the support need not hold the
+    records and the estimate tends to B' as the noise vanishes.
+
+    Parameters
+    ----------
+    B : ndarray of shape (d, d)
+        B', released, symmetric.
+    support : ndarray of shape (n_support, d)
+        Features of the support points, public.
+    sb : float
+        Standard deviation of the noise of a diagonal entry, > 0; sb / sqrt 2 off the diagonal.
+    n_records : int
+        Public.
+    weights : ndarray of shape (n_support,), default=None
+        Those of :func:`nearest_mixture`, if they are known already.
+
+    Returns
+    -------
+    ndarray of shape (d, d)
+    """
+    d = len(B)
+    weights = nearest_mixture(B, support) if weights is None else weights
+    mixture = (support.T * weights) @ support
+    rest = B - mixture
+    noise = 0.5 * sb**2 * d * (d + 1)  # E ||E||_F^2
+    # James and Stein's share is without the square; but an error of the mixture lies in the weak
+    # directions, which the posterior feels most, so it is to vanish sooner.
+    share = 1.0 - (noise / max(np.sum(rest**2), noise)) ** 2
+    return lifted(mixture + share * rest, share * sb, n_records)
+
+
+def nearest_mixture(B, support):
+    """Weights w >= 0 for which the sum of w phi phi' is nearest to B in the Frobenius norm.
+
+    Multiplicative steps w <- w h / (Q w), Q w = h being the normal equations. They keep w
+    positive, bring the mixture nearer, and have fitted structure long before they fit noise.
+    """
+    Q = (support @ support.T) ** 2
+    h = np.maximum(np.sum((support @ B) * support, axis=1), 0.0)
+    tiny = np.finfo(float).tiny  # features may vanish, and so may w
+    w = np.full(len(h), h.sum() / max(Q.sum(), tiny))
+    for _ in range(_N_STEPS):
+        w *= h / np.maximum(Q @ w, tiny)
+    return w

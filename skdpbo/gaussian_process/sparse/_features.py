@@ -1,0 +1,122 @@
+r"""Whitened features of a chunk of rows, on the lattice: where the time of a fit is spent.
+
+:math:`\phi(x) = L^{-1} k_Z(x) / \sigma_f`, :math:`LL' = K_{ZZ} + j\sigma_f^2 I`, has norm at most 1
+for every x, every Z and every positive semi-definite kernel with :math:`k(x, x) \le \sigma_f^2`,
+because the conditional variance :math:`k(x,x) - k_Z' K_{ZZ}^{-1} k_Z` is not negative.
+"""
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from skdpbo._exact_gram import shorten_rows
+from skdpbo.gaussian_process.sparse._kernel_chunks import kernel_chunks
+from skdpbo.gaussian_process.sparse._kernel_family import reference_variance
+
+__all__ = ["LatticeRows", "WhitenedFeatures", "largest_difference"]
+
+JITTER = 1e-6  # j, relative to the prior variance
+
+
+class WhitenedFeatures:
+    """The map x -> phi(x) for a kernel and inducing points; public, picklable.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+    Z : ndarray of shape (d, n_features)
+
+    Attributes
+    ----------
+    signal_variance : float
+        sigma_f^2, k(x, x) where that is constant, otherwise its mean over the inducing points.
+    root : ndarray of shape (d, d)
+        Lower triangular, L / sigma_f: rows are phi(Z) up to the jitter.
+    whitener : ndarray of shape (d, d)
+        Upper triangular; phi(x)' = k_Z(x)' whitener.
+    """
+
+    def __init__(self, kernel, Z):
+        self.kernel, self.Z = kernel, Z
+        K = np.asarray(kernel(Z), dtype=np.float64)
+        if K.shape != (len(Z), len(Z)) or not np.isfinite(K).all():
+            raise ValueError("kernel must give a finite matrix of shape (n_inducing, n_inducing).")
+        self.signal_variance = reference_variance(kernel, Z)
+        if not self.signal_variance > 0:
+            raise ValueError("kernel must have a positive variance.")
+        L = cholesky(K + JITTER * self.signal_variance * np.eye(len(Z)), lower=True)
+        self.root = L / np.sqrt(self.signal_variance)
+        inverse = solve_triangular(L, np.eye(len(Z)), lower=True)
+        self.whitener = np.ascontiguousarray(inverse.T) / np.sqrt(self.signal_variance)
+
+    def __call__(self, X):
+        """Phi of rows, double precision, shape (n, d)."""
+        return np.asarray(self.kernel(X, self.Z), dtype=np.float64) @ self.whitener
+
+
+class LatticeRows:
+    r"""Rows :math:`w = (\phi(x), \beta_1 y_1, \dots)` as lattice integers of norm at most `radius`.
+
+    A call is one worker's pass over one chunk. Kernel values and whitening are computed in single
+    or double precision; the norm bound is checked on the integers in either case.
+
+    Parameters
+    ----------
+    features : WhitenedFeatures
+    centre : ndarray of shape (q,)
+        Public, subtracted from the targets.
+    half_width : ndarray of shape (q,)
+        R_y: targets are clipped to this distance from the centre.
+    beta : ndarray of shape (q,)
+    codes : ndarray of shape (n_classes + 1, q), default=None
+        Coordinates of each class: the targets are then positions in it, neither shifted nor
+        clipped. The last, for position -1, is NaN: such a record becomes a row of zeros.
+    step : float
+        Lattice step of w.
+    radius : int
+        Largest norm of a row in steps, at most 2^20.
+    dtype : type
+        numpy.float32 or numpy.float64.
+    """
+
+    def __init__(self, features, *, centre, half_width, beta, step, radius, dtype, codes=None):
+        self.centre, self.half_width, self.codes = centre, half_width, codes
+        self.target_scale = beta / step
+        self.radius, self.n_targets = radius, len(beta)
+        self.width = len(features.Z) + self.n_targets
+        self.dtype = np.dtype(dtype)
+        self.kernel, scale = kernel_chunks(features, self.dtype)
+        self.whitener = (features.whitener * (scale / step)).astype(self.dtype)
+
+    def workspace(self, n_rows):
+        """Buffers for chunks of at most `n_rows` rows; one for each worker."""
+        d = self.width - self.n_targets
+        return {
+            "kernel": self.kernel.workspace(n_rows),
+            "phi": np.empty((n_rows, d), self.dtype),
+            "rows": np.empty((n_rows, self.width)),
+            "targets": np.empty((n_rows, self.n_targets)),
+        }
+
+    def __call__(self, X, Y, workspace):
+        """Protected: return a chunk's rows, shape (n, width): integers in a shared float buffer."""
+        n, d = len(X), self.width - self.n_targets
+        rows, phi, T = (workspace[name][:n] for name in ("rows", "phi", "targets"))
+        with np.errstate(all="ignore"):  # a warning would depend on the values
+            np.matmul(self.kernel(X, workspace["kernel"]), self.whitener, out=phi)
+            rows[:, :d] = np.rint(phi, out=phi)
+            if self.codes is None:
+                np.subtract(Y, self.centre, out=T)
+                np.clip(T, -self.half_width, self.half_width, out=T)
+            else:
+                T[...] = self.codes[Y[:, 0].astype(np.intp)]
+            np.multiply(T, self.target_scale, out=T)
+            np.rint(T, out=rows[:, d:])
+            return shorten_rows(rows, self.radius)
+
+
+def largest_difference(rows, others, Z):
+    """Largest distance of two versions of the rows of Z and of points between them, in steps."""
+    points = np.concatenate([Z, (Z + np.roll(Z, 1, axis=0)) / 2])
+    Y = np.zeros((len(points), rows.n_targets))
+    Q, R = (version(points, Y, version.workspace(len(points))) for version in (rows, others))
+    return float(np.linalg.norm(Q - R, axis=1).max())

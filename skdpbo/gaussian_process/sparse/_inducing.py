@@ -1,0 +1,116 @@
+"""Inducing points: a public design that never looks at the data."""
+
+import math
+
+import numpy as np
+from scipy.stats import qmc
+
+__all__ = ["inducing_design", "support_design"]
+
+_DEFAULT_SIZE = {1: 30, 2: 49}  # a grid; from three features on, Sobol points
+_DEFAULT_SOBOL = 50
+_SUPPORT_SIZE = 256
+_SUPPORT_EXTENT = 1.5  # of the box of the inducing points: records may lie outside
+
+
+def inducing_design(inducing_points, bounds, n_features):
+    """Return the inducing points Z, from public values alone.
+
+    Parameters
+    ----------
+    inducing_points : None, int or array-like of shape (n_inducing, n_features)
+        An int asks for that many points in the box: equally spaced in one dimension, a square
+        grid in two dimensions where the number is a square, Sobol points otherwise. None stands
+        for 30 in one dimension, 49 in two, 50 in more.
+    bounds : tuple (low, high) of ndarray of shape (n_features,)
+        The box. Not used when the points are given.
+    n_features : int
+
+    Returns
+    -------
+    Z : ndarray of shape (n_inducing, n_features)
+
+    Raises
+    ------
+    TypeError, ValueError
+        When `inducing_points` is none of these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbo.gaussian_process.sparse._inducing import inducing_design
+    >>> inducing_design(4, (np.zeros(2), np.ones(2)), 2)
+    array([[0., 0.],
+           [0., 1.],
+           [1., 0.],
+           [1., 1.]])
+    """
+    if inducing_points is None:
+        inducing_points = _DEFAULT_SIZE.get(n_features, _DEFAULT_SOBOL)
+    if isinstance(inducing_points, int | np.integer) and not isinstance(inducing_points, bool):
+        return _designed(int(inducing_points), *bounds)
+    return _given(inducing_points, n_features)
+
+
+def support_design(Z):
+    """Return points where records may lie, to describe their second moment; public.
+
+    Sobol points of a box half as wide again as that of Z, drawn towards its centre: in many
+    dimensions nearly all of a box is corners, where few data lie. Then Z itself.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n_inducing, n_features)
+        Inducing points.
+
+    Returns
+    -------
+    ndarray of shape (n_support, n_features)
+    """
+    low, high = Z.min(axis=0), Z.max(axis=0)
+    unit = _sobol(_SUPPORT_SIZE, Z.shape[1] + 1)
+    direction, radius = 2 * unit[:, :-1] - 1, np.sqrt(unit[:, -1:])
+    half = _SUPPORT_EXTENT * (high - low) / 2
+    return np.vstack([(low + high) / 2 + half * direction * radius, Z])
+
+
+def _given(points, n_features):
+    try:
+        Z = np.array(points, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError("inducing_points must be None, an integer or an array.") from None
+    if Z.ndim != 2 or Z.shape[1] != n_features or not len(Z):
+        raise ValueError(
+            f"inducing_points must have shape (n_inducing, {n_features}), got {Z.shape}."
+        )
+    if not np.isfinite(Z).all():
+        raise ValueError("inducing_points must be finite.")
+    return Z
+
+
+def _designed(size, low, high):
+    if size < 1:
+        raise ValueError(f"inducing_points must be at least 1, got {size}.")
+    n_features, side = len(low), math.isqrt(size)
+    if n_features == 1 or (n_features == 2 and side * side == size):
+        unit = _grid(size if n_features == 1 else side, n_features)
+    else:
+        unit = _sobol(size, n_features)
+    return low + (high - low) * unit
+
+
+def _grid(side, n_features):
+    line = np.linspace(0, 1, side) if side > 1 else np.array([0.5])
+    return np.stack(np.meshgrid(*[line] * n_features, indexing="ij"), axis=-1).reshape(
+        -1, n_features
+    )
+
+
+def _sobol(size, n_features):
+    """The first points of the sequence, without scrambling, each in the middle of its cell."""
+    if n_features > qmc.Sobol.MAXDIM:
+        # public randomness, the same for everybody
+        return np.random.default_rng(0).random((size, n_features))
+    exponent = math.ceil(math.log2(size)) if size > 1 else 0
+    points = qmc.Sobol(n_features, scramble=False).random_base2(exponent)[:size]
+    return points + 0.5**exponent / 2

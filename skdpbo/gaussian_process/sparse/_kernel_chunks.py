@@ -1,0 +1,143 @@
+"""Kernel values of a chunk of rows and the inducing points, in single or double precision."""
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Product, Sum
+
+__all__ = ["kernel_chunks"]
+
+
+def kernel_chunks(features, dtype):
+    """Return the fastest way to k_Z(X) / scale, and the scale."""
+    parts = [(c, _chunks(k, features.Z, dtype)) for c, k in _terms(features.kernel, 1.0)]
+    if len(parts) == 1:
+        return parts[0][1], parts[0][0]
+    return _SumChunks(parts, len(features.Z), dtype), 1.0
+
+
+def _terms(kernel, scale):
+    """Return the kernel as a sum: a list of factors and kernels."""
+    if type(kernel) is Sum:
+        return _terms(kernel.k1, scale) + _terms(kernel.k2, scale)
+    if type(kernel) is Product:
+        for constant, other in ((kernel.k1, kernel.k2), (kernel.k2, kernel.k1)):
+            if type(constant) is ConstantKernel:
+                return _terms(other, scale * constant.constant_value)
+    return [(scale, kernel)]
+
+
+def _chunks(kernel, Z, dtype):
+    profile = _profile(kernel)
+    if profile is None:
+        return _AnyKernelChunks(kernel, Z, dtype)
+    return _DistanceChunks(Z, kernel.length_scale, profile, dtype)
+
+
+class _SumChunks:
+    """Weighted sum of kernels."""
+
+    def __init__(self, parts, n_inducing, dtype):
+        self.parts, self.n_inducing, self.dtype = parts, n_inducing, dtype
+
+    def workspace(self, n_rows):
+        buffers = [part.workspace(n_rows) for _, part in self.parts]
+        return buffers, np.empty((n_rows, self.n_inducing), self.dtype)
+
+    def __call__(self, X, workspace):
+        buffers, total = workspace
+        total = total[: len(X)]
+        total[...] = 0.0
+        for (scale, part), buffer in zip(self.parts, buffers, strict=True):
+            values = part(X, buffer)
+            total += np.multiply(values, self.dtype.type(scale), out=values)
+        return total
+
+
+class _AnyKernelChunks:
+    """k_Z(X) by scikit-learn."""
+
+    def __init__(self, kernel, Z, dtype):
+        self.kernel, self.Z, self.dtype = kernel, Z, dtype
+
+    def workspace(self, n_rows):
+        return None
+
+    def __call__(self, X, workspace):
+        return self.kernel(np.asarray(X, dtype=np.float64), self.Z).astype(self.dtype, copy=False)
+
+
+def _profile(kernel):
+    """Kernel as a function of -r^2 / 2, in place, r the scaled distance; None for most kernels."""
+    if type(kernel) is RBF:  # exactly: Matern is a sub-class
+        return _exponential
+    return _MATERN.get(kernel.nu) if type(kernel) is Matern else None
+
+
+def _exponential(exponent):
+    return np.exp(exponent, out=exponent)
+
+
+def _scaled_distance(exponent, factor):
+    """sqrt(factor) r, in place."""
+    exponent *= -2.0 * factor
+    np.maximum(exponent, 0.0, out=exponent)  # rounding may have made it negative
+    return np.sqrt(exponent, out=exponent)
+
+
+def _matern12(exponent):
+    r = _scaled_distance(exponent, 1.0)
+    return np.exp(np.negative(r, out=r), out=r)
+
+
+def _matern32(exponent):
+    r = _scaled_distance(exponent, 3.0)
+    factor = 1.0 + r
+    return np.multiply(np.exp(np.negative(r, out=r), out=r), factor, out=r)
+
+
+def _matern52(exponent):
+    r = _scaled_distance(exponent, 5.0)
+    factor = r / 3.0 + 1.0
+    factor *= r
+    factor += 1.0
+    return np.multiply(np.exp(np.negative(r, out=r), out=r), factor, out=r)
+
+
+_MATERN = {0.5: _matern12, 1.5: _matern32, 2.5: _matern52}
+
+
+class _DistanceChunks:
+    """A function of the scaled distance; distances by one matrix product in double precision.
+
+    (x, 1, -||x||^2/2) (z, -||z||^2/2, 1)' = -||x - z||^2/2, x and z scaled and centred.
+    """
+
+    def __init__(self, Z, length_scale, profile, dtype):
+        self.profile = profile
+        self.inverse_scale = 1.0 / np.asarray(length_scale, dtype=np.float64)
+        self.shift = Z.mean(axis=0) * self.inverse_scale
+        scaled = Z * self.inverse_scale - self.shift
+        squares = np.einsum("ij,ij->i", scaled, scaled)
+        self.Z = np.vstack([scaled.T, -squares / 2, np.ones(len(Z))])
+        self.dtype = dtype
+
+    def workspace(self, n_rows):
+        d = self.Z.shape[1]
+        buffers = {"X": np.ones((n_rows, len(self.Z))), "exponent": np.empty((n_rows, d))}
+        if self.dtype == np.float32:
+            buffers["kernel"] = np.empty((n_rows, d), np.float32)
+        return buffers
+
+    def __call__(self, X, workspace):
+        n, d = X.shape
+        augmented, exponent = workspace["X"][:n], workspace["exponent"][:n]
+        scaled = augmented[:, :d]
+        np.multiply(X, self.inverse_scale, out=scaled)
+        scaled -= self.shift
+        np.einsum("ij,ij->i", scaled, scaled, out=augmented[:, d + 1])
+        augmented[:, d + 1] *= -0.5
+        np.matmul(augmented, self.Z, out=exponent)
+        if self.dtype == np.float64:
+            return self.profile(exponent)
+        kernel = workspace["kernel"][:n]
+        kernel[...] = exponent
+        return self.profile(kernel)

@@ -1,0 +1,77 @@
+r"""Codes of the classes, and probabilities from the posterior of the codes.
+
+The K classes are the vertices of a regular simplex in K - 1 coordinates, of squared norm K - 1:
+centred one-hot vectors in a basis of their plane. Two classes are -1 and 1.
+"""
+
+import numpy as np
+from scipy.linalg import helmert
+from scipy.special import log_ndtr
+from scipy.stats import norm
+
+__all__ = ["class_probabilities", "label_codes", "reliability"]
+
+_STEPS = np.linspace(-9.0, 7.0, 65)
+_SMALLEST_RELIABILITY = 0.2
+
+
+def label_codes(n_classes):
+    """Return the codes of the classes.
+
+    Parameters
+    ----------
+    n_classes : int
+
+    Returns
+    -------
+    ndarray of shape (n_classes + 1, n_classes - 1)
+        The last row, of labels that are no class, is NaN.
+    """
+    vertices = -np.sqrt(n_classes) * helmert(n_classes).T
+    return np.vstack([vertices, np.full(n_classes - 1, np.nan)])
+
+
+def reliability(predictor, points, weights):
+    r"""Return the share :math:`1 - \bar v / k` by which the posterior mean follows the records.
+
+    v is the posterior variance, k the prior variance, each averaged over the weighted points; the
+    posterior mean is the records' own estimate times this share. Public and released values.
+
+    Parameters
+    ----------
+    predictor : MixturePredictor
+    points : ndarray of shape (n, n_features)
+    weights : ndarray of shape (n,)
+        Estimated number of records at each point.
+    """
+    _, variance = predictor.moments(points)
+    priors = np.stack([part.features.kernel.diag(points) for part in predictor.parts])
+    share = 1 - weights @ variance.mean(axis=1) / (weights @ (predictor.shares @ priors))
+    return float(np.clip(share, _SMALLEST_RELIABILITY, 1.0))
+
+
+def class_probabilities(mean, codes, noise_variance):
+    r"""Return the probability that each class's code is nearest to :math:`N(m, s^2 I)`.
+
+    In terms of a = codes m / (s sqrt K) and of independent standard normal g it is that of
+    a_c + g_c being the largest; for two classes it is Phi(m / s).
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n, q)
+    codes : ndarray of shape (n_classes, q)
+    noise_variance : float
+
+    Returns
+    -------
+    ndarray of shape (n, n_classes)
+    """
+    a = mean @ codes.T / np.sqrt(noise_variance * len(codes))
+    a -= a.max(axis=1, keepdims=True)
+    total = np.zeros_like(a)
+    for step in _STEPS:  # of the largest value
+        below = log_ndtr(step - a)
+        density = norm.logpdf(step - a)
+        total += np.exp(below.sum(axis=1, keepdims=True) - below + density)
+    total = np.maximum(total, np.finfo(float).tiny)
+    return total / total.sum(axis=1, keepdims=True)

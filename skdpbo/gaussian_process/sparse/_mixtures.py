@@ -1,0 +1,140 @@
+r"""Average over kernels and their amplitudes, given one release (docs: private choice of a kernel).
+
+Released are the moments of :math:`\bar\phi`, the whitened features of the average kernel. Under
+kernel k the function is :math:`f(x) = \phi_k(x)'v` plus an independent residual, and
+:math:`\phi_k(x)` is close to :math:`T_k \bar\phi(x)`. All of it is post-processing.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+__all__ = [
+    "AMPLITUDES",
+    "FittedWeights",
+    "amplitude_prior",
+    "averaged",
+    "feature_map",
+    "mixture_moments",
+    "probabilities",
+]
+
+# Powers of 2: the posterior hardly depends on the amplitude within a factor of sqrt 2.
+AMPLITUDES = tuple(2.0**k for k in range(-8, 9))
+_PRIOR_SD = math.log(8.0)  # of the logarithm; the median is the kernel's own amplitude
+
+
+@dataclass(frozen=True)
+class FittedWeights:
+    """Posterior of the weights under one kernel, from released values alone.
+
+    Attributes
+    ----------
+    means : ndarray of shape (d, q)
+    covariances : ndarray of shape (q, d, d)
+    noise_variance : ndarray of shape (q,)
+    elbo : ndarray of shape (q,) or None
+    log_evidence : float
+        Summed over the targets, averaged over the amplitudes.
+    amplitude : float
+        Factor of the kernel, or its posterior mean.
+    """
+
+    means: np.ndarray
+    covariances: np.ndarray
+    noise_variance: np.ndarray
+    elbo: np.ndarray | None = None
+    log_evidence: float = 0.0
+    amplitude: float = 1.0
+
+
+def feature_map(average, features, support, weights, ridge):
+    r"""Return the matrix T for which T phi-bar(x) is closest to phi_k(x) where records are likely.
+
+    Exact at the inducing points up to the jitter, plus the regression of what is missing
+    elsewhere.
+
+    Parameters
+    ----------
+    average, features : WhitenedFeatures
+        phi-bar and phi_k, with the same inducing points.
+    support : ndarray of shape (n_support, n_features)
+        Public points.
+    weights : ndarray of shape (n_support,)
+        Estimated number of records that each stands for; public or released.
+    ridge : float
+        Added to the second moment of phi-bar, > 0.
+
+    Returns
+    -------
+    ndarray of shape (d, d)
+    """
+    T = solve_triangular(average.root, features.root, lower=True).T
+    phi = average(support)
+    missing = (features(support) - phi @ T.T).T * weights
+    second_moment = (phi.T * weights) @ phi + ridge * np.eye(len(T))
+    return T + np.linalg.solve(second_moment, (missing @ phi).T).T
+
+
+def amplitude_prior(factors):
+    """Return log-normal prior probabilities of factors on a grid uniform in the logarithm."""
+    return probabilities(-0.5 * (np.log(factors) / _PRIOR_SD) ** 2)
+
+
+def probabilities(log_weights):
+    """Return probabilities proportional to the exponentials."""
+    weights = np.exp(np.asarray(log_weights) - np.max(log_weights))
+    return weights / weights.sum()
+
+
+def averaged(factors, fits):
+    """Return the average of posteriors of one kernel over its factors.
+
+    Parameters
+    ----------
+    factors : sequence of float
+    fits : list of FittedWeights
+        One for each factor.
+    """
+    if len(fits) == 1:
+        return fits[0]
+    joint = np.log(amplitude_prior(factors)) + [fit.log_evidence for fit in fits]
+    shares = probabilities(joint)
+    pairs = [
+        mixture_moments(shares, [(fit.means[:, j], fit.covariances[j]) for fit in fits])
+        for j in range(fits[0].means.shape[1])
+    ]
+    return replace(
+        fits[0],
+        means=np.stack([mean for mean, _ in pairs], axis=1),
+        covariances=np.stack([covariance for _, covariance in pairs]),
+        noise_variance=shares @ [fit.noise_variance for fit in fits],
+        elbo=shares @ [fit.elbo for fit in fits],
+        log_evidence=float(np.logaddexp.reduce(joint)),
+        amplitude=float(shares @ factors),
+    )
+
+
+def mixture_moments(shares, pairs):
+    """Return mean and covariance of a mixture.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (k,)
+        Probabilities.
+    pairs : list of k tuples
+        Mean (d,) and covariance (d, d) of each component.
+
+    Returns
+    -------
+    mean : ndarray of shape (d,)
+    covariance : ndarray of shape (d, d)
+        The average covariance plus the spread of the means.
+    """
+    means = np.stack([mean for mean, _ in pairs])
+    mean = shares @ means
+    away = means - mean
+    covariance = (away.T * shares) @ away
+    return mean, covariance + np.tensordot(shares, [inner for _, inner in pairs], axes=1)

@@ -1,0 +1,233 @@
+"""The two releases as the estimator uses them: rows to sum, noise to add, posterior to compute.
+
+Each has three steps: `rows` puts records on the lattice, `release` adds noise to their exact sum,
+and `posterior` is a function of what was released. The model is, for each kernel and target,
+f(x) = prior mean + phi(x)'v + residual with whitened features phi and a Gaussian posterior of v.
+"""
+
+import math
+
+import numpy as np
+
+from skdpbo._noise_aware import (
+    MomentModel,
+    WeightPosterior,
+    released_noise_variance,
+)
+from skdpbo._whitened_release import WhitenedRelease
+from skdpbo.gaussian_process.papers._kernel_posterior import kernel_posterior, regulariser
+from skdpbo.gaussian_process.papers._kernel_release import KernelRelease, KernelRows
+from skdpbo.gaussian_process.papers._kernel_sensitivity import norm_bound, optimal_ratio
+from skdpbo.gaussian_process.sparse._denoising import denoised_second_moment, nearest_mixture
+from skdpbo.gaussian_process.sparse._features import (
+    LatticeRows,
+    WhitenedFeatures,
+    largest_difference,
+)
+from skdpbo.gaussian_process.sparse._inducing import support_design
+from skdpbo.gaussian_process.sparse._kernel_family import average_kernel
+from skdpbo.gaussian_process.sparse._mixtures import (
+    AMPLITUDES,
+    FittedWeights,
+    averaged,
+    feature_map,
+)
+
+__all__ = ["KernelMethod", "WhitenedMethod"]
+
+
+class WhitenedMethod:
+    """Whitened release, of one kernel or of the average of several; see :class:`WhitenedRelease`.
+
+    Parameters
+    ----------
+    kernels : list of sklearn kernels
+    Z : ndarray of shape (d, p)
+        Inducing points.
+    mu : float
+    half_width : ndarray of shape (q,)
+    n_records : int
+    posterior : str, default="noise_aware"
+        "linearised", "linearised_published" and "naive" are for a single kernel.
+    fit_amplitude : bool, default=False
+        Average over factors of each kernel; the features stay as they are.
+    """
+
+    def __init__(
+        self,
+        kernels,
+        Z,
+        *,
+        mu,
+        half_width,
+        n_records,
+        posterior="noise_aware",
+        fit_amplitude=False,
+    ):
+        self.features = WhitenedFeatures(average_kernel(kernels, Z), Z)
+        self.parts, self.posterior_name = [WhitenedFeatures(k, Z) for k in kernels], posterior
+        self.factors = AMPLITUDES if fit_amplitude else (1.0,)
+        self.statistics = WhitenedRelease(mu, tuple(half_width.tolist()), n_records)
+
+    def rows(self, centre, codes=None):
+        """Return the map of records to lattice rows, for targets about `centre`, or for labels.
+
+        In single precision where the noise hides what it loses on all records together; public
+        values decide.
+        """
+        single, double = (self._rows(centre, codes, dtype) for dtype in (np.float32, np.float64))
+        statistics = self.statistics
+        loss = largest_difference(single, double, self.features.Z) * statistics.step
+        return single if statistics.n_records * loss <= statistics.noise else double
+
+    def _rows(self, centre, codes, dtype):
+        statistics = self.statistics
+        return LatticeRows(
+            self.features,
+            centre=centre,
+            codes=codes,
+            half_width=np.asarray(statistics.half_width),
+            beta=statistics.beta,
+            step=statistics.step,
+            radius=statistics.radius,
+            dtype=dtype,
+        )
+
+    def release(self, gram, source):
+        """Protected: return the exact sums `gram` with noise, as `NoisyMoments`."""
+        return self.statistics.release(gram, source)
+
+    def posterior(self, moments, noise_variance):
+        """Return the posterior under each kernel; a `noise_variance` of None is estimated.
+
+        Post-processing: `moments` are released, and no protected value is in scope.
+
+        Returns
+        -------
+        list of FittedWeights
+        """
+        support = support_design(self.features.Z)
+        phi = self.features(support)
+        density = nearest_mixture(moments.B, phi)
+        n_records = self.statistics.n_records
+        B = denoised_second_moment(
+            moments.B, phi, sb=moments.sb, n_records=n_records, weights=density
+        )
+        maps = [None]  # the features of a single kernel are those that were released
+        if len(self.parts) > 1:
+            ridge = moments.sb
+            maps = [feature_map(self.features, k, support, density, ridge) for k in self.parts]
+        return [
+            self._under(part, T, moments, B, noise_variance)
+            for part, T in zip(self.parts, maps, strict=True)
+        ]
+
+    def _under(self, part, T, moments, B, noise_variance):
+        """Return the posterior under one kernel, averaged over the factors."""
+        models = [
+            MomentModel(
+                B,
+                moments.A[:, j],
+                moments.yy[j, j],
+                sb=moments.sb,
+                sa=moments.sa[j],
+                syy=moments.syy[j],
+                n_records=self.statistics.n_records,
+                signal_variance=part.signal_variance,
+                features=T,
+            )
+            for j in range(len(moments.sa))
+        ]
+        fits = [
+            self._scaled([model.scaled(factor) for model in models], moments, noise_variance)
+            for factor in self.factors
+        ]
+        return averaged(self.factors, fits)
+
+    def _scaled(self, models, moments, noise_variance):
+        """Return the posterior of all targets under one kernel of known amplitude."""
+        if noise_variance is None:
+            largest = [R**2 for R in self.statistics.half_width]
+            noise_variance = map(released_noise_variance, models, largest)
+        pairs = list(zip(models, noise_variance, strict=True))
+        posteriors = [self._of_target(moments, j, *pair) for j, pair in enumerate(pairs)]
+        return FittedWeights(
+            means=np.stack([p.mean for p in posteriors], axis=1),
+            covariances=np.stack([p.covariance for p in posteriors]),
+            noise_variance=np.array([s2 for _, s2 in pairs]),
+            elbo=np.array([model.elbo(s2) for model, s2 in pairs]),
+            log_evidence=sum(model.log_evidence(s2) for model, s2 in pairs),
+        )
+
+    def _of_target(self, moments, j, model, noise_variance):
+        if self.posterior_name == "noise_aware":
+            return model.posterior(noise_variance)
+        # The paper's formulas with phi for k_Z: the prior of the weights, K_ZZ^-1, is sf2 I.
+        result = kernel_posterior(
+            moments.A[:, j],
+            moments.B,
+            np.eye(len(moments.B)) / model.sf2,
+            noise_variance=noise_variance,
+            sa=moments.sa[j],
+            sb=moments.sb,
+            method=self.posterior_name,
+        )
+        return WeightPosterior(result.weights, result.weight_covariance)
+
+
+class KernelMethod:
+    """Published release; see :class:`KernelRelease`.
+
+    Parameters
+    ----------
+    kernels : list of one sklearn kernel
+    Z, mu, half_width, n_records, posterior
+        As for :class:`WhitenedMethod`.
+    sensitivity : {"certified", "tight", "generic", "trivial"}
+    ratio : float or "optimal"
+    """
+
+    def __init__(self, kernels, Z, *, mu, half_width, n_records, posterior, sensitivity, ratio):
+        (kernel,) = kernels
+        self.features, self.posterior_name = WhitenedFeatures(kernel, Z), posterior
+        self.n_records = n_records
+        k_norm = norm_bound(kernel, Z, sensitivity)
+        if ratio == "optimal":
+            # Only "noise_aware" does without the regulariser, which outweighs the noise of B.
+            regularised = posterior != "noise_aware"
+            gain = regulariser(1.0, 1.0, len(Z)) ** 2 if regularised else 0.5
+            ratio = optimal_ratio(k_norm, math.sqrt(np.sum(half_width**2)), gain)
+        self.statistics = KernelRelease(
+            mu=mu,
+            k_norm=k_norm,
+            half_width=tuple(half_width.tolist()),
+            n_records=n_records,
+            ratio=ratio,
+        )
+
+    def rows(self, centre):
+        """Return the map of records to lattice rows, for targets about `centre`."""
+        return KernelRows(self.features.kernel, self.features.Z, self.statistics, centre)
+
+    def release(self, gram, source):
+        """Protected: return the exact sums `gram` with noise, as `KernelStatistics`."""
+        return self.statistics.release(gram, source)
+
+    def posterior(self, statistics, noise_variance):
+        """Return a list with the posterior of the weights; post-processing of `statistics`."""
+        K_ZZ = self.features.kernel(self.features.Z)
+        pairs = []
+        for j, variance in enumerate(noise_variance.tolist()):
+            posterior = kernel_posterior(
+                statistics.A[:, j],
+                statistics.B,
+                K_ZZ,
+                noise_variance=variance,
+                sa=statistics.sa[j],
+                sb=statistics.sb,
+                method=self.posterior_name,
+                n_records=self.n_records,
+            )
+            pairs.append(posterior.in_coordinates(self.features.whitener))
+        means, covariances = zip(*pairs, strict=True)
+        return [FittedWeights(np.stack(means, axis=1), np.stack(covariances), noise_variance)]

@@ -1,0 +1,74 @@
+"""Curvature of the loss from released second moments, for fits in which the noise is small."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdpbo._exact_gram import integer_gram, lattice_radius, rows_on_lattice
+from skdpbo._gram_release import lifted, release_gram
+
+__all__ = ["Curvature", "exact_second_moments", "release_curvature"]
+
+_SLACK = 1 - 2.0**-12  # rounding rarely makes a row of norm 1 too long
+_GRADIENT_SHARE, _MOMENT_SHARE = 5.0, 0.25  # of the noise, in the ridge
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """Upper bound on the curvature of the mean loss, in the units of the rows z.
+
+    Attributes
+    ----------
+    moments : ndarray of shape (d + 1, d + 1)
+        Released mean of z z', positive.
+    noise : float
+        Standard deviation of the noise of an entry of its diagonal.
+    """
+
+    moments: np.ndarray
+    noise: float
+
+    def inverse(self, n_outputs, gradient_noise):
+        """Return the inverse of the bound plus a ridge that grows with the noise.
+
+        A logistic loss has a second derivative of at most 1/4 in its score, a softmax of at most
+        1/2 in any direction (Boehning 1992).
+        """
+        d = len(self.moments)
+        ridge = _GRADIENT_SHARE * gradient_noise + _MOMENT_SHARE * self.noise * math.sqrt(d)
+        bound = 0.25 if n_outputs == 1 else 0.5
+        return np.linalg.inv(bound * self.moments + ridge * np.eye(d))
+
+
+def exact_second_moments(rows, scales, step, radius):
+    """Protected: pass only to a mechanism. Sum z z' of rows cut to norm 1, in integers.
+
+    Parameters
+    ----------
+    rows : BoxedRows
+    scales : ColumnScales
+    step : float
+        Of the lattice.
+    radius : int
+        Largest norm of a row in steps.
+    """
+    d = rows.shape[1] + 1
+    total = np.zeros((d, d), dtype=np.int64)
+    for _, inner in rows.affine(*scales.affine()):
+        z = np.hstack([inner, np.full((len(inner), 1), scales.constant)])
+        z /= np.maximum(np.sqrt(np.einsum("ij,ij->i", z, z)), 1.0)[:, None]
+        total += integer_gram(rows_on_lattice(z, step, radius))  # exact: at most 2^13 rows
+    return total
+
+
+def release_curvature(rows, scales, mu, source):
+    """Release the second moments of the standardised rows; returns a `Curvature`."""
+    n = rows.shape[0]
+    radius = lattice_radius(n, math.sqrt(2.0) / mu)
+    step = 1 / (radius * _SLACK)
+    noisy, sigma = release_gram(
+        exact_second_moments(rows, scales, step, radius), mu, radius, source
+    )
+    unit = step**2
+    return Curvature(lifted(noisy * unit, sigma * unit, n) / n, sigma * unit / n)

@@ -1,0 +1,139 @@
+"""The sum of clipped gradients of a generalised linear model, in exact integers.
+
+The gradient of a record is the outer product of its row z and its residual r. Both are integers:
+z on a lattice of 2^-16, r cut so that |r| |z| is at most the clipping norm, and truncated toward
+zero. Products and sums of such integers are exact, so that one record moves the sum by its own
+two terms and by nothing else.
+"""
+
+import math
+
+import numpy as np
+from scipy.special import expit, softmax
+
+from skdpbo.mechanisms import GaussianMechanism
+
+__all__ = ["GradientRelease", "gradient_sensitivity", "residuals_on_lattice", "rows_on_grid"]
+
+_ROW_BITS = 16  # steps of a row of norm 1
+_RESIDUAL_BITS = 20
+_LARGEST_ENTRY = 2.0**30
+_SLACK = 2.0**-30  # covers the rounding of norms and quotients of up to 2^20 columns
+_SUM_BITS, _NOISE_BITS = 61, 48
+
+
+def gradient_sensitivity(bound):
+    """Largest l2 change, under one substitution, of the sum of gradients of norm at most `bound`.
+
+    The old gradient leaves and the new one enters: 2 B, attained by g and -g.
+    """
+    return 2 * bound
+
+
+def rows_on_grid(z, largest):
+    """Truncate rows toward zero to integers, in place; float64 that hold integers.
+
+    Parameters
+    ----------
+    z : ndarray of shape (n, d)
+        Protected; in steps of 2^-16.
+    largest : float
+        Public or released bound on its entries; they are cut at 2^30 where it is larger.
+    """
+    np.trunc(z, out=z)
+    return z if largest <= _LARGEST_ENTRY else np.clip(z, -_LARGEST_ENTRY, _LARGEST_ENTRY, out=z)
+
+
+def residuals_on_lattice(residuals, norms, bound, bits):
+    """Shorten and truncate residuals so that |r_i| norms_i <= bound, exactly.
+
+    Parameters
+    ----------
+    residuals : ndarray of shape (n, k)
+        Protected.
+    norms : ndarray of shape (n,)
+        Norms of the integer rows, at least 1, within a relative error of 2^-31.
+    bound : int
+        Clipping norm B, in units of the products.
+    bits : int
+        The lattice of the residuals has a step of 2^-bits.
+
+    Returns
+    -------
+    ndarray of shape (n, k)
+        float64 that hold integers.
+    """
+    fine = residuals * 2.0**bits
+    sizes = np.sqrt(np.einsum("ij,ij->i", fine, fine))
+    limits = (bound * (1 - _SLACK)) / (norms * (1 + _SLACK))
+    return np.trunc(fine * np.minimum(1.0, limits / np.maximum(sizes, limits))[:, None])
+
+
+class GradientRelease:
+    """Noisy mean gradients of a logistic model, one release a step.
+
+    Parameters
+    ----------
+    rows : BoxedRows
+        Protected.
+    codes : ndarray of shape (n,)
+        Class of each record, -1 for a label that is not among the classes. Protected.
+    scales : ColumnScales
+        Released.
+    weights : ndarray of shape (n_classes,)
+        Public weights of the classes, at most 1.
+    mu : float
+        Gaussian budget of one step.
+    clip : float
+        Largest norm of a record's gradient, in units of a row of norm 1.
+    """
+
+    def __init__(self, rows, codes, scales, weights, mu, clip):
+        self._rows, self._codes = rows, codes
+        self._factor, self._shift = (2.0**_ROW_BITS * part for part in scales.affine())
+        self._constant = float(math.trunc(2.0**_ROW_BITS * scales.constant))
+        self._largest = float((np.abs(self._factor) + np.abs(self._shift)).max()) + 1
+        self._weights = np.append(weights, 0.0)  # the last one is that of code -1
+        self.n_outputs = 1 if len(weights) == 2 else len(weights)
+        n = rows.shape[0]
+        room = min(_SUM_BITS - math.ceil(math.log2(n)), _NOISE_BITS - 1 + math.floor(math.log2(mu)))
+        self._bits = max(4, min(_RESIDUAL_BITS, room - _ROW_BITS - max(0, math.ceil(clip))))
+        self.bound = math.floor(clip * 2.0 ** (_ROW_BITS + self._bits))
+        self._unit = 2.0 ** -(_ROW_BITS + self._bits) / n
+        self._noise = GaussianMechanism(
+            mu=mu, sensitivity=gradient_sensitivity(self.bound), lattice=1.0
+        )
+
+    @property
+    def sigma(self):
+        """Standard deviation of the noise in a coordinate of the mean gradient. Public."""
+        return self._noise.sigma * self._unit
+
+    def __call__(self, w, source):
+        """Return the noisy mean gradient at w, both of shape (d + 1, n_outputs)."""
+        noisy = self._noise.release(self.exact_total(w).ravel(), source)
+        return np.asarray(noisy, dtype=np.float64).reshape(w.shape) * self._unit
+
+    def exact_total(self, w):
+        """Protected: sum the clipped gradients in integers; pass only to a mechanism."""
+        total = np.zeros(w.shape, dtype=np.int64)
+        slopes, intercepts = w[:-1] * 2.0**-_ROW_BITS, w[-1] * (self._constant * 2.0**-_ROW_BITS)
+        for rows, z in self._rows.affine(self._factor, self._shift):
+            grid = rows_on_grid(z, self._largest)
+            norms = np.sqrt(np.einsum("ij,ij->i", grid, grid) + self._constant**2)
+            norms = np.maximum(norms, 1.0)
+            codes = self._codes[rows]
+            shortened = np.minimum(1.0, 2.0**_ROW_BITS / norms) * self._weights[codes]
+            residuals = _residuals(grid @ slopes + intercepts, codes) * shortened[:, None]
+            units = residuals_on_lattice(residuals, norms, self.bound, self._bits)
+            # Exact: at most 2^13 rows of 2^37. The last row is that of the constant column.
+            total[:-1] += (grid.T @ units).astype(np.int64)
+            total[-1] += (self._constant * units.sum(axis=0)).astype(np.int64)
+        return total
+
+
+def _residuals(scores, codes):
+    """Protected: probabilities less the indicators of the classes, shape (n, n_outputs)."""
+    if scores.shape[1] == 1:
+        return expit(scores) - (codes == 1)[:, None]
+    return softmax(scores, axis=1) - (codes[:, None] == np.arange(scores.shape[1]))

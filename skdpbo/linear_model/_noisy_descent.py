@@ -1,0 +1,107 @@
+"""Gradient descent on released gradients: steps and rates from public and released values."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["DescentPlan", "descend", "descend_by_curvature"]
+
+_MIN_STEPS, _MAX_STEPS = 20, 40
+_TIME, _EXPONENT = 30.0, 0.7  # sum of the rates: 30 / noise^0.7
+_LONG_RATE, _MAX_RATE = 100.0, 300.0
+_SAFE_RATE = 8.0  # 2 / (largest curvature of rows of norm 1, 1/4)
+_LITTLE_NOISE = 2e-4  # below it the curvature is released
+_CURVED_STEPS = 8
+_TURN = -0.3  # cosine of successive gradients that shows a rate too large
+
+
+@dataclass(frozen=True)
+class DescentPlan:
+    """Number of steps and largest rate, from the noise that one release would have.
+
+    More noise: fewer and shorter steps, which is regularisation.
+
+    Parameters
+    ----------
+    noise : float
+        Expected norm of the noise if the whole budget were spent on one gradient, in units of a
+        row of norm 1. Public or released.
+    """
+
+    noise: float
+
+    @property
+    def _time(self):
+        return _TIME * self.noise**-_EXPONENT
+
+    @property
+    def by_curvature(self):
+        """Whether a release of the curvature pays: fewer steps, and all directions converge."""
+        return self.noise <= _LITTLE_NOISE
+
+    @property
+    def n_steps(self):
+        """Number of released gradients."""
+        if self.by_curvature:
+            return _CURVED_STEPS
+        return int(min(max(math.ceil(self._time / _LONG_RATE), _MIN_STEPS), _MAX_STEPS))
+
+    @property
+    def rate(self):
+        """Largest rate of a step."""
+        return min(self._time / self.n_steps, _MAX_RATE)
+
+
+def descend(gradient, shape, plan, penalties):
+    """Return the last iterate.
+
+    The rate starts where descent cannot diverge, doubles up to that of the plan, and halves when
+    two successive released gradients point in opposite directions.
+
+    Parameters
+    ----------
+    gradient : callable
+        ``gradient(w)`` is a released gradient at w.
+    shape : tuple of int
+        Of w.
+    plan : DescentPlan
+    penalties : ndarray of shape (shape[0],)
+        Coefficients of the quadratic penalty, whose step is implicit.
+    """
+    w, last, rate = np.zeros(shape), None, min(_SAFE_RATE, plan.rate)
+    for _ in range(plan.n_steps):
+        step = gradient(w)
+        if last is not None:
+            cosine = np.vdot(step, last) / math.sqrt(np.vdot(step, step) * np.vdot(last, last))
+            rate = rate / 2 if cosine < _TURN else min(2 * rate, plan.rate)
+        w = (w - rate * step) / (1 + rate * penalties)[:, None]
+        last = step
+    return w
+
+
+def descend_by_curvature(gradient, inverse, shape, penalties):
+    """Return the last of 8 accelerated steps in the metric of the curvature.
+
+    Steps of rate 1 do not increase the loss where the curvature is a bound; the rate halves when
+    two successive moves turn back.
+
+    Parameters
+    ----------
+    gradient, shape, penalties
+        As in `descend`.
+    inverse : ndarray of shape (shape[0], shape[0])
+        Of the curvature; released.
+    """
+    w = ahead = np.zeros(shape)
+    last, rate = None, 1.0
+    for t in range(_CURVED_STEPS):
+        step = gradient(ahead) + penalties[:, None] * ahead
+        move = inverse @ step
+        length = math.sqrt(np.vdot(step, move))
+        if last is not None and np.vdot(step, last[0]) < _TURN * length * last[1]:
+            rate /= 2
+        new = ahead - rate * move
+        ahead = new + t / (t + 3) * (new - w)  # Nesterov's sequence
+        w, last = new, (move, length)
+    return w

@@ -1,0 +1,140 @@
+"""Base of the searchers that choose among candidates: grid, randomized and Bayesian search."""
+
+from abc import abstractmethod
+from typing import ClassVar
+
+from sklearn.utils.metaestimators import available_if
+
+from skdpbo.model_selection._base import BasePrivateSearchCV
+from skdpbo.model_selection._private_choice import ADD_REMOVE, NEIGHBOURS, PrivateChoice
+from skdpbo.model_selection._search_mechanism import ListChoice
+from skdpbo.model_selection._sklearn import BaseSearchCV, StrOptions
+from skdpbo.model_selection.evaluation._chunks import Chunks
+from skdpbo.model_selection.private_training._estimators import has_private_part
+from skdpbo.model_selection.private_training._selection_rules import PrivateSelection
+from skdpbo.model_selection.protection._chunked import ChunkedProtection
+from skdpbo.model_selection.protection._private_models import PrivateModelsProtection
+from skdpbo.model_selection.protection._validation import ValidationProtection
+
+__all__ = ["BaseChoiceSearchCV"]
+
+_SCORE_SHARE = 0.1  # of the budget, with score_fraction="auto"
+_NO_MODEL = (
+    "every record is protected, and a model that was trained on protected rows would be a release "
+    "of its own. Train best_params_ on rows that may be used, or with a private estimator."
+)
+
+
+def _of_the_model(name):
+    """Return scikit-learn's method of a name, absent from a search that releases no model."""
+    inherited = vars(BaseSearchCV)[name]
+
+    def is_available(searcher):
+        if searcher._releases_no_model():
+            raise AttributeError(f"{name} is not available: {_NO_MODEL}")
+        try:
+            return inherited.__get__(searcher, type(searcher)) is not None
+        except AttributeError as error:  # `available_if` adds the outer message again
+            raise (error.__cause__ or error) from None
+
+    return available_if(is_available)(getattr(BaseSearchCV, name))
+
+
+class _Fitted:
+    """Attribute that a fit may set on the object; else a method gives it, or the reason."""
+
+    def __init__(self, method):
+        self.method, self.__doc__ = method, method.__doc__
+
+    def __get__(self, searcher, owner=None):
+        return self if searcher is None else self.method(searcher)
+
+
+class BaseChoiceSearchCV(BasePrivateSearchCV):
+    """Base class of the searchers with `protect`, `mechanism` and `guide`."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        **BasePrivateSearchCV._parameter_constraints,
+        "mechanism": [StrOptions(set(PrivateChoice.SELECTIONS))],
+        "score_fraction": [
+            *BasePrivateSearchCV._parameter_constraints["score_fraction"],
+            StrOptions({"auto"}),
+        ],
+        "protect": [StrOptions({"validation", "all"}), Chunks, PrivateSelection],
+        "neighbours": [StrOptions(set(NEIGHBOURS))],
+        "guide": ["boolean"],
+    }
+
+    @abstractmethod
+    def __init__(self, estimator, *, mechanism, protect, neighbours, guide, **common):
+        super().__init__(estimator, **common)
+        self.mechanism = mechanism
+        self.protect = protect
+        self.neighbours = neighbours
+        self.guide = guide
+
+    def _mechanism(self, guided=True, score_fraction=None):
+        """Mechanism of the search; without public scores to follow, a choice among a list."""
+        share = self._score_share() if score_fraction is None else score_fraction
+        return ListChoice(PrivateChoice(self.mechanism, self.epsilon, share, self.neighbours))
+
+    def _score_share(self):
+        """Share of the score in the budget."""
+        return _SCORE_SHARE if isinstance(self.score_fraction, str) else self.score_fraction
+
+    def _protection(self):
+        protect = self.protect
+        if isinstance(protect, str) and protect == "validation":
+            return ValidationProtection(self)
+        if self.neighbours == ADD_REMOVE:
+            raise ValueError(
+                'neighbours="add-remove" is for protect="validation": the split into parts and the '
+                "training depend on the number of records."
+            )
+        chunked = ChunkedProtection(self, protect if isinstance(protect, Chunks) else Chunks())
+        if isinstance(protect, Chunks):
+            return chunked
+        if isinstance(protect, PrivateSelection):
+            return PrivateModelsProtection(self, protect)
+        private = has_private_part(self.estimator, chunked.candidates)
+        return PrivateModelsProtection(self, PrivateSelection()) if private else chunked
+
+    predict = _of_the_model("predict")
+    predict_proba = _of_the_model("predict_proba")
+    predict_log_proba = _of_the_model("predict_log_proba")
+    decision_function = _of_the_model("decision_function")
+    score = _of_the_model("score")
+    score_samples = _of_the_model("score_samples")
+    transform = _of_the_model("transform")
+    inverse_transform = _of_the_model("inverse_transform")
+
+    def _releases_no_model(self):
+        """Whether a fit with these parameters trains protected rows without noise."""
+        if not isinstance(self.protect, str):
+            return isinstance(self.protect, Chunks)
+        # Before a fit, private estimators among the values of the space are not looked for.
+        candidates = vars(self).get("cv_results_", {"params": ()})["params"]
+        return self.protect == "all" and not has_private_part(self.estimator, candidates)
+
+    def __sklearn_tags__(self):
+        """Tags of the estimator; without a model those of one that predicts nothing."""
+        tags = super().__sklearn_tags__()
+        if self._releases_no_model():
+            tags.estimator_type = tags.classifier_tags = tags.regressor_tags = None
+            # A record that no step can read costs its worst loss, and is no error.
+            tags.input_tags.allow_nan = tags.input_tags.string = True
+        return tags
+
+    @_Fitted
+    def best_estimator_(self):
+        """Winning model; the error of a search without one gives the reason."""
+        name = f"This {type(self).__name__}"
+        if "privacy_" not in vars(self):
+            raise AttributeError(f"{name} is not fitted yet, and has no best_estimator_.")
+        reason = _NO_MODEL if self.refit else "refit is False."
+        raise AttributeError(f"{name} has no best_estimator_: {reason}")
+
+    @_Fitted
+    def n_features_in_(self):
+        """Number of columns: of the model, or set by the fit where there is none."""
+        return super().n_features_in_

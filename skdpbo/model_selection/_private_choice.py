@@ -1,0 +1,183 @@
+"""The release of the searchers: one private choice among candidates and one noisy score.
+
+Sensitivity: replacing one protected record moves the integer total of every candidate by at most
+a public integer. For validation records the scorer states it: ``units`` for a sum of losses in
+{0, ..., units}, because a record trains nothing; with chunks see ``chunk_sensitivity``. Theorems:
+``docs/theory/permute_and_flip.md``, ``docs/theory/ratio_and_pair_metrics.md``.
+
+Where a record is added or removed, every total grows or stays: both selections may then run at
+twice the rate. The number of records is secret, and a score is divided by a noisy count.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from skdpbo.mechanisms import DiscreteLaplace, ExponentialMechanism, PermuteAndFlip
+from skdpbo.privacy import PrivacyGuarantee
+from skdpbo.privacy._checks import check_choice, check_positive, check_within
+
+__all__ = ["ADD_REMOVE", "CHOICE_ASSUMPTIONS", "NEIGHBOURS", "REPLACE_ONE", "PrivateChoice"]
+
+REPLACE_ONE, ADD_REMOVE = NEIGHBOURS = ("replace-one", "add-remove")
+_SCHEMA = "the column names and the types (with the categories of categorical columns) are public"
+CHOICE_ASSUMPTIONS = (
+    "the public rows (X, or the rows of X outside the validation part) may influence everything "
+    "that is released",
+    "the estimator predicts each row from that row alone",
+    f"the numbers of rows, {_SCHEMA}",
+    "running time and memory use are not observed",
+)
+_SECRET_COUNT = tuple(
+    f"the number of public rows, {_SCHEMA}" if _SCHEMA in text else text
+    for text in CHOICE_ASSUMPTIONS
+)
+
+# The last of equal candidates is handicapped by less than 1 / _TIE_BREAK of the sensitivity.
+_TIE_BREAK = 100
+
+
+@dataclass(frozen=True)
+class PrivateChoice:
+    """Pure epsilon-DP choice of one candidate and, with a share of the budget, its score.
+
+    Parameters
+    ----------
+    mechanism : {"permute_and_flip", "exponential"}
+        Selection mechanism.
+    epsilon : float, int or Fraction
+        Budget of both releases, > 0; taken as the exact fraction that it is.
+    score_fraction : float
+        Share of the score, in [0, 1); 0 releases none.
+    neighbours : {"replace-one", "add-remove"}, default="replace-one"
+        Relation of neighbouring data sets. With "add-remove" half of the score's share is for the
+        number of records.
+    """
+
+    mechanism: str
+    epsilon: float | Fraction
+    score_fraction: float
+    neighbours: str = REPLACE_ONE
+
+    SELECTIONS: ClassVar[dict] = {
+        "permute_and_flip": PermuteAndFlip,
+        "exponential": ExponentialMechanism,
+    }
+
+    def __post_init__(self):
+        # A plain float or a Fraction from here on: Fraction(numpy.float32(1)) is a TypeError.
+        object.__setattr__(self, "epsilon", check_positive(self.epsilon, "epsilon"))
+        check_choice(self.mechanism, "mechanism", sorted(self.SELECTIONS))
+        # Also where scikit-learn's parameter validation is switched off.
+        check_within(self.score_fraction, "score_fraction", "[0, 1)")
+        check_choice(self.neighbours, "neighbours", list(NEIGHBOURS))
+
+    @property
+    def counts(self):
+        """Whether the number of records is secret, so that a count is released."""
+        return self.neighbours == ADD_REMOVE
+
+    @property
+    def rate(self):
+        """Rate of the selection, in units of that for replaced records.
+
+        Of a replaced record one total may rise where another falls; one that is added moves all
+        totals in one direction.
+        """
+        return 2 if self.counts else 1
+
+    @property
+    def epsilon_score(self):
+        """Share of the score, a Fraction."""
+        return Fraction(self.epsilon) * Fraction(float(self.score_fraction))
+
+    @property
+    def epsilon_choice(self):
+        """Share of the choice, a Fraction; the two add up to epsilon exactly."""
+        return Fraction(self.epsilon) - self.epsilon_score
+
+    @property
+    def guarantee(self):
+        """Guarantee of all releases together, by sequential composition."""
+        name = self.mechanism.replace("_", "-")
+        steps = [f"{name} choice (epsilon {float(self.epsilon_choice):.4g})"]
+        if self.epsilon_score:
+            what = "score and count, half each" if self.counts else "score"
+            steps.append(f"discrete Laplace {what} (epsilon {float(self.epsilon_score):.4g})")
+        return PrivacyGuarantee(
+            epsilon=self.epsilon,
+            neighbours=self.neighbours,
+            protects="validation records",
+            mechanism=" + ".join(steps),
+            assumptions=_SECRET_COUNT if self.counts else CHOICE_ASSUMPTIONS,
+            reference="McKenna & Sheldon 2020; Ghosh, Roughgarden & Sundararajan 2012",
+        )
+
+    def score_noise(self, *, sensitivity, largest):
+        """Standard deviation of the score's noise, as a share of the score's range; public.
+
+        That of discrete Laplace noise of scale s is sqrt(2) s within 1 % for s above 3, and less
+        below. 0 without a score.
+        """
+        if not self.epsilon_score:
+            return 0.0
+        return math.sqrt(2) * sensitivity / (float(self.epsilon_score) * largest)
+
+    def release_count(self, n_records, source):
+        """Release a secret number of records, at least 1; None without a budget for it.
+
+        Adding or removing a record moves the number by 1.
+
+        Parameters
+        ----------
+        n_records : int
+            Protected.
+        source : RandomSource
+
+        Returns
+        -------
+        count : int or None
+            Released.
+        """
+        if not self.epsilon_score:
+            return None
+        return max(1, int(DiscreteLaplace(self.epsilon_score / 2, 1).release(n_records, source)))
+
+    def release(self, totals, offsets, *, sensitivity, score, source, compared=None):
+        """Choose, and release the score of the chosen.
+
+        Parameters
+        ----------
+        totals : list of (int or None), length n_candidates
+            Totals on the protected records, smaller is better. Protected. None for a candidate that
+            cannot win.
+        offsets : list of int, length n_candidates
+            Public integers added to the losses in the choice (not in the score).
+        sensitivity : int
+            Largest change of any total when one protected record is replaced, or is added: then
+            no total falls.
+        score : callable
+            ``score(index, epsilon)`` releases the score of a candidate at a cost of epsilon.
+        source : RandomSource
+        compared : tuple (list of int, int), default=None
+            Protected integers that are compared in the place of the totals, and what one record
+            can move of them.
+
+        Returns
+        -------
+        index : int
+            Released.
+        score : ReleasedScore or None
+            Released; None if `score_fraction` is 0.
+        """
+        eligible = [k for k, total in enumerate(totals) if total is not None]
+        values, unit = (totals, sensitivity) if compared is None else compared
+        # Equal candidates: the first is preferred, as in GridSearchCV, by a public offset of at
+        # most 1 % of the sensitivity. Multiplying losses and sensitivity keeps integers.
+        fine = _TIE_BREAK * len(eligible)
+        losses = [fine * (values[k] + offsets[k]) + rank * unit for rank, k in enumerate(eligible)]
+        rate = self.rate * self.epsilon_choice
+        mechanism = self.SELECTIONS[self.mechanism](rate, fine * unit)
+        index = eligible[mechanism.select(losses, source=source)]
+        return index, score(index, self.epsilon_score) if self.epsilon_score else None

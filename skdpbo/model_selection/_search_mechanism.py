@@ -1,0 +1,208 @@
+"""Mechanisms that search among candidates, and what they are given of a fit."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from skdpbo.exceptions import UnboundedSensitivityError
+from skdpbo.mechanisms import RandomSource
+from skdpbo.model_selection._private_choice import PrivateChoice
+from skdpbo.model_selection.scoring._score_release import ReleasedScore
+from skdpbo.privacy import PrivacyGuarantee
+
+__all__ = ["Chosen", "ListChoice", "SearchMechanism", "SearchProblem", "best_public_score"]
+
+
+@dataclass(frozen=True)
+class SearchProblem:
+    """Candidates of a fit and the evaluator of their losses.
+
+    Attributes
+    ----------
+    candidates : list of dict
+        Public.
+    evaluator : PublicTraining or ChunkTraining
+        Its losses are protected, and go into a release within the function that asks for them.
+    source : RandomSource
+        One for the whole fit: a seeded source that were opened twice would repeat its noise.
+    space : object
+        Space of the candidates, as the searcher has built it.
+    metric : str
+        Name of the deciding metric in ``cv_results_``.
+    """
+
+    candidates: list
+    evaluator: Any
+    source: RandomSource
+    space: Any = None
+    metric: str = "score"
+
+    @property
+    def scorer(self):
+        """Scorer of the protected records."""
+        return self.evaluator.scorer
+
+    @property
+    def n_losses(self):
+        """Number of losses in a total."""
+        return self.evaluator.n_losses
+
+    @property
+    def largest(self):
+        """Largest total loss."""
+        return self.evaluator.n_losses * self.scorer.units
+
+    def totals(self, indices, **how):
+        """Total losses of candidates. Protected: pass only to a mechanism."""
+        return self.evaluator.totals([self.candidates[k] for k in indices], **how)
+
+    def score(self, total):
+        """Return the score of a total loss."""
+        return self.scorer.score_from_units(total, self.n_losses)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Release of a search.
+
+    Attributes
+    ----------
+    candidates : list of dict
+        Candidates that are published, in the order of ``cv_results_``.
+    index : int
+        Of the winner, in `candidates`.
+    score : ReleasedScore, float or None
+    columns : dict of str -> ndarray
+        Further columns of ``cv_results_``.
+    attributes : dict of str -> object
+        Further fitted attributes.
+    """
+
+    candidates: list
+    index: int
+    score: ReleasedScore | float | None
+    columns: dict = field(default_factory=dict)
+    attributes: dict = field(default_factory=dict)
+
+
+def best_public_score(scores):
+    """Return the largest of the public scores that are numbers, or NaN."""
+    finite = [score for score in scores if math.isfinite(score)]
+    return max(finite, default=math.nan)
+
+
+class SearchMechanism(ABC):
+    """Private search: states a guarantee, proposes candidates and releases the winner.
+
+    Attributes
+    ----------
+    guarantee : PrivacyGuarantee
+        With secret noise.
+    guided : tuple of bool
+        Whether it can follow public scores, and whether it can do without them.
+    in_rounds : bool
+        Whether proposals depend on the public scores so far.
+    of_means : bool
+        Whether it needs a score that is a mean of losses of single records.
+    """
+
+    guarantee: PrivacyGuarantee
+    guided: ClassVar[tuple] = (True, False)
+    in_rounds: ClassVar[bool] = True
+    of_means: ClassVar[bool] = True
+
+    @abstractmethod
+    def start(self, problem, guided):
+        """Make ready; no protected value is read."""
+
+    @abstractmethod
+    def propose(self, public):
+        """Return the next candidates for public cross-validation, list of dict; [] at the end.
+
+        Parameters
+        ----------
+        public : dict or None
+            ``cv_results_`` so far; None at first.
+        """
+
+    @abstractmethod
+    def choose(self, public):
+        """Release the winner among the proposed candidates that ``public["params"]`` lists."""
+
+    @abstractmethod
+    def search_unguided(self):
+        """Search without public scores and release the winner."""
+
+    def refuse_scorer(self, scorer):
+        """Refuse a score that this mechanism cannot follow."""
+        if self.of_means and not scorer.is_mean:
+            raise UnboundedSensitivityError(
+                f"{scorer.name!r} is no mean of losses of single records: one can move it by more "
+                "than a loss, and this search makes its noise for means, or follows the "
+                f"gradients of losses. Use {scorer.nearest_mean}, or DPGridSearchCV, "
+                "DPRandomizedSearchCV or DPBayesSearchCV with "
+                'mechanism="permute_and_flip".'
+            )
+
+    @property
+    def epsilon_score(self):
+        """Pure budget of the score, 0 without one."""
+        return 0
+
+    def score_noise(self, *, sensitivity, largest):
+        """Return the standard deviation of the released score's noise, as a share of its range.
+
+        0 without a score, and where it depends on more than the sizes.
+        """
+        return 0.0
+
+
+class ListChoice(SearchMechanism):
+    """One private choice among all candidates, and one score.
+
+    Parameters
+    ----------
+    choice : PrivateChoice
+    """
+
+    in_rounds = False
+    of_means = False
+
+    def __init__(self, choice: PrivateChoice):
+        self._choice = choice
+        self.guarantee = choice.guarantee
+
+    def start(self, problem, guided):
+        """Make ready; no protected value is read."""
+        self._problem = problem
+
+    def propose(self, public):
+        """Return all candidates at first."""
+        return self._problem.candidates if public is None else []
+
+    def choose(self, public):
+        """Release the winner and its score."""
+        return self._chosen(
+            public_score=best_public_score(public[f"mean_test_{self._problem.metric}"])
+        )
+
+    def search_unguided(self):
+        """Release the winner and its score."""
+        return self._chosen()
+
+    def _chosen(self, **how):
+        problem = self._problem
+        index, score = problem.evaluator.release(
+            self._choice, problem.candidates, source=problem.source, **how
+        )
+        return Chosen(problem.candidates, index, score)
+
+    @property
+    def epsilon_score(self):
+        """Budget of the score."""
+        return self._choice.epsilon_score
+
+    def score_noise(self, **sizes):
+        """Return the standard deviation of the noise of the released score."""
+        return self._choice.score_noise(**sizes)

@@ -1,0 +1,1 @@
+"""Mechanisms and proposals of `DPBayesSearchCV`."""

@@ -1,0 +1,107 @@
+"""GP-UCB on public cross-validation scores. No protected value comes near this file."""
+
+import numpy as np
+
+from skdpbo.surrogate import (
+    CandidatePosterior,
+    default_kernel,
+    fit_hyperparameters,
+    refit_due,
+    select_batch,
+)
+
+__all__ = ["UpperConfidenceProposer"]
+
+# Fitted noise below this share of the scores' variance is rounding; it keeps the posterior well
+# conditioned.
+_NOISE_BOUNDS = (1e-6, 1.0)
+
+
+class UpperConfidenceProposer:
+    """Ask-and-tell GP-UCB over a finite candidate set.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_candidates, n_features)
+        Encoded candidates.
+    n_iter : int
+        Number of evaluations.
+    n_initial_points : int
+        Evaluations of the first candidates, in order, before the surrogate decides.
+    batch_size : int
+        Candidates proposed at once.
+    sqrt_beta : float
+        Multiplier of the posterior standard deviation.
+    kernel : Kernel or None
+        Template for standardised scores; None: Matern 5/2 with one length-scale per feature.
+
+    Attributes
+    ----------
+    visited : list of int
+        Candidates proposed so far, in order.
+    scores : ndarray
+        Their scores, failures replaced.
+    fitted : FittedHyperparameters or None
+        Of the last fit.
+    """
+
+    def __init__(self, X, *, n_iter, n_initial_points, batch_size, sqrt_beta, kernel=None):
+        self.X = X
+        self.n_iter = min(n_iter, len(X))
+        self.n_initial_points = min(n_initial_points, self.n_iter)
+        self.batch_size = batch_size
+        self.sqrt_beta = sqrt_beta
+        self.visited = []
+        self.kernel = default_kernel(X.shape[1]) if kernel is None else kernel
+        self.scores = np.empty(0)
+        self.fitted = None
+        self._posterior = None
+
+    def ask(self, at_most=None):
+        """Return the next candidates' indices; empty when `n_iter` candidates have been visited.
+
+        Parameters
+        ----------
+        at_most : int or None, default=None
+            Limit of this batch, below `batch_size`; the initial points come together in any case.
+        """
+        size = min(self.batch_size, self.n_iter - len(self.visited))
+        size = size if at_most is None else min(size, at_most)
+        if not self.visited:
+            chosen = list(range(self.n_initial_points))
+        elif size > 0:
+            chosen = select_batch(self._posterior, size, self.sqrt_beta, exclude=self.visited)
+        else:
+            chosen = []
+        self.visited += chosen
+        return chosen
+
+    def tell(self, scores):
+        """Take the scores of all visited candidates, in order; NaN counts as the worst seen."""
+        scores = np.asarray(scores, dtype=float)
+        finite = scores[np.isfinite(scores)]
+        scores = np.where(np.isfinite(scores), scores, finite.min() if len(finite) else 0.0)
+        known, now = len(self.scores), len(scores)
+        self.scores = scores
+        if self._posterior is None or any(refit_due(t) for t in range(known + 1, now + 1)):
+            self._refit(scores)
+        else:
+            self._posterior.extend(self.visited[known:now], scores[known:])
+
+    def _refit(self, scores):
+        fitted = fit_hyperparameters(
+            self.kernel,
+            self.X[self.visited],
+            scores,
+            noise_variance_bounds=_NOISE_BOUNDS,
+            previous=self.fitted,
+            n_starts=3 if self.fitted is None else 2,
+        )
+        self.fitted = fitted
+        self._posterior = CandidatePosterior(
+            fitted.kernel,
+            self.X,
+            noise_variance=fitted.noise_variance,
+            prior_mean=fitted.prior_mean,
+        )
+        self._posterior.extend(self.visited, scores)

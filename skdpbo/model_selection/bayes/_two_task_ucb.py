@@ -1,0 +1,337 @@
+"""Choice of candidates for noisy protected scores, and of the returned one.
+
+Public scores and released (noisy) ones are all that comes in, so that everything in this file is
+post-processing of releases.
+"""
+
+import numpy as np
+
+from skdpbo.model_selection.bayes._gp_ucb import UpperConfidenceProposer
+from skdpbo.model_selection.bayes._public_prior import public_disagreement, public_noise_variance
+from skdpbo.surrogate import (
+    CandidatePosterior,
+    TwoTaskPosterior,
+    default_kernel,
+    fit_hyperparameters,
+    refit_due,
+    upper_confidence_bound,
+)
+
+__all__ = ["PrivateTrajectoryProposer", "automatic_n_private"]
+
+_FEWEST, _MOST = 5, 20
+# Disagreement that the number of scores is made for, in units of the loss bound.
+_TYPICAL_DISAGREEMENT = 0.02
+
+
+def automatic_n_private(*, n_records, mu, bound, n_iter, disagreement=None):
+    """Number of private scores, 5 to 20 and at most `n_iter`, from public numbers alone.
+
+    With q scores the noise of each has standard deviation (bound / m) sqrt(q) / mu. It is not to
+    exceed the disagreement tau of public and protected scores, else a score says less than the
+    public one does: q = (tau m mu / bound)^2, within the limits.
+
+    Parameters
+    ----------
+    n_records : int
+        Number m of protected records (public).
+    mu : float
+        Gaussian privacy budget of all scores together.
+    bound : float
+        Largest loss of a record, in the units of the scores.
+    n_iter : int
+        Number of candidates that are visited.
+    disagreement : float or None, default=None
+        tau, in the units of the scores; None: 2 % of `bound`.
+
+    Returns
+    -------
+    int
+    """
+    tau = _TYPICAL_DISAGREEMENT * bound if disagreement is None else disagreement
+    wanted = min((tau * n_records * mu / bound) ** 2, _MOST)
+    return min(max(_FEWEST, round(wanted)), n_iter)
+
+
+class PrivateTrajectoryProposer:
+    """Ask-and-tell design of a trajectory of noisy private scores over a finite candidate set.
+
+    A round, repeated until both answers are empty::
+
+        new = proposer.ask_public()
+        ...  # cross-validate `new` on public rows (guided only; skip both lines if it is empty)
+        proposer.tell_public(mean_scores, split_scores)  # of all visited candidates
+        scored = proposer.ask_private()
+        ...  # release noisy scores of `scored` on protected rows (skip both lines if it is empty)
+        proposer.tell_private(scored, noisy_scores, noise_variance)
+
+    Guided: first GP-UCB on the public scores visits n_iter - n_private candidates, and
+    `ask_private` is empty; then every round visits a batch more, proposed by the two-task
+    posterior, and a batch of visited candidates is scored privately. Otherwise there are no
+    public scores: every round visits new candidates and asks for their private scores.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_candidates, n_features)
+        Encoded candidates.
+    n_iter : int
+        Number of different candidates that are visited; at most n_candidates.
+    n_private : int or None
+        Number of private scores in total, the budget's division; None without guide: n_iter.
+    n_initial_points : int
+        The first candidates, in order, are visited before a surrogate decides.
+    batch_size : int
+        Candidates of a round, public and private.
+    sqrt_beta : float
+        Multiplier of the posterior standard deviation in the upper confidence bounds.
+    bound : float
+        Largest loss of a record, in the units of the scores.
+    disagreement : float or None, default=None
+        tau: standard deviation of (protected score - public score) across candidates, in the units
+        of the scores. None: from the public folds, see `public_disagreement`.
+    guided : bool, default=True
+        Whether public scores are given.
+    kernel : Kernel or None, default=None
+        Template for standardised scores; None: Matern 5/2 with one length-scale per feature.
+
+    Attributes
+    ----------
+    visited : list of int
+        Candidates in the order in which they were proposed; none twice.
+    n_spent : int
+        Number of private scores requested so far.
+    """
+
+    def __init__(
+        self,
+        X,
+        *,
+        n_iter,
+        n_private,
+        n_initial_points,
+        batch_size,
+        sqrt_beta,
+        bound,
+        disagreement=None,
+        guided=True,
+        kernel=None,
+    ):
+        self.X = X
+        self.n_iter = min(n_iter, len(X))
+        self.n_private = self.n_iter if n_private is None else n_private
+        self.batch_size = batch_size
+        self.sqrt_beta = sqrt_beta
+        self.bound = bound
+        self.disagreement = disagreement
+        self.guided = guided
+        self.n_spent = 0
+        self._kernel = default_kernel(X.shape[1]) if kernel is None else kernel
+        self._public = UpperConfidenceProposer(
+            X,
+            n_iter=self.n_iter,
+            n_initial_points=n_initial_points,
+            batch_size=batch_size,
+            sqrt_beta=sqrt_beta,
+            kernel=self._kernel,
+        )
+        first = self._public.n_initial_points
+        self._n_led = max(self.n_iter - self.n_private, first) if guided else first
+        self._released = []  # triples (candidate, noisy score, noise variance)
+        self._failed = set()  # no public score
+        self._discarded = set()
+        self._split_scores = None
+        self._fitted = self._fitted_with = None
+        self._model = None
+
+    @property
+    def visited(self):
+        """Candidates visited so far, in order."""
+        return self._public.visited
+
+    def ask_public(self):
+        """Return the next new candidates' indices; empty when `n_iter` have been visited."""
+        n_visited = len(self.visited)
+        if n_visited < self._n_led:
+            return self._public.ask(at_most=max(self._n_led - n_visited, 1))
+        size = min(self.batch_size, self.n_iter - n_visited)
+        if not self.guided:
+            size = min(size, self.n_private - self.n_spent)
+        unvisited = np.setdiff1d(np.arange(len(self.X)), self.visited)
+        if not self.guided and not self._released:  # all that was visited has failed
+            chosen = unvisited[: max(size, 0)].tolist()
+        else:
+            chosen = self._most_promising(size, unvisited)
+        self.visited.extend(chosen)
+        return chosen
+
+    def tell_public(self, scores, split_scores=None):
+        """Take the public scores of all visited candidates, in order.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_visited,)
+            Mean scores, greater is better; NaN where a candidate failed: it counts as the worst
+            seen, and is not scored privately.
+        split_scores : array-like of shape (n_splits, n_visited) or None, default=None
+            Scores of the folds, from which the disagreement is estimated if it is not given.
+        """
+        scores = np.asarray(scores, dtype=float)
+        n_known = len(self._public.scores)
+        self._public.tell(scores)
+        finite = np.isfinite(scores)
+        self._failed = {k for k, good in zip(self.visited, finite, strict=True) if not good}
+        self._split_scores = None if split_scores is None else np.asarray(split_scores, dtype=float)
+        if self._fitted_with is not self._public.fitted:
+            self._model = None
+        elif self._model is not None:
+            self._model.extend_public(self.visited[n_known:], self._public.scores[n_known:])
+
+    def ask_private(self):
+        """Return the candidates to score in this round; empty while the public scores lead.
+
+        Visited candidates, different from each other, at most `batch_size` (without guide: those
+        of this round's `ask_public`). None comes again before all have been scored.
+
+        Returns
+        -------
+        list of int
+            Empty from the time when `n_private` scores have been requested.
+        """
+        left = self.n_private - self.n_spent
+        if not self.guided:
+            chosen = self.visited[self.n_spent :][:left]
+        elif len(self.visited) < min(self._n_led + 1, self.n_iter):
+            chosen = []
+        else:
+            usable = self._usable()
+            fresh = np.setdiff1d(usable, [k for k, *_ in self._released])
+            # A second score of one candidate says less than the first of another.
+            chosen = self._most_promising(
+                min(self.batch_size, left), fresh if len(fresh) else usable
+            )
+        self.n_spent += len(chosen)
+        return chosen
+
+    def tell_private(self, indices, noisy_scores, noise_variance):
+        """Take released scores.
+
+        Parameters
+        ----------
+        indices : list of int
+            What `ask_private` returned.
+        noisy_scores : array-like of shape (len(indices),)
+            Released, in the units of the public scores; greater is better.
+        noise_variance : float
+            Variance of the noise that they contain (public).
+        """
+        known = len(self._released)
+        values = np.asarray(noisy_scores, dtype=float).tolist()
+        new = [(k, v, noise_variance) for k, v in zip(indices, values, strict=True)]
+        self._released += new
+        if self._model is not None:
+            _observe(self._model, *zip(*new, strict=True))
+        if not self.guided and any(refit_due(t) for t in range(known + 1, known + len(new) + 1)):
+            self._model = None
+
+    def discard(self, indices):
+        """Leave out candidates that cannot be trained on the public rows."""
+        self._discarded.update(indices)
+
+    def best(self, eligible=None):
+        """Return the visited candidate with the largest posterior mean of the protected score.
+
+        Parameters
+        ----------
+        eligible : sequence of int or None, default=None
+            Visited candidates that may be returned; None: all that have not failed.
+
+        Returns
+        -------
+        int
+        """
+        allowed = self._usable() if eligible is None else np.asarray(eligible)
+        return int(allowed[self._posterior().mean[allowed].argmax()])
+
+    def posterior_mean(self, index):
+        """Posterior mean of the protected score of a candidate."""
+        return float(self._posterior().mean[index])
+
+    def posterior_std(self, index):
+        """Posterior standard deviation of the protected score of a candidate."""
+        return float(self._posterior().std[index])
+
+    def _usable(self):
+        """Visited candidates that have not failed, or all visited where all have."""
+        failed = self._failed | self._discarded
+        return np.array([k for k in self.visited if k not in failed] or self.visited)
+
+    def _most_promising(self, size, allowed):
+        """Arg max of the upper confidence bound, `size` times (GP-BUCB: means are imagined)."""
+        chosen = []
+        model = self._posterior() if size < 2 else self._posterior().copy()
+        while len(chosen) < min(size, len(allowed)):
+            bound = upper_confidence_bound(model.mean[allowed], model.std[allowed], self.sqrt_beta)
+            bound[np.isin(allowed, chosen)] = -np.inf
+            chosen.append(int(allowed[bound.argmax()]))
+            if len(chosen) < size:
+                _observe(model, chosen[-1:], model.mean[chosen[-1:]], [0.0])
+        return chosen
+
+    def _posterior(self):
+        """Posterior of the protected score given all scores so far."""
+        if self._model is None:
+            self._model = self._two_tasks() if self.guided else self._one_task()
+            if self._released:
+                _observe(self._model, *zip(*self._released, strict=True))
+        return self._model
+
+    def _two_tasks(self):
+        scores = self._public.scores
+        visited = self.visited[: len(scores)]
+        tau = self.disagreement
+        if tau is None:
+            tau = public_disagreement(self._split_scores, bound=self.bound)
+        noise_variance = public_noise_variance(self._split_scores)
+        # As often as the public surrogate, whose noise is not known but fitted.
+        self._fitted_with = self._public.fitted
+        self._fitted = fit_hyperparameters(
+            self._public.kernel,
+            self.X[visited],
+            scores,
+            noise_variance=noise_variance,
+            noise_variance_bounds="fixed",
+            previous=self._fitted_with,
+            n_starts=2,
+        )
+        model = TwoTaskPosterior(
+            self._fitted.kernel,
+            self.X,
+            disagreement=tau,
+            noise_variance=noise_variance,
+            prior_mean=self._fitted.prior_mean,
+        )
+        model.extend_public(visited, scores)
+        return model
+
+    def _one_task(self):
+        """Hyper-parameters from released values, whose noise variance is known."""
+        candidates, values, variances = (
+            np.array(column) for column in zip(*self._released, strict=True)
+        )
+        self._fitted = fit_hyperparameters(
+            self._kernel,
+            self.X[candidates],
+            values,
+            noise_variance=variances,
+            noise_variance_bounds="fixed",
+            previous=self._fitted,
+        )
+        return CandidatePosterior(
+            self._fitted.kernel, self.X, noise_variance=0.0, prior_mean=self._fitted.prior_mean
+        )
+
+
+def _observe(model, candidates, values, variances):
+    """Condition on values of the protected score."""
+    extend = model.extend_private if isinstance(model, TwoTaskPosterior) else model.extend
+    extend(candidates, values, variances)

@@ -1,0 +1,148 @@
+"""GP-UCB on public scores, then one private choice among the visited candidates."""
+
+import numpy as np
+
+from skdpbo.model_selection._private_choice import PrivateChoice
+from skdpbo.model_selection._search_mechanism import best_public_score
+from skdpbo.model_selection.bayes._gp_ucb import UpperConfidenceProposer
+from skdpbo.model_selection.bayes._public_prior import automatic_prior, public_offsets
+from skdpbo.model_selection.bayes._visits import VisitingSearch
+from skdpbo.model_selection.scoring._score_release import laplace_std
+
+__all__ = ["LipschitzChoice", "VisitedChoice"]
+
+
+class VisitedChoice(VisitingSearch):
+    """GP-UCB on the public scores, then one private choice among the visited candidates.
+
+    Parameters
+    ----------
+    choice : PrivateChoice
+    prior_weight : float or "auto"
+        Of the public scores in the choice.
+    design : dict
+        Parameters of the `UpperConfidenceProposer`.
+    """
+
+    guided = (True,)
+    of_means = False
+
+    def __init__(self, choice, prior_weight, design):
+        if choice.counts and not choice.epsilon_score and prior_weight != 0:
+            raise ValueError(
+                'With neighbours="add-remove" and score_fraction=0 no count of the records is '
+                "released, which public scores would be weighed by: set prior_weight=0, or a "
+                "score_fraction."
+            )
+        self._choice = choice
+        self._prior_weight = prior_weight
+        self._design = design
+        self.guarantee = choice.guarantee
+
+    def start(self, problem, guided):
+        """Make ready; no protected value is read."""
+        super().start(problem, guided)
+        X = problem.space.encode(problem.candidates)
+        self._proposer = UpperConfidenceProposer(X, **self._design)
+
+    def ask(self, scores):
+        """Return the next indices; none when all are visited."""
+        if scores is not None:
+            self._proposer.tell(scores.mean)
+        return self._proposer.ask()
+
+    def release_choice(self, scores):
+        """Release (index of the winner, score or None)."""
+        listed = np.flatnonzero(scores.listed)
+        visited = [self._proposer.visited[i] for i in listed]
+        offsets = self._offsets(visited, scores.mean[listed], scores.splits[:, listed])
+        best, score = self._release(visited, offsets, best_public_score(scores.mean[listed]))
+        return visited[best], score
+
+    @property
+    def epsilon_score(self):
+        """Budget of the score."""
+        return self._choice.epsilon_score
+
+    def search_unguided(self):
+        """Not supported: candidates are proposed from public scores."""
+        raise NotImplementedError
+
+    def score_noise(self, **sizes):
+        """Return the standard deviation of the noise of the released score."""
+        return self._choice.score_noise(**sizes)
+
+    def _release(self, visited, offsets, public_score):
+        """Release (position of the winner, score or None)."""
+        problem = self._problem
+        return problem.evaluator.release(
+            self._choice,
+            [problem.candidates[k] for k in visited],
+            offsets=offsets,
+            source=problem.source,
+            public_score=public_score,
+        )
+
+    def _offsets(self, visited, scores, splits):
+        if self._prior_weight == 0:
+            return [0] * len(visited)
+        problem = self._problem
+        n_records = problem.evaluator.count(self._choice, problem.source)
+        scorer = self._problem.scorer.informed_by(best_public_score(scores))
+        per_score = scorer.units_per_score(n_records)
+        weight = self._prior_weight
+        if weight == "auto":
+            weight = 1.0
+            scores = automatic_prior(
+                self._proposer.X[visited],
+                scores,
+                splits,
+                kernel=self._proposer.kernel,
+                epsilon=float(self._choice.rate * self._choice.epsilon_choice),
+                bound=scorer.bound,
+                moved=scorer.choice_sensitivity(n_records) / per_score,
+            )
+        return public_offsets(scores, weight, units_per_score=per_score)
+
+
+class LipschitzChoice(VisitedChoice):
+    """The same choice, and the largest score by Algorithm 3 of Kusner et al. 2015."""
+
+    of_means = True
+
+    def __init__(self, mechanism, epsilon, score_fraction, prior_weight, design):
+        mechanism.check()
+        shares = PrivateChoice("permute_and_flip", epsilon, score_fraction)
+        choice = PrivateChoice("permute_and_flip", shares.epsilon_choice, 0)
+        super().__init__(choice, prior_weight, design)
+        self._mechanism = mechanism
+        self._epsilon_score = shares.epsilon_score
+        self.guarantee = mechanism.guarantee(
+            epsilon=shares.epsilon, score_fraction=shares.score_fraction
+        )
+
+    def score_noise(self, **sizes):
+        """Return 0: it depends on more than the sizes."""
+        return 0.0
+
+    def _release(self, visited, offsets, public_score):
+        """Release (position of the winner, score or None)."""
+        problem, scorer = self._problem, self._problem.scorer
+        totals = problem.totals(visited)
+        best, _ = self._choice.release(
+            totals, offsets, sensitivity=scorer.units, score=None, source=problem.source
+        )
+        if not self._epsilon_score:
+            return best, None
+        lambdas = self._mechanism.lambdas(problem.candidates)
+        sizes = {"units": scorer.units, "bound": scorer.bound, "n_records": problem.n_losses}
+        total = self._mechanism.release_score(
+            min(total for total in totals if total is not None),
+            lambdas=lambdas,
+            epsilon=self._epsilon_score,
+            source=problem.source,
+            **sizes,
+        )
+        sensitivity = self._mechanism.integer_sensitivity(lambdas, **sizes)
+        std = laplace_std(self._epsilon_score, sensitivity)
+        return best, scorer.score_with_std(total, problem.n_losses, std)

@@ -1,0 +1,1 @@
+"""Training and scoring of candidates on protected rows, in isolation."""

@@ -1,0 +1,248 @@
+"""Dry run of an estimator on synthetic rows, to find public errors.
+
+Where protected rows train, a fit that fails cannot be shown: it costs the worst score in silence.
+A mistake that has nothing to do with the records, such as a parameter out of range, shows on
+synthetic rows as well, and there the error may be shown.
+"""
+
+import numbers
+import traceback
+import warnings
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone, is_classifier
+
+from skdpbo.exceptions import DryRunWarning
+from skdpbo.model_selection._attempt import attempt
+from skdpbo.model_selection._sklearn import InvalidParameterError, n_rows
+from skdpbo.model_selection.evaluation._evaluator import train, try_scorer
+from skdpbo.model_selection.evaluation._isolation import in_isolation
+from skdpbo.model_selection.evaluation._row_independence import (
+    MixedRowsError,
+    one_of_each_structure,
+    refuse_row_mixing,
+    watched_steps,
+)
+from skdpbo.model_selection.rows._object_table import as_objects
+from skdpbo.model_selection.rows._overlap import entry_length
+from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
+from skdpbo.model_selection.scoring._scorer import MissingResponseError
+
+__all__ = ["dry_run", "synthetic_rows"]
+
+_N_ROWS = 60  # a fold of five still has rows of both classes
+_SEED = 20070611
+# Types and numbers of columns: nothing of a list is read before the charge, not even its width.
+_GUESSES_FOR_LISTS = [("f", (8,)), ("f", (64,)), ("O", (8,)), ("O", ())]
+_TEXTS = ("a", "b")
+
+
+def dry_run(estimator, candidates, X, y, scorer=None, fit_params=None):
+    """Fit one candidate of each structure on synthetic rows; refuse or warn where that fails.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Not fitted; it is cloned.
+    candidates : list of dict
+        The first with each set of names, and of functions of rows, is tried; all of them if these
+        fail for a reason that is not of the rows.
+    X, y : protected rows and targets
+        Their shapes, column names and types are read, never a value. Nothing is tried where these
+        say too little (lists, foreign containers).
+    scorer : callable, default=None
+        ``scorer(model, X, y)``: also tried, on the same synthetic rows.
+    fit_params : dict, default=None
+        Further entries of ``fit``; ones take the place of those as long as `X`.
+
+    Raises
+    ------
+    ValueError
+        If every candidate fails for a reason that does not depend on the values of rows: a
+        parameter out of range or unknown, a response that the model does not have, a scorer that
+        raises. Also if a function of the estimator, or a user's loss, mixes rows.
+    """
+    aligned = [
+        name for name, entry in (fit_params or {}).items() if entry_length(entry) == n_rows(X)
+    ]
+    how = scorer, X, y, (fit_params or {}) | dict.fromkeys(aligned, np.ones(_N_ROWS))
+    first = one_of_each_structure(candidates)
+    errors = [_common_failure(estimator, params, *how) for params in first]
+    guessed = bool(aligned) or _is_guessed(X, y)
+    others = (params for params in candidates if not any(params is tried for tried in first))
+    if all(_is_public(error, guessed) for error in errors) and all(
+        _is_public(_common_failure(estimator, params, *how), guessed) for params in others
+    ):
+        text = _text_of(errors[0], estimator, first[0], *how)
+        raise ValueError(
+            f"{type(estimator).__name__} cannot be trained and scored with any candidate, whatever "
+            f"the rows are: {type(errors[0]).__name__}{text} Nothing was charged."
+        )
+    for params, error in zip(first, errors, strict=True):
+        if error is not None:
+            _warn(estimator, params, error, _text_of(error, estimator, params, *how))
+
+
+def _is_public(error, guessed):
+    """Whether an error says that no rows of these types can be fitted and scored.
+
+    Other errors may be those of synthetic values alone.
+    """
+    if isinstance(error, TypeError | AttributeError) and not isinstance(error, ValueError):
+        return not guessed or isinstance(error, MissingResponseError)
+    kinds = InvalidParameterError | NameError | ImportError | NotImplementedError
+    return isinstance(error, kinds) or (error is not None and _is_raised_by_a_private_step(error))
+
+
+def _is_raised_by_a_private_step(error):
+    """Whether an estimator of this library raises it: these say nothing that a value decides."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    module = frames[-1].f_globals.get("__name__", "") if frames else ""
+    floor = module.removeprefix("skdpbo.").partition(".")[0]
+    return floor in ("_parameters", "gaussian_process", "linear_model", "preprocessing", "privacy")
+
+
+def _is_guessed(X, y):
+    """Whether the schema does not say of what type the cells are."""
+    for values in [X] if y is None else [X, y]:
+        own = getattr(values, "dtype", None)
+        dtypes = getattr(values, "dtypes", []) if own is None else [own]
+        if not len(dtypes) or any(dtype == np.object_ for dtype in dtypes):
+            return True
+    return False
+
+
+def _common_failure(estimator, params, scorer, X, y, fit_params, rename=None):
+    """First error if all guesses of synthetic rows fail, else None; raise what is refused."""
+    errors = []
+    for guess in synthetic_rows(estimator, X, y, rename):
+        trial = _fit_and_score, estimator, params, scorer, *guess, fit_params
+        errors.append(in_isolation(attempt, *trial)[1])
+    for error in errors:
+        if isinstance(error, MixedRowsError):
+            raise ValueError(str(error))
+    if not errors or None in errors:
+        return None
+    # The types of the cells of lists are not public: what fails on a guess may do on the rows.
+    possible = [error for error in errors if not isinstance(X, list) or _is_public(error, True)]
+    return next(iter(possible), None)
+
+
+def _text_of(error, estimator, params, scorer, X, y, fit_params):
+    """Text of an error that names no category: these are in the schema, but not ours to print."""
+    dtypes = [*getattr(X, "dtypes", ()), getattr(y, "dtype", None)]
+    if any(getattr(dtype, "categories", None) is not None for dtype in dtypes):
+        how = scorer, X, y, fit_params, _with_names_of_ours
+        error = _common_failure(estimator, params, *how)
+    return "." if error is None else f": {error}"
+
+
+def _with_names_of_ours(dtype):
+    """Return a type like `dtype` whose categories, if it has any, have other names."""
+    categories = getattr(dtype, "categories", None)
+    if categories is None:
+        return dtype
+    names = [
+        i if isinstance(category, numbers.Real) else f"category {i}"
+        for i, category in enumerate(categories)
+    ]
+    return type(dtype)(names, ordered=getattr(dtype, "ordered", False))
+
+
+def _fit_and_score(estimator, params, scorer, X, y, fit_params):
+    model = clone(estimator).set_params(**clone(params, safe=False))
+    with watched_steps(model):
+        model, _ = train(model, X, y, fit_params)
+        if scorer is not None:
+            _, error = attempt(try_scorer, model, scorer, X, y)
+            if type(error) is RuntimeError:
+                # A loss is a formula: unlike a training, it does not fail by chance.
+                raise NotImplementedError(f"the scorer raises {error!r}.")
+            if error is not None:
+                raise error
+    refuse_row_mixing(model, X)
+
+
+def _warn(estimator, params, error, text):
+    warnings.warn(
+        f"{type(estimator).__name__} with {params} cannot be trained and scored on synthetic rows "
+        f"of the given shape and types: {type(error).__name__}{text} What fails on protected "
+        "rows is never reported; it costs the worst score. If the synthetic values alone are to "
+        "blame, ignore this.",
+        DryRunWarning,
+        stacklevel=5,
+    )
+
+
+def synthetic_rows(estimator, X, y, rename=None):
+    """Yield (X, y) of synthetic rows: one guess for plain types, two for arrays of objects."""
+    rng = np.random.RandomState(_SEED)  # public randomness
+    rename = rename or (lambda dtype: dtype)
+    targets = settled_targets(_targets(estimator, y, rng, rename), is_classifier(estimator))
+    for table in _tables(X, rng, rename):
+        yield settled_rows(as_objects(table)), targets
+
+
+def _tables(X, rng, rename):
+    if sparse.issparse(X):
+        values = sparse.random(_N_ROWS, X.shape[1], 0.3, "csr", np.float64, rng)
+        yield values.astype(X.dtype)
+    elif hasattr(X, "iloc") and hasattr(X, "dtypes") and hasattr(X, "columns"):
+        yield _frame(X, rng, rename)
+    elif isinstance(X, list):
+        for kind, columns in _GUESSES_FOR_LISTS:
+            yield _values(kind, (_N_ROWS, *columns), rng).astype(object)
+    elif isinstance(X, np.ndarray) and X.ndim > 0:
+        kinds = ["f", "O"] if X.dtype.kind == "O" else [X.dtype.kind]
+        for kind in kinds:
+            values = _values(kind, (_N_ROWS, *X.shape[1:]), rng)
+            if values is not None:
+                yield values.astype(X.dtype)
+
+
+def _frame(X, rng, rename):
+    """Return a frame with the columns and types of `X`."""
+    dtypes = [rename(dtype) for dtype in X.dtypes]
+    columns = [_column(dtype, rng) for dtype in dtypes]
+    frame = type(X)(dict(enumerate(columns)))
+    frame = frame.astype(dict(enumerate(dtypes)))
+    frame.columns = X.columns
+    return frame
+
+
+def _column(dtype, rng):
+    categories = getattr(dtype, "categories", None)
+    if categories is not None and len(categories):
+        return np.asarray(categories, dtype=object)[rng.randint(len(categories), size=_N_ROWS)]
+    values = _values(getattr(dtype, "kind", "O"), (_N_ROWS,), rng)
+    return np.zeros(_N_ROWS, dtype="datetime64[s]") if values is None else values
+
+
+def _values(kind, shape, rng):
+    """Return values of a kind of type: positive, as some estimators insist; None if unknown."""
+    if kind == "f":
+        return rng.uniform(size=shape)
+    if kind in "iu":
+        return rng.randint(3, size=shape)
+    if kind == "b":
+        return rng.randint(2, size=shape).astype(bool)
+    if kind in "OUST":
+        return np.array(_TEXTS, dtype=object)[rng.randint(2, size=shape)]
+    return None
+
+
+def _targets(estimator, y, rng, rename):
+    if y is None:
+        return None
+    shape = (_N_ROWS, *getattr(y, "shape", ())[1:])
+    dtype = rename(getattr(y, "dtype", None))
+    if getattr(dtype, "categories", None) is not None:
+        return _column(dtype, rng)
+    kind = getattr(dtype, "kind", "i" if is_classifier(estimator) else "f")
+    if not is_classifier(estimator):
+        return 0.5 + rng.uniform(size=shape)
+    labels = rng.permutation(np.resize([0, 1], _N_ROWS * int(np.prod(shape[1:])))).reshape(shape)
+    return (
+        np.array(_TEXTS)[labels] if kind in "OUST" else labels.astype(float if kind == "f" else int)
+    )

@@ -1,0 +1,197 @@
+"""Train, score and isolate one candidate: the one place where user code meets protected rows.
+
+Public-row training, chunks, private trials and the dry run call these functions. Every training
+gets copies of its own of the rows, of further arguments of ``fit`` and of frozen steps, starts
+from global generators that are seeded for it, and has no callbacks: nothing connects it to another
+training. One record changes its own loss alone, and a total by at most ``scorer.units``, provided
+that the model predicts each row from that row alone (written among the assumptions of every
+guarantee).
+"""
+
+import copy
+
+import numpy as np
+
+from skdpbo.model_selection._attempt import attempt
+from skdpbo.model_selection._sklearn import n_rows, take_method_params, take_rows, without_callbacks
+from skdpbo.model_selection.evaluation._isolation import seeded_generators, unshared
+from skdpbo.model_selection.evaluation._row_independence import MixedRowsError
+from skdpbo.model_selection.scoring._losses import UserLoss, n_predictions
+from skdpbo.model_selection.scoring._scorer import _response
+
+__all__ = ["SEED", "isolated_losses", "isolated_outcomes", "train", "try_scorer"]
+
+SEED = 20070613
+
+
+def train(model, X, y, fit_params, *, rows=None, seed=SEED):
+    """Fit a clone so that it shares nothing with the caller's objects. Call in isolation.
+
+    Parameters
+    ----------
+    model : estimator
+        A clone of its own, not fitted.
+    X, y : rows and targets; y may be None
+    fit_params : dict
+        Entries as long as `X` go with their rows.
+    rows : ndarray of int, default=None
+        Positions of the rows to train on; None: all of them.
+    seed : int or ndarray, default=SEED
+        Of the global generators, see `seeded_generators`.
+
+    Returns
+    -------
+    model : estimator
+        Fitted. Protected where the rows are.
+    frozen : list
+        See `restore_frozen`.
+    """
+    rows = np.arange(n_rows(X)) if rows is None else rows
+    model, frozen = unshared(without_callbacks(model))
+    # An object among them may keep what it is shown, or note which candidates are trained.
+    params = copy.deepcopy(take_method_params(X, fit_params, rows))
+    targets = () if y is None else (take_rows(y, rows),)
+    with seeded_generators(seed):
+        model.fit(take_rows(X, rows), *targets, **params)
+    return model, frozen
+
+
+def try_scorer(model, scorer, X, y):
+    """Raise what is wrong with a scorer on *public* rows: on protected ones it is a silent loss.
+
+    Raises
+    ------
+    MixedRowsError
+        If a user's loss of some row is another in a batch than of the row alone. On protected rows
+        it is computed of each alone: a score by other losses, or the worst in silence.
+    """
+    scorer = copy.deepcopy(scorer)
+    with seeded_generators(SEED):
+        if isinstance(getattr(scorer, "response_method", None), str | list | tuple):
+            _refuse_other_lengths(model, scorer, X)
+        scorer.try_on(model, X, y)
+        _refuse_mixed_losses(model, scorer, X, y)
+
+
+def _refuse_other_lengths(model, scorer, X):
+    """Raise if a model answers with anything but one entry for each row."""
+    answer = _response(model, X, scorer.response_method)
+    length = n_predictions(answer) if hasattr(answer, "__len__") else None
+    if length != n_rows(X):
+        raise ValueError(
+            f"{type(model).__name__} must give one prediction for each row, got "
+            f"{type(answer).__name__} for {n_rows(X)} rows."
+        )
+
+
+def _refuse_mixed_losses(model, scorer, X, y):
+    loss = getattr(scorer, "_loss", None)
+    if not isinstance(loss, UserLoss):
+        return
+    prediction = scorer._predict(model, X, y)
+    together, alone = loss(model, y, prediction), loss.isolated(y, prediction)
+    if not np.allclose(together, alone, rtol=1e-6, atol=1e-9 * scorer.bound, equal_nan=True):
+        raise MixedRowsError(
+            f"the loss of {scorer!r} cannot be computed of one record alone: it is another for a "
+            "record by itself than among others, as where it divides by the variance of y or "
+            "counts classes. Use public constants in their place, or class_weight."
+        )
+
+
+def isolated_losses(model, scorer, X, y, unreadable=None):
+    """Return integer losses, one for each record. Protected: pass only to a mechanism.
+
+    As `isolated_outcomes`, for scores that are means of losses: in {0, ..., ``scorer.units``}.
+    """
+    return scorer.losses_of(isolated_outcomes(model, scorer, X, y, unreadable))
+
+
+def isolated_outcomes(model, scorer, X, y, unreadable=None, one_by_one=False):
+    """Return what the scorer keeps of each record. Protected: pass only to a mechanism.
+
+    Call in isolation.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted. It may keep what it is shown: give a copy of one that is released.
+    scorer : PerRecordScorer
+    X, y : protected rows and targets
+    unreadable : ndarray of shape (m,), dtype bool, default=None
+        Records that are not shown to the model.
+    one_by_one : bool, default=False
+        Show each record by itself, so that not even the rounding of its prediction depends on the
+        others or on their number.
+
+    Returns
+    -------
+    outcomes : ndarray of shape (m, ...)
+        Row i depends on record i alone; ``scorer.worst_outcome`` for one that cannot be scored.
+    """
+    unreadable = np.zeros(n_rows(X), dtype=bool) if unreadable is None else unreadable
+    # A copy: a user's loss may be an object that keeps what it is shown.
+    own_scorer, _ = attempt(copy.deepcopy, scorer)
+
+    def outcomes_of(rows):
+        return attempt(_outcomes, model, own_scorer, X, y, rows)[0]
+
+    if one_by_one:
+        return _outcomes_one_by_one(outcomes_of, unreadable, scorer.worst_outcome)
+    if not unreadable.any():
+        outcomes = outcomes_of(np.arange(len(unreadable)))
+        if outcomes is not None:
+            return outcomes
+    apart, bad = _outcomes_apart(outcomes_of, unreadable, scorer.worst_outcome)
+    if bad.all():
+        return apart
+    # The readable records are predicted in their own places of a batch of the same size, so that a
+    # bad record does not even move the rounding of the others. Any row will do in its place: what
+    # it scores is overwritten.
+    places = np.where(bad, np.flatnonzero(~bad)[0], np.arange(len(bad)))
+    outcomes = outcomes_of(places)
+    # A batch may fail for no single record, for instance where two row labels are equal.
+    if outcomes is None:
+        return apart
+    outcomes[bad] = scorer.worst_outcome
+    return outcomes
+
+
+def _outcomes_one_by_one(outcomes_of, unreadable, worst):
+    """Protected: outcomes of records that are each predicted alone."""
+    outcomes = np.tile(worst, (len(unreadable), *[1] * np.ndim(worst)))
+    for row in np.flatnonzero(~unreadable):
+        scored = outcomes_of(np.array([row]))
+        if scored is not None:
+            outcomes[row] = scored[0]
+    return outcomes
+
+
+def _outcomes_apart(outcomes_of, unreadable, worst):
+    """Protected: outcomes of ever smaller groups, by bisection, and the records that have none."""
+    outcomes = np.tile(worst, (len(unreadable), *[1] * np.ndim(worst)))
+    bad = unreadable.copy()
+    pending = [np.flatnonzero(~unreadable)]
+    while pending:
+        rows = pending.pop()
+        if len(rows) == 0:
+            continue
+        scored = outcomes_of(rows)
+        if scored is not None:
+            outcomes[rows] = scored
+        elif len(rows) == 1:
+            bad[rows] = True
+        else:
+            pending += [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
+    return outcomes, bad
+
+
+def _outcomes(model, scorer, X, y, rows):
+    """Protected: outcomes of some records, or whatever the scorer raises.
+
+    The model gets a copy, always laid out in the same way: it may write into what it predicts
+    (``copy=False``), and the order of the memory moves the rounding. It may draw from the global
+    generators: what it draws does not depend on how many batches have failed before.
+    """
+    X, y = take_rows(X, rows), None if y is None else take_rows(y, rows)
+    with seeded_generators(SEED):
+        return scorer.checked_outcomes(scorer.record_outcomes(model, X, y), len(rows))

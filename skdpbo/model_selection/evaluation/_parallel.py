@@ -1,0 +1,57 @@
+"""Parallel work that ends with a result, whatever becomes of a worker."""
+
+from contextlib import nullcontext
+
+from joblib import parallel_config
+from joblib.parallel import get_active_backend
+from sklearn.utils.parallel import Parallel, delayed
+
+from skdpbo.model_selection._attempt import attempt
+
+__all__ = ["run_tasks"]
+
+_ATTEMPTS = 2
+
+
+def run_tasks(function, tasks, *, n_jobs, pre_dispatch):
+    """Return ``[function(*task) for task in tasks]``, computed where joblib's backend is.
+
+    Protected: pass only to a mechanism. A record that cannot be sent to a worker, or that ends it,
+    may not decide whether a fit fails, and no error of joblib may quote it. So what fails there is
+    tried there once more, as a worker may have died for other reasons, and then done in this
+    process.
+
+    Parameters
+    ----------
+    function : callable
+        It should return its own errors: one that it raises comes out of the last attempt.
+    tasks : list of tuple
+    n_jobs, pre_dispatch
+        As in joblib.
+
+    Returns
+    -------
+    results : list
+    """
+    for _ in range(_ATTEMPTS):
+        # max_nbytes=None: joblib would otherwise write large protected arrays to files.
+        parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch, max_nbytes=None)
+        results, error = attempt(parallel, (delayed(_undivided)(function, task) for task in tasks))
+        if error is None:
+            return results
+    # n_jobs=None would be the workers again, where the caller has set a backend for the block.
+    with parallel_config(backend="sequential"):
+        return [function(*task) for task in tasks]
+
+
+def _undivided(function, task):
+    """Do a task; what it does in parallel is not sent to other workers.
+
+    A Dask worker would send it on, and begin another task while it waits. That one would wait for
+    the lock of the first, with no worker left to do the work. Also, what is sent on would be
+    charged again: that it is paid for is known to this thread alone.
+    """
+    backend, _ = get_active_backend()
+    on_dask = type(backend).__name__ == "DaskDistributedBackend"
+    with parallel_config(backend="threading", n_jobs=1) if on_dask else nullcontext():
+        return function(*task)

@@ -1,0 +1,210 @@
+"""Batches of public rows in which some rows stay as they are and the others change.
+
+A step that treats each row by itself answers for the rows that stay as it did before. The others
+become huge, tiny, missing, repeated or fewer, so that their mean, median, minimum, maximum, ranks
+and number all move.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from skdpbo.model_selection._sklearn import n_rows, take_rows
+
+__all__ = ["Probe", "probe_batches"]
+
+_N_KEPT, _N_OTHERS = 4, 8
+_SEED = 20070617
+_AS_IT_IS, _HIGH, _LOW, _MISSING = range(4)
+_HUGE, _TEXTS = 1e6, {_HIGH: "zzzz", _LOW: ""}
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A batch, and where the rows that stay are.
+
+    Attributes
+    ----------
+    rows : container like the one given
+    kept : ndarray of int
+        Positions of the rows that stay, in the same order in every batch of a family.
+    which : ndarray of int
+        Which of the rows that stay these are.
+    in_place : bool
+        Whether the batch is as long as the first one of its family, with the rows that stay in
+        the same places.
+    """
+
+    rows: object
+    kept: np.ndarray
+    which: np.ndarray
+    in_place: bool
+
+
+def probe_batches(rows, few=False):
+    """Yield families of batches; the rows that stay are equal within a family.
+
+    Parameters
+    ----------
+    rows : indexable of shape (n, ...)
+        Public; n >= 1. Values are changed in arrays, frames, sparse matrices and lists; rows of
+        other containers are only taken in other numbers and orders.
+    few : bool, default=False
+        One family of four batches: others as they are, huge, very low, and none.
+
+    Yields
+    ------
+    family : list of Probe
+        First with the rows that stay as they are, then with missing and huge values in these.
+    """
+    n = n_rows(rows)
+    picked = take_rows(rows, np.arange(_N_KEPT + _N_OTHERS) % n)
+    cells = _cells(picked)
+    width = 0 if cells is None else cells.shape[1]
+    plain = np.zeros((_N_KEPT, width), dtype=int)
+    bad = plain.copy()
+    if width:
+        bad[0, 0] = bad[1, -1] = _MISSING
+        bad[2], bad[3] = _HIGH, _LOW
+    for kept_modes in [plain, bad] if width and not few else [plain]:
+        yield _family(picked, cells, kept_modes, few)
+
+
+def _family(picked, cells, kept_modes, few):
+    """Return the batches with the given changes of the rows that stay."""
+    rng = np.random.RandomState(_SEED)  # public randomness
+    stay, others = np.arange(_N_KEPT), _N_KEPT + np.arange(_N_OTHERS)
+    again = np.resize(stay, _N_OTHERS)
+    shape = (_N_OTHERS, kept_modes.shape[1])
+    usual = np.zeros(shape, dtype=int)
+    missing, mixed = _MISSING * rng.randint(2, size=shape), rng.randint(4, size=shape)
+    changes = [(others, usual), (0 * others, usual), (others[::-1], usual)]
+    if shape[1]:
+        changes += [(others, usual + _HIGH), (others, usual + _LOW), (others, missing)]
+        changes += [(again, mixed)]
+    batches = [
+        (np.concatenate([stay, rows]), np.concatenate([kept_modes, modes]), stay, stay)
+        for rows, modes in changes
+    ]
+    # Every second row that stays is exchanged as well, then the order and the number change.
+    for start in (0, 1):
+        positions, modes = batches[0][0].copy(), batches[0][1].copy()
+        positions[1 - start : _N_KEPT : 2], modes[1 - start : _N_KEPT : 2] = others[:2], _HIGH
+        batches.append((positions, modes, stay[start::2], stay[start::2]))
+    positions, modes = batches[0][:2]
+    last = len(positions) - 1 - stay
+    batches.append((positions[::-1], modes[::-1], last, stay))
+    fewer = [stay, stay[::-1], stay[:1], stay[1:2]]
+    batches += [(which, kept_modes[which], np.arange(len(which)), which) for which in fewer]
+    if few:
+        batches = [batches[0], *batches[3:5], batches[-4]] if shape[1] else batches
+    probes = []
+    for positions, modes, kept, which in batches:
+        rows = _altered(picked, cells, positions, modes)
+        if rows is not None:
+            in_place = len(positions) > _N_KEPT and np.array_equal(kept, which)
+            probes.append(Probe(rows, kept, which, in_place))
+    return probes
+
+
+def _cells(rows):
+    """Values of rows as a table, or None for a container that cannot be taken apart."""
+    if sparse.issparse(rows):
+        return rows.toarray()
+    if hasattr(rows, "iloc"):
+        columns = [rows] if not hasattr(rows, "columns") else _columns(rows)
+        table = np.empty((n_rows(rows), len(columns)), dtype=object)
+        for j, column in enumerate(columns):
+            table[:, j] = column.to_numpy(dtype=object)
+        return table
+    if isinstance(rows, list):
+        nested = all(isinstance(row, list | tuple) for row in rows)
+        if nested and len({len(row) for row in rows}) != 1:
+            return None
+        table = np.empty((len(rows), len(rows[0]) if nested else 1), dtype=object)
+        for i, row in enumerate(rows):
+            table[i, :] = row if nested else [row]
+        return table
+    return rows.reshape(len(rows), -1) if type(rows) is np.ndarray and rows.ndim else None
+
+
+def _columns(frame):
+    return [frame.iloc[:, j] for j in range(frame.shape[1])]
+
+
+def _altered(picked, cells, positions, modes):
+    """Return the rows at some positions with changed values, or None if they cannot be made."""
+    if cells is None:
+        return take_rows(picked, positions)
+    table = _changed(cells[positions], modes)
+    try:
+        return _like(take_rows(picked, positions), table, modes)
+    except Exception:  # a type that does not hold the values
+        return None
+
+
+def _like(rows, table, modes):
+    """Return a container like `rows` with the values of a table."""
+    if sparse.issparse(rows):
+        return type(rows)(sparse.csr_matrix(table))
+    if hasattr(rows, "iloc"):
+        return _frame_like(rows, table, modes)
+    if isinstance(rows, list):
+        pairs = zip(rows, table, strict=True)
+        nested = isinstance(rows[0], list | tuple)
+        return [type(row)(cells) if nested else cells[0] for row, cells in pairs]
+    return table.reshape(rows.shape)
+
+
+def _frame_like(rows, table, modes):
+    if not hasattr(rows, "columns"):
+        return _column_like(rows, table[:, :1], modes)
+    frame = rows.copy()
+    for j in np.flatnonzero(modes.any(axis=0)):
+        column = _column_like(rows.iloc[:, j], table[:, [j]], modes[:, [j]])
+        frame.isetitem(j, column)
+    return frame
+
+
+def _column_like(column, values, modes):
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiub":
+        values = _changed(column.to_numpy()[:, None], modes)
+    return type(column)(values[:, 0], index=column.index, dtype=column.dtype)
+
+
+def _changed(table, modes):
+    """Return a copy of a table with values changed as the modes say."""
+    table = table.copy()
+    kind = table.dtype.kind
+    if kind in "OUS":
+        for i, j in np.argwhere(modes):
+            table[i, j] = _changed_cell(table[i, j], modes[i, j], kind)
+        return table
+    if kind == "f":
+        high = min(_HUGE, np.finfo(table.dtype).max / 4)
+        low, missing = -high, np.nan
+    elif kind in "iu":
+        high, low = np.iinfo(table.dtype).max // 4, np.iinfo(table.dtype).min // 4
+        missing = 0
+    elif kind == "b":
+        high, low, missing = True, False, False
+    else:
+        return table
+    for mode, value in ((_HIGH, high), (_LOW, low), (_MISSING, missing)):
+        table[modes == mode] = value
+    return table
+
+
+def _changed_cell(cell, mode, kind):
+    if isinstance(cell, str | bytes):
+        if mode == _MISSING:
+            return None if kind == "O" else type(cell)()
+        text = _TEXTS[mode]
+        return text if isinstance(cell, str) else text.encode()
+    if isinstance(cell, bool | np.bool_):
+        return not cell
+    if isinstance(cell, int | float | np.integer | np.floating):
+        value = {_HIGH: _HUGE, _LOW: -_HUGE, _MISSING: np.nan}[mode]
+        return int(value) if isinstance(cell, int | np.integer) and value == value else value
+    return None if mode == _MISSING else cell

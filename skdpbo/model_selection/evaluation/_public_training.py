@@ -1,0 +1,268 @@
+"""Evaluator of ``protect="validation"``: public rows train, protected rows score."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from skdpbo.model_selection._attempt import attempt
+from skdpbo.model_selection._sklearn import n_rows, take_rows, without_callbacks
+from skdpbo.model_selection.evaluation._evaluator import isolated_outcomes, train, try_scorer
+from skdpbo.model_selection.evaluation._isolation import in_isolation, run_isolated
+from skdpbo.model_selection.evaluation._row_independence import (
+    MixedRowsError,
+    one_of_each_structure,
+    refuse_row_mixing,
+    watched_steps,
+)
+from skdpbo.model_selection.evaluation._row_wise import unverified_parts
+from skdpbo.model_selection.rows._protected import ProtectedRows
+from skdpbo.model_selection.scoring._scorer import PerRecordScorer
+from skdpbo.model_selection.scoring._secret_count import score_of_secret_count
+
+__all__ = ["PublicTraining"]
+
+_N_MIXED = 100  # public rows on which a model is trained to see whether it mixes rows
+_N_TRIED = 10  # public rows on which a scorer is tried
+
+
+@dataclass(repr=False, kw_only=True)
+class PublicTraining:
+    """Losses on protected records of candidates that are trained on the public rows.
+
+    Attributes
+    ----------
+    estimator : estimator
+        Not fitted; it is cloned.
+    X, y, fit_params
+        Public rows, their targets, and further arguments of ``fit``.
+    scorer : PerRecordScorer
+    n_losses : int or None
+        Number of losses in a total: that of the protected records. None where it is secret.
+    open_records : callable
+        Charges for the protected records, reads them and returns them as `ProtectedRows`.
+    candidates : list of dict
+        All of them: one of each structure is tested for steps that mix rows.
+    trials : list of dict
+        Candidates of which one is trained and scored on public rows before that, so that what is
+        wrong for a public reason costs nothing. Empty: something has been trained before.
+    raise_errors : bool
+        Raise when a candidate cannot be trained on, or cannot score, the public rows, instead of
+        leaving it out.
+    n_jobs, pre_dispatch
+        As in joblib.
+    """
+
+    estimator: Any
+    X: Any
+    y: Any
+    fit_params: dict
+    scorer: PerRecordScorer
+    n_losses: int | None
+    open_records: Callable[[], ProtectedRows]
+    candidates: list
+    trials: list
+    raise_errors: bool
+    n_jobs: int | None
+    pre_dispatch: int | str
+    _released_count: int | None = None
+
+    def __reduce__(self):
+        raise TypeError("protected rows are not pickled with the searcher.")
+
+    @property
+    def sensitivity(self):
+        """Largest change of a total when one protected record is replaced: its own loss."""
+        return self.scorer.units
+
+    @cached_property
+    def records(self):
+        """Protected rows: here, at the last moment, they are charged for and read."""
+        self._refuse_row_mixing(*self._try_public_rows())
+        return self.open_records()
+
+    def release(self, choice, candidates, *, offsets=None, source, public_score=np.nan):
+        """Release a choice among candidates, and its score.
+
+        Parameters
+        ----------
+        choice : PrivateChoice
+        candidates : list of dict
+        offsets : list of int, default=None
+            Public integers that are added in the choice.
+        source : RandomSource
+        public_score : float, default=NaN
+            Best public score of the candidates, which sets the costs of a ratio.
+
+        Returns
+        -------
+        index : int
+        score : ReleasedScore or None
+        """
+        scorer = self.scorer.informed_by(public_score)
+        if self.n_losses is not None:
+            scorer = scorer.damped(choice.epsilon_choice, len(candidates), self.n_losses)
+        sums = self._evaluated(candidates, scorer.exact_sums)
+
+        def score(k, epsilon):
+            if self.n_losses is not None:
+                return scorer.release_score(sums[k], epsilon, self.n_losses, source)
+            count, n_records = self.count(choice, source), self.records.n_records
+            how = {"epsilon": epsilon, "count": count, "source": source}
+            return score_of_secret_count(scorer, sums[k][0], n_records, **how)
+
+        return choice.release(
+            _totals(sums),
+            [0] * len(candidates) if offsets is None else offsets,
+            sensitivity=scorer.choice_sensitivity(self.n_losses),
+            score=score,
+            source=source,
+        )
+
+    def count(self, choice, source):
+        """Return the number of losses: public, or released with noise, once a fit.
+
+        Parameters
+        ----------
+        choice : PrivateChoice
+        source : RandomSource
+
+        Returns
+        -------
+        count : int or None
+            None where it is secret and the choice has no budget for it.
+        """
+        if self.n_losses is not None:
+            return self.n_losses
+        if self._released_count is None:
+            self._released_count = choice.release_count(self.records.n_records, source)
+        return self._released_count
+
+    def totals(self, candidates, **how):
+        """Total the losses of each candidate. Protected: pass only to a mechanism.
+
+        Parameters
+        ----------
+        candidates : list of dict
+        **how
+            As for `losses`.
+
+        Returns
+        -------
+        totals : list of (int or None)
+            In {0, ..., n_losses * ``scorer.units``}; None for a candidate that fails on the
+            *public* rows.
+        """
+        return _totals(self._evaluated(candidates, self.scorer.exact_sums, **how))
+
+    def losses(self, candidates, **how):
+        """Lose on each record with each candidate. Protected: pass only to a mechanism.
+
+        Parameters
+        ----------
+        candidates : list of dict
+        none_may_be_left : bool, default=False
+            False: when all candidates fail on the public rows, the error of the first is raised.
+        order_is_secret : bool, default=False
+            Whether it depends on protected rows which candidates are evaluated. Public errors are
+            not raised then, and caches of pipelines not used: their files would show the order.
+
+        Returns
+        -------
+        losses : list of (ndarray of shape (n_losses,), dtype int64, or None)
+            In {0, ..., ``scorer.units``}; None for a candidate that fails on the *public* rows.
+        """
+        return self._evaluated(candidates, self.scorer.losses_of, **how)
+
+    def _evaluated(self, candidates, reduce, *, none_may_be_left=False, order_is_secret=False):
+        """Protected: what `reduce` makes of the outcomes of each candidate."""
+        # The rounding of a prediction may depend on the size of its batch, which is secret.
+        one_by_one = self.n_losses is None
+        rows = self.records.X, self.records.y, self.records.unreadable, one_by_one
+        estimator = without_callbacks(clone(self.estimator))
+        estimator = _without_caches(estimator) if order_is_secret else estimator
+        common = (self.X, self.y, self.fit_params), rows, self.scorer, reduce
+        results = run_isolated(
+            _reduced_outcomes,
+            [(estimator, params, *common) for params in candidates],
+            n_jobs=self.n_jobs,
+            pre_dispatch=self.pre_dispatch,
+        )
+        losses, errors = zip(*results, strict=True)
+        failed = [error for error in errors if error is not None]
+        none_left = len(failed) == len(losses) and not none_may_be_left
+        if failed and not order_is_secret and (self.raise_errors or none_left):
+            raise failed[0]
+        return list(losses)
+
+    def _refuse_row_mixing(self, tried, model):
+        """Raise for a step that looks at several rows, found on models of some public rows.
+
+        A model that was trained before will do where no step needs to be watched in its training.
+        """
+        if model is not None and unverified_parts(model):
+            tried = None
+        n = n_rows(self.X)
+        some = np.unique(np.linspace(0, n - 1, min(n, _N_MIXED)).astype(int))
+        for params in one_of_each_structure(self.candidates):
+            trial = _fit_and_refuse_mixing, self.estimator, params, self, some
+            if params is tried:
+                trial = refuse_row_mixing, model, take_rows(self.X, some)
+            _, error = in_isolation(attempt, *trial)
+            if isinstance(error, MixedRowsError):
+                raise ValueError(str(error))
+
+    def _try_public_rows(self):
+        """Return a candidate and its model; raise the first public error if there is none."""
+        first = None
+        estimator = _without_caches(clone(self.estimator)) if self.trials else None
+        for params in self.trials:
+            public = self.X, self.y, self.fit_params
+            trial = _trained_on_public_rows, estimator, params, public, self.scorer
+            model, error = in_isolation(attempt, *trial)
+            if error is None:
+                return params, model
+            first = first or error
+            if self.raise_errors:
+                break
+        if first is not None:
+            raise first
+        return None, None
+
+
+def _fit_and_refuse_mixing(estimator, params, public, some):
+    model = without_callbacks(_without_caches(clone(estimator)))
+    model = model.set_params(**clone(params, safe=False))
+    with watched_steps(model):
+        model, _ = train(model, public.X, public.y, public.fit_params, rows=some)
+    refuse_row_mixing(model, take_rows(public.X, some))
+
+
+def _without_caches(estimator):
+    names = [name for name in estimator.get_params() if name.rsplit("__", 1)[-1] == "memory"]
+    return estimator.set_params(**dict.fromkeys(names))
+
+
+def _totals(sums):
+    """Protected: first sum of each candidate."""
+    return [None if of_candidate is None else of_candidate[0] for of_candidate in sums]
+
+
+def _reduced_outcomes(estimator, params, public, rows, scorer, reduce):
+    """Return (reduced outcomes, None), protected, or (None, public error)."""
+    model, error = attempt(_trained_on_public_rows, estimator, params, public, scorer)
+    if error is not None:
+        return None, error
+    return reduce(isolated_outcomes(model, scorer, *rows)), None
+
+
+def _trained_on_public_rows(estimator, params, public, scorer):
+    X, y, fit_params = public
+    model = clone(estimator).set_params(**clone(params, safe=False))
+    model, _ = train(model, X, y, fit_params)
+    first = np.arange(min(_N_TRIED, n_rows(X)))
+    try_scorer(model, scorer, take_rows(X, first), None if y is None else take_rows(y, first))
+    return model

@@ -1,0 +1,327 @@
+"""Steps that look at several rows at once, found by differential tests on public rows.
+
+The guarantee assumes that every row is transformed and predicted from that row alone. A step that,
+say, fills missing values by the mean of a batch learns from protected rows without noise. What is
+found here is refused; what is not found, and is not on the list of `_row_wise`, stays an
+assumption.
+"""
+
+import copy
+import inspect
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+from scipy import sparse
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.preprocessing import FunctionTransformer
+
+from skdpbo.model_selection._attempt import attempt
+from skdpbo.model_selection._sklearn import n_rows, take_rows
+from skdpbo.model_selection.evaluation._isolation import seeded_generators
+from skdpbo.model_selection.evaluation._probe_batches import probe_batches
+from skdpbo.model_selection.evaluation._row_wise import step_name, unverified_parts
+
+__all__ = [
+    "FUNCTIONS",
+    "MixedRowsError",
+    "mixes_rows",
+    "one_of_each_structure",
+    "refuse_row_mixing",
+    "watched_steps",
+]
+
+_SEED = 20070619
+_ROUNDING = 1e-5  # relative to the largest number; more than any order of summation explains
+_N_JUDGED = 2  # calls of a step that are looked at: one of a fit, one of a prediction
+FUNCTIONS = ("func", "inverse_func")
+_METHODS = ("transform", "predict", "predict_proba", "decision_function", "inverse_transform")
+_RESPONSES = ("predict_proba", "decision_function", "predict", "transform")
+
+
+class MixedRowsError(ValueError):
+    """A step or a loss is not computed of each row alone. The text is public."""
+
+    @classmethod
+    def of_step(cls, name):
+        """Return the error for the step of a name."""
+        return cls(
+            f"{name} looks at several rows at once: on public rows, its answer for some row "
+            "changes with the other rows of the batch. One protected record could move the losses "
+            "of all others. Treat every row by itself, with public constants or what was learnt "
+            "by fit."
+        )
+
+
+def one_of_each_structure(candidates):
+    """Return the first candidate with each set of names, of functions and of estimators."""
+    return list({_structure(params): params for params in reversed(candidates)}.values())
+
+
+def _structure(params):
+    parts = (id(v) for v in params.values() if callable(v) or hasattr(v, "get_params"))
+    return tuple(params), tuple(parts)
+
+
+def refuse_row_mixing(model, X):
+    """Raise if a prediction of a fitted model depends on the other rows of the batch.
+
+    Call in isolation.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted on public or synthetic rows.
+    X : indexable of shape (n, ...)
+        Public or synthetic rows of the containers that will be given; twelve of them are used,
+        also with missing, huge and repeated values.
+
+    Raises
+    ------
+    MixedRowsError
+        Naming the step where it can be identified, else the model.
+    """
+    parts, responses = unverified_parts(model), _responses(model)
+    # Verified steps alone were read: four batches are to find what was overlooked.
+    if not parts and not any(_differs(response, X) for response in responses):
+        return
+    if any(step is not model for _, step in parts):
+        with watched_steps(model):
+            for response in responses:
+                _answers(response, X)
+    if any(mixes_rows(response, X, 2 if parts else 1) for response in responses):
+        raise MixedRowsError.of_step(step_name(model, ""))
+
+
+def _differs(function, rows):
+    """Whether a function answers for the rows of a few batches otherwise than for the first."""
+    try:
+        (family,) = probe_batches(rows, few=True)
+    except Exception:  # a container that cannot be indexed by row
+        return False
+    answers = [_answers(function, probe.rows) for probe in family]
+    start = None if answers[0] is None else _kept(answers[0], family[0])
+    return start is not None and not all(
+        answer is not None
+        and start is not False
+        and _same(_kept(answer, probe), _rows(start, probe))
+        for probe, answer in zip(family, answers, strict=True)
+    )
+
+
+def _responses(model):
+    """Return functions of rows: the finest prediction of a model, and that with deviations."""
+    names = [name for name in _RESPONSES if hasattr(model, name)][:1]
+    responses = [getattr(model, name) for name in names]
+    predict = getattr(model, "predict", None)
+    if predict is not None and "return_std" in inspect.signature(predict).parameters:
+        responses.append(lambda rows: predict(rows, return_std=True))
+    return responses
+
+
+def mixes_rows(function, rows, n_families=2):
+    """Whether the answer of a function for a row changes with the other rows of a batch.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(rows)`` returns one entry for each row. One that raises for a batch is not
+        judged by that batch, and one that answers twice differently not at all.
+    rows : indexable of shape (n, ...)
+        Public.
+    n_families : int, default=2
+        1 leaves out missing and huge values in the rows whose answers are compared.
+    """
+    try:
+        families = [
+            family for _, family in zip(range(n_families), probe_batches(rows), strict=False)
+        ]
+    except Exception:  # a container that cannot be indexed by row
+        return False
+    return any(_is_mixed(function, family) for family in families)
+
+
+def _is_mixed(function, family):
+    """Whether the rows that stay have other answers in one batch than in another."""
+    answers = [_answers(function, probe.rows) for probe in family]
+    first = next((i for i, answer in enumerate(answers) if answer is not None), None)
+    if first is None or len(family[first].which) < len(family[0].which):
+        return False
+    start = _kept(answers[first], family[first])
+    differing = [
+        start is False or answer is None or not _same(_kept(answer, probe), _rows(start, probe))
+        for probe, answer in zip(family, answers, strict=True)
+    ]
+    if not any(differing) or not _same(answers[first], _answers(function, family[first].rows)):
+        return False
+    if any(
+        probe.in_place and answer is not None and differs
+        for probe, answer, differs in zip(family, answers, differing, strict=True)
+    ):
+        return True
+    *several, one, another = [i for i, probe in enumerate(family) if not probe.in_place]
+    if answers[one] is None and answers[another] is None:
+        return True  # it can do a batch and cannot do a row
+    # What depends on the place of a row, as draws do, may change with the order and the number. A
+    # label at a tie may turn with the rounding of another number.
+    return (
+        not differing[several[0]]
+        and any(part.dtype.kind in "fc" for part in start)
+        and any(differing[i] for i in several)
+    )
+
+
+def _rows(start, probe):
+    return [part[probe.which] for part in start]
+
+
+def _kept(answer, probe):
+    """Return the parts of an answer at the rows that stay; False if there is none for each row."""
+    n = n_rows(probe.rows)
+    return all(len(part) == n for part in answer) and [part[probe.kept] for part in answer]
+
+
+def _answers(function, rows):
+    """Return the answer as a list of arrays, or None if the function raises."""
+    return attempt(_parts, function, rows)[0]
+
+
+def _parts(function, rows):
+    copied = take_rows(rows, np.arange(n_rows(rows)))
+    with seeded_generators(_SEED):
+        answer = function(copied)
+    # As predict_proba of several outputs.
+    tables = isinstance(answer, list) and all(getattr(part, "ndim", 0) == 2 for part in answer)
+    parts = answer if isinstance(answer, tuple) or tables else [answer]
+    return [
+        np.atleast_1d(np.asarray(part.toarray() if sparse.issparse(part) else part))
+        for part in parts
+    ]
+
+
+def _same(first, second):
+    if not isinstance(first, list) or not isinstance(second, list) or len(first) != len(second):
+        return first is second
+    return all(_same_values(*pair) for pair in zip(first, second, strict=True))
+
+
+def _same_values(first, second):
+    if first.shape != second.shape:
+        return False
+    try:
+        first, second = first.astype(float), second.astype(float)
+    except (TypeError, ValueError):
+        return all(_same_cell(*pair) for pair in zip(first.flat, second.flat, strict=True))
+    finite = np.abs(second[np.isfinite(second)])
+    scale = finite.max() if finite.size else 0.0
+    return bool(np.allclose(first, second, rtol=0, atol=_ROUNDING * scale, equal_nan=True))
+
+
+def _same_cell(first, second):
+    try:
+        return first is second or bool(first == second) or bool(first != first and second != second)
+    except TypeError:  # pandas.NA is equal to nothing else
+        return False
+
+
+@contextmanager
+def watched_steps(model):
+    """Watch what the unverified steps of a model do to *public* rows while a block is run.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted or not. Clones of its steps are watched too.
+
+    Raises
+    ------
+    MixedRowsError
+        After the block, whether or not the block raises, if the answer of a step for some row
+        changes with the other rows of the batch.
+    """
+    watches = []
+    steps = {id(step): (step, name) for name, step in unverified_parts(model)}
+    try:
+        with ExitStack() as stack:
+            for step, name in steps.values():
+                _watch(stack, watches, step, name.rpartition(" of ")[2])
+            yield
+    finally:
+        for watch in reversed(watches):  # the innermost step that mixes
+            if watch.mixes:
+                raise MixedRowsError.of_step(watch.name) from None
+
+
+def _watch(stack, watches, step, name):
+    """Put watches into a step, and into its clones, until the stack is closed."""
+
+    def put(key, watch):
+        stack.callback(vars(step).pop, key, None)
+        vars(step)[key] = watch
+
+    def cloned():
+        twin = type(step).__sklearn_clone__(step)
+        _watch(stack, watches, twin, name)
+        return twin
+
+    for key in _METHODS:
+        if callable(getattr(step, key, None)) and key not in vars(step):
+            watches.append(_Watch(getattr(step, key), name, watches, step))
+            put(key, watches[-1])
+    if isinstance(step, FunctionTransformer | TransformedTargetRegressor):
+        for key in FUNCTIONS:
+            function = getattr(step, key)
+            if callable(function):
+                watches.append(_Watch(function, f"{key} of {name}", watches))
+                stack.callback(setattr, step, key, function)
+                setattr(step, key, watches[-1])
+    elif hasattr(type(step), "__sklearn_clone__"):
+        put("__sklearn_clone__", cloned)
+
+
+class _Watch:
+    """A function of rows that is compared with itself on other batches when it is called.
+
+    Parameters
+    ----------
+    function : callable
+    name : str
+        For the error.
+    watches : list of _Watch
+        All of the model: while one compares, the others pass on what they are given.
+    step : estimator or None, default=None
+        The step of which it is a method: a copy of it is compared, as it may note what it is shown.
+    """
+
+    def __init__(self, function, name, watches, step=None):
+        self.function, self.name, self.watches, self.step = function, name, watches, step
+        self.mixes, self.compares, self.n_judged = False, False, 0
+        self.__name__ = getattr(function, "__name__", name)  # for errors of scikit-learn
+
+    def __call__(self, rows, *args, **kwargs):
+        """Return what the function returns."""
+        if self.n_judged < _N_JUDGED and not any(watch.compares for watch in self.watches):
+            self.n_judged += 1
+            self.compares = True
+            try:
+                self.mixes |= mixes_rows(lambda some: self._apart(some, args, kwargs), rows)
+            finally:
+                self.compares = False
+        return self.function(rows, *args, **kwargs)
+
+    def _apart(self, rows, args, kwargs):
+        function = self.function
+        if self.step is not None:
+            twin = copy.deepcopy(self.step)
+            for key in [key for key, value in vars(twin).items() if isinstance(value, _Watch)]:
+                del vars(twin)[key]
+            function = getattr(twin, function.__name__)
+        return function(rows, *args, **kwargs)
+
+    def __deepcopy__(self, memo):
+        """Return a watch of the copied step: a copy and a clone of a step are watched too."""
+        twin = memo.get(id(self.step))
+        if twin is None or any(watch.compares for watch in self.watches):
+            return self
+        method = getattr(type(twin), self.function.__name__).__get__(twin)
+        self.watches.append(_Watch(method, self.name, self.watches, twin))
+        return self.watches[-1]

@@ -1,0 +1,319 @@
+"""Steps that are verified to transform and predict each row from that row alone.
+
+A guarantee is "proved" where every step of the estimator is on this list, and "conditional" on the
+named steps elsewhere. A class is on the list if its code was read and if it passes the differential
+check of ``tests/model_selection/evaluation/test_row_wise.py``: a row has the same bits in every
+batch of one size, whatever the other rows hold. Exact classes only: a subclass may do more.
+"""
+
+import inspect
+import numbers
+import sys
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
+
+__all__ = ["row_wise_assumption", "unverified_parts", "unverified_steps"]
+
+# Public module: names of its verified classes.
+VERIFIED = {
+    "sklearn.calibration": "CalibratedClassifierCV",
+    "sklearn.cluster": "Birch FeatureAgglomeration KMeans MiniBatchKMeans",
+    "sklearn.compose": "ColumnTransformer TransformedTargetRegressor",
+    "sklearn.cross_decomposition": "CCA PLSCanonical PLSRegression PLSSVD",
+    "sklearn.decomposition": (
+        "DictionaryLearning FactorAnalysis FastICA IncrementalPCA KernelPCA "
+        "LatentDirichletAllocation MiniBatchDictionaryLearning PCA SparseCoder TruncatedSVD"
+    ),
+    "sklearn.discriminant_analysis": "LinearDiscriminantAnalysis QuadraticDiscriminantAnalysis",
+    "sklearn.dummy": "DummyClassifier DummyRegressor",
+    "sklearn.ensemble": (
+        "AdaBoostClassifier AdaBoostRegressor BaggingClassifier BaggingRegressor "
+        "ExtraTreesClassifier ExtraTreesRegressor GradientBoostingClassifier "
+        "GradientBoostingRegressor HistGradientBoostingClassifier HistGradientBoostingRegressor "
+        "RandomForestClassifier RandomForestRegressor RandomTreesEmbedding StackingClassifier "
+        "StackingRegressor VotingClassifier VotingRegressor"
+    ),
+    "sklearn.feature_extraction": "DictVectorizer FeatureHasher",
+    "sklearn.feature_extraction.text": (
+        "CountVectorizer HashingVectorizer TfidfTransformer TfidfVectorizer"
+    ),
+    "sklearn.feature_selection": (
+        "GenericUnivariateSelect RFE RFECV SelectFdr SelectFpr SelectFromModel SelectFwe "
+        "SelectKBest SelectPercentile SequentialFeatureSelector VarianceThreshold"
+    ),
+    "sklearn.frozen": "FrozenEstimator",
+    "sklearn.gaussian_process": "GaussianProcessClassifier GaussianProcessRegressor",
+    "sklearn.gaussian_process.kernels": (
+        "CompoundKernel ConstantKernel DotProduct ExpSineSquared Exponentiation Matern "
+        "PairwiseKernel Product RBF RationalQuadratic Sum WhiteKernel"
+    ),
+    "sklearn.impute": "MissingIndicator SimpleImputer",
+    "sklearn.isotonic": "IsotonicRegression",
+    "sklearn.kernel_approximation": (
+        "AdditiveChi2Sampler Nystroem PolynomialCountSketch RBFSampler SkewedChi2Sampler"
+    ),
+    "sklearn.kernel_ridge": "KernelRidge",
+    "sklearn.linear_model": (
+        "ARDRegression BayesianRidge ElasticNet ElasticNetCV GammaRegressor HuberRegressor Lars "
+        "LarsCV Lasso LassoCV LassoLars LassoLarsCV LassoLarsIC LinearRegression "
+        "LogisticRegression LogisticRegressionCV MultiTaskElasticNet MultiTaskElasticNetCV "
+        "MultiTaskLasso MultiTaskLassoCV OrthogonalMatchingPursuit OrthogonalMatchingPursuitCV "
+        "PassiveAggressiveClassifier PassiveAggressiveRegressor Perceptron PoissonRegressor "
+        "QuantileRegressor RANSACRegressor Ridge RidgeCV RidgeClassifier RidgeClassifierCV "
+        "SGDClassifier SGDRegressor TheilSenRegressor TweedieRegressor"
+    ),
+    "sklearn.manifold": "Isomap LocallyLinearEmbedding",
+    "sklearn.model_selection": (
+        "FixedThresholdClassifier GridSearchCV RandomizedSearchCV TunedThresholdClassifierCV"
+    ),
+    "sklearn.multiclass": "OneVsOneClassifier OneVsRestClassifier OutputCodeClassifier",
+    "sklearn.multioutput": (
+        "ClassifierChain MultiOutputClassifier MultiOutputRegressor RegressorChain"
+    ),
+    "sklearn.naive_bayes": "BernoulliNB CategoricalNB ComplementNB GaussianNB MultinomialNB",
+    "sklearn.neighbors": (
+        "KNeighborsClassifier KNeighborsRegressor KNeighborsTransformer NearestCentroid "
+        "NeighborhoodComponentsAnalysis RadiusNeighborsClassifier RadiusNeighborsRegressor "
+        "RadiusNeighborsTransformer"
+    ),
+    "sklearn.neural_network": "BernoulliRBM MLPClassifier MLPRegressor",
+    "sklearn.pipeline": "FeatureUnion Pipeline",
+    "sklearn.preprocessing": (
+        "Binarizer FunctionTransformer KBinsDiscretizer MaxAbsScaler MinMaxScaler Normalizer "
+        "OneHotEncoder OrdinalEncoder PolynomialFeatures PowerTransformer QuantileTransformer "
+        "RobustScaler SplineTransformer StandardScaler TargetEncoder"
+    ),
+    "sklearn.random_projection": "GaussianRandomProjection SparseRandomProjection",
+    "sklearn.semi_supervised": "LabelPropagation LabelSpreading SelfTrainingClassifier",
+    "sklearn.svm": "LinearSVC LinearSVR NuSVC NuSVR SVC SVR",
+    "sklearn.tree": (
+        "DecisionTreeClassifier DecisionTreeRegressor ExtraTreeClassifier ExtraTreeRegressor"
+    ),
+    "skdpbo.gaussian_process": "DPSparseGPClassifier DPSparseGPRegressor",
+    "skdpbo.linear_model": "DPLogisticRegression DPRidge",
+    "skdpbo.model_selection": (
+        "DPBayesSearchCV DPGIBOSearchCV DPGridSearchCV DPRandomizedSearchCV"
+    ),
+    "skdpbo.preprocessing": "DPMinMaxScaler DPOneHotEncoder DPSimpleImputer DPStandardScaler",
+}
+# Objects and functions that steps are given and that see the rows of a fit alone.
+_OF_FITS = {
+    "sklearn.compose": "make_column_selector",
+    "sklearn.feature_selection": (
+        "chi2 f_classif f_regression mutual_info_classif mutual_info_regression r_regression"
+    ),
+    "sklearn.model_selection": (
+        "GroupKFold GroupShuffleSplit KFold LeaveOneGroupOut LeaveOneOut LeavePGroupsOut LeavePOut "
+        "PredefinedSplit RepeatedKFold RepeatedStratifiedKFold ShuffleSplit StratifiedGroupKFold "
+        "StratifiedKFold StratifiedShuffleSplit TimeSeriesSplit"
+    ),
+}
+# Options with which a verified class is not: draws while it predicts, files that rows share, ties
+# that turn with the number of rows.
+_UNSAFE = {
+    "CountVectorizer": {"input": ("file", "filename")},
+    "DummyClassifier": {"strategy": ("stratified", "uniform")},
+    "Isomap": {"metric": ("hamming",)},
+    "HashingVectorizer": {"input": ("file", "filename")},
+    "TfidfVectorizer": {"input": ("file", "filename")},
+}
+# The same in the values that searches inside of the estimator try.
+_UNSAFE_TEXTS = {"precomputed", "file", "filename", "hamming", "stratified", "uniform"}
+_SPACES = ("param_grid", "param_distributions", "search_spaces")
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, slice, range)
+_HOMES, _FIT_HOMES = (
+    {name: module for module, names in table.items() for name in names.split()}
+    for table in (VERIFIED, _OF_FITS)
+)
+_TYPES = (bool, int, float, complex, str, bytes, np.generic)
+
+
+def unverified_steps(estimator, candidates=()):
+    """Return the names of the steps that are not verified to treat each row by itself.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Not fitted, or frozen.
+    candidates : iterable of dict, default=()
+        Parameters that it will be given. Those that are numbers change nothing.
+
+    Returns
+    -------
+    names : tuple of str
+        Each a class and its place, with the parameter to blame where the class itself is verified;
+        empty if every step is verified.
+    """
+    models = [estimator, *_variants(estimator, candidates)]
+    return tuple(dict.fromkeys(name for model in models for name, _ in unverified_parts(model)))
+
+
+def _variants(estimator, candidates):
+    """Yield the estimator with each distinct set of parameters that are not numbers."""
+    seen = set()
+    for params in candidates:
+        changes = {k: v for k, v in params.items() if not isinstance(v, numbers.Number)}
+        mark = tuple((k, v if _is_text(v) else id(v)) for k, v in changes.items())
+        if changes and mark not in seen:
+            seen.add(mark)
+            yield clone(estimator).set_params(**clone(changes, safe=False))
+
+
+def row_wise_assumption(names):
+    """Return the assumption that a guarantee rests on for unverified steps.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Of `unverified_steps`, not empty.
+    """
+    return (
+        "each row is transformed and predicted from that row alone, and one training leaves "
+        f"nothing behind for another, by steps that are not verified: {', '.join(names)}"
+    )
+
+
+def unverified_parts(estimator, path=""):
+    """Return (name, step) for every step that is not verified, the inner and fitted ones included.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted or not.
+    path : str, default=""
+        Prefix of its parameters in those of the whole.
+    """
+    return list(_unverified(estimator, path, set()))
+
+
+def _unverified(step, path, seen):
+    if id(step) in seen:
+        return
+    seen.add(id(step))
+    verified = _is_among(_HOMES, type(step))
+    params = step.get_params(deep=False)
+    found = [] if verified else [(step_name(step, path), step)]
+    for key, value in params.items():
+        if verified and not _is_harmless(step, key, value):
+            found.append((f"{key} of {step_name(step, path)}", step))
+        found += _unverified_among({key: value}, path, seen)
+    yield from found
+    # Fitted parts of verified steps are clones of their parameters, or the step's own classes.
+    if found:
+        yield from _unverified_among(
+            {key: value for key, value in vars(step).items() if key not in params}, path, seen
+        )
+    elif type(step) is FrozenEstimator:
+        yield from _unverified_among(vars(step.estimator), f"{path}estimator__", seen)
+
+
+def _unverified_among(attributes, path, seen):
+    for key, value in attributes.items():
+        for part in _not_plain(value):
+            if _is_estimator(part):
+                place = _place(value, part, path) or f"{path}{key}__"
+                yield from _unverified(part, place, seen)
+
+
+def _is_harmless(step, key, value):
+    """Whether a value of a verified class's parameter, apart from estimators, is verified too."""
+    if _is_text(value):
+        unsafe = _UNSAFE.get(type(step).__name__, {}).get(key, ())
+        return value not in ("precomputed", *unsafe)
+    if isinstance(value, np.ufunc):
+        return _is_elementwise(step, value)
+    if key == "random_state" and isinstance(value, np.random.RandomState):
+        return True
+    if type(step) is TransformedTargetRegressor and key == "transformer" and _is_estimator(value):
+        # Its inverse with indicators asks whether a whole column is missing.
+        parts = [value, *value.get_params().values()]
+        return not any(type(part) is SimpleImputer for part in parts)
+    if key in _SPACES and _UNSAFE_TEXTS & set(_texts(value)):
+        return False
+    return all(_is_estimator(part) or _is_default(step, key, part) for part in _not_plain(value))
+
+
+def _not_plain(value):
+    """Yield what is neither a number, a text nor a container of those."""
+    if type(value) in _PLAIN or isinstance(value, np.generic | np.dtype):
+        return
+    elif type(value) in (list, tuple, set, frozenset, dict):
+        parts = [*value.values(), *value] if isinstance(value, dict) else value
+        if not {type(part) for part in parts} <= {*_PLAIN}:
+            for part in parts:
+                yield from _not_plain(part)
+    elif type(value) is np.ndarray:
+        if value.dtype.kind == "O":
+            yield from _not_plain(list(value.flat))
+    elif isinstance(value, type):
+        if value is not object and not issubclass(value, _TYPES):
+            yield value
+    elif not (
+        _is_data(value) or _is_among(_FIT_HOMES, value) or _is_among(_FIT_HOMES, type(value))
+    ):
+        yield value
+
+
+def _texts(value):
+    """Yield the texts among the values of a space."""
+    if _is_text(value):
+        yield value
+    elif isinstance(value, list | tuple | dict):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _texts(part)
+
+
+def _is_text(value):
+    return type(value) is str
+
+
+def _is_estimator(value):
+    return hasattr(value, "get_params") and not isinstance(value, type)
+
+
+def _is_data(value):
+    module = type(value).__module__
+    return sparse.issparse(value) or module.startswith(("pandas.", "scipy.stats."))
+
+
+def _is_among(homes, thing):
+    """Whether a class or function is the one of its name in the module of a table."""
+    name = getattr(thing, "__name__", "")
+    return name in homes and getattr(sys.modules.get(homes[name]), name, None) is thing
+
+
+def _is_elementwise(step, function):
+    """Whether a function is numpy's own of each number, with no further arguments."""
+    name = function.__name__
+    known = getattr(np, name, None) is function
+    further = getattr(step, "kw_args", None) or getattr(step, "inv_kw_args", None)
+    return known and function.signature is None and function.nin == 1 and not further
+
+
+def _is_default(step, key, value):
+    """Whether a verified class has this very object by default: it was read with it."""
+    if not callable(value):
+        return False
+    parameter = inspect.signature(type(step)).parameters.get(key)
+    return parameter is not None and parameter.default is value
+
+
+def _place(value, part, path):
+    """Prefix of an estimator in a list of (name, estimator, ...), "" elsewhere."""
+    if isinstance(value, list | tuple):
+        for item in value:
+            named = isinstance(item, tuple) and len(item) > 1 and _is_text(item[0])
+            if named and any(of_item is part for of_item in item):
+                return f"{path}{item[0]}__"
+    return ""
+
+
+def step_name(step, path):
+    """Return the class of a step and, unless it is the whole, its place."""
+    kind = type(step).__name__
+    return f"{kind} (step {path.removesuffix('__')!r})" if path else kind

@@ -1,0 +1,1 @@
+"""Descent along private gradients, for `DPGIBOSearchCV`."""

@@ -1,0 +1,109 @@
+"""Search mechanism of `DPGIBOSearchCV`: a noisy descent and the score of its final point."""
+
+import warnings
+
+import numpy as np
+
+from skdpbo.exceptions import NoisyGradientWarning
+from skdpbo.model_selection._search_mechanism import Chosen, SearchMechanism
+from skdpbo.model_selection.gibo._descent import noise_to_clip
+
+__all__ = ["NOISE_LIMIT", "TrajectorySearch"]
+
+# The largest noise norm, as a share of the clipping norm, that goes without a warning.
+NOISE_LIMIT = 0.1
+
+
+class TrajectorySearch(SearchMechanism):
+    """Release a trajectory and the score of its final point.
+
+    Parameters
+    ----------
+    release : TrajectoryRelease
+    descent : callable
+        ``descent(units)`` returns the `PrivateDescent`.
+    surrogate : callable
+        ``surrogate(space)`` returns the `SurrogateRecipe`.
+    init : None, dict or array-like
+        Starting point.
+    averaging : float
+        Whether the mean of the last points is published as well.
+    verbose : int
+    """
+
+    in_rounds = False
+
+    def __init__(self, release, *, descent, surrogate, init, averaging, verbose):
+        self.release = release
+        self.guarantee = release.guarantee
+        self._descent = descent
+        self._surrogate = surrogate
+        self._init = init
+        self._averaging = averaging
+        self._verbose = verbose
+
+    def score_noise(self, *, sensitivity, largest):
+        """Return the standard deviation of the noise of the released score."""
+        return sensitivity / (self.release.mu_score * largest) if self.release.mu_score else 0.0
+
+    def start(self, problem, guided):
+        """Warn, from public numbers, of gradients that are mostly noise."""
+        self._problem = problem
+        self._steps = self._descent(int(problem.scorer.units))
+        n_iter, n_dims = self._steps.n_iter, problem.space.n_dims
+        noise = noise_to_clip(self.release.mu_trajectory, n_iter, n_dims, problem.n_losses)
+        if noise > NOISE_LIMIT:
+            warnings.warn(
+                f"The noise of a gradient has {noise:.2g} times the clipping norm: "
+                f"{problem.n_losses} protected records are few for n_iter={n_iter} and {n_dims} "
+                "parameters at this budget. Use fewer steps, a larger epsilon, fewer parameters, "
+                "or DPBayesSearchCV.",
+                NoisyGradientWarning,
+                stacklevel=4,
+            )
+
+    def propose(self, public):
+        """Release the trajectory; return its points, which are then cross-validated."""
+        self._chosen = self.search_unguided()
+        return self._chosen.candidates
+
+    def choose(self, public):
+        """Return the final point, which has been released."""
+        return self._chosen
+
+    def search_unguided(self):
+        """Release the trajectory and the score of its final point."""
+        problem, space = self._problem, self._problem.space
+        batches = []
+
+        def losses(points):
+            """Protected: losses of every record at the points."""
+            if self._verbose:
+                print(f"step {len(batches) + 1} of {self._steps.n_iter}: {len(points)} models")
+            batches.append(len(points))
+            # In the first batch it is a public error that no model can be trained.
+            settings = space.settings(points)
+            return problem.evaluator.losses(settings, none_may_be_left=len(batches) > 1)
+
+        recipe = self._surrogate(space)
+        start = space.start(self._init)
+        found = self._steps.run(losses, start, recipe.posterior(), problem.source, recipe.refitted)
+        points = np.vstack([found.trajectory, found.final]) if self._averaging else found.trajectory
+        settings = space.settings(points)
+        score = self._score(settings[-1])
+        return Chosen(settings, len(settings) - 1, score, attributes={"descent_": found})
+
+    def _score(self, params):
+        """Release the score of the final point, or None."""
+        problem = self._problem
+        if not self.release.mu_score:
+            return None
+        (total,) = problem.evaluator.totals([params], none_may_be_left=True)
+        total = self.release.release_total(
+            problem.largest if total is None else total,  # it cannot be trained on public rows
+            units=problem.scorer.units,
+            n_records=problem.n_losses,
+            source=problem.source,
+        )
+        noise = problem.scorer.units / self.release.mu_score
+        return problem.scorer.score_with_std(total, problem.n_losses, noise)

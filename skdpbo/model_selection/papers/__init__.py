@@ -1,0 +1,1 @@
+"""Mechanisms of Kusner et al. (2015), kept as baselines."""

@@ -1,0 +1,230 @@
+"""Algorithm 3 of Kusner et al. (2015): the best score, without a Gaussian process."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Literal
+
+from skdpbo.mechanisms import DiscreteLaplace
+from skdpbo.model_selection._private_choice import PrivateChoice
+from skdpbo.model_selection.papers._kusner_constants import lipschitz_score_sensitivity
+from skdpbo.model_selection.papers._kusner_release import check_number
+from skdpbo.privacy._checks import check_positive
+
+__all__ = ["Kusner2015Lipschitz"]
+
+_PRINTED_IS_VOID = (
+    "the printed constant counts one of the two ways in which replacing a record changes the "
+    "score: the privacy loss can be twice the stated one"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kusner2015Lipschitz:
+    r"""Choice by permute-and-flip, score by Algorithm 3 of Kusner et al. (2015).
+
+    For linear models with regularisation :math:`\lambda`: the score is the best one of the visited
+    candidates, plus Laplace noise for the largest difference of the scores of any two candidates on
+    any two neighbouring data sets.
+
+    What is private: the protected records; the choice without further assumption, the score for the
+    training problems described in the Notes (status "conditional"). For a public trajectory, as
+    `DPBayesSearchCV` has, the noise of the default mechanism is smaller and assumes nothing.
+
+    Parameters
+    ----------
+    lipschitz : float
+        L > 0, Lipschitz constant of the loss of one protected record in the weight vector, before
+        clipping to [0, bound].
+    lambda_name : str
+        Name of the search-space parameter that sets :math:`\lambda`, such as
+        ``"sgdclassifier__alpha"``.
+    constants : {"corrected", "printed"}, default="corrected"
+        Whether one record counts with 2 L / (m lambda_min), or as published with half of it, for
+        which the guarantee is **void**.
+    transform : callable or None, default=None
+        From the parameter's value to :math:`\lambda`, such as 1 / (n C) for the `C` of
+        `LogisticRegression` on n public rows. None: the value is :math:`\lambda`. Define it at the
+        top level of a module if the search must be pickled.
+
+    See Also
+    --------
+    skdpbo.DPBayesSearchCV : What searches with it.
+
+    Notes
+    -----
+    Training must minimise :math:`(\lambda/2) \|w\|^2` plus the mean of losses that are convex and
+    1-Lipschitz in w, exactly, with an intercept only as a regularised weight; features of norm at
+    most 1 give logistic and hinge losses that constant. The sensitivity is
+    :math:`\min\{g^*/m, 2L/(m\lambda_{\min})\} +
+    L(\lambda_{\max}-\lambda_{\min})/(\lambda_{\max}\lambda_{\min})`, where the second entry of the
+    minimum also needs a loss that is the same for every record at w = 0.
+
+    References
+    ----------
+    M. Kusner, J. Gardner, R. Garnett, K. Weinberger. Differentially private Bayesian optimization.
+    ICML 2015, Algorithm 3 and Theorem 7. Errata: ``docs/theory/kusner2015.md``.
+
+    Examples
+    --------
+    >>> from skdpbo.model_selection import Kusner2015Lipschitz
+    >>> mechanism = Kusner2015Lipschitz(lipschitz=0.25, lambda_name="sgdclassifier__alpha")
+    >>> mechanism.guarantee(epsilon=1.0, score_fraction=0.1).status
+    'conditional'
+    """
+
+    lipschitz: float
+    lambda_name: str
+    constants: Literal["corrected", "printed"] = "corrected"
+    transform: Callable[[Any], float] | None = None
+
+    def __post_init__(self):
+        self.check()
+
+    def check(self):
+        """Raise a TypeError or ValueError that names the parameter at fault."""
+        check_number(self.lipschitz, "lipschitz", above=0.0)
+        if not (isinstance(self.lambda_name, str) and self.lambda_name):
+            raise TypeError("lambda_name must be the name of a parameter.")
+        if self.constants not in ("corrected", "printed"):
+            raise ValueError('constants must be "corrected" or "printed".')
+        if self.transform is not None and not callable(self.transform):
+            raise TypeError("transform must be callable or None.")
+
+    def lambdas(self, candidates):
+        """Return the regularisation of each candidate, public.
+
+        Parameters
+        ----------
+        candidates : list of dict
+            Parameters by name.
+
+        Returns
+        -------
+        list of float
+            Positive and finite.
+        """
+        if not all(self.lambda_name in params for params in candidates):
+            raise ValueError(f"lambda_name={self.lambda_name!r} is not a parameter of every space.")
+        values = [params[self.lambda_name] for params in candidates]
+        if self.transform is not None:
+            values = [self.transform(value) for value in values]
+        _check_lambdas(values)
+        return [float(value) for value in values]
+
+    def guarantee(self, *, epsilon, score_fraction):
+        """Return what choice and score promise together.
+
+        Parameters
+        ----------
+        epsilon : float, int or Fraction
+            Total of both releases, > 0.
+        score_fraction : float
+            Share of the score, in [0, 1); 0 releases none and the choice is proved.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            Of both releases; status "conditional" or "void" if a score is among them.
+        """
+        self.check()
+        choice = PrivateChoice("permute_and_flip", epsilon, score_fraction)
+        proved = choice.guarantee
+        if not choice.epsilon_score:
+            return proved
+        steps = (
+            f"permute-and-flip choice (epsilon {float(choice.epsilon_choice):.4g})",
+            f"score of Kusner et al. 2015, Algorithm 3 (epsilon {float(choice.epsilon_score):.4g})",
+        )
+        changes = {
+            "mechanism": " + ".join(steps),
+            "assumptions": (*self._assumptions(), *proved.assumptions),
+            "status": "conditional",
+            "reference": "McKenna & Sheldon 2020; Kusner, Gardner, Garnett & Weinberger 2015",
+        }
+        guarantee = replace(proved, **changes)
+        return guarantee.voided(_PRINTED_IS_VOID) if self.constants == "printed" else guarantee
+
+    def release_score(self, total_min, *, lambdas, units, bound, n_records, epsilon, source):
+        """Release the smallest total loss of the visited candidates.
+
+        Parameters
+        ----------
+        total_min : int
+            Smallest total loss on the protected records, in [0, n_records * units]; protected.
+        lambdas : sequence of float
+            Regularisations of all candidates, public; see `lambdas`.
+        units : int
+            Integer that stands for the largest loss of one record.
+        bound : float
+            That loss, g*.
+        n_records : int
+            m, public.
+        epsilon : float, int or Fraction
+            Budget of the score, > 0.
+        source : RandomSource
+            Of the noise.
+
+        Returns
+        -------
+        int
+            Released: noisy total loss, clipped to [0, n_records * units].
+        """
+        self.check()
+        sensitivity = self.integer_sensitivity(
+            lambdas, units=units, bound=bound, n_records=n_records
+        )
+        mechanism = DiscreteLaplace(check_positive(epsilon, "epsilon"), sensitivity)
+        return min(max(int(mechanism.release(int(total_min), source)), 0), n_records * units)
+
+    def integer_sensitivity(self, lambdas, *, units, bound, n_records):
+        """Sensitivity of the smallest total loss, in its own integer units, rounded up.
+
+        Every record's loss was rounded to a unit, so two totals may differ by n_records units more
+        than the real ones; but never by more than n_records * units.
+
+        Parameters
+        ----------
+        lambdas : sequence of float
+            Regularisations of all candidates, public.
+        units : int
+            Integer that stands for the largest loss of one record.
+        bound : float
+            That loss, g*.
+        n_records : int
+            m, public.
+
+        Returns
+        -------
+        int
+            In [1, n_records * units].
+        """
+        _check_lambdas(lambdas)
+        # In fractions the formula is exact.
+        sensitivity = lipschitz_score_sensitivity(
+            smallest=Fraction(float(min(lambdas))),
+            largest=Fraction(float(max(lambdas))),
+            lipschitz=Fraction(float(self.lipschitz)),
+            bound=Fraction(float(bound)),
+            n_records=n_records,
+            constants=self.constants,
+        )
+        total = sensitivity / Fraction(float(bound)) * n_records * units
+        return min(math.ceil(total) + n_records, n_records * units)
+
+    def _assumptions(self):
+        return (
+            "training minimises (lambda/2) ||w||^2 plus the mean of losses that are convex and "
+            f"1-Lipschitz in w, exactly, where lambda is set by {self.lambda_name} (norms of "
+            "features at most 1; an intercept, if any, is regularised)",
+            f"the loss of a protected record is {self.lipschitz:g}-Lipschitz in w, and at w = 0 "
+            "the same for all records",
+        )
+
+
+def _check_lambdas(values):
+    if not len(values):
+        raise ValueError("lambdas must not be empty.")
+    for value in values:
+        check_number(value, "lambda", above=0.0)

@@ -1,0 +1,217 @@
+"""GP-UCB on protected scores, and the two releases of Kusner et al. (2015) from its posterior.
+
+Everything that these functions exchange is protected: candidates visited, values observed, and
+posterior means. What `choose` and `add_laplace` return is released.
+"""
+
+import math
+import numbers
+import warnings
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from skdpbo.mechanisms import (
+    DiscreteLaplace,
+    ExponentialMechanism,
+    GaussianMechanism,
+    from_lattice,
+    to_lattice,
+)
+from skdpbo.model_selection._attempt import attempt
+from skdpbo.model_selection._private_choice import PrivateChoice
+from skdpbo.privacy._checks import check_delta
+from skdpbo.surrogate import upper_confidence_bound
+
+__all__ = [
+    "Gains",
+    "Shares",
+    "add_laplace",
+    "check_n_iter",
+    "check_number",
+    "choose",
+    "laplace_noise_std",
+    "lattice_units",
+    "run_gp_ucb",
+]
+
+# Allowed for the rounding error of a posterior mean, in prior standard deviations.
+_ROUNDING = 2.0**-10
+# Smallest sensitivity of a value of the order of 1 that a float can honour.
+_LEAST_SENSITIVITY = 2.0**-20
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Budget of the choice and of the score; the epsilons add up exactly."""
+
+    epsilon_choice: Fraction
+    epsilon_score: Fraction
+    delta_choice: float
+    delta_score: float
+
+    @classmethod
+    def of(cls, epsilon, delta, score_fraction):
+        """Split epsilon and delta in the same proportion; errors name the parameter at fault."""
+        check_number(score_fraction, "score_fraction", least=0.0)
+        if check_delta(delta) == 0:
+            raise ValueError("delta must be positive: the sensitivities hold up to a probability.")
+        choice = PrivateChoice("exponential", epsilon, score_fraction)
+        delta_score = float(delta) * float(score_fraction)
+        delta_choice = float(delta) - delta_score
+        return cls(choice.epsilon_choice, choice.epsilon_score, delta_choice, delta_score)
+
+
+class Gains:
+    """Exact gains on the protected records, each computed once, and the trainable candidates.
+
+    Parameters
+    ----------
+    observe : callable
+        From an index to a gain in [0, 1], or None for a candidate that cannot be trained.
+    n_candidates : int
+    """
+
+    def __init__(self, observe, n_candidates):
+        self._observe = observe
+        self._known = {}
+        self._is_usable = np.ones(n_candidates, dtype=bool)
+
+    @property
+    def usable(self):
+        """Candidates not known to be untrainable, shape (n_usable,)."""
+        return np.flatnonzero(self._is_usable)
+
+    def __call__(self, k):
+        """Gain of candidate k in [0, 1], or None if it cannot be trained."""
+        k = int(k)
+        if k not in self._known:
+            self._known[k] = self._ask(k)
+            self._is_usable[k] = self._known[k] is not None
+        return self._known[k]
+
+    def best_usable(self, utilities):
+        """Return the trainable candidate of largest utility, the first of equals."""
+        while self._is_usable.any():
+            k = int(np.where(self._is_usable, utilities, -np.inf).argmax())
+            if self(k) is not None:
+                return k
+        raise ValueError("no candidate can be trained on the public rows.")
+
+    def _ask(self, k):
+        # Nothing may tell that k was visited: no warning, no error.
+        with warnings.catch_warnings(record=True):
+            warnings.simplefilter("ignore")
+            gain, error = attempt(self._observed, k)
+        if error is not None:
+            return 0.0
+        return gain if gain is None or 0.0 <= gain <= 1.0 else 0.0
+
+    def _observed(self, k):
+        answer = self._observe(k)
+        return None if answer is None else float(answer)
+
+
+def run_gp_ucb(posterior, gains, modelled, sqrt_betas, source):
+    """Observe T candidates by GP-UCB (Alg. 1, lines 3 to 8); the posterior then holds them.
+
+    Parameters
+    ----------
+    posterior : CandidatePosterior
+        The prior, with the variance of the observation noise; filled here.
+    gains : Gains
+    modelled : callable
+        From a gain to the value that the prior is about.
+    sqrt_betas : sequence of float of length T
+    source : RandomSource
+        Of the observation noise.
+
+    Returns
+    -------
+    values : list of float of length T
+        Observed values v_t, on a lattice.
+    """
+    sd = math.sqrt(posterior.noise_variance)
+    step = _step(sd)
+    noise = GaussianMechanism(mu=1.0, sensitivity=sd, lattice=step, n_draws=len(sqrt_betas))
+    alphas = noise.release(np.zeros(len(sqrt_betas), dtype=np.int64), source).tolist()
+    values = []
+    for sqrt_beta, alpha in zip(sqrt_betas, alphas, strict=True):
+        bound = upper_confidence_bound(posterior.mean, posterior.std, sqrt_beta)
+        k = gains.best_usable(bound)  # Eq. (3)
+        value = from_lattice(to_lattice(modelled(gains(k)), step) + alpha, step)
+        posterior.append(k, value)
+        values.append(value)
+    return values
+
+
+def choose(mean, gains, sensitivity, epsilon, source):
+    """Draw a candidate by the exponential mechanism on the posterior mean (Alg. 1, line 12).
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n_candidates,)
+        mu_T, protected.
+    gains : Gains
+        They know whether the candidate can be trained.
+    sensitivity : float
+        Largest change of an entry of `mean`.
+    epsilon : Fraction
+    source : RandomSource
+
+    Returns
+    -------
+    int
+        Released.
+    """
+    with_rounding = sensitivity + 2 * _ROUNDING
+    step = _step(with_rounding)
+    losses = -to_lattice(mean, step)
+    mechanism = ExponentialMechanism(epsilon, lattice_units(with_rounding, step))
+    while True:
+        # Who can be trained is public, who was visited is not: a candidate that was not visited and
+        # cannot be trained is drawn again, so that the law is the same whoever was visited.
+        usable = gains.usable
+        index = int(usable[mechanism.select(losses[usable], source=source)])
+        if gains(index) is not None:
+            return index
+
+
+def add_laplace(value, sensitivity, epsilon, source):
+    """Release value + Laplace noise of scale sensitivity / epsilon (Alg. 1, lines 14 and 15)."""
+    sensitivity = max(sensitivity, _LEAST_SENSITIVITY)
+    step = _step(sensitivity)
+    mechanism = DiscreteLaplace(epsilon, lattice_units(sensitivity, step))
+    return from_lattice(mechanism.release(to_lattice(value, step), source), step)
+
+
+def laplace_noise_std(sensitivity, epsilon):
+    """Return the standard deviation of the noise of `add_laplace`."""
+    return math.sqrt(2) * max(sensitivity, _LEAST_SENSITIVITY) / float(epsilon)
+
+
+def _step(scale):
+    """Public lattice step: a power of two, between 2^-31 and 2^-30 of `scale`."""
+    return math.ldexp(1.0, math.frexp(scale)[1] - 31)
+
+
+def lattice_units(sensitivity, step):
+    """Integer sensitivity: rounded up, and one unit for the rounding errors of a single value."""
+    return math.ceil(Fraction(sensitivity) / Fraction(step)) + 1
+
+
+def check_number(value, name, *, least=-math.inf, most=math.inf, above=-math.inf):
+    """Raise unless `value` is a finite real number in [least, most] and above `above`."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a real number, got {type(value).__name__}.")
+    if not (math.isfinite(value) and least <= value <= most and value > above):
+        allowed = f"above {above:g}" if above > -math.inf else f"in [{least:g}, {most:g}]"
+        raise ValueError(f"{name} must be finite and {allowed}, got {value}.")
+
+
+def check_n_iter(n_iter):
+    """Raise unless `n_iter` is a positive integer."""
+    if isinstance(n_iter, bool) or not isinstance(n_iter, numbers.Integral):
+        raise TypeError(f"n_iter must be an integer, got {type(n_iter).__name__}.")
+    check_number(n_iter, "n_iter", least=1)

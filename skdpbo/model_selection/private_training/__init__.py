@@ -1,0 +1,1 @@
+"""Private selection among estimators that are private themselves."""

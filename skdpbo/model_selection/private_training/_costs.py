@@ -1,0 +1,192 @@
+"""Cost of training each candidate as its private steps state it.
+
+Costs state their ``kind`` first and are then given the budget of one trial: they are set to it and
+computed again.
+"""
+
+import math
+from dataclasses import replace
+
+from scipy.special import log_ndtr
+from sklearn.compose import ColumnTransformer
+
+from skdpbo.model_selection.private_training._estimators import private_steps
+from skdpbo.model_selection.private_training._finiteness import finiteness_assumption, risky_steps
+from skdpbo.model_selection.private_training._statements import stated_guarantee, voided_by_seeds
+from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu
+from skdpbo.privacy._conversions import mu_from_pure_epsilon
+from skdpbo.privacy._guarantee import weakest_status
+
+__all__ = [
+    "UNUSED_SHARES",
+    "StatedCosts",
+    "gaussian_budget",
+    "kind_of",
+    "merged_trial",
+    "within",
+]
+
+# How much of the budget is left unused, in turn, when a cost comes out above the request.
+UNUSED_SHARES = (0.0, *(2.0**-k for k in (50, 40, 30, 20, 10, 5, 2)))
+
+
+def gaussian_budget(mu, delta):
+    """The mu-GDP guarantee at `delta`, or at a smaller one if no positive epsilon is there."""
+    epsilon = epsilon_from_mu(mu, delta)
+    while not epsilon > 0:
+        delta /= 2
+        epsilon = epsilon_from_mu(mu, delta)
+    return PrivacyGuarantee(epsilon=epsilon, delta=delta, mu=mu)
+
+
+def kind_of(guarantees):
+    """Kind of the costs: "gaussian", "pure" or "approximate"."""
+    kinds = {
+        "pure" if g.delta == 0 else "approximate" if g.mu is None else "gaussian"
+        for g in guarantees
+    }
+    for kind in ("approximate", "gaussian"):
+        if kind in kinds:
+            return kind
+    return "pure"
+
+
+def within(cost, budget):
+    """Whether a cost is at most a budget."""
+    if budget.mu is None:
+        return cost.epsilon <= budget.epsilon and cost.delta <= budget.delta
+    return as_mu(cost) <= budget.mu
+
+
+def as_mu(cost):
+    """Mu of a Gaussian or of a pure guarantee."""
+    return cost.mu if cost.delta > 0 else mu_from_pure_epsilon(cost.epsilon)
+
+
+def merged_trial(budget, candidates, mechanism):
+    """Statement of one trial: the budget, on all that the candidates' costs rest on.
+
+    Parameters
+    ----------
+    budget : PrivacyGuarantee
+    candidates : list of list of PrivacyGuarantee
+        Costs of the steps of each candidate.
+    mechanism : str
+    """
+    costs = [cost for steps in candidates for cost in steps]
+    distance = max(math.fsum(cost.statistical_distance for cost in steps) for steps in candidates)
+    # Delta states the distance as well; the curve itself is that of mu.
+    extra = (1 + math.exp(min(budget.epsilon, 700.0))) * distance
+    return replace(
+        budget,
+        delta=budget.delta + extra * (1 + 1e-9) if budget.mu is not None else budget.delta,
+        statistical_distance=distance if budget.mu is not None else 0.0,
+        protects="training and validation records",
+        mechanism=mechanism,
+        assumptions=tuple(dict.fromkeys(text for g in costs for text in g.assumptions)),
+        status=weakest_status(*(g.status for g in costs)),
+        reference="; ".join(dict.fromkeys(g.reference for g in costs if g.reference)),
+    )
+
+
+class StatedCosts:
+    """Candidates whose private steps state what they cost, and are set to a budget.
+
+    Parameters
+    ----------
+    models : list of estimator
+        One for each candidate; their budgets are set.
+    candidates : list of dict
+    delta : float
+        Of the whole.
+    n_samples : int or None
+    """
+
+    delta = 0.0
+
+    def __init__(self, models, candidates, delta, n_samples):
+        self._n_samples = n_samples
+        self._models = models
+        self._steps = [private_steps(model) for model in models]
+        for steps, params in zip(self._steps, candidates, strict=True):
+            _check_budgets_are_free(steps, params)
+        for model in models:
+            _set_sparse_thresholds(model)
+        self.kind = kind_of(
+            self._stated(step, 1.0, delta) for steps in self._steps for step in steps.values()
+        )
+
+    def trial(self, budget):
+        """Set the budget of every step; return the statement of one trial."""
+        candidates = [self._set(steps, budget) for steps in self._steps]
+        names = dict.fromkeys(cost.mechanism for steps in candidates for cost in steps)
+        mechanism = " or ".join(filter(None, names)) or "a private training"
+        trial = merged_trial(budget, candidates, mechanism)
+        for model in self._models:
+            if trial.status != "void":
+                trial = voided_by_seeds(trial, model)
+        risky = dict.fromkeys(name for model in self._models for name in risky_steps(model))
+        if not risky:
+            return trial
+        return trial.assuming(finiteness_assumption(risky), status="conditional")
+
+    def _set(self, steps, budget):
+        """Give each of k steps 1 / k of the (squared) budget, and ask again what it promises."""
+        share = _share(budget, len(steps))
+        return [self._fitting(step, share) for step in steps.values()]
+
+    def _fitting(self, step, share):
+        epsilon = share.epsilon
+        for unused in UNUSED_SHARES:
+            cost = self._stated(step, epsilon * (1 - unused), share.delta)
+            if unused == 0 and share.mu is not None and cost.delta == 0:
+                # A pure step: randomised response of that mu (see mu_from_pure_epsilon) inverted.
+                epsilon = float(log_ndtr(share.mu / 2) - log_ndtr(-share.mu / 2))
+                cost = self._stated(step, epsilon, share.delta)
+            if within(cost, share):
+                return cost
+        raise ValueError(
+            f"{type(step).__name__} states epsilon={cost.epsilon:.6g}, delta={cost.delta:.6g} "
+            f"where at most epsilon={share.epsilon:.6g}, delta={share.delta:.6g} was requested: "
+            "declare what one fit costs with PrivateSelection(estimator_guarantee=...)."
+        )
+
+    def _stated(self, step, epsilon, delta):
+        """Set the budget of a step and ask what it promises."""
+        names = step.get_params(deep=False)
+        if "epsilon" not in names:
+            raise ValueError(
+                f"{type(step).__name__} has no parameter epsilon to set its budget with: declare "
+                "what one fit costs with estimator_guarantee."
+            )
+        step.set_params(epsilon=epsilon, **({"delta": delta} if "delta" in names else {}))
+        return stated_guarantee(step, self._n_samples)
+
+
+def _check_budgets_are_free(steps, params):
+    budgets = {prefix + name for prefix in steps for name in ("epsilon", "delta")}
+    taken = sorted(budgets & set(params))
+    if taken:
+        raise ValueError(
+            f"{taken[0]!r} cannot be tuned: the search sets the budget of every private step from "
+            "its own epsilon and delta."
+        )
+
+
+def _set_sparse_thresholds(model):
+    """Without it, the share of zeros among protected values would decide on the output's type."""
+    if isinstance(model, ColumnTransformer):
+        model.set_params(sparse_threshold=0)
+    for value in model.get_params(deep=True).values():
+        if isinstance(value, ColumnTransformer):
+            value.set_params(sparse_threshold=0)
+
+
+def _share(budget, n_steps):
+    """Part of a trial's budget for each of its private steps, by composition."""
+    if n_steps == 1:
+        return budget
+    if budget.mu is not None:
+        return gaussian_budget(budget.mu / math.sqrt(n_steps) * (1 - 1e-12), budget.delta)
+    part = (1 - 1e-12) / n_steps
+    return PrivacyGuarantee(epsilon=budget.epsilon * part, delta=budget.delta * part)

@@ -1,0 +1,156 @@
+"""Cost of training each candidate as the user declares it: a guarantee or a whole privacy profile.
+
+Declared guarantees are compared with the budget of one trial. With a profile, the score gets the
+largest budget with which the whole fits: a trial costs the larger of its training and its score.
+"""
+
+from sklearn.base import clone
+
+from skdpbo.model_selection.private_training._costs import (
+    gaussian_budget,
+    kind_of,
+    merged_trial,
+    within,
+)
+from skdpbo.model_selection.private_training._statements import (
+    declared_cost,
+    varies,
+    voided_if_seeded,
+)
+from skdpbo.privacy import PrivacyProfile
+from skdpbo.privacy._privacy_profile import as_profile, largest_profile
+
+__all__ = ["DeclaredCosts", "ProfileCosts", "declared_costs"]
+
+_DECLARED = "one fit of the estimator costs what estimator_guarantee says, whatever the records are"
+_STATEMENT = {
+    "protects": "training and validation records",
+    "mechanism": "a training whose cost was declared",
+}
+
+
+def declared_costs(models, candidates, declaration, n_samples):
+    """Costs of the candidates by `estimator_guarantee`.
+
+    Parameters
+    ----------
+    models, candidates, n_samples
+        As for `StatedCosts`.
+    declaration : PrivacyGuarantee, privacy profile or callable
+
+    Returns
+    -------
+    costs : DeclaredCosts or ProfileCosts
+    """
+    if varies(declaration):
+        stated = [declared_cost(declaration(clone(model), n_samples)) for model in models]
+    else:
+        _check_fixed_costs(candidates)
+        stated = [declared_cost(declaration)] * len(models)
+    costs = [voided_if_seeded(*pair) for pair in zip(stated, models, strict=True)]
+    whole = any(isinstance(cost, PrivacyProfile) for cost in costs)
+    return ProfileCosts(costs) if whole else DeclaredCosts(costs)
+
+
+class DeclaredCosts:
+    """Costs that are guarantees.
+
+    Parameters
+    ----------
+    costs : list of PrivacyGuarantee
+        One for each candidate.
+    """
+
+    def __init__(self, costs):
+        self._costs = costs
+        self.kind = kind_of(costs)
+        self.delta = max(cost.delta for cost in costs)
+
+    def trial(self, budget):
+        """Check that every candidate fits; return the statement of one trial."""
+        for cost in self._costs:
+            if not within(cost, budget):
+                raise ValueError(_does_not_fit(cost, budget))
+        trial = merged_trial(budget, [[c] for c in self._costs], _STATEMENT["mechanism"])
+        return trial.assuming(_DECLARED, status="conditional")
+
+
+class ProfileCosts:
+    """Costs of which one at least is a whole privacy profile.
+
+    Parameters
+    ----------
+    costs : list of PrivacyGuarantee or PrivacyProfile
+        One for each candidate.
+    """
+
+    kind = "profile"
+
+    def __init__(self, costs):
+        # One that is stated for all candidates is looked at once.
+        profiles = [as_profile(cost) for cost in dict.fromkeys(costs)]
+        self._training = largest_profile(profiles, **_STATEMENT).assuming(_DECLARED)
+
+    def score_budget(self, rule, epsilon, delta):
+        """Largest Gaussian budget of a score with which the whole fits epsilon and delta.
+
+        Raises
+        ------
+        ValueError
+            If the training alone does not fit, with what it costs.
+        """
+        _check_rule(rule, delta)
+        alone = rule.total(self._training, delta).epsilon
+        if alone > epsilon:
+            raise ValueError(
+                f"{rule.expected_trials:.4g} expected trials of the declared profile cost "
+                f"epsilon={alone:.6g} at delta={delta:.6g}: train with less, or raise epsilon."
+            )
+        high = rule.trial_mu(epsilon, delta)
+        low = high
+        while not self._fits(low, rule, epsilon, delta):
+            low, high = low / 2, low
+            if low < 2.0**-30 * high:
+                break
+        while high - low > 1e-6 * low:
+            middle = (low + high) / 2
+            fits = self._fits(middle, rule, epsilon, delta)
+            low, high = (middle, high) if fits else (low, middle)
+        return gaussian_budget(low, delta)
+
+    def _fits(self, mu, rule, epsilon, delta):
+        return rule.total(self.trial(gaussian_budget(mu, delta)), delta).epsilon <= epsilon
+
+    def trial(self, budget):
+        """Profile of one trial: at each epsilon the larger of training and score."""
+        return largest_profile([self._training, PrivacyProfile(budget)])
+
+
+def _check_rule(rule, delta):
+    if not delta > 0:
+        raise ValueError("delta must be positive: the training is declared by a privacy profile.")
+    if rule.publishes_scores or rule.selection.accounting != "profile":
+        raise ValueError(
+            'A privacy profile as estimator_guarantee needs accounting="profile": the others are '
+            "for a PrivacyGuarantee."
+        )
+
+
+def _does_not_fit(cost, budget):
+    at_most = f"epsilon={budget.epsilon:.6g}, delta={budget.delta:.6g}"
+    if budget.mu is not None:
+        at_most = f"mu={budget.mu:.6g} ({at_most})"
+    return (
+        f"One fit of the estimator costs epsilon={cost.epsilon:.6g}, delta={cost.delta:.6g}"
+        f"{'' if cost.mu is None else f', mu={cost.mu:.6g}'} by estimator_guarantee, and at most "
+        f"{at_most} fits the total: train with less, or raise epsilon."
+    )
+
+
+def _check_fixed_costs(candidates):
+    for key in {key for params in candidates for key in params}:
+        if key.split("__")[-1] in ("epsilon", "delta"):
+            raise ValueError(
+                f"{key!r} cannot be tuned while estimator_guarantee is one guarantee for all "
+                "candidates: give a callable, which is called for each of them."
+            )

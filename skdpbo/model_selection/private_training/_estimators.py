@@ -1,0 +1,238 @@
+"""Estimators that may be trained on protected rows, and the cost of their training.
+
+An estimator is private as a whole, or it is built by scikit-learn's pipelines from steps that are
+private and steps whose ``fit`` reads nothing but the shape of the rows. A private step states its
+cost (``privacy_guarantee(n_samples)``) and has a parameter ``epsilon`` (and ``delta``) to set it.
+"""
+
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.kernel_approximation import PolynomialCountSketch, RBFSampler
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import (
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    SplineTransformer,
+)
+from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
+from sklearn.utils import get_tags
+
+__all__ = [
+    "children",
+    "has_private_part",
+    "is_nothing",
+    "is_private",
+    "is_shape_only",
+    "is_transformer",
+    "private_steps",
+    "step_name",
+]
+
+_NOTHING = ("passthrough", "drop")
+
+
+def _always(step):
+    return True
+
+
+def _has_fixed_scale(step):
+    return step.gamma != "scale"
+
+
+def _has_given_knots(step):
+    return not isinstance(step.knots, str) and step.extrapolation != "error"
+
+
+def _has_given_categories(step):
+    # With handle_unknown="error", one record decides whether there is a model.
+    counts = step.min_frequency is not None or step.max_categories is not None
+    given = not isinstance(step.categories, str)
+    return given and not counts and step.handle_unknown != "error"
+
+
+def _fills_a_constant(step):
+    return step.strategy == "constant" and step.keep_empty_features and not step.add_indicator
+
+
+# Transformers whose fit reads the shape and the types alone (checked in scikit-learn 1.6 and 1.9),
+# under the condition beside them. A frozen one was fitted before, on rows that are public.
+_SHAPE_ONLY = {
+    FeatureHasher: (_always, ""),
+    FrozenEstimator: (_always, ""),
+    GaussianRandomProjection: (_always, ""),
+    HashingVectorizer: (_always, ""),
+    OneHotEncoder: (
+        _has_given_categories,
+        'give categories and handle_unknown="ignore", without min_frequency and max_categories',
+    ),
+    OrdinalEncoder: (
+        _has_given_categories,
+        'give categories and handle_unknown="use_encoded_value", without min_frequency and '
+        "max_categories",
+    ),
+    PolynomialCountSketch: (_always, ""),
+    PolynomialFeatures: (_always, ""),
+    RBFSampler: (_has_fixed_scale, "give gamma as a number"),
+    SimpleImputer: (
+        _fills_a_constant,
+        'use strategy="constant", keep_empty_features=True, add_indicator=False',
+    ),
+    SparseRandomProjection: (_always, ""),
+    SplineTransformer: (_has_given_knots, 'give knots as an array, and not extrapolation="error"'),
+}
+
+
+def is_shape_only(step):
+    """Whether ``fit`` of a transformer reads nothing from the rows but their shape and types.
+
+    Those that scikit-learn tags as needing no ``fit`` (`Normalizer`, `Binarizer`,
+    `FunctionTransformer`), and a list of others, some of them under a condition.
+    """
+    if type(step) in _SHAPE_ONLY:
+        return bool(_SHAPE_ONLY[type(step)][0](step))
+    tags = get_tags(step)
+    # Some models that predict need no fit either, and learn from the rows when they get one.
+    transforms = tags.transformer_tags is not None and tags.estimator_type is None
+    return transforms and not tags.requires_fit
+
+
+def private_steps(estimator):
+    """Steps that are private by themselves; refuses an estimator with any other that learns.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Not fitted. Itself private, or a `Pipeline`, `FeatureUnion`, `ColumnTransformer` or
+        `TransformedTargetRegressor` of private and shape-only steps.
+
+    Returns
+    -------
+    steps : dict of str -> estimator
+        Prefix of the step's parameters in those of `estimator` ("" or ending with "__"), and the
+        step, which is part of `estimator`.
+
+    Raises
+    ------
+    ValueError
+        If a step learns from the rows without noise, by its name; or if none is private.
+    """
+    steps = dict(_private_steps(estimator, ""))
+    if not steps:
+        raise ValueError(_no_private_step(estimator))
+    return steps
+
+
+def _private_steps(estimator, prefix):
+    if is_private(estimator):
+        yield prefix, estimator
+        return
+    steps = children(estimator, prefix)
+    if steps is None:
+        if not is_transformer(estimator) or not is_shape_only(estimator):
+            raise ValueError(_refusal(estimator, prefix))
+        return
+    for name, child in steps:
+        if not is_nothing(child):
+            yield from _private_steps(child, f"{prefix}{name}__")
+
+
+def has_private_part(estimator, candidates):
+    """Whether an estimator, or a part of it or of a candidate's values, states its own guarantee.
+
+    Parameters
+    ----------
+    estimator : estimator
+    candidates : list of dict
+    """
+    values = [estimator, *estimator.get_params(deep=True).values()]
+    for params in candidates:
+        for value in params.values():
+            values.append(value)
+            if hasattr(value, "get_params") and not isinstance(value, type):
+                values += value.get_params(deep=True).values()
+    return any(is_private(value) for value in values if not isinstance(value, type))
+
+
+def is_private(step):
+    """Whether a step states what its training costs."""
+    return callable(getattr(step, "privacy_guarantee", None))
+
+
+def is_nothing(step):
+    """Whether a step is None, "passthrough" or "drop"."""
+    return step is None or (isinstance(step, str) and step in _NOTHING)
+
+
+def is_transformer(estimator):
+    return hasattr(estimator, "fit") and hasattr(estimator, "transform")
+
+
+def children(estimator, prefix):
+    """Named steps of scikit-learn's own compositions, None for anything else.
+
+    Sub-classes are not looked into: they may do more with the rows than hand them on.
+    """
+    if type(estimator) is Pipeline:
+        return estimator.steps
+    if type(estimator) is FeatureUnion:
+        return estimator.transformer_list
+    if type(estimator) is ColumnTransformer:
+        for name, _, columns in estimator.transformers:
+            if callable(columns) and type(columns) is not make_column_selector:
+                raise ValueError(
+                    f"the columns of {prefix}{name} are chosen by a function, which may read the "
+                    "protected rows: name them, or use make_column_selector."
+                )
+        named = [(name, step) for name, step, _ in estimator.transformers]
+        return [*named, ("remainder", estimator.remainder)]
+    if type(estimator) is TransformedTargetRegressor:
+        if isinstance(estimator.transformer, FrozenEstimator):
+            raise ValueError(
+                f"{step_name(estimator, prefix)} cannot have a FrozenEstimator as its transformer: "
+                "scikit-learn fits it without y, which fails. Use func and inverse_func with "
+                "public constants."
+            )
+        regressor = LinearRegression() if estimator.regressor is None else estimator.regressor
+        return [("regressor", regressor), ("transformer", estimator.transformer)]
+    return None
+
+
+def step_name(estimator, prefix):
+    """Type of a step and, unless it is the whole, its place."""
+    kind = type(estimator).__name__
+    return f"{kind} (step {prefix.removesuffix('__')!r})" if prefix else kind
+
+
+def _refusal(estimator, prefix):
+    name = step_name(estimator, prefix)
+    way_out = (
+        "declare what one fit costs with PrivateSelection(estimator_guarantee=...) if it is "
+        "differentially private; or use protect=Chunks(), which protects every record with any "
+        "estimator and releases the choice without a model."
+    )
+    if not is_transformer(estimator) or hasattr(estimator, "predict"):
+        return (
+            f"{name} states no privacy guarantee: trained on protected rows, it would show them. "
+            "With private selection use an estimator that is differentially private; " + way_out
+        )
+    condition = _SHAPE_ONLY.get(type(estimator), (None, ""))[1]
+    instead = condition or (
+        "use a FunctionTransformer with public constants, or a FrozenEstimator of one that was "
+        "fitted on public rows"
+    )
+    return (
+        f"{name} learns from the protected rows without noise. With private selection {instead}; "
+        + way_out
+    )
+
+
+def _no_private_step(estimator):
+    return (
+        f"{step_name(estimator, '')} has no step that is differentially private, so there is "
+        "nothing whose budget could be set."
+    )

@@ -1,0 +1,170 @@
+"""Budget of each trial and of the whole, before any protected row is read.
+
+The budget is calibrated from the total: how much one trial may cost under the selection rule; then
+every candidate's private steps share that and state their guarantee again. Training and
+validation rows are disjoint, so that the score of a trial may cost as much as its training.
+"""
+
+from dataclasses import dataclass, replace
+
+from sklearn.base import clone
+
+from skdpbo.model_selection.private_training._costs import (
+    UNUSED_SHARES,
+    StatedCosts,
+    gaussian_budget,
+)
+from skdpbo.model_selection.private_training._declared_costs import declared_costs
+from skdpbo.model_selection.private_training._selection_rules import (
+    BestOfTrials,
+    PublishedScores,
+    largest_trial_epsilon,
+    selection_rule,
+)
+from skdpbo.privacy import PrivacyGuarantee
+from skdpbo.privacy._checks import check_delta, check_positive
+
+__all__ = ["TrialPlan", "plan_trials", "prefers_composition"]
+
+_ASSUMPTIONS = (
+    "the stated guarantee of the estimator covers the whole fitted model and whether training "
+    "fails",
+    "every step of the estimator transforms and predicts each row from that row alone",
+    "the numbers of rows and of columns, the column names and the types (with the categories of "
+    "categorical columns) are public",
+)
+_UNSEEN_TRIALS = "the number of trials, the running time and the use of memory are not observed"
+_OF_SELECTION = "the number of trials stays secret"
+_UNWATCHED = "running time and memory use are not observed"
+
+
+@dataclass(frozen=True)
+class TrialPlan:
+    """Public plan of a fit.
+
+    Attributes
+    ----------
+    models : list of estimator
+        One for each candidate, not fitted, with its budget set.
+    rule : BestOfTrials or PublishedScores
+    budget : PrivacyGuarantee
+        Of the training, and of the score, of one trial.
+    guarantee : PrivacyGuarantee
+        Of the whole, with secret noise.
+    composes : bool
+        Whether publishing every score could be accounted for instead.
+    """
+
+    models: list
+    rule: BestOfTrials | PublishedScores
+    budget: PrivacyGuarantee
+    guarantee: PrivacyGuarantee
+    composes: bool = True
+
+    @property
+    def own_assumptions(self):
+        """Assumptions that not every plan rests on; of a void guarantee, with the reason."""
+        usual = (*_ASSUMPTIONS, _UNSEEN_TRIALS, _UNWATCHED)
+        return [text for text in self.guarantee.assumptions if text not in usual]
+
+
+def plan_trials(estimator, candidates, selection, *, epsilon, delta, n_samples):
+    """Calibrate trials from the epsilon and delta of the whole.
+
+    Parameters
+    ----------
+    estimator : estimator
+    candidates : list of dict
+    selection : PrivateSelection
+    epsilon, delta : float
+    n_samples : int or None
+        Number of training rows, for estimators whose cost depends on it.
+
+    Returns
+    -------
+    plan : TrialPlan
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the estimator is not private, or its cost does not fit.
+    """
+    rule = selection_rule(selection, len(candidates))
+    total = check_positive(epsilon, "epsilon"), check_delta(delta, "delta")
+    models = [clone(estimator).set_params(**clone(params, safe=False)) for params in candidates]
+    if selection.estimator_guarantee is None:
+        costs = StatedCosts(models, candidates, total[1], n_samples)
+    else:
+        costs = declared_costs(models, candidates, selection.estimator_guarantee, n_samples)
+    return _calibrated(rule, costs, models, *total)
+
+
+def _calibrated(rule, costs, models, epsilon, delta):
+    for unused in UNUSED_SHARES:
+        budget = trial_budget(rule, costs, epsilon, delta, unused)
+        trial = costs.trial(budget)
+        try:
+            whole = rule.total(trial, delta)
+        except ValueError:  # no epsilon holds at this delta: less noise-free mass is needed
+            continue
+        if whole.epsilon <= epsilon:
+            statement = _statement(rule, trial, whole, epsilon)
+            return TrialPlan(models, rule, budget, statement, costs.kind != "profile")
+    raise ValueError(
+        f"The estimator does not fit a total of epsilon={float(epsilon):.6g}, delta={delta:.6g}."
+    )
+
+
+def trial_budget(rule, costs, epsilon, delta, unused=0.0):
+    """Return the budget of training or score of one trial, of the kind of `costs`."""
+    if costs.kind == "profile":
+        budget = costs.score_budget(rule, epsilon, delta)
+        return gaussian_budget(budget.mu * (1 - unused), budget.delta)
+    if costs.kind == "gaussian":
+        if not delta > 0:
+            raise ValueError("delta must be positive: the training is not pure, or not stated so.")
+        return gaussian_budget(rule.trial_mu(epsilon, delta) * (1 - unused), delta)
+    if costs.kind == "pure":
+        return PrivacyGuarantee(epsilon=largest_trial_epsilon(rule, epsilon, delta) * (1 - unused))
+    if not delta > 0:
+        raise ValueError("delta must be positive: the training has a positive delta.")
+    trial_delta = costs.delta or rule.trial_delta(delta)
+    trial_epsilon = largest_trial_epsilon(rule, epsilon, delta, trial_delta) * (1 - unused)
+    return PrivacyGuarantee(epsilon=trial_epsilon, delta=trial_delta)
+
+
+def prefers_composition(plan, epsilon, delta):
+    """Whether publishing every score is the better choice, from public numbers alone.
+
+    It is where it leaves each trial at least as large a budget, and for two candidates: there the
+    budgets are about equal (within 12 %), and no candidate is missed.
+    """
+    if plan.rule.publishes_scores or not plan.composes:
+        return False
+    published = PublishedScores(len(plan.models))
+    if len(plan.models) <= 2:
+        return True
+    if plan.budget.mu is not None:
+        return published.trial_mu(epsilon, delta) >= plan.budget.mu
+    try:
+        trial_epsilon = largest_trial_epsilon(published, epsilon, delta, plan.budget.delta)
+    except ValueError:
+        return False
+    return trial_epsilon >= plan.budget.epsilon
+
+
+def _statement(rule, trial, whole, epsilon):
+    if rule.publishes_scores:
+        how = f"composition of {rule.n_candidates} trainings and scores, all of them published"
+    else:
+        how = f"best of a secret number of trials ({rule.expected_trials:.4g} expected)"
+    own = (_UNWATCHED if rule.publishes_scores else _UNSEEN_TRIALS,)
+    replaced = (_UNWATCHED, _OF_SELECTION) if not rule.publishes_scores else ()
+    theirs = (text for text in whole.assumptions if text not in replaced)
+    return replace(
+        whole,
+        epsilon=epsilon,
+        protects="training and validation records",
+        mechanism=f"{how}, each {trial.mechanism}",
+        assumptions=tuple(dict.fromkeys([*_ASSUMPTIONS, *own, *theirs])),
+    )

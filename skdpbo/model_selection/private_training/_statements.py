@@ -1,0 +1,125 @@
+"""Statements of what one fit costs, checked to cover the training rows, and void with a seed."""
+
+from skdpbo.model_selection.private_training._estimators import is_shape_only, is_transformer
+from skdpbo.privacy import PrivacyGuarantee, PrivacyProfile
+from skdpbo.privacy._privacy_profile import as_profile, takes_epsilon_alone
+from skdpbo.privacy._replace_one import as_replace_one
+
+__all__ = [
+    "declared_cost",
+    "noise_seeds",
+    "stated_guarantee",
+    "varies",
+    "voided_by_seeds",
+    "voided_if_seeded",
+]
+
+_NEIGHBOURS = "replace-one"
+_SEEDS = ("seed", "rng", "generator")
+
+
+def stated_guarantee(step, n_samples):
+    """Return the stated cost of one fit of a private step, checked to cover training rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no guarantee for the replacement of any one training record.
+    """
+    name = type(step).__name__
+    return _checked(step.privacy_guarantee(n_samples=n_samples), f"{name}.privacy_guarantee()")
+
+
+def varies(declaration):
+    """Whether a declared cost is a function of ``(estimator, n_samples)``.
+
+    One that can be called with a single argument is a privacy profile, delta(epsilon).
+    """
+    stated = isinstance(declaration, PrivacyGuarantee | PrivacyProfile)
+    return callable(declaration) and not stated and not takes_epsilon_alone(declaration)
+
+
+def declared_cost(declaration):
+    """Return a declared cost of one fit, `estimator_guarantee`, for one replaced record.
+
+    Parameters
+    ----------
+    declaration : PrivacyGuarantee or privacy profile
+        An add-remove profile is converted.
+
+    Returns
+    -------
+    cost : PrivacyGuarantee or PrivacyProfile
+    """
+    name = "estimator_guarantee"
+    if isinstance(declaration, PrivacyGuarantee):
+        return _checked(declaration, name)
+    try:
+        profile = as_profile(declaration)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name} gives no guarantee. {error}") from None
+    return _checked(
+        as_replace_one(profile) if profile.neighbours == "add-remove" else profile, name
+    )
+
+
+def voided_if_seeded(cost, estimator):
+    """Void a declared cost of an estimator that has a seed."""
+    if any(value is not None for value in noise_seeds(estimator).values()):
+        return cost.voided("the estimator has a random_state, so its noise can be removed")
+    return voided_by_seeds(cost, estimator)
+
+
+def voided_by_seeds(guarantee, estimator):
+    """Void the guarantee of a training that may be seeded by a parameter of another name.
+
+    The search does not know how to give each trial a seed of its own there.
+    """
+    for key, value in estimator.get_params(deep=True).items():
+        name = key.split("__")[-1]
+        seeds = name in _SEEDS or name.endswith("_seed")
+        if value is not None and seeds and _may_be_private(_owner(estimator, key)):
+            return guarantee.voided(
+                f"{key} is not None: if it seeds the noise, every trial has the same, and it can "
+                "be removed"
+            )
+    return guarantee
+
+
+def noise_seeds(estimator):
+    """Parameters ``random_state`` that may seed privacy noise: all but those of shape-only steps.
+
+    Returns
+    -------
+    seeds : dict of str -> object
+        Names and values.
+    """
+    return {
+        key: value
+        for key, value in estimator.get_params(deep=True).items()
+        if key.split("__")[-1] == "random_state" and _may_be_private(_owner(estimator, key))
+    }
+
+
+def _owner(estimator, key):
+    """The step that a parameter belongs to."""
+    prefix = key.rpartition("__")[0]
+    return estimator.get_params(deep=True).get(prefix, estimator) if prefix else estimator
+
+
+def _may_be_private(owner):
+    return not (is_transformer(owner) and is_shape_only(owner))
+
+
+def _checked(guarantee, name):
+    if not isinstance(guarantee, PrivacyGuarantee | PrivacyProfile):
+        raise TypeError(f"{name} must give a PrivacyGuarantee, got {type(guarantee).__name__}.")
+    if guarantee.neighbours != _NEIGHBOURS:
+        raise ValueError(
+            f"{name} holds for neighbours {guarantee.neighbours!r}; here it must hold for the "
+            f"replacement of one record by any other: {_NEIGHBOURS!r}."
+        )
+    whom = guarantee.protects
+    if whom and "training" not in whom and "all" not in whom.split():
+        raise ValueError(f"{name} protects {whom!r} and not the training records.")
+    return guarantee

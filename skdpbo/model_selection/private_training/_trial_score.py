@@ -1,0 +1,162 @@
+"""One private score of one trained model, for private selection among models that are private.
+
+Private: the scored rows, for data sets that differ in one of them. The total of m integer losses in
+{0, ..., B} moves by at most B when one row is replaced, and noise is made for that. The model is
+taken as it is: what its training costs is the caller's account.
+"""
+
+import copy
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdpbo.mechanisms import DiscreteLaplace, GaussianMechanism
+from skdpbo.model_selection._attempt import attempt
+from skdpbo.model_selection.evaluation._evaluator import isolated_losses, isolated_outcomes
+from skdpbo.model_selection.scoring._log_density import LogDensityScorer
+from skdpbo.model_selection.scoring._score_release import (
+    GaussianNoise,
+    LaplaceNoise,
+    ReleasedScore,
+    laplace_std,
+)
+from skdpbo.model_selection.scoring._scorer import total_loss_sensitivity
+from skdpbo.model_selection.scoring._trial_metric import TrialMetric
+from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
+
+__all__ = ["TotalRelease", "trial_score"]
+
+
+def losses_of(model, rows, scorer):
+    """Return integer losses, shape (m,), in {0, ..., B}. Protected: pass only to a mechanism.
+
+    A row that cannot be scored has the loss B by itself, and so have all rows of a model that is
+    None (its training failed) or that cannot be copied.
+    """
+    # A copy: a foreign estimator may keep what it predicts, and may be released afterwards.
+    shown, _ = attempt(copy.deepcopy, model)
+    if shown is None:
+        return np.full(rows.n_records, scorer.units, dtype=np.int64)
+    return isolated_losses(shown, scorer, rows.X, rows.y, rows.unreadable)
+
+
+@dataclass(frozen=True)
+class TotalRelease:
+    """A total loss with integer noise, clipped to its public range.
+
+    Private: the scored rows. Theorem: the total has sensitivity B, so a normal deviate of standard
+    deviation B / mu, rounded to an integer, makes it mu-Gaussian differentially private, and a
+    discrete Laplace variable of scale B / epsilon makes it epsilon-differentially private.
+
+    Parameters
+    ----------
+    budget : PrivacyGuarantee
+        What the release may cost. Pure (delta 0): discrete Laplace noise. With mu: Gaussian noise.
+        An (epsilon, delta) without mu: whichever of the two is smaller.
+    units : int
+        B, largest loss of a row.
+    n_records : int
+        m, number of rows; public.
+    """
+
+    budget: PrivacyGuarantee
+    units: int
+    n_records: int
+
+    @property
+    def mechanism(self):
+        """The noise: a `GaussianMechanism` on integers or a `DiscreteLaplace`."""
+        sensitivity = total_loss_sensitivity(self.units)
+        if gaussian_mu(self.budget) is None:
+            return DiscreteLaplace(self.budget.epsilon, sensitivity)
+        mu = gaussian_mu(self.budget)
+        return GaussianMechanism(mu=mu, sensitivity=sensitivity, lattice=1.0, n_draws=1)
+
+    @property
+    def std(self):
+        """Standard deviation of the noise; public."""
+        mechanism = self.mechanism
+        if isinstance(mechanism, GaussianMechanism):
+            return mechanism.sigma
+        return laplace_std(self.budget.epsilon, total_loss_sensitivity(self.units))
+
+    def release(self, total, source=None):
+        """Return the noisy total, an int in {0, ..., m B}; clipping is post-processing."""
+        noisy = int(self.mechanism.release(int(total), source=source))
+        return min(max(noisy, 0), self.n_records * self.units)
+
+
+def gaussian_mu(budget):
+    """The Gaussian budget, or None where Laplace noise is to be used.
+
+    Of an (epsilon, delta) without mu, either noise stays within the budget; the one of smaller
+    variance is taken.
+    """
+    if not budget.delta > 0:
+        return None
+    if budget.mu is not None:
+        return budget.mu
+    mu = mu_from_epsilon(budget.epsilon, budget.delta)
+    return mu if math.sqrt(2) * mu > budget.epsilon else None
+
+
+def trial_score(model, rows, scorer, *, budget, source):
+    """Score a trained model once, privately. Call in isolation.
+
+    Parameters
+    ----------
+    model : estimator or None
+        Fitted, without sight of `rows`; a copy of it is scored. None: the worst score, with the
+        same noise.
+    rows : ProtectedRows
+        Rows that the model was not trained on. Their number m is public.
+    scorer : PerRecordScorer
+    budget : PrivacyGuarantee
+        What the score may cost, see :class:`TotalRelease`.
+    source : RandomSource
+        Of the noise.
+
+    Returns
+    -------
+    ReleasedScore
+        Greater is better, on the scorer's scale: in [offset - bound, offset]. With the standard
+        deviation of the noise.
+    """
+    if isinstance(scorer, TrialMetric):
+        return _metric_score(model, rows, scorer, budget, source)
+    if isinstance(scorer, LogDensityScorer):
+        private_mean = scorer.private_mean(budget, gaussian_mu(budget))
+        if private_mean is not None:
+            return _mean_score(model, rows, scorer, private_mean, source)
+    release = TotalRelease(budget, scorer.units, rows.n_records)
+    total = release.release(int(losses_of(model, rows, scorer).sum()), source)
+    return scorer.score_with_std(total, rows.n_records, release.std)
+
+
+def _metric_score(model, rows, scorer, budget, source):
+    """Metric of noisy counts of the rows, by the classes of the model.
+
+    Sensitivity: that of `sum_groups`, in l1 for Laplace noise and in l2 for Gaussian noise. A model
+    without usable classes has the worst score, whatever the rows are.
+    """
+    shown, _ = attempt(copy.deepcopy, model)
+    own, _ = attempt(scorer.of, shown)
+    if own is None:
+        return ReleasedScore(scorer.lower, 0.0)
+    outcomes = isolated_outcomes(shown, own, rows.X, rows.y, rows.unreadable)
+    mu = gaussian_mu(budget)
+    noise = LaplaceNoise(budget.epsilon) if mu is None else GaussianNoise(mu)
+    return own.release_with(noise, own.exact_sums(outcomes), rows.n_records, source)
+
+
+def _mean_score(model, rows, scorer, private_mean, source):
+    """Mean of the rows' scores by a mechanism that clips around a centre of its own.
+
+    Every row's score is in the public range, whatever the model, so that the private mean of one
+    candidate can be compared with another's; so is the answer, by clipping.
+    """
+    scores = scorer.score_from_units(losses_of(model, rows, scorer), 1)
+    mean = private_mean.release(scores, source)
+    clipped = float(min(max(mean, scorer.offset - scorer.bound), scorer.offset))
+    return ReleasedScore(clipped, float(private_mean.noise_sd(rows.n_records)))

@@ -1,0 +1,188 @@
+"""Training and scoring of trials; the best of them is released.
+
+Nothing leaves a trial but its score and its model, which are what the proof counts. Their number
+stays within `best_of_trials`.
+"""
+
+import math
+from dataclasses import dataclass
+
+import joblib
+import numpy as np
+from sklearn.base import clone
+
+from skdpbo.mechanisms import draw_trials, noise_source
+from skdpbo.mechanisms._sampling import ExactSampler
+from skdpbo.model_selection._attempt import attempt
+from skdpbo.model_selection.evaluation._evaluator import train
+from skdpbo.model_selection.evaluation._isolation import restore_frozen, run_isolated
+from skdpbo.model_selection.private_training._statements import noise_seeds
+from skdpbo.model_selection.private_training._trial_score import trial_score
+from skdpbo.model_selection.rows._protected import ProtectedRows
+from skdpbo.model_selection.scoring._score_release import ReleasedScore
+from skdpbo.privacy import PrivacyGuarantee
+
+__all__ = [
+    "TrialData",
+    "TrialRandomness",
+    "Winner",
+    "best_of_trials",
+    "published_trials",
+    "trained_model",
+]
+
+_WORST = ReleasedScore(-math.inf, 0.0)
+_N_WORDS = 8  # 32-bit words of randomness of a trial
+
+
+@dataclass(frozen=True)
+class TrialData:
+    """Data of every trial. Protected.
+
+    Attributes
+    ----------
+    X, y, fit_params
+        Training rows, and what else ``fit`` is given.
+    rows : tuple (X, y, unreadable)
+        What `ProtectedRows` are made of: the validation rows.
+    scorer : PerRecordScorer
+    budget : PrivacyGuarantee
+        Of one score.
+    """
+
+    X: object
+    y: object
+    fit_params: dict
+    rows: tuple
+    scorer: object
+    budget: PrivacyGuarantee
+
+
+@dataclass(frozen=True)
+class Winner:
+    """Release of the best trial.
+
+    Attributes
+    ----------
+    index : int
+        In the public list of candidates.
+    score : ReleasedScore
+        Private; -inf if the training failed.
+    model : estimator or None
+        As trained; None if the training failed.
+    """
+
+    index: int
+    score: ReleasedScore
+    model: object
+
+
+def best_of_trials(plan, data, source, **parallel):
+    """Run a secret number of trials of uniformly drawn candidates; return the best.
+
+    Parameters
+    ----------
+    plan : TrialPlan
+    data : TrialData
+    source : RandomSource
+        Of the number of trials and of the candidates; a seeded one also of all other noise.
+    **parallel
+        `n_jobs` and `pre_dispatch`, as in joblib.
+
+    Returns
+    -------
+    winner : Winner
+    """
+    cut = plan.rule.max_trials(plan.guarantee.delta)
+    used = draw_trials(plan.rule.law, max_trials=cut, source=source)
+    run = cut if plan.rule.selection.pad_trials else used
+    randomness, sampler = TrialRandomness(source), ExactSampler(source)
+    batch = 4 * joblib.effective_n_jobs(parallel["n_jobs"])
+    best = None
+    for start in range(0, run, batch):
+        numbers = range(start, min(start + batch, run))
+        indices = [sampler.below(len(plan.models)) for _ in numbers]
+        results = _run(plan, data, indices, randomness.of(numbers), **parallel)
+        for number, index, (score, model) in zip(numbers, indices, results, strict=True):
+            # Trials are alike, so that the first of equal scores is as good as any.
+            if number < used and (best is None or score.value > best.score.value):
+                best = Winner(index, score, model)
+    return best
+
+
+def published_trials(plan, data, source, **parallel):
+    """Train and score every candidate once.
+
+    Returns
+    -------
+    scores : ndarray of shape (n_candidates,)
+        Private, all of them released; NaN where the training failed.
+    winner : Winner
+    """
+    indices = range(len(plan.models))
+    results = _run(plan, data, indices, TrialRandomness(source).of(indices), **parallel)
+    scores = np.array([score.value for score, _ in results])
+    index = int(np.argmax(scores))
+    winner = Winner(index, *results[index])
+    return np.where(np.isneginf(scores), np.nan, scores), winner
+
+
+class TrialRandomness:
+    """Randomness of each trial: of its own, by counter, so that two trials never share noise.
+
+    Parameters
+    ----------
+    source : RandomSource
+    """
+
+    def __init__(self, source):
+        self._seeded = source.seeded
+        self._key = int.from_bytes(source.bytes(4 * _N_WORDS), "little")
+
+    def of(self, numbers):
+        """Return one for each trial: (whether it is reproducible, seed sequence)."""
+        # The key is secret and never used up: hashed with the trial's number by SeedSequence.
+        return [
+            (self._seeded, np.random.SeedSequence(self._key, spawn_key=(number,)))
+            for number in numbers
+        ]
+
+
+def _run(plan, data, indices, randomness, *, n_jobs, pre_dispatch):
+    """Protected: (score, model) of each trial."""
+    tasks = [
+        (plan.models[index], data, *own) for index, own in zip(indices, randomness, strict=True)
+    ]
+    how = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch, "secretly_often": True}
+    return run_isolated(_trial, tasks, **how)
+
+
+def _trial(model, data, seeded, sequence):
+    """Train and score; return (score, model), or the worst and None if the training failed."""
+    training, scoring = sequence.spawn(2)
+    # Why it failed may quote a record.
+    model, _ = attempt(trained_model, model, data, seeded, training)
+    if model is None:
+        return _WORST, None
+    source = noise_source(np.random.Generator(np.random.PCG64(scoring)) if seeded else None)
+    rows = ProtectedRows(*data.rows)
+    score = trial_score(model, rows, data.scorer, budget=data.budget, source=source)
+    return (_WORST if math.isnan(score.value) else score), model
+
+
+def trained_model(model, data, seeded, sequence):
+    """Protected: return the model, trained with randomness of the trial's own.
+
+    Steps that draw from the operating system do so by themselves. A seed that the user gave to a
+    private step would repeat its noise in every trial, and one given in its place would be read
+    from the released model: it has none, but in a seeded search, which is void.
+    """
+    names = [name for name, value in noise_seeds(model).items() if seeded or value is not None]
+    seeds = [int(word) for word in sequence.spawn(1)[0].generate_state(len(names))]
+    model = clone(model).set_params(
+        **dict(zip(names, seeds if seeded else [None] * len(names), strict=True))
+    )
+    words = sequence.generate_state(_N_WORDS)
+    model, frozen = train(model, data.X, data.y, data.fit_params, seed=words)
+    restore_frozen(frozen)
+    return model

@@ -1,0 +1,1 @@
+"""Protections of a search: validation records, chunks and private models."""

@@ -1,0 +1,183 @@
+"""One protection of one fit: check, promise, search, publish."""
+
+import warnings
+from abc import ABC, abstractmethod
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.metrics import check_scoring
+
+from skdpbo.model_selection._sklearn import masked_param_columns, take_method_params
+from skdpbo.model_selection.evaluation._isolation import refuse_cached_functions
+from skdpbo.model_selection.evaluation._row_wise import row_wise_assumption, unverified_steps
+from skdpbo.model_selection.scoring._score_release import ReleasedScore
+from skdpbo.privacy import PrivacyGuarantee, charge_active_ledger
+
+__all__ = ["Protection", "Release", "table_of"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """All that a fit publishes; every value is public or released.
+
+    Attributes
+    ----------
+    guarantee : PrivacyGuarantee
+    table : dict
+        ``cv_results_``.
+    index : int
+        Of the winner.
+    score : ReleasedScore, float or None
+    scorer : PerRecordScorer or None
+        None: scikit-learn has set the scorers.
+    attributes : dict of str -> object
+        Further fitted attributes.
+    """
+
+    guarantee: PrivacyGuarantee
+    table: dict
+    index: int
+    score: ReleasedScore | float | None
+    scorer: Any = None
+    attributes: dict = field(default_factory=dict)
+
+
+class Protection(ABC):
+    """Protection of the records of one fit.
+
+    Parameters
+    ----------
+    searcher : BasePrivateSearchCV
+    """
+
+    def __init__(self, searcher):
+        self.searcher = searcher
+
+    def __reduce__(self):
+        raise TypeError("a running fit is not pickled.")
+
+    @cached_property
+    def space(self):
+        """Space of the candidates."""
+        return self.searcher._space()
+
+    @cached_property
+    def candidates(self):
+        """Candidates, list of dict; a bad space or an unknown name is refused here."""
+        searcher = self.searcher
+        candidates = list(searcher._candidates(self.space))
+        if not candidates:
+            raise ValueError("No fits were performed. Were there no candidates?")
+        # The names depend on the space's dicts, not on every value: one candidate for each.
+        for params in {tuple(params): params for params in candidates if params}.values():
+            clone(searcher.estimator).set_params(**clone(params, safe=False))
+        refuse_cached_functions(searcher.estimator, candidates, searcher.scoring)
+        return candidates
+
+    @abstractmethod
+    def check(self):
+        """Refuse parameters that do not go together; no row is seen."""
+
+    @abstractmethod
+    def promise(self, n_samples):
+        """Return the guarantee of a fit with secret noise; `n_samples` may be None."""
+
+    @abstractmethod
+    def search(self, rows, params):
+        """Search and return the `Release`.
+
+        The budget is checked before any work and charged after all public work, at the last
+        moment before the first protected value is read.
+
+        Parameters
+        ----------
+        rows : tuple (X, y, X_val, y_val)
+            As given to ``fit``.
+        params : dict
+            Further entries of ``fit``.
+        """
+
+    def publish(self, release):
+        """Set the fitted attributes."""
+        searcher = self.searcher
+        searcher.cv_results_ = release.table
+        searcher.best_index_ = release.index
+        searcher.best_params_ = release.table["params"][release.index]
+        vars(searcher).pop("best_score_", None)  # scikit-learn's is of the public rows
+        vars(searcher).pop("best_score_std_", None)
+        if release.score is not None:
+            searcher.best_score_, searcher.best_score_std_ = release.score.value, release.score.std
+        if searcher.scoring is None:
+            # As in GridSearchCV, score() is the estimator's own.
+            searcher.scorer_ = check_scoring(searcher.estimator, None)
+        elif release.scorer is not None:
+            searcher.scorer_ = release.scorer
+        for name, value in release.attributes.items():
+            setattr(searcher, name, value)
+        names = getattr(vars(searcher).get("best_estimator_"), "feature_names_in_", None)
+        if names is not None:
+            searcher.feature_names_in_ = names
+        searcher.privacy_ = release.guarantee
+
+    def stated(self, guarantee, n_protected, n_public=None, entries=None):
+        """Return the guarantee of this fit, with the numbers of records.
+
+        Parameters
+        ----------
+        guarantee : PrivacyGuarantee
+        n_protected : int
+        n_public : int, default=None
+        entries : str, default=None
+            Of `entries_assumption`.
+        """
+        guarantee = self.row_wise(guarantee).voided_if_seeded(self.searcher.random_state)
+        if entries is not None:
+            guarantee = guarantee.assuming(entries, status="conditional")
+        return replace(guarantee, n_protected=n_protected, n_public=n_public)
+
+    def row_wise(self, guarantee):
+        """Return the guarantee, conditional on the steps that are not verified, by name."""
+        names = unverified_steps(self.searcher.estimator, self.candidates)
+        if not names:
+            return guarantee
+        return guarantee.assuming(row_wise_assumption(names), status="conditional")
+
+    def check_budget(self, guarantee, own_rows):
+        """Raise if the active ledgers cannot pay; nothing is charged."""
+        name = type(self.searcher).__name__
+        charge_active_ledger(guarantee, name, self.searcher, own_rows=own_rows, record=False)
+
+    def charge(self, guarantee, own_rows):
+        """Charge the active ledgers; `own_rows` as in `charge_active_ledger`."""
+        name = type(self.searcher).__name__
+        charge_active_ledger(guarantee, name, self.searcher, own_rows=own_rows)
+
+    @contextmanager
+    def all_or_nothing(self):
+        """Forget all that is fitted if a block fails: a half-made release carries no statement."""
+        try:
+            yield
+        except BaseException:
+            self.forget()
+            raise
+
+    def forget(self):
+        """Drop the fitted attributes."""
+        fitted = vars(self.searcher)
+        for name in [name for name in fitted if name.endswith("_") and name[0] != "_"]:
+            del fitted[name]
+
+    def routed(self, X, params):
+        """Return the arguments of the estimator's ``fit`` other than the rows."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the public part gives them
+            params = take_method_params(X, params)
+            return self.searcher._get_routed_params_for_fit(params).estimator.fit
+
+
+def table_of(candidates):
+    """Return ``cv_results_`` without scores."""
+    return {**masked_param_columns(candidates), "params": candidates}

@@ -1,0 +1,152 @@
+"""Checks of rows and warnings at the start of a fit; no protected value is read."""
+
+import warnings
+
+import numpy as np
+from sklearn.utils import indexable
+
+from skdpbo.exceptions import (
+    NoisyScoreWarning,
+    PublicTrainingWarning,
+    SeededNoiseWarning,
+    UnboundedSensitivityError,
+)
+from skdpbo.model_selection._sklearn import n_rows, split_for_estimator, take_method_params
+from skdpbo.model_selection.rows._protected import protected_positions
+
+__all__ = [
+    "MOSTLY_NOISE",
+    "check_rows",
+    "mechanism_with_score",
+    "refuse_other_than_means",
+    "split_rows",
+    "warn_if_score_is_noisy",
+    "warn_if_seeded",
+]
+
+# Noise of a quarter of the score's range: one released score in six is off by more.
+MOSTLY_NOISE = 0.25
+SMALL_NOISE = 0.05
+SCORE_SHARES = (0.1, 0.3)  # of the budget, with score_fraction="auto"
+
+
+def warn_if_seeded(random_state):
+    """Warn the caller of ``fit`` that a seeded run has no privacy guarantee."""
+    if random_state is not None:
+        warnings.warn(
+            f"random_state={random_state!r} makes the noise reproducible: the result "
+            "carries no privacy guarantee. Leave random_state=None for anything that is "
+            "published.",
+            SeededNoiseWarning,
+            stacklevel=3,
+        )
+
+
+def warn_if_score_is_noisy(mechanism, *, sensitivity, largest, stacklevel):
+    """Warn, from public numbers, that `best_score_` will be mostly noise."""
+    noise = mechanism.score_noise(sensitivity=sensitivity, largest=largest)
+    if noise > MOSTLY_NOISE:
+        warnings.warn(
+            "best_score_ will be mostly noise: the standard deviation of its noise is "
+            f"{noise:.2g} of the whole range of the score. Protect more records, take a larger "
+            "epsilon, or spend "
+            "all of it on the choice (score_fraction=0).",
+            NoisyScoreWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def mechanism_with_score(searcher, scorer, n_records, *, stacklevel):
+    """Return the mechanism of a ratio or of pairs, with a share of the score that makes it useful.
+
+    ``score_fraction="auto"`` takes the smallest of two shares of which the noise is small, from
+    public numbers alone, or releases no score, with a warning.
+    """
+    automatic = isinstance(searcher.score_fraction, str)
+    for share in SCORE_SHARES if automatic else (searcher.score_fraction,):
+        mechanism = searcher._mechanism(score_fraction=share)
+        if not mechanism.epsilon_score:
+            return mechanism
+        noise = scorer.expected_noise(mechanism.epsilon_score, n_records)
+        if noise <= (SMALL_NOISE if automatic else MOSTLY_NOISE):
+            return mechanism
+    mostly = noise > MOSTLY_NOISE
+    if mostly:
+        warnings.warn(
+            f"The noise of best_score_ would have a standard deviation of about {noise:.2g} of the "
+            f"whole range of {scorer.name!r}"
+            + (": it is not released." if automatic else ".")
+            + " Protect more records, take a larger epsilon, or set score_fraction.",
+            NoisyScoreWarning,
+            stacklevel=stacklevel + 1,
+        )
+    return searcher._mechanism(score_fraction=0.0) if mostly and automatic else mechanism
+
+
+def refuse_other_than_means(scorer):
+    """Refuse a score that one added record moves by more than a public number, or divides anew."""
+    if not scorer.is_mean:
+        raise UnboundedSensitivityError(
+            f'{scorer.name!r} is not supported with neighbours="add-remove": it is no mean of '
+            "losses of single records. One record more adds as many pairs as there are records, "
+            "whose number is secret; ratios would need further noisy counts. Use a mean, such as "
+            "'accuracy' or 'neg_log_loss' (with class_weight for rare classes)."
+        )
+
+
+def check_rows(X, y, X_val, y_val):
+    """Return (X, y, X_val) that can be indexed by row, of consistent lengths; no value is read."""
+    if X is None:
+        raise ValueError("X must hold rows, got None.")
+    _refuse_containers(X=X, y=y, X_val=X_val, y_val=y_val)
+    X, y = indexable(X, y)
+    if X_val is not None:
+        (X_val,) = indexable(X_val)
+    elif y_val is not None:
+        raise ValueError("y_val was given without X_val: give both or neither.")
+    return X, y, X_val
+
+
+def _refuse_containers(**containers):
+    """Refuse single values and rows that are not computed yet; no value is quoted."""
+    for name, values in containers.items():
+        rows = ("shape", "__getitem__", "__array__")
+        single = not any(hasattr(values, kind) for kind in rows)
+        if values is not None and (single or getattr(values, "shape", None) == ()):
+            raise TypeError(f"{name} must have at least 1 dimension, got a single value.")
+        if hasattr(values, "__dask_graph__"):  # models that cannot read them would lose silently
+            raise TypeError(
+                f"{name} is a Dask collection: searchers need rows in memory. Give "
+                f"{name}.compute(); the fits can be sent to a cluster with "
+                'joblib.parallel_config(backend="dask").'
+            )
+
+
+def split_rows(searcher, X, y, params):
+    """Set validation rows apart by position, with a warning to the caller of ``fit``.
+
+    Returns
+    -------
+    public : tuple (X, y, params)
+    protected : tuple (X, y)
+    positions : ndarray
+        Of the public rows.
+    """
+    n_samples = n_rows(X)
+    if n_samples < 2:
+        raise ValueError(
+            f"Found array with n_samples={n_samples}: at least 2 rows are needed to set "
+            "validation rows apart; or give the protected rows as X_val."
+        )
+    protected = protected_positions(n_samples, searcher.validation_fraction)
+    public = np.setdiff1d(np.arange(n_samples), protected)
+    warnings.warn(
+        f"X_val was not given: {len(protected)} of the {n_samples} rows, chosen by position, "
+        f"are protected; the other {len(public)} are treated as public and may influence "
+        "everything that is released.",
+        PublicTrainingWarning,
+        stacklevel=5,
+    )
+    X_public, y_public = split_for_estimator(searcher.estimator, X, y, public)
+    held_out = split_for_estimator(searcher.estimator, X, y, protected, public)
+    return (X_public, y_public, take_method_params(X, params, public)), held_out, public

@@ -1,0 +1,220 @@
+"""``protect="validation"``: public rows train, and everything but one private choice is public."""
+
+import time
+from contextvars import ContextVar, copy_context
+from functools import cached_property, partial
+
+import numpy as np
+from joblib import parallel_config
+from sklearn.base import clone, is_classifier
+
+from skdpbo.mechanisms import noise_source
+from skdpbo.model_selection._private_choice import REPLACE_ONE
+from skdpbo.model_selection._search_mechanism import SearchProblem
+from skdpbo.model_selection._sklearn import BaseSearchCV, n_rows
+from skdpbo.model_selection.evaluation._public_training import PublicTraining
+from skdpbo.model_selection.protection._protection import Protection, Release, table_of
+from skdpbo.model_selection.protection._public_folds import public_cv
+from skdpbo.model_selection.protection._rounds import ScoresSoFar, cross_validate_in_rounds
+from skdpbo.model_selection.protection._setup import (
+    check_rows,
+    mechanism_with_score,
+    refuse_other_than_means,
+    split_rows,
+    warn_if_score_is_noisy,
+)
+from skdpbo.model_selection.rows._overlap import entries_assumption, refuse_rows_among_entries
+from skdpbo.model_selection.rows._protected import check_protected, check_schema
+from skdpbo.model_selection.rows._settled_types import (
+    from_public_values,
+    settled_public_rows,
+    settled_public_targets,
+)
+from skdpbo.model_selection.scoring._multimetric import assign_metrics
+from skdpbo.privacy.ledger._scope import covered_by_fit
+
+__all__ = ["RUNNING", "ValidationProtection", "running_fit"]
+
+# The running fit. It is not on the searcher, which callbacks, workers and pickles see.
+RUNNING: ContextVar = ContextVar("skdpbo_running_search", default=None)
+
+
+def running_fit(searcher):
+    """Return the protection of a searcher's own running fit, or None."""
+    running = RUNNING.get()
+    return running if running is not None and running.searcher is searcher else None
+
+
+class ValidationProtection(Protection):
+    """Validation records are protected; the rows that train are public.
+
+    scikit-learn's ``BaseSearchCV`` does all that concerns public rows (cross-validation,
+    ``cv_results_``, refit, callbacks, routing) and is given the public rows only. The searcher's
+    hooks lead here while it runs.
+    """
+
+    scores_so_far = None  # while candidates are cross-validated in rounds
+
+    @cached_property
+    def mechanism(self):
+        """Mechanism of the search."""
+        return self.searcher._mechanism()
+
+    def check(self):
+        """Refuse a mechanism that cannot do with, or without, public scores."""
+        if self.searcher.guide in self.mechanism.guided:
+            return
+        if self.searcher.guide:
+            raise ValueError(
+                "guide must be False with Kusner2015: its search runs on the protected "
+                "records alone and stays secret."
+            )
+        raise ValueError(
+            "guide must be True with this mechanism: the candidates are proposed from public "
+            'scores. mechanism="gaussian" can do without.'
+        )
+
+    @property
+    def counted(self):
+        """Whether the number of protected records is public."""
+        return getattr(self.searcher, "neighbours", REPLACE_ONE) == REPLACE_ONE
+
+    def promise(self, n_samples):
+        """Return the guarantee of the mechanism."""
+        return self.mechanism.guarantee
+
+    def search(self, rows, params):
+        """Cross-validate on the public rows, and choose on the protected ones."""
+        searcher = self.searcher
+        (X, y, fit_params), protected = self._parts(rows, params)
+        scikit_learn_scorers = partial(BaseSearchCV._get_scorers, searcher)
+        self.scorer, self.scorers, self.metric = assign_metrics(searcher, y, scikit_learn_scorers)
+        self.mechanism.refuse_scorer(self.scorer)
+        check_schema(*protected, X, y, counted=self.counted)
+        n_protected = n_rows(protected[0]) if self.counted else None
+        if not self.counted:
+            refuse_other_than_means(self.scorer)
+        elif self.scorer.is_mean:
+            warn_if_score_is_noisy(self.mechanism, sensitivity=1, largest=n_protected, stacklevel=4)
+        else:
+            self.mechanism = mechanism_with_score(searcher, self.scorer, n_protected, stacklevel=4)
+        # Whether an entry is as long as the protected part must not show.
+        n_entries = n_protected if self.counted else n_rows(rows[0])
+        entries = entries_assumption(params, n_rows(rows[0]), n_entries)
+        guarantee = self.stated(self.mechanism.guarantee, n_protected, n_rows(X), entries)
+        self.check_budget(guarantee, own_rows=rows[2] is not None)
+        outside = copy_context()  # where the ledgers are open
+
+        def open_records():
+            outside.run(self.charge, guarantee, rows[2] is not None)
+            return check_protected(*protected, X, y, counted=self.counted)
+
+        self.evaluator = PublicTraining(
+            estimator=searcher.estimator,
+            X=X,
+            y=y,
+            fit_params=self.routed(X, fit_params),
+            scorer=self.scorer,
+            n_losses=n_protected,
+            open_records=open_records,
+            candidates=self.candidates,
+            trials=self.candidates,
+            raise_errors=isinstance(searcher.error_score, str),
+            n_jobs=searcher.n_jobs,
+            pre_dispatch=searcher.pre_dispatch,
+        )
+        source = noise_source(searcher.random_state)
+        problem = SearchProblem(self.candidates, self.evaluator, source, self.space, self.metric)
+        given_cv, token = searcher.cv, RUNNING.set(self)
+        try:
+            # What is trained here is trained on public rows, and the choice is charged apart.
+            # joblib starts its workers anew where max_nbytes changes: one value for all of the fit.
+            with self.all_or_nothing(), covered_by_fit(), parallel_config(max_nbytes=None):
+                self.forget()  # what an earlier fit has set, perhaps of another kind
+                self.mechanism.start(problem, searcher.guide)
+                if searcher.guide:
+                    searcher.cv = public_cv(searcher, X, y, self.public_positions)
+                    BaseSearchCV.fit(searcher, X, y, **fit_params)
+                    return self._release(guarantee, self.chosen, searcher.cv_results_)
+                chosen = self.mechanism.search_unguided()
+                attributes = {"multimetric_": False} | self._refitted(chosen)
+                return self._release(
+                    guarantee, chosen, table_of(chosen.candidates), self.scorer, attributes
+                )
+        finally:
+            searcher.cv = given_cv
+            RUNNING.reset(token)
+
+    def _parts(self, rows, params):
+        """Return (public X, y, entries of fit) and (protected X, y)."""
+        X, y, X_val, y_val = rows
+        X, y, X_val = check_rows(X, y, X_val, y_val)
+        self.public_positions = None
+        if X_val is None and not self.counted:
+            raise ValueError(
+                'neighbours="add-remove" needs the protected rows as X_val: which rows of X are '
+                "set apart depends on their number."
+            )
+        if X_val is not None:
+            known = {"n_public": n_rows(X), "counted": self.counted}
+            refuse_rows_among_entries(params, [*rows[2:], X_val], (), **known)
+            return (from_public_values(X), from_public_values(y), params), (X_val, y_val)
+        refuse_rows_among_entries(params, [X, y], {n_rows(X)})
+        public, protected, self.public_positions = split_rows(self.searcher, X, y, params)
+        X, y, params = public
+        y = settled_public_targets(y, is_classifier(self.searcher.estimator))
+        return (settled_public_rows(X), y, params), protected
+
+    def _release(self, guarantee, chosen, table, scorer=None, attributes=None):
+        return Release(
+            guarantee=guarantee,
+            table=table | chosen.columns,
+            index=chosen.index,
+            score=chosen.score,
+            scorer=scorer,
+            attributes=(attributes or {}) | chosen.attributes,
+        )
+
+    def _refitted(self, chosen):
+        """Train the winner on the public rows, as `BaseSearchCV` would."""
+        if not self.searcher.refit:
+            return {}
+        params, evaluator = chosen.candidates[chosen.index], self.evaluator
+        best = clone(self.searcher.estimator).set_params(**clone(params, safe=False))
+        targets = () if evaluator.y is None else (evaluator.y,)
+        start = time.time()
+        best.fit(evaluator.X, *targets, **evaluator.fit_params)
+        return {"best_estimator_": best, "refit_time_": time.time() - start}
+
+    # Hooks of BaseSearchCV.fit
+
+    def run(self, evaluate_candidates, callback_ctx):
+        """Cross-validate publicly what the mechanism proposes."""
+        searcher = self.searcher
+        if not self.mechanism.in_rounds:
+            batch = self.mechanism.propose(None)
+            searcher._evaluate_batch(evaluate_candidates, batch, callback_ctx, "search")
+            return
+
+        def evaluate(batch, search_ctx):
+            return searcher._evaluate_batch(evaluate_candidates, batch, search_ctx, "candidates")
+
+        self.scores_so_far = ScoresSoFar(self.metric)
+        cross_validate_in_rounds(searcher, self.scores_so_far, evaluate, self.propose, callback_ctx)
+        self.scores_so_far = None
+
+    def propose(self, results):
+        """Return the next batch of candidates."""
+        self._note(results)
+        return self.mechanism.propose(results)
+
+    def choose(self, results):
+        """Release the winner; return its index."""
+        self._note(results)
+        self.chosen = self.mechanism.choose(results)
+        return self.chosen.index
+
+    def _note(self, results):
+        """A candidate with a public score has been trained and scored: nothing is to be tried."""
+        if results is not None and np.isfinite(results[f"mean_test_{self.metric}"]).any():
+            self.evaluator.trials = []

@@ -1,0 +1,1 @@
+"""Protected rows: schema, object tables and overlap checks."""

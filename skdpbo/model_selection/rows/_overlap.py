@@ -1,0 +1,143 @@
+"""Training and validation rows that are the same: one record would be in both, and count twice."""
+
+import numbers
+
+import numpy as np
+
+__all__ = [
+    "entries_assumption",
+    "entry_length",
+    "refuse_rows_among_entries",
+    "refuse_shared_rows",
+    "with_disjoint_parts",
+]
+
+_DISJOINT = "no record is both in X and in X_val"
+# Work at which the search for common memory is given up; it is a few steps for rows of one table.
+_MAX_WORK = 10_000
+# Entries of `fit` are looked into so deep, and lists up to so long: eval_set=[(X, y)] has depth 2.
+_DEPTH, _LONGEST_LIST = 3, 100
+
+
+def refuse_shared_rows(X, X_val):
+    """Raise if the validation rows are the training rows, or a part of them; no value is read.
+
+    Copies are not found: that there are none is an assumption of the guarantee.
+    """
+    if X_val is None:
+        return
+    if X_val is X or _share_memory(X, X_val):
+        raise ValueError(
+            "X and X_val share rows: a record that is trained on and scored counts twice, which "
+            'the guarantee does not cover. With protect="all" give rows that are not in X, or no '
+            "X_val: a part of X is then set apart."
+        )
+
+
+def _share_memory(X, X_val):
+    if not (isinstance(X, np.ndarray) and isinstance(X_val, np.ndarray)):
+        return False
+    if not np.may_share_memory(X, X_val):
+        return False
+    try:
+        return np.shares_memory(X, X_val, max_work=_MAX_WORK)
+    except np.exceptions.TooHardError:
+        return False
+
+
+def refuse_rows_among_entries(params, protected, lengths, n_public=None, counted=True):
+    """Raise if an entry of ``fit`` holds protected rows, as ``eval_set=[(X_val, y_val)]`` does.
+
+    Every training would be given them. No value is read: equality with the protected rows would
+    itself be a fact about them. What is as long as these is taken for a copy, for some columns or
+    for another order of them; what is shorter is left to `entries_assumption`.
+
+    Parameters
+    ----------
+    params : dict
+        Entries of ``fit`` other than the rows.
+    protected : list
+        Containers of protected rows and targets; None is skipped.
+    lengths : container of int
+        An entry that is itself so long is cut with the rows; what is so long inside of one is
+        not, and is refused.
+    n_public : int, default=None
+        An entry that is itself as long as the public rows goes with them.
+    counted : bool, default=True
+        Whether the number of protected rows is public. Otherwise no length is compared with it:
+        the refusal would show it.
+    """
+    own_lengths = (entry_length(rows) for rows in protected if rows is not None and counted)
+    all_lengths = {*lengths, *own_lengths}
+    for name, entry in params.items():
+        for depth, part in _parts(entry):
+            aligned = depth == 0 and entry_length(part) in (*lengths, n_public)
+            if _is_single(part) or (aligned and not _is_among(part, protected, lengths)):
+                continue
+            if entry_length(part) in all_lengths or _is_among(part, protected, ()):
+                raise ValueError(
+                    f"{name} holds protected rows, or as many values as there are: every training "
+                    "would be given them, which no guarantee covers. Give public rows only, such "
+                    "as those of an early stopping, in another number."
+                )
+
+
+def _is_among(part, protected, lengths):
+    """Whether a part is one of the protected containers, or shares its memory, and is not cut."""
+    return entry_length(part) not in lengths and any(_is_part_of(part, rows) for rows in protected)
+
+
+def entries_assumption(params, n_cut, n_protected):
+    """Return the assumption that entries of ``fit`` hold no protected record, or None.
+
+    Parameters
+    ----------
+    params : dict
+        Entries of ``fit`` other than the rows.
+    n_cut : int
+        Number of rows given to ``fit``: an entry that is as long is cut with them.
+    n_protected : int
+        Number of protected records.
+    """
+    names = [
+        name
+        for name, entry in params.items()
+        if not _is_single(entry) and (entry_length(entry) != n_cut or n_cut == n_protected)
+    ]
+    if not names:
+        return None
+    return f"no protected record is among what fit is given as {', '.join(names)}"
+
+
+def _is_single(entry):
+    """Whether an entry is one number, one text, or nothing: it holds no rows."""
+    return entry is None or isinstance(entry, numbers.Number | str | bytes | np.generic)
+
+
+def _parts(entry, depth=0):
+    """Yield (depth, part): the entry and what is in its lists, tuples and dicts."""
+    yield depth, entry
+    if depth == _DEPTH or not isinstance(entry, list | tuple | dict):
+        return
+    if len(entry) <= _LONGEST_LIST:
+        for part in entry.values() if isinstance(entry, dict) else entry:
+            yield from _parts(part, depth + 1)
+
+
+def _is_part_of(part, rows):
+    return rows is not None and (part is rows or _share_memory(part, rows))
+
+
+def entry_length(value):
+    """Return the number of rows of what holds several, else None."""
+    if isinstance(value, str | bytes | dict) or value is None:
+        return None
+    shape = getattr(value, "shape", None)
+    if shape is not None:
+        return shape[0] if shape else None
+    return len(value) if hasattr(value, "__len__") else None
+
+
+def with_disjoint_parts(guarantee, X_val):
+    """Return the guarantee with the assumption that validation rows of their own call for."""
+    return guarantee if X_val is None else guarantee.assuming(_DISJOINT)

@@ -1,0 +1,154 @@
+"""Types of rows and targets that no single record decides.
+
+numpy and pandas type an array or a column by all of its values: one missing value turns integers
+into floats and truth values into objects, one long text widens an array, one new label adds a
+category. The rule, where protected rows share a container with others:
+
+- integers of 64 bits become floats in rows, and labels of whole floats become integers;
+- truth values become objects in frames, and floats in arrays;
+- texts become objects, or as wide as the longest public one, and categories are those of public
+  rows, where there are any.
+
+Smaller integers, single precision, nullable integers and, with no public rows, categories are never
+inferred from files: they are the user's declaration, and public.
+"""
+
+import numpy as np
+from scipy import sparse
+
+__all__ = [
+    "declared_kind",
+    "from_public_values",
+    "public_kind",
+    "settled_rows",
+    "settled_targets",
+]
+
+_N_READ = 1000  # public values from which the kind of a column of objects is taken
+_INFERRED = {"int64": "float64", "uint64": "float64", "Int64": "Float64", "UInt64": "Float64"}
+_NO_LABEL = np.iinfo(np.int64).min  # a label that no model knows
+
+
+def settled_rows(X):
+    """Return rows in types that neither a missing value nor a fraction can turn into others.
+
+    No value decides. Call it after the charge, or on synthetic or public rows.
+    """
+    if hasattr(X, "isetitem"):
+        # Objects hold truth values beside missing ones.
+        changes = [(j, _settled(dtype, object)) for j, dtype in enumerate(X.dtypes)]
+        changes = [(j, dtype) for j, dtype in changes if dtype is not None]
+        X = X.copy() if changes else X
+        for j, dtype in changes:
+            X.isetitem(j, X.iloc[:, j].astype(dtype))
+        return X
+    if isinstance(X, np.ndarray) or sparse.issparse(X):
+        dtype = _settled(X.dtype, "float64")
+        return X if dtype is None else X.astype(dtype)
+    return X
+
+
+def _settled(dtype, of_truth_values):
+    """Return the type to take in place of one that readers infer, or None."""
+    return of_truth_values if dtype == np.bool_ else _INFERRED.get(str(dtype))
+
+
+def settled_targets(y, labels):
+    """Return targets in types that one record cannot change; see `settled_rows`.
+
+    Parameters
+    ----------
+    y : targets or None
+        Protected or public.
+    labels : bool
+        Whether they are labels of classes: whole floats are integers then, each by itself, and any
+        other number is a label that no model knows.
+    """
+    dtype = np.asarray(y).dtype if hasattr(y, "columns") else getattr(y, "dtype", None)
+    if isinstance(y, np.ndarray) and dtype.kind in "US":
+        return y.astype(object)
+    if not labels:
+        settled = _INFERRED.get(str(dtype))
+        return y if settled is None else y.astype(settled)
+    if str(dtype) != "float64":
+        return y
+    with np.errstate(invalid="ignore"):
+        integers = np.asarray(y).astype(np.int64)
+    return _like(y, np.where(integers == np.asarray(y), integers, _NO_LABEL))
+
+
+def _like(y, values):
+    """Return values in a container like `y`."""
+    if hasattr(y, "iloc"):
+        names = {"columns": y.columns} if hasattr(y, "columns") else {"name": y.name}
+        return type(y)(values, index=y.index, **names)
+    return values
+
+
+def from_public_values(values):
+    """Return public rows or targets; an array of texts is as wide as its longest one.
+
+    Where both come from one table, the longest one may be protected.
+    """
+    if isinstance(values, np.ndarray) and values.dtype.kind in "US":
+        size = max(int(np.char.str_len(values).max(initial=0)), 1)
+        return values.astype(f"{values.dtype.kind}{size}")
+    return values
+
+
+def settled_public_rows(X):
+    """Return public rows, cut from a table with protected ones, typed by public values alone."""
+    X = settled_rows(from_public_values(X))
+    if not hasattr(X, "isetitem"):
+        return X
+    X = X.copy()
+    for j, dtype in enumerate(X.dtypes):
+        column = X.iloc[:, j]
+        if getattr(dtype, "categories", None) is not None:
+            X.isetitem(j, column.cat.remove_unused_categories())
+        elif dtype == np.object_ and column.infer_objects().dtype.kind in "iuf":
+            X.isetitem(j, column.astype("float64"))
+    return X
+
+
+def settled_public_targets(y, labels):
+    """Return public targets, cut from a table with protected ones, typed by public values alone.
+
+    Parameters
+    ----------
+    y : targets or None
+    labels : bool
+        As for `settled_targets`; public labels that are not whole stay as they are.
+    """
+    dtype = getattr(y, "dtype", None)
+    if getattr(dtype, "kind", "") in ("U", "S"):
+        return from_public_values(y)
+    if getattr(dtype, "categories", None) is not None and hasattr(y, "cat"):
+        return y.cat.remove_unused_categories()
+    settled = settled_targets(y, labels)
+    return y if settled is not y and np.any(np.asarray(settled) == _NO_LABEL) else settled
+
+
+def declared_kind(values):
+    """Return "texts" or "numbers" by the declared type, which is public; None for others."""
+    dtype = getattr(values, "dtype", None)
+    # Categories have a declared type of their own.
+    dtype = getattr(getattr(dtype, "categories", None), "dtype", dtype)
+    kind = getattr(dtype, "kind", None)
+    if kind in ("U", "S", "T") or getattr(dtype, "name", "") in ("str", "string"):
+        return "texts"
+    return "numbers" if kind in ("b", "i", "u", "f") else None
+
+
+def public_kind(values):
+    """Return "texts" or "numbers" for public values; those of objects are looked at."""
+    declared = declared_kind(values)
+    if declared is not None or isinstance(values, dict) or not hasattr(values, "__len__"):
+        return declared
+    if getattr(getattr(values, "dtype", None), "categories", None) is not None:
+        values = values.dtype.categories
+    if not isinstance(values, list):
+        values = np.asarray(values, dtype=object).ravel()[:_N_READ].tolist()
+    rows = (row if isinstance(row, list | tuple) else [row] for row in values[:_N_READ])
+    kinds = {isinstance(cell, str | bytes) for row in rows for cell in row}
+    return "texts" if kinds == {True} else None

@@ -1,0 +1,1 @@
+"""Per-record losses and the scorers built on them."""

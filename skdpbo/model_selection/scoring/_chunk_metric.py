@@ -1,0 +1,167 @@
+"""Metrics of one chunk of protected rows: bounded numbers, so that their mean has a sensitivity.
+
+Where one record enters the score of a single model, that score may be any function of the records
+within a public range. Proof: ``docs/theory/ratio_and_pair_metrics.md``, Theorem 5.
+"""
+
+import warnings
+
+import numpy as np
+from sklearn.metrics import get_scorer, get_scorer_names
+
+from skdpbo.exceptions import DefaultBoundsWarning
+from skdpbo.model_selection.scoring import _losses
+from skdpbo.model_selection.scoring._parsing import as_labels, as_numbers, n_outputs
+from skdpbo.model_selection.scoring._scorer import PerRecordScorer
+
+__all__ = ["ChunkMetric", "chunk_metric", "is_chunk_metric"]
+
+_UNITS = 2**20
+_UNIT, _SIGNED, _ERROR = (0.0, 1.0), (-1.0, 1.0), None
+# Name of the metric's function -> range; lower values of an R2 or D2 are clipped, and errors at
+# the loss bound.
+_RANGES = {
+    **dict.fromkeys(["f1_score", "fbeta_score", "precision_score", "recall_score"], _UNIT),
+    **dict.fromkeys(["jaccard_score", "roc_auc_score", "average_precision_score"], _UNIT),
+    **dict.fromkeys(["balanced_accuracy_score"], _UNIT),
+    **dict.fromkeys(["matthews_corrcoef", "cohen_kappa_score"], _SIGNED),
+    **dict.fromkeys(["r2_score", "explained_variance_score"], _SIGNED),
+    **dict.fromkeys(["d2_absolute_error_score", "d2_pinball_score"], _SIGNED),
+    **dict.fromkeys(["d2_log_loss_score", "d2_brier_score", "d2_tweedie_score"], _SIGNED),
+    **dict.fromkeys(["median_absolute_error", "max_error"], _ERROR),
+}
+
+
+class ChunkMetric(PerRecordScorer):
+    """A metric of all rows that score one model; greater is better.
+
+    Parameters
+    ----------
+    public_scorer : callable
+        scikit-learn's scorer.
+    name : str
+    response_method : str or tuple of str
+    lower, upper : float
+        Public range; values outside are clipped, and what is not a finite number is `lower`.
+    """
+
+    def __init__(self, public_scorer, *, name, response_method, lower, upper):
+        super().__init__(
+            None,
+            name=name,
+            bound=upper - lower,
+            units=_UNITS,
+            response_method=response_method,
+            offset=upper,
+        )
+        self.public_scorer = public_scorer
+        self.lower, self.upper = lower, upper
+
+    def __call__(self, estimator, X, y=None, sample_weight=None):
+        """Score *public* rows by scikit-learn's metric."""
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return float(self.public_scorer(estimator, X, y, **weights))
+
+    def value(self, estimator, X, y):
+        """Return the clipped metric, or raise. Protected: pass only to a mechanism."""
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")  # a warning could reveal a record
+            score = float(self.public_scorer(estimator, X, y))
+        if not np.isfinite(score):
+            raise ValueError("the metric is not defined.")
+        return float(np.clip(score, self.lower, self.upper))
+
+    def loss_of(self, value):
+        """Return the integer loss in {0, ..., units} of a value; the worst of None."""
+        if value is None:
+            return self.units
+        share = np.clip((self.upper - value) / self.bound, 0.0, 1.0)
+        return int(np.rint(share * self.units))
+
+    @property
+    def readable(self):
+        """Scorer whose loss of a record is 1 if the record cannot be part of the metric."""
+        return PerRecordScorer(
+            _unreadable,
+            name="unreadable",
+            bound=1.0,
+            units=1,
+            response_method=self.response_method,
+        )
+
+
+def _unreadable(estimator, y, prediction):
+    """Return 0 for a record with a target and a prediction that can be read, else NaN."""
+    classes = getattr(estimator, "classes_", None)
+    if classes is None:
+        known = np.isfinite(as_numbers(y, 1)[:, 0])
+    else:
+        known = _losses.codes_among(classes, y) >= 0
+    numeric = getattr(prediction, "dtype", np.dtype(object)).kind in "fiub"
+    if numeric:
+        answered = np.isfinite(as_numbers(prediction, n_outputs(prediction))).all(axis=1)
+    else:
+        answered = [label is not None for label in as_labels(prediction, n_outputs(prediction))]
+    return np.where(known & answered, 0.0, np.nan)
+
+
+def chunk_metric(scoring, loss_bound=None):
+    """Return the metric of chunks that a scikit-learn name or scorer stands for, or None.
+
+    Parameters
+    ----------
+    scoring : str or scorer
+        With any keyword arguments: whatever they do, the value is clipped to the range.
+    loss_bound : float, default=None
+        Largest error that counts, of errors without an upper end.
+
+    Returns
+    -------
+    ChunkMetric or None
+        None: not of this kind. Averages that are means of losses are left to `resolve_scorer`.
+    """
+    scorer = _known_scorer(scoring)
+    if scorer is None:
+        return None
+    function = scorer._score_func.__name__
+    lower, upper = _RANGES[function] or (0.0, _largest_error(function, loss_bound))
+    if scorer._kwargs.get("adjusted"):
+        lower = -1.0
+    if scorer._sign < 0:
+        lower, upper = -upper, 0.0 - lower
+    return ChunkMetric(
+        scorer,
+        name=scoring if isinstance(scoring, str) else function,
+        response_method=scorer._response_method,
+        lower=lower,
+        upper=upper,
+    )
+
+
+def is_chunk_metric(scoring):
+    """Whether a scikit-learn name or scorer stands for a `ChunkMetric`."""
+    return _known_scorer(scoring) is not None
+
+
+def _known_scorer(scoring):
+    known = isinstance(scoring, str) and scoring in get_scorer_names()
+    scorer = get_scorer(scoring) if known else scoring
+    function = getattr(scorer, "_score_func", None)
+    name = getattr(function, "__name__", None)
+    if name not in _RANGES or not function.__module__.startswith("sklearn.metrics."):
+        return None
+    average = scorer._kwargs.get("average")
+    if average in ("micro", "samples") or (name, average) == ("recall_score", "weighted"):
+        return None
+    return scorer
+
+
+def _largest_error(name, loss_bound):
+    if loss_bound is not None:
+        return loss_bound
+    warnings.warn(
+        f"loss_bound is not given: {name!r} is clipped at 1.0, whatever the scale of y.",
+        DefaultBoundsWarning,
+        stacklevel=4,
+    )
+    return 1.0

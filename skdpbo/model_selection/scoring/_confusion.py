@@ -1,0 +1,148 @@
+"""Ratios of counts (F-beta, precision, recall, Jaccard, MCC) and their public cost matrices.
+
+A cost matrix holds one public cost for each pair (true class, predicted class), so its total over
+records is a sum of bounded losses of single records, whatever the costs are. Proofs:
+``docs/theory/ratio_and_pair_metrics.md``.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = [
+    "Ratio",
+    "confusion_cells",
+    "cost_matrix",
+    "matthews",
+    "matthews_costs",
+    "one_vs_rest_counts",
+]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio of counts of one class, ``N / D``.
+
+    Attributes
+    ----------
+    kind : {"fbeta", "precision", "recall", "jaccard"}
+    beta_squared : float, default=1.0
+        Of F-beta.
+    """
+
+    kind: str
+    beta_squared: float = 1.0
+
+    def value(self, tp, fp, fn):
+        """Return N / D for arrays of counts; 0 where D is 0."""
+        b = self.beta_squared
+        numerator, denominator = {
+            "fbeta": ((1 + b) * tp, (1 + b) * tp + b * fn + fp),
+            "precision": (tp, tp + fp),
+            "recall": (tp, tp + fn),
+            "jaccard": (tp, tp + fp + fn),
+        }[self.kind]
+        return np.divide(
+            numerator, denominator, out=np.zeros(np.shape(denominator)), where=denominator > 0
+        )
+
+    def costs(self, level):
+        """Return the costs of a false negative and of a false positive at N / D near `level`.
+
+        ``level * D - N`` is this per-record loss up to a constant common to all candidates
+        (Dinkelbach): the number of true members of the class is the same for all of them.
+        """
+        b = self.beta_squared
+        return {
+            "fbeta": (1 + b - level, level),
+            "precision": (1 - level, level),
+            "recall": (1.0, 0.0),
+            "jaccard": (1.0, level),
+        }[self.kind]
+
+    @property
+    def denominator(self):
+        """D divided by the class count where as many records are predicted as are in the class."""
+        return 1 + self.beta_squared if self.kind == "fbeta" else 1.0
+
+
+def matthews(tp, fp, fn, n_records):
+    """Return the Matthews correlation of counts of shape (..., n_classes); 0 where undefined.
+
+    With one class the other of two is its complement.
+    """
+    if tp.shape[-1] == 1:
+        tn = n_records - tp - fp - fn
+        tp, fp, fn = (np.concatenate(p, axis=-1) for p in ((tp, tn), (fp, fn), (fn, fp)))
+    true, predicted = tp + fn, tp + fp
+    total = true.sum(axis=-1)
+    covariance = tp.sum(axis=-1) * total - (true * predicted).sum(axis=-1)
+    spread = (total**2 - (true**2).sum(axis=-1)) * (total**2 - (predicted**2).sum(axis=-1))
+    root = np.sqrt(np.maximum(spread, 0.0))
+    return np.divide(covariance, root, out=np.zeros(np.shape(root)), where=root > 0)
+
+
+def matthews_costs(level, frequencies):
+    """Return the costs of false negatives and false positives of each class, shape (2, C).
+
+    The tangent of each class's correlation at `level`, where the class is predicted
+    1/2 + p times as often as it occurs (p its frequency, at most 1/2): classifiers that minimise
+    errors predict a rare class too seldom. Any costs are private; see the theory page.
+    """
+    p = frequencies
+    rare = np.minimum(p, 1 - p)
+    q = rare * (0.5 + rare)
+    q = np.where(p <= 0.5, q, 1 - q)
+    # Correlation = (recall - fall-out) sqrt(p (1 - p) / (q (1 - q))); q moves with both.
+    gap = max(level, 0.05) * np.sqrt(q * (1 - q) / (p * (1 - p)))
+    slope = (1 / q - 1 / (1 - q)) / 2
+    false_negative, false_positive = (
+        (1 / gap - p * slope) / p,
+        (1 / gap + (1 - p) * slope) / (1 - p),
+    )
+    return np.maximum([false_negative, false_positive], 0.0)
+
+
+def cost_matrix(false_negative, false_positive, units):
+    """Return the integer costs of a record, shape (C, C + 1).
+
+    Entry (a, b), b != a, is the cost of a false negative of class a plus that of a false positive
+    of class b; right predictions cost 0, which is a shift of each row, common to all candidates.
+    Column C is an unreadable prediction, as costly as the worst.
+
+    Parameters
+    ----------
+    false_negative, false_positive : ndarray of shape (C,)
+        Non-negative, public, not all zero.
+    units : int
+        Largest cost B.
+
+    Returns
+    -------
+    ndarray of shape (C, C + 1)
+        int64 in [0, units].
+    """
+    costs = np.add.outer(false_negative, false_positive).astype(float)
+    np.fill_diagonal(costs, 0.0)
+    costs = np.rint(costs * (units / costs.max())).astype(np.int64)
+    return np.column_stack([np.clip(costs, 0, units), np.full(len(costs), units)])
+
+
+def confusion_cells(truth, predicted, n_classes):
+    """Count the records of each cell, shape (C, C + 1), int64; column C is unreadable.
+
+    Protected: pass only to a mechanism.
+    """
+    flat = np.bincount(truth * (n_classes + 1) + predicted, minlength=n_classes * (n_classes + 1))
+    return flat.reshape(n_classes, n_classes + 1)
+
+
+def one_vs_rest_counts(cells):
+    """Return (tp, fp, fn) of each class, shape (3, C). Protected: pass only to a mechanism.
+
+    Replacing one record moves one record from a cell to another: tp and fn together change by at
+    most 2 in l1, all three by at most 4, and those of a single class by at most 2.
+    """
+    n_classes = len(cells)
+    tp = np.diagonal(cells)
+    return np.stack([tp, cells[:, :n_classes].sum(axis=0) - tp, cells.sum(axis=1) - tp])

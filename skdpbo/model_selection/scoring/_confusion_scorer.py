@@ -1,0 +1,201 @@
+"""Scores of predicted labels: F-beta, precision, recall, Jaccard, balanced accuracy and MCC."""
+
+import copy
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from skdpbo.model_selection.scoring._confusion import (
+    confusion_cells,
+    cost_matrix,
+    matthews,
+    matthews_costs,
+    one_vs_rest_counts,
+)
+from skdpbo.model_selection.scoring._losses import codes_among
+from skdpbo.model_selection.scoring._metric_scorer import MetricScorer
+from skdpbo.model_selection.scoring._score_release import SumGroup
+
+__all__ = ["ConfusionScorer"]
+
+_UNITS = 2**20
+# The level where no public score is known, as without public cross-validation.
+_DEFAULT_LEVEL = 0.5
+# Bound on the expected regret, as a share of the score, from which the level of F-beta is halved.
+_LARGE_REGRET = 0.1
+
+
+class ConfusionScorer(MetricScorer):
+    """A score that is a function of the confusion matrix, chosen by a public cost matrix.
+
+    Parameters
+    ----------
+    public_scorer : callable
+        scikit-learn's scorer.
+    name : str
+    metric : Ratio or "matthews"
+    average : {"binary", "macro", "weighted"}
+    classes : ndarray of shape (C,)
+        Of the public targets, sorted.
+    counts : ndarray of shape (C,)
+        Public rows of each class: the costs are those of the public class frequencies.
+    positive : int or None
+        Code of the positive class, with ``average="binary"``.
+    adjusted : bool, default=False
+        Rescale the score so that chance is 0, as ``balanced_accuracy_score(adjusted=True)``.
+    """
+
+    per_record = True
+    nearest_mean = "'accuracy' or make_per_record_scorer with class_weight"
+
+    def __init__(
+        self, public_scorer, *, name, metric, average, classes, counts, positive, adjusted=False
+    ):
+        chance = 1 / len(classes)
+        lower = -1.0 if metric == "matthews" else -chance / (1 - chance) if adjusted else 0.0
+        super().__init__(
+            public_scorer,
+            name=name,
+            response_method="predict",
+            lower=lower,
+            upper=1.0,
+            units=_UNITS,
+        )
+        self.metric, self.average, self.adjusted = metric, average, adjusted
+        self.classes, self.frequencies = classes, counts / counts.sum()
+        self.positive = positive
+        self.level = _DEFAULT_LEVEL
+        # A record whose label is unreadable counts as a missed one of this class.
+        rarest = int(np.argmin(counts))
+        self._worst_class = rarest if positive is None else positive
+
+    def informed_by(self, public_score):
+        """Return this scorer with the costs of a public score, the best of the candidates."""
+        informed = copy.copy(self)
+        if np.isfinite(public_score):
+            informed.level = float(np.clip(public_score, 0.0, 1.0))
+        return informed
+
+    def damped(self, epsilon, n_candidates, n_records):
+        """Return the scorer of a choice with so much noise: F-beta at a lower level.
+
+        Any level is private. A lower one makes more of what is found, whose differences between
+        candidates stand out from the noise; the optimum moves only where noise hides it anyway.
+        """
+        if getattr(self.metric, "kind", None) != "fbeta":
+            return self
+        regret = 2 * math.log(n_candidates) * self.choice_sensitivity(n_records)
+        regret /= float(epsilon) * self.units_per_score(n_records)
+        damped = copy.copy(self)
+        damped.level = self.level * (1 - min(1.0, regret / _LARGE_REGRET) / 2)
+        return damped
+
+    @property
+    def costs(self):
+        """Public integer costs, shape (C, C + 1); see `cost_matrix`."""
+        return cost_matrix(*self._class_costs(), self.units)
+
+    @property
+    def worst_outcome(self):
+        """Outcome of a record that cannot be predicted: a false negative."""
+        return self._worst_class * (len(self.classes) + 1) + len(self.classes)
+
+    def choice_sensitivity(self, n_records):
+        """Largest cost of a record."""
+        return self.units
+
+    def units_per_score(self, n_records):
+        """Change of the total loss for one unit of the score, about; public."""
+        false_negative, false_positive = self._class_costs()
+        costs = np.add.outer(false_negative, false_positive)
+        np.fill_diagonal(costs, 0.0)
+        p, c = self.frequencies, len(self.classes)
+        denominator = getattr(self.metric, "denominator", 1.0)
+        classes = {"binary": p[self._worst_class], "macro": float(c), "weighted": 1.0}[self.average]
+        return n_records * self.units / costs.max() * denominator * classes
+
+    def losses_of(self, outcomes):
+        """Return the cost of each outcome, int64 in {0, ..., units}."""
+        return self.costs.ravel()[outcomes]
+
+    def exact_sums(self, outcomes):
+        """Return (total cost, counts of the score). Protected: pass only to a mechanism."""
+        c = len(self.classes)
+        cells = confusion_cells(outcomes // (c + 1), outcomes % (c + 1), c)
+        total = int((cells * self.costs).sum())
+        return total, *(int(count) for count in self._released_counts(cells))
+
+    def sum_groups(self, n_records):
+        """One group of counts, each moved by at most 1; see `one_vs_rest_counts`."""
+        c = len(self.classes)
+        if self.positive is not None:
+            return [SumGroup(3, 2, Fraction(1), 1)]
+        if c == 2 or self._recall_only:
+            return [SumGroup(2 * c, 2, Fraction(1), 1)]
+        return [SumGroup(3 * c, 4, Fraction(1), 1)]
+
+    def typical_sums(self, n_records):
+        """Half of each class is found, and as many are predicted as there are."""
+        halves = n_records * self.frequencies / 2
+        if self.positive is not None:
+            return [halves[self.positive]] * 3
+        return np.tile(halves, self.sum_groups(n_records)[0].size // len(halves))
+
+    def value_of(self, sums, n_records):
+        """Return the metric of counts of shape (..., n_sums), averaged as scikit-learn does."""
+        tp, fp, fn = self._counts_of(np.maximum(sums, 0.0))
+        if self.metric == "matthews":
+            return matthews(tp, fp, fn, n_records)
+        ratios = self.metric.value(tp, fp, fn)
+        weights = tp + fn if self.average == "weighted" else np.ones_like(ratios)
+        weights = np.where(weights.sum(axis=-1, keepdims=True) > 0, weights, 1.0)
+        score = (ratios * weights).sum(axis=-1) / weights.sum(axis=-1)
+        chance = 1 / len(self.classes)
+        return (score - chance) / (1 - chance) if self.adjusted else score
+
+    def _outcomes(self, estimator, y, prediction):
+        c = len(self.classes)
+        truth, predicted = codes_among(self.classes, y), codes_among(self.classes, prediction)
+        predicted = np.where(predicted < 0, c, predicted)
+        return np.where(truth < 0, self.worst_outcome, truth * (c + 1) + predicted)
+
+    def _class_costs(self):
+        """Costs of a false negative and of a false positive of each class, shape (C,) each."""
+        p = self.frequencies
+        if self.metric == "matthews":
+            return matthews_costs(self.level, p)
+        level = self._public_ratio()
+        ratio = np.array(self.metric.costs(level))[:, None]
+        weights = {
+            "binary": np.arange(len(p)) == self.positive,
+            "macro": 1 / p,
+            "weighted": np.ones(len(p)),
+        }[self.average]
+        return ratio * weights
+
+    def _public_ratio(self):
+        chance = 1 / len(self.classes)
+        level = self.level * (1 - chance) + chance if self.adjusted else self.level
+        # At the largest precision no prediction at all would cost no more than the best one.
+        return level / 2 if self.metric.kind == "precision" else level
+
+    @property
+    def _recall_only(self):
+        return getattr(self.metric, "kind", None) == "recall"
+
+    def _released_counts(self, cells):
+        counts = one_vs_rest_counts(cells)
+        if self.positive is not None:
+            return counts[:, self.positive]
+        return (counts[[0, 2]] if len(self.classes) == 2 or self._recall_only else counts).ravel()
+
+    def _counts_of(self, sums):
+        """Return tp, fp, fn of shape (..., n_classes) from what was released."""
+        c = len(self.classes)
+        if self.positive is not None:
+            return sums[..., :1], sums[..., 1:2], sums[..., 2:]
+        if c == 2 or self._recall_only:
+            tp, fn = sums[..., :c], sums[..., c:]
+            return tp, fn[..., ::-1] if c == 2 else np.zeros_like(fn), fn
+        return sums[..., :c], sums[..., c : 2 * c], sums[..., 2 * c :]

@@ -1,0 +1,279 @@
+"""Losses of single records, before they are clipped.
+
+Every loss is a callable ``loss(estimator, y, prediction)`` that returns one float per record.
+``inf`` is a record that deserves the worst loss (an unseen label); NaN one that cannot be scored
+(an error on public rows, the worst loss on protected ones). Entry i depends on record i alone.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import xlogy
+
+from skdpbo.model_selection._attempt import attempt
+from skdpbo.model_selection.scoring._parsing import as_labels, as_numbers, as_records, n_outputs
+
+
+def zero_one(estimator, y, prediction):
+    """Return 0 where every label of a record is predicted, else 1 (multilabel: exact match)."""
+    if _are_comparable(y, prediction):  # the same answers as below, several 100 times faster
+        return (y != prediction).reshape(len(y), -1).any(axis=1).astype(np.float64)
+    width = n_outputs(prediction)
+    pairs = zip(as_labels(y, width), as_labels(prediction, width), strict=True)
+    return np.array([_disagreement(true, predicted) for true, predicted in pairs], np.float64)
+
+
+def _are_comparable(y, prediction):
+    """Whether both are arrays of one kind that compares exactly and cannot hold missing values."""
+    if not all(type(labels) is np.ndarray for labels in (y, prediction)):
+        return False
+    same = y.dtype.kind == prediction.dtype.kind and y.shape == prediction.shape
+    return same and y.dtype.kind in "biuU" and y.ndim in (1, 2)
+
+
+def _disagreement(true, predicted):
+    if true is None or predicted is None:
+        return np.nan
+    # Labels that cannot be compared are different.
+    return float(not attempt(_are_equal, true, predicted)[0])
+
+
+def _are_equal(true, predicted):
+    return all(bool(a == b) for a, b in zip(true, predicted, strict=True))
+
+
+def codes_among(classes, y):
+    """Return the position of each label among the classes: -1 unseen, -2 unreadable."""
+    classes, labels = np.asarray(classes), y
+    if hasattr(y, "to_numpy") and isinstance(y.dtype, np.dtype):
+        labels = y.to_numpy()
+    typed = isinstance(labels, np.ndarray) and labels.ndim == 1
+    # Types are public. Within one of these, comparison is exact and no label is unreadable.
+    if typed and classes.dtype.kind == labels.dtype.kind and labels.dtype.kind in "biuU":
+        return _array_codes(classes, labels)
+    codes = {label: i for i, label in enumerate(as_records(classes))}
+    return np.array([_code(codes, label) for label in as_labels(y, 1)], dtype=np.int64)
+
+
+def _array_codes(classes, labels):
+    order = np.argsort(classes)
+    codes = order[np.searchsorted(classes, labels, sorter=order).clip(max=len(classes) - 1)]
+    return np.where(classes[codes] == labels, codes, -1)
+
+
+def _code(codes, label):
+    if label is None:
+        return -2
+    code, error = attempt(codes.get, label[0], -1)
+    return code if error is None else -1  # unhashable
+
+
+def _classes(estimator):
+    classes = getattr(estimator, "classes_", None)
+    if classes is None or len(np.shape(classes)) != 1:
+        raise ValueError("probabilities are scored for a single output with `classes_` only")
+    return classes
+
+
+def _probabilities_and_codes(estimator, y, prediction):
+    """Return (n, n_classes) probabilities, NaN where a row is not finite, and class codes."""
+    classes = _classes(estimator)
+    n_classes = len(classes)
+    if len(getattr(prediction, "shape", ())) != 2 or prediction.shape[1] != n_classes:
+        raise ValueError("predict_proba must return one column for each class of `classes_`")
+    return as_numbers(prediction, n_classes), codes_among(classes, y)
+
+
+def log_loss(estimator, y, prediction):
+    """Return -log of the probability of the true class."""
+    probabilities, codes = _probabilities_and_codes(estimator, y, prediction)
+    of_truth = probabilities[np.arange(len(codes)), np.maximum(codes, 0)]
+    with np.errstate(all="ignore"):
+        # A negative "probability" is as wrong as zero.
+        losses = np.maximum(-np.log(np.maximum(of_truth, 0.0)), 0.0)
+    return _with_codes(losses, codes)
+
+
+@dataclass(frozen=True)
+class Brier:
+    """The squared distance of the probabilities from the truth, or half of it.
+
+    ``halved`` is True for two classes (scikit-learn's binary convention, in [0, 1]), False for
+    more (in [0, 2]), and None to go by the classes of each estimator.
+    """
+
+    halved: bool | None = None
+
+    def __call__(self, estimator, y, prediction):
+        """Return one loss per record."""
+        probabilities, codes = _probabilities_and_codes(estimator, y, prediction)
+        truth = np.arange(probabilities.shape[1]) == codes[:, None]
+        with np.errstate(all="ignore"):
+            losses = np.square(probabilities - truth).sum(axis=1)
+        halved = probabilities.shape[1] <= 2 if self.halved is None else self.halved
+        return _with_codes(losses / 2.0 if halved else losses, codes)
+
+
+def _with_codes(losses, codes):
+    losses = np.where((codes == -1) & ~np.isnan(losses), np.inf, losses)
+    return np.where(codes == -2, np.nan, losses)
+
+
+@dataclass(frozen=True)
+class TopK:
+    """0 where the true class is among the k largest of three or more scores, else 1."""
+
+    k: int
+
+    def __call__(self, estimator, y, prediction):
+        """Return one loss per record; of equal scores those of later classes are larger."""
+        codes = codes_among(_classes(estimator), y)
+        scores = as_numbers(prediction, n_outputs(prediction))
+        if scores.shape[1] != len(_classes(estimator)):
+            raise ValueError("the estimator must return one score for each class.")
+        places = np.arange(scores.shape[1])
+        own = np.maximum(codes, 0)[:, None]
+        of_truth = np.take_along_axis(scores, own, axis=1)
+        ahead = (scores > of_truth) | ((scores == of_truth) & (places > own))
+        losses = (ahead.sum(axis=1) >= self.k).astype(np.float64)
+        losses[np.isnan(scores).any(axis=1)] = np.nan
+        return _with_codes(losses, codes)
+
+
+@dataclass(frozen=True)
+class Elementwise:
+    """The mean over the outputs of an elementwise loss ``function(y, prediction)``."""
+
+    function: object
+
+    def __call__(self, estimator, y, prediction):
+        """Return one loss per record."""
+        width = n_outputs(prediction)
+        y, prediction = as_numbers(y, width), as_numbers(prediction, width)
+        with np.errstate(all="ignore"):
+            return self.function(y, prediction).mean(axis=1)
+
+
+def squared_error(y, prediction):
+    """Return (y - p)^2."""
+    return np.square(y - prediction)
+
+
+def absolute_error(y, prediction):
+    """Return |y - p|."""
+    return np.abs(y - prediction)
+
+
+def absolute_percentage_error(y, prediction):
+    """Return |y - p| / max(eps, |y|), with scikit-learn's machine epsilon."""
+    return np.abs(y - prediction) / np.maximum(np.abs(y), np.finfo(np.float64).eps)
+
+
+def squared_log_error(y, prediction):
+    """Return (log(1 + y) - log(1 + p))^2, for y, p > -1."""
+    return np.square(np.log1p(y) - np.log1p(prediction))
+
+
+def poisson_deviance(y, prediction):
+    """Return 2 (y log(y / p) - y + p), for y >= 0 and p > 0."""
+    deviance = 2.0 * (xlogy(y, y / prediction) - y + prediction)
+    return np.where((y >= 0) & (prediction > 0), deviance, np.nan)
+
+
+def gamma_deviance(y, prediction):
+    """Return 2 (log(p / y) + y / p - 1), for y > 0 and p > 0."""
+    deviance = 2.0 * (np.log(prediction / y) + y / prediction - 1.0)
+    return np.where((y > 0) & (prediction > 0), deviance, np.nan)
+
+
+@dataclass(frozen=True)
+class UserLoss:
+    """A user's ``loss(y_true, y_pred)``, applied to all public rows at once.
+
+    `class_weight` maps labels to public weights of at most 1; other labels have weight 1.
+    """
+
+    function: object
+    class_weight: dict | None = None
+
+    def __call__(self, estimator, y, prediction):
+        """Return one loss per public record; raise if the answer is not one number each."""
+        n = n_predictions(prediction)
+        losses = self.function(y if y is None else _public_array(y), prediction)
+        losses = np.asarray(losses, dtype=np.float64)
+        if losses.shape != (n,):
+            raise ValueError("the loss must return one number for each record, shape (n,)")
+        return losses * self._weights(y, n)
+
+    def isolated(self, y, prediction):
+        """Return one loss per protected record, each computed without sight of the others.
+
+        The function is called on one record at a time, with copies, so that neither an exception
+        nor a loss that looks at its neighbours can carry one record into the entry of another.
+        """
+        losses = np.full(n_predictions(prediction), np.nan)
+        with np.errstate(all="ignore"):
+            records = [None] * len(losses) if y is None else _one_row_arrays(y)
+            for i, record in enumerate(records):
+                loss, error = attempt(self._one_loss, record, prediction, i)
+                losses[i] = loss if error is None else np.nan
+            return losses * self._weights(y, len(losses))
+
+    def _one_loss(self, record, prediction, i):
+        """Protected: the loss of one record; NaN if it is not one number."""
+        loss = np.asarray(self.function(record, _one_prediction(prediction, i)))
+        return _number_of(loss) if loss.shape == (1,) else np.nan
+
+    def _weights(self, y, n):
+        """Return the weight of each record's label; 1 for one that is not listed or unreadable."""
+        if self.class_weight is None:
+            return np.ones(n)
+        weights = np.array([*self.class_weight.values(), 1.0])
+        return weights[np.maximum(codes_among(np.array([*self.class_weight], dtype=object), y), -1)]
+
+
+def _number_of(loss):
+    return as_numbers(loss, 1)[0, 0] if loss.dtype.kind in "biuf" else np.nan
+
+
+def _public_array(y):
+    return y.toarray() if hasattr(y, "toarray") else np.asarray(y)
+
+
+def _one_row_arrays(y):
+    """Return one array of one record each; its type comes from that record alone."""
+    if isinstance(y, np.ndarray) and y.dtype != object:
+        return [y[i : i + 1].copy() for i in range(len(y))]
+    return [_one_row_array(record) for record in as_records(y)]
+
+
+def _one_row_array(record):
+    array, error = attempt(np.asarray, [record])
+    return array if error is None else np.array([None], dtype=object)  # ragged
+
+
+def _one_prediction(prediction, i):
+    """Return a copy of row i of a prediction as a batch of one."""
+    if _is_one_table_per_output(prediction):
+        return [table[i : i + 1].copy() for table in prediction]
+    if isinstance(prediction, list | tuple):
+        return _one_row_array(prediction[i])
+    rows = prediction.iloc if hasattr(prediction, "iloc") else prediction
+    return rows[i : i + 1].copy()
+
+
+def _is_one_table_per_output(prediction):
+    """Whether this is the answer of predict_proba with several outputs."""
+    tables = prediction if isinstance(prediction, list) else []
+    return bool(tables) and all(isinstance(t, np.ndarray) and t.ndim == 2 for t in tables)
+
+
+def n_predictions(prediction):
+    """Return the number of records that were predicted."""
+    return n_records(prediction[0] if _is_one_table_per_output(prediction) else prediction)
+
+
+def n_records(values):
+    """Return the number of records (rows, for tables and sparse matrices)."""
+    shape = getattr(values, "shape", None)
+    return int(shape[0]) if shape else len(values)

@@ -1,0 +1,149 @@
+"""Scores that are not means of losses: exact integer sums choose, noisy sums of the winner score.
+
+The interface of a scorer towards the evaluator and the mechanisms; `PerRecordScorer` is the
+simplest case:
+
+``record_outcomes``     what is kept of each protected record, one row each
+``worst_outcome``       the row of a record that cannot be predicted
+``exact_sums``          integers; the first is the total that the choice minimises
+``choice_sensitivity``  largest change of that total under replace-one
+``release_score``       noisy sums of the winner, turned into the metric
+"""
+
+import warnings
+from abc import abstractmethod
+
+import numpy as np
+
+from skdpbo.exceptions import UnboundedSensitivityError
+from skdpbo.model_selection.scoring._score_release import (
+    LaplaceNoise,
+    NoisySums,
+    ReleasedScore,
+    release_sums,
+    score_std,
+)
+from skdpbo.model_selection.scoring._scorer import PerRecordScorer
+
+__all__ = ["MetricScorer"]
+
+
+class MetricScorer(PerRecordScorer):
+    """Base class of scores that are ratios of sums, or counts of pairs; greater is better.
+
+    Parameters
+    ----------
+    public_scorer : callable
+        scikit-learn's scorer: scores public rows.
+    name : str
+    response_method : str, tuple of str or callable
+    lower, upper : float
+        Range of the score; a released one is clipped to it.
+    units : int, default=1
+        Largest integer loss of a record; only for losses of single records.
+
+    Attributes
+    ----------
+    per_record : bool
+        Whether the total that the choice minimises is a sum of losses of single records.
+    """
+
+    per_record = False
+    is_mean = False
+
+    def __init__(self, public_scorer, *, name, response_method, lower, upper, units=1, bound=None):
+        bound = upper - lower if bound is None else bound
+        super().__init__(
+            None,
+            name=name,
+            bound=bound,
+            units=units,
+            response_method=response_method,
+            offset=upper,
+        )
+        self.public_scorer = public_scorer
+        self.lower, self.upper = lower, upper
+
+    def __repr__(self):
+        """Return the name."""
+        return f"{type(self).__name__}({self.name!r})"
+
+    def __call__(self, estimator, X, y=None, sample_weight=None):
+        """Score *public* rows by scikit-learn's metric."""
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return float(self.public_scorer(estimator, X, y, **weights))
+
+    def record_outcomes(self, estimator, X, y):
+        """Return one row for each *protected* record, as `PerRecordScorer.record_losses` does."""
+        prediction = self._predict(estimator, X, y)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")  # a warning could reveal a record
+            return self._outcomes(estimator, y, prediction)
+
+    def checked_outcomes(self, outcomes, n_records):
+        """Return the outcomes; they are the scorer's own."""
+        return outcomes
+
+    def try_on(self, estimator, X, y):
+        """Raise what is wrong with the scorer on a few *public* rows, perhaps of one class."""
+        self._outcomes(estimator, y, self._predict(estimator, X, y))
+
+    def record_losses(self, estimator, X, y=None):
+        """Return the integer loss of each *protected* row, where the choice is a sum of such."""
+        if not self.per_record:
+            raise UnboundedSensitivityError(f"{self.name!r} is not a sum of losses of records.")
+        return self.losses_of(self.record_outcomes(estimator, X, y))
+
+    @abstractmethod
+    def _outcomes(self, estimator, y, prediction):
+        """Return the outcomes of protected records. Protected: pass only to `exact_sums`."""
+
+    def losses_of(self, outcomes):
+        """Return integer losses in {0, ..., units} of outcomes, if the choice is a sum of such."""
+        raise UnboundedSensitivityError(f"{self.name!r} is not a sum of losses of records.")
+
+    @abstractmethod
+    def sum_groups(self, n_records):
+        """Return what a score releases after the first of `exact_sums`, as `SumGroup`."""
+
+    @abstractmethod
+    def value_of(self, sums, n_records):
+        """Return the metric of (noisy) sums of shape (..., n_sums), before it is clipped."""
+
+    @abstractmethod
+    def typical_sums(self, n_records):
+        """Return what `value_of` takes, of a middling candidate; from public numbers."""
+
+    def expected_noise(self, epsilon, n_records):
+        """Return the standard deviation of a score's noise as a share of its range; public."""
+        groups = self.sum_groups(n_records)
+        noise = LaplaceNoise(epsilon)
+        std = [noise.mechanism(group)[1] for group in groups for _ in range(group.size)]
+        noisy = NoisySums(np.array(self.typical_sums(n_records), dtype=float), np.array(std))
+        return score_std(self._score_of(n_records), noisy) / (self.upper - self.lower)
+
+    def release_score(self, sums, epsilon, n_records, source):
+        """Release the metric of one candidate.
+
+        Parameters
+        ----------
+        sums : tuple of int
+            Of `exact_sums`; protected.
+        epsilon : Fraction
+        n_records : int
+        source : RandomSource
+
+        Returns
+        -------
+        ReleasedScore
+        """
+        return self.release_with(LaplaceNoise(epsilon), sums, n_records, source)
+
+    def release_with(self, noise, sums, n_records, source):
+        """Release the metric of one candidate with noise of another law; see `release_score`."""
+        noisy = release_sums(sums[1:], self.sum_groups(n_records), noise, source)
+        score_of = self._score_of(n_records)
+        return ReleasedScore(float(score_of(noisy.values)), score_std(score_of, noisy))
+
+    def _score_of(self, n_records):
+        return lambda sums: np.clip(self.value_of(sums, n_records), self.lower, self.upper)

@@ -1,0 +1,281 @@
+"""Metrics of scikit-learn that are not means of losses, as scorers with a proof."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from sklearn.metrics import get_scorer, get_scorer_names
+
+from skdpbo.exceptions import UnboundedSensitivityError
+from skdpbo.model_selection.scoring import _losses
+from skdpbo.model_selection.scoring._confusion import Ratio
+from skdpbo.model_selection.scoring._confusion_scorer import ConfusionScorer
+from skdpbo.model_selection.scoring._ranking_scorer import RankingScorer
+from skdpbo.model_selection.scoring._regression_scorer import (
+    AgainstConstant,
+    AgainstFrequencies,
+    RootScorer,
+)
+from skdpbo.model_selection.scoring._scorer import PerRecordScorer
+
+__all__ = ["PublicTargets", "metric_of", "metric_scorer"]
+
+
+@dataclass(frozen=True)
+class PublicTargets:
+    """Public targets of a search; the class frequencies of a metric come from them.
+
+    Attributes
+    ----------
+    y : array-like
+    """
+
+    y: object
+
+    def classes(self, name):
+        """Return the sorted classes and their numbers of rows; refuse targets without classes."""
+        if self.y is None or np.ndim(self.y) != 1:
+            raise ValueError(f"scoring={name!r} needs one label for each row.")
+        classes, counts = np.unique(np.asarray(self.y), return_counts=True)
+        if len(classes) < 2:
+            raise ValueError(
+                f"scoring={name!r} needs at least two classes among the public rows, found 1."
+            )
+        return classes, counts
+
+    def numbers(self, name):
+        """Return the targets as floats; refuse several outputs."""
+        if self.y is None or np.ndim(self.y) != 1:
+            raise ValueError(f"scoring={name!r} needs one target for each row.")
+        return np.asarray(self.y, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A scikit-learn metric: its scorer, its name and the keyword arguments that matter."""
+
+    scorer: object
+    name: str
+    options: dict
+
+    @property
+    def function(self):
+        return self.scorer._score_func.__name__
+
+    @property
+    def response_method(self):
+        return self.scorer._response_method
+
+
+def metric_of(scoring):
+    """Return the `Metric` that a scikit-learn name or scorer stands for, or None if it is another.
+
+    Parameters
+    ----------
+    scoring : str or scorer
+        ``make_scorer(fbeta_score, beta=2)`` and the like, too.
+
+    Raises
+    ------
+    UnboundedSensitivityError
+        If a keyword argument of the metric is not supported.
+    """
+    if isinstance(scoring, str):
+        scorer = get_scorer(scoring) if scoring in get_scorer_names() else None
+    else:
+        scorer = scoring
+    function = getattr(scorer, "_score_func", None)
+    known = _KNOWN.get(getattr(function, "__name__", None))
+    if known is None or not getattr(function, "__module__", "").startswith("sklearn.metrics."):
+        return None
+    name = scoring if isinstance(scoring, str) else function.__name__
+    if scorer._sign != (-1 if function.__name__ in _SMALLER_IS_BETTER else 1):
+        raise UnboundedSensitivityError(f"{name!r} must be a score of which greater is better.")
+    _, accepted = known
+    options = dict(scorer._kwargs)
+    if options.get("zero_division", 0) in (0, "warn"):
+        options.pop("zero_division", None)
+    unknown = sorted(set(options) - set(accepted))
+    if unknown:
+        raise UnboundedSensitivityError(
+            f"{unknown[0]} of {name!r} is not supported under differential privacy. "
+            f"Supported are {list(accepted)}."
+        )
+    return Metric(scorer, name, options)
+
+
+def metric_scorer(metric, public, error_scorer):
+    """Return the scorer of a metric.
+
+    Parameters
+    ----------
+    metric : Metric
+    public : PublicTargets or None
+        None where no row is public: metrics that need class frequencies are refused.
+    error_scorer : callable
+        ``error_scorer(name)``: the `PerRecordScorer` of a mean loss.
+
+    Returns
+    -------
+    PerRecordScorer
+    """
+    build, _ = _KNOWN[metric.function]
+    return build(metric, public, error_scorer)
+
+
+def _needs_public(metric, public, instead):
+    if public is None:
+        raise UnboundedSensitivityError(
+            f"scoring={metric.name!r} needs public rows, whose class frequencies or mean set its "
+            f"scale, and with every record protected there are none. Use {instead}, or "
+            'protect="validation".'
+        )
+
+
+def _confusion(kind, metric, public, error_scorer):
+    average = metric.options.get("average", "macro" if kind == "balanced" else "binary")
+    if average == "micro":
+        return _accuracy(metric)
+    if average == "weighted" and kind == "recall":
+        return _accuracy(metric)
+    if average not in ("binary", "macro", "weighted"):
+        _refuse_average(metric, average)
+    _needs_public(metric, public, "'accuracy' or make_per_record_scorer with class_weight")
+    classes, counts = public.classes(metric.name)
+    ratio = {
+        "matthews": "matthews",
+        "balanced": Ratio("recall"),
+        "fbeta": Ratio("fbeta", float(metric.options.get("beta", 1.0)) ** 2),
+    }.get(kind) or Ratio(kind)
+    positive = None
+    if kind == "matthews":
+        average = "macro"
+    elif average == "binary":
+        positive = _positive_code(metric, classes)
+    return ConfusionScorer(
+        metric.scorer,
+        name=metric.name,
+        metric=ratio,
+        average=average,
+        classes=classes,
+        counts=counts,
+        positive=positive,
+        adjusted=bool(metric.options.get("adjusted", False)),
+    )
+
+
+def _refuse_average(metric, average):
+    raise UnboundedSensitivityError(
+        f"scoring={metric.name!r}: average={average!r} is not supported. Use 'macro' or "
+        "'weighted', or make_per_record_scorer with a loss of single records."
+    )
+
+
+def _positive_code(metric, classes):
+    if len(classes) != 2:
+        raise ValueError(
+            f"scoring={metric.name!r} is for two classes, and the public targets have "
+            f"{len(classes)}. Use average='macro' or 'weighted', such as 'f1_macro'."
+        )
+    label = metric.options.get("pos_label", 1)
+    places = np.flatnonzero(classes == label)
+    if len(places) != 1:
+        raise ValueError(
+            f"pos_label={label!r} is not a class of the public targets, which are "
+            f"{classes.tolist()}. Use make_scorer({metric.function}, pos_label=...)."
+        )
+    return int(places[0])
+
+
+def _accuracy(metric):
+    return PerRecordScorer(_losses.zero_one, name=metric.name, bound=1.0, units=1, offset=1.0)
+
+
+def _ranking(metric, public, error_scorer):
+    _needs_public(metric, public, "'neg_log_loss' or 'neg_brier_score'")
+    classes, counts = public.classes(metric.name)
+    multi_class = metric.options.get("multi_class", "raise")
+    average = metric.options.get("average", "macro")
+    if average not in ("macro", "weighted"):
+        _refuse_average(metric, average)
+    if len(classes) > 2 and multi_class == "raise":
+        raise ValueError(
+            f"scoring={metric.name!r} is for two classes, and the public targets have "
+            f"{len(classes)}. Use 'roc_auc_ovr' or 'roc_auc_ovo'."
+        )
+    return RankingScorer(
+        metric.scorer,
+        name=metric.name,
+        response_method=metric.response_method,
+        multi_class=multi_class,
+        weighted=average == "weighted" and len(classes) > 2,
+        classes=classes,
+        counts=counts,
+    )
+
+
+def _root(of, metric, public, error_scorer):
+    return RootScorer(error_scorer(of), name=metric.name)
+
+
+def _r2(metric, public, error_scorer):
+    _needs_public(metric, public, "'neg_mean_squared_error' or 'neg_root_mean_squared_error'")
+    center = float(np.mean(public.numbers(metric.name)))
+    scorer = error_scorer("neg_mean_squared_error")
+    return AgainstConstant(metric.scorer, scorer, name=metric.name, center=center, squared=True)
+
+
+def _d2_absolute(metric, public, error_scorer):
+    _needs_public(metric, public, "'neg_mean_absolute_error'")
+    center = float(np.median(public.numbers(metric.name)))
+    scorer = error_scorer("neg_mean_absolute_error")
+    return AgainstConstant(metric.scorer, scorer, name=metric.name, center=center, squared=False)
+
+
+def _d2_frequencies(of, metric, public, error_scorer):
+    _needs_public(metric, public, f"'{of}'")
+    classes, counts = public.classes(metric.name)
+    return AgainstFrequencies(
+        metric.scorer,
+        error_scorer(of),
+        name=metric.name,
+        classes=classes,
+        counts=counts,
+        logarithmic=of == "neg_log_loss",
+    )
+
+
+def _top_k(metric, public, error_scorer):
+    k = metric.options.get("k", 2)
+    if public is not None and len(public.classes(metric.name)[0]) == 2:
+        raise ValueError(f"scoring={metric.name!r} is for three or more classes. Use 'accuracy'.")
+    return PerRecordScorer(
+        _losses.TopK(int(k)),
+        name=metric.name,
+        bound=1.0,
+        units=1,
+        offset=1.0,
+        response_method=metric.response_method,
+    )
+
+
+_OF_LABELS = ("average", "pos_label")
+_SMALLER_IS_BETTER = {"root_mean_squared_error", "root_mean_squared_log_error"}
+# Name of the metric's function -> (scorer, keyword arguments that are supported).
+_KNOWN = {
+    "f1_score": (partial(_confusion, "fbeta"), _OF_LABELS),
+    "fbeta_score": (partial(_confusion, "fbeta"), (*_OF_LABELS, "beta")),
+    "precision_score": (partial(_confusion, "precision"), _OF_LABELS),
+    "recall_score": (partial(_confusion, "recall"), _OF_LABELS),
+    "jaccard_score": (partial(_confusion, "jaccard"), _OF_LABELS),
+    "balanced_accuracy_score": (partial(_confusion, "balanced"), ("adjusted",)),
+    "matthews_corrcoef": (partial(_confusion, "matthews"), ()),
+    "roc_auc_score": (_ranking, ("average", "multi_class")),
+    "root_mean_squared_error": (partial(_root, "neg_mean_squared_error"), ()),
+    "root_mean_squared_log_error": (partial(_root, "neg_mean_squared_log_error"), ()),
+    "r2_score": (_r2, ()),
+    "d2_absolute_error_score": (_d2_absolute, ()),
+    "d2_log_loss_score": (partial(_d2_frequencies, "neg_log_loss"), ()),
+    "d2_brier_score": (partial(_d2_frequencies, "neg_brier_score"), ()),
+    "top_k_accuracy_score": (_top_k, ("k",)),
+}

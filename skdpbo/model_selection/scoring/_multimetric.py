@@ -1,0 +1,75 @@
+"""Assignment of metrics: one decides on the protected records, the others are public."""
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from skdpbo.exceptions import UnboundedSensitivityError
+from skdpbo.model_selection._sklearn import MultimetricScorer
+from skdpbo.model_selection.scoring._metrics import PublicTargets
+from skdpbo.model_selection.scoring._resolve import resolve_scorer
+
+__all__ = ["assign_metrics"]
+
+
+def assign_metrics(searcher, y, scikit_learn_scorers):
+    """Resolve `scoring` of a searcher.
+
+    Parameters
+    ----------
+    searcher : BasePrivateSearchCV
+        Its `scoring`, `refit`, `loss_bound`, `error_score` and `estimator` are read.
+    y : array-like or None
+        Public targets.
+    scikit_learn_scorers : callable
+        ``BaseSearchCV._get_scorers`` of the searcher, which checks names and `refit` when several
+        metrics are given.
+
+    Returns
+    -------
+    scorer : PerRecordScorer
+        For the protected records.
+    scorers : PerRecordScorer or MultimetricScorer
+        For the public folds.
+    metric : str
+        Name of the deciding metric in ``cv_results_``.
+    """
+    scoring, decides = searcher.scoring, searcher.refit
+    if not isinstance(scoring, (list, tuple, set, dict)):
+        scorer = _bounded_scorer(scoring, searcher.estimator, searcher.loss_bound, y)
+        return scorer, scorer, "score"
+    if not scoring:
+        raise ValueError("scoring is empty: give at least one metric.")
+    known = scikit_learn_scorers()[0]._scorers
+    bounds = searcher.loss_bound
+    if not isinstance(bounds, dict):
+        bounds = dict.fromkeys(known, bounds)
+    if not set(bounds) <= set(known):
+        raise ValueError(f"loss_bound must have metrics as keys, which are {sorted(known)}.")
+    if decides is False:
+        raise ValueError(
+            "refit must name the metric that decides when scoring holds several, got False."
+        )
+    scorers = {}
+    for name in known:
+        metric = scoring[name] if isinstance(scoring, dict) else name
+        try:
+            scorers[name] = _bounded_scorer(metric, searcher.estimator, bounds.get(name), y)
+        except UnboundedSensitivityError:
+            if name == decides:
+                raise
+            scorers[name] = known[name]  # without a bound it may be public, but not decide
+    public = MultimetricScorer(scorers=scorers, raise_exc=searcher.error_score == "raise")
+    return scorers[decides], public, decides
+
+
+def _bounded_scorer(scoring, estimator, loss_bound, y):
+    n_classes = _n_public_classes(estimator, y)
+    public = PublicTargets(y)
+    return resolve_scorer(scoring, estimator, loss_bound, n_classes=n_classes, public=public)
+
+
+def _n_public_classes(estimator, y):
+    """Number of classes of the public targets; None for anything but a vector of labels."""
+    if y is None or not is_classifier(estimator) or np.ndim(y) != 1:
+        return None
+    return len(np.unique(np.asarray(y).astype(str)))

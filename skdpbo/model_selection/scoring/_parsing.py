@@ -1,0 +1,130 @@
+"""Reading targets and predictions one record at a time.
+
+A container is never converted as a whole: ``np.asarray([0, 1, "x"])`` would turn every label into
+a string because of one record. Each record is read by itself; one that cannot be read becomes NaN
+(numbers) or None (labels) and touches no other.
+"""
+
+import math
+import numbers
+from decimal import Decimal
+from functools import partial
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skdpbo.model_selection._attempt import attempt
+
+_NUMERIC = "biuf"
+
+
+def as_records(values):
+    """Return one Python object per record.
+
+    Parameters
+    ----------
+    values : ndarray, sparse matrix, pandas object or sequence of n records
+        Targets or predictions.
+
+    Returns
+    -------
+    list of length n
+        Scalars, or sequences for several outputs.
+    """
+    if issparse(values):
+        values = values.toarray()
+    if isinstance(values, np.ndarray):
+        plain = values.dtype != object and values.dtype.names is None
+        return values.tolist() if plain else list(values)
+    if hasattr(values, "iloc"):
+        to_numpy = getattr(values, "to_numpy", partial(np.asarray, values))
+        return list(to_numpy(dtype=object))
+    return list(values)
+
+
+def n_outputs(prediction):
+    """Return the number of outputs of a prediction: its columns, or 1."""
+    shape = getattr(prediction, "shape", ())
+    return int(shape[1]) if len(shape) == 2 else 1
+
+
+def as_numbers(values, width):
+    """Read ``width`` real numbers from each record.
+
+    Parameters
+    ----------
+    values : array-like of n records
+        Targets or predictions.
+    width : int
+        Numbers in a record.
+
+    Returns
+    -------
+    ndarray of shape (n, width)
+        float64; a record that is not ``width`` finite real numbers is NaN in every column.
+    """
+    if type(values) is np.ndarray and values.dtype.kind in _NUMERIC and values.ndim in (1, 2):
+        if n_outputs(values) != width:
+            return np.full((len(values), width), np.nan)
+        with np.errstate(all="ignore"):
+            table = values.astype(np.float64).reshape(len(values), width)
+    else:
+        table = np.array([_numbers(record, width) for record in as_records(values)], np.float64)
+        table = table.reshape(-1, width)
+    return np.where(np.isfinite(table).all(axis=1, keepdims=True), table, np.nan)
+
+
+def as_labels(values, width):
+    """Read ``width`` labels from each record.
+
+    Parameters
+    ----------
+    values : array-like of n records
+        Targets or predictions.
+    width : int
+        Labels in a record.
+
+    Returns
+    -------
+    list of length n
+        Tuples of ``width`` Python scalars, or None for a record that cannot be read (missing,
+        nested, of another width).
+    """
+    return [_labels(record, width) for record in as_records(values)]
+
+
+def _items(record, width):
+    """Return the items of a record, or None if there are not ``width`` of them."""
+    if isinstance(record, np.ndarray):
+        record = record.tolist() if record.ndim < 2 else None
+    if isinstance(record, list | tuple):
+        return record if len(record) == width else None
+    return [record] if width == 1 else None
+
+
+def _numbers(record, width):
+    items = _items(record, width)
+    return [math.nan] * width if items is None else [_number(item) for item in items]
+
+
+def _number(item):
+    # A list of accepted types: float("1.5"), float([1]) and the like would read too much or warn.
+    if not isinstance(item, numbers.Real | np.bool_ | Decimal):
+        return math.nan
+    number, error = attempt(float, item)
+    return number if error is None else math.nan  # too large, signalling NaN, of a foreign type
+
+
+def _labels(record, width):
+    items = _items(record, width)
+    if items is None:
+        return None
+    labels = tuple(item.item() if isinstance(item, np.generic) else item for item in items)
+    return labels if all(_is_label(label) for label in labels) else None
+
+
+def _is_label(label):
+    if label is None or (hasattr(label, "__len__") and not isinstance(label, str | bytes)):
+        return False
+    # NaN, NaT and NA are not equal to themselves.
+    return bool(attempt(lambda: bool(label == label))[0])

@@ -1,0 +1,159 @@
+"""ROC AUC: the choice by counts of wrongly ordered pairs, the score by noisy counts."""
+
+from fractions import Fraction
+
+import numpy as np
+
+from skdpbo.model_selection.scoring._losses import codes_among
+from skdpbo.model_selection.scoring._metric_scorer import MetricScorer
+from skdpbo.model_selection.scoring._pair_counts import (
+    capped_excess_pairs,
+    doubled_wrong_pairs,
+    majority_cap,
+    pair_tables,
+    wrong_pair_sensitivity,
+    wrong_pairs_l1_sensitivity,
+)
+from skdpbo.model_selection.scoring._parsing import as_numbers
+from skdpbo.model_selection.scoring._score_release import SumGroup
+
+__all__ = ["RankingScorer"]
+
+_WEIGHT_UNITS = 2**16
+# The pairs need more than the class counts: their noise is 1 / (1 - AUC) times as large in AUC.
+_SHARE_OF_CLASS_COUNTS = Fraction(1, 5)
+
+
+class RankingScorer(MetricScorer):
+    """Area under the ROC curve, of two classes or averaged over classes or pairs of them.
+
+    Parameters
+    ----------
+    public_scorer : callable
+        scikit-learn's scorer.
+    name : str
+    response_method : str or tuple of str
+    multi_class : {"ovr", "ovo"}
+    weighted : bool
+        Whether classes count by their frequency in the average.
+    classes : ndarray of shape (C,)
+        Of the public targets, sorted; the second of two is the positive one.
+    counts : ndarray of shape (C,)
+        Public rows of each class.
+    """
+
+    nearest_mean = "'neg_log_loss' or 'neg_brier_score'"
+
+    def __init__(
+        self, public_scorer, *, name, response_method, multi_class, weighted, classes, counts
+    ):
+        super().__init__(
+            public_scorer, name=name, response_method=response_method, lower=0.0, upper=1.0
+        )
+        self.multi_class, self.weighted = multi_class, weighted
+        self.classes, self.frequencies = classes, counts / counts.sum()
+        self.tables = pair_tables(len(classes), multi_class)
+        self._rarest = int(np.argmin(counts))
+
+    @property
+    def weights(self):
+        """Public integer weights of the pair counts in the choice, one for each table."""
+        if len(self.tables) == 1:
+            return [1]
+        weights = self._averaging(self.frequencies) / self._pairs(self.frequencies)
+        return [max(round(w), 1) for w in weights * (_WEIGHT_UNITS / weights.max())]
+
+    @property
+    def worst_outcome(self):
+        """Outcome of a record that cannot be predicted: one of the rarest class, ranked last."""
+        return np.array([self._rarest] + [np.nan] * self._n_columns)
+
+    def choice_sensitivity(self, n_records):
+        """Largest change of the total; see `capped_excess_pairs` and `wrong_pair_sensitivity`."""
+        if len(self.classes) == 2:
+            return 2 * self._cap(n_records)
+        return wrong_pair_sensitivity(self.tables, self.weights, len(self.classes), n_records)
+
+    def units_per_score(self, n_records):
+        """Change of the total for one unit of the score, about; public."""
+        pairs = 2.0 * n_records**2 * self._pairs(self.frequencies)
+        averaging = self._averaging(self.frequencies)
+        share = np.array(self.weights) * pairs / averaging
+        return float(share.mean() * averaging.sum())
+
+    def exact_sums(self, outcomes):
+        """Return (weighted or capped wrong pairs, U of each table, class counts).
+
+        Protected: pass only to a mechanism.
+        """
+        codes, scores = outcomes[:, 0].astype(np.int64), outcomes[:, 1:]
+        wrong = [doubled_wrong_pairs(codes, scores, table) for table in self.tables]
+        members = np.bincount(codes, minlength=len(self.classes)).tolist()
+        if len(members) == 2:
+            total = capped_excess_pairs(*wrong, *members, self._cap(len(codes)))
+            return total, *wrong, members[1]
+        return sum(w * u for w, u in zip(self.weights, wrong, strict=True)), *wrong, *members
+
+    def sum_groups(self, n_records):
+        """Wrong pairs of all tables, then class counts (of one class, where there are two)."""
+        c = len(self.classes)
+        sensitivity = wrong_pairs_l1_sensitivity(self.tables, c, n_records)
+        pairs = max(2 * (n_records - 1), 1)
+        return [
+            SumGroup(len(self.tables), sensitivity, 1 - _SHARE_OF_CLASS_COUNTS, pairs),
+            SumGroup(1 if c == 2 else c, 1 if c == 2 else 2, _SHARE_OF_CLASS_COUNTS, 1),
+        ]
+
+    def typical_sums(self, n_records):
+        """A fifth of the pairs is in the wrong order."""
+        wrong = 0.2 * 2 * n_records**2 * self._pairs(self.frequencies)
+        members = n_records * self.frequencies
+        return [*wrong, *(members[1:] if len(members) == 2 else members)]
+
+    def value_of(self, sums, n_records):
+        """Return the average AUC of sums of shape (..., n_sums)."""
+        wrong, members = np.split(sums, [len(self.tables)], axis=-1)
+        if members.shape[-1] == 1:
+            members = np.concatenate([n_records - members, members], axis=-1)
+        shares = np.clip(members, 1.0, None) / n_records
+        auc = 1 - wrong / (2.0 * n_records**2 * self._pairs(shares))
+        averaging = self._averaging(shares)
+        return (np.clip(auc, 0.0, 1.0) * averaging).sum(axis=-1) / averaging.sum(axis=-1)
+
+    def _cap(self, n_records):
+        return majority_cap(float(self.frequencies.max()), n_records)
+
+    def _pairs(self, shares):
+        """Pairs of each table as a share of m^2, shape (..., n_tables)."""
+        pairs = [
+            shares[..., t.positive] * shares[..., list(t.negatives)].sum(axis=-1)
+            for t in self.tables
+        ]
+        return np.stack(pairs, axis=-1)
+
+    def _averaging(self, shares):
+        """Weight of each table in the average, shape (..., n_tables)."""
+        weights = [
+            shares[..., t.positive]
+            + (shares[..., t.negatives[0]] if self.multi_class == "ovo" else 0.0)
+            if self.weighted
+            else np.ones(shares.shape[:-1])
+            for t in self.tables
+        ]
+        return np.stack(weights, axis=-1)
+
+    @property
+    def _n_columns(self):
+        return 1 if len(self.classes) == 2 else len(self.classes)
+
+    def _outcomes(self, estimator, y, prediction):
+        codes = codes_among(self.classes, y)
+        width = prediction.shape[1] if np.ndim(prediction) == 2 else 1
+        scores = as_numbers(prediction, width)
+        if width == 2 and self._n_columns == 1:
+            scores = scores[:, 1:]
+        if scores.shape[1] != self._n_columns:
+            raise ValueError("the estimator must return one score for each class.")
+        outcomes = np.column_stack([codes, scores])
+        outcomes[codes < 0] = self.worst_outcome
+        return outcomes

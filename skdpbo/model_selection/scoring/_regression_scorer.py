@@ -1,0 +1,224 @@
+"""Scores of regressors and probabilities that divide a mean loss by that of a constant prediction.
+
+The loss of the constant prediction is common to all candidates, so the choice is that of the mean
+loss: R2 and D2 choose as the squared and the absolute error, log loss or Brier score do.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+
+from skdpbo.model_selection.scoring._losses import codes_among
+from skdpbo.model_selection.scoring._metric_scorer import MetricScorer
+from skdpbo.model_selection.scoring._parsing import as_numbers
+from skdpbo.model_selection.scoring._score_release import (
+    NoisySums,
+    ReleasedScore,
+    SumGroup,
+    score_std,
+)
+from skdpbo.model_selection.scoring._scorer import PerRecordScorer
+
+__all__ = ["AgainstConstant", "AgainstFrequencies", "RootScorer"]
+
+_LOWEST = -1.0  # a released R2 or D2 below is clipped: the model is worse than any constant
+
+
+class RootScorer(PerRecordScorer):
+    """Minus the square root of a mean loss; it chooses as the mean loss does.
+
+    Parameters
+    ----------
+    scorer : PerRecordScorer
+        Minus the mean loss.
+    name : str
+    """
+
+    is_mean = False
+
+    def __init__(self, scorer, *, name):
+        super().__init__(
+            scorer._loss,
+            name=name,
+            bound=scorer.bound,
+            units=scorer.units,
+            response_method=scorer.response_method,
+        )
+        self.nearest_mean = repr(scorer.name)
+
+    def __call__(self, estimator, X, y=None, sample_weight=None):
+        """Score *public* rows."""
+        return -float(np.sqrt(-super().__call__(estimator, X, y, sample_weight)))
+
+    def score_from_units(self, total_units, n):
+        """Return minus the root of the mean loss."""
+        return -np.sqrt(np.maximum(-super().score_from_units(total_units, n), 0.0))
+
+    def score_with_std(self, total, n_records, std):
+        """Return the root of a released mean; its noise is followed through the root."""
+
+        def score_of(totals):
+            return self.score_from_units(
+                np.clip(totals[..., 0], 0, n_records * self.units), n_records
+            )
+
+        noisy = NoisySums(np.array([float(total)]), np.array([std]))
+        return ReleasedScore(float(score_of(noisy.values)), score_std(score_of, noisy))
+
+
+class _Relative(MetricScorer):
+    """One minus the ratio of a bounded loss to that of a constant."""
+
+    per_record = True
+
+    def __init__(self, public_scorer, scorer, *, name):
+        super().__init__(
+            public_scorer,
+            name=name,
+            response_method=scorer.response_method,
+            lower=_LOWEST,
+            upper=1.0,
+            units=scorer.units,
+            bound=scorer.bound,
+        )
+        self._scorer = scorer
+        self.nearest_mean = repr(scorer.name)
+
+    def choice_sensitivity(self, n_records):
+        """Largest loss of a record."""
+        return self.units
+
+    def losses_of(self, outcomes):
+        """Return the first column: integer losses."""
+        return outcomes[:, 0]
+
+    def exact_sums(self, outcomes):
+        """Return (total loss, total loss, further sums). Protected: pass only to a mechanism."""
+        sums = [int(total) for total in outcomes.sum(axis=0)]
+        return sums[0], *sums
+
+    def _losses(self, estimator, y, prediction):
+        return self._scorer.integer_losses(self._scorer._loss(estimator, y, prediction))
+
+
+class AgainstConstant(_Relative):
+    """R2 around the noisy mean of the targets, or D2 of the absolute error around a public median.
+
+    Parameters
+    ----------
+    public_scorer : callable
+        scikit-learn's scorer.
+    scorer : PerRecordScorer
+        Squared or absolute error, with its bound g.
+    name : str
+    center : float
+        Public mean or median c. Targets count in the spread as their clipped distance from it, by
+        at most g as a loss.
+    squared : bool
+    """
+
+    def __init__(self, public_scorer, scorer, *, name, center, squared):
+        super().__init__(public_scorer, scorer, name=name)
+        self.center, self.squared = center, squared
+
+    @property
+    def worst_outcome(self):
+        """Outcome of an unreadable record: the worst loss, nothing to the spread."""
+        return np.array([self.units, 0, 0][: 3 if self.squared else 2], dtype=np.int64)
+
+    def units_per_score(self, n_records):
+        """Change of the total loss for one unit of the score, if the spread is a third of it."""
+        return n_records * self.units / 3
+
+    def sum_groups(self, n_records):
+        """Losses, spread and, for R2, deviations from the center (in [-B/2, B/2])."""
+        shares = (Fraction(1, 2), Fraction(3, 8), Fraction(1, 8))
+        if not self.squared:
+            shares = (Fraction(1, 2), Fraction(1, 2))
+        return [SumGroup(1, self.units, share) for share in shares]
+
+    def typical_sums(self, n_records):
+        """The spread is a third of the largest, and half of it is explained."""
+        spread = n_records * self.units / 3
+        return [spread / 2, spread, 0.0][: 3 if self.squared else 2]
+
+    def value_of(self, sums, n_records):
+        """Return 1 - losses / spread."""
+        spread = sums[..., 1]
+        if self.squared:  # SST = sum (y - c)^2 - (sum (y - c))^2 / m, in units of g / B
+            spread = spread - 4 * np.square(sums[..., 2]) / (self.units * n_records)
+        spread = np.maximum(spread, self.units)  # that of one record: keeps the ratio finite
+        return 1 - sums[..., 0] / spread
+
+    def _outcomes(self, estimator, y, prediction):
+        losses = self._losses(estimator, y, prediction)
+        reach = np.sqrt(self.bound) if self.squared else self.bound
+        y = as_numbers(y, 1)[:, 0]
+        unit = np.clip((y - self.center) / reach, -1.0, 1.0)
+        unit = np.where(np.isnan(unit), 0.0, unit)
+        spread = np.square(unit) if self.squared else np.abs(unit)
+        columns = [losses, np.rint(spread * self.units)]
+        if self.squared:
+            columns.append(np.rint(unit * (self.units // 2)))
+        return np.column_stack(columns).astype(np.int64)
+
+
+class AgainstFrequencies(_Relative):
+    """D2 of log loss or Brier score: the constant predicts the noisy class frequencies.
+
+    Parameters
+    ----------
+    public_scorer : callable
+    scorer : PerRecordScorer
+        Log loss or Brier score.
+    name : str
+    classes : ndarray of shape (C,)
+    counts : ndarray of shape (C,)
+        Public rows of each class.
+    logarithmic : bool
+    """
+
+    def __init__(self, public_scorer, scorer, *, name, classes, counts, logarithmic):
+        super().__init__(public_scorer, scorer, name=name)
+        self.classes, self.logarithmic = classes, logarithmic
+        self.frequencies = counts / counts.sum()
+
+    @property
+    def worst_outcome(self):
+        """Outcome of an unreadable record: the worst loss, of the first class."""
+        return np.array([self.units, 1] + [0] * (len(self.classes) - 1), dtype=np.int64)
+
+    def units_per_score(self, n_records):
+        """Change of the total loss for one unit of the score, if a third of the largest."""
+        return n_records * self.units / 3
+
+    def sum_groups(self, n_records):
+        """Losses, then class counts (l1 sensitivity 2)."""
+        return [
+            SumGroup(1, self.units, Fraction(3, 4)),
+            SumGroup(len(self.classes), 2, Fraction(1, 4)),
+        ]
+
+    def typical_sums(self, n_records):
+        """Half of the loss of the public frequencies."""
+        constant = self._constant_loss(self.frequencies)
+        return [n_records * self.units * constant / self.bound / 2, *n_records * self.frequencies]
+
+    def value_of(self, sums, n_records):
+        """Return 1 - mean loss / mean loss of the frequencies."""
+        p = np.clip(sums[..., 1:], 1.0, None)
+        p = p / p.sum(axis=-1, keepdims=True)
+        mean = sums[..., 0] * self.bound / (self.units * n_records)
+        return 1 - mean / np.maximum(self._constant_loss(p), 1e-6)
+
+    def _constant_loss(self, p):
+        """Mean loss of predicting the frequencies p."""
+        if self.logarithmic:
+            return -(p * np.log(p)).sum(axis=-1)
+        impurity = (p * (1 - p)).sum(axis=-1)
+        return impurity / 2 if len(self.classes) == 2 else impurity
+
+    def _outcomes(self, estimator, y, prediction):
+        losses = self._losses(estimator, y, prediction)
+        codes = np.maximum(codes_among(self.classes, y), 0)
+        return np.column_stack([losses, np.eye(len(self.classes), dtype=np.int64)[codes]])

@@ -1,0 +1,334 @@
+"""Scorer of a name, a scikit-learn scorer or a user's loss; refusals with their reasons."""
+
+import math
+import warnings
+from collections.abc import Iterable
+
+from sklearn.base import is_classifier, is_regressor
+from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
+
+from skdpbo.exceptions import DefaultBoundsWarning, UnboundedSensitivityError
+from skdpbo.model_selection.scoring import _losses, _unsupported
+from skdpbo.model_selection.scoring._chunk_metric import chunk_metric
+from skdpbo.model_selection.scoring._log_density import (
+    DEFAULT_DENSITY_RANGE,
+    LogDensityScorer,
+    make_log_density_scorer,
+)
+from skdpbo.model_selection.scoring._metrics import metric_of, metric_scorer
+from skdpbo.model_selection.scoring._scorer import PerRecordScorer
+from skdpbo.model_selection.scoring._trial_metric import trial_metric
+from skdpbo.privacy._checks import check_positive
+
+__all__ = [
+    "DEFAULT_LOG_LOSS_BOUND",
+    "LogDensityScorer",
+    "PerRecordScorer",
+    "make_log_density_scorer",
+    "make_per_record_scorer",
+    "resolve_chunk_scorer",
+    "resolve_scorer",
+    "resolve_trial_scorer",
+]
+
+# Units of a real-valued loss: rounding moves a score by at most bound / 2^21.
+_REAL_UNITS = 2**20
+# The default clips probabilities at 1e-3; it does not depend on any data.
+DEFAULT_LOG_LOSS_BOUND = -math.log(1e-3)
+
+
+def make_per_record_scorer(loss, *, bound, response_method="predict", name=None, class_weight=None):
+    """Make a score with bounded sensitivity from a loss of single records.
+
+    Parameters
+    ----------
+    loss : callable
+        ``loss(y_true, y_pred)`` returning an array of shape (n,), row i from row i of its
+        arguments; smaller is better. ``y_true`` is None without targets. Values are clipped to
+        ``[0, bound]``. On protected rows it is called with one record at a time, so that it
+        cannot mix records; one where it raises, or answers NaN, costs ``bound``. Define it at
+        the top level of a module if the scorer must be pickled.
+    bound : float
+        Largest loss of a record, positive and finite; chosen without looking at protected data.
+    response_method : str, list of str, or callable, default="predict"
+        Method of the estimator whose answer is ``y_pred``, the first that exists of several, or
+        ``response_method(estimator, X)``. It must treat each row by itself.
+    name : str, default=None
+        Name of the score; the function's name by default.
+    class_weight : dict, default=None
+        Public weight of each label, positive; a label that is not listed has the largest. Losses
+        are multiplied by the weights, scaled so that the largest is 1; `bound` holds after that.
+        Weights computed from protected rows would break the promise.
+
+    Returns
+    -------
+    PerRecordScorer
+        Minus the mean of the clipped loss, as ``scoring`` of the searchers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.dummy import DummyRegressor
+    >>> from skdpbo.model_selection.scoring._resolve import make_per_record_scorer
+    >>> def pinball(y_true, y_pred, alpha=0.9):
+    ...     return np.maximum(alpha * (y_true - y_pred), (alpha - 1) * (y_true - y_pred))
+    >>> scorer = make_per_record_scorer(pinball, bound=5.0)
+    >>> model = DummyRegressor().fit([[0], [1]], [0.0, 2.0])
+    >>> scorer(model, [[0], [1]], [1.0, 2.0])
+    -0.45
+    """
+    if not callable(loss):
+        raise TypeError("loss must be a callable loss(y_true, y_pred)")
+    _check_response_method(response_method)
+    return PerRecordScorer(
+        _losses.UserLoss(loss, _scaled_weights(class_weight)),
+        name=getattr(loss, "__name__", type(loss).__name__) if name is None else str(name),
+        bound=float(check_positive(bound, "bound")),
+        units=_REAL_UNITS,
+        response_method=response_method,
+    )
+
+
+def _scaled_weights(class_weight):
+    """Return weights of which the largest is 1."""
+    if class_weight is None:
+        return None
+    if not isinstance(class_weight, dict) or not class_weight:
+        raise TypeError(
+            "class_weight must be a dict of public weights: those of 'balanced' would be computed "
+            "from protected records."
+        )
+    weights = {label: float(check_positive(w, "class_weight")) for label, w in class_weight.items()}
+    largest = max(weights.values())
+    return {label: w / largest for label, w in weights.items()}
+
+
+def _check_response_method(response_method):
+    if isinstance(response_method, str) or callable(response_method):
+        return
+    names = list(response_method) if isinstance(response_method, list | tuple) else []
+    if not names or not all(isinstance(name, str) for name in names):
+        raise TypeError("response_method must be a method name, a list of names or a callable")
+
+
+def _accuracy(name, loss_bound, n_classes):
+    if loss_bound is not None and loss_bound != 1:
+        raise ValueError("the loss of 'accuracy' is 0 or 1: leave loss_bound out")
+    return PerRecordScorer(_losses.zero_one, name=name, bound=1.0, units=1, offset=1.0)
+
+
+def _log_loss(name, loss_bound, n_classes):
+    bound = DEFAULT_LOG_LOSS_BOUND if loss_bound is None else loss_bound
+    return _probability_scorer(_losses.log_loss, name, bound)
+
+
+def _brier(name, loss_bound, n_classes):
+    halved = None if n_classes is None else n_classes <= 2
+    largest = 1.0 if halved else 2.0
+    return _probability_scorer(_losses.Brier(halved), name, min(largest, loss_bound or largest))
+
+
+def _probability_scorer(loss, name, bound):
+    return PerRecordScorer(
+        loss, name=name, bound=bound, units=_REAL_UNITS, response_method="predict_proba"
+    )
+
+
+_ERRORS = {
+    "neg_mean_squared_error": _losses.squared_error,
+    "neg_mean_absolute_error": _losses.absolute_error,
+    "neg_mean_absolute_percentage_error": _losses.absolute_percentage_error,
+    "neg_mean_squared_log_error": _losses.squared_log_error,
+    "neg_mean_poisson_deviance": _losses.poisson_deviance,
+    "neg_mean_gamma_deviance": _losses.gamma_deviance,
+}
+
+
+def _error(name, loss_bound, n_classes):
+    if loss_bound is None:
+        warnings.warn(
+            f"loss_bound is not given: each loss of {name!r} is clipped at 1.0, whatever the scale "
+            "of y. Give the largest loss that should count.",
+            DefaultBoundsWarning,
+            stacklevel=4,
+        )
+        loss_bound = 1.0
+    loss = _losses.Elementwise(_ERRORS[name])
+    return PerRecordScorer(loss, name=name, bound=loss_bound, units=_REAL_UNITS)
+
+
+def _log_density(name, loss_bound, n_classes):
+    lower, upper = DEFAULT_DENSITY_RANGE
+    if loss_bound is not None:
+        raise ValueError(
+            f"{name!r} has a range, not a bound: give make_log_density_scorer(lower=..., upper=...)"
+        )
+    warnings.warn(
+        f"no range is given: log densities are clipped to [{lower:g}, {upper:g}], whatever the "
+        "scale of y. Give make_log_density_scorer(lower=..., upper=...).",
+        DefaultBoundsWarning,
+        stacklevel=4,
+    )
+    return make_log_density_scorer(lower=lower, upper=upper)
+
+
+_LOG_DENSITY = "log_predictive_density"  # no name of scikit-learn's
+_BUILDERS = {
+    _LOG_DENSITY: _log_density,
+    "accuracy": _accuracy,
+    "neg_log_loss": _log_loss,
+    "neg_brier_score": _brier,
+    **dict.fromkeys(_ERRORS, _error),
+}
+
+
+def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, public=None):
+    """Return the scorer that ``scoring`` stands for, or refuse with the reason.
+
+    Parameters
+    ----------
+    scoring : str, PerRecordScorer, scikit-learn scorer or None
+        A name of `sklearn.metrics.get_scorer_names`, or the very scorer that a name stands for;
+        "log_predictive_density" for regressors that predict standard deviations.
+        None is "accuracy" for classifiers and "neg_mean_squared_error" for regressors.
+    estimator : estimator
+        Decides what None means; it is not fitted.
+    loss_bound : float or dict, default=None
+        Bound g* at which losses are clipped, or one for each name of a metric. Errors of
+        regressors default to 1.0 with a `DefaultBoundsWarning`; log losses to ``-log(1e-3)``.
+    n_classes : int, default=None
+        Number of classes of the *public* targets. With 2, Brier losses are bounded by 1 rather
+        than by 2, which halves the noise.
+    public : PublicTargets, default=None
+        Public targets; None where no row is public.
+
+    Returns
+    -------
+    PerRecordScorer
+        The scorer; a `MetricScorer` for ratios and pairs.
+
+    Raises
+    ------
+    UnboundedSensitivityError
+        If no bound is known on what one record can change.
+    """
+    loss_bound = _bound_of(loss_bound, scoring)
+    if isinstance(scoring, PerRecordScorer):
+        if loss_bound not in (None, scoring.bound):
+            raise ValueError("loss_bound differs from the bound of the per-record scorer")
+        return scoring
+    metric = metric_of(scoring)
+    if metric is None:
+        name = _scoring_name(scoring, estimator)
+    if metric is not None:
+
+        def error_scorer(of):
+            return _BUILDERS[of](of, loss_bound, n_classes)
+
+        scorer = metric_scorer(metric, public, error_scorer)
+    elif name in _BUILDERS:
+        scorer = _BUILDERS[name](name, loss_bound, n_classes)
+    else:
+        return _refuse(name)
+    return scorer.set_score_request(sample_weight=_weight_request(scoring, estimator))
+
+
+def resolve_chunk_scorer(scoring, estimator, loss_bound=None):
+    """Return the scorer of a search among chunks: a `ChunkMetric`, or that of `resolve_scorer`.
+
+    Parameters
+    ----------
+    scoring, estimator, loss_bound
+        As for `resolve_scorer`.
+
+    Returns
+    -------
+    PerRecordScorer
+    """
+    metric = chunk_metric(scoring, _bound_of(loss_bound, scoring))
+    if metric is None:
+        return resolve_scorer(scoring, estimator, loss_bound)
+    return metric.set_score_request(sample_weight=_weight_request(scoring, estimator))
+
+
+def resolve_trial_scorer(scoring, estimator, loss_bound=None):
+    """Return the scorer of private trials: a `TrialMetric`, or that of `resolve_scorer`.
+
+    Parameters
+    ----------
+    scoring, estimator, loss_bound
+        As for `resolve_scorer`.
+
+    Returns
+    -------
+    PerRecordScorer
+    """
+    metric = trial_metric(scoring)
+    if metric is None:
+        return resolve_scorer(scoring, estimator, loss_bound)
+    if is_regressor(estimator):  # such metrics count labels
+        name = _scoring_name(scoring, estimator)
+        raise ValueError(f"scoring={name!r} needs a classifier, got {type(estimator).__name__}.")
+    return metric.set_score_request(sample_weight=_weight_request(scoring, estimator))
+
+
+def _bound_of(loss_bound, scoring):
+    """Return the bound of one metric, of several in a dict."""
+    if isinstance(loss_bound, dict):
+        loss_bound = loss_bound.get(scoring if isinstance(scoring, str) else None)
+    return None if loss_bound is None else float(check_positive(loss_bound, "loss_bound"))
+
+
+def _refuse(name):
+    if name not in get_scorer_names():
+        raise ValueError(
+            f"scoring must be a name of scikit-learn's or a per-record scorer, got {name!r}."
+        )
+    raise UnboundedSensitivityError(_unsupported.refusal(name))
+
+
+def _scoring_name(scoring, estimator):
+    """Return the scikit-learn name of ``scoring``."""
+    if scoring is None:
+        if is_classifier(estimator):
+            return "accuracy"
+        if is_regressor(estimator):
+            return "neg_mean_squared_error"
+        raise UnboundedSensitivityError(_unsupported.refusal_without_default())
+    if isinstance(scoring, str):
+        return scoring
+    if callable(scoring):
+        return _name_of_scorer(scoring)
+    if isinstance(scoring, Iterable):
+        raise UnboundedSensitivityError(_unsupported.refusal_of_several())
+    raise TypeError(f"scoring must be a name or a per-record scorer, got {type(scoring).__name__}")
+
+
+def _weight_request(scoring, estimator):
+    """Return the request of weights of what ``scoring`` stands for: public scores honour it."""
+    if scoring == _LOG_DENSITY:
+        return None
+    owner = estimator if scoring is None else get_scorer(scoring)
+    routing = get_routing_for_object(owner)
+    if isinstance(routing, MetadataRequest):
+        return routing.score.requests.get("sample_weight", False)
+    # A meta-estimator: its parts have to say yes; an error asks for it otherwise.
+    return True if routing.consumes("score", {"sample_weight"}) else None
+
+
+def _name_of_scorer(scorer):
+    """Return the name whose scikit-learn scorer is the same in every respect."""
+    for name in get_scorer_names():
+        known = get_scorer(name)
+        try:
+            if type(scorer) is type(known) and bool(_fixed(scorer) == _fixed(known)):
+                return name
+        except Exception:  # foreign keyword arguments may refuse to be compared  # noqa: S112
+            continue
+    raise UnboundedSensitivityError(_unsupported.refusal_of_callable())
+
+
+def _fixed(scorer):
+    """Return what decides a score: everything but the request of weights."""
+    return {key: value for key, value in vars(scorer).items() if key != "_metadata_request"}

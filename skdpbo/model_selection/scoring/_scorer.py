@@ -1,0 +1,291 @@
+"""The score object: a mean of bounded losses of single records.
+
+The mean of n losses in [0, g*] moves by at most g*/n when one record is replaced. On protected
+rows the losses are integers in [0, B], so that their sum is exact and has sensitivity B.
+"""
+
+import numbers
+import warnings
+
+import numpy as np
+from sklearn.utils.metadata_routing import MetadataRequest
+
+from skdpbo.mechanisms import DiscreteLaplace
+from skdpbo.model_selection.scoring import _losses
+from skdpbo.model_selection.scoring._score_release import ReleasedScore, laplace_std
+
+
+def total_loss_sensitivity(units):
+    """Largest change, under one substitution, of a sum of integer losses in {0, ..., units}."""
+    return int(units)
+
+
+class PerRecordScorer:
+    """A score that is the mean of a bounded loss of each record; greater is better.
+
+    Built by `make_per_record_scorer` or from a scikit-learn name by the searchers.
+
+    Parameters
+    ----------
+    loss : callable
+        ``loss(estimator, y, prediction)`` returning one float for each record.
+    name : str
+        Name of the score.
+    bound : float
+        The bound g* of the loss, positive; losses are clipped to [0, g*].
+    units : int
+        The bound B of the integer losses; one record moves their sum by at most B.
+    response_method : str, list of str, or callable
+        How predictions are made.
+    offset : float, default=0.0
+        The score is ``offset`` minus the mean loss.
+
+    Attributes
+    ----------
+    name, bound, units, response_method, offset
+        As given; all public.
+    """
+
+    def __init__(self, loss, *, name, bound, units, response_method="predict", offset=0.0):
+        self._loss = loss
+        self.name = name
+        self.bound = bound
+        self.units = units
+        self.response_method = response_method
+        self.offset = offset
+        self._weight_request = None
+
+    def __repr__(self):
+        """Return the name and the bound."""
+        return f"PerRecordScorer({self.name!r}, bound={self.bound:.6g})"
+
+    def __call__(self, estimator, X, y=None, sample_weight=None):
+        """Score *public* rows.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted estimator.
+        X : array-like of n rows
+            Public rows.
+        y : array-like of n targets or None
+            Public targets.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the mean.
+
+        Returns
+        -------
+        float
+            ``offset`` minus the mean loss, in [offset - bound, offset].
+        """
+        prediction = self._predict(estimator, X, y)
+        losses = self._loss(estimator, y, prediction)
+        if np.isnan(losses).any():
+            raise ValueError("a target or a prediction is missing, not finite or malformed")
+        losses = np.clip(losses, 0.0, self.bound)
+        return float(np.average(self.offset - losses, weights=_weights(sample_weight, len(losses))))
+
+    def record_losses(self, estimator, X, y=None):
+        """Return the integer loss of each *protected* row.
+
+        Entry i depends on target i and prediction i only. A target or a prediction that is
+        missing, not finite, malformed, or a label that the estimator does not know costs
+        ``units``. An exception of the estimator, or a prediction of another length, is not
+        caught: the caller scores the rows apart.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted estimator, public.
+        X : array-like of n rows
+            Protected rows.
+        y : array-like of n targets or None
+            Protected targets, of any types.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            int64 in [0, units].
+        """
+        prediction = self._predict(estimator, X, y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a warning would tell of a record
+            if isinstance(self._loss, _losses.UserLoss):
+                losses = self._loss.isolated(y, prediction)
+            else:
+                losses = self._loss(estimator, y, prediction)
+        return self.integer_losses(losses)
+
+    def integer_losses(self, losses):
+        """Return float losses as integers in {0, ..., units}; NaN is the worst."""
+        worst = np.where(np.isnan(losses), self.bound, losses)
+        fractions = np.clip(worst, 0.0, self.bound) / self.bound
+        return np.rint(fractions * self.units).astype(np.int64)
+
+    # The interface towards evaluators and mechanisms; `MetricScorer` overrides it.
+    per_record = True
+    is_mean = True  # of losses, so that noise on a total is noise on the score
+    nearest_mean = "make_per_record_scorer"  # for searches that need a mean
+
+    @property
+    def worst_outcome(self):
+        """Loss of a record that cannot be predicted."""
+        return self.units
+
+    def record_outcomes(self, estimator, X, y):
+        """Return the integer loss of each *protected* row; see `record_losses`."""
+        return self.record_losses(estimator, X, y)
+
+    def checked_outcomes(self, outcomes, n_records):
+        """Return the outcomes of so many records, or refuse what is not one integer for each."""
+        losses = np.asarray(outcomes)
+        if losses.shape != (n_records,) or losses.dtype.kind not in "iu":
+            raise TypeError("record_losses must return one integer for each record.")
+        return np.clip(losses.astype(np.int64), 0, self.units)
+
+    def try_on(self, estimator, X, y):
+        """Raise what is wrong with the scorer on a few *public* rows."""
+        self(estimator, X, y)
+
+    def losses_of(self, outcomes):
+        """Return the integer losses in {0, ..., units} of outcomes."""
+        return outcomes
+
+    def exact_sums(self, outcomes):
+        """Return (total loss,). Protected: pass only to a mechanism."""
+        return (int(outcomes.sum()),)
+
+    def choice_sensitivity(self, n_records):
+        """Largest change of the total when one record is replaced."""
+        return total_loss_sensitivity(self.units)
+
+    def units_per_score(self, n_records):
+        """Change of the total for one unit of the score; public."""
+        return n_records * self.units / self.bound
+
+    def informed_by(self, public_score):
+        """Return the scorer of the choice, given the best public score; this one."""
+        return self
+
+    def damped(self, epsilon, n_candidates, n_records):
+        """Return the scorer of a choice with so much noise; this one."""
+        return self
+
+    def release_score(self, sums, epsilon, n_records, source, sensitivity=None):
+        """Release the score of one candidate.
+
+        Parameters
+        ----------
+        sums : tuple of int
+            Of `exact_sums`; protected.
+        epsilon : Fraction
+            Budget.
+        n_records : int
+            Number of losses in the total.
+        source : RandomSource
+        sensitivity : int, default=None
+            Of the total; None: of one loss, `units`.
+
+        Returns
+        -------
+        ReleasedScore
+            The noisy mean, clipped to its range, and the standard deviation of its noise.
+        """
+        largest = n_records * self.units
+        sensitivity = self.units if sensitivity is None else sensitivity
+        mechanism = DiscreteLaplace(epsilon, sensitivity)
+        total = min(max(int(mechanism.release(sums[0], source=source)), 0), largest)
+        return self.score_with_std(total, n_records, laplace_std(epsilon, sensitivity))
+
+    def expected_noise(self, epsilon, n_records):
+        """Return the standard deviation of a score's noise as a share of its range; public."""
+        return laplace_std(epsilon, self.units) / (n_records * self.units)
+
+    def score_with_std(self, total, n_records, std):
+        """Return a `ReleasedScore` of a released total with noise of standard deviation `std`."""
+        return ReleasedScore(
+            float(self.score_from_units(total, n_records)),
+            self.bound * std / (n_records * self.units),
+        )
+
+    def score_from_units(self, total_units, n):
+        """Return the score of a sum of integer losses, on the scale of `__call__`.
+
+        Parameters
+        ----------
+        total_units : int, float or ndarray
+            Sum of ``n`` integer losses, possibly with noise.
+        n : int
+            Number of records.
+
+        Returns
+        -------
+        float or ndarray
+            ``offset - bound * total_units / (n * units)``; one rounding for integer bounds.
+        """
+        if isinstance(total_units, numbers.Integral):
+            total_units = int(total_units)
+        if self.offset == self.bound and float(self.bound).is_integer():
+            return int(self.bound) * (n * self.units - total_units) / (n * self.units)
+        return self.offset - self.bound * (total_units / (n * self.units))
+
+    def set_score_request(self, *, sample_weight=None):
+        """Request (True) or refuse (False) weights for public scores, with metadata routing.
+
+        Parameters
+        ----------
+        sample_weight : bool, str or None
+            As in scikit-learn's scorers: a str is the name under which the weights are passed.
+
+        Returns
+        -------
+        PerRecordScorer
+            This scorer.
+        """
+        self._weight_request = sample_weight
+        return self
+
+    def get_metadata_routing(self):
+        """Return what metadata the score takes.
+
+        Returns
+        -------
+        MetadataRequest
+            The request of ``sample_weight``.
+        """
+        request = MetadataRequest(owner=type(self).__name__)
+        request.score.add_request(param="sample_weight", alias=self._weight_request)
+        return request
+
+    def _predict(self, estimator, X, y):
+        prediction = _response(estimator, X, self.response_method)
+        lengths = {_losses.n_predictions(prediction), _losses.n_records(X)}
+        if y is not None:
+            lengths.add(_losses.n_records(y))
+        if len(lengths) > 1:
+            raise ValueError("X, y and the predictions must have the same number of records")
+        return prediction
+
+
+class MissingResponseError(AttributeError):
+    """An estimator cannot predict what a score needs, whatever its rows are."""
+
+
+def _response(estimator, X, response_method):
+    """Return the predictions of the first method that the estimator has."""
+    if callable(response_method):
+        return response_method(estimator, X)
+    names = [response_method] if isinstance(response_method, str) else list(response_method)
+    for name in names:
+        if hasattr(estimator, name):
+            return getattr(estimator, name)(X)
+    raise MissingResponseError(f"{type(estimator).__name__} has none of the methods {names}")
+
+
+def _weights(sample_weight, n):
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n,):
+        raise ValueError("sample_weight must have one weight for each record")
+    return weights

@@ -1,0 +1,83 @@
+"""Metrics that are refused: the reason, and the nearest metric that is offered."""
+
+_CURVE = (
+    "with a single positive record, replacing one record moves it from 1 to 1 / m, and no public "
+    "shift or denominator is common to all candidates"
+)
+_VARIANCE = (
+    "it forgives the mean residual, a sum over all records, so that one record moves it by four "
+    "times the largest loss, where a mean moves by one"
+)
+_ORDER = (
+    "it is an order statistic: where the errors next to it are 0 and the bound, replacing one "
+    "record moves it by the whole bound"
+)
+_RATES = (
+    "it is a ratio of two rates without an upper end: a single false positive more or less moves "
+    "it without bound"
+)
+_PARTITION = "it compares two partitions: one record enters the pairs or entropies of all others"
+_MULTI = "several metrics are several releases; a search selects by one"
+
+_ERRORS = "'neg_mean_squared_error' or 'neg_mean_absolute_error' with a public loss_bound"
+_OWN = "make_per_record_scorer with a loss of single records"
+
+# Prefix of the scoring name -> (reason, nearest offered metric). The longest prefix decides.
+_REASONS = {
+    "adjusted_": (_PARTITION, _OWN),
+    "average_precision": (_CURVE, "'roc_auc'"),
+    "completeness_score": (_PARTITION, _OWN),
+    "explained_variance": (_VARIANCE, "'r2', which differs by the squared mean residual"),
+    "fowlkes_mallows_score": (_PARTITION, _OWN),
+    "homogeneity_score": (_PARTITION, _OWN),
+    "mutual_info_score": (_PARTITION, _OWN),
+    "neg_max_error": (_ORDER, _ERRORS),
+    "neg_median_absolute_error": (_ORDER, "'neg_mean_absolute_error' with a public loss_bound"),
+    "neg_negative_likelihood_ratio": (_RATES, "'balanced_accuracy'"),
+    "normalized_mutual_info_score": (_PARTITION, _OWN),
+    "positive_likelihood_ratio": (_RATES, "'balanced_accuracy'"),
+    "rand_score": (_PARTITION, _OWN),
+    "v_measure_score": (_PARTITION, _OWN),
+}
+_UNKNOWN = ("no bound on what one record can change is known for it", _OWN)
+
+
+def refusal(name):
+    """Return the sentence that refuses a scikit-learn scoring name.
+
+    Parameters
+    ----------
+    name : str
+        A name of `sklearn.metrics.get_scorer_names`.
+
+    Returns
+    -------
+    str
+        The reason and the nearest bounded alternative.
+    """
+    prefixes = [prefix for prefix in _REASONS if name.startswith(prefix)]
+    reason, instead = _REASONS[max(prefixes, key=len)] if prefixes else _UNKNOWN
+    return f"scoring={name!r} cannot be used under differential privacy: {reason}. Use {instead}."
+
+
+def refusal_of_several():
+    """Return the sentence that refuses several metrics at once."""
+    return f"scoring names several metrics: {_MULTI}. Give one name or one per-record scorer."
+
+
+def refusal_of_callable():
+    """Return the sentence that refuses a scorer whose losses are unknown."""
+    return (
+        "scoring is a callable and may depend on its records in any way, so no noise can be "
+        "calibrated to it. Use make_per_record_scorer(loss, bound=...), where "
+        "loss(y_true, y_pred) returns one loss for each record, or one of scikit-learn's names."
+    )
+
+
+def refusal_without_default():
+    """Return the sentence for scoring=None and an estimator of neither kind."""
+    return (
+        "scoring=None has a bounded default for classifiers ('accuracy') and regressors "
+        "('neg_mean_squared_error') only. Use make_per_record_scorer(loss, bound=..., "
+        "response_method=...) for this estimator."
+    )

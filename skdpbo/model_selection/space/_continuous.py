@@ -1,0 +1,97 @@
+"""Search spaces through which one can move: the unit cube and back."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from skdpbo.model_selection.space._search_space import SearchSpace
+
+__all__ = ["ContinuousSpace"]
+
+
+class ContinuousSpace:
+    """The unit cube of a dict of ranges.
+
+    Parameters
+    ----------
+    search_spaces : dict, or list of one dict
+        Ranges ``(low, high)`` and ``(low, high, "log-uniform")``, integers included, and frozen
+        scipy distributions of bounded support. A list of a single value is a constant.
+
+    Attributes
+    ----------
+    n_dims : int
+        Number of parameters that are searched.
+    names : list of str
+        Their names, in the order of the coordinates.
+    """
+
+    def __init__(self, search_spaces):
+        ranges, self._constants = _split_constants(_as_one_dict(search_spaces))
+        if not ranges:
+            raise ValueError("search_spaces has no parameter to search: give at least one range.")
+        self._space = SearchSpace(ranges, name="search_spaces", bounded=True)
+        self.names = sorted(ranges)
+        self.n_dims = len(ranges)
+
+    def settings(self, points):
+        """Return one dict of parameters for each point; integers are rounded here.
+
+        Parameters
+        ----------
+        points : array-like of shape (n, n_dims)
+            Points of the unit cube.
+        """
+        return [{**self._constants, **setting} for setting in self._space.decode(points)]
+
+    def start(self, init):
+        """Return a public starting point, shape (n_dims,): the centre for None."""
+        if init is None:
+            return np.full(self.n_dims, 0.5)
+        if isinstance(init, Mapping):
+            return self._position(init)
+        point = np.asarray(init, dtype=np.float64)
+        if point.shape != (self.n_dims,):
+            raise ValueError(
+                f"init must be a dict or {self.n_dims} numbers in [0, 1], one for each of "
+                f"{self.names}, got an array of shape {point.shape}."
+            )
+        if not ((point >= 0) & (point <= 1)).all():
+            raise ValueError("init must lie in the unit cube; give a dict for values in units.")
+        return point
+
+    def _position(self, init):
+        if set(init) != set(self.names):
+            raise ValueError(f"init must name each of {self.names}, got {sorted(map(str, init))}.")
+        try:
+            return self._space.encode([dict(init)])[0]
+        except ValueError:
+            raise ValueError("a value of init lies outside search_spaces.") from None
+
+
+def _as_one_dict(search_spaces):
+    if isinstance(search_spaces, Mapping):
+        return search_spaces
+    if isinstance(search_spaces, Sequence) and len(search_spaces) == 1:
+        return search_spaces[0]
+    raise ValueError(
+        "search_spaces must be one dict of ranges. For a choice between spaces use DPBayesSearchCV."
+    )
+
+
+def _split_constants(space):
+    """Separate ranges from lists of one value; refuse categories."""
+    if not isinstance(space, Mapping):
+        raise TypeError(f"search_spaces must be a dict, got {type(space).__name__}")
+    ranges, constants = {}, {}
+    for name, values in space.items():
+        if isinstance(values, list | np.ndarray):
+            if len(values) != 1:
+                raise ValueError(
+                    f"search_spaces[{name!r}] is a list of categories, between which there is no "
+                    "gradient: give a range (low, high), or use DPBayesSearchCV."
+                )
+            constants[name] = values[0]
+        else:
+            ranges[name] = values
+    return ranges, constants

@@ -1,0 +1,256 @@
+"""Search spaces: what may be tried, known before any record is seen."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy.stats import qmc
+from sklearn.utils import check_random_state
+from sklearn.utils.random import sample_without_replacement
+
+from skdpbo.model_selection.space._dimensions import make_dimension
+
+# Above this size a finite space is sampled by draws: positions must fit a C int everywhere.
+_MAX_INDEXED = 2**31 - 1
+
+
+class SearchSpace:
+    """A set of parameter settings, finite or not, with draws and an encoding.
+
+    Parameters
+    ----------
+    space : dict or list of dict
+        Maps parameter names (``step__param`` for nested ones) to a list or a one-dimensional
+        array (categories, which may be estimators or tuples), a frozen scipy distribution, or a
+        range ``(low, high)``, ``(low, high, "uniform")``, ``(low, high, "log-uniform")``. A range
+        between two integers holds the Python integers between them, both ends included. A list
+        of dicts is the union of its members.
+    name : str, default="search_spaces"
+        Name of the parameter, for error messages.
+    bounded : bool, default=False
+        Whether to refuse distributions of infinite support, as methods that move through the
+        unit cube must.
+
+    Attributes
+    ----------
+    size : int or float
+        Number of settings, ``math.inf`` for continuous spaces.
+    is_finite : bool
+        Whether ``size`` is finite.
+    n_features : int
+        Number of columns of the encoding.
+
+    Notes
+    -----
+    The space is public: it is declared by the user and nothing in it may be computed from
+    protected records. The order of the keys in a dict is irrelevant.
+
+    Examples
+    --------
+    >>> from skdpbo.model_selection.space._search_space import SearchSpace
+    >>> space = SearchSpace({"depth": (1, 3), "criterion": ["gini", "entropy"]})
+    >>> len(space)
+    6
+    >>> space.candidates(10)[0]
+    {'criterion': 'gini', 'depth': 1}
+    """
+
+    def __init__(self, space, name="search_spaces", *, bounded=False):
+        self.name = name
+        self._subspaces = [
+            {key: make_dimension(values, f"{name}[{key!r}]", bounded) for key, values in sub}
+            for sub in _sorted_items(space, name)
+        ]
+        self._sizes = [
+            math.prod((dim.size for dim in dims.values()), start=1) for dims in self._subspaces
+        ]
+        self._widths = [sum(dim.width for dim in dims.values()) for dims in self._subspaces]
+        self.size = sum(self._sizes)
+        self.is_finite = self.size != math.inf
+        n_indicators = len(self._subspaces) if len(self._subspaces) > 1 else 0
+        self.n_features = n_indicators + sum(self._widths)
+
+    def __len__(self):
+        """Return the number of settings; a continuous space has none and raises TypeError."""
+        if not self.is_finite:
+            raise TypeError(f"{self.name} is continuous and has no length")
+        return self.size
+
+    def __repr__(self):
+        """Return the name and the size."""
+        return f"SearchSpace(name={self.name!r}, size={self.size}, n_features={self.n_features})"
+
+    def sample(self, n, random_state=None):
+        """Draw at most ``n`` distinct settings with public randomness.
+
+        Parameters
+        ----------
+        n : int
+            Number of settings. A finite space with no more than ``n`` settings is returned whole.
+        random_state : int, RandomState or None, default=None
+            Public randomness; it must not be the source of privacy noise.
+
+        Returns
+        -------
+        list of dict
+            The settings, in the order of the draws (grid order for a whole finite space).
+        """
+        if self.size <= n:
+            return self._grid()
+        rng = check_random_state(random_state)
+        if self.is_finite and self.size <= _MAX_INDEXED and self._is_uniform():
+            picks = sample_without_replacement(self.size, n, random_state=rng)
+            return [self._setting(*self._tokens_at(int(i))) for i in picks]
+        return self._draw(n, rng, np.empty((0, self._draw_width())))
+
+    def candidates(self, n_max, random_state=0):
+        """Return the whole space when it has at most ``n_max`` settings, else ``n_max`` of them.
+
+        Parameters
+        ----------
+        n_max : int
+            Largest number of candidates.
+        random_state : int, RandomState or None, default=0
+            Public randomness of the scrambled Sobol design.
+
+        Returns
+        -------
+        list of dict
+            Distinct candidates.
+        """
+        if self.size <= n_max:
+            return self._grid()
+        rng = check_random_state(random_state)
+        engine = qmc.Sobol(self._draw_width(), seed=int(rng.randint(2**31 - 1)))
+        design = engine.random_base2(max(n_max - 1, 1).bit_length())
+        return self._draw(n_max, rng, design)
+
+    def encode(self, settings):
+        """Map settings to the unit cube.
+
+        Numbers become one column (their position in the range, on the log scale for
+        ``"log-uniform"``; the distribution function for scipy distributions), categories one
+        column each (0/1). With several dicts, an indicator column for each dict comes first and
+        the columns of the other dicts are zero.
+
+        Parameters
+        ----------
+        settings : list of dict of length n
+            Settings of this space.
+
+        Returns
+        -------
+        ndarray of shape (n, n_features)
+            Values in [0, 1].
+        """
+        encoded = np.zeros((len(settings), self.n_features))
+        for row, setting in zip(encoded, settings, strict=True):
+            which, tokens = self._locate(setting)
+            if len(self._subspaces) > 1:
+                row[which] = 1.0
+            start = self._offset(which)
+            dims = self._subspaces[which].values()
+            for dim, token in zip(dims, tokens, strict=True):
+                row[start : start + dim.width] = dim.features(token)
+                start += dim.width
+        return encoded
+
+    def decode(self, encoded):
+        """Map points of the unit cube to settings: the nearest category, the nearest integer.
+
+        Parameters
+        ----------
+        encoded : array-like of shape (n, n_features)
+            Points; values outside [0, 1] are clipped.
+
+        Returns
+        -------
+        list of dict of length n
+            Settings of this space, with ``decode(encode(s)) == s`` up to rounding of floats.
+        """
+        settings = []
+        for row in np.clip(np.asarray(encoded, dtype=np.float64), 0.0, 1.0):
+            which = 0
+            if len(self._subspaces) > 1:
+                which = int(np.argmax(row[: len(self._subspaces)]))
+            start, tokens = self._offset(which), []
+            for dim in self._subspaces[which].values():
+                tokens.append(dim.nearest(row[start : start + dim.width]))
+                start += dim.width
+            settings.append(self._setting(which, tokens))
+        return settings
+
+    def _is_uniform(self):
+        return all(dim.uniform for dims in self._subspaces for dim in dims.values())
+
+    def _draw_width(self):
+        return 1 + max(len(dims) for dims in self._subspaces)
+
+    def _offset(self, which):
+        n_indicators = len(self._subspaces) if len(self._subspaces) > 1 else 0
+        return n_indicators + sum(self._widths[:which])
+
+    def _grid(self):
+        return [self._setting(*self._tokens_at(i)) for i in range(self.size)]
+
+    def _tokens_at(self, index):
+        """Return the subspace and the tokens at a position; the last key varies fastest."""
+        which = 0
+        while index >= self._sizes[which]:
+            index -= self._sizes[which]
+            which += 1
+        tokens = []
+        for dim in reversed(self._subspaces[which].values()):
+            index, digit = divmod(index, dim.size)
+            tokens.append(dim.token_at(digit))
+        return which, tokens[::-1]
+
+    def _setting(self, which, tokens):
+        pairs = zip(self._subspaces[which].items(), tokens, strict=True)
+        return {key: dim.value(token) for (key, dim), token in pairs}
+
+    def _draw(self, n, rng, design):
+        """Collect ``n`` distinct draws: first from the rows of a design, then from ``rng``."""
+        found = {}
+        for attempt in range(len(design) + 100 * n):
+            if len(found) == n:
+                break
+            row = design[attempt] if attempt < len(design) else rng.random_sample(design.shape[1])
+            which = min(int(row[0] * len(self._subspaces)), len(self._subspaces) - 1)
+            # zip stops at the shorter: a subspace uses as many coordinates as it has keys.
+            dims = self._subspaces[which].values()
+            tokens = [dim.token(float(u)) for dim, u in zip(dims, row[1:], strict=False)]
+            found.setdefault((which, *tokens), (which, tokens))
+        if len(found) < n and self.is_finite:  # the rest has tiny probability: take it in order
+            for index in range(self.size):
+                which, tokens = self._tokens_at(index)
+                found.setdefault((which, *tokens), (which, tokens))
+                if len(found) == n:
+                    break
+        return [self._setting(which, tokens) for which, tokens in found.values()]
+
+    def _locate(self, setting):
+        """Return the first subspace that holds a setting, with the tokens of its values."""
+        for which, dims in enumerate(self._subspaces):
+            if dims.keys() == setting.keys():
+                tokens = [dim.find(setting[key]) for key, dim in dims.items()]
+                if all(token is not None for token in tokens):
+                    return which, tokens
+        raise ValueError(f"a setting does not belong to {self.name}")
+
+
+def _sorted_items(space, name):
+    """Return one sorted list of (key, values) for every dict of a space."""
+    if isinstance(space, Mapping):
+        space = [space]
+    if not isinstance(space, Sequence) or isinstance(space, str | bytes):
+        raise TypeError(f"{name} must be a dict or a list of dicts, got {type(space).__name__}")
+    if len(space) == 0:
+        raise ValueError(f"{name} is empty: give at least one dict")
+    for sub in space:
+        if not isinstance(sub, Mapping):
+            raise TypeError(f"{name} must hold dicts only, got {type(sub).__name__}")
+        for key in sub:
+            if not isinstance(key, str):
+                raise TypeError(f"the keys of {name} must be str, got {type(key).__name__}")
+    return [sorted(sub.items(), key=lambda item: item[0]) for sub in space]

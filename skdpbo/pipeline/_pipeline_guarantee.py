@@ -1,0 +1,86 @@
+"""Guarantee of a pipeline: that of its private steps together, if no other step learns."""
+
+from skdpbo.model_selection.private_training._estimators import (
+    children,
+    is_nothing,
+    is_private,
+    is_shape_only,
+    step_name,
+)
+from skdpbo.model_selection.private_training._statements import stated_guarantee
+from skdpbo.privacy import compose
+
+__all__ = ["pipeline_guarantee"]
+
+
+def pipeline_guarantee(estimator, n_samples=None):
+    """Compose the guarantees of the steps of a pipeline.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted or not: a private estimator, or a `Pipeline`, `ColumnTransformer`, `FeatureUnion` or
+        `TransformedTargetRegressor` of private steps, and of steps whose ``fit`` reads nothing but
+        the shape of the rows. Nothing else is looked into, sub-classes of these neither.
+    n_samples : int, default=None
+        Number of training records, for steps whose guarantee depends on it.
+
+    Returns
+    -------
+    PrivacyGuarantee
+        Of all private steps together, each run on the same records. Void, with the step's name, if
+        another step learns from the records: its fitted attributes show them, and the steps after
+        it get rows that were computed from other records.
+
+    Raises
+    ------
+    ValueError
+        If no step is private.
+
+    See Also
+    --------
+    skdpbo.privacy.compose : Composition of guarantees.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import Normalizer, StandardScaler
+    >>> from skdpbo.linear_model import DPLogisticRegression
+    >>> from skdpbo.pipeline import pipeline_guarantee
+    >>> pipeline_guarantee(make_pipeline(Normalizer(), DPLogisticRegression())).status
+    'proved'
+    >>> leaky = pipeline_guarantee(make_pipeline(StandardScaler(), DPLogisticRegression()))
+    >>> leaky.status, leaky.assumptions[0]
+    ('void', "StandardScaler (step 'standardscaler') learns from the records without noise")
+    """
+    guarantees, reasons = [], []
+    _collect(estimator, "", n_samples, guarantees, reasons)
+    if not guarantees:
+        raise ValueError(f"{type(estimator).__name__} has no step with a privacy guarantee.")
+    composed = compose(*guarantees)
+    for reason in reversed(reasons):
+        composed = composed.voided(reason)
+    return composed
+
+
+def _collect(estimator, prefix, n_samples, guarantees, reasons):
+    """Append the guarantees of private steps and the reasons that exact steps give."""
+    if is_nothing(estimator):
+        return
+    name = step_name(estimator, prefix)
+    if is_private(estimator):
+        guarantees.append(stated_guarantee(estimator, n_samples))
+        return
+    try:
+        steps = children(estimator, prefix)
+    except ValueError as error:  # columns that a function chooses
+        reasons.append(str(error))
+        return
+    if steps is None:
+        if not (hasattr(estimator, "transform") and is_shape_only(estimator)):
+            reasons.append(f"{name} learns from the records without noise")
+        return
+    if getattr(estimator, "memory", None) is not None:
+        reasons.append(f"{name} has a cache, which stores records and repeats noise")
+    for step, child in steps:
+        _collect(child, f"{prefix}{step}__", n_samples, guarantees, reasons)

@@ -1,0 +1,79 @@
+"""Values of categorical columns: keys that are equal exactly where categories are."""
+
+import math
+from collections import Counter
+
+import numpy as np
+from scipy.sparse import issparse
+
+__all__ = ["category_counts", "category_key", "columns_of", "positions_of"]
+
+_MISSING = ("missing", None)
+
+
+def columns_of(X, estimator):
+    """Protected: return the columns as a list of vectors; errors depend on shape and type alone."""
+    if issparse(X):
+        raise TypeError("Sparse data was passed for X, but dense data is required.")
+    if hasattr(X, "iloc"):  # each column of a frame has its own type
+        return [X.iloc[:, j].to_numpy() for j in range(_checked_shape(X.shape, estimator)[1])]
+    array = np.asarray(X) if hasattr(X, "dtype") else np.asarray(X, dtype=object)
+    if array.dtype.kind == "c":
+        raise ValueError("Complex data not supported: X must be real or strings.")
+    return [array[:, j] for j in range(_checked_shape(array.shape, estimator)[1])]
+
+
+def _checked_shape(shape, estimator):
+    if len(shape) != 2:
+        raise ValueError(
+            f"Expected 2D array for X, got {len(shape)}D array instead. Reshape your data."
+        )
+    for count, what in zip(shape, ("sample", "feature"), strict=True):
+        if count < 1:
+            raise ValueError(
+                f"Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 is required "
+                f"by {type(estimator).__name__}."
+            )
+    return shape
+
+
+def category_key(value):
+    """Protected: return a pair that stands for a value, None for one of no known type.
+
+    Equal keys print alike, so that the records of a category cannot choose its name: numbers
+    become floats, and None and NaN are one category.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    kind = type(value)
+    if kind is str:
+        return ("str", value)
+    if value is None:
+        return _MISSING
+    if kind not in (bool, int, float):
+        return None
+    try:
+        number = float(value) + 0.0  # -0.0 is 0.0
+    except OverflowError:
+        return None
+    return _MISSING if math.isnan(number) else ("number", number)
+
+
+def category_counts(column):
+    """Protected: number of records of each key that occurs."""
+    if column.dtype.kind in "biuf":
+        values, sizes = np.unique(column, return_counts=True, equal_nan=False)
+        counts = Counter()
+        for value, size in zip(values.tolist(), sizes.tolist(), strict=True):
+            counts[category_key(value)] += size
+    else:
+        counts = Counter(map(category_key, column.tolist()))
+    counts.pop(None, None)
+    return counts
+
+
+def positions_of(column, keys):
+    """Protected: position of the key of each value in `keys`, len(keys) for any other."""
+    table = {key: k for k, key in enumerate(keys)}
+    last = len(keys)
+    return np.array([table.get(category_key(value), last) for value in column.tolist()])

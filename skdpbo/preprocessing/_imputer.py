@@ -1,0 +1,186 @@
+"""Missing values replaced by private means or medians."""
+
+import math
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skdpbo._parameters import bounds_or_default
+from skdpbo._row_blocks import BoxedRows
+from skdpbo.mechanisms import ClippedMean, GaussianMechanism
+from skdpbo.preprocessing._count_sensitivity import counts_sensitivity
+from skdpbo.preprocessing._dyadic_counts import LEVELS, dyadic_counts, quantile_of_counts
+from skdpbo.preprocessing._private_transformer import PrivateTransformer
+from skdpbo.privacy._checks import check_choice, check_flag
+
+__all__ = ["DPSimpleImputer"]
+
+_FEWEST = 4.0  # present values, in standard deviations of their noisy number
+
+
+class DPSimpleImputer(PrivateTransformer):
+    r"""Missing values replaced by the private mean or median of their column.
+
+    Private: every training record, for data sets that differ in one record, also which of its
+    values are missing. Released, all columns in one Gaussian release: for the mean, sums of the
+    values and numbers of missing ones, a vector of norm at most :math:`\sqrt d` for each record;
+    for the median, counts in halves, quarters, ... of the bounds, of which a record moves
+    :math:`2 d` a level by 1.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy loss bound, > 0.
+    delta : float, default=1e-5
+        In (0, 1).
+    X_bounds : tuple (low, high), default=None
+        Public box, in the units of X; numbers, or vectors with one value for each feature. Values
+        outside are clipped in `fit`. None: (-3, 3), with a `DefaultBoundsWarning`.
+    strategy : {"mean", "median"}, default="mean"
+        The median is found to one 1024th of the bounds. A constant needs no private estimator:
+        ``SimpleImputer(strategy="constant", keep_empty_features=True)`` reads nothing.
+    add_indicator : bool, default=False
+        Whether `transform` appends one column for each feature, 1 where its value was missing; for
+        all features, as those that have missing values are protected.
+    random_state : None, int or RandomState, default=None
+        None draws the noise from the operating system. Anything else makes it reproducible, for
+        tests only: the guarantee is void and a `SeededNoiseWarning` is given.
+
+    Attributes
+    ----------
+    privacy_ : PrivacyGuarantee
+        Guarantee of the fit. Public.
+    statistics_ : ndarray of shape (n_features,)
+        Released, within the bounds; their middle where no value stands out of the noise.
+    n_records_ : int
+        Public.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        When X has string column names.
+
+    See Also
+    --------
+    sklearn.impute.SimpleImputer : Without privacy.
+
+    Notes
+    -----
+    A value is missing if it is NaN. Infinite values are refused.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbo.preprocessing import DPSimpleImputer
+    >>> X = np.random.default_rng(0).normal(20.0, 2.0, (5000, 1))
+    >>> X[::3] = np.nan
+    >>> imputer = DPSimpleImputer(X_bounds=(0, 100)).fit(X)
+    >>> bool(abs(imputer.transform([[np.nan]])[0, 0] - 20) < 1)
+    True
+    """
+
+    _mechanism = "Gaussian sums and counts of columns"
+    _public = "the number of records, the columns, the types and that no value is infinite"
+
+    def __init__(
+        self,
+        *,
+        epsilon=1.0,
+        delta=1e-5,
+        X_bounds=None,
+        strategy="mean",
+        add_indicator=False,
+        random_state=None,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.X_bounds = X_bounds
+        self.strategy = strategy
+        self.add_indicator = add_indicator
+        self.random_state = random_state
+
+    def transform(self, X):
+        """Replace missing values by the released ones; a row depends on itself alone.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows. The result is as protected as they are.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features) or (n_samples, 2 * n_features)
+            Float64.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype="float64", ensure_all_finite="allow-nan", reset=False)
+        missing = np.isnan(X)
+        filled = np.where(missing, self.statistics_, X)
+        return np.hstack([filled, missing]) if self.add_indicator else filled
+
+    def get_feature_names_out(self, input_features=None):
+        """Names of the columns that `transform` returns.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            As in scikit-learn.
+
+        Returns
+        -------
+        names : ndarray of str
+            The input columns, then the indicators of missing values.
+        """
+        names = super().get_feature_names_out(input_features)
+        if not self.add_indicator:
+            return names
+        return np.append(names, [f"missingindicator_{name}" for name in names]).astype(object)
+
+    def _check_public(self, table):
+        check_choice(self.strategy, "strategy", ["mean", "median"])
+        check_flag(self.add_indicator, "add_indicator")
+        return bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", stacklevel=4)
+
+    def _release(self, table, bounds, mu, source):
+        rows = BoxedRows(table, *bounds)
+        rows.check_finite(missing=True)
+        released = _means if self.strategy == "mean" else _medians
+        low, high = bounds
+        self.statistics_ = np.clip(
+            rows.centre + rows.half_width * released(rows, mu, source), low, high
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def value_or_missing(rows):
+    """Protected: yield (u, m), u the values with 0 for missing ones, m = 1 for these.
+
+    In each column u^2 + m^2 <= 1, so a record has norm at most sqrt(d).
+    """
+    for _, block in rows:
+        missing = np.isnan(block)
+        yield np.hstack([np.where(missing, 0.0, block), missing])
+
+
+def _means(rows, mu, source):
+    """Release the means of the present values of the box."""
+    n, d = rows.shape
+    averaging = ClippedMean(clip=math.nextafter(math.sqrt(d), math.inf), n_records=n, mu=mu)
+    sums, missing = np.split(averaging.release(value_or_missing(rows), source), 2)
+    present = 1 - missing
+    found = present > _FEWEST * averaging.sigma
+    return np.where(found, np.clip(sums / np.where(found, present, 1.0), -1, 1), 0.0)
+
+
+def _medians(rows, mu, source):
+    """Release the medians of the present values of the box."""
+    n_features = rows.shape[1]
+    counting = GaussianMechanism(
+        mu=mu, sensitivity=counts_sensitivity(LEVELS * n_features), lattice=1.0
+    )
+    counts = dyadic_counts((block for _, block in rows), n_features)
+    noisy = np.asarray(counting.release(counts.ravel(), source), dtype=np.float64)
+    fewest = _FEWEST * math.sqrt(2.0) * counting.sigma
+    return np.array([quantile_of_counts(row, 0.5, fewest) for row in noisy.reshape(counts.shape)])

@@ -1,0 +1,151 @@
+"""Columns scaled to [0, 1] by ranges that are public or found privately."""
+
+import math
+
+import numpy as np
+
+from skdpbo._parameters import check_bounds
+from skdpbo._row_blocks import row_blocks
+from skdpbo.mechanisms import GaussianMechanism
+from skdpbo.preprocessing._count_sensitivity import counts_sensitivity
+from skdpbo.preprocessing._private_transformer import PrivateTransformer
+
+__all__ = ["DPMinMaxScaler", "magnitude_counts"]
+
+_LOWEST, _HIGHEST = -20, 40  # exponents of the bins
+_N_MAGNITUDES = _HIGHEST - _LOWEST
+_N_BINS = 2 * _N_MAGNITUDES + 1
+_FALSE_BINS = 1e-3  # expected number of empty bins that are taken for full ones
+
+
+def magnitude_edges():
+    """Return the edges of the bins of a column, shape (n_bins + 1,): signed powers of two."""
+    powers = 2.0 ** np.arange(_LOWEST, _HIGHEST + 1)
+    return np.concatenate([-powers[::-1], powers])
+
+
+def magnitude_counts(blocks, n_features):
+    """Protected: count the values of each column by sign and magnitude, (n_features, n_bins).
+
+    Values beyond the last edges are counted in the last bins.
+    """
+    inner = magnitude_edges()[1:-1]
+    counts = np.zeros((n_features, _N_BINS), dtype=np.int64)
+    for block in blocks:
+        bins = np.searchsorted(inner, block, side="right")
+        for column in range(n_features):
+            counts[column] += np.bincount(bins[:, column], minlength=_N_BINS)
+    return counts
+
+
+class DPMinMaxScaler(PrivateTransformer):
+    """Columns scaled to [0, 1] by a range that is public, or found privately.
+
+    Private: every training record, for data sets that differ in one record. Released, where no
+    bounds are given: for each column a histogram over signed powers of two, all columns in one
+    Gaussian release. The range is that of the bins that stand out of the noise, so it is at most
+    twice as wide as the data and leaves out a few extreme values. With `X_bounds` nothing is read.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy loss bound, > 0.
+    delta : float, default=1e-5
+        In (0, 1).
+    X_bounds : tuple (low, high), default=None
+        Public range, in the units of X; numbers, or vectors with one value for each feature. None:
+        found privately, between -2^40 and 2^40.
+    clip : bool, default=True
+        Whether `transform` clips to [0, 1].
+    random_state : None, int or RandomState, default=None
+        None draws the noise from the operating system. Anything else makes it reproducible, for
+        tests only: the guarantee is void and a `SeededNoiseWarning` is given.
+
+    Attributes
+    ----------
+    privacy_ : PrivacyGuarantee
+        Guarantee of the fit. Public.
+    data_min_, data_max_, scale_ : ndarray of shape (n_features,)
+        Ends and width of the range. Released, or public.
+    n_records_ : int
+        Public.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        When X has string column names.
+
+    See Also
+    --------
+    DPStandardScaler : When a box is known.
+
+    Notes
+    -----
+    A column in which no bin stands out gets the range (-1, 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbo.preprocessing import DPMinMaxScaler
+    >>> X = np.random.default_rng(0).uniform(0, 900, (5000, 1))
+    >>> float(DPMinMaxScaler().fit(X).data_max_[0])
+    1024.0
+    """
+
+    _mechanism = "Gaussian histograms over powers of two"
+
+    def __init__(self, *, epsilon=1.0, delta=1e-5, X_bounds=None, clip=True, random_state=None):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.X_bounds = X_bounds
+        self.clip = clip
+        self.random_state = random_state
+
+    def transform(self, X):
+        """Transform rows with the released values; a row depends on itself alone.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows. The result is as protected as they are.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Float64.
+        """
+        scaled = super().transform(X)
+        return np.clip(scaled, 0.0, 1.0) if self.clip else scaled
+
+    def _check_public(self, table):
+        if self.X_bounds is None:
+            return None
+        return check_bounds(self.X_bounds, table.shape[1], "X_bounds")
+
+    def _release(self, table, bounds, mu, source):
+        if bounds is None:
+            bounds = _private_range(table, mu, source)
+        self.data_min_, self.data_max_ = bounds
+        self.scale_ = self.data_max_ - self.data_min_
+
+    def _offset(self):
+        return self.data_min_
+
+
+def _private_range(table, mu, source):
+    """Release the range of each column."""
+    n_features = table.shape[1]
+    counting = GaussianMechanism(mu=mu, sensitivity=counts_sensitivity(n_features), lattice=1.0)
+    counts = magnitude_counts(row_blocks(table), n_features)
+    noisy = np.asarray(counting.release(counts.ravel(), source), dtype=np.float64)
+    cells = counts.size
+    threshold = counting.sigma * math.sqrt(2 * math.log(cells / _FALSE_BINS))
+    full = noisy.reshape(counts.shape) > threshold
+    edges = magnitude_edges()
+    first = np.argmax(full, axis=1)
+    last = _N_BINS - np.argmax(full[:, ::-1], axis=1)
+    found = full.any(axis=1)
+    low, high = np.where(found, edges[first], -1.0), np.where(found, edges[last], 1.0)
+    # An end much nearer to zero than the other one is taken as zero, as is the middle bin.
+    low = np.where((low > 0) & (low < high / 8) | (low == -(2.0**_LOWEST)), 0.0, low)
+    high = np.where((high < 0) & (high > low / 8) | (high == 2.0**_LOWEST), 0.0, high)
+    high = np.where(low < high, high, 1.0)
+    return low, high

@@ -1,0 +1,241 @@
+"""Indicators of categories that are public, or frequent enough to be released."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from scipy.stats import norm
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+
+from skdpbo.mechanisms import GaussianMechanism
+from skdpbo.preprocessing._category_columns import (
+    category_counts,
+    category_key,
+    columns_of,
+    positions_of,
+)
+from skdpbo.preprocessing._count_sensitivity import counts_sensitivity
+from skdpbo.preprocessing._private_transformer import PrivateTransformer
+from skdpbo.privacy import mu_from_epsilon
+from skdpbo.privacy._checks import check_flag
+
+__all__ = ["DPOneHotEncoder", "category_threshold"]
+
+# Of delta, for names that a single record would reveal. So small that it stays small where many
+# fits compose, at a threshold that is a third higher.
+_SHARE_OF_NAMES = 1e-6
+
+
+def category_threshold(sigma, n_features, failure):
+    """Smallest noisy count that releases a category.
+
+    A category of one record is released with probability P(1 + round(N(0, sigma^2)) >= T), at
+    most P(N >= T - 3/2): `failure` / d in each of the d columns.
+    """
+    z = norm.isf(failure / n_features) * (1 + 1e-6)
+    return math.ceil(1.5 + sigma * z)
+
+
+class DPOneHotEncoder(PrivateTransformer):
+    r"""Indicators of the categories of each column; rare ones share an indicator.
+
+    Private: every training record, for data sets that differ in one record, also which categories
+    occur. Released: the names of the categories whose number of records, with Gaussian noise, is
+    above a threshold. A record moves two counts of each of d columns, and a category of a single
+    record passes the threshold with a probability that `delta` contains.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy loss bound, > 0.
+    delta : float, default=1e-5
+        In (0, 1).
+    categories : "auto" or list of array-like, default="auto"
+        Public categories of each column; then nothing is read, which scikit-learn's
+        ``OneHotEncoder(categories=..., handle_unknown="ignore")`` does without a budget. "auto":
+        found privately.
+    sparse_output : bool, default=False
+        Whether `transform` returns a CSR matrix.
+    random_state : None, int or RandomState, default=None
+        None draws the noise from the operating system. Anything else makes it reproducible, for
+        tests only: the guarantee is void and a `SeededNoiseWarning` is given.
+
+    Attributes
+    ----------
+    privacy_ : PrivacyGuarantee
+        Guarantee of the fit. Public.
+    categories_ : list of ndarray
+        Categories of each column, sorted: missing, numbers, strings. Released, or public.
+    n_records_ : int
+        Public.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        When X has string column names.
+
+    See Also
+    --------
+    sklearn.preprocessing.OneHotEncoder : Without privacy.
+
+    Notes
+    -----
+    The last indicator of a column stands for all other values: rare, unknown, or neither string
+    nor number. None and NaN are one category; numbers are compared as floats.
+
+    A category is found when it has about 1.4 sqrt(d) z / mu records, z near 7.5: at epsilon 1 and
+    eight columns some 110.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbo.preprocessing import DPOneHotEncoder
+    >>> X = np.array([["green"]] * 600 + [["blue"]] * 600 + [["Ann's own"]], dtype=object)
+    >>> encoder = DPOneHotEncoder().fit(X)
+    >>> encoder.get_feature_names_out(["colour"]).tolist()
+    ['colour_blue', 'colour_green', 'colour_infrequent_sklearn']
+    >>> encoder.transform([["green"], ["Ann's own"]])
+    array([[0., 1., 0.],
+           [0., 0., 1.]])
+    """
+
+    _mechanism = "Gaussian histogram of categories with a threshold"
+    _public = "the number of records, the columns and the types"
+    _chosen = "given categories were"
+
+    def __init__(
+        self,
+        *,
+        epsilon=1.0,
+        delta=1e-5,
+        categories="auto",
+        sparse_output=False,
+        random_state=None,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.categories = categories
+        self.sparse_output = sparse_output
+        self.random_state = random_state
+
+    def transform(self, X):
+        """Return indicators of the released categories; a row depends on itself alone.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows. The result is as protected as they are.
+
+        Returns
+        -------
+        ndarray or CSR matrix of shape (n_samples, n_indicators)
+            Float64; a one in each column's indicators.
+        """
+        check_is_fitted(self)
+        columns = columns_of(X, self)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        sizes = [len(keys) + 1 for keys in self._keys]
+        starts = np.cumsum([0, *sizes[:-1]])
+        positions = np.column_stack(
+            [positions_of(c, keys) for c, keys in zip(columns, self._keys, strict=True)]
+        )
+        n, d = positions.shape
+        indicators = csr_matrix(
+            (np.ones(n * d), (positions + starts).ravel(), np.arange(0, n * d + 1, d)),
+            shape=(n, sum(sizes)),
+        )
+        return indicators if self.sparse_output else indicators.toarray()
+
+    def get_feature_names_out(self, input_features=None):
+        """Names of the indicators.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            As in scikit-learn.
+
+        Returns
+        -------
+        names : ndarray of str
+            Column and category; "infrequent_sklearn" for all others, as in scikit-learn.
+        """
+        check_is_fitted(self)
+        inputs = _check_feature_names_in(self, input_features)
+        names = [
+            f"{name}_{category}"
+            for name, found in zip(inputs, self.categories_, strict=True)
+            for category in [*found.tolist(), "infrequent_sklearn"]
+        ]
+        return np.array(names, dtype=object)
+
+    def privacy_guarantee(self, n_samples=None):
+        """Return the guarantee of `fit`; needs no data.
+
+        Parameters
+        ----------
+        n_samples : int, default=None
+            Ignored: the noise does not depend on the number of records.
+
+        Returns
+        -------
+        guarantee : PrivacyGuarantee
+            Of one fit: the names it publishes. Its statistical distance is the probability that a
+            single record's category is among them.
+        """
+        stated = super().privacy_guarantee()
+        mu = mu_from_epsilon(self.epsilon, self.delta * (1 - _SHARE_OF_NAMES))
+        distance = self.delta * _SHARE_OF_NAMES / (1 + math.exp(min(self.epsilon, 700.0)))
+        return replace(stated, mu=mu, statistical_distance=distance * (1 - 1e-9))
+
+    def _checked_table(self, X):
+        return columns_of(X, self)
+
+    def _check_public(self, table):
+        check_flag(self.sparse_output, "sparse_output")
+        if isinstance(self.categories, str):
+            if self.categories != "auto":
+                raise ValueError('categories must be "auto" or a list of arrays.')
+            return None
+        given = [np.asarray(values, dtype=object).tolist() for values in self.categories]
+        if len(given) != len(table):
+            raise ValueError(f"categories must have {len(table)} lists, one for each column.")
+        keys = [sorted({category_key(value) for value in values} - {None}) for values in given]
+        if any(len(k) < len(values) for k, values in zip(keys, given, strict=True)):
+            raise ValueError("categories must be distinct strings and numbers.")
+        return keys
+
+    def _release(self, table, bounds, mu, source):
+        self._keys = self._frequent(table, mu, source) if bounds is None else bounds
+        self.categories_ = [
+            _as_given(keys, column) for keys, column in zip(self._keys, table, strict=True)
+        ]
+
+    def _frequent(self, columns, mu, source):
+        """Release the keys of each column whose noisy count reaches the threshold."""
+        d, n = len(columns), len(columns[0])
+        counting = GaussianMechanism(
+            mu=mu, sensitivity=counts_sensitivity(d), lattice=1.0, n_draws=max(1, n * d)
+        )
+        threshold = category_threshold(
+            counting.sigma, d, self.privacy_guarantee().statistical_distance
+        )
+        # Sorted: neither the order of the records nor that of a table of hashes is shown.
+        counts = [sorted(category_counts(column).items()) for column in columns]
+        sizes = np.array([size for one in counts for _, size in one], dtype=np.int64)
+        passed = iter(np.asarray(counting.release(sizes, source)) >= threshold)
+        return [[key for key, _ in one if next(passed)] for one in counts]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _as_given(keys, column):
+    """Return the values of keys in the type of a column of numbers, as objects in any other."""
+    values = [value for _, value in keys]
+    if column.dtype.kind in "biuf":
+        values = [np.nan if value is None else value for value in values]
+        return np.array(values, dtype=np.float64).astype(column.dtype)
+    return np.array([*values, None], dtype=object)[:-1]

@@ -1,0 +1,63 @@
+"""Base class of transformers that release something about the columns of protected rows."""
+
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+
+from skdpbo._gaussian_estimator import GaussianEstimator
+
+__all__ = ["PrivateTransformer"]
+
+
+class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimator):
+    """Base class: checks, the charge and the guarantee.
+
+    A sub-class has parameters `epsilon`, `delta`, `X_bounds` and `random_state`, a class attribute
+    ``_mechanism``, and the methods ``_check_public(table)``, which may warn, and
+    ``_release(table, bounds, mu, source)``, which sets the fitted attributes.
+    """
+
+    def fit(self, X, y=None):
+        """Release what the transformation needs.
+
+        Parameters
+        ----------
+        X : array-like or Dask array of shape (n_samples, n_features)
+            Protected.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The fitted transformer.
+
+        Raises
+        ------
+        ValueError, TypeError
+            On a bad parameter or shape; on NaN and infinity; the message does not name a
+            record.
+        BudgetExceededError
+            If the active `PrivacyLedger` cannot pay; nothing has been touched then.
+        """
+        table, bounds, mu, source = self._opened(X)
+        self._release(table, bounds, mu, source)
+        return self._close(_num_samples(X))
+
+    def transform(self, X):
+        """Transform rows with the released values; a row depends on itself alone.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows. The result is as protected as they are.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Float64.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype="float64", copy=True, reset=False)
+        X -= self._offset()
+        X /= self.scale_
+        return X

@@ -1,0 +1,106 @@
+"""Standard scores with released means and variances."""
+
+import numpy as np
+
+from skdpbo._column_moments import release_moments
+from skdpbo._parameters import bounds_or_default
+from skdpbo._row_blocks import BoxedRows
+from skdpbo.preprocessing._private_transformer import PrivateTransformer
+from skdpbo.privacy._checks import check_flag
+
+__all__ = ["DPStandardScaler"]
+
+_QUANTILE = 0.98  # of the row norms: longer rows are shortened
+
+
+class DPStandardScaler(PrivateTransformer):
+    """Columns less their private means, divided by their private standard deviations.
+
+    Private: every training record, for data sets that differ in one record. Released: a histogram
+    of the norms of the rows, scaled to the box, and the first two moments of all columns in one
+    Gaussian release. The transformed rows are not released.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy loss bound, > 0.
+    delta : float, default=1e-5
+        In (0, 1).
+    X_bounds : tuple (low, high), default=None
+        Public box, in the units of X; numbers, or vectors with one value for each feature. Rows
+        outside are clipped in `fit`. None: (-3, 3), with a `DefaultBoundsWarning`.
+    with_mean, with_std : bool, default=True
+        Whether columns are centred, and whether they are divided.
+    random_state : None, int or RandomState, default=None
+        None draws the noise from the operating system. Anything else makes it reproducible, for
+        tests only: the guarantee is void and a `SeededNoiseWarning` is given.
+
+    Attributes
+    ----------
+    privacy_ : PrivacyGuarantee
+        Guarantee of the fit. Public.
+    mean_, var_, scale_ : ndarray of shape (n_features,)
+        Released. A variance is at least its own noise, so that a constant column stays small.
+    n_records_ : int
+        Public.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        When X has string column names.
+
+    See Also
+    --------
+    sklearn.preprocessing.StandardScaler : Without privacy.
+    skdpbo.pipeline.pipeline_guarantee : Guarantee of a pipeline of private steps.
+
+    Notes
+    -----
+    The box matters where some columns fill much less of it than others: the noise is the same for
+    all columns, in units of their half widths.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbo.preprocessing import DPStandardScaler
+    >>> X = np.random.default_rng(0).normal(20.0, 2.0, (5000, 1))
+    >>> scaler = DPStandardScaler(X_bounds=(0, 100)).fit(X)
+    >>> bool(abs(scaler.mean_[0] - 20) < 1)
+    True
+    """
+
+    _mechanism = "Gaussian histogram of row norms and Gaussian moments"
+
+    def __init__(
+        self,
+        *,
+        epsilon=1.0,
+        delta=1e-5,
+        X_bounds=None,
+        with_mean=True,
+        with_std=True,
+        random_state=None,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.X_bounds = X_bounds
+        self.with_mean = with_mean
+        self.with_std = with_std
+        self.random_state = random_state
+
+    def _check_public(self, table):
+        check_flag(self.with_mean, "with_mean")
+        check_flag(self.with_std, "with_std")
+        return bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", stacklevel=4)
+
+    def _release(self, table, bounds, mu, source):
+        rows = BoxedRows(table, *bounds)
+        rows.check_finite()
+        radius, moments, noise = release_moments(rows, mu, _QUANTILE, source)
+        mean, square = np.split(moments, 2)
+        mean = np.clip(mean, -1, 1)
+        unit = radius * rows.half_width
+        self.mean_ = rows.centre + unit * mean
+        self.var_ = unit**2 * np.clip(square - mean**2, noise, 1.0)
+        self.scale_ = np.sqrt(self.var_) if self.with_std else np.ones(len(mean))
+
+    def _offset(self):
+        return self.mean_ if self.with_mean else 0.0

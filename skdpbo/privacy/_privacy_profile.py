@@ -1,0 +1,349 @@
+"""Whole privacy profile of a release, stated by the user or by an accountant of another library."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdpbo.privacy._checks import check_delta
+from skdpbo.privacy._conversions import delta_from_mu
+from skdpbo.privacy._guarantee import PrivacyGuarantee, Status, weakest_status
+from skdpbo.privacy._profile_table import ProfileTable, largest_of, tabulate
+from skdpbo.privacy._rounding import round_up
+
+Array = NDArray[np.float64]
+
+UNSTATED = "not stated by the profile"
+_STATED = "the stated privacy profile holds"
+# Names of delta(epsilon) in other libraries: a privacy-loss distribution and an accountant of
+# dp-accounting, a privacy profile of OpenDP.
+_DELTA_METHODS = ("get_delta_for_epsilon", "get_delta", "delta")
+_RELATIONS = {"ADD_OR_REMOVE_ONE": "add-remove", "REPLACE_ONE": "replace-one"}
+# Deltas at which an accountant that knows epsilon(delta) alone, such as those of Opacus, is read.
+_DELTAS = np.concatenate([np.linspace(0.99, 0.1, 60), np.logspace(-1, -15, 281)])
+
+
+class PrivacyProfile:
+    """Privacy profile of a release: an upper bound on delta at every epsilon.
+
+    It is read at 1025 points; in between, chords in e^epsilon bound it from above, since the
+    profile of a mechanism is convex in e^epsilon. It holds no data.
+
+    Parameters
+    ----------
+    profile : callable, PrivacyGuarantee, privacy-loss distribution or accountant
+        - A function delta(epsilon) of a number or an array, epsilon >= 0, for both directions of
+          the neighbouring relation.
+        - A `PrivacyGuarantee`: its Gaussian curve if it has one, else all that the pair says.
+        - A privacy-loss distribution or an accountant of dp-accounting, a privacy profile of
+          OpenDP, or anything else with a method ``get_delta_for_epsilon``, ``get_delta`` or
+          ``delta`` of epsilon.
+        - An accountant of Opacus, or anything else with ``get_epsilon(delta)``.
+    neighbours : str, default=None
+        Relation of neighbouring data sets for which it holds. None: that of the object, if it
+        states one; for a function "replace-one"; "not stated by the profile" otherwise, which
+        nothing else composes with.
+    protects, mechanism : str, default=""
+        As in `PrivacyGuarantee`.
+    assumptions : tuple of str, default=()
+        Beyond the assumption that the stated profile holds.
+    reference : str, default=""
+        As in `PrivacyGuarantee`.
+
+    Attributes
+    ----------
+    status : {"proved", "conditional", "void"}
+        "conditional", since a stated profile is not checked; that of a `PrivacyGuarantee`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no profile, by name: a value that is not a number or not finite, is negative or
+        above 1, or a profile that increases.
+
+    See Also
+    --------
+    selection_guarantee : Cost of the best of several trials, from the profile of one.
+
+    References
+    ----------
+    Balle, Barthe and Gaboardi (2018), Privacy amplification by subsampling, Theorem 1.
+    Dong, Roth and Su (2022), Gaussian differential privacy, Proposition 2.13 (convexity, duality).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbo.privacy import PrivacyProfile
+    >>> pure = PrivacyProfile(
+    ...     lambda epsilon: np.maximum(np.e - np.exp(epsilon), 0) / (np.e + 1)
+    ... )
+    >>> print(pure.guarantee(1e-5).status, round(float(pure.epsilon(0.1)), 3))
+    conditional 0.853
+    """
+
+    def __init__(
+        self,
+        profile: Any,
+        *,
+        neighbours: str | None = None,
+        protects: str = "",
+        mechanism: str = "",
+        assumptions: Sequence[str] = (),
+        reference: str = "",
+    ) -> None:
+        stated = _stated_neighbours(profile)
+        if neighbours is not None and stated not in (None, neighbours):
+            raise ValueError(
+                f"neighbours is {neighbours!r}, but the profile was computed for {stated!r}."
+            )
+        own = profile if isinstance(profile, PrivacyGuarantee) else None
+        self.table = _table_of(profile)
+        self.neighbours = neighbours or stated or _usual_neighbours(profile)
+        self.protects = protects or (own.protects if own else "")
+        self.mechanism = mechanism or (own.mechanism if own else "")
+        self.assumptions = (*(own.assumptions if own else (_STATED,)), *assumptions)
+        self.status: Status = own.status if own else "conditional"
+        self.reference = reference or (own.reference if own else "")
+
+    def delta(self, epsilon: float | Array) -> float | Array:
+        """Upper bound on delta at any real epsilon, rounded up.
+
+        Parameters
+        ----------
+        epsilon : float or ndarray
+            Below zero the profile continues to delta = 1.
+
+        Returns
+        -------
+        float or ndarray
+            Of the shape of `epsilon`, in [0, 1].
+        """
+        bound = self.table.delta(np.asarray(epsilon, dtype=float))
+        return float(bound) if np.ndim(epsilon) == 0 else bound
+
+    def epsilon(self, delta: float) -> float:
+        """Smallest epsilon >= 0 that holds with `delta`, rounded up.
+
+        Parameters
+        ----------
+        delta : float
+            In [0, 1).
+
+        Returns
+        -------
+        float
+            Infinity where no point of the profile is as low.
+        """
+        return self.table.epsilon(check_delta(delta))
+
+    def guarantee(self, delta: float) -> PrivacyGuarantee:
+        """Return the point of the profile at `delta`.
+
+        Parameters
+        ----------
+        delta : float
+            In [0, 1).
+
+        Returns
+        -------
+        PrivacyGuarantee
+            Without a curve.
+
+        Raises
+        ------
+        ValueError
+            If no epsilon holds with `delta`.
+        """
+        epsilon = self.epsilon(delta)
+        if not math.isfinite(epsilon):
+            raise ValueError(f"No epsilon holds for this profile at delta={delta}.")
+        return PrivacyGuarantee(
+            epsilon=max(epsilon, math.ulp(0.0)),
+            delta=delta,
+            neighbours=self.neighbours,
+            protects=self.protects,
+            mechanism=self.mechanism,
+            assumptions=self.assumptions,
+            status=self.status,
+            reference=self.reference,
+        )
+
+    def voided(self, reason: str) -> PrivacyProfile:
+        """Return a copy that promises nothing; the reason comes first among its assumptions.
+
+        Parameters
+        ----------
+        reason : str
+            Reason for the status.
+
+        Returns
+        -------
+        PrivacyProfile
+            The same bound with the status "void".
+        """
+        stated = (reason, *self.assumptions)
+        return changed_profile(self, self.table, status="void", assumptions=stated)
+
+    def assuming(self, *assumptions: str) -> PrivacyProfile:
+        """Return a copy with further assumptions, conditional on them.
+
+        Parameters
+        ----------
+        *assumptions : str
+            Appended to those that the profile has; each is stated once.
+
+        Returns
+        -------
+        PrivacyProfile
+            The same bound on more assumptions.
+        """
+        stated = tuple(dict.fromkeys((*self.assumptions, *assumptions)))
+        status = weakest_status(self.status, "conditional")
+        return changed_profile(self, self.table, assumptions=stated, status=status)
+
+    def __repr__(self) -> str:
+        points = ", ".join(
+            f"delta={delta:.0e} at epsilon={self.epsilon(delta):.4g}" for delta in (1e-5, 1e-8)
+        )
+        return f"PrivacyProfile({points}; neighbours: {self.neighbours})"
+
+
+def changed_profile(profile: PrivacyProfile, table: ProfileTable, **fields: Any) -> PrivacyProfile:
+    """Copy a profile with another table and other statements."""
+    copy = object.__new__(type(profile))
+    vars(copy).update(vars(profile) | {"table": table} | fields)
+    return copy
+
+
+def largest_profile(profiles: Sequence[PrivacyProfile], **statement: str) -> PrivacyProfile:
+    """Profile of a release that is one of several, chosen without sight of the records."""
+    return changed_profile(
+        profiles[0],
+        largest_of([profile.table for profile in profiles]),
+        assumptions=tuple(dict.fromkeys(text for p in profiles for text in p.assumptions)),
+        status=weakest_status(*(p.status for p in profiles)),
+        reference="; ".join(dict.fromkeys(p.reference for p in profiles if p.reference)),
+        **statement,
+    )
+
+
+def _usual_neighbours(profile: Any) -> str:
+    return "replace-one" if callable(profile) else UNSTATED
+
+
+def _stated_neighbours(profile: Any) -> str | None:
+    """Relation that a guarantee, an accountant, or an accountant's bound method states."""
+    owner = getattr(profile, "__self__", profile)
+    if isinstance(owner, PrivacyGuarantee | PrivacyProfile):
+        return owner.neighbours
+    if type(owner).__module__.partition(".")[0] == "opacus":
+        return "add-remove"
+    relation = getattr(owner, "neighboring_relation", None)
+    if relation is None:
+        return None
+    name = getattr(relation, "name", str(relation))
+    if name not in _RELATIONS:
+        raise ValueError(f"Profiles for neighbours {name!r} are not supported.")
+    return _RELATIONS[name]
+
+
+def _table_of(profile: Any) -> ProfileTable:
+    if isinstance(profile, PrivacyProfile):
+        return profile.table
+    if isinstance(profile, PrivacyGuarantee):
+        return tabulate(_curve_of(profile))
+    for name in _DELTA_METHODS:
+        if callable(getattr(profile, name, None)):
+            return tabulate(_of_arrays(getattr(profile, name)))
+    if callable(getattr(profile, "get_epsilon", None)):
+        return _from_epsilons(profile.get_epsilon)
+    if callable(profile):
+        return tabulate(_of_arrays(profile))
+    raise TypeError(
+        "A privacy profile must be a PrivacyGuarantee, a function delta(epsilon), a privacy-loss "
+        f"distribution or an accountant, got {type(profile).__name__}."
+    )
+
+
+def _of_arrays(function: Callable[[Any], Any]) -> Callable[[Array], Array]:
+    """Evaluate a function of a number or of an array; arrays count where they agree."""
+
+    def evaluate(epsilons: Array) -> Array:
+        middle = epsilons.size // 2
+        one = _number(function(float(epsilons[middle])))
+        try:
+            deltas = np.asarray(function(epsilons.copy()), dtype=float)
+        except Exception:  # functions of a number raise what they like on an array
+            deltas = np.empty(0)
+        if deltas.shape == epsilons.shape and np.isclose(deltas[middle], one, rtol=1e-9, atol=0):
+            return deltas
+        return np.array([_number(function(float(epsilon))) for epsilon in epsilons])
+
+    return evaluate
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"A privacy profile must give real numbers, got {type(value).__name__}.")
+    return float(value)
+
+
+def _curve_of(guarantee: PrivacyGuarantee) -> Callable[[Array], Array]:
+    """Gaussian curve, or randomised response that fails with probability delta."""
+    mu, bound, failure = guarantee.mu, guarantee.epsilon, guarantee.delta
+    if mu is not None and guarantee.statistical_distance == 0:
+        return lambda epsilons: np.array([delta_from_mu(mu, float(x)) for x in epsilons])
+
+    def staircase(epsilons: Array) -> Array:
+        inside = -np.expm1(np.minimum(epsilons - bound, 0.0)) / (1 + math.exp(-bound))
+        total = failure + (1 - failure) * inside
+        deltas: Array = np.where(inside > 0, np.minimum(total * (1 + 1e-14), 1.0), failure)
+        return deltas
+
+    return staircase
+
+
+def _from_epsilons(get_epsilon: Callable[..., Any]) -> ProfileTable:
+    """Table of an accountant that gives epsilon for a delta: points of the same profile."""
+    points: dict[float, float] = {0.0: 1.0}
+    for delta in _DELTAS:
+        epsilon = _epsilon_at(get_epsilon, float(delta))
+        if math.isfinite(epsilon):
+            points[epsilon] = min(float(delta), points.get(epsilon, 1.0))
+    if len(points) == 1:
+        raise ValueError("The accountant gives no finite epsilon.")
+    epsilons = np.array(sorted(points))
+    return ProfileTable(epsilons, np.minimum.accumulate([points[x] for x in epsilons]))
+
+
+def _epsilon_at(get_epsilon: Callable[..., Any], delta: float) -> float:
+    """Epsilon at delta, rounded up; infinity where the accountant cannot tell."""
+    try:
+        epsilon = _number(get_epsilon(delta))
+    except (ValueError, RuntimeError, ArithmeticError):
+        return math.inf
+    return max(0.0, round_up(epsilon)) if not math.isnan(epsilon) else math.inf
+
+
+def as_profile(profile: Any) -> PrivacyProfile:
+    """Return a profile as it is, anything else as a `PrivacyProfile`."""
+    return profile if isinstance(profile, PrivacyProfile) else PrivacyProfile(profile)
+
+
+def takes_epsilon_alone(function: Callable[..., Any]) -> bool:
+    """Whether a function can be called with one argument: delta(epsilon)."""
+    try:
+        inspect.signature(function).bind(1.0)
+    except TypeError:
+        return False
+    except ValueError:  # without a signature, such as some compiled functions
+        return True
+    return True

@@ -1,0 +1,162 @@
+"""Privacy profile by finitely many of its points, bounded from above in between.
+
+The profile delta(epsilon) of a pair of laws is a supremum of functions P(S) - e^epsilon Q(S). So it
+falls, and is convex in e^epsilon: a chord between two points stays above it. Where only upper
+bounds on the points are known, the chord between them is above the chord between the points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+_N_POINTS = 1025
+_NEGLIGIBLE = 1e-30  # the table ends where delta is below it
+_LARGEST = 512.0  # end of the longest table; e^epsilon is a float there
+_SCAN = _LARGEST * 2.0 ** np.arange(-39.0, 0.1, 0.25)  # where a table may end
+# How far a stated profile may rise or leave [0, 1] by rounding errors of its own.
+_TOLERANCE = 1e-9
+_MARGIN = 1e-13  # relative; above the rounding error of a chord, which is below 1e-15
+_TINY = math.ulp(0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class ProfileTable:
+    """Upper bounds on a privacy profile at given points, and a bound for every real epsilon.
+
+    Parameters
+    ----------
+    epsilons : ndarray of shape (n_points,)
+        Increasing, from 0.
+    deltas : ndarray of shape (n_points,)
+        Upper bounds on delta there, in [0, 1], not increasing.
+    """
+
+    epsilons: Array
+    deltas: Array
+
+    def delta(self, x: Array) -> Array:
+        """Upper bound on delta(x) for every real x, rounded up.
+
+        Between two points the chord in e^x, beyond the last point its value. Below zero
+        P(S) - e^x Q(S) = 1 - e^x + e^x (Q(S^c) - e^-x P(S^c)), so that delta(x) is at most
+        1 - e^x + e^x delta(-x) if the profile covers both directions.
+        """
+        x = np.asarray(x, dtype=float)
+        below = np.maximum(-x, 0.0)
+        positive = self._chord(np.abs(x))
+        negative = (-np.expm1(-below) + np.exp(-below) * positive) * (1 + _MARGIN)
+        bound: Array = np.minimum(np.where(x >= 0, positive, negative), 1.0)
+        return bound
+
+    def _chord(self, x: Array) -> Array:
+        left = np.searchsorted(self.epsilons, x, side="right") - 1
+        right = np.minimum(left + 1, self.epsilons.size - 1)
+        a, b = self.epsilons[left], self.epsilons[right]
+        between = (x > a) & (left < right)
+        x, b = np.where(between, x, a), np.where(left < right, b, a + 1.0)
+        # Shares (e^b - e^x) / (e^b - e^a) and (e^x - e^a) / (e^b - e^a): nothing cancels.
+        share, rest = np.expm1(x - b) / np.expm1(a - b), np.expm1(x - a) / np.expm1(b - a)
+        bound = (share * self.deltas[left] + rest * self.deltas[right]) * (1 + _MARGIN)
+        bound = np.where(self.deltas[left] > 0, np.maximum(bound, _TINY), 0.0)
+        return np.where(between, bound, self.deltas[left])
+
+    def log_delta(self, x: Array) -> Array:
+        """Upper bound on log delta(x), rounded up."""
+        with np.errstate(divide="ignore"):
+            log_delta = np.log(self.delta(x))
+        rounding = 1e-15 * (1 + np.abs(np.nan_to_num(log_delta, neginf=0.0)))
+        bound: Array = np.minimum(log_delta + rounding, 0.0)
+        return bound
+
+    def epsilon(self, delta: float) -> float:
+        """Smallest epsilon >= 0 that the points prove for `delta`, rounded up; inf if none."""
+        within = np.flatnonzero(self.deltas <= delta)
+        if not within.size:
+            return math.inf
+        low, high = float(self.epsilons[max(within[0] - 1, 0)]), float(self.epsilons[within[0]])
+        for _ in range(60):
+            middle = (low + high) / 2
+            if float(self.delta(np.float64(middle))) <= delta:  # type: ignore[arg-type]
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def doubled(self) -> ProfileTable:
+        """Profile for two changes in turn, for add-remove profiles: one record replaced.
+
+        P(S) <= e^a M(S) + delta(a) <= e^(a + b) Q(S) + e^a delta(b) + delta(a), for every a + b.
+        """
+        ends = np.linspace(0.0, min(2 * self.epsilons[-1], _LARGEST), _N_POINTS)
+        splits = np.linspace(0.0, 1.0, 65)
+        a = ends[:, None] * splits
+        both = self.delta(a) + np.exp(a) * self.delta(ends[:, None] - a)
+        smallest = np.minimum(both.min(axis=1) * (1 + _MARGIN), 1.0)
+        return ProfileTable(ends, _falling(smallest))
+
+
+def tabulate(profile: Callable[[Array], Array]) -> ProfileTable:
+    """Table of a stated profile.
+
+    Parameters
+    ----------
+    profile : callable
+        Upper bounds on delta for an array of epsilons >= 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a value is not a finite number in [0, 1], or the profile rises.
+    """
+    seen = _checked(profile, _SCAN)
+    # Accountants keep a little mass at an infinite loss: nothing falls beyond it.
+    end = _SCAN[int(np.argmax(seen <= max(1.001 * float(seen[-1]), _NEGLIGIBLE)))]
+    epsilons = np.linspace(0.0, end, _N_POINTS)
+    return ProfileTable(epsilons, _falling(_checked(profile, epsilons)))
+
+
+def largest_of(tables: list[ProfileTable]) -> ProfileTable:
+    """Table of the largest of several profiles at every epsilon."""
+    epsilons = np.unique(np.concatenate([table.epsilons for table in tables]))
+    deltas = np.max([table.delta(epsilons) for table in tables], axis=0)
+    return ProfileTable(epsilons, _falling(deltas))
+
+
+def _falling(deltas: Array) -> Array:
+    """Return the largest of the values that follow: rounding never lowers a bound."""
+    falling: Array = np.maximum.accumulate(deltas[::-1])[::-1]
+    return falling
+
+
+def _checked(profile: Callable[[Array], Array], epsilons: Array) -> Array:
+    deltas = profile(epsilons)
+    for wrong, rule in (
+        (~np.isfinite(deltas), "be finite"),
+        (deltas < -_TOLERANCE, "not be negative"),
+        (deltas > 1 + _TOLERANCE, "not exceed 1"),
+    ):
+        if wrong.any():
+            first = int(np.argmax(wrong))
+            raise ValueError(
+                f"The privacy profile must {rule}: it is {deltas[first]:.6g} at "
+                f"epsilon={epsilons[first]:.6g}."
+            )
+    # A value below zero shows the rounding error of all of them.
+    deltas = np.maximum(deltas, max(0.0, -float(deltas.min())))
+    smallest = np.minimum.accumulate(deltas)
+    rises = deltas > smallest * (1 + _TOLERANCE) + 1e-15
+    if rises.any():
+        first = int(np.argmax(rises))
+        raise ValueError(
+            f"The privacy profile must not increase: it is {deltas[first]:.6g} at "
+            f"epsilon={epsilons[first]:.6g} and {smallest[first]:.6g} at a smaller epsilon."
+        )
+    bounded: Array = np.minimum(deltas, 1.0)
+    return bounded

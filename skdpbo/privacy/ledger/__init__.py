@@ -1,0 +1,1 @@
+"""Budgets that releases are charged to before they touch protected data."""

@@ -1,0 +1,118 @@
+"""Entries of a ledger, the arithmetic of its budget, and their text forms, without rounding."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+from skdpbo.privacy._composition import added_epsilon, composed_epsilon
+from skdpbo.privacy._guarantee import PrivacyGuarantee
+from skdpbo.privacy._replace_one import in_one_relation
+
+__all__ = [
+    "Budget",
+    "LedgerEntry",
+    "amount_from_text",
+    "amount_to_text",
+    "budgets",
+    "fits",
+    "guarantee_from_text",
+    "guarantee_to_text",
+]
+
+# Ten releases of 0.1 fit a budget of 1, although ten times the float 0.1 is larger than 1.
+_ROUNDING = 1e-12
+Total = tuple[float | Fraction, float]
+
+
+class Budget(NamedTuple):
+    """An epsilon and a delta, spent or left.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss bound, at least 0.
+    delta : float
+        Failure probability, in [0, 1).
+    """
+
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """One charge: the guarantee as claimed (its status included), its label and its time.
+
+    Parameters
+    ----------
+    guarantee : PrivacyGuarantee
+        Guarantee of the release, as it was charged.
+    label : str, default=""
+        Purpose of the charge.
+    charged_at : datetime, default=now
+        Time of the charge (UTC).
+    """
+
+    guarantee: PrivacyGuarantee
+    label: str = ""
+    charged_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+def fits(total: Total, entries: Sequence[LedgerEntry], further: PrivacyGuarantee) -> bool:
+    """Whether a further release stays within the total epsilon and delta.
+
+    Beside guarantees for replaced records, add-remove ones count as what they say of these.
+    """
+    epsilon = total[0] * (1 + _ROUNDING)
+    delta = min(total[1] * (1 + _ROUNDING), math.nextafter(1.0, 0.0))
+    try:
+        together = in_one_relation([*(entry.guarantee for entry in entries), further])
+    except ValueError:  # an add-remove guarantee that says nothing for replaced records
+        return False
+    # Adding is quick, and mostly enough as long as much is left.
+    return added_epsilon(together, delta) <= epsilon or composed_epsilon(together, delta) <= epsilon
+
+
+def budgets(total: Total, entries: Sequence[LedgerEntry]) -> tuple[Budget, Budget]:
+    """Return what is spent, composed, and what any further release may cost, by adding.
+
+    The spent epsilon is at the sum of the deltas, or at the whole delta where it fits only then.
+    """
+    charged = in_one_relation([entry.guarantee for entry in entries])
+    delta = min(math.fsum(g.delta for g in charged), total[1])
+    epsilon = composed_epsilon(charged, delta * (1 + _ROUNDING)) if charged else 0.0
+    if epsilon > total[0] * (1 + _ROUNDING):
+        delta = total[1]
+        epsilon = composed_epsilon(charged, delta * (1 + _ROUNDING))
+    spent = Budget(min(epsilon, float(total[0])), delta)
+    return spent, Budget(float(total[0]) - spent.epsilon, total[1] - spent.delta)
+
+
+def amount_to_text(amount: float | Fraction) -> str:
+    """Return the shortest text that is read back as the same number; a Fraction stays one."""
+    if isinstance(amount, Fraction):
+        return f"{amount.numerator}/{amount.denominator}"
+    return repr(float(amount))
+
+
+def amount_from_text(text: str) -> float | Fraction:
+    """Return the number; inverse of :func:`amount_to_text`."""
+    return Fraction(text) if "/" in text else float(text)
+
+
+def guarantee_to_text(guarantee: PrivacyGuarantee) -> str:
+    """Return JSON in which every float is read back exactly."""
+    return json.dumps(guarantee.to_dict(), sort_keys=True, allow_nan=False)
+
+
+@lru_cache(maxsize=4096)  # a ledger is read again for every charge
+def guarantee_from_text(text: str) -> PrivacyGuarantee:
+    """Return the guarantee; ValueError, TypeError or KeyError if the text is not one."""
+    return PrivacyGuarantee.from_dict(json.loads(text))

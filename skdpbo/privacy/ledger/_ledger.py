@@ -1,0 +1,328 @@
+"""Privacy ledger: a total budget that releases are charged to before they read protected data."""
+
+from __future__ import annotations
+
+import difflib
+import html
+import json
+import os
+import warnings
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, NoReturn
+
+from skdpbo.exceptions import NewBudgetWarning
+from skdpbo.privacy._checks import check_delta, check_positive, check_text
+from skdpbo.privacy._guarantee import PrivacyGuarantee
+from skdpbo.privacy.ledger._budget import Budget, LedgerEntry, amount_to_text, budgets, fits
+from skdpbo.privacy.ledger._charging import charge
+from skdpbo.privacy.ledger._scope import enter, leave, stores_around
+from skdpbo.privacy.ledger._store import LOCAL, Store
+
+__all__ = ["PrivacyLedger"]
+
+_VERSION = 1  # of the dictionary form
+_COLUMNS = ("epsilon", "delta", "mu", "status", "neighbours", "protects", "mechanism")
+
+
+class PrivacyLedger:
+    """A total (epsilon, delta) that releases are charged to, and that refuses what does not fit.
+
+    Charges are composed by :func:`compose` at the ledger's delta. They are made before protected
+    data is read and are never given back, also if the release then fails. A void guarantee is
+    charged what it claims: it promises nothing, but it is not free. Blocks may be nested; a charge
+    counts in all enclosing ledgers, or in none if one of them cannot afford it. A ledger is not
+    copied or pickled.
+
+    Estimators belong for good to the ledgers that they are made or fitted under: see
+    :class:`LedgerMixin`. A thread without a ledger of its own is charged to all that are open in
+    the process.
+
+    Parameters
+    ----------
+    epsilon : float
+        Total epsilon, positive.
+    delta : float, default=0.0
+        Total delta, in [0, 1). With 0 only pure guarantees can be charged.
+    path : str or path-like, default=None
+        A file that keeps the charges; it is created if it does not exist. Charges survive the
+        process, and processes that share the file never overdraw it together. None keeps them
+        in a private temporary file, as long as the ledger or an estimator charged to it is in use.
+    dataset : str, default="default"
+        Name of the data set whose budget this is. A file holds any number of them.
+    accountant : object, default=None
+        An accountant of another library with the methods ``check(epsilon, delta)`` and
+        ``spend(epsilon, delta)``: every charge is checked and spent there too.
+
+    Raises
+    ------
+    LedgerError
+        If the file is damaged, is not a ledger, cannot be written, or holds another budget for
+        the data set. So does every charge that cannot be kept; nothing may be released then.
+
+    Notes
+    -----
+    Amounts are compared up to a relative 1e-12, so that ten charges of 0.1 fit a budget of 1. A new
+    data set in a file that has one of a similar name gets a `NewBudgetWarning`: a mistyped name
+    would be a second budget for the same records.
+
+    Examples
+    --------
+    >>> from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger
+    >>> with PrivacyLedger(epsilon=1.0) as ledger:
+    ...     ledger.charge(PrivacyGuarantee(epsilon=0.75), label="choice of C")
+    >>> ledger.remaining()
+    Budget(epsilon=0.25, delta=0.0)
+    """
+
+    def __init__(
+        self,
+        epsilon: float | Fraction,
+        delta: float = 0.0,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        dataset: str = "default",
+        accountant: Any = None,
+    ) -> None:
+        self.epsilon: float | Fraction = check_positive(epsilon, "epsilon")
+        self.delta: float = check_delta(delta)
+        self.dataset = check_text(dataset, "dataset")
+        methods = [getattr(accountant, name, None) for name in ("check", "spend")]
+        if accountant is not None and not all(map(callable, methods)):
+            raise TypeError("accountant must have the methods check and spend.")
+        self._store = Store(path, self.dataset, accountant)
+        self._store.create()
+        self._agree_on_budget()
+        LOCAL[self._store.token] = self._store
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str], dataset: str | None = None) -> PrivacyLedger:
+        """Open a ledger that exists, with the budget that its file holds.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+        dataset : str, default=None
+            Name of the data set; None for the only one.
+
+        Returns
+        -------
+        PrivacyLedger
+
+        Raises
+        ------
+        LedgerError
+            If there is no such file or data set, the file has several data sets and none is named,
+            or it cannot be used.
+        """
+        with Store(path, "").transaction(write=False) as tables:
+            known = tables.datasets()
+            names = ", ".join(map(repr, known))
+            if dataset is None and len(known) != 1:
+                raise tables.error(f"needs a name. Name one of the data sets: {names}")
+            if dataset is not None and dataset not in known:
+                raise tables.error(f"has no data set {dataset!r}, only {names}")
+            name = known[0] if dataset is None else dataset
+            budget = tables.read(name).total
+        return cls(*budget, path=path, dataset=name)
+
+    def charge(self, guarantee: PrivacyGuarantee, label: str = "") -> None:
+        """Record a release here and in the ledgers that enclose this one.
+
+        Parameters
+        ----------
+        guarantee : PrivacyGuarantee
+            Guarantee of the release; its status is recorded with it.
+        label : str, default=""
+            Purpose of the release.
+
+        Raises
+        ------
+        BudgetExceededError
+            If it does not fit; then nothing is recorded anywhere.
+        LedgerError
+            If it cannot be recorded.
+        """
+        charge(stores_around(self._store), guarantee, label)
+
+    @property
+    def path(self) -> str | None:
+        """The file that keeps the charges; None for a temporary one."""
+        return None if self._store.temporary else self._store.path
+
+    @property
+    def entries(self) -> tuple[LedgerEntry, ...]:
+        """The charges, oldest first, those of other processes included."""
+        return self._store.entries()
+
+    def affords(self, guarantee: PrivacyGuarantee) -> bool:
+        """Whether a charge would fit this ledger now.
+
+        Parameters
+        ----------
+        guarantee : PrivacyGuarantee
+            Of the release that is planned.
+
+        Returns
+        -------
+        bool
+            True if it fits; a ledger that encloses this one may still refuse it.
+        """
+        return fits((self.epsilon, self.delta), self.entries, guarantee)
+
+    def spent(self) -> Budget:
+        """Return the budget that is spent.
+
+        Returns
+        -------
+        Budget
+            Delta is the sum of the charged ones, or the whole delta where epsilon fits only then.
+        """
+        return budgets((self.epsilon, self.delta), self.entries)[0]
+
+    def remaining(self) -> Budget:
+        """Return the budget that any further release may cost, by adding.
+
+        Returns
+        -------
+        Budget
+            The epsilon and the delta that are left, each at least 0.
+        """
+        return budgets((self.epsilon, self.delta), self.entries)[1]
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return the charges as rows of a table, oldest first; for `pandas.DataFrame`, say.
+
+        Returns
+        -------
+        list of dict
+            Time of the charge (UTC, ISO 8601), label, epsilon, delta, mu, status, neighbours,
+            protected records and mechanism.
+        """
+        return [
+            {"charged_at": entry.charged_at.isoformat(), "label": entry.label}
+            | {name: getattr(entry.guarantee, name) for name in _COLUMNS}
+            for entry in self.entries
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return budget and charges as JSON types, without rounding any amount.
+
+        Returns
+        -------
+        dict
+            The data set, its budget as texts, since an amount may be a Fraction, what is spent and
+            left, the neighbours of the total, and the entries, each with its time, label and whole
+            guarantee.
+        """
+        entries = self.entries
+        spent, left = budgets((self.epsilon, self.delta), entries)
+        return {
+            "version": _VERSION,
+            "dataset": self.dataset,
+            "epsilon": amount_to_text(self.epsilon),
+            "delta": amount_to_text(self.delta),
+            "spent": spent._asdict(),
+            "remaining": left._asdict(),
+            "composition": f"sequential, of {len(entries)} releases",
+            "neighbours": _relations(entries),
+            "entries": [
+                {"charged_at": entry.charged_at.isoformat(), "label": entry.label}
+                | {"guarantee": entry.guarantee.to_dict()}
+                for entry in entries
+            ],
+        }
+
+    def to_json(self) -> str:
+        """Return what `to_dict` holds as JSON.
+
+        Returns
+        -------
+        str
+            Indented; amounts are not rounded.
+        """
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+    def __repr__(self) -> str:
+        where = "" if self.path is None else f", path={self.path!r}, dataset={self.dataset!r}"
+        entries = self.entries
+        _, left = budgets((self.epsilon, self.delta), entries)
+        return (
+            f"PrivacyLedger(epsilon={self.epsilon}, delta={self.delta}{where}): "
+            f"{len(entries)} charged, {left.epsilon:.6g} of epsilon left"
+        )
+
+    def __str__(self) -> str:
+        entries = self.entries
+        spent, left = budgets((self.epsilon, self.delta), entries)
+        relations = _relations(entries)
+        rows = [("time (UTC)", "label", "epsilon", "delta", "mu", "status"), *map(_cells, entries)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        return "\n".join(
+            [
+                *(lines if entries else []),
+                f"spent epsilon={spent.epsilon:.6g}, delta={spent.delta:.6g} of "
+                f"epsilon={float(self.epsilon):.6g}, delta={self.delta:.6g}",
+                f"left epsilon={left.epsilon:.6g}, delta={left.delta:.6g}",
+                *([f"neighbours: {relations}"] if relations else []),
+            ]
+        )
+
+    def _repr_html_(self) -> str:
+        title = html.escape(f"Privacy ledger, data set {self.dataset}")
+        return f"<strong>{title}</strong><pre>{html.escape(str(self))}</pre>"
+
+    def _agree_on_budget(self) -> None:
+        name, path, total = self.dataset, self._store.path, (self.epsilon, self.delta)
+        with self._store.transaction() as tables:
+            tables.check_pages()
+            if name not in (known := tables.datasets()):
+                _warn_of_similar(name, known, path)
+                tables.create(name, total)
+            written = self._store.read(tables).total  # refuses missing or changed rows
+            if written != total:
+                raise tables.error(
+                    f"holds the budget epsilon={written[0]}, delta={written[1]} for the data set "
+                    f"{name!r}, not epsilon={total[0]}, delta={total[1]}. A budget is not "
+                    "changed: use the one of the file, or another name for another data set"
+                )
+
+    def __enter__(self) -> PrivacyLedger:
+        enter(self._store)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        leave(self._store)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A PrivacyLedger is not copied or pickled: two copies spend twice.")
+
+
+def _warn_of_similar(dataset: str, known: Sequence[str], path: str) -> None:
+    """Warn that a mistyped name is a second budget for the same records."""
+    for similar in difflib.get_close_matches(dataset, known, n=1, cutoff=0.8):
+        warnings.warn(
+            f"The privacy ledger {path!r} gets a new budget for the data set {dataset!r}, beside "
+            f"that of {similar!r}. If the same records are meant, PrivacyLedger.from_file refuses "
+            "names that do not exist.",
+            NewBudgetWarning,
+            stacklevel=4,
+        )
+
+
+def _relations(entries: Sequence[LedgerEntry]) -> str:
+    """Neighbours of the total."""
+    relations = list(dict.fromkeys(entry.guarantee.neighbours for entry in entries))
+    if {"replace-one", "add-remove"} <= set(relations):
+        relations.remove("add-remove")
+        relations[relations.index("replace-one")] = "replace-one (add-remove charges converted)"
+    mixed = ": the total covers each kind by itself, not both changes"
+    return "; ".join(relations) + (mixed if len(relations) > 1 else "")
+
+
+def _cells(entry: LedgerEntry) -> tuple[str, ...]:
+    g = entry.guarantee
+    amounts = ("" if amount is None else f"{amount:.6g}" for amount in (g.epsilon, g.delta, g.mu))
+    return (f"{entry.charged_at:%Y-%m-%d %H:%M:%S}", entry.label, *amounts, g.status)

@@ -1,0 +1,1 @@
+"""Accounting of private selection among a secret, random number of private candidates."""

@@ -1,0 +1,261 @@
+"""Private selection: what the best of a secret, random number of private candidates costs."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+from skdpbo.privacy._checks import check_count, check_delta, check_positive, check_positive_delta
+from skdpbo.privacy._conversions import mu_from_epsilon
+from skdpbo.privacy._guarantee import PrivacyGuarantee
+from skdpbo.privacy._privacy_profile import PrivacyProfile, as_profile
+from skdpbo.privacy._profile import private_root
+from skdpbo.privacy._rounding import round_down
+from skdpbo.privacy.selection._candidate_profile import StaircaseProfile, candidate_profiles
+from skdpbo.privacy.selection._liu_talwar import liu_talwar_max_trials
+from skdpbo.privacy.selection._selection_total import (
+    Method,
+    core_epsilon,
+    core_mu,
+    distance_cost,
+    prices_of_a_cap,
+    total_epsilon,
+)
+from skdpbo.privacy.selection._trial_law import TrialLaw
+
+METHODS: tuple[Method, ...] = ("profile", "papernot_steinke", "liu_talwar")
+_REFERENCES = {
+    "profile": "docs/theory/private_selection.md, Theorems 1 and 2",
+    "papernot_steinke": "Papernot and Steinke 2022, Theorem 2",
+    "liu_talwar": "Liu and Talwar 2019, Theorem 3.4",
+}
+
+
+def selection_guarantee(
+    candidate: PrivacyGuarantee | PrivacyProfile | Any,
+    law: TrialLaw,
+    *,
+    delta: float,
+    method: Method = "profile",
+    max_trials: int | None = None,
+) -> PrivacyGuarantee:
+    """Guarantee of the best of K trials of a private candidate, K random and secret.
+
+    A trial draws a candidate from a law that does not depend on the protected records, trains it
+    and scores it; trials are independent; the trial with the best score is released, and nothing
+    else: no other trial, no score of another, and not K.
+
+    Parameters
+    ----------
+    candidate : PrivacyGuarantee, PrivacyProfile or what a `PrivacyProfile` is made of
+        Of one trial: model and score together. A `mu` makes its whole Gaussian curve count, a
+        profile all of it, otherwise the pair (epsilon, delta) does.
+    law : TrialLaw
+        Of K.
+    delta : float
+        Where to evaluate the total, in [0, 1); 0 is for pure candidates without `max_trials`.
+    method : {"profile", "papernot_steinke", "liu_talwar"}, default="profile"
+        "profile": by privacy profiles, the tightest. The others are published accountings, kept
+        for comparison; "liu_talwar" is for geometric laws.
+    max_trials : int, default=None
+        K is cut there, and what that costs is included. None: not cut; for "liu_talwar",
+        unless the candidate is pure, cut at :func:`liu_talwar_max_trials`: that is a part of it.
+
+    Returns
+    -------
+    PrivacyGuarantee
+        Its status is the candidate's: "conditional" for a stated profile.
+
+    Raises
+    ------
+    ValueError
+        If no epsilon holds at `delta`, or the method does not apply.
+
+    References
+    ----------
+    Koskela, Redberg and Wang (2024); Papernot and Steinke (2022); Liu and Talwar (2019).
+
+    Examples
+    --------
+    >>> from skdpbo.privacy import PrivacyGuarantee, TrialLaw, epsilon_from_mu
+    >>> from skdpbo.privacy import selection_guarantee
+    >>> trial = PrivacyGuarantee(epsilon=epsilon_from_mu(0.15, 1e-9), delta=1e-9, mu=0.15)
+    >>> round(selection_guarantee(trial, TrialLaw(30), delta=1e-5).epsilon, 2)
+    0.97
+    """
+    law = _check_law(law)
+    delta, cut = check_delta(delta), _check_max_trials(max_trials)
+    if not isinstance(candidate, PrivacyGuarantee):
+        candidate = as_profile(candidate)
+        if method != "profile":
+            raise ValueError(f'A privacy profile needs method="profile", got {method!r}.')
+    epsilon = min(
+        total_epsilon(profile, distance, law, delta, _check_method(method), cut)
+        for profile, distance in candidate_profiles(candidate)
+    )
+    if not math.isfinite(epsilon):
+        raise ValueError(f"No epsilon holds for this selection at delta={delta}.")
+    if method == "liu_talwar" and cut is None and candidate.delta != 0:
+        cut = liu_talwar_max_trials(law, delta)
+    limit = "" if cut is None else f", at most {cut}"
+    return PrivacyGuarantee(
+        epsilon=epsilon,
+        delta=delta,
+        neighbours=candidate.neighbours,
+        protects=candidate.protects,
+        mechanism=(
+            f"best of K trials (K negative binomial, mean {law.mean:g}, eta {law.eta:g}{limit}) "
+            f"of {candidate.mechanism or 'a private candidate'}"
+        ),
+        assumptions=(*candidate.assumptions, "the number of trials stays secret"),
+        status=candidate.status,
+        reference="; ".join(r for r in (_REFERENCES[method], candidate.reference) if r),
+    )
+
+
+@lru_cache(maxsize=1024)
+def candidate_mu(
+    epsilon: float,
+    delta: float,
+    law: TrialLaw,
+    *,
+    method: Method = "profile",
+    max_trials: int | None = None,
+    statistical_distance: float = 0.0,
+) -> float:
+    """Largest mu of one Gaussian-DP candidate whose best of K is (epsilon, delta)-DP, rounded down.
+
+    Parameters
+    ----------
+    epsilon : float
+        Of the selection, positive.
+    delta : float
+        Of the selection, in (0, 1).
+    law : TrialLaw
+        Of K.
+    method : {"profile", "papernot_steinke", "liu_talwar"}, default="profile"
+        Accounting, as in :func:`selection_guarantee`.
+    max_trials : int, default=None
+        K is cut there, as in :func:`selection_guarantee`.
+    statistical_distance : float, default=0.0
+        Of one candidate, paid for from delta.
+
+    Returns
+    -------
+    float
+        Noise of a candidate: sensitivity / mu.
+
+    Raises
+    ------
+    ValueError
+        If the cap or the statistical distance alone cost more than delta.
+
+    Examples
+    --------
+    >>> from skdpbo.privacy import TrialLaw, candidate_mu
+    >>> round(1 / candidate_mu(1.0, 1e-5, TrialLaw(30)), 2)
+    6.48
+    """
+    law, cut, method = _check_law(law), _check_max_trials(max_trials), _check_method(method)
+    bound, target = round_down(check_positive(epsilon, "epsilon")), check_positive_delta(delta)
+    loss = law.mean * check_delta(statistical_distance, "statistical_distance")
+    best = 0.0
+    for shift, flat, distance in prices_of_a_cap(law, None if method == "liu_talwar" else cut):
+        left = target * (1 - 1e-15) - flat - distance_cost(bound, distance + loss)
+        if left > 0 and bound > shift:
+            best = max(best, core_mu(method, law, bound - shift, left, cut))
+    if best == 0:
+        raise ValueError("The cap on the trials or the statistical distance exceeds delta.")
+    return best
+
+
+@lru_cache(maxsize=1024)
+def candidate_epsilon(epsilon: float, law: TrialLaw, *, method: Method = "profile") -> float:
+    """Largest pure epsilon of one candidate whose best of K is epsilon-DP, rounded down.
+
+    At least epsilon / (2 + eta), the rule of Papernot and Steinke (2022) and, for a geometric law,
+    of Liu and Talwar (2019); "profile" gains on it because gamma is not 0, and is exact: some
+    candidate attains it.
+
+    Parameters
+    ----------
+    epsilon : float
+        Of the selection, positive.
+    law : TrialLaw
+        Of K, which is not cut.
+    method : {"profile", "papernot_steinke", "liu_talwar"}, default="profile"
+        As in :func:`selection_guarantee`.
+
+    Examples
+    --------
+    >>> from skdpbo.privacy import TrialLaw
+    >>> from skdpbo.privacy.selection._selection_guarantee import candidate_epsilon
+    >>> round(candidate_epsilon(1.0, TrialLaw(30)), 4)
+    0.3486
+    """
+    law, bound = _check_law(law), round_down(check_positive(epsilon, "epsilon"))
+
+    def excess(x: float) -> float:
+        total = core_epsilon(_check_method(method), StaircaseProfile(x), law, 0.0, None)
+        return (total - bound) / bound
+
+    return private_root(excess, 0.0, guess=bound / (2 + law.eta), safe_side=-1, slack=1e-15)
+
+
+def composition_is_better(
+    n_candidates: int,
+    epsilon: float,
+    delta: float,
+    law: TrialLaw,
+    *,
+    max_trials: int | None = None,
+) -> bool:
+    """Whether publishing every candidate leaves each a larger mu than selecting the best of K.
+
+    By composition each of n candidates gets mu / sqrt(n), mu that of the whole budget, and all
+    models and scores may be published. Private selection gives each trial `candidate_mu`, however
+    many candidates there are; compare at a law whose `hit_probability(1 / n)` is acceptable.
+
+    Parameters
+    ----------
+    n_candidates : int
+        At least 1.
+    epsilon, delta : float
+        Of the whole search.
+    law : TrialLaw
+        Of the number of trials, the alternative.
+    max_trials : int, default=None
+        As in :func:`selection_guarantee`.
+
+    Returns
+    -------
+    bool
+        True if composition allows at least as large a mu.
+
+    Examples
+    --------
+    >>> from skdpbo.privacy import TrialLaw
+    >>> from skdpbo.privacy.selection._selection_guarantee import composition_is_better
+    >>> [composition_is_better(n, 1.0, 1e-5, TrialLaw(30)) for n in (2, 9)]
+    [True, False]
+    """
+    n_candidates = check_count(n_candidates, "n_candidates")
+    composed = mu_from_epsilon(epsilon, delta) / math.sqrt(n_candidates)
+    return composed >= candidate_mu(epsilon, delta, law, max_trials=max_trials)
+
+
+def _check_law(law: TrialLaw) -> TrialLaw:
+    if not isinstance(law, TrialLaw):
+        raise TypeError(f"law must be a TrialLaw, got {type(law).__name__}.")
+    return law
+
+
+def _check_method(method: Method) -> Method:
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {METHODS}, got {method!r}.")
+    return method
+
+
+def _check_max_trials(max_trials: int | None) -> int | None:
+    return None if max_trials is None else check_count(max_trials, "max_trials")

@@ -1,0 +1,1 @@
+"""What tests share: private names, strategies, estimators, statistics and planted bugs."""

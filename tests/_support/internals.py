@@ -1,0 +1,200 @@
+"""Private names under test, and the modules that hold them.
+
+``from _support.internals import exact_gram`` works in every test, so that a module that moves or
+is renamed changes one line of the tests. Names are looked up when they are imported: a line that
+is out of date fails the tests that need it, and no others.
+"""
+
+from importlib import import_module
+
+# Module below skdpbo: names that tests import from it.
+HOMES = {
+    "_column_moments": "histogram_sensitivity norm_counts norm_edges",
+    "_exact_gram": (
+        "exact_chunk exact_gram lattice_radius rows_on_lattice shorten_rows streamed_gram"
+    ),
+    "_gram_release": "lifted release_gram second_moment_sensitivity",
+    "_noise_aware": "MomentModel released_noise_variance",
+    "_row_blocks": "BoxedRows",
+    "_whitened_release": "SQUARED_NORM WhitenedRelease",
+    "audit._result": "epsilon_of event_bounds",
+    "gaussian_process.outsourced._answers": "AnswerNoise answer_sensitivity",
+    "gaussian_process.outsourced._messages": (
+        "Answer ProtocolError Query REASONS Refusal decode encode"
+    ),
+    "gaussian_process.outsourced._noisy_covariance": (
+        "NoisyInputRBF check_averaged_kernel noisy_inputs"
+    ),
+    "gaussian_process.outsourced._noisy_kernels": (
+        "NoisyRowsKernel check_rbf_parameters noisy_input_covariance noisy_input_rbf shrinkage"
+    ),
+    "gaussian_process.outsourced._noisy_rows": "NoisyRows",
+    "gaussian_process.outsourced._random_projection": (
+        "operator_norm_bound random_projection row_sensitivity"
+    ),
+    "gaussian_process.outsourced._row_belief": (
+        "denoised_variances flat_rows is_isotropic normal_rows"
+    ),
+    "gaussian_process.papers._branch_and_bound": "_upper _values largest_squared_norm",
+    "gaussian_process.papers._kernel_posterior": (
+        "POSTERIORS _covariance_from_noise kernel_posterior regulariser"
+    ),
+    "gaussian_process.papers._kernel_release": "KernelRelease KernelRows",
+    "gaussian_process.papers._kernel_sensitivity": (
+        "certified_norm grid_axes grid_centre_norm joint_sensitivity line_norm norm_bound "
+        "optimal_ratio product_grid_norm published_sensitivity searched_norm separation_norm "
+        "spectral_norm trivial_norm"
+    ),
+    "gaussian_process.papers._kharkovskii2020": "published_transform threshold",
+    "gaussian_process.papers._stationary_kernels": "stationary_kernel",
+    "gaussian_process.sparse._denoising": "denoised_second_moment nearest_mixture",
+    "gaussian_process.sparse._features": "LatticeRows WhitenedFeatures",
+    "gaussian_process.sparse._inducing": "inducing_design support_design",
+    "gaussian_process.sparse._kernel_chunks": "kernel_chunks",
+    "gaussian_process.sparse._kernel_family": (
+        "average_kernel check_kernels default_kernels kernel_shares"
+    ),
+    "gaussian_process.sparse._label_codes": "class_probabilities label_codes",
+    "gaussian_process.sparse._mixtures": (
+        "AMPLITUDES FittedWeights amplitude_prior averaged feature_map mixture_moments"
+    ),
+    "gaussian_process.sparse._predictor": "MixturePredictor WeightPredictor",
+    "gaussian_process.sparse._prior_mean": "private_prior_mean",
+    "gaussian_process.sparse._release_methods": "KernelMethod WhitenedMethod",
+    "linear_model._gradient_sum": (
+        "GradientRelease gradient_sensitivity residuals_on_lattice rows_on_grid"
+    ),
+    "linear_model._column_scales": "ColumnScales",
+    "linear_model._record_rows": "JoinedRows StandardisedRecords",
+    "mechanisms._clip_quantile": "clipped_count_sensitivity",
+    "mechanisms._clipping": (
+        "clip_to_lattice clipped_mean_sensitivity clipped_sum clipped_sum_sensitivity"
+    ),
+    "mechanisms._coinpress": "clipping_radius default_shares share_of_budget",
+    "mechanisms._lattice": "add_integers",
+    "mechanisms._mean": "as_records centred centred_blocks interval_mean_sensitivity",
+    "mechanisms._normal_sampler": "NormalSampler",
+    "mechanisms._sampling": "ExactSampler",
+    "mechanisms._source": "RandomSource",
+    "mechanisms._trial_count": "_first_probability",
+    "model_selection._attempt": "attempt",
+    "model_selection._base": "BasePrivateSearchCV",
+    "model_selection.protection._options": "refuse_telling_parts",
+    "model_selection.protection._private_models": "mark_total",
+    "model_selection._private_choice": "PrivateChoice",
+    "model_selection._search_mechanism": "SearchProblem",
+    "model_selection._sklearn": "BaseSearchCV",
+    "model_selection.bayes._gaussian_trajectory": (
+        "PrivateScores coarse_step trajectory_sensitivity"
+    ),
+    "model_selection.bayes._gp_ucb": "UpperConfidenceProposer",
+    "model_selection.bayes._visits": "PublicScores",
+    "model_selection.bayes._public_prior": (
+        "automatic_prior automatic_prior_weight public_disagreement public_error "
+        "public_noise_variance public_offsets smoothed_public_scores"
+    ),
+    "model_selection.protection._rounds": "ScoresSoFar",
+    "model_selection.bayes._two_task_ucb": "PrivateTrajectoryProposer automatic_n_private",
+    "model_selection.evaluation._chunk_metrics": (
+        "ChunkMetricTraining chunk_metric_sensitivity chunk_parts metric_excess_cap"
+    ),
+    "model_selection.evaluation._chunk_training": "ChunkTraining",
+    "model_selection.evaluation._chunks": (
+        "ChunkedRows Chunks chunk_positions chunk_sensitivity clipped_excess excess_cap "
+        "excess_sensitivity n_chunk_losses"
+    ),
+    "model_selection.evaluation._dry_run": "dry_run",
+    "model_selection.evaluation._evaluator": "SEED isolated_outcomes try_scorer",
+    "model_selection.evaluation._isolation": "_isolated_task in_isolation this_process",
+    "model_selection.evaluation._parallel": "run_tasks",
+    "model_selection.evaluation._public_training": "PublicTraining",
+    "model_selection.evaluation._record_gradients": "RecordLosses",
+    "model_selection.evaluation._row_independence": (
+        "MixedRowsError mixes_rows refuse_row_mixing watched_steps"
+    ),
+    "model_selection.evaluation._row_wise": "VERIFIED row_wise_assumption unverified_steps",
+    "model_selection.gibo._descent": "PrivateDescent noise_to_clip",
+    "model_selection.gibo._optimizers": "OPTIMIZERS",
+    "model_selection.papers._kusner_constants": (
+        "beta choice_sensitivity exact_score_sensitivity score_sensitivity"
+    ),
+    "model_selection.papers._kusner_release": (
+        "Gains Shares _step add_laplace choose lattice_units laplace_noise_std run_gp_ucb"
+    ),
+    "model_selection.private_training._costs": "StatedCosts gaussian_budget",
+    "model_selection.private_training._estimators": "is_shape_only private_steps",
+    "model_selection.private_training._finiteness": "_KEEP_FINITE risky_steps",
+    "model_selection.private_training._final_training": "FinalPlan tuning_share",
+    "model_selection.private_training._plan": "_calibrated plan_trials",
+    "model_selection.private_training._selection_rules": "largest_trial_epsilon selection_rule",
+    "model_selection.private_training._statements": "noise_seeds",
+    "model_selection.private_training._trial_score": (
+        "TotalRelease gaussian_mu losses_of total_loss_sensitivity trial_score"
+    ),
+    "model_selection.private_training._trials": ("TrialData TrialRandomness _trial best_of_trials"),
+    "model_selection.protection._validation": "RUNNING ValidationProtection running_fit",
+    "model_selection.rows._object_table": "as_objects list_width",
+    "model_selection.rows._overlap": (
+        "entries_assumption refuse_rows_among_entries refuse_shared_rows"
+    ),
+    "model_selection.rows._protected": "ProtectedRows check_protected protected_positions",
+    "model_selection.rows._settled_types": (
+        "from_public_values settled_public_rows settled_public_targets settled_rows settled_targets"
+    ),
+    "model_selection.scoring._chunk_metric": "chunk_metric",
+    "model_selection.scoring._confusion": ("Ratio confusion_cells cost_matrix one_vs_rest_counts"),
+    "model_selection.scoring._log_density": "concentrated_mu",
+    "model_selection.scoring._losses": "UserLoss codes_among zero_one",
+    "model_selection.scoring._metrics": "PublicTargets",
+    "model_selection.scoring._multimetric": "assign_metrics",
+    "model_selection.scoring._pair_counts": (
+        "PairTable capped_excess_pairs doubled_wrong_pairs majority_cap pair_tables "
+        "wrong_pair_sensitivity wrong_pairs_l1_sensitivity"
+    ),
+    "model_selection.scoring._parsing": "as_numbers",
+    "model_selection.scoring._resolve": (
+        "DEFAULT_LOG_LOSS_BOUND make_per_record_scorer resolve_chunk_scorer resolve_scorer "
+        "resolve_trial_scorer"
+    ),
+    "model_selection.scoring._score_release": (
+        "GaussianNoise LaplaceNoise NoisySums ReleasedScore SumGroup laplace_std score_std"
+    ),
+    "model_selection.scoring._scorer": "PerRecordScorer",
+    "model_selection.scoring._secret_count": "centred_total score_of_secret_count",
+    "model_selection.space._continuous": "ContinuousSpace",
+    "model_selection.space._search_space": "SearchSpace",
+    "preprocessing._category_columns": "category_counts category_key",
+    "preprocessing._count_sensitivity": "counts_sensitivity",
+    "preprocessing._dyadic_counts": "LEVELS dyadic_counts quantile_of_counts",
+    "preprocessing._imputer": "value_or_missing",
+    "preprocessing._min_max_scaler": "magnitude_counts",
+    "preprocessing._one_hot_encoder": "category_threshold",
+    "privacy._composition": "added_epsilon composed_epsilon",
+    "privacy._exact_sums": "exact_sum exact_sum_of_squares",
+    "privacy._guarantee": "PrivacyGuarantee",
+    "privacy._profile_table": "ProfileTable tabulate",
+    "privacy.ledger._scope": "covered_by_fit",
+    "privacy.ledger._budget": "guarantee_from_text guarantee_to_text",
+    "privacy.selection._candidate_profile": (
+        "ComposedProfile GaussianProfile StaircaseProfile candidate_profiles"
+    ),
+    "privacy.selection._selection_total": (
+        "core_epsilon distance_cost prices_of_a_cap total_epsilon"
+    ),
+    "privacy.selection._selection_profile": "loss_of_rank selection_bounds",
+    "surrogate._batch_design": "GradientTrace",
+    "surrogate._covariance": "compile_covariance",
+    "surrogate._kernels": "differentiable prior_gradient_covariance",
+    "surrogate._length_scale": "_GradientLikelihood",
+    "surrogate._linalg": "cholesky_inverse cholesky_solve jittered_cholesky",
+    "surrogate._marginal_likelihood": "negative_log_marginal_likelihood",
+}
+
+_MODULE_OF = {name: module for module, names in HOMES.items() for name in names.split()}
+
+
+def __getattr__(name):
+    """Import `name` from its module."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"tests/_support/internals.py has no line for {name!r}")
+    return getattr(import_module(f"skdpbo.{_MODULE_OF[name]}"), name)

@@ -1,0 +1,183 @@
+"""Mistakes in the mechanisms, the searchers and the ledger, for ``tests/_support/mutate.py``."""
+
+SAMPLING = "tests/mechanisms/test_sampling.py"
+TRIALS = "tests/mechanisms/test_trial_count.py"
+LATTICE = "tests/mechanisms/test_lattice.py tests/mechanisms/test_noisy_max.py"
+LATTICE += " tests/mechanisms/test_discrete_laplace.py tests/mechanisms/test_gaussian_mechanism.py"
+MEANS = "tests/mechanisms/test_clipping.py tests/mechanisms/test_mean.py"
+GAUSSIAN = "tests/mechanisms/test_gaussian_mechanism.py tests/mechanisms/test_opendp_engine.py"
+NEIGHBOURS = "tests/attacks/test_neighbours.py tests/attacks/test_faults.py"
+EFFECTS = "tests/attacks/test_side_effects.py tests/attacks/test_shared_objects.py"
+EFFECTS += " tests/attacks/test_hidden_trajectory.py tests/attacks/test_protected_rows.py"
+CHUNKS = "tests/model_selection/test_fit_chunks.py"
+RAISED = "tests/attacks/test_base_exceptions.py"
+
+MECHANISMS = [
+    ("_normal_sampler.py", "dtype=np.uint8) >= 128", "dtype=np.uint8) > 128", SAMPLING),
+    ("_normal_sampler.py", "return k[kept]", "return np.minimum(k[kept], 5)", SAMPLING),
+    ("_normal_sampler.py", "lanes = lanes[k[lanes] > 2]", "lanes = lanes[k[lanes] > 3]", SAMPLING),
+    (
+        "_normal_sampler.py",
+        "alive, again = alive[c <= even]",
+        "alive, again = alive[c < even]",
+        SAMPLING,
+    ),
+    ("_normal_sampler.py", "less[i] = fractions.exceeds_uniform(int(lanes[i]))", "pass", SAMPLING),
+    (
+        "_normal_sampler.py",
+        "digits[:, 0] >> np.uint64(63)",
+        "digits[:, 0] >> np.uint64(62)",
+        SAMPLING,
+    ),
+    (
+        "_sampling.py",
+        "while self._bernoulli_exp_unit(1, 1):\n            quotient += 1",
+        "while quotient < 40 and self._bernoulli_exp_unit(1, 1):\n            quotient += 1",
+        SAMPLING,
+    ),
+    ("_sampling.py", "if not (negative and magnitude == 0)", "if True", SAMPLING),
+    (
+        "_sampling.py",
+        "offset = abs(draw) * scale * b - a",
+        "offset = abs(draw) * scale * b",
+        SAMPLING,
+    ),
+    ("_sampling.py", "return k % 2 == 1", "return k % 2 == 0", SAMPLING),
+    (
+        "_trial_count.py",
+        "while k < last and sampler",
+        "while k < min(last, 80) and sampler",
+        TRIALS,
+    ),
+    (
+        "_trial_count.py",
+        "while k < last:\n        if",
+        "while k < min(last, 60):\n        if",
+        TRIALS,
+    ),
+    ("_trial_count.py", "(k * whole + eta.numerator)", "(k * whole)", TRIALS),
+    (
+        "_gaussian.py",
+        "check_delta(self.delta) - self._charge(epsilon)",
+        "check_delta(self.delta)",
+        GAUSSIAN,
+    ),
+    (
+        "_gaussian.py",
+        "(1 + math.exp(min(epsilon, 700.0)))",
+        "math.exp(min(epsilon, 700.0))",
+        GAUSSIAN,
+    ),
+    ("_gaussian.py", "sigma = self._calibrated(sensitivity + rounding)", "pass", GAUSSIAN),
+    (
+        "_gaussian.py",
+        "scale = math.ceil(ratio * 2**shift)",
+        "scale = math.floor(ratio * 2**shift)",
+        GAUSSIAN,
+    ),
+    ("_lattice.py", "np.trunc(quotients)", "np.rint(quotients)", LATTICE),
+    ("_lattice.py", "if math.frexp(step)[0] != 0.5:", "if False:", LATTICE),
+    ("_lattice.py", "if largest < 2**61:", "if True:", LATTICE),
+    ("_noisy_max.py", "epsilon.denominator * 2 * int(", "epsilon.denominator * int(", LATTICE),
+    ("_noisy_max.py", "(value - best)", "(value - values[0])", LATTICE),
+    (
+        "_laplace.py",
+        "return int(self.sensitivity) / as_fraction",
+        "return 1 / as_fraction",
+        LATTICE,
+    ),
+    ("_clipping.py", "return 2.0 * clip", "return clip", MEANS),
+    (
+        "_mean.py",
+        "interval_mean_sensitivity(self.low, self.high, 2)",
+        "interval_mean_sensitivity(self.low, self.high, 4)",
+        MEANS,
+    ),
+    (
+        "_coinpress.py",
+        "return math.sqrt(share) * mu * (1 - _ROUNDING)",
+        "return math.sqrt(share) * mu",
+        MEANS,
+    ),
+    ("_clip_quantile.py", "share - self.quantile", "self.quantile - share", MEANS),
+    (
+        "_schedule.py",
+        "np.array([1.0 - share, share])",
+        "np.array([1.0, share])",
+        "tests/mechanisms tests/gaussian_process/sparse/test_regressor.py",
+    ),
+]
+EVALUATOR = [
+    ("_evaluator.py", "without_callbacks(model)", "model", EFFECTS),
+    (
+        "_evaluator.py",
+        "own_scorer, _ = attempt(copy.deepcopy, scorer)",
+        "own_scorer = scorer",
+        EFFECTS,
+    ),
+    ("_evaluator.py", "elif len(rows) == 1:", "elif len(rows) <= 2:", NEIGHBOURS),
+    ("_evaluator.py", "outcomes[bad] = scorer.worst_outcome", "pass", NEIGHBOURS),
+    (
+        "_evaluator.py",
+        "if outcomes is not None:\n            return outcomes",
+        "return outcomes",
+        NEIGHBOURS,
+    ),
+    ("_isolation.py", "np.random.set_state(states[1])", "pass", EFFECTS),
+    ("_isolation.py", "random.setstate(states[0])", "pass", EFFECTS),
+    ("_isolation.py", "logging.disable(logging.CRITICAL)", "pass", EFFECTS),
+    ("_isolation.py", "undo.enter_context(redirect_stderr(nowhere))", "pass", EFFECTS),
+    ("_isolation.py", 'np.errstate(all="ignore")', "np.errstate()", EFFECTS),
+    ("_isolation.py", "model = copy.deepcopy(model, copies)", "pass", EFFECTS),
+    ("_isolation.py", "twin.estimator = original.estimator", "pass", EFFECTS),
+    ("_chunks.py", "(rows + n_chunks - 1)", "(rows + n_chunks - 2)", CHUNKS),
+    ("_chunks.py", "own = min(2 * units, cap)", "own = min(units, cap)", CHUNKS),
+    ("_chunks.py", "return units * max(n_chunks, rows)", "return units * rows", CHUNKS),
+]
+PRIVACY = [
+    (
+        "ledger/_store.py",
+        'store = LOCAL.get(state["token"])',
+        "store = None",
+        "tests/privacy/ledger/test_ledger_processes.py",
+    ),
+    (
+        "ledger/_ledger.py",
+        "tables.check_pages()",
+        "pass",
+        "tests/privacy/ledger/test_database.py",
+    ),
+    (
+        "_guarantee.py",
+        "(1 + math.exp(min(epsilon, 700.0)))",
+        "math.exp(min(epsilon, 700.0))",
+        "tests/privacy/test_privacy_guarantee.py",
+    ),
+]
+SELECTION = [
+    ("_attempt.py", "except BaseException as error", "except Exception as error", RAISED),
+    ("_attempt.py", "raise interrupt", "raise interrupt(str(args))", RAISED),
+    (
+        "rows/_object_table.py",
+        "return attempt(_vector_length, row)[0]",
+        "return _vector_length(row)",
+        RAISED,
+    ),
+    ("scoring/_losses.py", "return code if error is None else -1", "return code or -1", RAISED),
+    (
+        "private_training/_trials.py",
+        "seeds if seeded else [None] * len(names)",
+        "seeds",
+        "tests/attacks/test_trial_seeds.py",
+    ),
+    (
+        "protection/_protection.py",
+        "names = unverified_steps(self.searcher.estimator, self.candidates)",
+        "names = unverified_steps(self.searcher.estimator)",
+        "tests/attacks/test_shared_streams.py",
+    ),
+]
+MISTAKES = [(f"mechanisms/{path}", *rest) for path, *rest in MECHANISMS]
+MISTAKES += [(f"model_selection/evaluation/{path}", *rest) for path, *rest in EVALUATOR]
+MISTAKES += [(f"privacy/{path}", *rest) for path, *rest in PRIVACY]
+MISTAKES += [(f"model_selection/{path}", *rest) for path, *rest in SELECTION]

@@ -1,0 +1,355 @@
+"""Mistakes that tests plant in the library, and the one table of the places where they do it.
+
+A test says ``plant(monkeypatch, "the chunks move one loss")`` for a mistake that is listed below,
+and ``put(monkeypatch, "chunks: dry_run", stand_in)`` for a stand-in or a listener of its own.
+Code that moves or is renamed changes this file alone.
+"""
+
+import math
+from contextlib import ExitStack, nullcontext
+from functools import reduce
+from importlib import import_module
+from types import SimpleNamespace
+
+import numpy as np
+
+# Stage: module below skdpbo, whose names are replaced as "stage: name".
+STAGES = {
+    "answers": "gaussian_process.outsourced._answers",
+    "chunk metrics": "model_selection.evaluation._chunk_metrics",
+    "chunk training": "model_selection.evaluation._chunk_training",
+    "chunks": "model_selection.protection._chunked",
+    "clipping": "mechanisms._clipping",
+    "coinpress": "mechanisms._coinpress",
+    "curator": "gaussian_process.outsourced._curator_base",
+    "descent": "model_selection.gibo._descent",
+    "domains": "gaussian_process.outsourced._domains",
+    "dry run": "model_selection.evaluation._dry_run",
+    "evaluator": "model_selection.evaluation._evaluator",
+    "features": "gaussian_process.sparse._features",
+    "gaussian trajectory": "model_selection.bayes._gaussian_trajectory",
+    "isolation": "model_selection.evaluation._isolation",
+    "kusner constants": "model_selection.papers._kusner_constants",
+    "kusner lipschitz": "model_selection.papers._kusner_lipschitz",
+    "kusner release": "model_selection.papers._kusner_release",
+    "laplace": "mechanisms._laplace",
+    "ledger": "privacy.ledger._ledger",
+    "ledger charge": "privacy.ledger._charging",
+    "ledger file": "privacy.ledger._database",
+    "ledger scope": "privacy.ledger._scope",
+    "ledger store": "privacy.ledger._store",
+    "losses": "model_selection.scoring._losses",
+    "noise source": "mechanisms._source",
+    "noisy rows": "gaussian_process.outsourced._noisy_rows",
+    "object tables": "model_selection.rows._object_table",
+    "parallel": "model_selection.evaluation._parallel",
+    "parsing": "model_selection.scoring._parsing",
+    "private models": "model_selection.protection._private_models",
+    "protection": "model_selection.protection._protection",
+    "protected rows": "model_selection.rows._protected",
+    "protocol": "gaussian_process.outsourced._protocol",
+    "public training": "model_selection.evaluation._public_training",
+    "record gradients": "model_selection.evaluation._record_gradients",
+    "release methods": "gaussian_process.sparse._release_methods",
+    "row release": "gaussian_process.outsourced._row_release",
+    "search": "model_selection._base",
+    "set-up": "model_selection.protection._validation",
+    "sparse process": "gaussian_process.sparse._private_process",
+    "sparse regressor": "gaussian_process.sparse._regressor",
+    "trial score": "model_selection.private_training._trial_score",
+    "trials": "model_selection.private_training._trials",
+}
+# Names that no longer stand in the module of their stage: "stage: name" -> "module:name".
+MOVED = {
+    "chunks: chunk_sensitivity": "model_selection.evaluation._chunk_training:chunk_sensitivity",
+    "chunks: excess_cap": "model_selection.evaluation._chunk_training:excess_cap",
+    "chunks: excess_sensitivity": "model_selection.evaluation._chunk_training:excess_sensitivity",
+    "private models: charge_active_ledger": (
+        "model_selection.protection._protection:charge_active_ledger"
+    ),
+    "search: RUNNING": "model_selection.protection._validation:RUNNING",
+    "search: refuse_cached_functions": (
+        "model_selection.protection._protection:refuse_cached_functions"
+    ),
+    "set-up: charge_active_ledger": "model_selection.protection._protection:charge_active_ledger",
+}
+
+
+def located(place):
+    """Return the module (or class) and the name of a place "stage: name"."""
+    stage, name = place.split(": ")
+    module, name = MOVED.get(place, f"{STAGES[stage]}:{name}").split(":")
+    *classes, name = name.split(".")
+    return reduce(getattr, classes, import_module(f"skdpbo.{module}")), name
+
+
+def module_of(stage):
+    """Return the module of a stage."""
+    return import_module(f"skdpbo.{STAGES[stage]}")
+
+
+def original(place):
+    """Return what stands at a place now."""
+    return getattr(*located(place))
+
+
+def put(monkeypatch, place, new, raising=True):
+    """Put something else at a place until the test ends."""
+    monkeypatch.setattr(*located(place), new, raising=raising)
+
+
+class Of:
+    """A replacement that is made from what stands there."""
+
+    def __init__(self, make):
+        self.make = make
+
+
+def nothing(*args, **how):
+    """Do nothing."""
+
+
+def as_it_is(first, *others, **how):
+    """Return the first argument."""
+    return first
+
+
+class Unlocked(nullcontext):
+    """A lock that locks nothing."""
+
+    depth = 0
+
+
+def no_context(*args, **how):
+    """Enter no context."""
+    return nullcontext()
+
+
+def truncated(vectors, clip, step):
+    """Round vectors to the lattice, but do not clip them."""
+    return np.trunc(vectors / step).astype(np.int64), np.ones(len(vectors), dtype=bool)
+
+
+def clipped_as_printed(vectors, clip, step):
+    """Clip as v min(1, B / ||v||) without a guard: an infinite loss makes NaN."""
+    with np.errstate(all="ignore"):
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return truncated(vectors * np.minimum(1.0, clip / norms), clip, step)
+
+
+def mean_clipped(mean, vectors):
+    """Clip the mean of the vectors, not each of them."""
+    total = np.concatenate(list(vectors)).sum(axis=0)
+    total = total * min(1.0, mean.clip * mean.n_records / np.linalg.norm(total))
+    return np.rint(total / mean.step).astype(np.int64), 0
+
+
+def read_at_once(rows, width):
+    """Read rows in one call of numpy, whose errors quote what it could not read."""
+    try:
+        return np.asarray(rows, dtype=float), np.zeros(len(rows), dtype=bool)
+    except OverflowError:  # of an integer beyond the floats, which quotes nothing
+        return np.zeros(np.shape(rows)), np.ones(len(rows), dtype=bool)
+
+
+def all_losses_worst(losses_of, unreadable, worst):
+    """Give every record the worst loss."""
+    return np.full(len(unreadable), worst), np.ones(len(unreadable), dtype=bool)
+
+
+def quoting_no_model(X, failures):
+    """Quote the training rows in the error of the search."""
+    return ValueError(f"The training failed on {X}")
+
+
+def same_clones(clone):
+    """Clone as scikit-learn 1.9 does, with the callbacks."""
+
+    def clone_with_callbacks(estimator, **how):
+        copied = clone(estimator, **how)
+        if hasattr(estimator, "_skl_callbacks"):
+            copied._skl_callbacks = estimator._skl_callbacks
+        return copied
+
+    return clone_with_callbacks
+
+
+def half_the_sensitivity(kind):
+    """Make a mechanism for half of the move that it is given."""
+
+    class HalfTheNoise(kind):
+        def __init__(self, *args, **parameters):
+            if "sensitivity" in parameters:
+                parameters["sensitivity"] /= 2
+            else:  # epsilon, displacement, dimension
+                args = (args[0], args[1] / 2, *args[2:])
+            super().__init__(*args, **parameters)
+
+    return HalfTheNoise
+
+
+NO_FILTER = SimpleNamespace(catch_warnings=no_context, simplefilter=nothing)
+NO_COPY = SimpleNamespace(deepcopy=as_it_is)
+LOUD_NUMPY = SimpleNamespace(**{**vars(np), "errstate": no_context})
+# Mistake: what it puts at which place.
+BUGS = {
+    # Mechanisms
+    "gradients are not clipped": {"clipping: clip_to_lattice": truncated},
+    "gradients are clipped without a guard": {"clipping: clip_to_lattice": clipped_as_printed},
+    "the mean is clipped": {"clipping: ClippedMean.exact_total": mean_clipped},
+    "the sensitivity of a clipped sum is that of one side": {
+        "clipping: clipped_sum_sensitivity": as_it_is
+    },
+    "every step of CoinPress spends the whole budget": {"coinpress: share_of_budget": as_it_is},
+    "integers are released without noise": {
+        "laplace: DiscreteLaplace.release": lambda self, values, source=None: values
+    },
+    "half of the noise of released integers": {
+        "laplace: DiscreteLaplace.release": Of(
+            lambda honest: (
+                lambda self, values, source=None: honest(
+                    type(self)(2 * self.epsilon, self.sensitivity), values, source
+                )
+            )
+        )
+    },
+    # Searchers
+    "protected rows are read all at once": {"protected rows: _rows_as_numbers": read_at_once},
+    "categories are taken as they are": {"protected rows: _with_public_categories": as_it_is},
+    "one failing record fails all": {"evaluator: _outcomes_apart": all_losses_worst},
+    "models' warnings and output come through": {
+        "isolation: warnings": NO_FILTER,
+        "isolation: nothing_leaves": no_context,
+    },
+    "models' output comes through": {"isolation: nothing_leaves": no_context},
+    "scoring moves the generators": {
+        "isolation: nothing_leaves": no_context,
+        "evaluator: seeded_generators": no_context,
+    },
+    "numpy's reports come through": {
+        "isolation: np": SimpleNamespace(errstate=no_context),
+        "isolation: nothing_leaves": no_context,
+        "evaluator: seeded_generators": no_context,
+    },
+    "the caller's objects are used": {"evaluator: copy": NO_COPY},
+    "frozen parts are shared": {"evaluator: unshared": lambda model: (model, [])},
+    "clones keep their callbacks": {
+        "evaluator: without_callbacks": as_it_is,
+        "public training: without_callbacks": as_it_is,
+        "public training: clone": Of(same_clones),
+    },
+    "pipelines keep their caches": {
+        "public training: PublicTraining.totals": Of(
+            lambda honest: (
+                lambda training, candidates, *, order_is_secret, **how: honest(
+                    training, candidates, **how
+                )
+            )
+        )
+    },
+    "candidates run at the same time": {"isolation: ONE_AT_A_TIME": Unlocked()},
+    "cached functions are not refused": {"search: refuse_cached_functions": nothing},
+    "entries of fit are not looked at": {
+        f"{stage}: refuse_rows_among_entries": nothing
+        for stage in ("set-up", "chunks", "private models")
+    },
+    "joblib writes arrays to disk": {
+        "parallel: Parallel": Of(lambda honest: lambda **k: honest(**{**k, "max_nbytes": "1M"}))
+    },
+    "half of the sensitivity of a score": {
+        "trial score: total_loss_sensitivity": lambda units: units // 2
+    },
+    # Chunks
+    "chunks: a record moves its own loss alone": {
+        "chunks: chunk_sensitivity": as_it_is,
+        "chunks: excess_sensitivity": as_it_is,
+    },
+    "chunks: the excess moves as one loss does": {
+        "chunks: excess_cap": lambda units, *size: 4 * units,
+        "chunks: excess_sensitivity": lambda units, cap, *size: cap // 4 * 2,
+    },
+    "chunks: a record moves as many losses as its chunk has rows": {
+        "chunks: chunk_sensitivity": lambda units, k, n, m=None: n // k
+    },
+    "chunks: the choice has no noise to speak of": {
+        "chunks: chunk_sensitivity": lambda units, *size: 1
+    },
+    "chunk metrics: a model is scored on other chunks": {
+        "chunk metrics: chunk_parts": lambda rows, j: (rows.chunks[j], rows.outside(j))
+    },
+    "chunk metrics: a third of the sensitivity": {
+        "chunk metrics: chunk_metric_sensitivity": lambda units: units // 3,
+        "chunk metrics: ChunkMetricTraining._excess_cap": lambda training: (
+            training.scorer.units,
+            training.scorer.units // 3,
+        ),
+    },
+    # Private models
+    "trials: output comes through": {"isolation: _silence": ExitStack},
+    "trials: the search does not pay": {"private models: charge_active_ledger": nothing},
+    "trials: each trial pays as well": {"isolation: covered_by_fit": no_context},
+    "trials: the released model has scored": {"trial score: copy": NO_COPY},
+    "trials: a failure is shown": {
+        "private models: _no_model": quoting_no_model,
+        "trials: trained_model": nothing,
+    },
+    "trials: numpy gives all rows one type": {"private models: as_objects": as_it_is},
+    "trials: the parts are cut before the charge": {
+        "private models: _refuse_complex": Of(
+            lambda honest: lambda X, y: (honest(X, y), X[: len(X) // 2])
+        )
+    },
+    "trials: every trial has the estimator's seed": {"trials: noise_seeds": lambda model: {}},
+    # Trajectories
+    "gibo: every step has the noise of one": {
+        "descent: step_budgets": lambda mu, n, **how: np.full(n, mu)
+    },
+    "gibo: counts are free": {"descent: split_budget": lambda mu, share: (mu, mu)},
+    "trajectory: one score pays for all": {"gaussian trajectory: trajectory_sensitivity": as_it_is},
+    "trajectory: the noise is short by the root of two": {
+        "gaussian trajectory: trajectory_sensitivity": Of(
+            lambda honest: lambda units, q: honest(units, q) / math.sqrt(2)
+        )
+    },
+    # Gaussian processes
+    "sparse: rows are not shortened": {"features: shorten_rows": as_it_is},
+    "sparse: numpy reads the records": {
+        "sparse process: checked_table": lambda values, *a, **k: np.asarray(values, dtype=float),
+        "sparse regressor: checked_table": lambda values, *a, **k: np.asarray(values, dtype=float),
+    },
+    "rows: half of the noise": {
+        "noisy rows: L2Laplace": Of(half_the_sensitivity),
+        "noisy rows: GaussianMechanism": Of(half_the_sensitivity),
+    },
+    "rows: the displacement is forgotten": {
+        "noisy rows: row_sensitivity": Of(lambda honest: lambda move, **given: honest(1.0, **given))
+    },
+    "rows: the projection is forgotten": {
+        "noisy rows: row_sensitivity": Of(
+            lambda honest: lambda move, *, projection, **given: honest(move, **given)
+        )
+    },
+    "rows: not clipped": {"domains: Ball.project": lambda ball, rows: rows},
+    "rows: the caller's settings of numpy hold": {"curator: np": LOUD_NUMPY},
+    "answers: repeats are forgotten": {
+        "answers: answer_sensitivity": lambda low, high, k: high - low
+    },
+    "answers: not clipped": {
+        "answers: min": lambda *values: values[0],
+        "answers: max": lambda *values: values[0],
+    },
+    "protocol: a line that arrives twice is answered twice": {
+        "protocol: _reply": Of(
+            lambda honest: lambda made, line, last, evaluate: honest(made, line, 0, evaluate)
+        )
+    },
+    "protocol: arrays of a file are believed": {"row release: _matrix": as_it_is},
+}
+
+
+def plant(monkeypatch, mistake):
+    """Make one of the mistakes above until the test ends."""
+    for place, new in BUGS[mistake].items():
+        if isinstance(new, Of):
+            new = new.make(original(place))
+        put(monkeypatch, place, new, raising=not place.startswith("answers: m"))

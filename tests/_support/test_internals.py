@@ -1,0 +1,33 @@
+"""The table of private names is up to date, and no test goes around it without need."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from _support import internals
+
+TESTS = Path(__file__).parents[1]
+
+
+def names():
+    return [(module, name) for module, line in internals.HOMES.items() for name in line.split()]
+
+
+@pytest.mark.parametrize(("module", "name"), names())
+def test_every_name_is_where_the_table_says(module, name):
+    assert getattr(internals, name) is not None
+
+
+def test_no_name_stands_in_two_lines():
+    listed = [name for _, name in names()]
+    assert len(listed) == len(set(listed))
+
+
+def test_every_name_is_imported_by_a_test():
+    imported = set()
+    for path in TESTS.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module == "_support.internals":
+                imported |= {alias.name for alias in node.names}
+    assert {name for _, name in names()} <= imported

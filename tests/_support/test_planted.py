@@ -1,0 +1,38 @@
+"""Every place that tests replace exists."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from _support import planted
+
+TESTS = Path(__file__).parents[1]
+NAMED = re.compile(rf'"((?:{"|".join(planted.STAGES)}): [\w.]+)"')
+
+
+@cache
+def texts():
+    return [path.read_text("utf-8") for path in sorted(TESTS.rglob("*.py"))]
+
+
+def places():
+    return sorted({place for text in texts() for place in NAMED.findall(text)})
+
+
+@pytest.mark.parametrize("place", places())
+def test_every_place_exists(place):
+    if not place.startswith("answers: m"):  # min and max are builtins that the module shadows
+        assert hasattr(*planted.located(place))
+
+
+def test_no_place_is_listed_twice():
+    assert len(set(planted.STAGES.values())) == len(planted.STAGES)
+    assert set(planted.MOVED) <= set(places())
+
+
+@pytest.mark.parametrize("mistake", planted.BUGS)
+def test_every_mistake_can_be_planted_and_is_used(mistake, monkeypatch):
+    planted.plant(monkeypatch, mistake)
+    assert sum(f'"{mistake}"' in text for text in texts()) > 1  # here and in a test

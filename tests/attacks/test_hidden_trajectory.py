@@ -1,0 +1,143 @@
+"""Which candidates `Kusner2015` visits depends on exact protected scores: nobody may see it.
+
+Candidates are trained on public rows, but in an order that is protected. Listeners, callbacks and
+caches would note it. Each attack has a planted bug that it finds.
+"""
+
+from types import SimpleNamespace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from _support.planted import plant, put
+from skdpbo import DPBayesSearchCV, DPGridSearchCV
+from skdpbo.model_selection import Chunks, Kusner2015, PrivateSelection
+
+RNG = np.random.RandomState(0)
+X, Y = RNG.normal(size=(20, 2)), RNG.normal(size=20)
+
+
+def doubled(X):
+    return 2 * X
+
+
+class TestHiddenTrajectory:
+    def search(self, estimator, target, **entries):
+        name = "ridge__alpha" if isinstance(estimator, Pipeline) else "alpha"
+        search = DPBayesSearchCV(
+            estimator,
+            {name: (0.1, 9.0)},
+            n_iter=8,
+            n_initial_points=2,
+            n_candidates=30,
+            mechanism=Kusner2015(),
+            guide=False,
+            loss_bound=4.0,
+            refit=False,
+            score_fraction=0.0,
+        )
+        search.fit(X, Y, X_val=3 * X[:10], y_val=np.append(np.zeros(9), target), **entries)
+
+    def heard(self, target):
+        listener = SimpleNamespace(heard=[])
+        self.search(NotingItsParameter(), target, listener=listener)
+        return listener.heard
+
+    def test_a_listener_hears_nothing(self):
+        assert self.heard(0.0) == []
+
+    def test_a_listener_that_hears_is_found(self, monkeypatch):
+        plant(monkeypatch, "the caller's objects are used")
+        assert len(self.heard(0.0)) >= 8
+
+    def calls(self, estimator):
+        estimator._skl_callbacks = [SimpleNamespace()]  # of scikit-learn's protocol, since 1.9
+        CALLBACKS.clear()
+        self.search(estimator, 0.0)
+        return CALLBACKS
+
+    def test_callbacks_are_not_called(self):
+        assert not any(self.calls(NotingItsCallbacks()))
+
+    def test_callbacks_that_are_called_are_found(self, monkeypatch):
+        plant(monkeypatch, "clones keep their callbacks")
+        assert any(self.calls(NotingItsCallbacks()))
+
+    def cached(self, folder):
+        estimator = make_pipeline(FunctionTransformer(doubled), Ridge(), memory=str(folder))
+        self.search(estimator, 0.0)
+        return list(folder.rglob("*.pkl"))
+
+    def test_nothing_is_cached(self, tmp_path):
+        assert not self.cached(tmp_path)
+
+    def test_a_cache_is_found(self, tmp_path, monkeypatch):
+        plant(monkeypatch, "pipelines keep their caches")
+        assert self.cached(tmp_path)
+
+
+CALLBACKS = []
+
+
+class NotingItsParameter(Ridge):
+    """Tells a listener which candidate is trained."""
+
+    def fit(self, X, y, listener=None):
+        if listener is not None:
+            listener.heard.append(self.alpha)
+        return super().fit(X, y)
+
+
+class NotingItsCallbacks(Ridge):
+    """Notes whether it has callbacks when it is trained."""
+
+    def fit(self, X, y):
+        CALLBACKS.append(bool(getattr(self, "_skl_callbacks", None)))
+        return super().fit(X, y)
+
+
+class KeepingItsCallbacks(NotingItsCallbacks):
+    """Its clones keep its callbacks, with scikit-learn older than 1.9 too."""
+
+    def __sklearn_clone__(self):
+        return with_callbacks()
+
+
+def with_callbacks():
+    model = KeepingItsCallbacks()
+    model._skl_callbacks = [SimpleNamespace()]
+    return model
+
+
+CHUNKS = {"protect": Chunks(2), "score_fraction": 0.0}
+
+
+class TestCallbacksOfCandidates:
+    """A value of the space may be an estimator that has callbacks: copies of it keep them."""
+
+    SPACE: ClassVar = {"ridge": [with_callbacks(), Ridge()]}
+
+    def calls(self):
+        CALLBACKS.clear()
+        model = make_pipeline(FunctionTransformer(np.negative), Ridge())
+        search = DPGridSearchCV(model, self.SPACE, guide=False, loss_bound=4.0, refit=False)
+        search.fit(X, Y, X_val=X[:10], y_val=Y[:10])
+        return CALLBACKS
+
+    def test_they_are_not_called(self):
+        assert self.calls()
+        assert not any(CALLBACKS)
+
+    def test_they_are_found_if_trainings_keep_them(self, monkeypatch):
+        put(monkeypatch, "evaluator: without_callbacks", lambda model: model)
+        assert any(self.calls())
+
+    @pytest.mark.parametrize("protect", [Chunks(2), PrivateSelection()], ids=["chunks", "models"])
+    def test_where_they_are_shown_protected_rows_they_are_refused(self, protect):
+        model = make_pipeline(FunctionTransformer(np.negative), Ridge())
+        with pytest.raises(ValueError, match="Callbacks of the estimator"):
+            DPGridSearchCV(model, self.SPACE, protect=protect, loss_bound=4.0).fit(X, Y)

@@ -1,0 +1,222 @@
+"""What a whole fit releases, told apart: a lower bound on epsilon never exceeds the claim.
+
+The worst pair of data sets for a choice among candidates: one record on which candidate 0 alone
+errs, or on which all others err. Bounds hold with probability 1 - 1e-6 (false alarms), and the
+same test catches each planted bug.
+"""
+
+import math
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from _support.bounds import epsilon_at_least
+from _support.evaluators import public_training
+from _support.internals import PrivateChoice, check_protected, resolve_scorer
+from _support.planted import original, plant, put
+from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPRandomizedSearchCV
+from skdpbo.mechanisms import PermuteAndFlip
+
+FALSE_ALARM = 1e-6
+X_PUBLIC, Y_PUBLIC = np.zeros((2, 1)), np.array([0, 1])
+X_VAL = np.zeros((1, 1))
+# The one protected record: candidate 0 predicts 0, the others predict 1.
+FIRST_ERRS, OTHERS_ERR = [1], [0]
+
+
+class Constant(ClassifierMixin, BaseEstimator):
+    def __init__(self, k=0):
+        self.k = k
+
+    def fit(self, X, y):
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), min(self.k, 1))
+
+
+def totals_of_constants(training, candidates, **kwargs):
+    """The exact totals of `Constant`, without training: a fit in a fraction of the time."""
+    labels = training.records.y
+    return [sum(min(params["k"], 1) != label for label in labels) for params in candidates]
+
+
+def sums_of_constants(training, candidates, reduce, **how):
+    return [(total,) for total in totals_of_constants(training, candidates)]
+
+
+@pytest.fixture
+def cheap(monkeypatch):
+    put(monkeypatch, "public training: PublicTraining._evaluated", sums_of_constants)
+    put(monkeypatch, "public training: PublicTraining._refuse_row_mixing", lambda *tried: None)
+
+
+def released(search, y_val, n):
+    """How often the event "candidate 0, and the better half of the scores" was released."""
+    hits = 0
+    for _ in range(n):
+        search.fit(X_PUBLIC, Y_PUBLIC, X_val=X_VAL, y_val=y_val)
+        hits += search.best_index_ == 0 and getattr(search, "best_score_", 1.0) > 0.5
+    return hits
+
+
+def audit(n, *, n_candidates=2, **params):
+    """Lower bound on the epsilon of a fit, and what it claims."""
+    space = {"k": list(range(n_candidates))}
+    search = DPGridSearchCV(Constant(), space, guide=False, refit=False, **params)
+    with config_context(skip_parameter_validation=True):  # only to save time
+        hits, misses = (released(search, y_val, n) for y_val in (OTHERS_ERR, FIRST_ERRS))
+    return epsilon_at_least(hits, misses, n), search.privacy_.epsilon
+
+
+def forget_the_factor_2(monkeypatch):
+    """Planted bug: the choice is made with weights exp(-epsilon loss / B)."""
+    doubled = {name: partial(twice, kind) for name, kind in PrivateChoice.SELECTIONS.items()}
+    monkeypatch.setattr(PrivateChoice, "SELECTIONS", doubled)
+
+
+def twice(kind, epsilon, sensitivity):
+    return kind(2 * epsilon, sensitivity)
+
+
+def do_not_deduct_the_score(monkeypatch):
+    """Planted bug: the choice spends all of epsilon, and the score its share on top."""
+
+    everything = property(lambda self: Fraction(self.epsilon))
+    monkeypatch.setattr(PrivateChoice, "epsilon_choice", everything)
+
+
+def release_without_noise(monkeypatch):
+    plant(monkeypatch, "integers are released without noise")
+
+
+def halve_the_noise(monkeypatch):
+    plant(monkeypatch, "half of the noise of released integers")
+
+
+def reuse_the_noise(monkeypatch):
+    """Planted bug: every fit draws the same noise."""
+    put(monkeypatch, "set-up: noise_source", lambda random_state: _base_noise_source(0))
+
+
+def one_stream(monkeypatch):
+    """One reproducible stream for all fits: a planted bug is caught always or never."""
+    stream = np.random.RandomState(0)
+    put(monkeypatch, "set-up: noise_source", lambda random_state: _base_noise_source(stream))
+
+
+_base_noise_source = original("set-up: noise_source")
+
+CHOICE = {"epsilon": 1.5, "score_fraction": 0.0, "n_candidates": 5}
+BOTH = {"epsilon": 2.0, "score_fraction": 0.9, "n_candidates": 5}
+WHOLE = {"epsilon": 3.0, "score_fraction": 0.5}
+SCORE = {"epsilon": 1.5, "score_fraction": 0.9}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("cheap")
+class TestWorstPair:
+    @pytest.mark.parametrize(
+        ("mechanism", "power"), [("permute_and_flip", 0.3), ("exponential", 0.2)]
+    )
+    def test_choice(self, mechanism, power):
+        # Both limits of power lie more than 6 standard errors below what the true law gives.
+        bound, claim = audit(600, mechanism=mechanism, epsilon=3.0, score_fraction=0.0)
+        assert power * claim < bound <= claim
+
+    def test_choice_and_score(self):
+        bound, claim = audit(600, epsilon=3.0, score_fraction=0.5)
+        assert 0.3 * claim < bound <= claim
+
+    @pytest.mark.parametrize(
+        ("bug", "n", "params"),
+        [
+            (forget_the_factor_2, 700, CHOICE),
+            (do_not_deduct_the_score, 900, BOTH),
+            (release_without_noise, 400, SCORE),
+            (halve_the_noise, 700, SCORE),
+        ],
+    )
+    def test_bugs_are_caught(self, bug, n, params, monkeypatch):
+        one_stream(monkeypatch)
+        bug(monkeypatch)
+        bound, claim = audit(n, **params)
+        assert bound > claim
+
+    def test_noise_is_fresh(self, monkeypatch):
+        # The scale is 2000 of 5000 records: 20 equal scores have a probability below 1e-6.
+        assert self.different_scores() > 1
+        reuse_the_noise(monkeypatch)
+        assert self.different_scores() == 1
+
+    def different_scores(self):
+        search = DPGridSearchCV(
+            Constant(), {"k": [0]}, guide=False, refit=False, epsilon=1e-3, score_fraction=0.5
+        )
+        X_val, y_val = np.zeros((5000, 1)), np.arange(5000) % 2
+        fits = (search.fit(X_PUBLIC, Y_PUBLIC, X_val=X_val, y_val=y_val) for _ in range(20))
+        return len({fit.best_score_ for fit in fits})
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("epsilon", [1.0, 2.0])
+    def test_fifty_candidates(self, epsilon):
+        # With many candidates the choice comes close to using up its epsilon.
+        bound, claim = audit(12_000, n_candidates=50, epsilon=epsilon, score_fraction=0.0)
+        assert 0.2 * claim < bound <= claim
+
+    @pytest.mark.slow
+    def test_fifty_candidates_catch_the_factor_2(self, monkeypatch):
+        one_stream(monkeypatch)
+        forget_the_factor_2(monkeypatch)
+        bound, claim = audit(12_000, n_candidates=50, epsilon=1.0, score_fraction=0.0)
+        assert bound > claim
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "public"),
+    [
+        (DPGridSearchCV, {"guide": False}),
+        (DPRandomizedSearchCV, {"guide": False}),
+        (DPBayesSearchCV, {"cv": 2}),  # with its public prior
+    ],
+    ids=["grid", "randomized", "bayes"],
+)
+def test_whole_fit_with_models(kind, public):
+    """Nothing stubbed but the estimator: training, scoring, choice and score."""
+    fewer = {} if kind is DPGridSearchCV else {"n_iter": 2}
+    search = kind(Constant(), {"k": [0, 1]}, refit=False, **WHOLE, **fewer, **public)
+    X = np.zeros((4, 1))
+    y = np.array([0, 1, 0, 1])
+    counts, n = [], 600
+    for y_val in (OTHERS_ERR, FIRST_ERRS):
+        hits = 0
+        for _ in range(n):
+            search.fit(X, y, X_val=X_VAL, y_val=y_val)
+            hits += search.best_params_["k"] == 0 and search.best_score_ > 0.5
+        counts.append(hits)
+    bound = epsilon_at_least(*counts, n)
+    assert 0.3 * search.privacy_.epsilon < bound <= search.privacy_.epsilon
+
+
+def test_exact_law_of_the_audited_event():
+    """The audit is worth its name: the event's likelihood ratio is close to the claim."""
+    choice, score = (Fraction(3, 2),) * 2
+    first = [PermuteAndFlip(choice, 1).probabilities(u)[0] for u in ([0, 1], [1, 0])]
+    p = math.exp(-float(score))
+    ratio = math.log(first[0] / first[1]) + math.log((1 / (1 + p)) / (p / (1 + p)))
+    assert 0.85 * 3.0 < ratio <= 3.0
+
+
+def test_the_stubbed_totals_are_the_real_ones():
+    candidates = [{"k": k} for k in range(3)]
+    for y_val in (FIRST_ERRS, OTHERS_ERR):
+        protected = check_protected(X_VAL, y_val, X_PUBLIC, Y_PUBLIC)
+        scorer = resolve_scorer("accuracy", Constant())
+        training = public_training(Constant(), X_PUBLIC, Y_PUBLIC, protected, scorer)
+        assert training.totals(candidates) == totals_of_constants(training, candidates)

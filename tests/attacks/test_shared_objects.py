@@ -1,0 +1,349 @@
+"""Objects that reach protected rows by a detour: frozen steps, callbacks, losses, caches, entries.
+
+What a caller holds, or has given to `fit`, is not to keep protected rows, to count the trials, or
+to hand rows to trainings that must not see them. Each attack has a planted bug that it finds.
+"""
+
+import functools
+import pickle
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from joblib import Memory
+from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
+from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from _support.planted import original, plant, put
+from _support.protections import private_selection
+from skdpbo import DPGridSearchCV, DPSparseGPRegressor, make_per_record_scorer
+from skdpbo.audit import Secrets, leak_scan
+from skdpbo.model_selection import Chunks
+from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger
+
+RNG = np.random.RandomState(0)
+X, Y = RNG.normal(size=(20, 2)), RNG.normal(size=20)
+GOOD = RNG.normal(size=(8, 2))
+SECRET = 0.7316520948315577
+
+
+class Sampling(TransformerMixin, BaseEstimator):
+    """Fills in missing values at random, by a generator that it keeps, as some imputers do."""
+
+    def fit(self, X, y=None):
+        self.random_state_ = np.random.RandomState(0)
+        self.n_features_in_ = np.shape(X)[1]
+        return self
+
+    def transform(self, X):
+        self.random_state_.normal(size=1 + int(np.isnan(X).sum()))
+        return np.nan_to_num(X)
+
+
+def private_regressor():
+    return DPSparseGPRegressor(
+        RBF(1.0), inducing_points=np.zeros((1, 2)), X_bounds=(-3, 3), y_bounds=(-1, 1)
+    )
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DryRunWarning")
+class TestFrozenParts:
+    """Cloning hands on what is frozen: the caller's own object would be shown protected rows."""
+
+    MISSING = np.where(np.arange(40).reshape(20, 2) % 3, X, np.nan)
+
+    def state(self, protect, rows, part=None):
+        part = FrozenEstimator(Sampling().fit(X)) if part is None else part
+        options = {"guide": False, "loss_bound": 1.0, "score_fraction": 0.0}
+        options |= {"protect": protect, "refit": False}
+        if protect == "validation":
+            search = DPGridSearchCV(
+                make_pipeline(part, Ridge()), {"ridge__alpha": [1.0]}, **options
+            )
+            search.fit(X, Y, X_val=rows, y_val=Y)
+        elif protect == "chunks":
+            options |= {"protect": Chunks(2)}
+            search = DPGridSearchCV(
+                make_pipeline(part, Ridge()), {"ridge__alpha": [1.0]}, **options
+            )
+            search.fit(rows, Y)
+        else:
+            name = "dpsparsegpregressor__noise_variance"
+            pipeline = make_pipeline(part, private_regressor())
+            search = DPGridSearchCV(
+                pipeline, {name: [0.1, 0.2, 0.3]}, **(options | {"refit": True})
+            )
+            search.fit(rows, Y)
+            assert search.best_estimator_[0].estimator is part.estimator
+        return pickle.dumps(part.estimator.random_state_.get_state())
+
+    @pytest.mark.parametrize("protect", ["validation", "chunks"])
+    def test_untouched(self, protect):
+        assert self.state(protect, X) == self.state(protect, self.MISSING)
+
+    def test_the_number_of_trials_is_not_counted(self):
+        seen = {self.state("all", rows) for rows in (X, X, self.MISSING, self.MISSING)}
+        assert len(seen) == 1
+
+    @pytest.mark.parametrize("protect", ["validation", "chunks", "all"])
+    def test_a_shared_part_is_found(self, protect, monkeypatch):
+        plant(monkeypatch, "frozen parts are shared")
+        assert len({self.state(protect, rows) for rows in (X, X, self.MISSING)}) > 1
+
+
+class Committee(RegressorMixin, BaseEstimator):
+    """Holds its parts in a list, which `get_params` does not look into."""
+
+    def __init__(self, parts, k=0):
+        self.parts = parts
+        self.k = k
+
+    def fit(self, X, y):
+        self.n_features_in_ = 2
+        return self
+
+    def predict(self, X):
+        return sum(part.transform(X)[:, 0] for part in self.parts)
+
+
+def test_a_frozen_part_in_a_list():
+    part = FrozenEstimator(Sampling().fit(X))
+    options = {"guide": False, "loss_bound": 1.0, "score_fraction": 0.0}
+    search = DPGridSearchCV(Committee([part]), {"k": [0, 1]}, refit=False, **options)
+    before = pickle.dumps(part.estimator.random_state_.get_state())
+    search.fit(X, Y, X_val=TestFrozenParts.MISSING, y_val=Y)
+    assert pickle.dumps(part.estimator.random_state_.get_state()) == before
+
+
+class Noting(Ridge):
+    """Tells an object that it is given of every fit."""
+
+    def fit(self, X, y, listener=None):
+        listener.heard.append(np.asarray(y).sum())
+        return super().fit(X, y)
+
+
+DECLARED = private_selection(estimator_guarantee=PrivacyGuarantee(epsilon=1e-3))
+
+
+class TestListeners:
+    """An object that is given to `fit`, such as a list of callbacks, hears of every training."""
+
+    def heard(self, **options):
+        listener = SimpleNamespace(heard=[])
+        alphas = {"alpha": [1.0, 2.0, 3.0]}
+        search = DPGridSearchCV(
+            Noting(), alphas, **{"protect": DECLARED, "loss_bound": 1.0} | options
+        )
+        search.fit(X, Y, listener=listener)
+        return listener.heard
+
+    CHUNKS = {"protect": Chunks(2), "score_fraction": 0.0, "guide": False}
+
+    @pytest.mark.parametrize("options", [{}, CHUNKS])
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DryRunWarning")
+    def test_nothing_is_heard(self, options):
+        assert self.heard(**options) == []
+
+    @pytest.mark.parametrize("options", [{}, CHUNKS])
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DryRunWarning")
+    def test_a_listener_is_found(self, options, monkeypatch):
+        plant(monkeypatch, "the caller's objects are used")
+        assert self.heard(**options)
+
+
+class Stopping(Ridge):
+    """Stops early by rows that it is given, as gradient boosting does."""
+
+    def fit(self, X, y, eval_set=None):
+        super().fit(X, y)
+        if eval_set is not None:
+            SHOWN.append(np.shape(eval_set[0][0]))
+        return self
+
+
+SHOWN = []
+
+
+class TestRowsAmongEntries:
+    """``eval_set=[(X, y)]`` shows all rows to every training."""
+
+    def fit(self, mode, eval_set):
+        options = {"loss_bound": 1.0, "score_fraction": 0.0, "guide": False}
+        rows = {}
+        if mode == "chunks":
+            options |= {"protect": Chunks(2)}
+        elif mode == "trials":
+            options = {"protect": DECLARED, "loss_bound": 1.0}
+        elif mode == "validation":
+            rows = {"X_val": GOOD, "y_val": Y[:8].copy()}
+        SHOWN.clear()
+        search = DPGridSearchCV(Stopping(), {"alpha": [1.0, 2.0, 3.0]}, **options)
+        search.fit(X, Y, **rows, eval_set=eval_set)
+
+    MODES = ("split", "validation", "chunks", "trials")
+
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
+    @pytest.mark.parametrize("mode", MODES)
+    def test_protected_rows_are_refused(self, mode):
+        X_val = GOOD if mode == "validation" else X
+        for eval_set in ([(X_val, Y[:8])], {0: (X_val[2:7], 0)}, [[X_val.view()]]):
+            with PrivacyLedger(epsilon=9.0) as ledger, pytest.raises(ValueError, match="eval_set"):
+                self.fit(mode, eval_set)
+            assert not ledger.entries
+        assert not SHOWN
+
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DryRunWarning")
+    @pytest.mark.parametrize("mode", MODES)
+    def test_public_rows_are_not(self, mode):
+        self.fit(mode, [(np.zeros((5, 2)), np.zeros(5))])
+        assert set(SHOWN) == {(5, 2)}
+
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DryRunWarning")
+    def test_rows_that_are_shown_are_found(self, monkeypatch):
+        plant(monkeypatch, "entries of fit are not looked at")
+        for mode in self.MODES:
+            self.fit(mode, [(X, Y)])
+            assert X.shape in SHOWN
+
+
+class Codes(RegressorMixin, BaseEstimator):
+    """Predicts the codes of a column of categories, as some boosting libraries do."""
+
+    def __init__(self, k=0):
+        self.k = k
+
+    def fit(self, X, y):
+        self.n_features_in_ = 1
+        return self
+
+    def predict(self, X):
+        return X["c"].cat.codes.to_numpy().astype(float)
+
+
+class TestCategories:
+    """Categories that are collected from protected rows: one record may add one."""
+
+    PUBLIC = pd.DataFrame({"c": pd.Categorical([*"bcde"] * 5)})
+
+    def losses(self, first, monkeypatch, ordered=False):
+        seen, honest = [], original("public training: isolated_outcomes")
+
+        def recorded(*args):
+            seen.append(honest(*args))
+            return seen[-1]
+
+        put(monkeypatch, "public training: isolated_outcomes", recorded)
+        rows = pd.DataFrame({"c": pd.Categorical([first, *"bcdebcd"], ordered=ordered)})
+        search = DPGridSearchCV(Codes(), {}, loss_bound=9.0, guide=False, score_fraction=0.0)
+        search.fit(self.PUBLIC, np.zeros(20), X_val=rows, y_val=np.zeros(8))
+        put(monkeypatch, "public training: isolated_outcomes", honest)
+        return seen[0]
+
+    @pytest.mark.parametrize("ordered", [False, True])
+    def test_a_record_moves_its_own_code_alone(self, ordered, monkeypatch):
+        first, second = (self.losses(category, monkeypatch, ordered) for category in "ba")
+        assert np.flatnonzero(first != second).tolist() == [0]
+
+    def test_the_order_of_the_categories_is_the_public_one(self, monkeypatch):
+        usual = self.losses("b", monkeypatch)
+        other = pd.Categorical([*"bcde"] * 5, categories=[*"edcb"])
+        monkeypatch.setattr(TestCategories, "PUBLIC", pd.DataFrame({"c": other}))
+        turned = self.losses("b", monkeypatch)
+        assert [usual[0], usual[4]] == [0, 2**20]
+        assert [turned[0], turned[4]] == [2**20, 0]
+
+    def test_codes_that_move_are_found(self, monkeypatch):
+        plant(monkeypatch, "categories are taken as they are")
+        first, second = (self.losses(category, monkeypatch) for category in "ba")
+        assert (first != second)[1:].any()
+
+
+class Keeping:
+    """A loss that keeps the targets it has seen."""
+
+    def __call__(self, y, prediction):
+        self.seen = np.array(y)
+        return np.zeros(np.shape(prediction))
+
+
+class TestLosses:
+    """A user's loss may be an object, which the searcher holds."""
+
+    def seen(self):
+        scoring = make_per_record_scorer(Keeping(), bound=1.0)
+        options = {"guide": False, "score_fraction": 0.0}
+        search = DPGridSearchCV(Ridge(), {"alpha": [1.0, 2.0]}, scoring=scoring, **options)
+        search.fit(X, Y, X_val=GOOD, y_val=np.full(8, SECRET))
+        return leak_scan(search, [SECRET])
+
+    def test_nothing_is_kept(self):
+        assert not self.seen()
+
+    def test_a_loss_that_keeps_is_found(self, monkeypatch):
+        plant(monkeypatch, "the caller's objects are used")
+        assert self.seen()
+
+
+def doubled(X):
+    return 2 * X
+
+
+def squared(y, prediction):
+    return np.clip((y - prediction) ** 2, 0, 1)
+
+
+class TestCachedFunctions:
+    """``joblib.Memory`` writes what a function is given and what it answers to disk."""
+
+    def fit(self, folder, **options):
+        cached = Memory(folder, verbose=0).cache(doubled)
+        usual = {"guide": False, "score_fraction": 0.0, "loss_bound": 1.0}
+        pipeline = make_pipeline(FunctionTransformer(cached), Ridge())
+        search = DPGridSearchCV(pipeline, {"ridge__alpha": [1.0]}, **(usual | options))
+        rows = np.full((8, 2), SECRET)
+        if "protect" in options:
+            search.fit(np.vstack([X, rows]), np.r_[Y, np.zeros(8)])
+        else:
+            search.fit(X, Y, X_val=rows, y_val=np.zeros(8))
+
+    def on_disk(self, folder):
+        files = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+        return any(Secrets([SECRET, 2 * SECRET]).in_bytes(data) for data in files)
+
+    CHUNKS = {"protect": Chunks(2)}
+
+    @pytest.mark.parametrize("options", [{}, CHUNKS])
+    def test_refused(self, options, tmp_path):
+        with (
+            PrivacyLedger(epsilon=9.0) as ledger,
+            pytest.raises(ValueError, match=r"joblib\.Memory"),
+        ):
+            self.fit(tmp_path, **options)
+        assert not ledger.entries
+        assert not self.on_disk(tmp_path)
+
+    def test_refused_wherever_it_is(self, tmp_path):
+        memory = Memory(tmp_path, verbose=0)
+        step = FunctionTransformer(functools.partial(memory.cache(doubled)))
+        scoring = make_per_record_scorer(memory.cache(squared), bound=1.0)
+        options = {"guide": False, "score_fraction": 0.0}
+        for search in [
+            DPGridSearchCV(make_pipeline("passthrough", Ridge()), {"passthrough": [step]}),
+            DPGridSearchCV(Ridge(), {"alpha": [1.0]}, scoring=scoring),
+        ]:
+            search.set_params(**options)
+            with pytest.raises(ValueError, match=r"joblib\.Memory"):
+                search.fit(X, Y, X_val=GOOD, y_val=np.zeros(8))
+
+    def test_rows_on_disk_are_found(self, tmp_path, monkeypatch):
+        plant(monkeypatch, "cached functions are not refused")
+        self.fit(tmp_path)
+        assert self.on_disk(tmp_path)

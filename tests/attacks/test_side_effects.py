@@ -1,0 +1,226 @@
+"""What protected rows might move besides the result: generators, reports, output.
+
+A model may draw from the global generators, print and log. None of it may be seen after `fit`, or
+reach what is trained afterwards: it would tell of single records, or how many trials there were.
+"""
+
+import logging
+import random
+import time
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.linear_model import Ridge
+
+from _support.internals import SEED
+from _support.planted import original, plant, put
+from _support.protections import private_selection
+from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV
+from skdpbo.gaussian_process import PrivateProjection
+from skdpbo.model_selection import Chunks, PrivateSelection
+from skdpbo.privacy import PrivacyGuarantee
+
+RNG = np.random.RandomState(0)
+X, Y = RNG.normal(size=(20, 2)), RNG.normal(size=20)
+GOOD = RNG.normal(size=(8, 2))
+BAD = GOOD.copy()
+BAD[3] = 1e9
+LOGGER = logging.getLogger("tests.attacks.side_effects")
+
+
+class Drawing(RegressorMixin, BaseEstimator):
+    """Starts and predicts at random, by the global generators; cannot predict large rows."""
+
+    def __init__(self, k=0.0, loud=False):
+        self.k = k
+        self.loud = loud
+
+    def fit(self, X, y):
+        self.coef_ = np.random.normal(size=X.shape[1]) + random.random()
+        return self
+
+    def predict(self, X):
+        if self.loud:
+            print("predicting", len(X))
+            LOGGER.warning("predicting %d", len(X))
+        noise = np.random.normal(size=len(X))
+        if (np.abs(X) > 1e5).any():
+            raise ValueError("too large")
+        return np.asarray(X) @ self.coef_ + noise
+
+
+SEARCHES = {
+    "grid": lambda e, **k: DPGridSearchCV(e, {"k": [0.0, 1.0]}, guide=False, **k),
+    "guided": lambda e, **k: DPGridSearchCV(e, {"k": [0.0, 1.0]}, cv=2, **k),
+    "gaussian": lambda e, **k: DPBayesSearchCV(
+        e, {"k": (0.0, 1.0)}, n_iter=3, n_initial_points=2, mechanism="gaussian", cv=2, **k
+    ),
+    "gibo": lambda e, **k: DPGIBOSearchCV(e, {"k": (0.0, 1.0)}, n_iter=2, **k),
+}
+
+
+def fitted(kind, X_val, estimator=None, **params):
+    search = SEARCHES[kind](estimator or Drawing(), loss_bound=1.0, score_fraction=0.0, **params)
+    return search.fit(X, Y, X_val=X_val, y_val=np.zeros(len(X_val)))
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyGradientWarning")
+class TestGlobalGenerators:
+    """A record that cannot be predicted makes a model draw more often."""
+
+    def after(self, kind, X_val, **params):
+        np.random.seed(0)
+        random.seed(0)
+        model = fitted(kind, X_val, **params).best_estimator_
+        return [*model.coef_, np.random.random(), random.random()]
+
+    @pytest.mark.parametrize("kind", SEARCHES)
+    def test_a_record_moves_nothing_that_is_trained_later(self, kind):
+        assert self.after(kind, GOOD) == self.after(kind, BAD)
+
+    def test_of_threads(self):
+        with parallel_config(backend="threading"):
+            first, second = (self.after("grid", rows, n_jobs=2) for rows in (GOOD, BAD))
+        assert first == second
+
+    def test_a_bad_record_moves_no_other_records_loss(self, monkeypatch):
+        losses, honest = [], original("public training: isolated_outcomes")
+
+        def recorded(*args):
+            losses.append(honest(*args))
+            return losses[-1]
+
+        put(monkeypatch, "public training: isolated_outcomes", recorded)
+        for rows in (GOOD, BAD):
+            fitted("grid", rows)
+        pairs = zip(losses[:2], losses[2:], strict=True)
+        assert [np.flatnonzero(a != b).tolist() for a, b in pairs] == [[3], [3]]
+
+    def test_generators_that_go_on_are_found(self, monkeypatch):
+        plant(monkeypatch, "scoring moves the generators")
+        assert self.after("grid", GOOD) == self.after("grid", GOOD)
+        assert self.after("grid", GOOD) != self.after("grid", BAD)
+
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
+    @pytest.mark.parametrize("outer", ["grid", "chunks"])
+    def test_threads_inside_do_not_wait_for_ever(self, outer):
+        quick = {"guide": False, "loss_bound": 1.0, "score_fraction": 0.0}
+        inner = DPGridSearchCV(Ridge(), {"alpha": [1.0, 2.0]}, n_jobs=2, **quick)
+        search = DPGridSearchCV(inner, {"epsilon": [1.0, 2.0]}, **quick)
+        rows = {"X_val": GOOD, "y_val": np.zeros(8)}
+        if outer == "chunks":
+            search.set_params(protect=Chunks(2))
+            rows = {}
+        with parallel_config(backend="threading"):
+            assert search.fit(X, Y, **rows).best_params_["epsilon"] in (1.0, 2.0)
+
+
+class Overflowing(Drawing):
+    def predict(self, X):
+        return np.asarray(X)[:, 0] * 1e300
+
+
+class TestReports:
+    """What numpy does about overflow is a choice of the process: print, call, raise."""
+
+    def reports(self, capfd, X_val):
+        told = []
+        with np.errstate(over="call", call=lambda *args: told.append(args)):
+            fitted("grid", X_val, Overflowing())
+        with np.errstate(over="print"):
+            fitted("grid", X_val, Overflowing())
+        return told, "".join(capfd.readouterr())
+
+    def test_nothing_is_reported(self, capfd):
+        assert self.reports(capfd, BAD) == ([], "")
+
+    def test_reports_are_found(self, capfd, monkeypatch):
+        plant(monkeypatch, "numpy's reports come through")
+        assert all(self.reports(capfd, BAD))
+
+
+class TestOutput:
+    """Prints and log records of a model: each batch that fails makes one more."""
+
+    def said(self, capsys, caplog, kind="grid", **params):
+        caplog.clear()
+        fitted(kind, BAD, Drawing(loud=True), refit=False, **params)
+        return "".join(capsys.readouterr()) + caplog.text
+
+    @pytest.mark.parametrize("n_jobs", [None, 2])
+    def test_nothing_is_said(self, n_jobs, capsys, caplog):
+        with parallel_config(backend="threading"):
+            assert self.said(capsys, caplog, n_jobs=n_jobs) == ""
+
+    def test_what_is_said_is_found(self, capsys, caplog, monkeypatch):
+        plant(monkeypatch, "models' output comes through")
+        said = self.said(capsys, caplog)
+        assert said.count("predicting 4") >= 2
+
+
+class TestReportsOfTheCurator:
+    """A row that is nearly zero underflows where rows are shortened."""
+
+    def release(self):
+        rows = X.copy()
+        rows[3] = 1e-310
+        with np.errstate(all="raise"):
+            PrivateProjection(data_norm=1.0).fit(rows)
+
+    def test_no_row_is_an_error(self):
+        self.release()
+
+    def test_an_error_is_found(self, monkeypatch):
+        outside = np.errstate(all="raise")
+        plant(monkeypatch, "rows: the caller's settings of numpy hold")
+        with outside, pytest.raises(FloatingPointError):
+            self.release()
+
+
+class NoiseOfTheProcess(RegressorMixin, BaseEstimator):
+    """Takes its noise from numpy's global generator, as other libraries do; slowly."""
+
+    def __init__(self, k=0):
+        self.k = k
+
+    def fit(self, X, y):
+        for _ in range(3):
+            time.sleep(0.002)  # other threads get their turn
+            DRAWN.append(np.random.normal())
+        return self
+
+    def predict(self, X):
+        time.sleep(0.002)
+        return np.zeros(len(X))
+
+
+DRAWN = []
+
+
+class TestNoiseInThreads:
+    """Scoring starts from public generators: no training in another thread may draw from them."""
+
+    def public_draws(self):
+        DRAWN.clear()
+        selection = PrivateSelection(expected_trials=1, eta=1.0, pad_trials=True, max_trials=30)
+        search = DPGridSearchCV(
+            NoiseOfTheProcess(),
+            {"k": [0, 1, 2]},
+            protect=private_selection(selection, PrivacyGuarantee(epsilon=1e-3)),
+            loss_bound=1.0,
+            delta=1e-2,
+            n_jobs=4,
+        )
+        with parallel_config(backend="threading"):
+            search.fit(X, Y)
+        public = np.random.RandomState(SEED).normal(size=1000)
+        return np.isin(DRAWN[6:], public).sum()  # the first are those of the dry run
+
+    def test_noise_is_secret(self):
+        assert self.public_draws() == 0
+
+    def test_public_noise_is_found(self, monkeypatch):
+        plant(monkeypatch, "candidates run at the same time")
+        assert any(self.public_draws() for _ in range(10))

@@ -1,0 +1,249 @@
+"""User code that mixes rows, hides types or keeps copies: refused, or named by the guarantee."""
+
+import io
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.decomposition import NMF
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+
+from _support.internals import PublicTraining, protected_positions
+from skdpbo import DPGIBOSearchCV, DPGridSearchCV, DPSparseGPRegressor
+from skdpbo.model_selection import Chunks
+
+RNG = np.random.RandomState(0)
+X = RNG.normal(size=(120, 2))
+Y = (X[:, 0] > 0).astype(int)
+V, W = X + 0.01, Y.copy()
+SPACE = {"logisticregression__C": [0.1, 1.0]}
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning"),
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+]
+
+
+def values(rows):
+    return np.asarray(rows, dtype=float)
+
+
+def standardise(rows):
+    return (values(rows) - values(rows).mean(axis=0)) / values(rows).std(axis=0)
+
+
+def fill(rows):
+    return pd.DataFrame(values(rows)).fillna(pd.DataFrame(values(rows)).mean()).to_numpy()
+
+
+def fill_by_median(rows):
+    return np.where(np.isnan(values(rows)), np.nanmedian(values(rows), axis=0), values(rows))
+
+
+def rank(rows):
+    return values(rows).argsort(axis=0).argsort(axis=0)
+
+
+def fails(rows):
+    raise ValueError("ages expected")
+
+
+class Standardise(TransformerMixin, BaseEstimator):
+    """A user's transformer that scales by its batch."""
+
+    def __init__(self, mixes=True):
+        self.mixes = mixes
+
+    def fit(self, X, y=None):
+        self.n_ = 1
+        return self
+
+    def transform(self, X):
+        return standardise(X) if self.mixes else values(X)
+
+
+STEPS = {
+    "scaled": [FunctionTransformer(standardise)],
+    "filled": [FunctionTransformer(fill)],
+    "filled by the median": [FunctionTransformer(fill_by_median)],
+    "ranked": [FunctionTransformer(rank)],
+    "own class": [Standardise()],
+    "own class in a pipeline": [make_pipeline(Standardise())],
+}
+CONTAINERS = {
+    "array": np.asarray,
+    "frame": lambda rows: pd.DataFrame(rows, columns=["a", "b"]),
+    "list": lambda rows: rows.tolist(),
+}
+
+
+def validation(model, rows):
+    return DPGridSearchCV(model, SPACE, cv=2).fit(rows(X), Y, X_val=rows(V), y_val=W)
+
+
+def unguided(model, rows):
+    return DPGridSearchCV(model, SPACE, guide=False).fit(rows(X), Y, X_val=rows(V), y_val=W)
+
+
+def chunks(model, rows):
+    return DPGridSearchCV(model, SPACE, protect=Chunks(4), refit=False).fit(rows(X), Y)
+
+
+def local(model, rows):
+    search = DPGIBOSearchCV(model, {"logisticregression__C": (0.1, 1.0)}, n_iter=2)
+    return search.fit(rows(X), Y, X_val=rows(V), y_val=W)
+
+
+MODES = {"validation": validation, "unguided": unguided, "chunks": chunks, "gibo": local}
+
+
+@pytest.mark.parametrize("mode", sorted(MODES))
+@pytest.mark.parametrize("container", sorted(CONTAINERS))
+@pytest.mark.parametrize("steps", sorted(STEPS))
+def test_steps_that_mix_rows_are_refused(steps, container, mode):
+    model = make_pipeline(*STEPS[steps], LogisticRegression())
+    with pytest.raises(ValueError, match="looks at several rows"):
+        MODES[mode](model, CONTAINERS[container])
+
+
+@pytest.mark.parametrize("steps", sorted(STEPS))
+def test_before_private_models_too(steps):
+    gp = DPSparseGPRegressor(X_bounds=(-1, 1), y_bounds=(-1, 1))
+    space = {"dpsparsegpregressor__kernel": [RBF(0.3), RBF(0.6)]}
+    search = DPGridSearchCV(
+        make_pipeline(*STEPS[steps], gp), space, protect="all", epsilon=1.0, loss_bound=1.0
+    )
+    with pytest.raises(ValueError, match=r"looks at several rows|learns from the protected rows"):
+        search.fit(X, X[:, 0])
+
+
+def test_another_failure_of_the_dry_run_does_not_hide_it():
+    for steps in (
+        [FunctionTransformer(standardise), FunctionTransformer(fails)],
+        [Standardise(), FunctionTransformer(fails)],
+    ):
+        with pytest.raises(ValueError, match="looks at several rows"):
+            chunks(make_pipeline(*steps, LogisticRegression()), np.asarray)
+
+
+@pytest.mark.parametrize("mode", sorted(MODES))
+def test_unverified_steps_are_named(mode):
+    model = make_pipeline(Standardise(mixes=False), LogisticRegression())
+    guarantee = MODES[mode](model, np.asarray).privacy_
+    assert guarantee.status == "conditional"
+    assert "Standardise (step 'standardise')" in str(guarantee)
+    guarantee = MODES[mode](make_pipeline(StandardScaler(), LogisticRegression()), np.asarray)
+    assert guarantee.privacy_.status == "proved"
+
+
+def test_a_promise_without_data_names_them_too():
+    model = make_pipeline(NMF(2), LogisticRegression())
+    guarantee = DPGridSearchCV(model, SPACE).privacy_guarantee()
+    assert guarantee.status == "conditional"
+    assert "NMF (step 'nmf')" in str(guarantee)
+    swapped = {"standardscaler": [StandardScaler(), Standardise()], **SPACE}
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    assert DPGridSearchCV(model, swapped).privacy_guarantee().status == "conditional"
+    assert DPGridSearchCV(model, SPACE).privacy_guarantee().status == "proved"
+
+
+def test_item_sizes_do_not_show_the_longest_protected_text():
+    n = 100
+    y = np.array(["yes", "no"])[RNG.randint(2, size=n)].tolist()
+    rows = np.array(["red", "blue"])[RNG.randint(2, size=(n, 1))].tolist()
+    i = protected_positions(n, 0.2)[0]
+
+    def released(label, text):
+        labels, table = list(y), [list(row) for row in rows]
+        labels[i], table[i] = label, [text]
+        model = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression())
+        search = DPGridSearchCV(model, SPACE, epsilon=0.1, cv=2)
+        best = search.fit(np.array(table), np.array(labels)).best_estimator_
+        return best.classes_.dtype, best[0].categories_[0].dtype, len(pickle.dumps(best[0]))
+
+    usual = released("yes", "red")
+    assert usual[:2] == (np.dtype("<U3"), np.dtype("<U4"))
+    assert released("HIV-positive", "red") == usual
+    assert released("yes", "chartreuse-yellow") == usual
+
+
+@pytest.fixture
+def protected_totals(monkeypatch):
+    """Exact totals that the mechanism is given."""
+    seen, original = [], PublicTraining.release
+
+    def release(self, choice, candidates, **how):
+        seen.append(self.totals(candidates))
+        return original(self, choice, candidates, **how)
+
+    monkeypatch.setattr(PublicTraining, "release", release)
+    return seen
+
+
+@pytest.mark.parametrize("cell", ["NA", "0.5", "unknown"])
+def test_one_cell_of_a_file_moves_one_loss(cell, protected_totals):
+    zips = np.array([94110, 10001, 60601, 73301])[RNG.randint(4, size=200)]
+    y = np.isin(zips, [94110, 10001]).astype(int)
+    text = "zip\n" + "\n".join(map(str, zips[100:]))
+    whole = pd.read_csv(io.StringIO(text))
+    broken = pd.read_csv(io.StringIO(text.replace(str(zips[107]), cell, 1)))
+    assert (broken["zip"].astype(str) != whole["zip"].astype(str)).sum() >= 1
+    model = make_pipeline(
+        FunctionTransformer(lambda frame: frame.astype(str)),
+        OneHotEncoder(handle_unknown="ignore"),
+        LogisticRegression(),
+    )
+    for rows in (whole, broken):
+        search = DPGridSearchCV(model, SPACE, epsilon=1.0, cv=2)
+        search.fit(pd.DataFrame({"zip": zips[:100]}), y[:100], X_val=rows, y_val=y[100:])
+    first, second = protected_totals
+    assert np.abs(np.subtract(first, second)).max() <= 1
+
+
+class Boost(ClassifierMixin, BaseEstimator):
+    """A stand-in for boosted trees: keeps its score on the set for early stopping."""
+
+    def __init__(self, k=1):
+        self.k = k
+
+    def fit(self, X, y, eval_set=None):
+        self.classes_ = np.unique(y)
+        if eval_set is not None:
+            rows, labels = eval_set[0]
+            self.score_ = float(np.mean((values(rows)[:, 0] > 0) == np.asarray(labels)))
+        return self
+
+    def predict(self, X):
+        return (values(X)[:, 0] > 0).astype(int)
+
+
+FRAME, LABELS = pd.DataFrame(V[:99], columns=["a", "b"]), pd.Series(W[:99])
+SETS = {
+    "itself": (FRAME, LABELS),
+    "arrays": (FRAME.to_numpy(), LABELS.to_numpy()),
+    "copies": (FRAME.copy(), LABELS.copy()),
+    "columns": (FRAME[["a", "b"]], LABELS),
+    "one column": (FRAME[["a"]], LABELS),
+    "permuted": (FRAME.sample(frac=1, random_state=0), LABELS.sample(frac=1, random_state=0)),
+}
+
+
+@pytest.mark.parametrize("name", sorted(SETS))
+def test_protected_rows_for_early_stopping_are_refused(name):
+    search = DPGridSearchCV(Boost(), {"k": [1, 2]}, cv=2)
+    table = pd.DataFrame(X, columns=["a", "b"])
+    with pytest.raises(ValueError, match="eval_set holds protected rows"):
+        search.fit(table, Y, X_val=FRAME, y_val=LABELS, eval_set=[SETS[name]])
+
+
+def test_parts_of_them_are_named():
+    search = DPGridSearchCV(Boost(), {"k": [1, 2]}, cv=2)
+    table = pd.DataFrame(X, columns=["a", "b"])
+    part = [(FRAME.iloc[:50].copy(), LABELS.iloc[:50].copy())]
+    guarantee = search.fit(table, Y, X_val=FRAME, y_val=LABELS, eval_set=part).privacy_
+    assert guarantee.status == "conditional"
+    assert "given as eval_set" in str(guarantee)

@@ -1,0 +1,99 @@
+"""The estimate of the second moment: its algorithm, its limits, and what it gains."""
+
+import numpy as np
+import pytest
+from scipy.optimize import nnls
+from sklearn.gaussian_process.kernels import RBF
+
+from _support.internals import (
+    WhitenedFeatures,
+    denoised_second_moment,
+    lifted,
+    nearest_mixture,
+    support_design,
+)
+
+N = 1000
+Z = np.linspace(-3, 3, 9)[:, None]
+FEATURES = WhitenedFeatures(RBF(1.0), Z)
+SUPPORT = FEATURES(support_design(Z))
+
+
+def second_moment(X):
+    phi = FEATURES(X)
+    return phi.T @ phi
+
+
+def noise(generator, d, sb):
+    E = np.triu(generator.normal(size=(d, d)), 1) * sb / np.sqrt(2)
+    return E + E.T + np.diag(generator.normal(size=d) * sb)
+
+
+def squared_error(estimate, truth):
+    return np.sum((estimate - truth) ** 2)
+
+
+def test_the_mixture_is_as_near_as_that_of_active_set_least_squares():
+    generator = np.random.default_rng(0)
+    B = second_moment(generator.uniform(-3, 3, (N, 1))) + noise(generator, 9, 7.0)
+    support = SUPPORT[::8]
+    upper = np.triu_indices(9)
+    scale = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
+    products = (support[:, upper[0]] * support[:, upper[1]] * scale).T
+    exact = nnls(products, B[upper] * scale)[1] ** 2
+    w = nearest_mixture(B, support)
+    assert (w >= 0).all()
+    distance = squared_error((support.T * w) @ support, B)
+    # 400 steps stop short of fitting the noise, of squared norm about 9 * 10 / 2 * 7^2
+    assert exact <= distance * (1 + 1e-9)
+    assert distance < exact + 0.25 * 45 * 7.0**2
+
+
+@pytest.mark.parametrize("centre", [0.0, 2.5, 5.0, 50.0])
+@pytest.mark.parametrize("sb", [1e-6, 1e-3])
+def test_it_tends_to_the_release_wherever_the_records_are(centre, sb):
+    generator = np.random.default_rng(1)
+    truth = second_moment(centre + generator.normal(size=(N, 1)))
+    release = truth + noise(generator, 9, sb)
+    estimate = denoised_second_moment(release, SUPPORT, sb=sb, n_records=N)
+    assert squared_error(estimate, truth) < 4 * 45 * sb**2
+
+
+@pytest.mark.parametrize("sb", [1e-9, 1.0, 1e3, 1e9])
+@pytest.mark.parametrize("n_records", [1, N])
+def test_it_is_positive_and_at_most_n_whatever_was_released(sb, n_records):
+    E = noise(np.random.default_rng(2), 9, sb)
+    for release in (E, -np.eye(9) * sb * 100, np.zeros((9, 9)), np.eye(9) * 1e12):
+        estimate = denoised_second_moment(release, SUPPORT, sb=sb, n_records=n_records)
+        values = np.linalg.eigvalsh(estimate)
+        assert values.min() >= -1e-9 * n_records
+        assert values.max() <= n_records * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("sb", [3.0, 7.0, 30.0])
+@pytest.mark.parametrize("where", ["box", "clusters", "outside"])
+def test_it_is_nearer_the_truth_than_clipping_the_eigenvalues(sb, where):
+    generator = np.random.default_rng(3)
+    ratios = []
+    for _ in range(20):
+        X = {
+            "box": generator.uniform(-3, 3, (N, 1)),
+            "clusters": generator.choice([-2.5, 0.3], (N, 1)) + 0.2 * generator.normal(size=(N, 1)),
+            "outside": generator.uniform(2, 8, (N, 1)),
+        }[where]
+        truth = second_moment(X)
+        release = truth + noise(generator, 9, sb)
+        estimate = denoised_second_moment(release, SUPPORT, sb=sb, n_records=N)
+        ratios.append(squared_error(estimate, truth) / squared_error(lifted(release, sb, N), truth))
+    assert np.mean(ratios) < 0.6  # about a quarter
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (9, 2), (50, 20), (2, 30_000)])
+def test_support_surrounds_the_inducing_points(shape):
+    Z = np.random.default_rng(4).uniform(-1, 1, shape)
+    support = support_design(Z)
+    assert support.shape == (256 + shape[0], shape[1])
+    low, high = Z.min(axis=0), Z.max(axis=0)
+    margin = 0.25 * (high - low) + 1e-12
+    assert ((low - margin <= support) & (support <= high + margin)).all()
+    np.testing.assert_array_equal(support[256:], Z)

@@ -1,0 +1,111 @@
+"""Sums of clipped gradients: exact, bounded for every record, and audited."""
+
+import numpy as np
+import pytest
+
+from _support.internals import (
+    BoxedRows,
+    ColumnScales,
+    GradientRelease,
+    gradient_sensitivity,
+    histogram_sensitivity,
+    norm_counts,
+    norm_edges,
+    residuals_on_lattice,
+    rows_on_grid,
+)
+
+RNG = np.random.default_rng(0)
+
+
+def release(X, codes, n_classes=2, clip=0.5, mu=0.1):
+    d = X.shape[1]
+    rows = BoxedRows(X, np.full(d, -1.0), np.full(d, 1.0))
+    scales = ColumnScales(1.0, np.zeros(d), np.full(d, 2.0), 1.3, 0.4, float(d))
+    return GradientRelease(rows, codes, scales, np.ones(n_classes), mu, clip)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_gradient_of_any_record_is_within_the_bound(n_classes):
+    """In exact integers, also for rows far outside and for extreme weights."""
+    outputs = 1 if n_classes == 2 else n_classes
+    for _ in range(300):
+        x = RNG.normal(size=(1, 3)) * 10.0 ** RNG.integers(-4, 4)
+        one = release(x, RNG.integers(-1, n_classes, 1), n_classes)
+        w = RNG.normal(size=(4, outputs)) * 10.0 ** RNG.integers(-3, 4)
+        total = [int(v) for v in one.exact_total(w).ravel()]
+        assert sum(v * v for v in total) <= one.bound**2
+
+
+def test_bound_is_attained_and_so_is_the_sensitivity():
+    w = np.array([[50.0], [0.0], [0.0], [0.0]])
+    x = np.array([[1.0, 0.0, 0.0]])
+    plus, minus = (release(x, np.array([c])) for c in (0, 1))
+    gone = plus.exact_total(w) - minus.exact_total(-w)
+    reached = float(np.linalg.norm(gone.astype(float)))
+    assert gradient_sensitivity(plus.bound) * 0.999 < reached <= gradient_sensitivity(plus.bound)
+
+
+def test_replacing_a_record_changes_the_sum_by_its_own_terms_alone():
+    X, codes = RNG.uniform(-1, 1, (20000, 3)), RNG.integers(0, 2, 20000)
+    other, other_codes = X.copy(), codes.copy()
+    other[7], other_codes[7] = [1.0, -1.0, 1.0], 1 - codes[7]
+    w = RNG.normal(size=(4, 1))
+    difference = release(X, codes).exact_total(w) - release(other, other_codes).exact_total(w)
+    # One record alone is rounded on the lattice of one record: compare within the whole table.
+    rest = np.full(20000, -1)
+    before, after = rest.copy(), rest.copy()
+    before[7], after[7] = codes[7], other_codes[7]
+    alone = release(X, before).exact_total(w) - release(other, after).exact_total(w)
+    np.testing.assert_array_equal(difference, alone)
+
+
+def test_sum_is_that_of_python_integers():
+    X, codes = RNG.uniform(-1, 1, (200, 3)), RNG.integers(0, 2, 200)
+    whole = release(X, codes)
+    w = RNG.normal(size=(4, 1))
+    exact = [0] * 4
+    for i in range(200):
+        single = np.full(200, -1)
+        single[i] = codes[i]
+        exact = [
+            a + int(b) for a, b in zip(exact, release(X, single).exact_total(w)[:, 0], strict=True)
+        ]
+    assert exact == whole.exact_total(w)[:, 0].tolist()
+
+
+def test_residuals_keep_their_direction_and_shrink():
+    residuals = RNG.normal(size=(500, 3))
+    norms = RNG.uniform(1, 2.0**20, 500)
+    units = residuals_on_lattice(residuals, norms, 2**35, 20)
+    assert np.all(np.linalg.norm(units, axis=1) * norms <= 2**35)
+    assert np.all(units * residuals >= 0)
+    assert np.all(np.abs(units) <= np.abs(residuals) * 2**20)
+
+
+def test_grid_truncates_toward_zero():
+    z = np.array([[2.0, -0.9999999, -1e300]])
+    assert rows_on_grid(z.copy(), 1e300).tolist() == [[2.0, 0.0, -(2.0**30)]]
+    assert rows_on_grid(z[:, :2], 2.0).tolist() == [[2.0, 0.0]]
+
+
+def test_noise_is_that_of_the_sensitivity():
+    one = release(np.zeros((1000, 3)), np.zeros(1000, dtype=int), mu=0.25)
+    assert one.sigma == pytest.approx(2 * 0.5 / (0.25 * 1000), rel=1e-6)
+
+
+def test_a_record_moves_between_two_bins_at_most():
+    X = RNG.normal(size=(50, 4)) * 10.0 ** RNG.integers(-4, 2, (50, 1))
+    edges = norm_edges(4)
+
+    def counts(table):
+        return norm_counts(BoxedRows(table, np.full(4, -1.0), np.full(4, 1.0)), edges)
+
+    largest = 0.0
+    for i in range(50):
+        for value in (0.0, 1e-9, 0.01, 1.0, 1e9):
+            other = X.copy()
+            other[i] = value
+            largest = max(largest, float(np.linalg.norm(counts(X) - counts(other))))
+    assert largest <= histogram_sensitivity()
+    assert counts(X).sum() == 50

@@ -1,0 +1,232 @@
+"""Private logistic regression as scikit-learn's users meet it."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.estimator_checks import check_estimator
+
+from skdpbo.exceptions import BudgetExceededError, DefaultBoundsWarning, SeededNoiseWarning
+from skdpbo.linear_model import DPLogisticRegression
+from skdpbo.privacy import PrivacyLedger
+
+BOX = (-3.0, 3.0)
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 5)).clip(-3, 3)
+    y = (X @ [2.0, -1.0, 0.0, 0.5, 0.0] + rng.logistic(size=4000) > 0.5).astype(int)
+    return X, y
+
+
+def seeded(**parameters):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededNoiseWarning)
+        return DPLogisticRegression(**({"X_bounds": BOX, "random_state": 0} | parameters))
+
+
+def fitted(X, y, **parameters):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededNoiseWarning)
+        return seeded(**parameters).fit(X, y)
+
+
+def test_check_estimator_has_no_failure_that_logistic_regression_has_not():
+    def failures(estimator):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            results = check_estimator(estimator, on_skip=None, on_fail=None)
+        return {r["check_name"]: repr(r["exception"]) for r in results if r["status"] == "failed"}
+
+    own = failures(DPLogisticRegression())
+    assert {k: v for k, v in own.items() if k not in failures(LogisticRegression())} == {}
+
+
+def test_much_budget_gives_the_unprotected_decisions(table):
+    X, y = table
+    exact = LogisticRegression().fit(X, y)
+    private = fitted(X, y, epsilon=50.0)
+    assert np.mean(private.predict(X) == exact.predict(X)) > 0.97
+    assert private.score(X, y) > exact.score(X, y) - 0.01
+
+
+def test_default_budget_is_near(table):
+    X, y = table
+    assert fitted(X, y).score(X, y) > LogisticRegression().fit(X, y).score(X, y) - 0.02
+
+
+def test_box_ten_times_too_wide_costs_little(table):
+    X, y = table
+    assert fitted(X, y, X_bounds=(-30, 30)).score(X, y) > fitted(X, y).score(X, y) - 0.02
+
+
+def test_three_classes():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(6000, 2)).clip(-3, 3)
+    y = np.array(["a", "b", "c"])[np.argmax(X @ rng.normal(size=(2, 3)) * 3, axis=1)]
+    model = fitted(X, y)
+    assert model.coef_.shape == (3, 2)
+    assert model.score(X, y) > 0.85
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+
+
+def test_sparse_memory_map_and_blocks_give_the_same(table, tmp_path):
+    X, y = table
+    X = np.where(X > 1, X, 0.0)
+    expected = fitted(X, y).coef_
+    np.testing.assert_array_equal(fitted(csr_matrix(X), y).coef_, expected)
+    mapped = np.memmap(tmp_path / "X", dtype=float, mode="w+", shape=X.shape)
+    mapped[:] = X
+    np.testing.assert_array_equal(fitted(mapped, y).coef_, expected)
+
+
+def test_dask_array_gives_the_same(table):
+    dask_array = pytest.importorskip("dask.array")
+    X, y = table
+    distributed = fitted(dask_array.from_array(X, chunks=(700, 5)), y)
+    np.testing.assert_array_equal(distributed.coef_, fitted(X, y).coef_)
+
+
+def test_order_of_the_rows_does_not_matter(table):
+    X, y = table
+    order = np.random.default_rng(3).permutation(len(X))
+    np.testing.assert_array_equal(fitted(X[order], y[order]).coef_, fitted(X, y).coef_)
+
+
+def test_correlated_columns_converge_where_the_noise_is_small():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(4000, 6)) @ (rng.normal(size=(6, 6)) * 2.0 ** -np.arange(6)[:, None])
+    X /= np.abs(X).max(axis=0)
+    y = (X @ rng.normal(size=6) * 8 + rng.logistic(size=4000) > 0).astype(int)
+    near = fitted(X, y, epsilon=300.0, X_bounds=(-1, 1))
+    assert near.n_iter_ == 8
+    exact = LogisticRegression(C=1e3).fit(X, y)
+    assert np.mean(near.predict(X) == exact.predict(X)) > 0.97
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_heavy_tails_do_not_diverge_where_the_noise_is_small(n_classes):
+    rng = np.random.default_rng(5)
+    X = np.exp(2 * rng.normal(size=(4000, 4))).clip(0, 300)
+    y = np.digitize(np.log(X[:, 0]) + rng.normal(size=4000), [0.0, 1.5][: n_classes - 1])
+    model = fitted(X, y, epsilon=300.0, X_bounds=(0, 300))
+    assert model.n_iter_ == 8
+    assert model.score(X, y) > LogisticRegression(max_iter=2000).fit(X, y).score(X, y) - 0.05
+
+
+def test_label_that_is_not_a_class_adds_no_gradient(table):
+    X, y = table
+    strange = y.copy()
+    strange[:50] = 7
+    with_zero = fitted(X, strange, classes=[0, 1])
+    other = y.copy()
+    other[:50] = -3
+    np.testing.assert_array_equal(fitted(X, other, classes=[0, 1]).coef_, with_zero.coef_)
+
+
+def test_label_that_is_no_whole_number_is_no_error_where_the_classes_are_given(table):
+    # An error would show that some record has such a label.
+    X, y = table
+    strange, other = y.astype(float), y.astype(float)
+    strange[0], other[0] = 0.5, 7.0
+    models = [fitted(X, labels, classes=[0, 1]) for labels in (strange, other)]
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+    with pytest.raises(ValueError, match="Unknown label type"):
+        fitted(X, strange)
+
+
+def test_label_that_cannot_be_hashed_is_no_error_where_the_classes_are_given(table):
+    X, y = table
+    strange, other = y.astype(object), y.astype(object)
+    strange[0], other[0] = [1], "else"
+    models = [fitted(X, labels, classes=[0, 1]) for labels in (strange, other)]
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+
+
+@pytest.mark.parametrize("classes", [None, [0, 1]])
+def test_one_class_is_refused_unless_classes_are_public(table, classes):
+    X, _ = table
+    ones = np.ones(len(X), dtype=int)
+    if classes is None:
+        with pytest.raises(ValueError, match="at least two classes"):
+            fitted(X, ones)
+    else:
+        assert fitted(X, ones, classes=classes).score(X, ones) > 0.9
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_missing_and_infinite_values_are_refused(table, value):
+    X, y = table
+    bad = X.copy()
+    bad[5, 1] = value
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        fitted(bad, y)
+
+
+def test_constant_column_is_harmless(table):
+    X, y = table
+    wide = np.hstack([X, np.full((len(X), 1), 1.5)])
+    assert fitted(wide, y).score(wide, y) > fitted(X, y).score(X, y) - 0.02
+
+
+def test_missing_bounds_warn(table):
+    X, y = table
+    with pytest.warns(DefaultBoundsWarning, match="X_bounds"):
+        DPLogisticRegression().fit(X, y)
+
+
+def test_seed_voids(table):
+    X, y = table
+    with pytest.warns(SeededNoiseWarning):
+        assert seeded().fit(X, y).privacy_.status == "void"
+    assert DPLogisticRegression().privacy_guarantee().status == "proved"
+
+
+def test_guarantee_states_records_and_budget(table):
+    X, y = table
+    privacy = DPLogisticRegression(X_bounds=BOX, epsilon=0.7).fit(X, y).privacy_
+    assert (privacy.epsilon, privacy.delta, privacy.n_protected) == (0.7, 1e-5, 4000)
+    assert privacy.status == "proved"
+    assert any("from its own record" in text for text in privacy.assumptions)
+
+
+def test_ledger_is_charged_and_refuses(table):
+    X, y = table
+    with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
+        model = DPLogisticRegression(X_bounds=BOX, epsilon=0.6).fit(X, y)
+        assert len(ledger.entries) == 1
+        with pytest.raises(BudgetExceededError):
+            clone(model).set_params(epsilon=0.9).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error"),
+    [
+        ({"epsilon": 0.0}, ValueError),
+        ({"delta": 0.0}, ValueError),
+        ({"C": -1.0}, ValueError),
+        ({"classes": [1]}, ValueError),
+        ({"class_weight": "balanced"}, ValueError),
+        ({"class_weight": {0: -1.0}}, ValueError),
+        ({"X_bounds": (1, 0)}, ValueError),
+        ({"fit_intercept": 3}, TypeError),
+    ],
+    ids=lambda value: None if isinstance(value, type) else next(iter(value)),
+)
+def test_bad_parameters_cost_nothing(table, parameters, error):
+    X, y = table
+    with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
+        with pytest.raises(error):
+            DPLogisticRegression(**({"X_bounds": BOX} | parameters)).fit(X, y)
+        assert not ledger.entries
+
+
+def test_class_weight_shifts_the_intercept(table):
+    X, y = table
+    heavy = fitted(X, y, class_weight={1: 5.0})
+    assert heavy.predict(X).mean() > fitted(X, y).predict(X).mean() + 0.05

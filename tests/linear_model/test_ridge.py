@@ -1,0 +1,173 @@
+"""Private linear regression as scikit-learn's users meet it."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.utils.estimator_checks import check_estimator
+
+from skdpbo.exceptions import BudgetExceededError, DefaultBoundsWarning, SeededNoiseWarning
+from skdpbo.linear_model import DPRidge
+from skdpbo.pipeline import pipeline_guarantee
+from skdpbo.privacy import PrivacyLedger
+
+BOX = {"X_bounds": (-3.0, 3.0), "y_bounds": (-12.0, 12.0)}
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5000, 4)).clip(-3, 3)
+    return X, X @ [2.0, -1.0, 0.0, 0.5] + 1.5 + rng.normal(size=5000)
+
+
+def fitted(X, y, **parameters):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededNoiseWarning)
+        return DPRidge(**(BOX | {"random_state": 0} | parameters)).fit(X, y)
+
+
+def test_check_estimator_has_no_failure_at_its_defaults():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(DPRidge(), on_skip=None, on_fail=None)
+    assert [r["check_name"] for r in results if r["status"] == "failed"] == []
+
+
+def test_much_budget_gives_the_unprotected_coefficients(table):
+    X, y = table
+    exact, private = LinearRegression().fit(X, y), fitted(X, y, epsilon=1000.0)
+    np.testing.assert_allclose(private.coef_, exact.coef_, atol=0.02)
+    assert private.intercept_ == pytest.approx(exact.intercept_, abs=0.02)
+
+
+def test_default_budget_is_near_in_a_box_of_any_width(table):
+    X, y = table
+    best = LinearRegression().fit(X, y).score(X, y)
+    assert fitted(X, y).score(X, y) > best - 0.03
+    assert fitted(X, y, X_bounds=(-30, 30), y_bounds=(-120, 120)).score(X, y) > best - 0.05
+
+
+def test_little_budget_falls_back_to_the_mean(table):
+    X, y = table
+    scores = [
+        fitted(X[:300], y[:300], epsilon=0.1, random_state=seed).score(X, y) for seed in range(5)
+    ]
+    assert np.median(scores) > -0.5
+
+
+def test_several_targets(table):
+    X, y = table
+    Y = np.column_stack([y, -2 * y, X[:, 0]])
+    model = fitted(X, Y, y_bounds=([-12, -24, -3], [12, 24, 3]), epsilon=3.0)
+    assert model.coef_.shape == (3, 4)
+    assert model.intercept_.shape == (3,)
+    assert model.score(X, Y) > 0.8
+    np.testing.assert_array_equal(fitted(X, y[:, None]).predict(X)[:, 0], fitted(X, y).predict(X))
+
+
+def test_sparse_memory_map_dask_and_order_give_the_same(table, tmp_path):
+    X, y = table
+    X = np.where(X > 1, X, 0.0)
+    expected = fitted(X, y).coef_
+    np.testing.assert_array_equal(fitted(csr_matrix(X), y).coef_, expected)
+    np.testing.assert_array_equal(fitted(X[::-1], y[::-1]).coef_, expected)
+    mapped = np.memmap(tmp_path / "X", dtype=float, mode="w+", shape=X.shape)
+    mapped[:] = X
+    np.testing.assert_array_equal(fitted(mapped, y).coef_, expected)
+    model = fitted(X, y)
+    np.testing.assert_allclose(model.predict(csr_matrix(X)), model.predict(X))
+    dask_array = pytest.importorskip("dask.array")
+    distributed = dask_array.from_array(X, chunks=(700, 4))
+    np.testing.assert_array_equal(
+        fitted(distributed, dask_array.from_array(y, chunks=700)).coef_, expected
+    )
+
+
+def test_alpha_shrinks_as_that_of_ridge(table):
+    X, y = table
+    exact = Ridge(alpha=5000.0).fit(X / X.std(axis=0), y).coef_ / X.std(axis=0)
+    private = fitted(X, y, alpha=5000.0, epsilon=100.0).coef_
+    # A long row counts less, so that the sum over rows is shorter than that of Ridge.
+    assert np.all(np.abs(private[[0, 1, 3]]) < np.abs(exact[[0, 1, 3]]))
+    np.testing.assert_allclose(private, exact, atol=0.35)
+
+
+def test_without_intercept(table):
+    X, y = table
+    model = fitted(X, y - 1.5, fit_intercept=False)
+    assert model.intercept_ == 0.0
+    assert model.score(X, y - 1.5) > 0.75
+
+
+def test_rows_outside_of_the_box_are_clipped_by_predict(table):
+    model = fitted(*table)
+    np.testing.assert_allclose(
+        model.predict([[90.0, 0, 0, -7.0]]), model.predict([[3.0, 0, 0, -3.0]])
+    )
+
+
+def test_outliers_of_the_targets_are_clipped(table):
+    X, y = table
+    wild = y.copy()
+    wild[:20] = 1e9
+    wide = fitted(X, wild, y_bounds=(-100, 100), epsilon=3.0)
+    assert wide.score(X[20:], y[20:]) > 0.75
+
+
+@pytest.mark.parametrize("constant", ["column", "target", "all"])
+def test_constants_are_harmless(table, constant):
+    X, y = table
+    if constant == "column":
+        X = np.hstack([X, np.full((len(X), 1), 1.5)])
+    else:
+        y = np.full(len(y), 2.0)
+        X = X if constant == "target" else np.ones_like(X)
+    model = fitted(X, y)
+    assert np.mean((model.predict(X) - y) ** 2) < 1.5
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_missing_and_infinite_values_are_refused(table, value):
+    X, y = table
+    bad_X, bad_y = X.copy(), y.copy()
+    bad_X[5, 1] = bad_y[7] = value
+    for args in ((bad_X, y), (X, bad_y)):
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            fitted(*args)
+
+
+def test_guarantee_ledger_seed_and_warning(table):
+    X, y = table
+    with pytest.warns(DefaultBoundsWarning, match="y_bounds"):
+        DPRidge(X_bounds=(-3, 3)).fit(X, y)
+    assert fitted(X, y).privacy_.status == "void"
+    with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
+        model = DPRidge(**BOX, epsilon=0.6).fit(X, y)
+        assert len(ledger.entries) == 1
+        with pytest.raises(BudgetExceededError):
+            DPRidge(**BOX, epsilon=0.9).fit(X, y)
+    privacy = model.privacy_
+    assert (privacy.status, privacy.epsilon, privacy.n_protected) == ("proved", 0.6, 5000)
+    assert pipeline_guarantee(model).mu == privacy.mu
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error"),
+    [
+        ({"epsilon": 0.0}, ValueError),
+        ({"alpha": 0.0}, ValueError),
+        ({"alpha": True}, ValueError),
+        ({"y_bounds": (1, 0)}, ValueError),
+        ({"y_bounds": ([0, 0], [1, 1])}, ValueError),
+        ({"fit_intercept": 3}, TypeError),
+    ],
+    ids=["epsilon", "alpha", "flag", "order", "length", "intercept"],
+)
+def test_bad_parameters_cost_nothing(table, parameters, error):
+    with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
+        with pytest.raises(error):
+            DPRidge(**(BOX | parameters)).fit(*table)
+        assert not ledger.entries

@@ -1,0 +1,113 @@
+"""Mechanisms compute with float64 or exact integers, whatever type their input has."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skdpbo.mechanisms import (
+    BoundedMean,
+    ClippedMean,
+    CoinPressMean,
+    DiscreteLaplace,
+    GaussianMechanism,
+    L2Laplace,
+    PermuteAndFlip,
+    noise_source,
+    to_lattice,
+)
+
+N = 101
+REALS = [np.float16, np.float32, np.float64, np.longdouble]
+INTEGERS = [np.int8, np.uint8, np.int16, np.uint32, np.int64, np.uint64]
+NAMES = [np.dtype(t).name for t in REALS + INTEGERS]
+MEANS = {
+    "clipped": ClippedMean(clip=64.0, n_records=N, mu=1.0),
+    "bounded": BoundedMean(mu=1.0, low=0.0, high=100.0),
+    "coinpress": CoinPressMean(mu=1.0, center=0.0, radius=200.0, scale=1.0),
+}
+
+
+def rows(dtype):
+    return np.resize([[0, 1], [100, 7], [64, 0], [127, 127]], (N, 2)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", REALS + INTEGERS, ids=NAMES)
+@pytest.mark.parametrize("name", sorted(MEANS))
+def test_means_do_not_depend_on_the_type(name, dtype):
+    expected, got = (MEANS[name].release(rows(t), noise_source(0)) for t in (np.float64, dtype))
+    np.testing.assert_array_equal(got, expected)
+    assert got.dtype == np.float64
+
+
+@pytest.mark.parametrize("clip", [0.5, 64.0, 100.0, 1000.0, 1e6])
+@pytest.mark.parametrize("dtype", [*REALS, np.int8, np.uint8, bool])
+def test_one_record_moves_a_sum_by_its_sensitivity(clip, dtype):
+    mechanism = ClippedMean(clip=clip, n_records=N, mu=1.0)
+    extremes = [np.finfo(dtype).max, -np.finfo(dtype).max] if dtype in REALS else [1, 0]
+    rng, base = np.random.RandomState(0), np.zeros((N, 3), dtype=dtype)
+    total = mechanism.exact_total(base)[0]
+    replaced = [*extremes, clip / 2, clip, -clip, 2 * clip, 2048, 65504, np.inf, np.nan]
+    for value in [v for v in replaced if dtype in REALS or 0 <= v <= 1]:
+        with np.errstate(over="ignore"):
+            row = np.array(value * np.sign(rng.normal(size=3)) if value > 0 else [value] * 3)
+            other = base.copy()
+            other[0] = row.astype(dtype)
+        moved = (mechanism.exact_total(other)[0] - total).astype(object)
+        assert sum(m**2 for m in moved) * Fraction(mechanism.step) ** 2 <= Fraction(clip) ** 2
+
+
+@pytest.mark.parametrize("dtype", [*REALS, *INTEGERS], ids=NAMES)
+def test_lattices_do_not_depend_on_the_type(dtype):
+    values = np.array([0, 1, 100, 127]).astype(dtype)
+    expected = [0, 2**20, 100 * 2**20, 127 * 2**20]
+    assert to_lattice(values, 2.0**-20).tolist() == expected
+    for mechanism in (GaussianMechanism(mu=1.0, sensitivity=1.0), L2Laplace(1.0, 1.0, 1)):
+        column = values[:, None]
+        got, usual = (mechanism.release(v, noise_source(0)) for v in (column, column.astype(float)))
+        np.testing.assert_array_equal(got, usual)
+
+
+def test_integers_do_not_wrap():
+    values = np.array([-128, 127, 0], dtype=np.int8)
+    released = DiscreteLaplace(epsilon=0.01, sensitivity=1).release(values, noise_source(0))
+    assert released.dtype == np.int64
+    assert np.abs(released - values.astype(int)).max() > 128
+    large = [2**63 - 1, 2**64, 0]
+    assert PermuteAndFlip(epsilon=1.0, sensitivity=1).select(large, noise_source(0)) == 2
+    apart = np.array([-(2**62), 2**62, 2**63 - 1])
+    assert PermuteAndFlip(epsilon=1.0, sensitivity=1).select(apart, noise_source(0)) == 0
+
+
+class Secret:
+    def __float__(self):
+        raise ValueError("diagnosis: HIV")
+
+    __repr__ = __str__ = lambda self: "diagnosis: HIV"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([["HIV", "x"]] * N),
+        np.array([[Secret(), 1.0]] * N, dtype=object),
+        np.array([[Fraction(1, 3), 1.0]] * N, dtype=object),
+        np.ones((N, 2), dtype=complex),
+        sparse.csr_array(np.ones((N, 2))),
+        np.full((N, 2), np.datetime64("2020-01-01")),
+    ],
+    ids=["text", "object", "fraction", "complex", "sparse", "date"],
+)
+@pytest.mark.parametrize("name", sorted(MEANS))
+def test_other_types_are_refused_by_the_type(name, values):
+    with pytest.raises((TypeError, ValueError), match=r"real numbers|shape|two-dim") as failure:
+        MEANS[name].release([values] if name == "clipped" else values)
+    assert "HIV" not in str(failure.value)
+
+
+def test_masked_values_are_values():
+    masked = np.ma.masked_array(rows(float), mask=np.eye(N, 2, dtype=bool))
+    got, usual = (MEANS["clipped"].release(v, noise_source(0)) for v in (masked, rows(float)))
+    np.testing.assert_array_equal(got, usual)
+    assert type(got) is np.ndarray

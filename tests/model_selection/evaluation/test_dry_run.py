@@ -1,0 +1,243 @@
+"""A public mistake shows on synthetic rows; the values of the rows that are given are not read."""
+
+import random
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
+from sklearn.dummy import DummyRegressor
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
+from sklearn.naive_bayes import MultinomialNB
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
+from sklearn.tree import DecisionTreeClassifier
+
+from _support.internals import dry_run
+from _support.planted import put
+from skdpbo import DPGridSearchCV, make_per_record_scorer
+from skdpbo.exceptions import DryRunWarning
+from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, charge_active_ledger
+
+NUMBERS = np.full((5, 3), np.nan)
+LABELS = np.array(["yes", "no", "yes", "no", "maybe"])
+FRAME = pd.DataFrame(
+    {
+        "age": [1, 2, 3, 4, 5],
+        "income": [1.0, np.nan, 2.0, 3.0, 4.0],
+        "town": ["x", "y", "z", "x", None],
+        "sex": pd.Categorical(["f", "m", "f", "m", "f"]),
+        "member": [True, False, True, True, False],
+    }
+)
+ENCODED = make_column_transformer(
+    (OneHotEncoder(handle_unknown="ignore"), ["town", "sex"]),
+    ("passthrough", ["age", "income", "member"]),
+)
+
+
+def warned(estimator, candidates, X, y):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        dry_run(estimator, candidates, X, y)
+    assert all(issubclass(w.category, DryRunWarning) for w in caught)
+    return [str(w.message) for w in caught]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "X", "y"),
+    [
+        (Ridge(), NUMBERS, np.arange(5)),
+        (Ridge(), NUMBERS.astype(object), np.zeros((5, 2))),
+        (PoissonRegressor(), sparse.csr_matrix(NUMBERS), np.arange(5.0)),
+        (LogisticRegression(), NUMBERS.astype(np.float32), LABELS),
+        (LogisticRegression(), NUMBERS, pd.Series(LABELS, dtype="category")),
+        (LogisticRegression(), NUMBERS, [0, 1, 2, 0, 1]),
+        (DecisionTreeClassifier(), NUMBERS, np.zeros((5, 2), dtype=int)),
+        (MultinomialNB(), NUMBERS, LABELS.astype(object)),
+        (make_pipeline(ENCODED, DecisionTreeClassifier()), FRAME, pd.Series(LABELS)),
+        (make_pipeline(CountVectorizer(token_pattern="."), Ridge()), LABELS, np.arange(5.0)),
+        (Ridge(), [["anything"]] * 5, [None] * 5),
+    ],
+)
+def test_what_works_is_passed_over_in_silence(estimator, X, y):
+    assert warned(estimator, [{}], X, y) == []
+
+
+def test_one_candidate_of_each_structure():
+    candidates = [{"alpha": 1.0}, {"alpha": "x"}, {"alpha": -1.0, "solver": "svd"}]
+    (message,) = warned(Ridge(), candidates, NUMBERS, np.arange(5.0))
+    assert "Ridge with {'alpha': -1.0, 'solver': 'svd'}" in message
+    assert "alpha" in message.split(":", 1)[1]
+
+
+def test_a_wrong_column_is_reported():
+    model = make_pipeline(make_column_transformer(("passthrough", ["height"])), Ridge())
+    (message,) = warned(model, [{}], FRAME, np.arange(5.0))
+    assert "column" in message.split(":", 1)[1]
+
+
+class Global(BaseEstimator):
+    """Draws from the global generators, and charges."""
+
+    def fit(self, X, y=None):
+        charge_active_ledger(PrivacyGuarantee(epsilon=1.0))
+        random.random()
+        np.random.rand()
+        assert np.isfinite(X).all()  # NUMBERS holds NaN: these are other values
+        return self
+
+
+def test_no_value_is_read_and_nothing_global_changes():
+    before = random.getstate(), np.random.get_state()[1].tolist()
+    with PrivacyLedger(epsilon=0.1) as ledger:
+        assert warned(Global(), [{}], NUMBERS, None) == []
+    assert ledger.entries == ()
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == before
+
+
+def test_the_message_does_not_depend_on_values():
+    model = make_pipeline(OneHotEncoder(categories=[["a"]] * 3), Ridge())
+    first = warned(model, [{}], NUMBERS, np.arange(5.0))
+    second = warned(model, [{}], NUMBERS + 7.0, np.ones(5))
+    assert first == second
+    assert len(first) == 1
+    messages = set()
+    for values in (NUMBERS, NUMBERS + 7.0):
+        with pytest.raises(ValueError, match="Nothing was charged") as refused:
+            dry_run(Ridge(), [{"alpha": -1.0}], values, np.arange(5.0))
+        messages.add(str(refused.value))
+    assert len(messages) == 1
+
+
+CATEGORIES = FRAME.assign(sex=pd.Categorical(["f", "m", "f", "m", "HIV-positive"]))
+
+
+class Quoting(Ridge):
+    """Refuses texts, and says which."""
+
+    def fit(self, X, y):
+        for values in (X, y):
+            texts = [value for value in np.asarray(values).ravel() if isinstance(value, str)]
+            if texts:
+                raise ValueError(f"cannot read {sorted(set(texts))}")
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("X", "y"), [(CATEGORIES[["sex"]], np.arange(5.0)), (NUMBERS, CATEGORIES["sex"])]
+)
+def test_names_of_categories_are_not_quoted(X, y, monkeypatch):
+    (message,) = warned(Quoting(), [{}], X, y)
+    assert "cannot read ['category 0'" in message
+    assert "HIV" not in message
+    # Planted bug: the text of the error is shown as it is.
+    put(monkeypatch, "dry run: _text_of", lambda error, *args: f": {error}")
+    (message,) = warned(Quoting(), [{}], X, y)
+    assert "HIV" in message
+
+
+def test_an_error_that_only_real_names_cause_has_no_text():
+    encoder = OneHotEncoder(categories=[["category 0", "category 1", "category 2"]])
+    model = make_pipeline(encoder, Ridge())
+    (message,) = warned(model, [{}], CATEGORIES[["sex"]], np.arange(5.0))
+    assert "ValueError. What fails" in message
+
+
+FRAMES = pd.DataFrame(np.ones((5, 2)), columns=["a", "b"])
+MIXING = [
+    lambda Z: Z - Z.mean(axis=0),
+    lambda Z: np.sort(Z, axis=0),
+    lambda Z: np.asarray(Z) / np.linalg.norm(Z),
+    lambda Z: Z[::-1],
+    lambda Z: np.asarray(Z)[[1, *range(1, len(Z))]],
+]
+APART = [
+    np.log1p,
+    lambda Z: np.asarray(Z) / np.linalg.norm(Z, axis=1, keepdims=True),
+    lambda Z: np.asarray(Z) @ np.arange(6.0).reshape(-1, 3)[: np.shape(Z)[1]],
+    lambda Z: Z + np.random.uniform(size=np.shape(Z)),
+    sparse.csr_array,
+]
+
+
+@pytest.mark.parametrize("X", [NUMBERS[:, :2], FRAMES], ids=["array", "frame"])
+@pytest.mark.parametrize("where", ["pipeline", "columns", "candidate"])
+@pytest.mark.parametrize("function", MIXING)
+def test_functions_that_mix_rows_are_refused(function, where, X):
+    step, candidates = FunctionTransformer(function), [{}]
+    if where == "columns":
+        step = make_column_transformer((step, [0]), remainder="passthrough")
+    if where == "candidate":
+        step, candidates = FunctionTransformer(), [{"a__func": np.log1p}, {"a__func": function}]
+    model = Pipeline([("a", step), ("b", DummyRegressor())])
+    with pytest.raises(ValueError, match="looks at several rows at once") as failure:
+        dry_run(model, candidates, X, np.arange(5.0))
+    assert type(failure.value) is ValueError
+    assert model.get_params()["a"] is step
+    assert where != "pipeline" or step.func is function
+
+
+@pytest.mark.parametrize("X", [NUMBERS[:, :2], FRAMES], ids=["array", "frame"])
+@pytest.mark.parametrize("function", APART)
+def test_functions_of_single_rows_are_not(function, X):
+    model = make_pipeline(FunctionTransformer(function), DummyRegressor())
+    assert warned(model, [{}], X, np.arange(5.0)) == []
+
+
+def test_functions_of_targets_are_watched():
+    def centred(y):
+        return y - np.mean(y)
+
+    for names in ({"func": centred, "inverse_func": np.exp}, {"func": np.log}):
+        model = TransformedTargetRegressor(DummyRegressor(), inverse_func=centred, check_inverse=0)
+        model.set_params(check_inverse=False, **names)
+        scorer = make_per_record_scorer(lambda y, p: np.abs(y - p), bound=1.0)
+        model.set_params(regressor=Ridge())
+        with pytest.raises(ValueError, match=r"func of TransformedTarget.*several rows"):
+            dry_run(model, [{}], NUMBERS, np.arange(5.0), scorer)
+    model.set_params(func=np.log, inverse_func=np.exp)
+    dry_run(model, [{}], NUMBERS, np.arange(5.0), scorer)
+
+
+def test_what_is_frozen_is_left_alone():
+    inner = FunctionTransformer(np.log1p).fit(np.ones((2, 3)))
+    dry_run(make_pipeline(FrozenEstimator(inner), Ridge()), [{}], NUMBERS, np.arange(5.0))
+    assert inner.func is np.log1p
+
+
+def scaled(y, prediction):
+    return np.square(y - prediction) / np.var(y)
+
+
+SCALED = make_per_record_scorer(scaled, bound=1.0)
+
+
+def test_losses_of_several_records_are_refused():
+    with pytest.raises(ValueError, match="one record alone"):
+        dry_run(Ridge(), [{}], NUMBERS, np.arange(5.0), SCALED)
+    fair = make_per_record_scorer(lambda y, p: np.square(y - p), bound=1.0)
+    dry_run(Ridge(), [{}], NUMBERS, np.arange(5.0), fair)
+
+
+@pytest.mark.parametrize("guide", [True, False])
+def test_they_are_refused_on_public_rows_too(guide):
+    X = np.arange(40.0)[:, None]
+    search = DPGridSearchCV(Ridge(), {"alpha": [1.0]}, scoring=SCALED, guide=guide, cv=None)
+    with pytest.raises(ValueError, match="one record alone"):
+        search.fit(X, X[:, 0], X_val=X + 0.5, y_val=X[:, 0])
+
+
+def test_a_quitting_estimator_is_told():
+    class Quitting(Ridge):
+        def fit(self, X, y):
+            sys.exit("enough")
+
+    (message,) = warned(Quitting(), [{}], NUMBERS, np.arange(5.0))
+    assert "SystemExit: enough" in message

@@ -1,0 +1,188 @@
+"""Ratios and pairs as the score of a private trial: values, noise, sensitivities, refusals."""
+
+import math
+import warnings
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import balanced_accuracy_score, fbeta_score, get_scorer, make_scorer
+
+from _support.internals import (
+    GaussianNoise,
+    LaplaceNoise,
+    ProtectedRows,
+    SumGroup,
+    confusion_cells,
+    laplace_std,
+    one_vs_rest_counts,
+    resolve_trial_scorer,
+    trial_score,
+)
+from skdpbo import DPGridSearchCV
+from skdpbo.exceptions import SkdpboWarning, UnboundedSensitivityError
+from skdpbo.linear_model import DPLogisticRegression
+from skdpbo.mechanisms import noise_source
+from skdpbo.model_selection import PrivateSelection
+from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, epsilon_from_mu
+
+DELTA = 1e-5
+RNG = np.random.RandomState(0)
+OFFERED = ["roc_auc", "f1", "precision", "recall", "jaccard", "balanced_accuracy"]
+OFFERED += ["matthews_corrcoef", "f1_macro", "f1_weighted", "precision_macro"]
+
+
+class Line(ClassifierMixin, BaseEstimator):
+    """Scores a row by its value; released without noise, for tests."""
+
+    classes_ = np.array([0, 1])
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def decision_function(self, X):
+        return np.asarray(X, dtype=float)[:, 0]
+
+    def predict(self, X):
+        return (self.decision_function(X) > 0).astype(int)
+
+
+def budget(mu=None, epsilon=1.0):
+    if mu is None:
+        return PrivacyGuarantee(epsilon=epsilon)
+    return PrivacyGuarantee(epsilon=epsilon_from_mu(mu, DELTA), delta=DELTA, mu=mu)
+
+
+def rows(n=600):
+    rng = np.random.RandomState(1)
+    y = (rng.random_sample(n) < 0.3).astype(int)
+    X = (y - 0.5 + rng.normal(size=n))[:, None]
+    return ProtectedRows(X, y, np.zeros(n, dtype=bool))
+
+
+class TestValues:
+    @pytest.mark.parametrize("noise", [{"mu": 1e5}, {"epsilon": 1e6}], ids=["gaussian", "laplace"])
+    @pytest.mark.parametrize("name", OFFERED)
+    def test_with_a_large_budget_it_is_scikit_learns(self, name, noise):
+        data, scorer = rows(), resolve_trial_scorer(name, Line())
+        score = trial_score(Line(), data, scorer, budget=budget(**noise), source=None)
+        expected = get_scorer(name)(Line(), data.X, data.y)
+        assert score.value == pytest.approx(expected, abs=2e-3)
+        assert 0 <= score.std < 2e-3
+        assert scorer(Line(), data.X, data.y) == expected
+
+    @pytest.mark.parametrize(
+        "scoring",
+        [make_scorer(fbeta_score, beta=2), make_scorer(balanced_accuracy_score, adjusted=True)],
+        ids=["f2", "adjusted"],
+    )
+    def test_made_scorers(self, scoring):
+        data, scorer = rows(), resolve_trial_scorer(scoring, Line())
+        score = trial_score(Line(), data, scorer, budget=budget(1e5), source=None)
+        assert score.value == pytest.approx(scoring(Line(), data.X, data.y), abs=2e-3)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("noise", [{"mu": 0.3}, {"epsilon": 0.4}], ids=["gaussian", "laplace"])
+    @pytest.mark.parametrize("name", ["f1", "roc_auc", "balanced_accuracy"])
+    def test_stated_deviation_is_that_of_the_releases(self, name, noise):
+        """800 releases: within 20 %, five standard errors of a Laplace law's deviation."""
+        data, scorer, source = rows(), resolve_trial_scorer(name, Line()), noise_source(1)
+        how = {"budget": budget(**noise), "source": source}
+        scores = [trial_score(Line(), data, scorer, **how) for _ in range(800)]
+        deviation = np.std([score.value for score in scores])
+        assert np.median([score.std for score in scores]) == pytest.approx(deviation, rel=0.2)
+
+    @pytest.mark.parametrize("name", OFFERED)
+    def test_bad_records_have_the_worst_outcome(self, name):
+        data, scorer = rows(100), resolve_trial_scorer(name, Line())
+        X, y = data.X.astype(object), data.y.astype(object)
+        X[4, 0], y[5], y[6] = "text", None, (1, 2)
+        bad = ProtectedRows(X, y, np.zeros(100, dtype=bool))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            score = trial_score(Line(), bad, scorer, budget=budget(1e5), source=None)
+        own = scorer.of(Line())
+        outcomes = own.record_outcomes(Line(), data.X, data.y)
+        outcomes[[4, 5, 6]] = own.worst_outcome
+        expected = own.value_of(np.array(own.exact_sums(outcomes)[1:], dtype=float), 100)
+        assert score.value == pytest.approx(expected, abs=2e-3)
+
+    def test_a_model_without_classes_has_the_worst_score(self):
+        for classes in (None, [0], [[0, 1]]):
+            model = Line()
+            model.classes_ = np.array(classes)
+            how = {"budget": budget(1.0), "source": None}
+            scorer = resolve_trial_scorer("matthews_corrcoef", model)
+            assert trial_score(model, rows(50), scorer, **how).value == -1.0
+
+
+class TestNoise:
+    def test_squares_of_the_groups_budgets_add_up(self):
+        groups = [SumGroup(1, 38, Fraction(4, 5)), SumGroup(3, 2, Fraction(1, 5), 1)]
+        noise, spent = GaussianNoise(0.7), 0.0
+        for group, sensitivity in zip(groups, (38.0, math.sqrt(2)), strict=True):
+            mechanism, std = noise.mechanism(group)
+            assert group.l2_sensitivity == pytest.approx(sensitivity, rel=1e-12)
+            assert std == mechanism.sigma
+            spent += (sensitivity / std) ** 2
+        assert spent <= 0.7**2
+        assert spent == pytest.approx(0.7**2, rel=1e-6)
+
+    def test_shares_of_epsilon_add_up(self):
+        group = SumGroup(3, 2, Fraction(1, 5), 1)
+        mechanism, std = LaplaceNoise(Fraction(1)).mechanism(group)
+        assert (mechanism.epsilon, mechanism.sensitivity) == (Fraction(1, 5), 2)
+        assert std == laplace_std(Fraction(1, 5), 2)
+
+    @pytest.mark.parametrize(("parts", "square"), [([0, 2], 2), ([0, 1, 2], 4)])
+    def test_l2_sensitivity_of_counts_is_attained(self, parts, square):
+        cells = list(product(range(3), range(4)))
+        others = [(0, 0), (1, 2)]
+
+        def counts(record):
+            truth, predicted = np.array([*others, record]).T
+            return one_vs_rest_counts(confusion_cells(truth, predicted, 3))[parts]
+
+        changes = [np.square(counts(a) - counts(b)).sum() for a in cells for b in cells]
+        assert max(changes) == square
+        assert max(np.abs(counts(a) - counts(b)).max() for a in cells for b in cells) == 1
+        group = SumGroup(len(parts) * 3, square, Fraction(1), 1)
+        assert group.l2_sensitivity == math.sqrt(square)
+
+
+class TestSearch:
+    X = RNG.normal(size=(1500, 2))
+    Y = (X[:, 0] + 0.5 * RNG.normal(size=1500) > 1.0).astype(int)
+
+    def search(self, scoring, **how):
+        how = {"epsilon": 20.0, "delta": DELTA, "scoring": scoring, **how}
+        grid = {"C": [0.01, 1.0]} if "C" in DPLogisticRegression().get_params() else {}
+        return DPGridSearchCV(DPLogisticRegression(), grid, protect=PrivateSelection(), **how)
+
+    @pytest.mark.parametrize("scoring", ["roc_auc", "f1", "balanced_accuracy"])
+    def test_offered(self, scoring):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SkdpboWarning)
+            search = self.search(scoring).fit(self.X, self.Y)
+        assert 0.2 < search.best_score_ <= 1.0
+        assert 0 < search.best_score_std_ < 0.2
+
+    @pytest.mark.parametrize(
+        ("scoring", "instead"),
+        [
+            ("r2", "neg_mean_squared_error"),
+            ("d2_absolute_error_score", "neg_mean_absolute_error"),
+            ("average_precision", "roc_auc"),
+            ("explained_variance", "r2"),
+            ("neg_max_error", "neg_mean_squared_error"),
+            ("f1_samples", "f1_macro"),
+        ],
+    )
+    def test_refused_before_any_charge(self, scoring, instead):
+        with PrivacyLedger(epsilon=99.0, delta=0.1) as ledger, warnings.catch_warnings():
+            warnings.simplefilter("ignore", SkdpboWarning)
+            with pytest.raises(UnboundedSensitivityError, match=instead):
+                self.search(scoring).fit(self.X, self.Y)
+        assert ledger.entries == ()

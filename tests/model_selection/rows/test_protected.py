@@ -1,0 +1,168 @@
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from _support.internals import check_protected, protected_positions
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 569, 10_000])
+@pytest.mark.parametrize("fraction", [0.01, 0.2, 0.5, 0.99])
+def test_positions_are_distinct_sorted_and_leave_row_0_public(n, fraction):
+    positions = protected_positions(n, fraction)
+    assert len(positions) == min(max(1, round(fraction * n)), n - 1)
+    assert np.all(np.diff(positions) > 0)
+    assert positions[0] >= 1
+    assert positions[-1] < n
+
+
+def test_positions_are_fixed_for_good():
+    # The split is public knowledge: a change would be a change of the guarantee's meaning.
+    np.testing.assert_array_equal(protected_positions(10, 0.3), [3, 4, 9])
+
+
+def test_positions_of_sorted_data_hit_every_class():
+    y = np.repeat([0, 1, 2], 50)
+    assert set(y[protected_positions(150, 0.2)]) == {0, 1, 2}
+
+
+X_PUBLIC = np.arange(6.0).reshape(3, 2)
+
+
+@pytest.mark.parametrize("bad", ["x", None, [1.0], [1.0, 2.0, 3.0], ["a", 1.0], [object(), 1.0]])
+@pytest.mark.parametrize("as_list", [True, False])
+def test_a_bad_row_in_a_list_changes_only_itself(bad, as_list):
+    public = X_PUBLIC.tolist() if as_list else X_PUBLIC
+    rows = check_protected([[1.0, 2.0], bad, [3, 4]], None, public, None)
+    np.testing.assert_array_equal(rows.unreadable, [False, True, False])
+    np.testing.assert_array_equal(rows.X[[0, 2]], [[1.0, 2.0], [3.0, 4.0]])
+    assert rows.X.dtype == float
+
+
+def test_nan_in_a_row_is_left_to_the_model():
+    rows = check_protected([[np.nan, 2.0], [1.0, 2.0]], None, X_PUBLIC, None)
+    assert not rows.unreadable.any()
+
+
+def test_text_in_a_numeric_column_marks_its_record():
+    public = pd.DataFrame({"age": [1.0, 2.0], "job": ["a", "b"]})
+    private = pd.DataFrame({"age": [30, "unknown", 50], "job": ["a", "zzz", "b"]})
+    rows = check_protected(private, None, public, None)
+    np.testing.assert_array_equal(rows.unreadable, [False, True, False])
+    assert rows.X["age"].dtype == float
+    assert rows.X["age"].tolist() == [30.0, 0.0, 50.0]
+    assert list(private["age"]) == [30, "unknown", 50]
+
+
+def test_texts_and_sparse_rows_pass_unchanged():
+    texts = ["one", "two"]
+    assert check_protected(texts, None, ["three"], None).X is texts
+    X = sparse.coo_array(np.eye(2))
+    assert check_protected(X, None, sparse.csr_array(X_PUBLIC), None).X.format == "csr"
+
+
+@pytest.mark.parametrize(
+    ("X_val", "y_val", "y", "match"),
+    [
+        (np.ones((2, 3)), [0, 1], [0, 1, 1], "X_val must have as many columns"),
+        (np.ones((0, 2)), [], [0, 1, 1], "X_val must hold at least one"),
+        (np.ones((2, 2)), [0], [0, 1, 1], "same number of rows"),
+        (np.ones((2, 2)), None, [0, 1, 1], "y_val"),
+        (np.ones((2, 2)), [0, 1], None, "y_val"),
+        (np.ones((2, 2)), np.ones((2, 2)), np.ones(3), "y_val must have as many outputs"),
+        (np.ones((2, 2)), np.array([0, 1]), np.array(["a", "b", "a"]), "type of y, got numbers"),
+        (np.ones((2, 2)), np.array(["a", "b"]), np.array([0, 1, 1]), "type of y, got texts"),
+    ],
+)
+def test_schema_errors_name_the_parameter(X_val, y_val, y, match):
+    with pytest.raises(ValueError, match=match):
+        check_protected(X_val, y_val, X_PUBLIC, y)
+
+
+def test_other_column_names_are_refused():
+    public = pd.DataFrame({"a": [1.0], "b": [2.0]})
+    with pytest.raises(ValueError, match="X_val must have the columns of X"):
+        check_protected(public[["b", "a"]], None, public, None)
+    with pytest.raises(ValueError, match="X_val must be a data frame"):
+        check_protected(public.to_numpy(), None, public, None)
+
+
+def test_texts_of_digits_stay_texts():
+    # Read as numbers, they would be unknown to an encoder that was trained on texts.
+    public, private = (np.array([["0", "1"]] * 3, dtype=object) for _ in range(2))
+    rows = check_protected(private, None, public, None)
+    assert rows.X is private
+    assert not rows.unreadable.any()
+    numbers = np.array([[1, None], [2.5, True]], dtype=object)
+    assert check_protected(private, None, numbers, None).X.dtype == float
+
+
+class TestTypesOfPublicValues:
+    def test_one_missing_value_leaves_the_integers_of_the_others(self):
+        public = pd.DataFrame({"zip": [94110, 10001], "n": pd.array([1, None], dtype="Int64")})
+        whole = pd.DataFrame({"zip": [94110, 60601, 7], "n": pd.array([1, 2, 3], dtype="Int64")})
+        for value in (np.nan, 0.5, np.inf, "x"):
+            broken = whole.astype({"zip": object if value == "x" else float, "n": float})
+            broken.isetitem(0, broken["zip"].where(np.arange(3) != 1, value))
+            usual, rows = (check_protected(X, None, public, None) for X in (whole, broken))
+            assert rows.X.dtypes.tolist() == usual.X.dtypes.tolist() == public.dtypes.tolist()
+            assert rows.unreadable.tolist() == [False, True, False]
+            assert rows.X.iloc[[0, 2]].equals(usual.X.iloc[[0, 2]])
+            assert rows.X.astype(str).iloc[0].tolist() == ["94110", "1"]
+
+    @pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint8, bool])
+    def test_arrays_have_the_public_type(self, dtype):
+        public = np.ones((3, 2), dtype=dtype)
+        for bad in (np.nan, 0.5, np.inf, 1e300):
+            private = np.array([[1.0, 0.0], [bad, 1.0], [0.0, 1.0]])
+            rows = check_protected(private, None, public, None)
+            assert rows.X.dtype == dtype
+            assert rows.unreadable.tolist() == [False, True, False]
+            assert rows.X[[0, 2]].tolist() == [[1, 0], [0, 1]]
+
+    def test_public_floats_take_every_number(self):
+        rows = check_protected(np.ones((2, 2), dtype=int), None, X_PUBLIC, None)
+        assert rows.X.dtype == float
+        assert not rows.unreadable.any()
+        frame = pd.DataFrame({"a": [0.5, 1.0]})
+        rows = check_protected(pd.DataFrame({"a": [1, 2]}), None, frame, None)
+        assert rows.X["a"].dtype == float
+        assert not rows.unreadable.any()
+
+    def test_the_longest_text_does_not_show(self):
+        public = np.array([["red", "x"]] * 3)
+        for text in ("blue", "chartreuse-yellow"):
+            private = np.array([["red", "x"], [text, "x"]])
+            rows = check_protected(private, None, public, None)
+            assert rows.X.dtype == object
+            assert rows.X.tolist() == private.tolist()
+
+    @pytest.mark.parametrize(
+        ("X", "X_val"),
+        [
+            (pd.DataFrame({"zip": ["1", "2"]}), pd.DataFrame({"zip": [1, 2]})),
+            (pd.DataFrame({"zip": ["1", "2"]}, dtype=object), pd.DataFrame({"zip": [1.0, 2.0]})),
+            (pd.DataFrame({"zip": ["1", "2"]}, dtype="category"), pd.DataFrame({"zip": [1, 2]})),
+            (
+                pd.DataFrame({"zip": ["1", "2"]}, dtype="category"),
+                pd.DataFrame({"zip": [1, 2]}, dtype="category"),
+            ),
+            (np.array([["1"], ["2"]], dtype=object), np.array([[1], [2]])),
+            (np.array([["1"], ["2"]]), np.array([[1.0], [2.0]])),
+            ([["1"], ["2"]], np.array([[1.0], [2.0]])),
+        ],
+        ids=["frame", "objects", "categories", "both", "array of objects", "array", "list"],
+    )
+    def test_types_that_cannot_match_are_refused(self, X, X_val):
+        with pytest.raises(ValueError, match="no value could match"):
+            check_protected(X_val, None, X, None)
+
+    def test_of_targets_too(self):
+        X = np.zeros((2, 1))
+        texts, objects = np.array(["a", "b"]), np.array(["a", "b"], dtype=object)
+        for y in (texts, objects, pd.Series(texts), pd.Series(texts, dtype="category"), ["a", "b"]):
+            with pytest.raises(ValueError, match="must have the type of y"):
+                check_protected(X, np.array([0, 1]), X, y)
+            check_protected(X, objects, X, y)
+        # Protected objects are not looked at.
+        check_protected(X, objects, X, np.array([0, 1]))

@@ -1,0 +1,271 @@
+"""One record changes no type: of rows, of targets, and of what the steps of a search are given."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from _support.internals import (
+    as_objects,
+    from_public_values,
+    protected_positions,
+    settled_public_rows,
+    settled_public_targets,
+    settled_rows,
+    settled_targets,
+)
+from _support.planted import put
+from skdpbo import DPGridSearchCV, DPSparseGPRegressor
+from skdpbo.exceptions import PublicTrainingWarning
+from skdpbo.model_selection import Chunks, PrivateSelection
+
+NAN = float("nan")
+N = 60
+COLUMNS = {
+    "integers": ([1, 2, 3], [NAN, 0.5]),
+    "truth": ([True, False], [NAN]),
+    "texts": (["red", "blue"], ["chartreuse-yellow", None]),
+    "nullable": (pd.array([1, 2, 3], dtype="Int64"), [pd.NA]),
+}
+
+
+def with_cell(values, i, cell):
+    """Return a column as a reader would type it, with another cell at one place."""
+    column = pd.Series(np.resize(np.asarray(values, dtype=object), N))
+    column[i] = cell
+    dtype = getattr(values, "dtype", None)
+    return column.infer_objects() if dtype is None else column.astype(dtype)
+
+
+CASES = [(kind, cell) for kind, (_, cells) in COLUMNS.items() for cell in cells]
+
+
+@pytest.mark.parametrize(("kind", "cell"), CASES, ids=[f"{k}-{c}" for k, c in CASES])
+def test_of_frames(kind, cell):
+    values, _ = COLUMNS[kind]
+    usual, other = (
+        pd.DataFrame({"a": with_cell(values, 7, c), "b": np.arange(N) / 2})
+        for c in (values[1], cell)
+    )
+    for settle in (settled_rows, settled_public_rows):
+        first, second = (settle(frame) for frame in (usual, other))
+        assert first.dtypes.tolist() == second.dtypes.tolist()
+        kept = np.arange(N) != 7
+        assert first[kept].equals(second[kept])
+
+
+@pytest.mark.parametrize("container", [np.array, sparse.csr_matrix])
+@pytest.mark.parametrize("cell", [NAN, 0.5])
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "bool"])
+def test_of_arrays(dtype, cell, container):
+    usual = np.ones((4, 2), dtype=dtype)
+    other = usual.astype(float)
+    other[1, 1] = cell
+    assert settled_rows(container(usual)).dtype == settled_rows(container(other)).dtype == float
+
+
+def test_of_nullable_columns():
+    for integer, other in (("Int64", "Float64"), ("UInt64", "Float64")):
+        frames = (pd.DataFrame({"a": pd.array([1, None, 2], dtype=d)}) for d in (integer, other))
+        assert len({str(settled_rows(frame)["a"].dtype) for frame in frames}) == 1
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["frame", "array"])
+def test_of_a_validation_part_of_chunks(kind):
+    def seen(cell):
+        X_val = np.arange(20.0) if cell else np.arange(20)
+        X_val[3] = cell
+        X_val = pd.DataFrame({"a": X_val}) if kind == "frame" else X_val[:, None]
+        X = pd.DataFrame({"a": np.arange(N)}) if kind == "frame" else np.arange(N)[:, None]
+        SEEN.clear()
+        model = make_pipeline(Watching(), DecisionTreeClassifier())
+        search = DPGridSearchCV(model, {}, protect=Chunks(2), score_fraction=0)
+        search.fit(X, LABELS, X_val=X_val, y_val=LABELS[:20])
+        return set(SEEN)
+
+    assert seen(NAN) == seen(0)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "float32", "float64", object])
+def test_declared_types_stay(dtype):
+    rows = np.ones((3, 2)).astype(dtype)
+    assert settled_rows(rows) is rows
+    frame = pd.DataFrame({"a": pd.Series(rows[:, 0]), "b": pd.Categorical(["x", "y", "x"])})
+    assert settled_rows(frame) is frame
+    assert settled_rows([[1, 2]]) == [[1, 2]]
+
+
+def test_categories_and_objects_of_public_rows():
+    column = pd.Categorical(["x", "y", "x", "HIV-positive"])
+    frame = pd.DataFrame({"a": column, "b": pd.Series([1, 2, 3, "unknown"], dtype=object)})
+    public = settled_public_rows(frame.iloc[:3])
+    assert public["a"].cat.categories.tolist() == ["x", "y"]
+    assert public["b"].dtype == float
+    y = pd.Series(column)
+    assert settled_public_targets(y.iloc[:3], True).cat.categories.tolist() == ["x", "y"]
+
+
+def test_of_labels():
+    usual, other = np.array([0, 1, 1]), np.array([0.0, 1.0, NAN])
+    for y in (
+        usual,
+        other,
+        pd.Series(other, index=[3, 4, 5], name="y"),
+        pd.DataFrame({"y": other}),
+    ):
+        labels = settled_targets(y, True)
+        assert type(labels) is type(y)
+        assert np.asarray(labels).dtype == np.int64
+        assert np.asarray(labels).ravel()[:2].tolist() == [0, 1]
+        assert not hasattr(y, "index") or labels.index.equals(y.index)
+    assert np.asarray(settled_targets(other, True))[2] == settled_targets(np.array([0.5]), True)[0]
+    assert settled_public_targets(other[:2], True).dtype == np.int64
+    # Public labels that are not whole are the user's mistake, which is shown.
+    for y in (other, np.array([0.5, 1.0])):
+        assert settled_public_targets(y, True) is y
+    assert settled_targets(usual, False).dtype == settled_targets(other, False).dtype == float
+    assert settled_targets(np.array(["a"]), True).dtype == object
+    assert settled_targets(None, True) is None
+
+
+def test_texts_are_as_wide_as_public_ones():
+    wide = np.array([["red", "x"], ["chartreuse-yellow", "x"]])[:1]
+    assert from_public_values(wide).dtype == "<U3"
+    assert from_public_values(wide.astype(bytes)).dtype == "S3"
+    assert from_public_values(wide).tolist() == wide.tolist()
+    assert settled_public_targets(wide[:, 0], True).dtype == "<U3"
+
+
+SEEN = []
+
+
+class Watching(TransformerMixin, BaseEstimator):
+    """Notes the types that a fit, and a prediction, are given, and keeps those of the fit."""
+
+    def fit(self, X, y=None):
+        self.types_ = str(getattr(X, "dtypes", None)), str(getattr(X, "dtype", None))
+        SEEN.append((self.types_, str(getattr(y, "dtype", None))))
+        return self
+
+    def transform(self, X):
+        SEEN.append((str(getattr(X, "dtypes", None)), str(getattr(X, "dtype", None))))
+        return np.zeros((len(X), 1))
+
+
+class WatchingGP(DPSparseGPRegressor):
+    """A private model that notes the types it is given."""
+
+    def fit(self, X, y):
+        types = str(getattr(X, "dtypes", None)), str(getattr(X, "dtype", None))
+        SEEN.append((types, str(getattr(y, "dtype", None))))
+        return super().fit(np.zeros((len(X), 1)), np.zeros(len(X)))
+
+    def predict(self, X, **kwargs):
+        SEEN.append((str(getattr(X, "dtypes", None)), str(getattr(X, "dtype", None))))
+        return super().predict(np.zeros((len(X), 1)), **kwargs)
+
+
+def types_seen(mode, X, y):
+    """Types that the steps of one fit are given, once each, and what is released of them."""
+    SEEN.clear()
+    if mode == "private":
+        model = WatchingGP(inducing_points=3, epsilon=0.5, noise_variance=0.1)
+        once = PrivateSelection(accounting="composition")
+        search = DPGridSearchCV(model, {}, protect=once, epsilon=8.0, loss_bound=1.0)
+    else:
+        tree = DecisionTreeRegressor() if mode.endswith("regression") else DecisionTreeClassifier()
+        protect = Chunks(2) if mode.startswith("chunks") else "validation"
+        options = {"protect": protect, "score_fraction": 0, "loss_bound": 1.0}
+        search = DPGridSearchCV(make_pipeline(Watching(), tree), {}, **options)
+    search.fit(X, y)
+    released = vars(search).get("best_estimator_")
+    kept = None if released is None or mode == "private" else pickle.dumps(released[0])
+    return set(SEEN), kept
+
+
+LABELS = np.arange(N) % 2
+TABLES = {
+    f"{kind}-{cell}": (pd.DataFrame({"a": with_cell(values, 7, values[1])}), cell)
+    for kind, (values, cells) in COLUMNS.items()
+    for cell in cells
+}
+TABLES |= {
+    "array-missing": (np.ones((N, 1), dtype=int), NAN),
+    "array-fraction": (np.ones((N, 1), dtype=int), 0.5),
+    "array-text": (np.array([["red"], ["blue"]] * (N // 2)), "chartreuse-yellow"),
+    "list": ([[1], [2]] * (N // 2), "a text"),
+}
+
+
+def neighbour(X, i, cell):
+    if isinstance(X, list):
+        return [*X[:i], [cell], *X[i + 1 :]]
+    if isinstance(X, pd.DataFrame):
+        return (
+            pd.DataFrame({"a": with_cell(X["a"].array, i, cell)})
+            if str(X["a"].dtype) == "Int64"
+            else pd.DataFrame({"a": with_cell(X["a"].tolist(), i, cell)})
+        )
+    column = X[:, 0].tolist()
+    column[i] = cell
+    return np.array(column)[:, None]
+
+
+WITH_MODES = [(mode, table) for table in sorted(TABLES) for mode in ("default split", "chunks")]
+WITH_MODES += [("private", table) for table in ("integers-nan", "truth-nan", "array-text")]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("mode", "table"), WITH_MODES)
+def test_a_record_changes_no_type_that_a_step_sees(mode, table):
+    X, cell = TABLES[table]
+    i = protected_positions(N, 0.2)[2]
+    usual = types_seen(mode, X, LABELS)
+    assert usual[0]
+    assert types_seen(mode, neighbour(X, i, cell), LABELS) == usual
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "mode",
+    ["default split", "default split regression", "chunks", "chunks regression", "private"],
+)
+@pytest.mark.parametrize(("cell", "container"), [(NAN, np.array), (0.5, pd.Series)])
+def test_a_target_changes_no_type_that_a_step_sees(mode, cell, container):
+    X = np.arange(2.0 * N).reshape(N, 2)
+    i = protected_positions(N, 0.2)[2]
+    y = LABELS.astype(float)
+    y[i] = cell
+    assert types_seen(mode, X, container(y)) == types_seen(mode, X, container(LABELS))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("mode", ["default split", "chunks"])
+def test_rows_as_they_were_read_are_seen(mode, monkeypatch):
+    # Planted bug: the types that the reader inferred are kept.
+    for name in (
+        "set-up: settled_public_rows",
+        "chunks: settled_rows",
+        "private models: settled_rows",
+    ):
+        put(monkeypatch, name, lambda rows: rows)
+    X, cell = TABLES["integers-nan"]
+    i = protected_positions(N, 0.2)[2]
+    assert types_seen(mode, neighbour(X, i, cell), LABELS) != types_seen(mode, X, LABELS)
+
+
+def test_a_protected_number_in_a_public_integer_column_is_no_error():
+    X = pd.DataFrame({"a": np.arange(N), "b": np.arange(N) % 5})
+    X.loc[protected_positions(N, 0.2)[2], "b"] = NAN
+    search = DPGridSearchCV(LogisticRegression(), {"C": [1.0]}, cv=2)
+    with pytest.warns(PublicTrainingWarning):
+        best = search.fit(X, LABELS).best_estimator_
+    assert best.classes_.dtype == np.int64
+    assert as_objects(X) is X

@@ -1,0 +1,324 @@
+"""One protected record more or less: rate of the choice, secret number of records, refusals."""
+
+import math
+import pickle
+import re
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+from _support.internals import (
+    PrivateChoice,
+    ValidationProtection,
+    centred_total,
+    isolated_outcomes,
+    resolve_scorer,
+    score_of_secret_count,
+)
+from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPRandomizedSearchCV
+from skdpbo.exceptions import NoisyScoreWarning, UnboundedSensitivityError
+from skdpbo.mechanisms import ExponentialMechanism, PermuteAndFlip
+from skdpbo.model_selection import GaussianTrajectory, Kusner2015
+from skdpbo.privacy import PrivacyLedger
+
+SECRET = 137  # number of protected records; nothing else has it
+RNG = np.random.RandomState(0)
+X, Y = RNG.normal(size=(80, 2)), (RNG.normal(size=80) > 0).astype(int)
+X_VAL, Y_VAL = RNG.normal(size=(SECRET, 2)), (RNG.normal(size=SECRET) > 0).astype(int)
+SPACE = {"max_depth": [1, 2, 3]}
+MECHANISMS = {"permute_and_flip": PermuteAndFlip, "exponential": ExponentialMechanism}
+
+
+def tree_search(cls=DPGridSearchCV, **params):
+    tree = DecisionTreeClassifier(random_state=0)
+    if cls is DPRandomizedSearchCV:
+        params["n_iter"] = 2
+    if cls is DPBayesSearchCV:
+        params = {"n_iter": 2, "n_initial_points": 1} | params
+    return cls(tree, SPACE, **{"neighbours": "add-remove", "cv": 2} | params)
+
+
+def fitted(search, X_val=X_VAL, y_val=Y_VAL):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoisyScoreWarning)
+        return search.fit(X, Y, X_val=X_val, y_val=y_val)
+
+
+class TestRate:
+    """Exact laws of the choice on small data sets: the largest log-ratio of two neighbours."""
+
+    EPSILON = 0.8
+
+    def laws(self, mechanism, relation, monkeypatch, rate=None):
+        """Log-ratios of the chosen candidate, over random neighbours under a relation."""
+        asked = []
+
+        class Recorded(MECHANISMS[mechanism]):
+            def select(self, losses, source=None):
+                asked.append(self.probabilities(losses))
+                return 0
+
+        selections = dict(PrivateChoice.SELECTIONS) | {mechanism: Recorded}
+        monkeypatch.setattr(PrivateChoice, "SELECTIONS", selections)
+        if rate is not None:
+            monkeypatch.setattr(PrivateChoice, "rate", rate)
+        choice = PrivateChoice(mechanism, self.EPSILON, 0, relation)
+        rng, largest = np.random.RandomState(1), 0.0
+        for _ in range(600):
+            n, units = rng.randint(2, 5), rng.randint(1, 4)
+            losses = rng.randint(0, units + 1, size=(rng.randint(0, 4), n))
+            # extreme records come closest to the bound
+            record, other = (units * rng.randint(0, 2, size=n) for _ in range(2))
+            first = losses.sum(axis=0) + record
+            second = losses.sum(axis=0) + (0 if relation == "add-remove" else other)
+            asked.clear()
+            for totals in (first, second):
+                how = {"sensitivity": units, "score": None, "source": None}
+                choice.release(totals.tolist(), [0] * n, **how)
+            largest = max(largest, np.abs(np.log(asked[0]) - np.log(asked[1])).max())
+        return largest
+
+    @pytest.mark.parametrize("mechanism", MECHANISMS)
+    @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+    def test_is_within_epsilon_and_comes_close(self, mechanism, relation, monkeypatch):
+        largest = self.laws(mechanism, relation, monkeypatch)
+        assert 0.7 * self.EPSILON < largest <= self.EPSILON * (1 + 1e-9)
+
+    @pytest.mark.parametrize("mechanism", MECHANISMS)
+    def test_planted_twice_the_rate_for_replaced_records(self, mechanism, monkeypatch):
+        assert self.laws(mechanism, "replace-one", monkeypatch, rate=2) > 1.3 * self.EPSILON
+
+    def test_budget_adds_up(self):
+        choice = PrivateChoice("permute_and_flip", 0.7, 0.3, "add-remove")
+        assert choice.epsilon_choice + choice.epsilon_score == Fraction(0.7)
+        assert choice.guarantee.neighbours == "add-remove"
+        assert choice.guarantee.epsilon == 0.7
+        assert "score and count, half each" in choice.guarantee.mechanism
+        with pytest.raises(ValueError, match="neighbours must be one of"):
+            PrivateChoice("permute_and_flip", 0.7, 0.3, "bounded")
+
+
+class TestScore:
+    def test_sensitivity_of_a_centred_total(self):
+        units = 5
+        moves = [
+            abs(centred_total(3 + loss, 8, units) - centred_total(3, 7, units))
+            for loss in range(units + 1)
+        ]
+        assert max(moves) == units
+
+    @pytest.mark.parametrize("mean_loss", [0.1, 0.5])
+    def test_error_is_stated(self, mean_loss):
+        scorer = resolve_scorer("accuracy", DummyClassifier(), None)
+        n, epsilon, source = 400, Fraction(1, 2), np.random.RandomState(0)
+        total, errors, stated = int(mean_loss * n * scorer.units), [], []
+        choice = PrivateChoice("permute_and_flip", 5.0, 0.1, "add-remove")
+        seeded = noise(source)
+        for _ in range(600):
+            count = choice.release_count(n, seeded)
+            how = {"epsilon": epsilon, "count": count, "source": seeded}
+            released = score_of_secret_count(scorer, total, n, **how)
+            errors.append(released.value - (1 - mean_loss))
+            stated.append(released.std)
+        rms = math.sqrt(np.mean(np.square(errors)))
+        # relative standard error of the rms of a Laplace law: 4.6 %, six of them
+        assert rms == pytest.approx(np.mean(stated), rel=0.28)
+        assert abs(np.mean(errors)) < 6 * rms / math.sqrt(len(errors)) + 0.1 * rms
+
+    def test_count_is_at_least_one_and_needs_a_budget(self):
+        choice = PrivateChoice("permute_and_flip", 0.01, 0.1, "add-remove")
+        seeded = noise(np.random.RandomState(0))
+        counts = {choice.release_count(0, seeded) for _ in range(30)}
+        assert min(counts) == 1
+        assert max(counts) > 10
+        silent = PrivateChoice("permute_and_flip", 1.0, 0, "add-remove")
+        assert silent.release_count(5, seeded) is None
+
+
+def noise(random_state):
+    from skdpbo.mechanisms import noise_source
+
+    return noise_source(random_state)
+
+
+def numbers_in(value, depth=0):
+    """All numbers, lengths and shapes in an object and in what it holds, and all texts' numbers."""
+    if depth > 6 or isinstance(value, type) or (callable(value) and not hasattr(value, "__dict__")):
+        return set()
+    if isinstance(value, str):
+        return {int(text) for text in re.findall(r"\d+", value)}
+    if isinstance(value, int | np.integer):
+        return {int(value)}
+    if isinstance(value, np.ndarray):
+        inner = value.tolist() if value.dtype.kind in "Oiu" else []
+        return set(value.shape) | numbers_in(inner, depth + 1)
+    if isinstance(value, dict):
+        value = list(value.items())
+    if isinstance(value, list | tuple | set):
+        return {len(value)}.union(*(numbers_in(item, depth + 1) for item in value))
+    state = dict(getattr(value, "__dict__", {}))
+    state.pop("tree_", None)
+    return numbers_in(state, depth + 1) | numbers_in(str(value), depth + 1)
+
+
+def everything_shown(cls, capsys, **params):
+    """Numbers in what a fit prints, warns and leaves on the searcher, its repr and its pickle."""
+    with warnings.catch_warnings(record=True) as caught, PrivacyLedger(5.0) as ledger:
+        warnings.simplefilter("always")
+        search = tree_search(cls, verbose=3, epsilon=1e-3, **params)
+        search.fit(X, Y, X_val=X_VAL, y_val=Y_VAL)
+    printed = capsys.readouterr()
+    shown = [search, repr(search), str(search.privacy_), search.privacy_.to_dict()]
+    shown += [pickle.loads(pickle.dumps(search)), printed.out, printed.err, ledger.to_json()]
+    return numbers_in([*shown, *(str(warning.message) for warning in caught)])
+
+
+class TestSecretNumber:
+    @pytest.mark.parametrize("cls", [DPGridSearchCV, DPRandomizedSearchCV, DPBayesSearchCV])
+    def test_nothing_shows_it(self, cls, capsys):
+        # An epsilon of 0.001 makes the noisy count differ; it is not kept in any case.
+        assert SECRET not in everything_shown(cls, capsys)
+
+    def test_planted_count_in_the_statement(self, capsys, monkeypatch):
+        stated = ValidationProtection.stated
+
+        def telling(self, guarantee, n_protected, *rest):
+            return stated(self, guarantee, SECRET, *rest)
+
+        monkeypatch.setattr(ValidationProtection, "stated", telling)
+        assert SECRET in everything_shown(DPGridSearchCV, capsys)
+
+    def test_replace_one_states_it(self, capsys):
+        assert SECRET in everything_shown(DPGridSearchCV, capsys, neighbours="replace-one")
+
+    @pytest.mark.parametrize("cls", [DPGridSearchCV, DPBayesSearchCV])
+    def test_no_records_at_all(self, cls):
+        search = fitted(tree_search(cls), X_VAL[:0], Y_VAL[:0])
+        assert 0 <= search.best_score_ <= 1
+
+    def test_messages_state_no_number(self):
+        with pytest.raises(ValueError, match=r"same number of rows\.$"):
+            fitted(tree_search(), X_VAL, Y_VAL[:-1])
+
+    def test_records_are_predicted_alone(self):
+        sizes = []
+
+        class Counts(DummyClassifier):
+            def predict(self, X):
+                sizes.append(len(X))
+                return np.full(len(X), len(X) % 2)
+
+        model = Counts().fit(X, Y)
+        scorer = resolve_scorer("accuracy", DummyClassifier(), None)
+        unreadable = np.zeros(SECRET, dtype=bool)
+        unreadable[3] = True
+        losses = isolated_outcomes(model, scorer, X_VAL, Y_VAL, unreadable, one_by_one=True)
+        assert set(sizes) == {1}
+        expected = np.where(Y_VAL == 1, 0, scorer.units)
+        expected[3] = scorer.units
+        assert losses.tolist() == expected.tolist()
+
+    def test_a_record_that_fails_alone_has_the_worst_loss(self):
+        search = DPGridSearchCV(
+            LogisticRegression(),
+            {"C": [0.1, 1.0]},
+            neighbours="add-remove",
+            score_fraction=0.5,
+            epsilon=1e6,
+            cv=2,
+        )
+        broken = X_VAL.copy()
+        broken[:] = np.nan
+        assert fitted(search, broken).best_score_ == pytest.approx(0.0, abs=1e-3)
+
+
+class TestChoice:
+    @pytest.mark.parametrize("mechanism", MECHANISMS)
+    @pytest.mark.parametrize("cls", [DPGridSearchCV, DPRandomizedSearchCV, DPBayesSearchCV])
+    def test_a_large_budget_finds_the_truth(self, cls, mechanism):
+        search = fitted(tree_search(cls, epsilon=1e5, mechanism=mechanism))
+        truth = search.best_estimator_.score(X_VAL, Y_VAL)
+        assert search.best_score_ == pytest.approx(truth, abs=1e-3)
+        assert search.best_score_std_ < 1e-3
+        assert search.privacy_.neighbours == "add-remove"
+        assert search.privacy_.status == "proved"
+        assert search.privacy_.n_protected is None
+
+    def test_the_ledger_is_charged_with_the_relation(self):
+        with PrivacyLedger(3.0) as ledger:
+            fitted(tree_search(epsilon=1.0))
+        assert ledger.entries[0].guarantee.neighbours == "add-remove"
+        assert "neighbours: add-remove" in str(ledger)
+        with ledger:
+            fitted(tree_search(epsilon=0.5, neighbours="replace-one"))
+        # one added record costs 1; a replaced one 2 + 0.5
+        assert ledger.spent().epsilon == pytest.approx(2.5)
+        assert "add-remove charges converted" in str(ledger)
+
+    def test_public_scores_weigh_by_the_noisy_count(self, monkeypatch):
+        asked = []
+
+        def released(self, n_records, source):
+            asked.append(n_records)
+            return 50
+
+        monkeypatch.setattr(PrivateChoice, "release_count", released)
+        fitted(tree_search(DPBayesSearchCV, prior_weight=1.0))
+        assert asked == [SECRET]  # once, for both the weight and the score
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("scoring", ["roc_auc", "f1", "balanced_accuracy"])
+    def test_metrics(self, scoring):
+        with pytest.raises(UnboundedSensitivityError, match="no mean of losses"):
+            fitted(tree_search(scoring=scoring))
+
+    @pytest.mark.parametrize("mechanism", ["gaussian", GaussianTrajectory(), Kusner2015()])
+    def test_mechanisms(self, mechanism):
+        guide = not isinstance(mechanism, Kusner2015)
+        with pytest.raises(ValueError, match="needs mechanism"):
+            fitted(tree_search(DPBayesSearchCV, mechanism=mechanism, guide=guide))
+
+    def test_weights_without_a_count(self):
+        with pytest.raises(ValueError, match="prior_weight=0"):
+            fitted(tree_search(DPBayesSearchCV, score_fraction=0))
+        search = fitted(tree_search(DPBayesSearchCV, score_fraction=0, prior_weight=0))
+        assert not hasattr(search, "best_score_")
+
+    def test_every_record(self):
+        with pytest.raises(ValueError, match='is for protect="validation"'):
+            fitted(tree_search(protect="all"))
+
+    def test_a_split_of_the_rows(self):
+        with pytest.raises(ValueError, match="needs the protected rows as X_val"):
+            tree_search().fit(X, Y)
+
+    def test_another_relation(self):
+        with pytest.raises(ValueError, match="neighbours"):
+            fitted(tree_search(neighbours="one group"))
+
+
+class WithEntry(LogisticRegression):
+    def fit(self, X, y, extra=None):
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("n_records", [4, 5, 6])
+def test_the_length_of_an_entry_is_not_compared_with_the_secret_number(n_records):
+    # Refused where it is as long as the protected part, one record more would show.
+    search = DPGridSearchCV(WithEntry(), {"C": [0.1, 1.0]}, cv=2, neighbours="add-remove")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoisyScoreWarning)
+        search.fit(X, Y, X_val=X_VAL[:n_records], y_val=Y_VAL[:n_records], extra=[0.0] * 5)
+    assert "no protected record is among what fit is given as extra" in str(search.privacy_)
+
+
+def test_the_protected_rows_themselves_are_refused_as_an_entry():
+    search = DPGridSearchCV(WithEntry(), {"C": [0.1, 1.0]}, cv=2, neighbours="add-remove")
+    with pytest.raises(ValueError, match="extra holds protected rows"):
+        search.fit(X, Y, X_val=X_VAL, y_val=Y_VAL, extra=X_VAL)

@@ -1,0 +1,328 @@
+"""Public mistakes cost nothing: the charge comes right before the first protected value is read."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import KFold, PredefinedSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import check_estimator
+
+from skdpbo import (
+    DPBayesSearchCV,
+    DPGIBOSearchCV,
+    DPGridSearchCV,
+    DPSparseGPRegressor,
+    make_per_record_scorer,
+)
+from skdpbo.exceptions import DryRunWarning
+from skdpbo.model_selection import Chunks, PrivateSelection
+from skdpbo.privacy import PrivacyLedger
+
+RNG = np.random.RandomState(0)
+X = RNG.normal(size=(90, 3))
+LABELS = (X[:, 0] > 0).astype(int)
+VALIDATION = {"X_val": X[:20], "y_val": LABELS[:20]}
+MISSING = np.where(np.arange(270).reshape(90, 3) == 7, np.nan, X)
+
+
+def raising(y, prediction):
+    raise RuntimeError("a bad scorer")
+
+
+BAD_SCORER = make_per_record_scorer(raising, bound=1.0)
+MISTAKES = {
+    "response": (SVC(), {"C": [1.0, 2.0]}, {"scoring": "neg_log_loss"}, X),
+    "value": (LogisticRegression(), {"C": [-1, "a"]}, {}, X),
+    "name": (LogisticRegression(), {"c": [1.0]}, {}, X),
+    "missing": (LogisticRegression(), {"C": [1.0]}, {}, MISSING),
+    "scorer": (LogisticRegression(), {"C": [1.0]}, {"scoring": BAD_SCORER}, X),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("guide", [True, False])
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_the_budget_is_whole(mistake, guide):
+    estimator, space, options, rows = MISTAKES[mistake]
+    search = DPGridSearchCV(estimator, space, guide=guide, **options)
+    with PrivacyLedger(epsilon=1.0) as ledger:
+        with pytest.raises((ValueError, TypeError, AttributeError, RuntimeError)):
+            search.fit(rows, LABELS, **VALIDATION)
+        assert ledger.entries == ()
+        repaired = DPGridSearchCV(LogisticRegression(), {"C": [1.0]}, guide=guide)
+        repaired.fit(X, LABELS, **VALIDATION)
+    assert [entry.guarantee for entry in ledger.entries] == [repaired.privacy_]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["bayes", "gaussian", "gibo"])
+def test_of_every_search(kind):
+    options = {"scoring": "neg_log_loss", "delta": 1e-5}
+    if kind == "gibo":
+        search = DPGIBOSearchCV(SVC(), {"C": (0.1, 1.0)}, n_iter=2, **options)
+    else:
+        mechanism = "gaussian" if kind == "gaussian" else "permute_and_flip"
+        options |= {"mechanism": mechanism, "n_iter": 3}
+        search = DPBayesSearchCV(SVC(), {"C": (0.1, 1.0)}, **options)
+    ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
+    with ledger, pytest.raises((ValueError, AttributeError)):
+        search.fit(X, LABELS, **VALIDATION)
+    assert ledger.entries == ()
+
+
+def misspelt(y, prediction):
+    return np.absolut(y - prediction)
+
+
+def of_one_argument(y):
+    return y
+
+
+def score_of(loss):
+    return {"scoring": make_per_record_scorer(loss, bound=1.0)}
+
+
+LOGISTIC, GOOD = LogisticRegression(), {"C": [0.1, 1.0]}
+# Mistakes that no value of a row is to blame for: estimator, space, options, rows.
+OF_THE_SCHEMA = {
+    "a bad value": (LOGISTIC, {"C": [-1.0]}, {}, {}),
+    "bad values": (LOGISTIC, {"C": [-1, "a"]}, {}, {}),
+    "bad values of two spaces": (LOGISTIC, [{"C": [-1]}, {"C": [1], "tol": [-1]}], {}, {}),
+    "a bad value of a step": (
+        make_pipeline(StandardScaler(), LOGISTIC),
+        {"logisticregression__C": [-1]},
+        {},
+        {},
+    ),
+    "a bad option": (LogisticRegression(solver="newton"), GOOD, {}, {}),
+    "a misspelt name": (LOGISTIC, {"c": [1.0]}, {}, {}),
+    "no probabilities": (SVC(), GOOD, {"scoring": "neg_log_loss"}, {}),
+    "no probabilities in lists": (SVC(), GOOD, {"scoring": "neg_log_loss"}, {"X": X.tolist()}),
+    "a scorer that raises": (LOGISTIC, GOOD, {"scoring": BAD_SCORER}, {}),
+    "a scorer with a misspelt name": (LOGISTIC, GOOD, score_of(misspelt), {}),
+    "a scorer of one argument": (LOGISTIC, GOOD, score_of(of_one_argument), {}),
+    "an unknown scorer": (LOGISTIC, GOOD, {"scoring": "acuracy"}, {}),
+    "an unknown entry of fit": (LOGISTIC, GOOD, {}, {"shoe_size": 43}),
+    "no job": (LOGISTIC, GOOD, {"n_jobs": 0}, {}),
+    "folds": (LOGISTIC, GOOD, {"cv": 3}, {}),
+    "no targets": (LOGISTIC, GOOD, {}, {"y": None}),
+    "an empty grid": (LOGISTIC, {"C": []}, {}, {}),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("mistake", sorted(OF_THE_SCHEMA))
+def test_with_chunks(mistake):
+    estimator, space, options, rows = OF_THE_SCHEMA[mistake]
+    search = DPGridSearchCV(estimator, space, protect=Chunks(2), **options)
+    with PrivacyLedger(epsilon=1.0) as ledger:
+        with pytest.raises((ValueError, TypeError)):
+            search.fit(**{"X": X, "y": LABELS} | rows)
+        assert ledger.entries == ()
+        DPGridSearchCV(LOGISTIC, GOOD, protect=Chunks(2)).fit(X, LABELS)
+    assert len(ledger.entries) == 1
+
+
+GP = DPSparseGPRegressor(inducing_points=3, epsilon=0.5, noise_variance=0.1)
+OF_PRIVATE = {
+    "a bad value": (GP, {"noise_variance": [-1.0]}, {}, {}),
+    "a bad option": (clone(GP).set_params(posterior="sharp"), {}, {}, {}),
+    "a misspelt name": (GP, {"noise": [0.1]}, {}, {}),
+    "a scorer that raises": (GP, {}, {"scoring": BAD_SCORER}, {}),
+    "no probabilities": (GP, {}, {"scoring": "neg_log_loss"}, {}),
+    "an unknown entry of fit": (GP, {}, {}, {"shoe_size": 43}),
+    "no job": (GP, {}, {"n_jobs": 0}, {}),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("mistake", sorted(OF_PRIVATE))
+def test_with_private_models(mistake):
+    estimator, space, options, rows = OF_PRIVATE[mistake]
+    once = PrivateSelection(accounting="composition")
+    model = clone(estimator)  # of this ledger alone
+    search = DPGridSearchCV(model, space, protect=once, loss_bound=1.0, epsilon=8.0, **options)
+    with PrivacyLedger(epsilon=9.0, delta=1e-4) as ledger:
+        with pytest.raises((ValueError, TypeError)):
+            search.fit(X, X[:, 0], **rows)
+        assert ledger.entries == ()
+
+
+class Particular(LogisticRegression):
+    """Fails for the synthetic rows, as a model of particular values does."""
+
+    def fit(self, X, y):
+        if len(X) == 60:
+            raise self.error("not among the known places")
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyError, RuntimeError, ZeroDivisionError, OSError])
+def test_what_only_synthetic_values_may_fail_is_a_warning(error):
+    class Own(Particular):
+        pass
+
+    Own.error = error
+    search = DPGridSearchCV(Own(), GOOD, protect=Chunks(2))
+    with PrivacyLedger(epsilon=1.0) as ledger, pytest.warns(DryRunWarning, match=error.__name__):
+        search.fit(X, LABELS)
+    assert len(ledger.entries) == 1
+
+
+@pytest.mark.parametrize(("kind", "refused"), [(float, True), (object, False)])
+def test_types_of_objects_are_guessed(kind, refused):
+    class Own(Particular):
+        error = TypeError
+
+    search = DPGridSearchCV(Own(), GOOD, protect=Chunks(2))
+    outcome = (
+        pytest.raises(ValueError, match="Nothing was charged")
+        if refused
+        else pytest.warns(DryRunWarning)
+    )
+    with outcome:
+        search.fit(X.astype(kind), LABELS)
+
+
+def test_weights_are_not_those_of_the_records():
+    seen = []
+
+    class Own(LogisticRegression):
+        def fit(self, X, y, sample_weight=None):
+            seen.append((len(X), set(np.asarray(sample_weight))))
+            return super().fit(X, y, sample_weight)
+
+    search = DPGridSearchCV(Own(), {"C": [1.0]}, protect=Chunks(2))
+    search.fit(X, LABELS, sample_weight=np.full(90, 7.5))
+    assert {weights.pop() for n, weights in seen if n == 60} == {1.0}
+    assert {weights.pop() for n, weights in seen if n == 45} == {7.5}
+
+
+def test_types_of_lists_are_guessed():
+    class Own(Particular):
+        error = TypeError
+
+    search = DPGridSearchCV(Own(), GOOD, protect=Chunks(2))
+    with pytest.warns(DryRunWarning):
+        search.fit(X, LABELS.tolist())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        search.fit(X.tolist(), LABELS)
+
+
+EXTRA = [{}, {"tol": [0.1]}, {"max_iter": [50]}]
+
+
+@pytest.mark.parametrize("good", [0, 1, 2])
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DryRunWarning")
+def test_one_good_candidate_is_enough(good):
+    values = [-1.0, -2.0, -3.0]
+    values[good] = 1.0
+    DPGridSearchCV(LOGISTIC, {"C": values}, protect=Chunks(2)).fit(X, LABELS)
+    of_each = [{"C": [value], **extra} for value, extra in zip(values, EXTRA, strict=True)]
+    DPGridSearchCV(LOGISTIC, of_each, protect=Chunks(2)).fit(X, LABELS)
+
+
+class Reading(np.ndarray):
+    """Rows that note the charges made before they are taken."""
+
+    ledger, seen = None, ()
+
+    def __getitem__(self, item):
+        if Reading.ledger is not None:
+            Reading.seen = (*Reading.seen, len(Reading.ledger.entries))
+        return super().__getitem__(item)
+
+
+@pytest.mark.parametrize("guide", [True, False])
+def test_charged_before_a_protected_row_is_taken(guide):
+    rows = X[:20].view(Reading)
+    search = DPGridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, guide=guide)
+    with PrivacyLedger(epsilon=1.0) as Reading.ledger:
+        Reading.seen = ()
+        search.fit(X, LABELS, X_val=rows, y_val=LABELS[:20])
+    Reading.ledger = None
+    assert set(Reading.seen) == {1}
+
+
+class TestFolds:
+    """Default folds, and splits of all rows without `X_val`."""
+
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
+    @pytest.mark.parametrize("kind", ["predefined", "list", "generator", "splitter"])
+    def test_splits_of_all_rows(self, kind):
+        cv = {
+            "predefined": PredefinedSplit(np.arange(90) % 3),
+            "list": list(KFold(3).split(X)),
+            "generator": KFold(3).split(X),
+            "splitter": KFold(3),
+        }[kind]
+        search = DPGridSearchCV(LogisticRegression(), {"C": [1.0]}, cv=cv).fit(X, LABELS)
+        assert search.n_splits_ == 3
+        assert search.cv is cv
+
+    @pytest.mark.parametrize(("smaller", "folds"), [(1, 2), (2, 2), (3, 3), (40, 5)])
+    @pytest.mark.filterwarnings("ignore")
+    def test_default(self, smaller, folds):
+        labels = np.zeros(90, dtype=int)
+        labels[:smaller] = 1
+        rows = X + 9 * labels[:, None]
+        search = DPGridSearchCV(LogisticRegression(), {"C": [1.0]})
+        search.fit(rows, labels, X_val=rows[:20], y_val=labels[:20])
+        assert search.n_splits_ == folds
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_check_estimator_with_every_default(self):
+        search = DPGridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]})
+        failures = [
+            check["check_name"]
+            for check in check_estimator(search, on_fail=None)
+            if check["status"] == "failed"
+        ]
+        assert failures == []
+
+
+class NoRows(RegressorMixin, BaseEstimator):
+    def fit(self, X, y):
+        self.n_features_in_ = 3
+        return self
+
+    def predict(self, X):
+        return None
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("guide", [True, False])
+def test_predictions_without_rows_are_a_clear_error(guide):
+    search = DPGridSearchCV(NoRows(), {}, guide=guide, loss_bound=1.0)
+    with pytest.raises((ValueError, TypeError), match="one prediction for each row"):
+        search.fit(X, X[:, 0], X_val=X[:20], y_val=X[:20, 0])
+
+
+def test_steps_that_are_not_verified_are_named():
+    class Own(Ridge):
+        pass
+
+    search = DPGridSearchCV(Own(), {}, loss_bound=1.0, guide=False)
+    search.fit(X, X[:, 0], X_val=X[:20], y_val=X[:20, 0])
+    assert search.privacy_.status == "conditional"
+    assert "Own" in str(search.privacy_)
+    assert search.set_params(estimator=Ridge()).privacy_guarantee().status == "proved"
+
+
+def test_a_step_that_mixes_rows_is_refused_before_the_charge():
+    class Mixing(Ridge):
+        def predict(self, X):
+            answer = super().predict(X)
+            return answer - answer.mean()
+
+    search = DPGridSearchCV(Mixing(), {}, loss_bound=1.0, guide=False)
+    ledger = PrivacyLedger(epsilon=1.0)
+    with ledger, pytest.raises(ValueError, match="several rows at once"):
+        search.fit(X, X[:, 0], X_val=X[:20], y_val=X[:20, 0])
+    assert ledger.entries == ()

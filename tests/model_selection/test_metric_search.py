@@ -1,0 +1,217 @@
+"""Searches by metrics of pairs and ratios: scores, statements, refusals before any charge."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import fbeta_score, get_scorer, make_scorer
+from sklearn.tree import DecisionTreeClassifier
+
+from _support.scorings import scoring_of
+from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
+from skdpbo.exceptions import NoisyScoreWarning, UnboundedSensitivityError
+from skdpbo.privacy import PrivacyLedger
+
+X, Y = make_classification(1600, n_informative=5, weights=[0.8], flip_y=0.05, random_state=0)
+PUBLIC, PROTECTED = slice(0, 800), slice(800, 1600)
+TREE = DecisionTreeClassifier(random_state=0)
+DEPTHS = {"max_depth": [1, 2, 4, 8]}
+C = {"C": (1e-3, 1e2, "log-uniform")}
+
+
+def fitted(search, X=X, y=Y):
+    return search.fit(X[PUBLIC], y[PUBLIC], X_val=X[PROTECTED], y_val=y[PROTECTED])
+
+
+def value_of(search, name, y=Y):
+    return get_scorer(scoring_of(name))(search.best_estimator_, X[PROTECTED], y[PROTECTED])
+
+
+CLASSIFICATION = ["roc_auc", "f1", "balanced_accuracy", "precision", "recall", "jaccard"]
+CLASSIFICATION += ["matthews_corrcoef", "f1_macro", "d2_log_loss_score"]
+
+
+class TestScores:
+    """With a large budget the released score is scikit-learn's metric of the protected rows."""
+
+    @pytest.mark.parametrize("guide", [True, False])
+    @pytest.mark.parametrize("name", CLASSIFICATION)
+    def test_grid(self, name, guide):
+        loss_bound = 40.0 if "log_loss" in name else None
+        how = {"scoring": scoring_of(name), "loss_bound": loss_bound, "guide": guide}
+        search = DPGridSearchCV(TREE, DEPTHS, epsilon=1e4, cv=2, **how)
+        fitted(search)
+        assert search.best_score_ == pytest.approx(value_of(search, name), abs=0.01)
+        assert 0 <= search.best_score_std_ < 0.01
+        assert search.privacy_.status == "proved" or search.privacy_.status == "conditional"
+
+    @pytest.mark.parametrize("name", ["roc_auc", "f1"])
+    def test_bayes(self, name):
+        search = DPBayesSearchCV(
+            TREE, {"max_depth": (1, 9)}, n_iter=5, scoring=name, epsilon=1e4, cv=2
+        )
+        fitted(search)
+        assert search.best_score_ == pytest.approx(value_of(search, name), abs=0.01)
+
+    @pytest.mark.parametrize(
+        "name", ["r2", "neg_root_mean_squared_error", "d2_absolute_error_score"]
+    )
+    def test_regression(self, name):
+        y = X[:, 0] + 0.3 * X[:, 1]
+        search = DPRandomizedSearchCV(
+            Ridge(),
+            {"alpha": [0.1, 10.0, 1000.0]},
+            n_iter=3,
+            scoring=name,
+            loss_bound=200.0,
+            epsilon=1e6,
+        )
+        fitted(search, X[:, 1:], y)
+        expected = get_scorer(name)(search.best_estimator_, X[PROTECTED, 1:], y[PROTECTED])
+        assert search.best_score_ == pytest.approx(expected, abs=0.01)
+
+    def test_f2(self):
+        scoring = make_scorer(fbeta_score, beta=2, pos_label="sick")
+        y = np.where(Y == 1, "sick", "well")
+        search = fitted(DPGridSearchCV(TREE, DEPTHS, scoring=scoring, epsilon=1e4, cv=2), X, y)
+        expected = scoring(search.best_estimator_, X[PROTECTED], y[PROTECTED])
+        assert search.best_score_ == pytest.approx(expected, abs=0.01)
+
+    def test_three_classes(self):
+        X3, y3 = make_classification(1600, n_informative=5, n_classes=3, random_state=1)
+        for name in ("roc_auc_ovr", "roc_auc_ovo_weighted", "f1_weighted", "balanced_accuracy"):
+            search = DPGridSearchCV(TREE, DEPTHS, scoring=name, epsilon=1e4, cv=2)
+            fitted(search, X3, y3)
+            expected = get_scorer(name)(search.best_estimator_, X3[PROTECTED], y3[PROTECTED])
+            assert search.best_score_ == pytest.approx(expected, abs=0.02)
+
+    def test_the_best_by_the_metric_wins(self):
+        """epsilon 1e6: the choice is the exact one."""
+        for name in ("roc_auc", "balanced_accuracy"):
+            search = fitted(DPGridSearchCV(TREE, DEPTHS, scoring=name, epsilon=1e6, guide=False))
+            values = []
+            for depth in DEPTHS["max_depth"]:
+                model = TREE.set_params(max_depth=depth).fit(X[PUBLIC], Y[PUBLIC])
+                values.append(get_scorer(name)(model, X[PROTECTED], Y[PROTECTED]))
+            assert values[search.best_index_] == pytest.approx(max(values), abs=0.01)
+
+    def test_deviation_of_a_mean_loss_is_stated(self):
+        search = fitted(DPGridSearchCV(TREE, DEPTHS, epsilon=1.0, cv=2))
+        assert search.best_score_std_ == pytest.approx(math.sqrt(2) / (0.1 * 800), rel=0.01)
+
+    def test_no_score_no_deviation(self):
+        search = fitted(DPGridSearchCV(TREE, DEPTHS, scoring="f1", score_fraction=0.0, cv=2))
+        assert not hasattr(search, "best_score_")
+        assert not hasattr(search, "best_score_std_")
+
+    def test_share_of_the_score_is_in_the_sentence(self):
+        search = fitted(DPGridSearchCV(TREE, DEPTHS, scoring="f1", epsilon=2.0, cv=2))
+        assert "score (epsilon" in search.privacy_.mechanism
+        assert search.privacy_.epsilon == 2.0
+
+    def test_a_score_of_noise_alone_is_not_released(self):
+        search = DPGridSearchCV(TREE, DEPTHS, scoring="f1", epsilon=0.01, cv=2)
+        with pytest.warns(NoisyScoreWarning, match="it is not released"):
+            fitted(search)
+        assert not hasattr(search, "best_score_")
+
+    def test_a_score_of_noise_that_was_asked_for_is_released_with_a_warning(self):
+        search = DPGridSearchCV(TREE, DEPTHS, scoring="f1", epsilon=0.01, score_fraction=0.5, cv=2)
+        with pytest.warns(NoisyScoreWarning, match="whole range of 'f1'"):
+            fitted(search)
+        assert 0.0 <= search.best_score_ <= 1.0
+
+
+class Constant(ClassifierMixin, BaseEstimator):
+    """Answers with a constant, or NaN for chosen rows."""
+
+    def __init__(self, answer=0, bad_above=math.inf):
+        self.answer, self.bad_above = answer, bad_above
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.answer)
+
+    def decision_function(self, X):
+        return np.where(np.asarray(X)[:, 0] > self.bad_above, np.nan, 0.0)
+
+
+class TestBadInput:
+    @pytest.mark.parametrize("name", ["roc_auc", "f1", "balanced_accuracy"])
+    def test_one_public_class_is_refused_before_any_charge(self, name):
+        with PrivacyLedger(epsilon=10.0) as ledger, pytest.raises(ValueError, match="two classes"):
+            DPGridSearchCV(TREE, DEPTHS, scoring=name).fit(
+                X[PUBLIC], np.zeros(800, int), X_val=X[PROTECTED], y_val=Y[PROTECTED]
+            )
+        assert ledger.spent().epsilon == 0
+
+    @pytest.mark.parametrize("name", ["roc_auc", "f1", "balanced_accuracy", "matthews_corrcoef"])
+    def test_one_protected_class_is_neither_an_error_nor_a_warning(self, name):
+        search = DPGridSearchCV(TREE, DEPTHS, scoring=name, cv=2, score_fraction=0.1, epsilon=3.0)
+        for value in (0, 1):
+            with warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter("always")
+                search.fit(X[PUBLIC], Y[PUBLIC], X_val=X[PROTECTED], y_val=np.full(800, value))
+            with warnings.catch_warnings(record=True) as usual:
+                warnings.simplefilter("always")
+                fitted(search)
+            assert [str(w.message) for w in seen] == [str(w.message) for w in usual]
+            assert 0.0 <= search.best_score_ <= 1.0 or name == "matthews_corrcoef"
+
+    @pytest.mark.filterwarnings("ignore")  # scikit-learn's, about the public rows
+    @pytest.mark.parametrize("name", ["roc_auc", "f1", "precision", "balanced_accuracy"])
+    def test_constant_predictions_and_scores(self, name):
+        grid = {"answer": [0, 1], "bad_above": [math.inf, 1.0]}
+        search = fitted(DPGridSearchCV(Constant(), grid, scoring=name, cv=2, epsilon=5.0))
+        assert math.isfinite(search.best_score_)
+
+    @pytest.mark.parametrize("name", ["roc_auc", "f1"])
+    def test_hostile_labels(self, name):
+        y = Y.astype(object)
+        y[801:806] = [None, "x", (1, 2), math.nan, 17]
+        search = DPGridSearchCV(TREE, DEPTHS, scoring=name, cv=2, epsilon=5.0)
+        search.fit(X[PUBLIC], Y[PUBLIC], X_val=X[PROTECTED], y_val=y[PROTECTED])
+        assert 0.0 <= search.best_score_ <= 1.0
+
+    @pytest.mark.parametrize("name", ["roc_auc", "r2", "f1", "neg_root_mean_squared_error"])
+    @pytest.mark.parametrize("searcher", ["gibo", "gaussian"])
+    def test_searches_that_need_mean_losses_refuse(self, searcher, name):
+        model = Ridge() if name in ("r2", "neg_root_mean_squared_error") else LogisticRegression()
+        space = {"alpha": (0.1, 10.0)} if isinstance(model, Ridge) else C
+        how = {"scoring": name, "loss_bound": 9.0 if isinstance(model, Ridge) else None}
+        if searcher == "gibo":
+            search = DPGIBOSearchCV(model, space, **how)
+        else:
+            search = DPBayesSearchCV(model, space, mechanism="gaussian", **how)
+        with pytest.raises(UnboundedSensitivityError, match="no mean of losses"):
+            fitted(search)
+
+
+class TestManyMetrics:
+    def test_one_decides_the_others_are_public(self):
+        scoring = ["roc_auc", "f1", "average_precision"]
+        search = fitted(
+            DPGridSearchCV(TREE, DEPTHS, scoring=scoring, refit="f1", epsilon=1e4, cv=2)
+        )
+        for name in scoring:
+            assert np.isfinite(search.cv_results_[f"mean_test_{name}"]).all()
+        assert search.best_score_ == pytest.approx(value_of(search, "f1"), abs=0.01)
+
+    def test_a_bound_for_each(self):
+        bounds = {"neg_mean_squared_error": 9.0, "neg_mean_absolute_error": 3.0}
+        search = DPGridSearchCV(
+            Ridge(),
+            {"alpha": [0.1, 10.0]},
+            scoring=list(bounds),
+            loss_bound=bounds,
+            refit="neg_mean_squared_error",
+        )
+        fitted(search, X[:, 1:], X[:, 0])
+        assert search.scorer_["neg_mean_absolute_error"].bound == 3.0

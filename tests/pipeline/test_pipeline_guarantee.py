@@ -1,0 +1,115 @@
+"""Guarantees of whole pipelines, and the attack that an exact step before a private one allows."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
+
+from skdpbo import DPSparseGPRegressor
+from skdpbo.linear_model import DPLogisticRegression
+from skdpbo.pipeline import pipeline_guarantee
+from skdpbo.preprocessing import DPStandardScaler
+from skdpbo.privacy import PrivacyLedger, compose, mu_from_epsilon
+
+
+def test_exact_scaler_before_a_private_model_is_void():
+    """The scaler's mean shows a record, and the model's inputs depend on it."""
+    X = np.random.default_rng(0).normal(50, 10, (300, 1))
+    y = np.sin(X[:, 0] / 10)
+    model = DPSparseGPRegressor(X_bounds=(-3, 3), y_bounds=(-1, 1), inducing_points=4)
+    pipeline = make_pipeline(StandardScaler(), model).fit(X, y)
+    guarantee = pipeline_guarantee(pipeline)
+    assert guarantee.status == "void"
+    assert "StandardScaler (step 'standardscaler')" in guarantee.assumptions[0]
+    # The model alone cannot see what came before it: it says what it assumes.
+    assert any("from its own record" in text for text in pipeline[-1].privacy_.assumptions)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        make_pipeline(DPStandardScaler(), LogisticRegression()),
+        FeatureUnion([("exact", StandardScaler()), ("private", DPStandardScaler())]),
+        ColumnTransformer([("a", DPStandardScaler(), [0]), ("b", StandardScaler(), [1])]),
+        make_pipeline(
+            ColumnTransformer([("a", DPStandardScaler(), lambda X: [0])]), DPLogisticRegression()
+        ),
+        make_pipeline(DPStandardScaler(), DPLogisticRegression(), memory="cache"),
+        make_pipeline(OneHotEncoder(), DPLogisticRegression()),
+        make_pipeline(DPStandardScaler(), DPLogisticRegression(random_state=0)),
+        make_pipeline(type("Sub", (StandardScaler,), {})(), DPLogisticRegression()),
+    ],
+    ids=["model", "union", "columns", "callable", "memory", "encoder", "seed", "subclass"],
+)
+def test_void(estimator):
+    assert pipeline_guarantee(estimator).status == "void"
+
+
+def test_private_steps_compose():
+    steps = DPStandardScaler(epsilon=0.3), DPLogisticRegression(epsilon=0.7)
+    whole = pipeline_guarantee(
+        make_pipeline(
+            ColumnTransformer([("scaled", steps[0], [0])], remainder="passthrough"),
+            Normalizer(),
+            FunctionTransformer(),
+            steps[1],
+        )
+    )
+    expected = compose(*(step.privacy_guarantee() for step in steps))
+    assert (whole.epsilon, whole.delta, whole.mu) == (
+        expected.epsilon,
+        expected.delta,
+        expected.mu,
+    )
+    assert whole.mu == pytest.approx(np.hypot(*(mu_from_epsilon(e, 1e-5) for e in (0.3, 0.7))))
+    assert whole.status == "proved"
+
+
+def test_targets_that_are_transformed():
+    regressor = DPSparseGPRegressor(X_bounds=(-3, 3), y_bounds=(-1, 1))
+    whole = TransformedTargetRegressor(regressor, func=np.log1p, inverse_func=np.expm1)
+    assert pipeline_guarantee(whole).status == "proved"
+
+
+def test_no_private_step():
+    with pytest.raises(ValueError, match="no step with a privacy guarantee"):
+        pipeline_guarantee(make_pipeline(StandardScaler(), LogisticRegression()))
+
+
+def test_ledger_pays_for_every_step():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = (X[:, 0] > 0).astype(int)
+    model = make_pipeline(
+        DPStandardScaler(epsilon=0.3, X_bounds=(-9, 9)),
+        DPLogisticRegression(epsilon=0.7, X_bounds=(-3, 3)),
+    )
+    with PrivacyLedger(epsilon=2.0, delta=1e-4) as ledger:
+        model.fit(X, y)
+        assert len(ledger.entries) == 2
+
+
+def test_scaled_pipeline_in_a_wide_box_is_near_the_one_with_public_constants():
+    """5000 rows, epsilon 1, a box ten times as wide as the data."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(25000, 5)) * [1, 2, 3, 1, 1] + [0, 5, -5, 0, 1]
+    margin = (X - [0, 5, -5, 0, 1]) / [1, 2, 3, 1, 1] @ [2.0, -1.0, 0.5, 0.5, 0.0]
+    y = (margin + rng.logistic(size=len(X)) > 0).astype(int)
+    train, test = slice(0, 5000), slice(5000, None)
+    span = 30 * np.array([1, 2, 3, 1, 1.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        private = make_pipeline(
+            DPStandardScaler(epsilon=0.4, X_bounds=(-span, span), random_state=0),
+            DPLogisticRegression(epsilon=0.9, X_bounds=(-3, 3), random_state=0),
+        ).fit(X[train], y[train])
+        constants = make_pipeline(
+            FunctionTransformer(lambda X: (X - [0, 5, -5, 0, 1]) / [1, 2, 3, 1, 1]),
+            DPLogisticRegression(epsilon=1.0, X_bounds=(-3, 3), random_state=0),
+        ).fit(X[train], y[train])
+    assert pipeline_guarantee(private).epsilon < 1.1
+    assert private.score(X[test], y[test]) > 0.95 * constants.score(X[test], y[test])

@@ -1,0 +1,215 @@
+"""Private encoder: released names, the threshold, audits and scikit-learn's checks."""
+
+import math
+import warnings
+from importlib import import_module
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+from sklearn.utils.estimator_checks import check_estimator
+
+from _support.internals import (
+    category_counts,
+    category_key,
+    category_threshold,
+    counts_sensitivity,
+)
+from _support.transcripts import spent
+from skdpbo.exceptions import SeededNoiseWarning
+from skdpbo.mechanisms import GaussianMechanism
+from skdpbo.preprocessing import DPOneHotEncoder
+from skdpbo.privacy import PrivacyLedger, compose
+
+ENCODER = import_module("skdpbo.preprocessing._one_hot_encoder")
+GUARANTEE = DPOneHotEncoder().privacy_guarantee()
+
+
+def frame(n=2000):
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "town": rng.choice(["Rome", "Oslo", None], n, p=[0.5, 0.3, 0.2]),
+            "rooms": rng.choice([1, 2, 9], n, p=[0.6, 0.399, 0.001]),
+        }
+    )
+
+
+def fitted(X, **parameters):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededNoiseWarning)
+        return DPOneHotEncoder(**({"random_state": 0} | parameters)).fit(X)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_check_estimator_has_no_failure_at_its_defaults(sparse):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        encoder = DPOneHotEncoder(sparse_output=sparse)
+        results = check_estimator(encoder, on_skip=None, on_fail=None)
+    assert [r["check_name"] for r in results if r["status"] == "failed"] == []
+
+
+def test_frequent_categories_are_released_and_rare_ones_share_an_indicator():
+    X = frame()
+    encoder = fitted(X)
+    assert [c.tolist() for c in encoder.categories_] == [[None, "Oslo", "Rome"], [1, 2]]
+    assert encoder.get_feature_names_out().tolist() == [
+        *("town_None", "town_Oslo", "town_Rome", "town_infrequent_sklearn"),
+        *("rooms_1", "rooms_2", "rooms_infrequent_sklearn"),
+    ]
+    out = encoder.transform(
+        pd.DataFrame({"town": ["Rome", np.nan, "Bonn"], "rooms": [2.0, 9.0, np.nan]})
+    )
+    np.testing.assert_array_equal(
+        out, [[0, 0, 1, 0, 0, 1, 0], [1, 0, 0, 0, 0, 0, 1], [0, 0, 0, 1, 0, 0, 1]]
+    )
+    sparse = fitted(X, sparse_output=True).transform(X)
+    np.testing.assert_array_equal(sparse.toarray(), encoder.transform(X))
+
+
+def test_given_categories_read_nothing():
+    encoder = fitted(frame(50), categories=[["Rome", "Bonn"], [1, 2]])
+    assert [c.tolist() for c in encoder.categories_] == [["Bonn", "Rome"], [1, 2]]
+    assert encoder.transform(frame(50)).shape == (50, 6)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"categories": "all"},
+        {"categories": [["a"]]},
+        {"categories": [["a", "a"], [1]]},
+        {"categories": [["a", b"b"], [1]]},
+        {"delta": 0.0},
+    ],
+    ids=["name", "length", "twice", "bytes", "delta"],
+)
+def test_bad_parameters(parameters):
+    with pytest.raises(ValueError):
+        fitted(frame(20), **parameters)
+
+
+def test_equal_values_of_other_types_cannot_choose_a_category_s_name():
+    """One record with True among thousands with 1 would show in the name of the category."""
+    ones, first = np.array([1] * 500, dtype=object), np.array([True] + [1] * 499, dtype=object)
+    assert category_counts(ones) == category_counts(first) == {("number", 1.0): 500}
+    assert category_key(-0.0) == category_key(0.0)
+    assert str(category_key(-0.0)) == str(category_key(0.0))
+
+
+def test_values_of_other_types_are_not_counted():
+    class Loud(str):
+        def __hash__(self):
+            raise RuntimeError("read")
+
+    odd = [Loud("a"), [1], {"a": 1}, 1j, b"x", 10**400, object()]
+    column = np.empty(len(odd), dtype=object)
+    column[:] = odd
+    assert category_counts(column) == {}
+
+
+def test_a_record_moves_two_counts_of_each_column():
+    rng = np.random.default_rng(1)
+    base = rng.choice(["a", "b", "c"], (30, 4)).astype(object)
+    keys = [("str", c) for c in "abcz"]
+
+    def counts(X):
+        tallies = [category_counts(column) for column in X.T]
+        return np.array([[tally[key] for key in keys] for tally in tallies])
+
+    largest = 0.0
+    for i in range(30):
+        for value in ("a", "z", None):
+            other = base.copy()
+            other[i] = value
+            largest = max(largest, np.linalg.norm(counts(base) - counts(other)))
+    assert 0.999 * counts_sensitivity(4) < largest <= counts_sensitivity(4)
+
+
+def failure(sigma, d):
+    """Probability that a record that is alone in d categories shows one of them."""
+    threshold = category_threshold(sigma, d, GUARANTEE.statistical_distance)
+    return d * norm.sf((threshold - 1.5) / sigma)
+
+
+def test_threshold_hides_a_category_of_one_record():
+    for sigma in (0.01, 1.0, 15.4, 4000.0):
+        for d in (1, 8, 300):
+            assert failure(sigma, d) <= GUARANTEE.statistical_distance
+    assert failure(4000.0, 8) > 0.9 * GUARANTEE.statistical_distance
+
+
+def test_threshold_that_forgets_the_columns_is_found():
+    threshold = category_threshold(15.4, 1, GUARANTEE.statistical_distance)
+    assert 8 * norm.sf((threshold - 1.5) / 15.4) > GUARANTEE.statistical_distance
+
+
+def shown_alone(monkeypatch, n_runs=120):
+    """Share of runs that release a category of one record, and the distance that covers it."""
+    monkeypatch.setattr(ENCODER, "_SHARE_OF_NAMES", 0.3)
+    encoder = DPOneHotEncoder(epsilon=0.5, delta=0.9)
+    X = np.array([["alone"]], dtype=object)
+    shown = sum(len(encoder.fit(X).categories_[0]) for _ in range(n_runs)) / n_runs
+    distance = encoder.privacy_guarantee().statistical_distance
+    return shown, distance + 5.5 * math.sqrt(distance / n_runs)
+
+
+def test_share_of_runs_that_show_a_single_record(monkeypatch):
+    """120 runs; false alarm below 1e-6: five and a half standard deviations."""
+    shown, limit = shown_alone(monkeypatch)
+    assert shown <= limit
+
+
+def test_threshold_without_the_record_s_own_count_is_found(monkeypatch):
+    monkeypatch.setattr(ENCODER, "category_threshold", lambda sigma, d, failure: 1)
+    shown, limit = shown_alone(monkeypatch)
+    assert shown > limit
+
+
+def audit(monkeypatch):
+    X = np.array([["a", "u"]] * 300 + [["b", "v"]] * 300, dtype=object)
+    other = X.copy()
+    other[0] = ["b", "v"]
+    total = spent(monkeypatch, fitted, (X,), (other,))
+    assert GUARANTEE.mu**2 * 0.999 < total <= GUARANTEE.mu**2
+
+
+def test_release_spends_the_budget(monkeypatch):
+    audit(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("counts_sensitivity", lambda d: math.sqrt(2)),
+        (
+            "GaussianMechanism",
+            lambda **k: GaussianMechanism(**{**k, "sensitivity": k["sensitivity"] / 2}),
+        ),
+    ],
+    ids=["columns are not composed", "half the noise"],
+)
+def test_planted_bug_is_found(monkeypatch, name, wrong):
+    monkeypatch.setattr(ENCODER, name, wrong)
+    with pytest.raises(AssertionError):
+        audit(monkeypatch)
+
+
+def test_guarantee_states_the_distance_and_composes():
+    two = compose(GUARANTEE, GUARANTEE)
+    assert two.mu is not None or two.delta > 0
+    assert GUARANTEE.status == "proved"
+    assert 0 < GUARANTEE.statistical_distance * (1 + math.e) <= 1e-11
+
+
+def test_order_of_records_and_ledger():
+    X = frame()
+    first = fitted(X).categories_
+    for a, b in zip(first, fitted(X[::-1]).categories_, strict=True):
+        np.testing.assert_array_equal(a, b)
+    with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
+        encoder = DPOneHotEncoder().fit(X)
+    assert len(ledger.entries) == 1
+    assert encoder.privacy_.n_protected == 2000

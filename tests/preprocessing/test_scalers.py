@@ -1,0 +1,115 @@
+"""Private scalers: what they release, its sensitivity, and scikit-learn's checks."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from _support.internals import counts_sensitivity, magnitude_counts
+from skdpbo.exceptions import DefaultBoundsWarning, SeededNoiseWarning
+from skdpbo.preprocessing import DPMinMaxScaler, DPStandardScaler
+from skdpbo.privacy import PrivacyLedger
+
+RNG = np.random.default_rng(0)
+
+
+def fitted(scaler, X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededNoiseWarning)
+        return scaler.set_params(random_state=0).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("private", "exact"),
+    [
+        (DPStandardScaler(epsilon=50.0, X_bounds=(-10, 10)), StandardScaler()),
+        (DPMinMaxScaler(epsilon=50.0), MinMaxScaler()),
+    ],
+    ids=["standard", "min-max"],
+)
+def test_check_estimator_has_no_failure_of_its_own(private, exact):
+    def failures(estimator):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            results = check_estimator(estimator, on_skip=None, on_fail=None)
+        return {r["check_name"]: repr(r["exception"]) for r in results if r["status"] == "failed"}
+
+    own = failures(private)
+    assert {k: v for k, v in own.items() if k not in failures(exact)} == {}
+
+
+def test_moments_are_near_those_of_the_rows():
+    X = RNG.normal([1.0, -2.0, 0.0], [1.0, 0.5, 2.0], (20000, 3))
+    scaler = fitted(DPStandardScaler(X_bounds=(-30, 30)), X)
+    np.testing.assert_allclose(scaler.mean_, X.mean(axis=0), atol=0.1)
+    np.testing.assert_allclose(scaler.scale_, X.std(axis=0), rtol=0.15)
+    np.testing.assert_allclose(scaler.transform(X), (X - scaler.mean_) / scaler.scale_)
+
+
+def test_constant_column_has_a_positive_scale():
+    X = np.column_stack([RNG.normal(size=2000), np.ones(2000)])
+    scaler = fitted(DPStandardScaler(X_bounds=(-5, 5)), X)
+    assert np.all(scaler.scale_ > 0)
+    assert np.all(np.abs(scaler.transform(X)[:, 1]) < 5)
+
+
+def test_without_mean_and_deviation():
+    X = RNG.normal(1, 2, (1000, 2))
+    np.testing.assert_array_equal(
+        fitted(DPStandardScaler(with_mean=False, with_std=False, X_bounds=(-9, 9)), X).transform(X),
+        X,
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(0, 900, (0, 1024)), (-5, 3, (-8, 4)), (20, 30, (16, 32)), (-0.3, -0.1, (-0.5, -0.0625))],
+)
+def test_range_is_that_of_the_powers_of_two(low, high, expected):
+    scaler = fitted(DPMinMaxScaler(epsilon=5.0), RNG.uniform(low, high, (20000, 1)))
+    assert (scaler.data_min_[0], scaler.data_max_[0]) == expected
+    assert np.all(scaler.transform([[low], [high]]) >= 0)
+
+
+def test_public_range_reads_nothing():
+    scaler = fitted(DPMinMaxScaler(X_bounds=(0, 4)), np.array([[1.0], [2.0]]))
+    np.testing.assert_array_equal(scaler.transform([[1.0], [8.0]]), [[0.25], [1.0]])
+
+
+def test_replaced_record_moves_the_counts_by_their_sensitivity():
+    X = RNG.normal(size=(20, 3)) * 2.0 ** RNG.integers(-30, 50, (20, 3))
+    base, largest = magnitude_counts([X], 3), 0.0
+    for i in range(20):
+        for value in (0.0, -1.0, 1e-9, 1e30, -1e30):
+            other = X.copy()
+            other[i] = value
+            changed = np.linalg.norm(magnitude_counts([other], 3) - base)
+            largest = max(largest, float(changed))
+    assert 0.999 * counts_sensitivity(3) < largest <= counts_sensitivity(3)
+
+
+@pytest.mark.parametrize(
+    "scaler", [DPStandardScaler(X_bounds=(-3, 3)), DPMinMaxScaler()], ids=["standard", "min-max"]
+)
+def test_order_of_rows_and_ledger(scaler):
+    X = RNG.normal(size=(3000, 2)).clip(0, 3)
+    scale = fitted(scaler, X).scale_.copy()
+    np.testing.assert_array_equal(fitted(scaler, X[::-1]).scale_, scale)
+    assert scaler.privacy_.status == "void"
+    with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
+        scaler.set_params(random_state=None).fit(X)
+    assert len(ledger.entries) == 1
+    assert scaler.privacy_.status == "proved"
+    assert scaler.privacy_.n_protected == 3000
+
+
+def test_missing_bounds_warn_and_missing_values_are_refused():
+    X = RNG.normal(size=(100, 2))
+    with pytest.warns(DefaultBoundsWarning):
+        DPStandardScaler().fit(X)
+    X[3, 1] = np.nan
+    for scaler in (DPStandardScaler(X_bounds=(-3, 3)), DPMinMaxScaler()):
+        with pytest.raises(ValueError, match="NaN"):
+            scaler.fit(X)

@@ -1,0 +1,47 @@
+"""Directed rounding against exact fractions."""
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skdpbo.privacy._rounding import round_down, round_up, round_up_finite, round_up_root
+
+positive = st.fractions(min_value=Fraction(1, 10**30), max_value=10**30)
+
+
+@given(positive)
+def test_the_two_neighbours_of_an_exact_value(value):
+    low, high = round_down(value), round_up(value)
+    assert Fraction(low) <= value <= Fraction(high)
+    assert high in (low, math.nextafter(low, math.inf))
+    assert (low == high) == (Fraction(high) == value)
+
+
+@given(positive)
+def test_the_root_lies_above_and_close(square):
+    root = round_up_root(square)
+    assert Fraction(root) ** 2 >= square
+    assert Fraction(math.nextafter(math.nextafter(root, 0.0), 0.0)) ** 2 < square
+
+
+def test_floats_are_their_own_neighbours():
+    for value in (0.1, 1.0, 5e-324, 1.7e308):
+        assert round_up(value) == round_down(value) == value
+    assert round_up_root(9) == 3.0
+
+
+def test_a_nearest_root_lies_below():
+    """A plain square root fails the first assertion above for many squares."""
+    below = [n for n in range(2, 200) if Fraction(math.sqrt(n)) ** 2 < n]
+    assert len(below) > 50
+    assert all(round_up_root(n) > math.sqrt(n) for n in below)
+
+
+def test_beyond_the_largest_float():
+    assert round_up(Fraction(10) ** 400) == math.inf
+    assert round_up(math.inf) == math.inf
+    with pytest.raises(ValueError, match="rho is too large"):
+        round_up_finite(Fraction(10) ** 400, "rho")
