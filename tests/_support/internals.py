@@ -141,16 +141,9 @@ HOMES = {
     "model_selection.rows._settled_types": (
         "from_public_values settled_public_rows settled_public_targets settled_rows settled_targets"
     ),
-    "model_selection.scoring._chunk_metric": "chunk_metric",
-    "model_selection.scoring._confusion": ("Ratio confusion_cells cost_matrix one_vs_rest_counts"),
     "model_selection.scoring._log_density": "concentrated_mu",
     "model_selection.scoring._losses": "UserLoss codes_among zero_one",
-    "model_selection.scoring._metrics": "PublicTargets",
     "model_selection.scoring._multimetric": "assign_metrics",
-    "model_selection.scoring._pair_counts": (
-        "PairTable capped_excess_pairs doubled_wrong_pairs majority_cap pair_tables "
-        "wrong_pair_sensitivity wrong_pairs_l1_sensitivity"
-    ),
     "model_selection.scoring._parsing": "as_numbers",
     "model_selection.scoring._resolve": (
         "DEFAULT_LOG_LOSS_BOUND make_per_record_scorer resolve_chunk_scorer resolve_scorer "
@@ -161,6 +154,15 @@ HOMES = {
     ),
     "model_selection.scoring._scorer": "PerRecordScorer",
     "model_selection.scoring._secret_count": "centred_total score_of_secret_count",
+    "model_selection.scoring.metrics._chunk_metric": "chunk_metric",
+    "model_selection.scoring.metrics._confusion": (
+        "Ratio confusion_cells cost_matrix one_vs_rest_counts"
+    ),
+    "model_selection.scoring.metrics._pair_counts": (
+        "PairTable capped_excess_pairs doubled_wrong_pairs majority_cap pair_tables "
+        "wrong_pair_sensitivity wrong_pairs_l1_sensitivity"
+    ),
+    "model_selection.scoring.metrics._sklearn_metrics": "PublicTargets",
     "model_selection.space._continuous": "ContinuousSpace",
     "model_selection.space._search_space": "SearchSpace",
     "preprocessing._category_columns": "category_counts category_key",

@@ -27,9 +27,9 @@ from sklearn.model_selection import ParameterGrid, StratifiedKFold, cross_valida
 from sklearn.tree import DecisionTreeClassifier
 
 from skdpbo.mechanisms import PermuteAndFlip
-from skdpbo.model_selection.scoring._confusion import confusion_cells, cost_matrix
-from skdpbo.model_selection.scoring._metrics import PublicTargets
 from skdpbo.model_selection.scoring._resolve import resolve_scorer
+from skdpbo.model_selection.scoring.metrics._confusion import confusion_cells, cost_matrix
+from skdpbo.model_selection.scoring.metrics._sklearn_metrics import PublicTargets
 
 N_PUBLIC, N_PROTECTED, N_HELD_OUT = 2000, 2000, 10_000
 EPSILONS = (0.1, 0.3, 1.0, 3.0)

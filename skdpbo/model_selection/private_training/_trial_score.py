@@ -22,7 +22,7 @@ from skdpbo.model_selection.scoring._score_release import (
     laplace_std,
 )
 from skdpbo.model_selection.scoring._scorer import total_loss_sensitivity
-from skdpbo.model_selection.scoring._trial_metric import TrialMetric
+from skdpbo.model_selection.scoring.metrics._trial_metric import TrialMetric
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
 
 __all__ = ["TotalRelease", "trial_score"]

@@ -45,8 +45,8 @@ from skdpbo.model_selection.rows._overlap import (
     with_disjoint_parts,
 )
 from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
-from skdpbo.model_selection.scoring._chunk_metric import is_chunk_metric
 from skdpbo.model_selection.scoring._resolve import resolve_chunk_scorer
+from skdpbo.model_selection.scoring.metrics._chunk_metric import is_chunk_metric
 
 __all__ = ["ChunkedProtection"]
 

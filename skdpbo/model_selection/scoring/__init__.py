@@ -1,1 +1,1 @@
-"""Per-record losses and the scorers built on them."""
+"""Per-record losses, the scorers built on them, and what a `scoring` means."""

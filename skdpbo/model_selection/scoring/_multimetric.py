@@ -5,8 +5,8 @@ from sklearn.base import is_classifier
 
 from skdpbo.exceptions import UnboundedSensitivityError
 from skdpbo.model_selection._sklearn import MultimetricScorer
-from skdpbo.model_selection.scoring._metrics import PublicTargets
 from skdpbo.model_selection.scoring._resolve import resolve_scorer
+from skdpbo.model_selection.scoring.metrics._sklearn_metrics import PublicTargets
 
 __all__ = ["assign_metrics"]
 

@@ -10,15 +10,15 @@ from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_obje
 
 from skdpbo.exceptions import DefaultBoundsWarning, UnboundedSensitivityError
 from skdpbo.model_selection.scoring import _losses, _unsupported
-from skdpbo.model_selection.scoring._chunk_metric import chunk_metric
 from skdpbo.model_selection.scoring._log_density import (
     DEFAULT_DENSITY_RANGE,
     LogDensityScorer,
     make_log_density_scorer,
 )
-from skdpbo.model_selection.scoring._metrics import metric_of, metric_scorer
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
-from skdpbo.model_selection.scoring._trial_metric import trial_metric
+from skdpbo.model_selection.scoring.metrics._chunk_metric import chunk_metric
+from skdpbo.model_selection.scoring.metrics._sklearn_metrics import metric_of, metric_scorer
+from skdpbo.model_selection.scoring.metrics._trial_metric import trial_metric
 from skdpbo.privacy._checks import check_positive
 
 __all__ = [

@@ -8,15 +8,15 @@ from sklearn.metrics import get_scorer, get_scorer_names
 
 from skdpbo.exceptions import UnboundedSensitivityError
 from skdpbo.model_selection.scoring import _losses
-from skdpbo.model_selection.scoring._confusion import Ratio
-from skdpbo.model_selection.scoring._confusion_scorer import ConfusionScorer
-from skdpbo.model_selection.scoring._ranking_scorer import RankingScorer
-from skdpbo.model_selection.scoring._regression_scorer import (
+from skdpbo.model_selection.scoring._scorer import PerRecordScorer
+from skdpbo.model_selection.scoring.metrics._confusion import Ratio
+from skdpbo.model_selection.scoring.metrics._confusion_scorer import ConfusionScorer
+from skdpbo.model_selection.scoring.metrics._ranking_scorer import RankingScorer
+from skdpbo.model_selection.scoring.metrics._regression_scorer import (
     AgainstConstant,
     AgainstFrequencies,
     RootScorer,
 )
-from skdpbo.model_selection.scoring._scorer import PerRecordScorer
 
 __all__ = ["PublicTargets", "metric_of", "metric_scorer"]
 

@@ -5,8 +5,10 @@ from fractions import Fraction
 import numpy as np
 
 from skdpbo.model_selection.scoring._losses import codes_among
-from skdpbo.model_selection.scoring._metric_scorer import MetricScorer
-from skdpbo.model_selection.scoring._pair_counts import (
+from skdpbo.model_selection.scoring._parsing import as_numbers
+from skdpbo.model_selection.scoring._score_release import SumGroup
+from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
+from skdpbo.model_selection.scoring.metrics._pair_counts import (
     capped_excess_pairs,
     doubled_wrong_pairs,
     majority_cap,
@@ -14,8 +16,6 @@ from skdpbo.model_selection.scoring._pair_counts import (
     wrong_pair_sensitivity,
     wrong_pairs_l1_sensitivity,
 )
-from skdpbo.model_selection.scoring._parsing import as_numbers
-from skdpbo.model_selection.scoring._score_release import SumGroup
 
 __all__ = ["RankingScorer"]
 

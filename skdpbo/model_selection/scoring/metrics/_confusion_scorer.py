@@ -6,16 +6,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from skdpbo.model_selection.scoring._confusion import (
+from skdpbo.model_selection.scoring._losses import codes_among
+from skdpbo.model_selection.scoring._score_release import SumGroup
+from skdpbo.model_selection.scoring.metrics._confusion import (
     confusion_cells,
     cost_matrix,
     matthews,
     matthews_costs,
     one_vs_rest_counts,
 )
-from skdpbo.model_selection.scoring._losses import codes_among
-from skdpbo.model_selection.scoring._metric_scorer import MetricScorer
-from skdpbo.model_selection.scoring._score_release import SumGroup
+from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 
 __all__ = ["ConfusionScorer"]
 

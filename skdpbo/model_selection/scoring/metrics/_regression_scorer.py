@@ -9,7 +9,6 @@ from fractions import Fraction
 import numpy as np
 
 from skdpbo.model_selection.scoring._losses import codes_among
-from skdpbo.model_selection.scoring._metric_scorer import MetricScorer
 from skdpbo.model_selection.scoring._parsing import as_numbers
 from skdpbo.model_selection.scoring._score_release import (
     NoisySums,
@@ -18,6 +17,7 @@ from skdpbo.model_selection.scoring._score_release import (
     score_std,
 )
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
+from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 
 __all__ = ["AgainstConstant", "AgainstFrequencies", "RootScorer"]
 

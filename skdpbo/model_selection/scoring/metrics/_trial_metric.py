@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdpbo.exceptions import UnboundedSensitivityError
-from skdpbo.model_selection.scoring._metrics import metric_of, metric_scorer
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
+from skdpbo.model_selection.scoring.metrics._sklearn_metrics import metric_of, metric_scorer
 
 __all__ = ["TrialMetric", "trial_metric"]
 
