@@ -12,6 +12,7 @@ from skdpbo.mechanisms import ClippedMean, GaussianMechanism, split_budget
 
 __all__ = [
     "histogram_sensitivity",
+    "moment_blocks",
     "norm_counts",
     "norm_edges",
     "release_moments",
@@ -70,12 +71,16 @@ def release_radius(rows, edges, n_records, mu, quantile, source):
     return float(edges[min(int(np.searchsorted(below, quantile * n_records)), len(edges) - 1)])
 
 
-def _moment_blocks(rows, radius):
-    """Protected: yield (x, x^2), x the row in units of `radius`, cut to norm 1."""
+def moment_blocks(rows, radius):
+    """Protected: yield (u, c u^2), u the row in units of `radius`, cut to norm 1.
+
+    Entries of the box are at most 1, those of u at most 1 / radius: with c = max(1, radius) the
+    squares have norm at most max |c u_j| |u| <= 1, and a record at most sqrt 2.
+    """
     for _, block in rows:
         norms = np.sqrt(np.einsum("ij,ij->i", block, block))
         unit = block / np.maximum(norms, radius)[:, None]
-        yield np.hstack([unit, unit * unit])
+        yield np.hstack([unit, max(1.0, radius) * unit * unit])
 
 
 def release_moments(rows, mu, quantile, source):
@@ -97,11 +102,14 @@ def release_moments(rows, mu, quantile, source):
         Released quantile of the row norms.
     moments : ndarray of shape (2 d,)
         Released means of x and of x^2, in units of the radius.
-    noise : float
-        Standard deviation of the noise of a moment. Public.
+    noise : tuple of two floats
+        Standard deviations of the noise of a mean of x and of a mean of x^2.
     """
     n, d = rows.shape
     mu_moments, mu_histogram = split_budget(mu, _SHARE_OF_HISTOGRAM)
     radius = release_radius(rows, norm_edges(d), n, mu_histogram, quantile, source)
     averaging = ClippedMean(clip=math.sqrt(2.0), n_records=n, mu=mu_moments)
-    return radius, averaging.release(_moment_blocks(rows, radius), source), averaging.sigma
+    means, squares = np.split(averaging.release(moment_blocks(rows, radius), source), 2)
+    scale = max(1.0, radius)
+    moments = np.concatenate([means, squares / scale])
+    return radius, moments, (averaging.sigma, averaging.sigma / scale)

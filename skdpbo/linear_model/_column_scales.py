@@ -69,11 +69,12 @@ def column_scales(radius, moments, noise, signal_noise, *, centre, intercept):
         Whether the columns are centred, and whether there is a constant column.
     """
     mean, square = np.split(moments, 2)
+    mean_noise, square_noise = noise
     end = min(1.0, 1 / radius)  # of the box, in units of the radius
     mean = np.clip(mean, -end, end) * centre
-    mean = mean * (mean**2 / (mean**2 + noise**2))  # a mean below its noise is taken as zero
+    mean = mean * (mean**2 / (mean**2 + mean_noise**2))  # a mean below its noise is taken as zero
     variance = np.maximum(square - mean**2, 0.0)
-    floor = _VARIANCE_FLOOR * noise + signal_noise / _PRIOR_SIZE
+    floor = _VARIANCE_FLOOR * square_noise + signal_noise / _PRIOR_SIZE
     dimension = max(1.0, float(np.sum(variance / (variance + floor))))
     share = _INTERCEPT * intercept
     size = math.sqrt(dimension * (1 + share**2))

@@ -94,7 +94,7 @@ class DPStandardScaler(PrivateTransformer):
     def _release(self, table, bounds, mu, source):
         rows = BoxedRows(table, *bounds)
         rows.check_finite()
-        radius, moments, noise = release_moments(rows, mu, _QUANTILE, source)
+        radius, moments, (_, noise) = release_moments(rows, mu, _QUANTILE, source)
         mean, square = np.split(moments, 2)
         mean = np.clip(mean, -1, 1)
         unit = radius * rows.half_width

@@ -9,8 +9,10 @@ from _support.internals import (
     GradientRelease,
     gradient_sensitivity,
     histogram_sensitivity,
+    moment_blocks,
     norm_counts,
     norm_edges,
+    release_moments,
     residuals_on_lattice,
     rows_on_grid,
 )
@@ -109,3 +111,27 @@ def test_a_record_moves_between_two_bins_at_most():
             largest = max(largest, float(np.linalg.norm(counts(X) - counts(other))))
     assert largest <= histogram_sensitivity()
     assert counts(X).sum() == 50
+
+
+@pytest.mark.parametrize("radius", [0.25, 1.0, 2.0])
+def test_moments_of_a_record_have_norm_sqrt_2_at_most(radius):
+    """Attained by a row along an axis in a small radius, and by equal entries of 1 in radius 2."""
+    X = RNG.normal(size=(500, 4)) * 10.0 ** RNG.integers(-4, 4, (500, 1))
+    X[0], X[1] = [1.0, 0.0, 0.0, 0.0], 1.0
+    rows = BoxedRows(X, np.full(4, -1.0), np.full(4, 1.0))
+    norms = [np.linalg.norm(block, axis=1) for block in moment_blocks(rows, radius)]
+    largest = np.concatenate(norms).max()
+    assert largest == pytest.approx(np.sqrt(2.0), rel=1e-12)
+
+
+def test_moments_are_unbiased_and_their_noise_is_as_stated():
+    """Without noise to speak of the moments are exact; the noise is 2 sqrt(2) / (n mu)."""
+    X = RNG.choice([-1.0, 0.0, 1.0], (1000, 6), p=[0.1, 0.2, 0.7])
+    rows = BoxedRows(X, np.full(6, -1.0), np.full(6, 1.0))
+    radius, moments, noise = release_moments(rows, 1e6, 1.0, None)
+    assert radius > 1
+    np.testing.assert_allclose(moments[:6] * radius, X.mean(axis=0), atol=1e-6)
+    np.testing.assert_allclose(moments[6:] * radius**2, (X**2).mean(axis=0), atol=1e-6)
+    mu_moments = 1e6 * np.sqrt(1 - 0.0625)
+    assert noise[0] == pytest.approx(2 * np.sqrt(2.0) / (1000 * mu_moments))
+    assert noise[1] == pytest.approx(noise[0] / radius)
