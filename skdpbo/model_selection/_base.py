@@ -90,7 +90,7 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
     def _protection(self):
         return ValidationProtection(self)
 
-    def fit(self, X, y=None, *, X_val=None, y_val=None, **params):
+    def fit(self, X, y=None, *, X_val=None, y_val=None, groups_val=None, **params):
         """Search on the public rows and choose privately on the protected ones.
 
         Unless ``protect="validation"`` there are no public rows: all of `X`, `y`, `X_val` and
@@ -112,6 +112,13 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
             record may also be in `X`.
         y_val : array-like of shape (n_protected,) or (n_protected, n_outputs), default=None
             Targets of `X_val`.
+        groups_val : sequence of length n_protected, default=None
+            Label of the group (person, household, site) of each row of `X_val`. All records of a
+            group are then protected together: neighbouring data sets differ in one group, whose
+            size is secret, and the number of groups is public. Each group has one loss, the mean
+            of those of its records. Equal labels are one group; a missing label (None, NaN) is a
+            group of its own, and so is one that cannot be a key of a dict. Needs a score that is
+            a mean of losses of records.
         **params : dict of str -> object
             As in `GridSearchCV.fit`: given to the estimator's ``fit``, the public scorer and the
             splitter. Entries as long as `X` go with their rows. Protected records are scored with
@@ -142,7 +149,7 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
         protection.check()
         protection.candidates  # noqa: B018  (a bad space is refused before anything else)
         warn_if_seeded(self.random_state)
-        protection.publish(protection.search((X, y, X_val, y_val), params))
+        protection.publish(protection.search((X, y, X_val, y_val, groups_val), params))
         return self
 
     def privacy_guarantee(self, n_samples=None):
@@ -164,7 +171,7 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
         return guarantee.voided_if_seeded(self.random_state)
 
     def get_metadata_routing(self):
-        """Routing of scikit-learn's searchers; `fit` itself may request `X_val` and `y_val`.
+        """Routing of scikit-learn's searchers; `fit` itself may request the protected rows.
 
         Returns
         -------

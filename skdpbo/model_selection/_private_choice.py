@@ -17,10 +17,18 @@ from typing import ClassVar
 from skdpbo.mechanisms import DiscreteLaplace, ExponentialMechanism, PermuteAndFlip
 from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import check_choice, check_positive, check_within
+from skdpbo.privacy._guarantee import RECORD_RELATIONS, about_groups
 
-__all__ = ["ADD_REMOVE", "CHOICE_ASSUMPTIONS", "NEIGHBOURS", "REPLACE_ONE", "PrivateChoice"]
+__all__ = [
+    "ADD_REMOVE",
+    "CHOICE_ASSUMPTIONS",
+    "NEIGHBOURS",
+    "REPLACE_ONE",
+    "PrivateChoice",
+    "stated_for_groups",
+]
 
-REPLACE_ONE, ADD_REMOVE = NEIGHBOURS = ("replace-one", "add-remove")
+REPLACE_ONE, ADD_REMOVE = NEIGHBOURS = RECORD_RELATIONS
 _SCHEMA = "the column names and the types (with the categories of categorical columns) are public"
 CHOICE_ASSUMPTIONS = (
     "the public rows (X, or the rows of X outside the validation part) may influence everything "
@@ -33,6 +41,19 @@ _SECRET_COUNT = tuple(
     f"the number of public rows, {_SCHEMA}" if _SCHEMA in text else text
     for text in CHOICE_ASSUMPTIONS
 )
+
+_COUNTED_GROUPS = f"the numbers of public rows and of groups of protected records, {_SCHEMA}"
+
+
+def stated_for_groups(guarantee):
+    """Return the guarantee of a search whose losses are those of groups of protected records."""
+    counted = guarantee.neighbours == REPLACE_ONE
+    assumptions = tuple(
+        _COUNTED_GROUPS if counted and _SCHEMA in text else text for text in guarantee.assumptions
+    )
+    protects = f"groups of {guarantee.protects}"
+    return about_groups(guarantee, protects=protects, assumptions=assumptions)
+
 
 # The last of equal candidates is handicapped by less than 1 / _TIE_BREAK of the sensitivity.
 _TIE_BREAK = 100

@@ -105,12 +105,15 @@ class SearchMechanism(ABC):
         Whether proposals depend on the public scores so far.
     of_means : bool
         Whether it needs a score that is a mean of losses of single records.
+    of_groups : bool
+        Whether its guarantee holds for groups, each of which has one loss.
     """
 
     guarantee: PrivacyGuarantee
     guided: ClassVar[tuple] = (True, False)
     in_rounds: ClassVar[bool] = True
     of_means: ClassVar[bool] = True
+    of_groups: ClassVar[bool] = True
 
     @abstractmethod
     def start(self, problem, guided):
@@ -143,6 +146,15 @@ class SearchMechanism(ABC):
                 f"gradients of losses. Use {scorer.nearest_mean}, or DPGridSearchCV, "
                 "DPRandomizedSearchCV or DPBayesSearchCV with "
                 'mechanism="permute_and_flip".'
+            )
+
+    def refuse_groups(self):
+        """Refuse groups of records where the assumptions are about single records."""
+        if not self.of_groups:
+            raise ValueError(
+                "groups are not supported with Kusner2015 and Kusner2015Lipschitz: what they "
+                "assume of one replaced record need not hold for a group of them. Use mechanism "
+                '"permute_and_flip", "exponential" or "gaussian".'
             )
 
     @property

@@ -19,6 +19,7 @@ from skdpbo.privacy._checks import check_delta
 from skdpbo.privacy._exact_sums import exact_sum, exact_sum_of_squares
 from skdpbo.privacy._guarantee import (
     DELTA_ROUNDING,
+    RELATIONS,
     PrivacyGuarantee,
     implied_delta,
     weakest_status,
@@ -218,8 +219,7 @@ def compose(*guarantees: PrivacyGuarantee, delta: float | None = None) -> Privac
     Raises
     ------
     ValueError
-        If there is none, no epsilon holds at `delta`, or "replace-one" or "add-remove" is to be
-        mixed with another neighbouring relation; see :func:`as_replace_one`.
+        If there is none, no epsilon holds at `delta`, or relations mix: :func:`as_replace_one`.
 
     References
     ----------
@@ -304,10 +304,10 @@ def _check_guarantees(guarantees: Sequence[PrivacyGuarantee]) -> None:
 def _check_neighbours(guarantees: Sequence[PrivacyGuarantee]) -> None:
     """Refuse to mix relations: a bound for one states nothing for the other."""
     relations = _unique(g.neighbours for g in guarantees)
-    if len(relations) > 1 and {"replace-one", "add-remove"} & set(relations):
+    if len(relations) > 1 and set(RELATIONS) & set(relations):
         raise ValueError(
             f"Guarantees for different neighbours do not compose: {', '.join(relations)}. "
-            'as_replace_one converts "add-remove" into "replace-one"; no other conversion holds.'
+            'as_replace_one converts them into "replace-one"; no other conversion holds.'
         )
 
 

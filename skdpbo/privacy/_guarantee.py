@@ -22,6 +22,12 @@ Status = Literal["proved", "conditional", "void"]
 DELTA_ROUNDING = 1e-9  # relative; how far a stated delta may lie below the computed one
 _VERSION = 1  # of the dictionary form
 STATUSES: tuple[Status, ...] = ("proved", "conditional", "void")  # from strong to weak
+RECORD_RELATIONS = ("replace-one", "add-remove")
+# All records of a group at once, by the relation for one record.
+GROUP_RELATIONS = dict(
+    zip(RECORD_RELATIONS, ("one group replaced", "one group more or less"), strict=True)
+)
+RELATIONS = (*RECORD_RELATIONS, *GROUP_RELATIONS.values())
 SEEDED = "the noise was drawn from a seed (random_state), so it can be recomputed and removed"
 
 
@@ -286,6 +292,21 @@ def implied_delta(epsilon: float, mu: float | None, statistical_distance: float)
 def weakest_status(*statuses: Status) -> Status:
     """Return the weakest of the statuses: "void" if any is, else "conditional" if any is."""
     return max(statuses, key=STATUSES.index)
+
+
+def about_groups(stated: PrivacyGuarantee, **changes: Any) -> PrivacyGuarantee:
+    """Return a guarantee for one record, and its parts, as stated for all records of one group.
+
+    Parameters
+    ----------
+    stated : PrivacyGuarantee
+        Of a release that depends on one value of each group, as it did on one of each record.
+    **changes : dict of str -> object
+        Further fields.
+    """
+    copy = replace(stated, neighbours=GROUP_RELATIONS[stated.neighbours], **changes)
+    copy._set("parts", tuple(about_groups(part, **changes) for part in stated.parts))
+    return copy
 
 
 def _unit(neighbours: str) -> str:

@@ -1,34 +1,44 @@
-"""Replace-one guarantees from add-remove ones: a record is removed, then another is added."""
+"""Replace-one guarantees from others: of a record removed, then another added, and of groups."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
 from skdpbo.privacy._composition import compose
 from skdpbo.privacy._conversions import epsilon_from_mu
-from skdpbo.privacy._guarantee import PrivacyGuarantee
+from skdpbo.privacy._guarantee import (
+    GROUP_RELATIONS,
+    RECORD_RELATIONS,
+    RELATIONS,
+    PrivacyGuarantee,
+)
 from skdpbo.privacy._privacy_profile import PrivacyProfile, changed_profile
 from skdpbo.privacy._rounding import round_up
 
 Stated = TypeVar("Stated", PrivacyGuarantee, PrivacyProfile)
 
-_CONVERTED = "from add-remove to replace-one neighbours by group privacy"
+_REPLACED, _ADDED = RECORD_RELATIONS
+_GROUP_REPLACED, _GROUP_ADDED = GROUP_RELATIONS.values()
+_CONVERTED = "from added to replaced neighbours by group privacy"
+_SAME_GROUP = "a replaced record stays in its group"
 
 
 def as_replace_one(stated: Stated) -> Stated:
-    """Return what an add-remove guarantee or profile says of one replaced record.
+    """Return what a guarantee or profile for another relation says of one replaced record.
 
-    The two data sets are two steps apart: 2 epsilon for a pure guarantee, 2 mu for a Gaussian one,
-    and (2 epsilon, (1 + exp(epsilon)) delta) for a pair.
+    For add-remove the two data sets are two steps apart: 2 epsilon for a pure guarantee, 2 mu for
+    a Gaussian one, and (2 epsilon, (1 + exp(epsilon)) delta) for a pair. A replaced record that
+    stays in its group is a replaced group: the same numbers.
 
     Parameters
     ----------
     stated : PrivacyGuarantee or PrivacyProfile
-        For add-remove neighbours; one for replace-one neighbours is returned as it is.
+        For add-remove neighbours, or for one group (guarantees only); one for replace-one
+        neighbours is returned as it is.
 
     Returns
     -------
@@ -55,58 +65,80 @@ def as_replace_one(stated: Stated) -> Stated:
         raise TypeError(
             f"Expected a PrivacyGuarantee or a PrivacyProfile, got {type(stated).__name__}."
         )
-    if stated.neighbours == "replace-one":
+    if stated.neighbours == _REPLACED:
         return stated
-    if stated.neighbours != "add-remove":
+    if isinstance(stated, PrivacyGuarantee) and stated.neighbours in GROUP_RELATIONS.values():
+        return _converted(stated, _REPLACED).assuming(_SAME_GROUP)
+    if stated.neighbours != _ADDED:
         raise ValueError(
             f"A guarantee for neighbours {stated.neighbours!r} does not imply one for replace-one."
         )
     if isinstance(stated, PrivacyProfile):
         reference = "; ".join(filter(None, (stated.reference, _CONVERTED)))
         doubled = stated.table.doubled()
-        return changed_profile(stated, doubled, neighbours="replace-one", reference=reference)
-    return _replaced(stated)
+        return changed_profile(stated, doubled, neighbours=_REPLACED, reference=reference)
+    return _converted(stated, _REPLACED)
+
+
+def common_relation(relations: Iterable[str]) -> str | None:
+    """Return the relation to which those of records and of groups are converted, or None.
+
+    None if there is one of them at most. For records beside groups it is that of one replaced
+    record: nothing holds for a group then.
+    """
+    found = {*relations}.intersection(RELATIONS)
+    if len(found) < 2:
+        return None
+    return _REPLACED if found & {*RECORD_RELATIONS} else _GROUP_REPLACED
 
 
 def in_one_relation(guarantees: Sequence[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
-    """Return the guarantees; where replaced records are among the relations, no add-remove one.
+    """Return the guarantees in the `common_relation` of those for records and groups.
 
     Any other relation stays as it is stated.
 
     Raises
     ------
     ValueError
-        If one that is to be converted says nothing for replace-one.
+        If one that is to be converted says nothing for the common relation.
     """
-    if {"replace-one", "add-remove"} <= {g.neighbours for g in guarantees}:
-        return [as_replace_one(g) if g.neighbours == "add-remove" else g for g in guarantees]
+    relation = common_relation(g.neighbours for g in guarantees)
+    if relation == _REPLACED:
+        return [as_replace_one(g) if g.neighbours in RELATIONS else g for g in guarantees]
+    if relation == _GROUP_REPLACED:
+        return [_converted(g, relation) if g.neighbours == _GROUP_ADDED else g for g in guarantees]
     return list(guarantees)
 
 
-def _replaced(stated: PrivacyGuarantee) -> PrivacyGuarantee:
-    converted = _composed_parts(stated) if stated.parts else None
-    if converted is not None:
-        return converted
+def _converted(stated: PrivacyGuarantee, relation: str) -> PrivacyGuarantee:
+    """Return what a guarantee says of one replaced record or group, in twice the steps or none."""
+    if stated.neighbours in (_REPLACED, _GROUP_REPLACED):
+        copy = replace(stated, neighbours=relation)
+        copy._set("parts", tuple(_converted(part, relation) for part in stated.parts))
+        return copy
+    composed = _composed_parts(stated, relation) if stated.parts else None
+    if composed is not None:
+        return composed
     reference = "; ".join(filter(None, (stated.reference, _CONVERTED)))
     if stated.mu is not None and stated.delta > 0 and stated.statistical_distance == 0:
         epsilon = max(epsilon_from_mu(2 * stated.mu, stated.delta), math.ulp(0.0))
         numbers: dict[str, Any] = {"epsilon": epsilon, "mu": 2 * stated.mu}
     else:
-        numbers = _doubled_pair(stated)
-    return replace(stated, neighbours="replace-one", reference=reference, **numbers)
+        numbers = _doubled_pair(stated, relation)
+    return replace(stated, neighbours=relation, reference=reference, **numbers)
 
 
-def _composed_parts(stated: PrivacyGuarantee) -> PrivacyGuarantee | None:
+def _composed_parts(stated: PrivacyGuarantee, relation: str) -> PrivacyGuarantee | None:
     """Composition of the converted parts at the same delta; None where no epsilon holds."""
     try:
-        return compose(*map(_replaced, stated.parts), delta=stated.delta).assuming(
-            *stated.assumptions, status=stated.status
-        )
+        return compose(
+            *(_converted(part, relation) for part in stated.parts), delta=stated.delta
+        ).assuming(*stated.assumptions, status=stated.status)
     except ValueError:
         return None
 
 
-def _doubled_pair(stated: PrivacyGuarantee) -> dict[str, Any]:
+def _doubled_pair(stated: PrivacyGuarantee, relation: str) -> dict[str, Any]:
     """(2 epsilon, (1 + e^epsilon) delta), rounded up; the curve and its distance stay with it."""
     delta = 0.0
     if stated.delta > 0:
@@ -114,8 +146,8 @@ def _doubled_pair(stated: PrivacyGuarantee) -> dict[str, Any]:
         delta = round_up(Fraction(stated.delta) * Fraction(factor))
     if delta >= 1:
         raise ValueError(
-            f"(epsilon={stated.epsilon:.6g}, delta={stated.delta:.6g}) for add-remove neighbours "
-            f"says nothing for replace-one: delta would be {delta:.6g}."
+            f"(epsilon={stated.epsilon:.6g}, delta={stated.delta:.6g}) for added neighbours "
+            f"says nothing for {relation}: delta would be {delta:.6g}."
         )
     mu = None if stated.mu is None else 2 * stated.mu
     return {"epsilon": 2 * stated.epsilon, "delta": delta, "mu": mu}

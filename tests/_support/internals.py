@@ -105,6 +105,7 @@ HOMES = {
     ),
     "model_selection.evaluation._dry_run": "dry_run",
     "model_selection.evaluation._evaluator": "SEED isolated_outcomes try_scorer",
+    "model_selection.evaluation._group_losses": "group_losses mean_losses place_batches",
     "model_selection.evaluation._isolation": "_isolated_task in_isolation this_process",
     "model_selection.evaluation._parallel": "run_tasks",
     "model_selection.evaluation._public_training": "PublicTraining",
@@ -133,6 +134,7 @@ HOMES = {
     ),
     "model_selection.private_training._trials": ("TrialData TrialRandomness _trial best_of_trials"),
     "model_selection.protection._validation": "RUNNING ValidationProtection running_fit",
+    "model_selection.rows._groups": "group_codes",
     "model_selection.rows._object_table": "as_objects list_width",
     "model_selection.rows._overlap": (
         "entries_assumption refuse_rows_among_entries refuse_shared_rows"

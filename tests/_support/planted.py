@@ -28,6 +28,7 @@ STAGES = {
     "evaluator": "model_selection.evaluation._evaluator",
     "features": "gaussian_process.sparse._features",
     "gaussian trajectory": "model_selection.bayes._gaussian_trajectory",
+    "group losses": "model_selection.evaluation._group_losses",
     "isolation": "model_selection.evaluation._isolation",
     "kusner constants": "model_selection.papers._kusner_constants",
     "kusner lipschitz": "model_selection.papers._kusner_lipschitz",
@@ -255,6 +256,17 @@ BUGS = {
     },
     "joblib writes arrays to disk": {
         "parallel: Parallel": Of(lambda honest: lambda **k: honest(**{**k, "max_nbytes": "1M"}))
+    },
+    # Groups
+    "groups: the losses of the records are summed": {
+        "group losses: mean_losses": lambda losses, groups: np.bincount(groups, losses).astype(int)
+    },
+    "groups: counted by rows": {
+        "group losses: mean_losses": lambda losses, groups: losses,
+        "set-up: _n_losses": lambda X_val, groups: len(X_val),
+    },
+    "groups: one batch of all records": {
+        "group losses: place_batches": lambda groups: [np.arange(len(groups))]
     },
     "half of the sensitivity of a score": {
         "trial score: total_loss_sensitivity": lambda units: units // 2

@@ -16,6 +16,7 @@ class HiddenTrajectory(VisitingSearch):
     """Algorithms 1 and 2 of Kusner et al. 2015: nothing of the trajectory is published."""
 
     guided = (False,)
+    of_groups = False
 
     def __init__(self, mechanism, n_iter, **budget):
         mechanism.check()

@@ -109,6 +109,7 @@ class LipschitzChoice(VisitedChoice):
     """The same choice, and the largest score by Algorithm 3 of Kusner et al. 2015."""
 
     of_means = True
+    of_groups = False
 
     def __init__(self, mechanism, epsilon, score_fraction, prior_weight, design):
         mechanism.check()

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from skdpbo.model_selection._attempt import attempt
 from skdpbo.model_selection._sklearn import n_rows, take_rows, without_callbacks
 from skdpbo.model_selection.evaluation._evaluator import isolated_outcomes, train, try_scorer
+from skdpbo.model_selection.evaluation._group_losses import group_losses
 from skdpbo.model_selection.evaluation._isolation import in_isolation, run_isolated
 from skdpbo.model_selection.evaluation._row_independence import (
     MixedRowsError,
@@ -41,7 +42,8 @@ class PublicTraining:
         Public rows, their targets, and further arguments of ``fit``.
     scorer : PerRecordScorer
     n_losses : int or None
-        Number of losses in a total: that of the protected records. None where it is secret.
+        Number of losses in a total: that of the protected records, or of their groups. None where
+        it is secret.
     open_records : callable
         Charges for the protected records, reads them and returns them as `ProtectedRows`.
     candidates : list of dict
@@ -75,7 +77,7 @@ class PublicTraining:
 
     @property
     def sensitivity(self):
-        """Largest change of a total when one protected record is replaced: its own loss."""
+        """Largest change of a total when one record or group is replaced: its own loss."""
         return self.scorer.units
 
     @cached_property
@@ -110,7 +112,7 @@ class PublicTraining:
         def score(k, epsilon):
             if self.n_losses is not None:
                 return scorer.release_score(sums[k], epsilon, self.n_losses, source)
-            count, n_records = self.count(choice, source), self.records.n_records
+            count, n_records = self.count(choice, source), self.records.n_losses
             how = {"epsilon": epsilon, "count": count, "source": source}
             return score_of_secret_count(scorer, sums[k][0], n_records, **how)
 
@@ -138,7 +140,7 @@ class PublicTraining:
         if self.n_losses is not None:
             return self.n_losses
         if self._released_count is None:
-            self._released_count = choice.release_count(self.records.n_records, source)
+            self._released_count = choice.release_count(self.records.n_losses, source)
         return self._released_count
 
     def totals(self, candidates, **how):
@@ -159,7 +161,7 @@ class PublicTraining:
         return _totals(self._evaluated(candidates, self.scorer.exact_sums, **how))
 
     def losses(self, candidates, **how):
-        """Lose on each record with each candidate. Protected: pass only to a mechanism.
+        """Lose on each record or group with each candidate. Protected: pass only to a mechanism.
 
         Parameters
         ----------
@@ -182,9 +184,9 @@ class PublicTraining:
         # The rounding of a prediction may depend on the size of its batch, which is secret.
         one_by_one = self.n_losses is None
         rows = self.records.X, self.records.y, self.records.unreadable, one_by_one
+        common = (self.X, self.y, self.fit_params), rows, self.records.groups, self.scorer, reduce
         estimator = without_callbacks(clone(self.estimator))
         estimator = _without_caches(estimator) if order_is_secret else estimator
-        common = (self.X, self.y, self.fit_params), rows, self.scorer, reduce
         results = run_isolated(
             _reduced_outcomes,
             [(estimator, params, *common) for params in candidates],
@@ -251,11 +253,13 @@ def _totals(sums):
     return [None if of_candidate is None else of_candidate[0] for of_candidate in sums]
 
 
-def _reduced_outcomes(estimator, params, public, rows, scorer, reduce):
+def _reduced_outcomes(estimator, params, public, rows, groups, scorer, reduce):
     """Return (reduced outcomes, None), protected, or (None, public error)."""
     model, error = attempt(_trained_on_public_rows, estimator, params, public, scorer)
     if error is not None:
         return None, error
+    if groups is not None:
+        return reduce(group_losses(model, scorer, *rows, groups)), None
     return reduce(isolated_outcomes(model, scorer, *rows)), None
 
 

@@ -55,9 +55,9 @@ class TrajectorySearch(SearchMechanism):
         if noise > NOISE_LIMIT:
             warnings.warn(
                 f"The noise of a gradient has {noise:.2g} times the clipping norm: "
-                f"{problem.n_losses} protected records are few for n_iter={n_iter} and {n_dims} "
-                "parameters at this budget. Use fewer steps, a larger epsilon, fewer parameters, "
-                "or DPBayesSearchCV.",
+                f"{problem.n_losses} protected records or groups are few for n_iter={n_iter} and "
+                f"{n_dims} parameters at this budget. Use fewer steps, a larger epsilon, fewer "
+                "parameters, or DPBayesSearchCV.",
                 NoisyGradientWarning,
                 stacklevel=4,
             )

@@ -35,6 +35,7 @@ from skdpbo.model_selection.protection._protection import Protection, Release, t
 from skdpbo.model_selection.protection._setup import (
     MOSTLY_NOISE,
     check_rows,
+    refuse_groups,
     warn_if_score_is_noisy,
 )
 from skdpbo.model_selection.rows._object_table import as_objects, list_width
@@ -87,12 +88,8 @@ class ChunkedProtection(Protection):
     def search(self, rows, params):
         """Train every candidate on every chunk and release a choice."""
         searcher = self.searcher
-        X, y, X_val, y_val = rows
-        if params.get("groups") is not None:
-            raise ValueError(
-                'groups cannot be used with protect="all": records are protected one by one, and '
-                "chunks are cut by position."
-            )
+        X, y, X_val, y_val, groups_val = rows
+        refuse_groups(groups_val, params)
         X, y, X_val = check_rows(X, y, X_val, y_val)
         n_samples = n_rows(X)
         size = self._size(n_samples, X_val)

@@ -41,7 +41,7 @@ from skdpbo.model_selection.protection._options import (
     refuse_telling_parts,
 )
 from skdpbo.model_selection.protection._protection import Protection, Release, table_of
-from skdpbo.model_selection.protection._setup import check_rows
+from skdpbo.model_selection.protection._setup import check_rows, refuse_groups
 from skdpbo.model_selection.rows._object_table import as_objects, list_width
 from skdpbo.model_selection.rows._overlap import (
     entries_assumption,
@@ -101,7 +101,8 @@ class PrivateModelsProtection(Protection):
             message depends on a protected value.
         """
         searcher = self.searcher
-        X, y, X_val, y_val = rows
+        X, y, X_val, y_val, groups_val = rows
+        refuse_groups(groups_val, params)
         X, y, X_val = check_rows(X, y, X_val, y_val)
         *positions, rest = self._positions(n_rows(X), own_rows=X_val is not None)
         if X_val is not None:

@@ -18,6 +18,8 @@ __all__ = [
     "MOSTLY_NOISE",
     "check_rows",
     "mechanism_with_score",
+    "refuse_groups",
+    "refuse_metric_of_groups",
     "refuse_other_than_means",
     "split_rows",
     "warn_if_score_is_noisy",
@@ -94,16 +96,38 @@ def refuse_other_than_means(scorer):
         )
 
 
-def check_rows(X, y, X_val, y_val):
+def refuse_metric_of_groups(scorer):
+    """Refuse a score that is no mean: it would depend on the sizes of the groups."""
+    if not scorer.is_mean:
+        raise UnboundedSensitivityError(
+            f"{scorer.name!r} is not supported with groups: it is no mean of losses of single "
+            "records. A group changes as many pairs or counts as it has records, and their number "
+            f"has no bound. Use a mean, such as {scorer.nearest_mean}."
+        )
+
+
+def refuse_groups(groups_val, params):
+    """Refuse groups where records are protected one by one; nothing is read."""
+    if groups_val is not None or params.get("groups") is not None:
+        raise ValueError(
+            'groups are not supported with protect="all": records are protected one by one there, '
+            "and rows are set apart by position. Give one row for each person, or protect "
+            "validation records with X_val and groups_val."
+        )
+
+
+def check_rows(X, y, X_val, y_val, groups_val=None):
     """Return (X, y, X_val) that can be indexed by row, of consistent lengths; no value is read."""
     if X is None:
         raise ValueError("X must hold rows, got None.")
-    _refuse_containers(X=X, y=y, X_val=X_val, y_val=y_val)
+    _refuse_containers(X=X, y=y, X_val=X_val, y_val=y_val, groups_val=groups_val)
     X, y = indexable(X, y)
     if X_val is not None:
         (X_val,) = indexable(X_val)
     elif y_val is not None:
         raise ValueError("y_val was given without X_val: give both or neither.")
+    elif groups_val is not None:
+        raise ValueError("groups_val was given without X_val, whose groups they are.")
     return X, y, X_val
 
 

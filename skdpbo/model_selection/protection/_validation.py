@@ -9,7 +9,7 @@ from joblib import parallel_config
 from sklearn.base import clone, is_classifier
 
 from skdpbo.mechanisms import noise_source
-from skdpbo.model_selection._private_choice import REPLACE_ONE
+from skdpbo.model_selection._private_choice import REPLACE_ONE, stated_for_groups
 from skdpbo.model_selection._search_mechanism import SearchProblem
 from skdpbo.model_selection._sklearn import BaseSearchCV, n_rows
 from skdpbo.model_selection.evaluation._public_training import PublicTraining
@@ -19,10 +19,12 @@ from skdpbo.model_selection.protection._rounds import ScoresSoFar, cross_validat
 from skdpbo.model_selection.protection._setup import (
     check_rows,
     mechanism_with_score,
+    refuse_metric_of_groups,
     refuse_other_than_means,
     split_rows,
     warn_if_score_is_noisy,
 )
+from skdpbo.model_selection.rows._groups import group_codes
 from skdpbo.model_selection.rows._overlap import entries_assumption, refuse_rows_among_entries
 from skdpbo.model_selection.rows._protected import check_protected, check_schema
 from skdpbo.model_selection.rows._settled_types import (
@@ -76,7 +78,7 @@ class ValidationProtection(Protection):
 
     @property
     def counted(self):
-        """Whether the number of protected records is public."""
+        """Whether the number of protected records, or of their groups, is public."""
         return getattr(self.searcher, "neighbours", REPLACE_ONE) == REPLACE_ONE
 
     def promise(self, n_samples):
@@ -86,12 +88,14 @@ class ValidationProtection(Protection):
     def search(self, rows, params):
         """Cross-validate on the public rows, and choose on the protected ones."""
         searcher = self.searcher
-        (X, y, fit_params), protected = self._parts(rows, params)
+        (X, y, fit_params), protected, labels = self._parts(rows, params)
+        rows_counted = self.counted and labels is None
         scikit_learn_scorers = partial(BaseSearchCV._get_scorers, searcher)
         self.scorer, self.scorers, self.metric = assign_metrics(searcher, y, scikit_learn_scorers)
         self.mechanism.refuse_scorer(self.scorer)
-        check_schema(*protected, X, y, counted=self.counted)
-        n_protected = n_rows(protected[0]) if self.counted else None
+        check_schema(*protected, X, y, counted=rows_counted)
+        groups = None if labels is None else self._groups(labels, protected[0])
+        n_protected = _n_losses(protected[0], groups) if self.counted else None
         if not self.counted:
             refuse_other_than_means(self.scorer)
         elif self.scorer.is_mean:
@@ -99,22 +103,24 @@ class ValidationProtection(Protection):
         else:
             self.mechanism = mechanism_with_score(searcher, self.scorer, n_protected, stacklevel=4)
         # Whether an entry is as long as the protected part must not show.
-        n_entries = n_protected if self.counted else n_rows(rows[0])
+        n_entries = n_protected if rows_counted else n_rows(rows[0])
         entries = entries_assumption(params, n_rows(rows[0]), n_entries)
-        guarantee = self.stated(self.mechanism.guarantee, n_protected, n_rows(X), entries)
+        guarantee = self.mechanism.guarantee
+        guarantee = guarantee if groups is None else stated_for_groups(guarantee)
+        guarantee = self.stated(guarantee, n_protected, n_rows(X), entries)
         self.check_budget(guarantee, own_rows=rows[2] is not None)
         outside = copy_context()  # where the ledgers are open
 
         def open_records():
             outside.run(self.charge, guarantee, rows[2] is not None)
-            return check_protected(*protected, X, y, counted=self.counted)
+            return check_protected(*protected, X, y, counted=rows_counted, groups=groups)
 
         self.evaluator = PublicTraining(
             estimator=searcher.estimator,
             X=X,
             y=y,
             fit_params=self.routed(X, fit_params),
-            scorer=self.scorer,
+            scorer=self.scorer if groups is None else self.scorer.for_groups(),
             n_losses=n_protected,
             open_records=open_records,
             candidates=self.candidates,
@@ -146,9 +152,9 @@ class ValidationProtection(Protection):
             RUNNING.reset(token)
 
     def _parts(self, rows, params):
-        """Return (public X, y, entries of fit) and (protected X, y)."""
-        X, y, X_val, y_val = rows
-        X, y, X_val = check_rows(X, y, X_val, y_val)
+        """Return (public X, y, entries of fit), (protected X, y) and the labels of their groups."""
+        X, y, X_val, y_val, labels = rows
+        X, y, X_val = check_rows(X, y, X_val, y_val, labels)
         self.public_positions = None
         if X_val is None and not self.counted:
             raise ValueError(
@@ -156,14 +162,24 @@ class ValidationProtection(Protection):
                 "set apart depends on their number."
             )
         if X_val is not None:
-            known = {"n_public": n_rows(X), "counted": self.counted}
+            known = {"n_public": n_rows(X), "counted": self.counted and labels is None}
             refuse_rows_among_entries(params, [*rows[2:], X_val], (), **known)
-            return (from_public_values(X), from_public_values(y), params), (X_val, y_val)
+            public = from_public_values(X), from_public_values(y), params
+            return public, (X_val, y_val), labels
         refuse_rows_among_entries(params, [X, y], {n_rows(X)})
         public, protected, self.public_positions = split_rows(self.searcher, X, y, params)
         X, y, params = public
         y = settled_public_targets(y, is_classifier(self.searcher.estimator))
-        return (settled_public_rows(X), y, params), protected
+        return (settled_public_rows(X), y, params), protected, None
+
+    def _groups(self, labels, X_val):
+        """Return the number of the group of each protected record, or refuse groups."""
+        self.mechanism.refuse_groups()
+        refuse_metric_of_groups(self.scorer)
+        groups = group_codes(labels, n_rows(X_val))
+        if self.counted and not len(groups):
+            raise ValueError("X_val must hold at least one group of protected rows, got 0.")
+        return groups
 
     def _release(self, guarantee, chosen, table, scorer=None, attributes=None):
         return Release(
@@ -218,3 +234,8 @@ class ValidationProtection(Protection):
         """A candidate with a public score has been trained and scored: nothing is to be tried."""
         if results is not None and np.isfinite(results[f"mean_test_{self.metric}"]).any():
             self.evaluator.trials = []
+
+
+def _n_losses(X_val, groups):
+    """Number of losses in a total, one for each protected record or group."""
+    return n_rows(X_val) if groups is None else int(groups.max()) + 1

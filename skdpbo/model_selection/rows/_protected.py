@@ -39,11 +39,14 @@ class ProtectedRows:
     unreadable : ndarray of shape (m,), dtype bool
         Records whose inputs do not fit the public schema. They get the worst loss and are never
         shown to a model.
+    groups : ndarray of shape (m,), dtype intp, or None
+        Number of the group of each record, from 0.
     """
 
     X: object
     y: object
     unreadable: np.ndarray
+    groups: np.ndarray | None = None
 
     def __reduce__(self):
         raise TypeError("protected rows are not pickled with the searcher")
@@ -51,6 +54,12 @@ class ProtectedRows:
     @property
     def n_records(self):
         return len(self.unreadable)
+
+    @property
+    def n_losses(self):
+        """Number of groups, or of records where there are none."""
+        groups = self.groups
+        return self.n_records if groups is None else int(groups.max(initial=-1)) + 1
 
 
 def protected_positions(n_samples, fraction):
@@ -77,7 +86,7 @@ def protected_positions(n_samples, fraction):
     return np.sort(order[:n_protected])
 
 
-def check_protected(X_val, y_val, X_public, y_public, *, counted=True):
+def check_protected(X_val, y_val, X_public, y_public, *, counted=True, groups=None):
     """Bring protected rows into the schema of the public ones, record by record.
 
     Unless `counted`, their number is secret: there may be none, and no message states it.
@@ -94,7 +103,7 @@ def check_protected(X_val, y_val, X_public, y_public, *, counted=True):
     """
     check_schema(X_val, y_val, X_public, y_public, counted=counted)
     X, unreadable = _as_public_schema(X_val, X_public)
-    return ProtectedRows(X, y_val, unreadable)
+    return ProtectedRows(X, y_val, unreadable, groups)
 
 
 def check_schema(X_val, y_val, X, y, *, public=True, counted=True):

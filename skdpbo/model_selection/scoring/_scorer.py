@@ -4,6 +4,7 @@ The mean of n losses in [0, g*] moves by at most g*/n when one record is replace
 rows the losses are integers in [0, B], so that their sum is exact and has sensitivity B.
 """
 
+import copy
 import numbers
 import warnings
 
@@ -13,6 +14,9 @@ from sklearn.utils.metadata_routing import MetadataRequest
 from skdpbo.mechanisms import DiscreteLaplace
 from skdpbo.model_selection.scoring import _losses
 from skdpbo.model_selection.scoring._score_release import ReleasedScore, laplace_std
+
+# Least units of the mean loss of a group: rounding moves it by at most 2^-21 of the bound.
+GROUP_UNITS = 2**20
 
 
 def total_loss_sensitivity(units):
@@ -121,6 +125,12 @@ class PerRecordScorer:
         worst = np.where(np.isnan(losses), self.bound, losses)
         fractions = np.clip(worst, 0.0, self.bound) / self.bound
         return np.rint(fractions * self.units).astype(np.int64)
+
+    def for_groups(self):
+        """Return a copy with losses so fine that the rounding of means of them is no matter."""
+        finer = copy.copy(self)
+        finer.units = max(self.units, GROUP_UNITS)
+        return finer
 
     # The interface towards evaluators and mechanisms; `MetricScorer` overrides it.
     per_record = True

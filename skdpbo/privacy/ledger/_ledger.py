@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 
 from skdpbo.exceptions import NewBudgetWarning
 from skdpbo.privacy._checks import check_delta, check_positive, check_text
-from skdpbo.privacy._guarantee import PrivacyGuarantee
+from skdpbo.privacy._guarantee import RELATIONS, PrivacyGuarantee
+from skdpbo.privacy._replace_one import common_relation
 from skdpbo.privacy.ledger._budget import Budget, LedgerEntry, amount_to_text, budgets, fits
 from skdpbo.privacy.ledger._charging import charge
 from skdpbo.privacy.ledger._scope import enter, leave, stores_around
@@ -315,9 +316,11 @@ def _warn_of_similar(dataset: str, known: Sequence[str], path: str) -> None:
 def _relations(entries: Sequence[LedgerEntry]) -> str:
     """Neighbours of the total."""
     relations = list(dict.fromkeys(entry.guarantee.neighbours for entry in entries))
-    if {"replace-one", "add-remove"} <= set(relations):
-        relations.remove("add-remove")
-        relations[relations.index("replace-one")] = "replace-one (add-remove charges converted)"
+    common = common_relation(relations)
+    if common is not None:
+        converted = [name for name in RELATIONS if name in relations and name != common]
+        relations = [name for name in relations if name not in RELATIONS]
+        relations.insert(0, f"{common} ({' and '.join(converted)} charges converted)")
     mixed = ": the total covers each kind by itself, not both changes"
     return "; ".join(relations) + (mixed if len(relations) > 1 else "")
 

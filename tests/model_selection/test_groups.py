@@ -1,0 +1,402 @@
+"""All records of a group protected together: losses, secret sizes, statements, refusals."""
+
+import math
+import pickle
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.tree import DecisionTreeClassifier
+
+from _support.evaluators import public_training
+from _support.internals import (
+    check_protected,
+    group_codes,
+    group_losses,
+    mean_losses,
+    place_batches,
+    resolve_scorer,
+)
+from _support.numbers_shown import numbers_in
+from _support.planted import plant
+from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
+from skdpbo.exceptions import NoisyGradientWarning, NoisyScoreWarning, UnboundedSensitivityError
+from skdpbo.mechanisms import PermuteAndFlip
+from skdpbo.model_selection import Kusner2015, Kusner2015Lipschitz
+from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, as_replace_one, compose
+
+SIZES = {"one": 43, "another": 1, "a third": 7}  # the largest one is told by no other number
+N_GROUPS, N_RECORDS = 31, 137
+RNG = np.random.RandomState(0)
+X, X_VAL = RNG.normal(size=(80, 2)), RNG.normal(size=(N_RECORDS, 2))
+Y, Y_VAL = (X[:, 0] + 0.3 * X[:, 1] ** 2 > 0).astype(int), (X_VAL[:, 0] > 0).astype(int)
+GROUPS = RNG.permutation(
+    [*np.repeat(list(SIZES), list(SIZES.values()))]
+    + [f"person {k % (N_GROUPS - 3)}" for k in range(N_RECORDS - sum(SIZES.values()))]
+)
+Y_VAL[GROUPS == "one"] ^= 1  # the mean over records is far from that over groups
+DEPTHS = {"max_depth": [1, 2, 3]}
+EPSILON = 0.8
+
+
+def search_of(cls=DPGridSearchCV, **params):
+    if cls is DPGIBOSearchCV:
+        space = {"C": (1e-3, 10.0, "log-uniform")}
+        return cls(LogisticRegression(), space, **{"n_iter": 2, "cv": 2} | params)
+    if cls is DPRandomizedSearchCV:
+        params["n_iter"] = 2
+    if cls is DPBayesSearchCV:
+        params = {"n_iter": 2, "n_initial_points": 1} | params
+    return cls(DecisionTreeClassifier(random_state=0), DEPTHS, **{"cv": 2} | params)
+
+
+def fitted(search, X_val=X_VAL, y_val=Y_VAL, groups=GROUPS):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoisyScoreWarning)
+        warnings.simplefilter("ignore", NoisyGradientWarning)
+        return search.fit(X, Y, X_val=X_val, y_val=y_val, groups_val=groups)
+
+
+class TestLosses:
+    def test_means_are_rounded_to_the_next_integer(self):
+        rng = np.random.RandomState(1)
+        for _ in range(300):
+            units, n = rng.randint(1, 9), rng.randint(1, 15)
+            groups = group_codes(rng.randint(0, 4, size=n), n)
+            losses = rng.randint(0, units + 1, size=n)
+            for k, mean in enumerate(mean_losses(losses, groups)):
+                mine = losses[groups == k].tolist()
+                assert abs(mean - Fraction(sum(mine), len(mine))) <= Fraction(1, 2)
+                assert min(mine) <= mean <= max(mine)
+
+    def test_long_groups_are_exact(self):
+        n, units = 200_000, 2**20
+        assert mean_losses(np.full(n, units), np.zeros(n, dtype=int)).tolist() == [units]
+
+    def test_batches_hold_each_record_once_in_the_place_of_its_group(self):
+        rng = np.random.RandomState(2)
+        for n_groups in (1, 5, 300, 700):
+            groups = group_codes(rng.randint(0, n_groups, size=900), 900)
+            batches = place_batches(groups)
+            assert batches.shape[1] == min(groups.max() + 1, 256)
+            assert sorted(batches[batches >= 0]) == list(range(900))
+            places = np.broadcast_to(np.arange(batches.shape[1]), batches.shape)
+            held = batches >= 0
+            assert (groups[batches[held]] % batches.shape[1] == places[held]).all()
+
+
+class TestLabels:
+    def test_numbers_in_order_of_appearance(self):
+        assert group_codes(["b", "a", "b", "c"], 4).tolist() == [0, 1, 0, 2]
+        assert group_codes(np.array([5, 5, -1]), 3).tolist() == [0, 0, 1]
+        assert group_codes(pd.Series(["x", "y", "x"], dtype="category"), 3).tolist() == [0, 1, 0]
+        assert group_codes([], 0).tolist() == []
+
+    @pytest.mark.parametrize(
+        "missing", [None, math.nan, pd.NA, pd.NaT, np.datetime64("NaT"), [1], {}, np.ones(2)]
+    )
+    def test_a_missing_label_is_a_group_of_its_own(self, missing):
+        labels = np.empty(5, dtype=object)
+        labels[:] = ["a", missing, "a", "b", "a"]
+        labels[3] = missing
+        assert group_codes(labels, 5).tolist() == [0, 1, 0, 2, 0]
+
+    def test_a_label_that_raises_is_a_group_of_its_own(self):
+        class Hostile:
+            def __hash__(self):
+                raise RuntimeError("secret")
+
+        assert group_codes([Hostile(), Hostile(), "a"], 3).tolist() == [0, 1, 2]
+
+    def test_shape(self):
+        with pytest.raises(ValueError, match=r"groups_val must have one dimension"):
+            group_codes(np.ones((3, 1)), 3)
+        with pytest.raises(ValueError, match=r"groups_val must have one label for each row of X_"):
+            group_codes(["a", "b"], 3)
+
+
+class Sized(RegressorMixin, BaseEstimator):
+    """Predicts the size of the batch, and the place in it."""
+
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return (len(X) + np.arange(len(X)) / 1000.0) / 2000.0
+
+
+NEIGHBOURS = [  # records of the replaced group
+    (np.array([[0.1, 0.2]]), [1]),
+    (np.full((40, 2), 5.0), [0] * 40),
+    (np.full((3, 2), math.nan), [1] * 3),
+    (np.array([[1e300, -1e300], [0.0, 0.0]]), ["text", None]),
+]
+
+
+def with_group(label, rows, targets):
+    """Records in which one group, that appears first, is replaced by records of another size."""
+    order = np.argsort(label != GROUPS, kind="stable")
+    others = order[(label == GROUPS).sum() :]
+    X_val = np.vstack([rows, X_VAL[others]])
+    return X_val, [*targets, *Y_VAL[others]], [label] * len(rows) + list(GROUPS[others])
+
+
+# Two candidates, of which one alone is right of a record.
+CONSTANTS = DummyClassifier(strategy="constant"), [{"constant": 0}, {"constant": 1}]
+
+
+def totals(scoring, X_val, y_val, groups, model=None, candidates=None):
+    model = DecisionTreeClassifier(random_state=0) if model is None else model
+    candidates = [{"max_depth": d} for d in (1, 3, 6)] if candidates is None else candidates
+    codes = group_codes(groups, len(X_val))
+    rows = check_protected(X_val, y_val, X, Y, counted=False, groups=codes)
+    scorer = resolve_scorer(scoring, model, 1.0).for_groups()
+    training = public_training(model, X, Y, rows, scorer, n_losses=rows.n_losses)
+    return training.totals(candidates), scorer
+
+
+def largest_change(scoring="accuracy"):
+    """Largest change of a total, in bounds, when a group is replaced."""
+    pairs = []
+    for label in SIZES:
+        own = label == GROUPS
+        before, scorer = totals(scoring, *with_group(label, X_VAL[own], Y_VAL[own]))
+        for rows, targets in NEIGHBOURS:
+            after, _ = totals(scoring, *with_group(label, rows, targets))
+            pairs += zip(before, after, strict=True)
+    return max(abs(a - b) for a, b in pairs) / scorer.units
+
+
+class TestSensitivity:
+    @pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss"])
+    def test_a_group_moves_a_total_as_one_record_does(self, scoring):
+        assert 0 < largest_change(scoring) <= 1
+
+    @pytest.mark.parametrize(
+        "name", ["groups: the losses of the records are summed", "groups: counted by rows"]
+    )
+    def test_planted_sums_over_records(self, name, monkeypatch):
+        plant(monkeypatch, name)
+        assert largest_change() > 2
+
+    def laws(self):
+        """Largest log-ratio of the law of the choice over replaced groups."""
+        laws = []
+        for rows, targets in NEIGHBOURS:
+            data = with_group("one", rows, targets)
+            losses, scorer = totals("accuracy", *data, *CONSTANTS)
+            choice = PermuteAndFlip(EPSILON, scorer.units)
+            laws.append(np.log(choice.probabilities(losses)))
+        return max(np.abs(a - b).max() for a in laws for b in laws)
+
+    def test_law_of_the_choice(self):
+        assert 0.5 * EPSILON < self.laws() <= EPSILON * (1 + 1e-9)
+
+    def test_planted_rows_in_the_law_of_the_choice(self, monkeypatch):
+        plant(monkeypatch, "groups: counted by rows")
+        assert self.laws() > 2 * EPSILON
+
+    def losses_of_others(self):
+        """Losses of all groups but one, for two sizes of that one."""
+        scorer = resolve_scorer("neg_mean_squared_error", Ridge(), 1.0).for_groups()
+        shown = []
+        for n in (1, 40):
+            X_val, y_val, groups = with_group("one", np.zeros((n, 2)), [0] * n)
+            bad = np.zeros(len(X_val), dtype=bool)
+            codes = group_codes(groups, len(X_val))
+            rows = (X_val, np.asarray(y_val), bad, False)
+            shown.append(group_losses(Sized(), scorer, *rows, codes)[1:].tolist())
+        return shown
+
+    def test_the_size_of_a_group_moves_no_other_loss(self):
+        few, many = self.losses_of_others()
+        assert few == many
+
+    def test_planted_batches_in_the_order_of_the_rows(self, monkeypatch):
+        plant(monkeypatch, "groups: one batch of all records")
+        few, many = self.losses_of_others()
+        assert few != many
+
+
+SEARCHES = {
+    "grid": {"cls": DPGridSearchCV},
+    "grid without guide": {"cls": DPGridSearchCV, "guide": False},
+    "randomized": {"cls": DPRandomizedSearchCV, "mechanism": "exponential"},
+    "bayes": {"cls": DPBayesSearchCV},
+    "bayes, noisy scores": {"cls": DPBayesSearchCV, "mechanism": "gaussian"},
+    "gibo": {"cls": DPGIBOSearchCV, "score_fraction": 0.3},
+    "group more or less": {"cls": DPGridSearchCV, "neighbours": "add-remove"},
+}
+
+
+class TestFit:
+    @pytest.mark.parametrize("name", SEARCHES)
+    def test_a_large_budget_finds_the_mean_over_groups(self, name):
+        search = fitted(search_of(epsilon=1e5, **SEARCHES[name]))
+        right = search.predict(X_VAL) == Y_VAL
+        truth = np.mean([right[label == GROUPS].mean() for label in np.unique(GROUPS)])
+        # more than 30 standard deviations, or scales, of the noise in a mean over groups
+        assert search.best_score_ == pytest.approx(truth, abs=0.01)
+        assert abs(right.mean() - truth) > 0.05  # the mean over records is another number
+
+    @pytest.mark.parametrize("name", SEARCHES)
+    def test_statement(self, name):
+        with PrivacyLedger(5.0, 1e-4) as ledger:
+            search = fitted(search_of(**SEARCHES[name]))
+        counted = name != "group more or less"
+        stated = search.privacy_
+        relation = "one group replaced" if counted else "one group more or less"
+        assert stated.neighbours == ledger.entries[0].guarantee.neighbours == relation
+        assert stated.n_protected == (N_GROUPS if counted else None)
+        assert stated.protects == "groups of validation records"
+        assert stated.status == "proved"
+        assert stated.to_dict()["unit"] == "all records of one group"
+        assert PrivacyGuarantee.from_dict(stated.to_dict()) == stated
+        assert "the numbers of rows" not in str(stated)
+        assert relation in ledger.to_dict()["neighbours"]
+
+    def test_a_bad_record_has_the_worst_loss_within_its_group(self):
+        labels = ["a"] * 4 + ["b"]
+        X_val = np.vstack([X[:3], [[math.nan, 0.0]], X[3:4]])
+        search = search_of(epsilon=1e6, score_fraction=0.5)
+        search.set_params(estimator=LogisticRegression(), param_grid={"C": [1e6]})
+        model = LogisticRegression(C=1e6).fit(X, Y)
+        y_val = model.predict(np.nan_to_num(X_val))
+        assert fitted(search, X_val, y_val, labels).best_score_ == pytest.approx(0.875, abs=1e-4)
+
+    def test_groups_of_one_record_are_records(self):
+        alone = fitted(search_of(epsilon=1e4), groups=[None] * N_RECORDS)
+        records = fitted(search_of(epsilon=1e4), groups=None)
+        assert alone.best_score_ == pytest.approx(records.best_score_, abs=0.01)
+        assert alone.privacy_.n_protected == records.privacy_.n_protected == N_RECORDS
+        assert records.privacy_.neighbours == "replace-one"
+
+
+def everything_shown(cls, capsys, **params):
+    """Numbers in what a fit prints, warns and leaves on the searcher, its repr and its pickle."""
+    with warnings.catch_warnings(record=True) as caught, PrivacyLedger(5.0, 1e-4) as ledger:
+        warnings.simplefilter("always")
+        search = search_of(cls, verbose=3, epsilon=1e-3, **params)
+        search.fit(X, Y, X_val=X_VAL, y_val=Y_VAL, groups_val=GROUPS)
+    printed = capsys.readouterr()
+    shown = [search, repr(search), str(search.privacy_), search.privacy_.to_dict()]
+    shown += [pickle.loads(pickle.dumps(search)), printed.out, printed.err, ledger.to_json()]
+    return numbers_in([*shown, *(str(warning.message) for warning in caught)])
+
+
+class TestSecretSizes:
+    @pytest.mark.parametrize("cls", [DPGridSearchCV, DPBayesSearchCV, DPGIBOSearchCV])
+    def test_nothing_shows_them_and_the_number_of_groups_is_public(self, cls, capsys):
+        shown = everything_shown(cls, capsys)
+        assert not shown & {N_RECORDS, max(SIZES.values())}
+        assert N_GROUPS in shown
+
+    def test_planted_rows_are_shown(self, capsys, monkeypatch):
+        plant(monkeypatch, "groups: counted by rows")
+        assert N_RECORDS in everything_shown(DPGridSearchCV, capsys)
+
+    def observed(self, data, capsys, epsilon=1e-9):
+        search = search_of(epsilon=epsilon, random_state=7, verbose=3)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fitted(search, *data)
+        texts = sorted(str(warning.message) for warning in caught)
+        return (pickle.dumps(search), repr(search), *texts, capsys.readouterr())
+
+    def test_no_budget_and_other_sizes(self, monkeypatch, capsys):
+        monkeypatch.setattr("time.time", lambda: 0.0)
+        data = [with_group("one", *neighbour) for neighbour in NEIGHBOURS]
+        assert len({self.observed(records, capsys) for records in data}) == 1
+        assert len({self.observed(records, capsys, 1e4) for records in data}) > 1
+
+    @pytest.mark.parametrize("n_extra", [4, 5, 6])
+    def test_entries_are_not_compared_with_the_number_of_records(self, n_extra):
+        class WithEntry(LogisticRegression):
+            def fit(self, X, y, extra=None):
+                return super().fit(X, y)
+
+        search = search_of().set_params(estimator=WithEntry(), param_grid={"C": [0.1, 1.0]})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NoisyScoreWarning)
+            rows = {"X_val": X_VAL[:5], "y_val": Y_VAL[:5], "groups_val": GROUPS[:5]}
+            search.fit(X, Y, **rows, extra=[0.0] * n_extra)
+        assert "no protected record is among what fit is given as extra" in str(search.privacy_)
+
+
+class TestRefusals:
+    """Each before any charge."""
+
+    def refused(self, search, error, match, **data):
+        with PrivacyLedger(5.0, 1e-4) as ledger, pytest.raises(error, match=match):
+            fitted(search, **data)
+        assert not ledger.entries
+
+    @pytest.mark.parametrize("scoring", ["roc_auc", "f1", "balanced_accuracy"])
+    def test_metrics(self, scoring):
+        match = r"not supported with groups: it is no mean .*Use a mean, such as"
+        self.refused(search_of(scoring=scoring), UnboundedSensitivityError, match)
+
+    @pytest.mark.parametrize(
+        "mechanism",
+        [Kusner2015(), Kusner2015Lipschitz(lipschitz=1.0, lambda_name="max_depth")],
+    )
+    def test_assumptions_about_one_record(self, mechanism):
+        guide = not isinstance(mechanism, Kusner2015)
+        search = search_of(DPBayesSearchCV, mechanism=mechanism, guide=guide)
+        self.refused(search, ValueError, "not supported with Kusner2015")
+
+    def test_every_record(self):
+        for entry in ({"groups_val": GROUPS}, {"groups": [0] * len(X)}):
+            with pytest.raises(ValueError, match='groups are not supported with protect="all"'):
+                search_of(protect="all", cv=None).fit(X, Y, X_val=X_VAL, y_val=Y_VAL, **entry)
+
+    def test_schema(self):
+        self.refused(search_of(), ValueError, r"each row of X_val\.$", groups=GROUPS[1:])
+        self.refused(search_of(), ValueError, "one dimension", groups=GROUPS[:, None])
+        self.refused(search_of(), TypeError, "groups_val must have at least 1", groups=3)
+        match = "groups_val was given without X_val"
+        self.refused(search_of(), ValueError, match, X_val=None, y_val=None)
+        empty = {"X_val": X_VAL[:0], "y_val": Y_VAL[:0], "groups": []}
+        self.refused(search_of(), ValueError, "at least one group", **empty)
+
+    def test_no_group_is_needed_where_their_number_is_secret(self):
+        search = fitted(search_of(neighbours="add-remove"), X_VAL[:0], Y_VAL[:0], [])
+        assert 0 <= search.best_score_ <= 1
+
+
+class TestRelations:
+    """A total is about one relation, and says about which."""
+
+    PURE = PrivacyGuarantee(epsilon=0.5, neighbours="one group replaced")
+    ADDED = PrivacyGuarantee(epsilon=0.5, neighbours="one group more or less")
+    ROWS = PrivacyGuarantee(epsilon=0.25)
+
+    def test_they_do_not_compose(self):
+        for others in ((self.PURE, self.ROWS), (self.PURE, self.ADDED), (self.ADDED, self.ROWS)):
+            with pytest.raises(ValueError, match="do not compose"):
+                compose(*others)
+        assert compose(self.PURE, self.PURE).neighbours == "one group replaced"
+
+    def test_a_record_that_stays_in_its_group(self):
+        stated = as_replace_one(compose(self.PURE, self.PURE))
+        assert (stated.neighbours, stated.epsilon) == ("replace-one", 1.0)
+        assert "a replaced record stays in its group" in stated.assumptions
+        assert {part.neighbours for part in stated.parts} <= {"replace-one"}
+        assert as_replace_one(self.ADDED).epsilon == 1.0
+
+    def test_ledger(self):
+        ledger = PrivacyLedger(3.0)
+        ledger.charge(self.PURE)
+        assert ledger.to_dict()["neighbours"] == "one group replaced"
+        ledger.charge(self.ADDED)
+        converted = "one group replaced (one group more or less charges converted)"
+        assert ledger.to_dict()["neighbours"] == converted
+        assert ledger.spent().epsilon == pytest.approx(1.5)
+        ledger.charge(self.ROWS)
+        assert ledger.to_dict()["neighbours"].startswith("replace-one (one group replaced and")
+        assert ledger.spent().epsilon == pytest.approx(1.75)
