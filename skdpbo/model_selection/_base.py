@@ -200,6 +200,8 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
         all_of_it = (candidate_params, n_splits, out, more_results)
         running = running_fit(self)
         if running is None or running.scores_so_far is None:
+            if running is not None:
+                running.note_counts(out, n_splits)
             return super()._format_results(*all_of_it)
         make_table = partial(super()._format_results, *all_of_it)
         return running.scores_so_far.take(candidate_params, n_splits, out, make_table)

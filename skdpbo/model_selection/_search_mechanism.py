@@ -30,6 +30,8 @@ class SearchProblem:
         Space of the candidates, as the searcher has built it.
     metric : str
         Name of the deciding metric in ``cv_results_``.
+    public_counts : list
+        Confusion matrices of the candidates on the public folds, where their scores carry them.
     """
 
     candidates: list
@@ -37,6 +39,7 @@ class SearchProblem:
     source: RandomSource
     space: Any = None
     metric: str = "score"
+    public_counts: list = field(default_factory=list)
 
     @property
     def scorer(self):
@@ -196,7 +199,8 @@ class ListChoice(SearchMechanism):
     def choose(self, public):
         """Release the winner and its score."""
         return self._chosen(
-            public_score=best_public_score(public[f"mean_test_{self._problem.metric}"])
+            public_score=best_public_score(public[f"mean_test_{self._problem.metric}"]),
+            public_counts=self._problem.public_counts,
         )
 
     def search_unguided(self):

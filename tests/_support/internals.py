@@ -164,6 +164,7 @@ HOMES = {
         "PairTable capped_excess_pairs doubled_wrong_pairs majority_cap pair_tables "
         "wrong_pair_sensitivity wrong_pairs_l1_sensitivity"
     ),
+    "model_selection.scoring.metrics._confusion_scorer": "ConfusionScorer public_counts",
     "model_selection.scoring.metrics._sklearn_metrics": "PublicTargets",
     "model_selection.space._continuous": "ContinuousSpace",
     "model_selection.space._search_space": "SearchSpace",

@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import fbeta_score, get_scorer, make_scorer
 from sklearn.tree import DecisionTreeClassifier
 
+from _support.internals import ConfusionScorer
 from _support.scorings import scoring_of
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.exceptions import NoisyScoreWarning, UnboundedSensitivityError
@@ -98,6 +99,21 @@ class TestScores:
                 model = TREE.set_params(max_depth=depth).fit(X[PUBLIC], Y[PUBLIC])
                 values.append(get_scorer(name)(model, X[PROTECTED], Y[PROTECTED]))
             assert values[search.best_index_] == pytest.approx(max(values), abs=0.01)
+
+    @pytest.mark.parametrize("scoring", ["f1", ["accuracy", "f1"]])
+    def test_public_confusion_matrices_reach_the_choice(self, scoring, monkeypatch):
+        seen, damped = [], ConfusionScorer.damped
+
+        def watched(scorer, epsilon, n_candidates, n_records, counts=()):
+            seen.extend(counts)
+            return damped(scorer, epsilon, n_candidates, n_records, counts)
+
+        monkeypatch.setattr(ConfusionScorer, "damped", watched)
+        fitted(DPGridSearchCV(TREE, DEPTHS, scoring=scoring, refit="f1", epsilon=0.5, cv=2))
+        assert len(seen) == 4
+        assert all(
+            counts.sum(axis=1).tolist() == np.bincount(Y[PUBLIC]).tolist() for counts in seen
+        )
 
     def test_deviation_of_a_mean_loss_is_stated(self):
         search = fitted(DPGridSearchCV(TREE, DEPTHS, epsilon=1.0, cv=2))

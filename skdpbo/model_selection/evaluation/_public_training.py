@@ -86,7 +86,9 @@ class PublicTraining:
         self._refuse_row_mixing(*self._try_public_rows())
         return self.open_records()
 
-    def release(self, choice, candidates, *, offsets=None, source, public_score=np.nan):
+    def release(
+        self, choice, candidates, *, offsets=None, source, public_score=np.nan, public_counts=()
+    ):
         """Release a choice among candidates, and its score.
 
         Parameters
@@ -98,6 +100,8 @@ class PublicTraining:
         source : RandomSource
         public_score : float, default=NaN
             Best public score of the candidates, which sets the costs of a ratio.
+        public_counts : sequence, default=()
+            Confusion matrices of the candidates on public rows, which set them, too.
 
         Returns
         -------
@@ -106,7 +110,8 @@ class PublicTraining:
         """
         scorer = self.scorer.informed_by(public_score)
         if self.n_losses is not None:
-            scorer = scorer.damped(choice.epsilon_choice, len(candidates), self.n_losses)
+            noise = choice.epsilon_choice, len(candidates), self.n_losses
+            scorer = scorer.damped(*noise, public_counts)
         sums = self._evaluated(candidates, scorer.exact_sums)
 
         def score(k, epsilon):

@@ -33,6 +33,7 @@ from skdpbo.model_selection.rows._settled_types import (
     settled_public_targets,
 )
 from skdpbo.model_selection.scoring._multimetric import assign_metrics
+from skdpbo.model_selection.scoring.metrics._confusion_scorer import public_counts
 from skdpbo.privacy.ledger._scope import covered_by_fit
 
 __all__ = ["RUNNING", "ValidationProtection", "running_fit"]
@@ -130,14 +131,16 @@ class ValidationProtection(Protection):
             pre_dispatch=searcher.pre_dispatch,
         )
         source = noise_source(searcher.random_state)
-        problem = SearchProblem(self.candidates, self.evaluator, source, self.space, self.metric)
+        self.problem = SearchProblem(
+            self.candidates, self.evaluator, source, self.space, self.metric
+        )
         given_cv, token = searcher.cv, RUNNING.set(self)
         try:
             # What is trained here is trained on public rows, and the choice is charged apart.
             # joblib starts its workers anew where max_nbytes changes: one value for all of the fit.
             with self.all_or_nothing(), covered_by_fit(), parallel_config(max_nbytes=None):
                 self.forget()  # what an earlier fit has set, perhaps of another kind
-                self.mechanism.start(problem, searcher.guide)
+                self.mechanism.start(self.problem, searcher.guide)
                 if searcher.guide:
                     searcher.cv = public_cv(searcher, X, y, self.public_positions)
                     BaseSearchCV.fit(searcher, X, y, **fit_params)
@@ -223,6 +226,12 @@ class ValidationProtection(Protection):
         """Return the next batch of candidates."""
         self._note(results)
         return self.mechanism.propose(results)
+
+    def note_counts(self, outcomes, n_splits):
+        """Keep the confusion matrices that public scores carry, for the costs of a ratio."""
+        scores = [outcome["test_scores"] for outcome in outcomes]
+        scores = [s[self.metric] if isinstance(s, dict) else s for s in scores]
+        self.problem.public_counts[:] = public_counts(scores, n_splits)
 
     def choose(self, results):
         """Release the winner; return its index."""

@@ -177,7 +177,7 @@ class PerRecordScorer:
         """Return the scorer of the choice, given the best public score; this one."""
         return self
 
-    def damped(self, epsilon, n_candidates, n_records):
+    def damped(self, epsilon, n_candidates, n_records, public_counts=()):
         """Return the scorer of a choice with so much noise; this one."""
         return self
 

@@ -60,6 +60,14 @@ class Ratio:
             "jaccard": (1.0, level),
         }[self.kind]
 
+    def level_of_reward(self, reward):
+        """Return the level whose cost of a false positive is -`reward` false negatives."""
+        b = self.beta_squared
+        return {
+            "fbeta": -reward * (1 + b) / (1 - reward),
+            "jaccard": -reward,
+        }[self.kind]
+
     @property
     def denominator(self):
         """D divided by the class count where as many records are predicted as are in the class."""
@@ -107,13 +115,13 @@ def cost_matrix(false_negative, false_positive, units):
     """Return the integer costs of a record, shape (C, C + 1).
 
     Entry (a, b), b != a, is the cost of a false negative of class a plus that of a false positive
-    of class b; right predictions cost 0, which is a shift of each row, common to all candidates.
+    of class b, less a shift of the row, common to all candidates, that makes its smallest entry 0.
     Column C is an unreadable prediction, as costly as the worst.
 
     Parameters
     ----------
     false_negative, false_positive : ndarray of shape (C,)
-        Non-negative, public, not all zero.
+        Public, not all zero. A negative cost is a reward.
     units : int
         Largest cost B.
 
@@ -124,6 +132,7 @@ def cost_matrix(false_negative, false_positive, units):
     """
     costs = np.add.outer(false_negative, false_positive).astype(float)
     np.fill_diagonal(costs, 0.0)
+    costs -= costs.min(axis=1, keepdims=True)
     costs = np.rint(costs * (units / costs.max())).astype(np.int64)
     return np.column_stack([np.clip(costs, 0, units), np.full(len(costs), units)])
 

@@ -17,13 +17,50 @@ from skdpbo.model_selection.scoring.metrics._confusion import (
 )
 from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 
-__all__ = ["ConfusionScorer"]
+__all__ = ["ConfusionScorer", "public_counts"]
 
 _UNITS = 2**20
 # The level where no public score is known, as without public cross-validation.
 _DEFAULT_LEVEL = 0.5
-# Bound on the expected regret, as a share of the score, from which the level of F-beta is halved.
+# Bound on the expected regret, as a share of the score, from which the level of F-beta is halved,
+# and above which predicted positives may be rewarded.
 _LARGE_REGRET = 0.1
+# Largest reward of a predicted positive that is none, in units of one that is, and what a reward
+# of 1 has to gain in expected regret: the public rows that tell it are a sample, too.
+_LARGEST_REWARD, _PRICE_OF_REWARD, _N_REWARDS = 0.9, 0.03, 11
+
+
+class CountedScore(float):
+    """A public score that carries the confusion matrix it was computed from."""
+
+    def __new__(cls, score, cells):
+        """Return the score with its counts, shape (C, C + 1)."""
+        counted = super().__new__(cls, score)
+        counted.cells = cells
+        return counted
+
+    def __getnewargs__(self):
+        """Return what a copy is made of."""
+        return float(self), self.cells
+
+
+def public_counts(scores, n_splits):
+    """Sum the counts of the folds of each candidate.
+
+    Parameters
+    ----------
+    scores : list of float
+        Fold by fold within candidate.
+    n_splits : int
+
+    Returns
+    -------
+    list of (ndarray of shape (C, C + 1) or None)
+        None where the scores of a candidate carry no counts.
+    """
+    cells = [getattr(score, "cells", None) for score in scores]
+    folds = [cells[k : k + n_splits] for k in range(0, len(cells), n_splits)]
+    return [None if any(c is None for c in of_one) else sum(of_one) for of_one in folds]
 
 
 class ConfusionScorer(MetricScorer):
@@ -77,19 +114,55 @@ class ConfusionScorer(MetricScorer):
             informed.level = float(np.clip(public_score, 0.0, 1.0))
         return informed
 
-    def damped(self, epsilon, n_candidates, n_records):
-        """Return the scorer of a choice with so much noise: F-beta at a lower level.
+    def damped(self, epsilon, n_candidates, n_records, public_counts=()):
+        """Return the scorer of a choice with so much noise: at a lower level.
 
         Any level is private. A lower one makes more of what is found, whose differences between
         candidates stand out from the noise; the optimum moves only where noise hides it anyway.
+
+        Parameters
+        ----------
+        epsilon : float
+            Of the choice.
+        n_candidates, n_records : int
+        public_counts : sequence of (ndarray of shape (C, C + 1) or None)
+            Confusion matrix of each candidate on public rows that did not train it. Where noise
+            is large a level below 0, which rewards predicted positives, may serve the metric
+            better: these counts tell.
+
+        Returns
+        -------
+        ConfusionScorer
         """
-        if getattr(self.metric, "kind", None) != "fbeta":
+        kind = getattr(self.metric, "kind", None)
+        if kind not in ("fbeta", "jaccard"):
             return self
         regret = 2 * math.log(n_candidates) * self.choice_sensitivity(n_records)
         regret /= float(epsilon) * self.units_per_score(n_records)
         damped = copy.copy(self)
-        damped.level = self.level * (1 - min(1.0, regret / _LARGE_REGRET) / 2)
+        if kind == "fbeta":
+            damped.level = self.level * (1 - min(1.0, regret / _LARGE_REGRET) / 2)
+        counts = np.array([cells for cells in public_counts if cells is not None], dtype=float)
+        if self._may_reward and regret > _LARGE_REGRET and len(counts) > 1:
+            damped.level = damped._best_level(float(epsilon), counts * n_records / counts[0].sum())
         return damped
+
+    def _best_level(self, epsilon, counts):
+        """Return the level of least expected regret on public counts, with a price on rewards."""
+        found, false = self.metric.costs(self.level)
+        rewards = np.linspace(-false / found, _LARGEST_REWARD, _N_REWARDS)
+        values = self.value_of(
+            np.array([self._released_counts(c) for c in counts]), counts[0].sum()
+        )
+        levels = [self.level, *(self.metric.level_of_reward(r) for r in rewards[1:].tolist())]
+        prices = _PRICE_OF_REWARD * (rewards - rewards[0])
+        at = copy.copy(self)
+        for k, at.level in enumerate(levels):
+            totals = (counts * at.costs).sum(axis=(1, 2)) / self.units
+            # The exponential mechanism: permute-and-flip is never worse in expectation.
+            p = np.exp((totals.min() - totals) * epsilon / 2)
+            prices[k] += values.max() - p @ values / p.sum()
+        return levels[int(np.argmin(prices))]
 
     @property
     def costs(self):
@@ -121,8 +194,7 @@ class ConfusionScorer(MetricScorer):
 
     def exact_sums(self, outcomes):
         """Return (total cost, counts of the score). Protected: pass only to a mechanism."""
-        c = len(self.classes)
-        cells = confusion_cells(outcomes // (c + 1), outcomes % (c + 1), c)
+        cells = self._cells(outcomes)
         total = int((cells * self.costs).sum())
         return total, *(int(count) for count in self._released_counts(cells))
 
@@ -154,6 +226,18 @@ class ConfusionScorer(MetricScorer):
         chance = 1 / len(self.classes)
         return (score - chance) / (1 - chance) if self.adjusted else score
 
+    def __call__(self, estimator, X, y=None, sample_weight=None):
+        """Score *public* rows by scikit-learn's metric; without weights, keep the counts."""
+        if sample_weight is not None or not self._may_reward:
+            return super().__call__(estimator, X, y, sample_weight)
+        prediction, known = self._predict(estimator, X, y), self.public_scorer
+        score = known._sign * known._score_func(y, prediction, **known._kwargs)
+        return CountedScore(score, self._cells(self._outcomes(estimator, y, prediction)))
+
+    def _cells(self, outcomes):
+        c = len(self.classes)
+        return confusion_cells(outcomes // (c + 1), outcomes % (c + 1), c)
+
     def _outcomes(self, estimator, y, prediction):
         c = len(self.classes)
         truth, predicted = codes_among(self.classes, y), codes_among(self.classes, prediction)
@@ -179,6 +263,11 @@ class ConfusionScorer(MetricScorer):
         level = self.level * (1 - chance) + chance if self.adjusted else self.level
         # At the largest precision no prediction at all would cost no more than the best one.
         return level / 2 if self.metric.kind == "precision" else level
+
+    @property
+    def _may_reward(self):
+        kind = getattr(self.metric, "kind", None)
+        return self.positive is not None and kind in ("fbeta", "jaccard")
 
     @property
     def _recall_only(self):

@@ -1,6 +1,7 @@
 """Scorers of ratios and pairs: scikit-learn's values, bounded sums, refusals before any charge."""
 
 import math
+import pickle
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -17,6 +18,7 @@ from _support.internals import (
     assign_metrics,
     laplace_std,
     make_per_record_scorer,
+    public_counts,
     resolve_scorer,
     score_std,
     try_scorer,
@@ -189,11 +191,41 @@ class TestChoice:
         assert scorer.damped(epsilon, 20, 300).choice_sensitivity(300) == scorer.units
         assert scorer.damped(epsilon, 1, 300).level == 0.8
 
-    @pytest.mark.parametrize("name", ["recall", "jaccard", "roc_auc", "accuracy"])
+    @pytest.mark.parametrize("name", ["recall", "precision", "roc_auc", "accuracy"])
     def test_noise_leaves_other_metrics_alone(self, name):
         estimator, _, y = classification(2)
         scorer = scorer_of(name, estimator, y)
-        assert scorer.damped(1e-9, 20, 300) is scorer
+        assert scorer.damped(1e-9, 20, 300, [np.ones((2, 3))] * 20) is scorer
+
+    @pytest.mark.parametrize("name", ["f1", "jaccard"])
+    def test_predicted_positives_are_rewarded_where_it_serves_the_metric(self, name):
+        """10 found of 100, and 40 found: with much noise the second stands out by its number."""
+        y = np.repeat([0, 1], [1900, 100])
+        scorer = scorer_of(scoring_of(name), classification(2)[0], y).informed_by(0.3)
+        more_is_better = [np.array([[1880, 20, 0], [90, 10, 0]])] * 9
+        more_is_better += [np.array([[1790, 110, 0], [60, 40, 0]]), None]
+        rewarded = scorer.damped(0.1, 11, 2000, more_is_better)
+        assert rewarded.level < 0
+        costs = rewarded.costs
+        assert costs.max() == rewarded.choice_sensitivity(2000) == rewarded.units
+        assert costs.min() == 0
+        assert costs[0, 1] == 0 < costs[0, 0]
+        assert scorer.damped(100.0, 11, 2000, more_is_better).level > 0
+        more_is_worse = [np.array([[1880, 20, 0], [60, 40, 0]])] * 5
+        more_is_worse += [np.array([[0, 1900, 0], [0, 100, 0]])] * 5
+        assert scorer.damped(0.1, 10, 2000, more_is_worse).level > 0
+
+    def test_counts_of_public_scores(self):
+        estimator, X, y = classification(2)
+        scorer = scorer_of("f1", estimator, y)
+        folds = [scorer(estimator, X[part], y[part]) for part in (slice(0, 90), slice(90, None))]
+        (counts, missing) = public_counts([*folds, folds[0], math.nan], 2)
+        assert missing is None
+        assert counts.sum() == len(y)
+        assert (public_counts(pickle.loads(pickle.dumps(folds)), 2)[0] == counts).all()
+        plain = scorer(estimator, X, y, sample_weight=np.ones(len(y)))
+        assert plain == pytest.approx(scorer(estimator, X, y))
+        assert public_counts([plain], 1) == [None]
 
     def test_unknown_public_score_keeps_the_level(self):
         estimator, _, y = classification(2)

@@ -199,12 +199,19 @@ class TestCounts:
 
 
 class TestCostMatrix:
-    @pytest.mark.parametrize("costs", [((1.0, 0.2, 3.0), (0.5, 0.0, 0.1)), ((1, 1, 1), (0, 0, 0))])
+    @pytest.mark.parametrize(
+        "costs",
+        [
+            ((1.0, 0.2, 3.0), (0.5, 0.0, 0.1)),
+            ((1, 1, 1), (0, 0, 0)),
+            ((0, 0, 1), (0, 0, -0.9)),  # a predicted one of the last class is rewarded
+        ],
+    )
     def test_a_record_moves_the_total_by_at_most_units(self, costs):
         matrix = cost_matrix(*map(np.array, costs), 1000)
         assert matrix.min() == 0
         assert matrix.max() == 1000
-        assert (np.diagonal(matrix) == 0).all()
+        assert (np.diagonal(matrix) == [900 * (min(costs[1]) < 0)] * 2 + [0]).all()
 
         def total(data):
             return [(cells_of(data) * matrix).sum()]
