@@ -344,7 +344,7 @@ class TestSoak:
                 try:
                     with ledger:
                         model = clone(Paid(1e-3))
-                        jobs = [pool.submit(fit, model, released) for _ in range(20)]
+                        jobs = [pool.submit(fit, model, released) for _ in range(50)]
                     for job in jobs:
                         job.result(60)
                     if kind != "threads":
