@@ -16,12 +16,15 @@ version = release
 extensions = [
     "myst_parser",
     "numpydoc",
+    "sphinx-mathjax-offline",  # formulas without a network
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "**/GALLERY_HEADER.rst", "**/*.ipynb", "benchmarks/results"]
+# The table of running times would load scripts from the network.
+exclude_patterns += ["sg_execution_times.rst", "**/sg_execution_times.rst"]
 default_role = "literal"
 
 myst_enable_extensions = ["amsmath", "dollarmath"]

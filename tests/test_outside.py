@@ -26,6 +26,7 @@ def test_import_needs_no_optional_package():
 def test_public_names_exist():
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", skdpbo.__version__)
     assert all(hasattr(skdpbo, name) for name in skdpbo.__all__)
+    assert f"\nversion: {skdpbo.__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
 
 
 @pytest.mark.parametrize("block", python_blocks("README.md"))
