@@ -54,6 +54,7 @@ HOMES = {
     "gaussian_process.sparse._kernel_family": (
         "average_kernel check_kernels default_kernels kernel_shares"
     ),
+    "gaussian_process.sparse._linear_kernel": "LinearKernel",
     "gaussian_process.sparse._label_codes": "class_probabilities label_codes",
     "gaussian_process.sparse._mixtures": (
         "AMPLITUDES FittedWeights amplitude_prior averaged feature_map mixture_moments"

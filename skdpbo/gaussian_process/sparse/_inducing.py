@@ -56,7 +56,9 @@ def support_design(Z):
     """Return points where records may lie, to describe their second moment; public.
 
     Sobol points of a box half as wide again as that of Z, drawn towards its centre: in many
-    dimensions nearly all of a box is corners, where few data lie. Then Z itself.
+    dimensions nearly all of a box is corners, where few data lie. Then Sobol points of the box of
+    Z. Z itself is left out: rough kernels see nothing elsewhere, so that noise would be taken for
+    records there.
 
     Parameters
     ----------
@@ -71,7 +73,8 @@ def support_design(Z):
     unit = _sobol(_SUPPORT_SIZE, Z.shape[1] + 1)
     direction, radius = 2 * unit[:, :-1] - 1, np.sqrt(unit[:, -1:])
     half = _SUPPORT_EXTENT * (high - low) / 2
-    return np.vstack([(low + high) / 2 + half * direction * radius, Z])
+    inside = low + (high - low) * _sobol(2 * _SUPPORT_SIZE, Z.shape[1])[_SUPPORT_SIZE:]
+    return np.vstack([(low + high) / 2 + half * direction * radius, inside])
 
 
 def _given(points, n_features):

@@ -6,6 +6,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern, WhiteKernel
 
+from skdpbo.gaussian_process.sparse._linear_kernel import LinearKernel
+
 __all__ = [
     "average_kernel",
     "check_kernels",
@@ -49,7 +51,8 @@ def check_kernels(kernel, default):
 def default_kernels(Z, half_width):
     """Return the default family of regression, in public units.
 
-    RBF kernels have 1/8 to 8 units of the inducing points, a Matern kernel of nu 1/2 has one.
+    RBF kernels have 1/8 to 8 units of the inducing points, a Matern kernel of nu 1/2 has one, and
+    there is a linear kernel in their box.
 
     Parameters
     ----------
@@ -60,7 +63,9 @@ def default_kernels(Z, half_width):
     """
     unit, variance = _unit(Z), _VARIANCE_SHARE * float(np.mean(np.square(half_width)))
     smooth = [RBF(factor * unit) for factor in _DEFAULT_FACTORS]
-    return [ConstantKernel(variance) * k for k in [*smooth, Matern(unit, nu=0.5)]]
+    low, high = Z.min(axis=0), Z.max(axis=0)
+    linear = LinearKernel((low + high) / 2, _range(Z) / 2)
+    return [ConstantKernel(variance) * k for k in [*smooth, Matern(unit, nu=0.5), linear]]
 
 
 def label_kernels(Z):
@@ -74,8 +79,13 @@ def label_kernels(Z):
 
 def _unit(Z):
     """Return a sixth of the range of the points in each column, times the root of their number."""
+    return _range(Z) / 6 * math.sqrt(Z.shape[1])
+
+
+def _range(Z):
+    """Return the range of the points in each column; 6 where they have none."""
     width = np.ptp(Z, axis=0)
-    return np.where(width > 0, width, 6.0) / 6 * math.sqrt(Z.shape[1])
+    return np.where(width > 0, width, 6.0)
 
 
 def check_kernel(kernel):

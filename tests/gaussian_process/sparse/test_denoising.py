@@ -92,8 +92,8 @@ def test_it_is_nearer_the_truth_than_clipping_the_eigenvalues(sb, where):
 def test_support_surrounds_the_inducing_points(shape):
     Z = np.random.default_rng(4).uniform(-1, 1, shape)
     support = support_design(Z)
-    assert support.shape == (256 + shape[0], shape[1])
+    assert support.shape == (512, shape[1])
     low, high = Z.min(axis=0), Z.max(axis=0)
     margin = 0.25 * (high - low) + 1e-12
     assert ((low - margin <= support) & (support <= high + margin)).all()
-    np.testing.assert_array_equal(support[256:], Z)
+    assert ((low <= support[256:]) & (support[256:] <= high)).all()

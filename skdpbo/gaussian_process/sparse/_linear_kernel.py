@@ -1,0 +1,41 @@
+"""Kernel of random linear functions in a public box."""
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
+
+__all__ = ["LinearKernel"]
+
+
+class LinearKernel(Kernel):
+    r"""Kernel of linear functions with an intercept, in the units of a box.
+
+    With :math:`s_j = (x_j - \mathrm{centre}_j) / \mathrm{half\_width}_j` and p columns it is
+    :math:`k(x, x') = \frac12 (1 + \frac3p s's')`, of mean variance 1 for x uniform in the box.
+    Unlike a DotProduct it does not depend on the units of the columns.
+
+    Parameters
+    ----------
+    centre, half_width : ndarray of shape (p,)
+        Public.
+    """
+
+    def __init__(self, centre, half_width):
+        self.centre = centre
+        self.half_width = half_width
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        """Kernel matrix of two sets of rows; there is no hyper-parameter to differentiate by."""
+        X = self._scaled(X)
+        K = (1 + 3 * X @ (X if Y is None else self._scaled(Y)).T / X.shape[1]) / 2
+        return (K, np.empty((*K.shape, 0))) if eval_gradient else K
+
+    def diag(self, X):
+        """Variances at the rows of X."""
+        return (1 + 3 * np.mean(self._scaled(X) ** 2, axis=1)) / 2
+
+    def is_stationary(self):
+        """The variance grows with the distance from the centre."""
+        return False
+
+    def _scaled(self, X):
+        return (np.asarray(X) - self.centre) / self.half_width
