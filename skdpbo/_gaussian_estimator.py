@@ -25,6 +25,11 @@ class GaussianEstimator(LedgerMixin, BaseEstimator):
     _chosen = "the bounds were"
     _accepts_sparse = False
 
+    @property
+    def releases_nothing(self):
+        """Whether the parameters alone decide what `fit` publishes, so that it costs nothing."""
+        return False
+
     def _opened(self, X, *targets):
         """Check the input, charge the ledger, and return what `fit` needs.
 
@@ -47,7 +52,8 @@ class GaussianEstimator(LedgerMixin, BaseEstimator):
         validate_data(self, X, skip_check_array=True)  # names and number of the columns
         public = self._check_public(table, *targets)
         source = noise_source(self.random_state)
-        warn_if_seeded(self.random_state, stacklevel=3)
+        if not self.releases_nothing:
+            warn_if_seeded(self.random_state, stacklevel=3)
         if readable:  # before any value is read
             charge_active_ledger(guarantee, type(self).__name__, self)
         return table, public, guarantee.mu, source
@@ -76,6 +82,17 @@ class GaussianEstimator(LedgerMixin, BaseEstimator):
         guarantee : PrivacyGuarantee
             Of one fit: all that it publishes together.
         """
+        if self.releases_nothing:
+            return PrivacyGuarantee(
+                epsilon=0.0,
+                protects="training records",
+                mechanism="given parameters alone: no value of a record is read",
+                assumptions=(
+                    "the number of records, the columns and the types are public",
+                    f"{self._chosen} chosen without looking at the records",
+                ),
+                reference="docs/theory/private_classifiers.md",
+            )
         return PrivacyGuarantee(
             epsilon=self.epsilon,
             delta=self.delta,

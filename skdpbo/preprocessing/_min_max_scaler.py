@@ -44,7 +44,8 @@ class DPMinMaxScaler(PrivateTransformer):
     Private: every training record, for data sets that differ in one record. Released, where no
     bounds are given: for each column a histogram over signed powers of two, all columns in one
     Gaussian release. The range is that of the bins that stand out of the noise, so it is at most
-    twice as wide as the data and leaves out a few extreme values. With `X_bounds` nothing is read.
+    twice as wide as the data and leaves out a few extreme values. With `X_bounds` no value is read
+    and no budget is spent.
 
     Parameters
     ----------
@@ -98,6 +99,11 @@ class DPMinMaxScaler(PrivateTransformer):
         self.X_bounds = X_bounds
         self.clip = clip
         self.random_state = random_state
+
+    @property
+    def releases_nothing(self):
+        """Whether bounds are given, so that `fit` reads no value and costs nothing."""
+        return self.X_bounds is not None
 
     def transform(self, X):
         """Transform rows with the released values; a row depends on itself alone.

@@ -52,8 +52,7 @@ class DPOneHotEncoder(PrivateTransformer):
     delta : float, default=1e-5
         In (0, 1).
     categories : "auto" or list of array-like, default="auto"
-        Public categories of each column; then nothing is read, which scikit-learn's
-        ``OneHotEncoder(categories=..., handle_unknown="ignore")`` does without a budget. "auto":
+        Public categories of each column; then no value is read and no budget is spent. "auto":
         found privately.
     sparse_output : bool, default=False
         Whether `transform` returns a CSR matrix.
@@ -116,6 +115,11 @@ class DPOneHotEncoder(PrivateTransformer):
         self.categories = categories
         self.sparse_output = sparse_output
         self.random_state = random_state
+
+    @property
+    def releases_nothing(self):
+        """Whether categories are given, so that `fit` reads no value and costs nothing."""
+        return not isinstance(self.categories, str)
 
     def transform(self, X):
         """Return indicators of the released categories; a row depends on itself alone.
@@ -182,6 +186,8 @@ class DPOneHotEncoder(PrivateTransformer):
             single record's category is among them.
         """
         stated = super().privacy_guarantee()
+        if self.releases_nothing:
+            return stated
         mu = mu_from_epsilon(self.epsilon, self.delta * (1 - _SHARE_OF_NAMES))
         distance = self.delta * _SHARE_OF_NAMES / (1 + math.exp(min(self.epsilon, 700.0)))
         return replace(stated, mu=mu, statistical_distance=distance * (1 - 1e-9))

@@ -240,11 +240,13 @@ def compose(*guarantees: PrivacyGuarantee, delta: float | None = None) -> Privac
     _check_neighbours(guarantees)
     if len(guarantees) == 1 and (delta is None or delta == guarantees[0].delta):
         return guarantees[0]
+    # What is a function of public values adds assumptions and no cost.
+    paying = [g for g in guarantees if g.epsilon > 0] or guarantees[:1]
     # Basic composition at the sum of the deltas, rounded up (Dwork and Roth 2014, Theorem 3.16).
     deltas = round_up(exact_sum(g.delta for g in guarantees))
     total = deltas if delta is None else check_delta(delta)
-    epsilon = composed_epsilon(guarantees, total)
-    atoms = _atoms(guarantees)
+    epsilon = composed_epsilon(paying, total)
+    atoms = _atoms(paying)
     gaussian = total > 0 and all(map(_is_gaussian, atoms))
     composed = _merge(
         guarantees,
@@ -331,7 +333,7 @@ def _merge(
     first, protected = guarantees[0], {(g.protects, g.n_protected) for g in guarantees}
     mechanisms = Counter(g.mechanism for g in _atoms(guarantees) if g.mechanism)
     return PrivacyGuarantee(
-        epsilon=max(epsilon, _TINY),
+        epsilon=max(epsilon, _TINY) if any(g.epsilon > 0 for g in guarantees) else 0.0,
         delta=delta,
         mu=mu,
         statistical_distance=distance,

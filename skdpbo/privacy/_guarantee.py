@@ -13,6 +13,7 @@ from skdpbo.privacy._checks import (
     check_delta,
     check_mu,
     check_positive,
+    check_real,
     check_text,
 )
 from skdpbo.privacy._conversions import delta_from_mu
@@ -43,7 +44,8 @@ class PrivacyGuarantee:
     Parameters
     ----------
     epsilon : float
-        Bound on the privacy loss, positive and finite, in nats.
+        Bound on the privacy loss, positive and finite, in nats; 0 (with delta 0) of a release that
+        is a function of public values alone.
     delta : float, default=0.0
         Probability in [0, 1) with which the bound may fail; 0 is pure differential privacy.
     mu : float or None, default=None
@@ -104,8 +106,10 @@ class PrivacyGuarantee:
     parts: tuple[PrivacyGuarantee, ...] = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self._set("epsilon", round_up(check_positive(self.epsilon, "epsilon")))
         self._set("delta", check_delta(self.delta))
+        nothing = self.delta == 0 and self.mu is None and check_real(self.epsilon, "epsilon") == 0
+        bound = 0.0 if nothing else round_up(check_positive(self.epsilon, "epsilon"))
+        self._set("epsilon", bound)
         if self.mu is not None:
             self._set("mu", check_mu(self.mu))
         distance = check_delta(self.statistical_distance, "statistical_distance")

@@ -9,10 +9,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
 
-from skdpbo import DPSparseGPRegressor
+from skdpbo import DPGridSearchCV, DPSparseGPRegressor
 from skdpbo.linear_model import DPLogisticRegression
 from skdpbo.pipeline import pipeline_guarantee
-from skdpbo.preprocessing import DPStandardScaler
+from skdpbo.preprocessing import DPMinMaxScaler, DPOneHotEncoder, DPStandardScaler
 from skdpbo.privacy import PrivacyLedger, compose, mu_from_epsilon
 
 
@@ -113,3 +113,35 @@ def test_scaled_pipeline_in_a_wide_box_is_near_the_one_with_public_constants():
         ).fit(X[train], y[train])
     assert pipeline_guarantee(private).epsilon < 1.1
     assert private.score(X[test], y[test]) > 0.95 * constants.score(X[test], y[test])
+
+
+PUBLIC = [
+    lambda: DPMinMaxScaler(X_bounds=(0, 1)),
+    lambda: DPOneHotEncoder(categories=[[0.25], [0.5]]),
+]
+
+
+@pytest.mark.parametrize("step", PUBLIC, ids=["bounds", "categories"])
+def test_public_parameters_cost_nothing_and_read_no_value(step):
+    """An attack: tables that share no value leave the same fitted object and the same ledger."""
+    left = []
+    for table in (np.zeros((5, 2)), np.full((5, 2), np.nan), np.full((5, 2), 1e300)):
+        with PrivacyLedger(epsilon=1.0) as ledger:  # with delta 0 it pays for no Gaussian release
+            fit = step().fit(table)
+        assert ledger.entries == ()
+        assert (fit.privacy_.epsilon, fit.privacy_.delta, fit.privacy_.status) == (0, 0, "proved")
+        left.append(repr(vars(fit)))
+    assert len(set(left)) == 1
+
+
+@pytest.mark.parametrize("step", PUBLIC, ids=["bounds", "categories"])
+def test_public_step_takes_no_share_of_a_search(step):
+    X = np.random.default_rng(0).choice([0.25, 0.5], (200, 2))
+    model = DPLogisticRegression(X_bounds=(0, 1), classes=[0, 1])
+    budgets = []
+    for estimator in (make_pipeline(step(), model), make_pipeline(Normalizer(), model)):
+        search = DPGridSearchCV(
+            estimator, {"dplogisticregression__C": [0.1, 1.0, 9.0]}, protect="all", epsilon=3.0
+        )
+        budgets.append(search.fit(X, X[:, 0] > 0.3).best_estimator_[-1].epsilon)
+    assert budgets[0] == budgets[1]

@@ -330,3 +330,15 @@ def test_planted_bug_forgetting_the_unlikely_branch_is_caught():
         middle = (low + high) / 2
         low, high = (middle, high) if p * profile(mu, middle - epsilon0) > delta else (low, middle)
     assert brute_force_delta(high, [epsilon0], mu) > mp.mpf(delta) * (1 + mp.mpf(1e-6))
+
+
+def test_what_is_public_composes_at_no_cost():
+    public = PrivacyGuarantee(epsilon=0, assumptions=("the bounds are public",))
+    paid = PrivacyGuarantee(epsilon=epsilon_from_mu(0.3, 1e-5), delta=1e-5, mu=0.3)
+    both = compose(public, paid, public)
+    assert (both.epsilon, both.delta, both.mu) == (paid.epsilon, paid.delta, paid.mu)
+    assert "the bounds are public" in both.assumptions
+    assert compose(public, public).epsilon == compose_parallel(public, public).epsilon == 0
+    for bad in ({"delta": 1e-5}, {"mu": 1.0}):
+        with pytest.raises(ValueError, match="epsilon"):
+            PrivacyGuarantee(epsilon=0, **bad)

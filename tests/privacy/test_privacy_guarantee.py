@@ -121,7 +121,8 @@ def test_fields_are_frozen_and_plain():
 @pytest.mark.parametrize(
     ("bad", "name"),
     [
-        ({"epsilon": 0.0}, "epsilon"),
+        ({"epsilon": -0.5}, "epsilon"),
+        ({"epsilon": 0.0, "delta": 0.1}, "epsilon"),
         ({"delta": 1.0}, "delta"),
         ({"mu": -1.0}, "mu"),
         ({"statistical_distance": 1.0}, "statistical_distance"),

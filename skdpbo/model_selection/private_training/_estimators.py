@@ -129,7 +129,8 @@ def private_steps(estimator):
 
 def _private_steps(estimator, prefix):
     if is_private(estimator):
-        yield prefix, estimator
+        if not getattr(estimator, "releases_nothing", False):  # else it takes no share
+            yield prefix, estimator
         return
     steps = children(estimator, prefix)
     if steps is None:

@@ -79,6 +79,8 @@ def charge(
     if not isinstance(guarantee, PrivacyGuarantee):
         raise TypeError(f"guarantee must be a PrivacyGuarantee, got {type(guarantee).__name__}.")
     check_text(label, "label")
+    if guarantee.epsilon == 0:  # public values alone
+        return
     accountants = {id(store.accountant): store.accountant for store in stores}.values()
     with PROCESS.lock:
         budgets = {store.key: store for store in reversed(stores)}  # two names of one budget
