@@ -121,9 +121,10 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
             a mean of losses of records.
         **params : dict of str -> object
             As in `GridSearchCV.fit`: given to the estimator's ``fit``, the public scorer and the
-            splitter. Entries as long as `X` go with their rows. Protected records are scored with
-            equal weights. With private selection, entries as long as `X` or its training part are
-            refused.
+            splitter. Without `X_val`, ``groups`` are also set apart whole and protected as with
+            `groups_val`. Entries as long as `X` go with their rows. Protected records, or groups,
+            are scored with equal weights. With private selection, entries as long as `X` or its
+            training part are refused.
 
         Returns
         -------

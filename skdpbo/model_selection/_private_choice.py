@@ -42,15 +42,21 @@ _SECRET_COUNT = tuple(
     for text in CHOICE_ASSUMPTIONS
 )
 
+_ORDER_OF_GROUPS = "the order in which the groups first appear in X is public"
 _COUNTED_GROUPS = f"the numbers of public rows and of groups of protected records, {_SCHEMA}"
 
 
-def stated_for_groups(guarantee):
-    """Return the guarantee of a search whose losses are those of groups of protected records."""
+def stated_for_groups(guarantee, *, set_apart):
+    """Return the guarantee of a search whose losses are those of groups of protected records.
+
+    `set_apart`: which groups are protected was decided by their order.
+    """
     counted = guarantee.neighbours == REPLACE_ONE
     assumptions = tuple(
         _COUNTED_GROUPS if counted and _SCHEMA in text else text for text in guarantee.assumptions
     )
+    if set_apart:
+        assumptions = (*assumptions, _ORDER_OF_GROUPS)
     protects = f"groups of {guarantee.protects}"
     return about_groups(guarantee, protects=protects, assumptions=assumptions)
 

@@ -54,6 +54,7 @@ STAGES = {
     "release methods": "gaussian_process.sparse._release_methods",
     "row release": "gaussian_process.outsourced._row_release",
     "search": "model_selection._base",
+    "set-apart rows": "model_selection.protection._setup",
     "set-up": "model_selection.protection._validation",
     "sparse process": "gaussian_process.sparse._private_process",
     "sparse regressor": "gaussian_process.sparse._regressor",
@@ -264,6 +265,9 @@ BUGS = {
     "groups: counted by rows": {
         "group losses: mean_losses": lambda losses, groups: losses,
         "set-up: _n_losses": lambda X_val, groups: len(X_val),
+    },
+    "groups: rows are set apart one by one": {
+        "set-apart rows: group_codes": lambda groups, n, **names: np.arange(n)
     },
     "groups: one batch of all records": {
         "group losses: place_batches": lambda groups: [np.arange(len(groups))]

@@ -4,6 +4,7 @@ import math
 import pickle
 import warnings
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GroupKFold
 from sklearn.tree import DecisionTreeClassifier
 
 from _support.evaluators import public_training
@@ -20,6 +22,7 @@ from _support.internals import (
     group_losses,
     mean_losses,
     place_batches,
+    protected_positions,
     resolve_scorer,
 )
 from _support.numbers_shown import numbers_in
@@ -326,6 +329,96 @@ class TestSecretSizes:
             rows = {"X_val": X_VAL[:5], "y_val": Y_VAL[:5], "groups_val": GROUPS[:5]}
             search.fit(X, Y, **rows, extra=[0.0] * n_extra)
         assert "no protected record is among what fit is given as extra" in str(search.privacy_)
+
+
+class Keeper(DecisionTreeClassifier):
+    """Keeps what its trainings on public rows are shown."""
+
+    shown: ClassVar[list] = []
+
+    def fit(self, X, y, sample_weight=None, check_input=True):
+        self.shown.append((X.tolist(), y.tolist(), np.asarray(sample_weight).tolist()))
+        return super().fit(X, y, sample_weight, check_input)
+
+
+class TestSetApart:
+    """Without X_val: a group is protected or public as a whole, by the order of first rows."""
+
+    PROTECTED = protected_positions(N_GROUPS, 0.2)
+    ORDER = list(dict.fromkeys(GROUPS.tolist()))
+
+    def table(self, size):
+        """Rows, targets, weights and groups with `size` records in a protected group."""
+        chosen = self.ORDER[self.PROTECTED[0]]
+        first = np.flatnonzero(chosen == GROUPS)[0]
+        kept = np.flatnonzero((chosen != GROUPS) | (np.arange(N_RECORDS) == first))
+        at = np.searchsorted(kept, first)
+        rows = np.insert(kept, [at] * (size - 1), first)
+        return X_VAL[rows], Y_VAL[rows], np.linspace(1, 2, N_RECORDS)[rows], GROUPS[rows]
+
+    def fit(self, size=5, **params):
+        X, y, weights, groups = self.table(size)
+        search = search_of(**{"cv": GroupKFold(2)} | params).set_params(estimator=Keeper())
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            search.fit(X, y, sample_weight=weights, groups=groups)
+        return search, [str(warning.message) for warning in caught]
+
+    def test_public_rows_do_not_depend_on_the_size_of_a_protected_group(self, monkeypatch):
+        def shown(size):
+            monkeypatch.setattr(Keeper, "shown", [])
+            self.fit(size)
+            return Keeper.shown
+
+        few, many = shown(1), shown(45)
+        assert few == many
+        public = {tuple(row) for rows, *_ in few for row in rows}
+        for position, label in enumerate(self.ORDER):
+            own = {tuple(row) for row in X_VAL[label == GROUPS]}
+            assert not own & public if position in self.PROTECTED else own <= public
+
+    def test_planted_rows_set_apart_one_by_one(self, monkeypatch):
+        plant(monkeypatch, "groups: rows are set apart one by one")
+        monkeypatch.setattr(Keeper, "shown", [])
+        self.fit(1)
+        few, Keeper.shown = Keeper.shown, []
+        self.fit(45)
+        assert few != Keeper.shown
+
+    def test_statement(self):
+        search, messages = self.fit()
+        stated = search.privacy_
+        assert stated.neighbours == "one group replaced"
+        assert stated.n_protected == len(self.PROTECTED)
+        assert "the order in which the groups first appear in X is public" in stated.assumptions
+        assert stated.status == "conditional"  # Keeper is no verified step
+        (message,) = [text for text in messages if "X_val was not given" in text]
+        assert f"{len(self.PROTECTED)} of the {N_GROUPS} groups" in message
+
+    def test_sizes_are_secret(self, monkeypatch):
+        monkeypatch.setattr(Keeper, "shown", [])
+        n = len(self.table(45)[0])
+        n_protected = np.isin(self.table(45)[3], np.array(self.ORDER)[self.PROTECTED]).sum()
+        search, messages = self.fit(45, epsilon=1e-3)
+        told = [search, repr(search), search.privacy_.to_dict(), str(search.privacy_), messages]
+        assert not numbers_in(told) & {n, int(n_protected), 45}
+
+    @pytest.mark.parametrize(
+        ("changes", "match"),
+        [
+            ({"cv": [(np.arange(50), np.arange(50, 80))]}, "cv must be a number or a splitter"),
+            ({"scoring": "roc_auc"}, "not supported with groups"),
+        ],
+    )
+    def test_refusals(self, changes, match):
+        with PrivacyLedger(5.0) as ledger, pytest.raises(ValueError, match=match):
+            self.fit(**changes)
+        assert not ledger.entries
+
+    def test_too_few_groups_or_labels(self):
+        for groups, match in ((["a"] * 80, "1 group"), (["a"] * 79, "groups must have one label")):
+            with pytest.raises(ValueError, match=match):
+                search_of().fit(X, Y, groups=groups)
 
 
 class TestRefusals:

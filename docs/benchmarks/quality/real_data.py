@@ -26,6 +26,12 @@ def load_hospital(path):
     return frame.drop(columns=drop), y
 
 
+def load_patients(path):
+    """Return the patient of each row of `load_hospital`."""
+    with zipfile.ZipFile(path) as archive, archive.open("dataset_diabetes/diabetic_data.csv") as f:
+        return pd.read_csv(f, usecols=["patient_nbr"])["patient_nbr"].to_numpy()
+
+
 def load_loans(path):
     """What was known when the loan was granted, and whether it was not paid back."""
     frame = pd.read_csv(path, low_memory=False)

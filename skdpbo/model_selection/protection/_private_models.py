@@ -101,8 +101,7 @@ class PrivateModelsProtection(Protection):
             message depends on a protected value.
         """
         searcher = self.searcher
-        X, y, X_val, y_val, groups_val = rows
-        refuse_groups(groups_val, params)
+        (X, y, X_val, y_val), _ = rows[:4], refuse_groups(rows[4], params)
         X, y, X_val = check_rows(X, y, X_val, y_val)
         *positions, rest = self._positions(n_rows(X), own_rows=X_val is not None)
         if X_val is not None:

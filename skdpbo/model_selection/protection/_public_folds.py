@@ -14,7 +14,7 @@ __all__ = ["public_cv"]
 _MOST_FOLDS, _FEWEST_FOLDS = 5, 2
 
 
-def public_cv(searcher, X, y, positions):
+def public_cv(searcher, X, y, positions, grouped=False):
     """Return the splitter of the public rows.
 
     Parameters
@@ -24,6 +24,8 @@ def public_cv(searcher, X, y, positions):
     X, y : public rows and targets
     positions : ndarray or None
         Of the public rows among all rows that ``fit`` was given, None if it was given `X_val`.
+    grouped : bool, default=False
+        Whether `positions` depend on the sizes of protected groups, which are secret.
 
     Returns
     -------
@@ -38,6 +40,11 @@ def public_cv(searcher, X, y, positions):
         return cv
     if hasattr(cv, "split") and not isinstance(cv, PredefinedSplit):
         return cv
+    if grouped:
+        raise ValueError(
+            "cv must be a number or a splitter, such as GroupKFold(5), where groups are set apart: "
+            "positions of rows depend on the sizes of the protected groups."
+        )
     splits = check_cv(cv)
     folds = [tuple(map(np.asarray, fold)) for fold in splits.split()]
     if max((part.max() for fold in folds for part in fold if part.size), default=0) < n_rows(X):

@@ -12,6 +12,7 @@ from skdpbo.exceptions import (
     UnboundedSensitivityError,
 )
 from skdpbo.model_selection._sklearn import n_rows, split_for_estimator, take_method_params
+from skdpbo.model_selection.rows._groups import group_codes
 from skdpbo.model_selection.rows._protected import protected_positions
 
 __all__ = [
@@ -149,28 +150,43 @@ def _refuse_containers(**containers):
 def split_rows(searcher, X, y, params):
     """Set validation rows apart by position, with a warning to the caller of ``fit``.
 
+    With ``groups`` among the entries of ``fit``, groups are set apart, by the order in which they
+    first appear: all records of a group are protected, or none.
+
     Returns
     -------
     public : tuple (X, y, params)
     protected : tuple (X, y)
     positions : ndarray
         Of the public rows.
+    labels : ndarray or None
+        Groups of the protected rows.
     """
-    n_samples = n_rows(X)
-    if n_samples < 2:
+    n_samples, groups = n_rows(X), params.get("groups")
+    if groups is None:
+        n_units, what, order = n_samples, "rows", "position"
+    else:
+        codes = group_codes(groups, n_samples, name="groups", rows="X")
+        n_units, what = int(codes.max(initial=-1)) + 1, "groups"
+        order = "the order of their first rows"
+    if n_units < 2:
+        found = f"array with n_samples={n_units}" if groups is None else f"{n_units} group(s)"
         raise ValueError(
-            f"Found array with n_samples={n_samples}: at least 2 rows are needed to set "
-            "validation rows apart; or give the protected rows as X_val."
+            f"Found {found}: at least 2 {what} are needed to set validation rows apart; or give "
+            "the protected rows as X_val."
         )
-    protected = protected_positions(n_samples, searcher.validation_fraction)
-    public = np.setdiff1d(np.arange(n_samples), protected)
+    protected = protected_positions(n_units, searcher.validation_fraction)
     warnings.warn(
-        f"X_val was not given: {len(protected)} of the {n_samples} rows, chosen by position, "
-        f"are protected; the other {len(public)} are treated as public and may influence "
-        "everything that is released.",
+        f"X_val was not given: {len(protected)} of the {n_units} {what}, chosen by {order}, "
+        f"are protected; the other {n_units - len(protected)} are treated as public and may "
+        "influence everything that is released.",
         PublicTrainingWarning,
         stacklevel=5,
     )
+    if groups is not None:
+        protected = np.flatnonzero(np.isin(codes, protected))
+    public = np.setdiff1d(np.arange(n_samples), protected)
     X_public, y_public = split_for_estimator(searcher.estimator, X, y, public)
     held_out = split_for_estimator(searcher.estimator, X, y, protected, public)
-    return (X_public, y_public, take_method_params(X, params, public)), held_out, public
+    labels = None if groups is None else codes[protected]
+    return (X_public, y_public, take_method_params(X, params, public)), held_out, public, labels

@@ -104,10 +104,11 @@ class ValidationProtection(Protection):
         else:
             self.mechanism = mechanism_with_score(searcher, self.scorer, n_protected, stacklevel=4)
         # Whether an entry is as long as the protected part must not show.
-        n_entries = n_protected if rows_counted else n_rows(rows[0])
+        n_entries = n_protected if rows_counted or rows[2] is None else n_rows(rows[0])
         entries = entries_assumption(params, n_rows(rows[0]), n_entries)
         guarantee = self.mechanism.guarantee
-        guarantee = guarantee if groups is None else stated_for_groups(guarantee)
+        if groups is not None:
+            guarantee = stated_for_groups(guarantee, set_apart=rows[2] is None)
         guarantee = self.stated(guarantee, n_protected, n_rows(X), entries)
         self.check_budget(guarantee, own_rows=rows[2] is not None)
         outside = copy_context()  # where the ledgers are open
@@ -142,7 +143,9 @@ class ValidationProtection(Protection):
                 self.forget()  # what an earlier fit has set, perhaps of another kind
                 self.mechanism.start(self.problem, searcher.guide)
                 if searcher.guide:
-                    searcher.cv = public_cv(searcher, X, y, self.public_positions)
+                    searcher.cv = public_cv(
+                        searcher, X, y, self.public_positions, grouped=groups is not None
+                    )
                     BaseSearchCV.fit(searcher, X, y, **fit_params)
                     return self._release(guarantee, self.chosen, searcher.cv_results_)
                 chosen = self.mechanism.search_unguided()
@@ -170,10 +173,10 @@ class ValidationProtection(Protection):
             public = from_public_values(X), from_public_values(y), params
             return public, (X_val, y_val), labels
         refuse_rows_among_entries(params, [X, y], {n_rows(X)})
-        public, protected, self.public_positions = split_rows(self.searcher, X, y, params)
+        public, protected, self.public_positions, labels = split_rows(self.searcher, X, y, params)
         X, y, params = public
         y = settled_public_targets(y, is_classifier(self.searcher.estimator))
-        return (settled_public_rows(X), y, params), protected, None
+        return (settled_public_rows(X), y, params), protected, labels
 
     def _groups(self, labels, X_val):
         """Return the number of the group of each protected record, or refuse groups."""

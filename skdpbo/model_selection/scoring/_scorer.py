@@ -127,7 +127,13 @@ class PerRecordScorer:
         return np.rint(fractions * self.units).astype(np.int64)
 
     def for_groups(self):
-        """Return a copy with losses so fine that the rounding of means of them is no matter."""
+        """Return a copy with losses so fine that the rounding of means of them is no matter.
+
+        Returns
+        -------
+        PerRecordScorer
+            With `units` of at least 2^20.
+        """
         finer = copy.copy(self)
         finer.units = max(self.units, GROUP_UNITS)
         return finer
