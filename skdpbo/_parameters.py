@@ -1,5 +1,6 @@
-"""Checks of the estimator's parameters; nothing here sees a record."""
+"""Checks of the estimator's parameters, and warnings about them; nothing here sees a record."""
 
+import inspect
 import warnings
 
 import numpy as np
@@ -11,32 +12,31 @@ __all__ = [
     "bounds_or_default",
     "check_bounds",
     "positive_values",
+    "warn_caller",
     "warn_if_seeded",
 ]
 
 DEFAULT_BOUNDS = (-3.0, 3.0)
+_INSIDE = ("skdpbo.", "sklearn.")
 # An assumption of every estimator that is fitted to protected rows.
 OWN_RECORD = "each input row was computed from its own record and from public or released values"
 
 
-def bounds_or_default(bounds, size, name, stacklevel):
-    """Return bounds as two vectors; where None, the default with a `DefaultBoundsWarning`.
+def warn_caller(message, category):
+    """Warn in the name of the first caller outside of skdpbo and scikit-learn."""
+    level, frame = 2, inspect.currentframe().f_back
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(_INSIDE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
 
-    Parameters
-    ----------
-    bounds : tuple (low, high) or None
-    size : int
-        Number of columns.
-    name : str
-    stacklevel : int
-        Of the caller of ``fit``, as seen from the caller of this function.
-    """
+
+def bounds_or_default(bounds, size, name):
+    """Return bounds of `size` columns as two vectors; a `DefaultBoundsWarning` where None."""
     if bounds is None:
         bounds = DEFAULT_BOUNDS
-        warnings.warn(
+        warn_caller(
             f"{name} was not given: {bounds} is used, whatever the data are. Give public bounds.",
             DefaultBoundsWarning,
-            stacklevel=stacklevel + 1,
         )
     return check_bounds(bounds, size, name)
 
@@ -52,14 +52,13 @@ def positive_values(values, size, name):
     return array
 
 
-def warn_if_seeded(random_state, stacklevel):
+def warn_if_seeded(random_state):
     """Say that the guarantee is void."""
     if random_state is not None:
-        warnings.warn(
+        warn_caller(
             "random_state makes the noise reproducible: the result carries no privacy guarantee. "
             "Leave random_state=None for anything that is published.",
             SeededNoiseWarning,
-            stacklevel=stacklevel + 1,
         )
 
 

@@ -1,7 +1,6 @@
 """Logistic regression that protects every training record."""
 
 import math
-import numbers
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -25,7 +24,7 @@ from skdpbo.linear_model._curvature import release_curvature
 from skdpbo.linear_model._gradient_sum import GradientRelease
 from skdpbo.linear_model._noisy_descent import DescentPlan, descend, descend_by_curvature
 from skdpbo.mechanisms import split_budget, step_budgets
-from skdpbo.privacy._checks import check_flag
+from skdpbo.privacy._checks import check_flag, check_positive
 
 __all__ = ["DPLogisticRegression"]
 
@@ -173,7 +172,9 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
         """
         refuse_missing_target(y, self)
         check_consistent_length(X, y)
-        table, (classes, bounds), mu, source = self._opened(X)
+        self._check_settings()
+        classes, guarantee = checked_classes(self.classes), self.privacy_guarantee()
+        table, bounds, source = self._opened(guarantee, self._check_public, X)
         labels = checked_labels(y, classes)
         if classes is None:
             classes = occurring_classes(labels, type(self).__name__)
@@ -181,7 +182,7 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
         rows = BoxedRows(table, *bounds)
         rows.check_finite()
         codes = label_positions(labels, classes)
-        box_coef, box_intercept = self._released_weights(rows, codes, mu, source)
+        box_coef, box_intercept = self._released_weights(rows, codes, guarantee.mu, source)
         self.coef_ = (box_coef / rows.half_width[:, None]).T
         self.intercept_ = box_intercept - self.coef_ @ rows.centre
         return self._close(table.shape[0])
@@ -280,17 +281,17 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
         best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[best]
 
-    def _check_public(self, table):
-        """Check all parameters; return the given classes or None, and the box."""
+    def _check_settings(self):
         check_flag(self.fit_intercept, "fit_intercept")
-        if isinstance(self.C, bool) or not isinstance(self.C, numbers.Real) or not self.C > 0:
-            raise ValueError("C must be a positive number.")
+        check_positive(self.C, "C")
         if self.class_weight is not None:
-            weights = self.class_weight.values() if isinstance(self.class_weight, dict) else [None]
-            if not all(isinstance(w, numbers.Real) and 0 < w < math.inf for w in weights):
+            if not isinstance(self.class_weight, dict):
                 raise ValueError("class_weight must be None or a dict of positive weights.")
-        classes = checked_classes(self.classes)
-        return classes, bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", stacklevel=4)
+            for weight in self.class_weight.values():
+                check_positive(weight, "class_weight")
+
+    def _check_public(self, table):
+        return bounds_or_default(self.X_bounds, table.shape[1], "X_bounds")
 
     def _class_weights(self):
         """Return the weights of the classes, the largest 1."""

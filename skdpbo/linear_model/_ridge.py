@@ -1,8 +1,5 @@
 """Linear regression that protects every training record."""
 
-import math
-import numbers
-
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import assert_all_finite, check_consistent_length
@@ -19,7 +16,7 @@ from skdpbo._whitened_release import WhitenedRelease
 from skdpbo.linear_model._column_scales import column_scales
 from skdpbo.linear_model._record_rows import JoinedRows, StandardisedRecords
 from skdpbo.mechanisms import split_budget
-from skdpbo.privacy._checks import check_flag
+from skdpbo.privacy._checks import check_flag, check_positive
 
 __all__ = ["DPRidge"]
 
@@ -157,33 +154,39 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
             If the active `PrivacyLedger` cannot pay; nothing has been touched then.
         """
         refuse_missing_target(y, self)
-        table, (targets, X_box, y_box), mu, source = self._opened(X, y)
+        self._check_settings()
+        guarantee = self.privacy_guarantee()
+        table, checked, source = self._opened(guarantee, self._check_public, X, y)
+        targets, X_box, y_box = checked
         targets = np.asarray(targets)
         assert_all_finite(targets, input_name="y")
         self.X_bounds_ = X_box
         rows = BoxedRows(table, *X_box)
         rows.check_finite()
         boxed_targets = BoxedRows(targets.reshape(len(targets), -1), *y_box)
-        records, z_scales, t_scales, mu_left = self._standardised(rows, boxed_targets, mu, source)
+        records, z_scales, t_scales, mu_left = self._standardised(
+            rows, boxed_targets, guarantee.mu, source
+        )
         w = self._released_weights(records, z_scales.size, mu_left, source)
         self._set_coefficients(w, z_scales, t_scales, rows, boxed_targets)
         if targets.ndim == 1:
             self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
         return self._close(table.shape[0])
 
-    def _check_public(self, table, y):
-        """Check parameters and the shape of y; return y as an array, and both boxes."""
+    def _check_settings(self):
         check_flag(self.fit_intercept, "fit_intercept")
-        real = isinstance(self.alpha, numbers.Real) and not isinstance(self.alpha, bool)
-        if self.alpha is not None and not (real and 0 < self.alpha < math.inf):
-            raise ValueError("alpha must be None or a positive number.")
+        if self.alpha is not None:
+            check_positive(self.alpha, "alpha")
+
+    def _check_public(self, table, y):
+        """Check the shape of y; return y as an array, and both boxes."""
         check_consistent_length(table, y)
         targets = checked_table(y, "y", ensure_2d=False, estimator=self)
         if targets.ndim not in (1, 2):
             raise ValueError("y must have shape (n_samples,) or (n_samples, n_targets).")
         n_targets = 1 if targets.ndim == 1 else targets.shape[1]
-        X_box = bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", stacklevel=4)
-        y_box = bounds_or_default(self.y_bounds, n_targets, "y_bounds", stacklevel=4)
+        X_box = bounds_or_default(self.X_bounds, table.shape[1], "X_bounds")
+        y_box = bounds_or_default(self.y_bounds, n_targets, "y_bounds")
         return targets, X_box, y_box
 
     def _standardised(self, rows, targets, mu, source):

@@ -5,7 +5,6 @@ import math
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdpbo._parameters import bounds_or_default
 from skdpbo._row_blocks import BoxedRows
 from skdpbo.mechanisms import ClippedMean, GaussianMechanism
 from skdpbo.preprocessing._count_sensitivity import counts_sensitivity
@@ -134,10 +133,9 @@ class DPSimpleImputer(PrivateTransformer):
             return names
         return np.append(names, [f"missingindicator_{name}" for name in names]).astype(object)
 
-    def _check_public(self, table):
+    def _check_settings(self):
         check_choice(self.strategy, "strategy", ["mean", "median"])
         check_flag(self.add_indicator, "add_indicator")
-        return bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", stacklevel=4)
 
     def _release(self, table, bounds, mu, source):
         rows = BoxedRows(table, *bounds)

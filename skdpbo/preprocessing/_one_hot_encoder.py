@@ -195,11 +195,13 @@ class DPOneHotEncoder(PrivateTransformer):
     def _checked_table(self, X):
         return columns_of(X, self)
 
-    def _check_public(self, table):
+    def _check_settings(self):
         check_flag(self.sparse_output, "sparse_output")
+        if isinstance(self.categories, str) and self.categories != "auto":
+            raise ValueError('categories must be "auto" or a list of arrays.')
+
+    def _check_public(self, table):
         if isinstance(self.categories, str):
-            if self.categories != "auto":
-                raise ValueError('categories must be "auto" or a list of arrays.')
             return None
         given = [np.asarray(values, dtype=object).tolist() for values in self.categories]
         if len(given) != len(table):

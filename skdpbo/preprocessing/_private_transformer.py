@@ -4,6 +4,7 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from skdpbo._gaussian_estimator import GaussianEstimator
+from skdpbo._parameters import bounds_or_default
 
 __all__ = ["PrivateTransformer"]
 
@@ -12,8 +13,8 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
     """Base class: checks, the charge and the guarantee.
 
     A sub-class has parameters `epsilon`, `delta`, `X_bounds` and `random_state`, a class attribute
-    ``_mechanism``, and the methods ``_check_public(table)``, which may warn, and
-    ``_release(table, bounds, mu, source)``, which sets the fitted attributes.
+    ``_mechanism``, and a method ``_release(table, bounds, mu, source)``, which sets the fitted
+    attributes.
     """
 
     def fit(self, X, y=None):
@@ -39,9 +40,17 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
         BudgetExceededError
             If the active `PrivacyLedger` cannot pay; nothing has been touched then.
         """
-        table, bounds, mu, source = self._opened(X)
-        self._release(table, bounds, mu, source)
+        self._check_settings()
+        guarantee = self.privacy_guarantee()
+        table, bounds, source = self._opened(guarantee, self._check_public, X)
+        self._release(table, bounds, guarantee.mu, source)
         return self._close(_num_samples(X))
+
+    def _check_settings(self):
+        """Check the parameters that are the same for every table."""
+
+    def _check_public(self, table):
+        return bounds_or_default(self.X_bounds, table.shape[1], "X_bounds")
 
     def transform(self, X):
         """Transform rows with the released values; a row depends on itself alone.

@@ -3,7 +3,6 @@
 import numpy as np
 
 from skdpbo._column_moments import release_moments
-from skdpbo._parameters import bounds_or_default
 from skdpbo._row_blocks import BoxedRows
 from skdpbo.preprocessing._private_transformer import PrivateTransformer
 from skdpbo.privacy._checks import check_flag
@@ -86,10 +85,9 @@ class DPStandardScaler(PrivateTransformer):
         self.with_std = with_std
         self.random_state = random_state
 
-    def _check_public(self, table):
+    def _check_settings(self):
         check_flag(self.with_mean, "with_mean")
         check_flag(self.with_std, "with_std")
-        return bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", stacklevel=4)
 
     def _release(self, table, bounds, mu, source):
         rows = BoxedRows(table, *bounds)

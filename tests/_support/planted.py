@@ -45,6 +45,7 @@ STAGES = {
     "object tables": "model_selection.rows._object_table",
     "parallel": "model_selection.evaluation._parallel",
     "parsing": "model_selection.scoring._parsing",
+    "private estimator": "_private_estimator",
     "private models": "model_selection.protection._private_models",
     "protection": "model_selection.protection._protection",
     "protected rows": "model_selection.rows._protected",
@@ -330,7 +331,7 @@ BUGS = {
     # Gaussian processes
     "sparse: rows are not shortened": {"features: shorten_rows": as_it_is},
     "sparse: numpy reads the records": {
-        "sparse process: checked_table": lambda values, *a, **k: np.asarray(values, dtype=float),
+        "private estimator: checked_table": lambda values, *a, **k: np.asarray(values, dtype=float),
         "sparse regressor: checked_table": lambda values, *a, **k: np.asarray(values, dtype=float),
     },
     "rows: half of the noise": {

@@ -159,7 +159,7 @@ def test_guarantee_ledger_seed_and_warning(table):
     [
         ({"epsilon": 0.0}, ValueError),
         ({"alpha": 0.0}, ValueError),
-        ({"alpha": True}, ValueError),
+        ({"alpha": True}, TypeError),
         ({"y_bounds": (1, 0)}, ValueError),
         ({"y_bounds": ([0, 0], [1, 1])}, ValueError),
         ({"fit_intercept": 3}, TypeError),

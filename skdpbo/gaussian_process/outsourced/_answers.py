@@ -181,13 +181,13 @@ class AnswerBook:
         raise TypeError("An AnswerBook is not copied or pickled: two copies answer twice.")
 
 
-def answer_noise(epsilon, delta, y_bounds, answers_per_row, stacklevel):
+def answer_noise(epsilon, delta, y_bounds, answers_per_row):
     """Return the noise of the answers, None for exact ones (`epsilon` None)."""
     if epsilon is None:
         if y_bounds is not None:
             raise ValueError("y_bounds is for noisy answers: give answer_epsilon, too.")
         return None
-    low, high = bounds_or_default(y_bounds, 1, "y_bounds", stacklevel=stacklevel + 1)
+    low, high = bounds_or_default(y_bounds, 1, "y_bounds")
     return AnswerNoise(
         epsilon=epsilon,
         delta=delta,

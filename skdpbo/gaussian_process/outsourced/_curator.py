@@ -175,7 +175,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         BudgetExceededError
             If the active `PrivacyLedger` cannot pay; nothing has been touched then.
         """
-        return self._fit(X, y, stacklevel=2)
+        return self._released(X, y)
 
     def fit_transform(self, X, y=None):
         """Release the rows of X, and be ready to answer.
@@ -192,7 +192,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         Z : ndarray of shape (n_samples, n_components)
             The released rows, ``release_.Z``.
         """
-        return self._fit(X, y, stacklevel=3).release_.Z.copy()
+        return self._released(X, y).release_.Z.copy()
 
     def exact_rows(self, X):
         """Protected: return rows under the fitted map, without noise, for the curator's own use.
@@ -243,25 +243,26 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         self.answers_.append((row, answer))
         return answer
 
-    def _fit(self, X, y, stacklevel):
-        noise = self._answer_noise(stacklevel + 1)
+    def _released(self, X, y):
+        noise = self._answer_noise()
         answer_privacy = (
             None if noise is None else noise.guarantee.voided_if_seeded(self.random_state)
         )
         rows_privacy = self.privacy_guarantee()
         total = rows_privacy if noise is None else compose(rows_privacy, answer_privacy)
 
-        def prepare(n_features, y):
+        def check(n_features, y):
             if y is not None and y.size != len(y):
                 raise ValueError("y must be a vector: one value for each row of X.")
-            return self._plan(n_features, stacklevel + 3)
+            return self._plan(n_features)
 
-        X, y, plan = self._open(X, y, total, prepare, stacklevel + 1)
+        X, y, plan, source = self._opened_rows(X, y, total, check)
         guarantee = self._guarantees(self.n_features_in_)[0]
         self.release_ = self._release_rows(
             X,
             plan,
             guarantee,
+            source,
             answers_per_row=int(self.answers_per_row),
             n_answers=self.n_answers,
             answer_noise_std=0.0 if noise is None else noise.std,
@@ -277,7 +278,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         self.privacy_, self.answer_privacy_, self.answers_ = guarantee, answer_privacy, []
         return self
 
-    def _answer_noise(self, stacklevel):
+    def _answer_noise(self):
         for name in ("answers_per_row", "n_answers"):
             value = getattr(self, name)
             if name == "answers_per_row" or value is not None:
@@ -288,7 +289,6 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
             self.answer_delta,
             self.y_bounds,
             min(limit for limit in limits if limit is not None),  # answers about one record
-            stacklevel=stacklevel + 1,
         )
 
     def _answer_source(self):

@@ -1,14 +1,12 @@
 """Base class of `PrivateProjection` and `ProjectedGP`: the charged release of rows."""
 
-import warnings
-
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import assert_all_finite, validate_data
 
-from skdpbo._parameters import check_bounds, warn_if_seeded
-from skdpbo._schema import checked_table, has_numeric_type
+from skdpbo._parameters import check_bounds, warn_caller
+from skdpbo._private_estimator import PrivateEstimator
+from skdpbo._schema import checked_table
 from skdpbo.exceptions import DefaultBoundsWarning, VoidGuaranteeWarning
 from skdpbo.gaussian_process.outsourced._domains import Ball, Box
 from skdpbo.gaussian_process.outsourced._noisy_rows import NoisyRows, rows_guarantee
@@ -20,8 +18,6 @@ from skdpbo.gaussian_process.papers._kharkovskii2020 import (
     published_transform,
     secret_matrix,
 )
-from skdpbo.mechanisms import noise_source
-from skdpbo.privacy import LedgerMixin, charge_active_ledger
 from skdpbo.privacy._checks import check_choice, check_count, check_positive, check_positive_delta
 
 __all__ = ["RowReleaser"]
@@ -29,7 +25,7 @@ __all__ = ["RowReleaser"]
 _MECHANISMS = ("l2_laplace", "gaussian", "kharkovskii2020")
 
 
-class RowReleaser(LedgerMixin, BaseEstimator):
+class RowReleaser(PrivateEstimator):
     """Base class of estimators that release the rows of X once.
 
     A sub-class has the parameters n_components, mechanism, epsilon, delta, data_norm,
@@ -116,22 +112,22 @@ class RowReleaser(LedgerMixin, BaseEstimator):
             )
         return int(r)
 
-    def _plan(self, n_features, stacklevel):
+    def _plan(self, n_features):
         """Return how the rows are released, from public values alone; raises what can be."""
-        noise_source(self.random_state)
         r = self._checked_components(n_features)
         displacement = float(check_positive(self.displacement, "displacement"))
         domain = self._domain(n_features)
         if self.mechanism == "kharkovskii2020":
             if displacement != 1:
                 raise ValueError("The published transform is about a displacement of 1.")
+            message = f'mechanism="kharkovskii2020" protects nothing: {VOID_REASON}.'
+            warn_caller(message, VoidGuaranteeWarning)
             return _PublishedRows(self.epsilon, self.delta, r, domain)
         if self.data_norm is None and self.X_bounds is None:
-            warnings.warn(
+            warn_caller(
                 f"data_norm was not given: rows are shortened to the norm {domain.norm:.6g} "
                 "(3 for each feature), whatever the data are. Give a public data_norm or X_bounds.",
                 DefaultBoundsWarning,
-                stacklevel=stacklevel + 1,
             )
         plan = NoisyRows(
             mechanism=self.mechanism,
@@ -145,20 +141,8 @@ class RowReleaser(LedgerMixin, BaseEstimator):
         plan.mechanism_for(n_rows=1)  # refuses parameters that no noise is made for
         return plan
 
-    def _open(self, X, y, to_charge, prepare, stacklevel):
-        """Protected: check the schema, prepare, charge, and only then read values.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Protected.
-        y : array-like or None
-        to_charge : PrivacyGuarantee
-        prepare : callable
-            Called with the number of columns of X and the table y before the charge; raises what
-            is to be raised then.
-        stacklevel : int
-            Of the caller of ``fit``, as seen from the caller of this function.
+    def _opened_rows(self, X, y, guarantee, check):
+        """Protected: open the fit as `_opened`, where `check` is called with sizes and targets.
 
         Returns
         -------
@@ -166,36 +150,28 @@ class RowReleaser(LedgerMixin, BaseEstimator):
             float64, finite.
         y : ndarray or None
             Finite.
-        prepared : object
-            What `prepare` returned.
+        checked : object
+            What `check(n_features, y)` returned.
+        source : RandomSource
         """
-        readable = has_numeric_type(X) and (y is None or has_numeric_type(y))
-        if not readable:  # lists and objects are read to learn their shape and type
-            charge_active_ledger(to_charge, type(self).__name__, self)
-        table = checked_table(X, "X", ensure_2d=True, estimator=self)
-        if table.ndim != 2:
-            raise ValueError("X must have two dimensions.")
-        validate_data(self, X, skip_check_array=True)  # names and number of the columns
-        if y is not None:
-            y = checked_table(y, "y", ensure_2d=False, estimator=self)
-            check_consistent_length(table, y)
-        prepared = prepare(table.shape[1], y)
-        if self.mechanism == "kharkovskii2020":
-            message = f'mechanism="kharkovskii2020" protects nothing: {VOID_REASON}.'
-            warnings.warn(message, VoidGuaranteeWarning, stacklevel=stacklevel + 1)
-        warn_if_seeded(self.random_state, stacklevel=stacklevel + 1)
-        if readable:  # before any value is read
-            charge_active_ledger(to_charge, type(self).__name__, self)
+
+        def check_rows(table, y):
+            if y is not None:
+                y = checked_table(y, "y", ensure_2d=False, estimator=self)
+                check_consistent_length(table, y)
+            return y, check(table.shape[1], y)
+
+        table, (y, checked), source = self._opened(guarantee, check_rows, X, y)
         assert_all_finite(table, input_name="X")
         if y is not None:
             assert_all_finite(y, input_name="y")
-        return np.asarray(table, dtype=np.float64), y, prepared
+        return np.asarray(table, dtype=np.float64), y, checked, source
 
-    def _release_rows(self, X, plan, guarantee, **answers):
+    def _release_rows(self, X, plan, guarantee, source, **answers):
         """Protected X: release its rows by a plan, and keep the plan."""
         noise, std = plan.mechanism_for(len(X))
         with np.errstate(all="ignore"):  # an error or a report would depend on a row
-            Z = plan.release(X, noise, noise_source(self.random_state))
+            Z = plan.release(X, noise, source)
         self._map = plan
         return ProjectionRelease(
             Z=Z,

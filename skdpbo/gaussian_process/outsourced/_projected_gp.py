@@ -193,17 +193,17 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
         """
         refuse_missing_target(y, self)
 
-        def prepare(n_features, y):
+        def check(n_features, y):
             if y.ndim not in (1, 2):
                 raise ValueError("y must have one or two dimensions.")
             noise_variance = self._checked_noise_variance(1 if y.ndim == 1 else y.shape[1])
-            plan = self._plan(n_features, stacklevel=4)
+            plan = self._plan(n_features)
             return plan, self._checked_kernel(plan), noise_variance
 
-        X, y, prepared = self._open(X, y, self.privacy_guarantee(), prepare, stacklevel=2)
-        plan, kernel, noise_variance = prepared
+        X, y, checked, source = self._opened_rows(X, y, self.privacy_guarantee(), check)
+        plan, kernel, noise_variance = checked
         guarantee = self.privacy_guarantee(n_features=self.n_features_in_)
-        release = self._release_rows(X, plan, guarantee)
+        release = self._release_rows(X, plan, guarantee, source)
         del X  # what follows is a function of the release and of y
         targets = y if y.ndim == 2 else y[:, None]
         self._fit_released(release, targets.astype(np.float64), kernel, noise_variance)

@@ -3,7 +3,7 @@
 from functools import partial
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -13,8 +13,7 @@ from skdpbo._class_labels import (
     label_positions,
     occurring_classes,
 )
-from skdpbo._parameters import warn_if_seeded
-from skdpbo._schema import has_numeric_type, refuse_missing_target
+from skdpbo._schema import refuse_missing_target
 from skdpbo.gaussian_process.sparse._denoising import nearest_mixture
 from skdpbo.gaussian_process.sparse._inducing import support_design
 from skdpbo.gaussian_process.sparse._kernel_family import check_kernels, label_kernels
@@ -25,13 +24,11 @@ from skdpbo.gaussian_process.sparse._label_codes import (
 )
 from skdpbo.gaussian_process.sparse._private_process import PrivateProcess
 from skdpbo.gaussian_process.sparse._release_methods import WhitenedMethod
-from skdpbo.mechanisms import noise_source
-from skdpbo.privacy import charge_active_ledger
 
 __all__ = ["DPSparseGPClassifier"]
 
 
-class DPSparseGPClassifier(PrivateProcess, ClassifierMixin, BaseEstimator):
+class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
     r"""Sparse Gaussian process classification with private inputs and labels.
 
     The second moments of the records' features at the inducing points and of their coded labels
@@ -181,23 +178,12 @@ class DPSparseGPClassifier(PrivateProcess, ClassifierMixin, BaseEstimator):
         BudgetExceededError
             If the active `PrivacyLedger` cannot pay; nothing has been touched then.
         """
-        guarantee = self.privacy_guarantee()
-        self._check_pass()
-        classes = checked_classes(self.classes)
         refuse_missing_target(y, self)
-        readable = has_numeric_type(X)
-        if not readable:  # lists and objects are read to learn their shape and type
-            charge_active_ledger(guarantee, type(self).__name__, self)
-        X = self._checked_inputs(X)
+        self._check_pass()
         check_consistent_length(X, y)
-        Z = self._inducing_points(X.shape[1])
-        kernels = check_kernels(self.kernel, label_kernels(Z))
-        build = partial(WhitenedMethod, kernels, Z, mu=guarantee.mu, n_records=len(X))
-        build(half_width=np.ones(1))  # raises what it raises before the charge
-        source = noise_source(self.random_state)
-        warn_if_seeded(self.random_state, stacklevel=2)
-        if readable:  # before any value is read
-            charge_active_ledger(guarantee, type(self).__name__, self)
+        classes, guarantee = checked_classes(self.classes), self.privacy_guarantee()
+        check = partial(self._planned, guarantee.mu)
+        X, (Z, kernels, build), source = self._opened(guarantee, check, X)
 
         labels = checked_labels(y, classes)
         if classes is None:
@@ -214,8 +200,16 @@ class DPSparseGPClassifier(PrivateProcess, ClassifierMixin, BaseEstimator):
         support = support_design(Z)
         records = nearest_mixture(released.B, method.features(support))
         self.reliability_ = reliability(self._predictor, support, records)
-        self.classes_, self.n_records_, self.privacy_ = classes, len(X), guarantee
-        return self
+        self.classes_ = classes
+        return self._close(len(X))
+
+    def _planned(self, mu, X):
+        """Return what the release needs from shapes and parameters; raises what can be raised."""
+        Z = self._inducing_points(X.shape[1])
+        kernels = check_kernels(self.kernel, label_kernels(Z))
+        build = partial(WhitenedMethod, kernels, Z, mu=mu, n_records=len(X))
+        build(half_width=np.ones(1))
+        return Z, kernels, build
 
     def predict_proba(self, X):
         """Probabilities of the classes.

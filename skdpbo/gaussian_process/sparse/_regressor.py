@@ -1,16 +1,16 @@
 """Sparse Gaussian process regression that protects every training record."""
 
+from functools import partial
+
 from sklearn.utils import check_consistent_length
 
-from skdpbo._parameters import bounds_or_default, positive_values, warn_if_seeded
-from skdpbo._schema import checked_table, has_numeric_type, refuse_missing_target
+from skdpbo._parameters import bounds_or_default, positive_values
+from skdpbo._schema import checked_table, refuse_missing_target
 from skdpbo.gaussian_process._posterior_regressor import PosteriorRegressor
 from skdpbo.gaussian_process.sparse._kernel_family import check_kernels, default_kernels
 from skdpbo.gaussian_process.sparse._prior_mean import budget_of_mean, private_prior_mean
 from skdpbo.gaussian_process.sparse._private_process import PrivateProcess
 from skdpbo.gaussian_process.sparse._release_methods import KernelMethod, WhitenedMethod
-from skdpbo.mechanisms import noise_source
-from skdpbo.privacy import charge_active_ledger
 from skdpbo.privacy._checks import check_choice
 
 __all__ = ["DPSparseGPRegressor"]
@@ -24,7 +24,7 @@ _CHOICES = {
 }
 
 
-class DPSparseGPRegressor(PrivateProcess, PosteriorRegressor):
+class DPSparseGPRegressor(PosteriorRegressor, PrivateProcess):
     r"""Sparse Gaussian process regression with private inputs and targets.
 
     The second moments of the records' features at the inducing points are released once, with
@@ -228,36 +228,38 @@ class DPSparseGPRegressor(PrivateProcess, PosteriorRegressor):
         BudgetExceededError
             If the active `PrivacyLedger` cannot pay; nothing has been touched then.
         """
-        guarantee = self.privacy_guarantee()
-        self._check_settings()
         refuse_missing_target(y, self)
-        readable = has_numeric_type(X) and has_numeric_type(y)
-        if not readable:  # lists and objects are read to learn their shape and type
-            charge_active_ledger(guarantee, type(self).__name__, self)
-        X, y = self._check_records(X, y)
-        targets = y if y.ndim == 2 else y[:, None]
-        n, q = targets.shape
-        low, high = bounds_or_default(self.y_bounds, q, "y_bounds", stacklevel=2)
+        self._check_settings()
+        guarantee, mu_mean = self.privacy_guarantee(), None
+        mu = guarantee.mu
+        if self.prior_mean == "private":
+            mu, mu_mean = budget_of_mean(mu)
+        check = partial(self._planned, mu)
+        X, planned, source = self._opened(guarantee, check, X, y)
+        y, box, scale, kernels, Z, method, noise_variance = planned
+
+        targets, centre = y if y.ndim == 2 else y[:, None], (box[0] + box[1]) / 2
+        if self.prior_mean == "private":
+            centre = private_prior_mean(targets, *box, mu=mu_mean, scale=scale, source=source)
+        released = self._release(method, method.rows(centre), X, targets, source)
+        fits = method.posterior(released, noise_variance)
+        self._publish(kernels, Z, centre, fits, single_target=y.ndim == 1)
+        return self._close(len(targets))
+
+    def _planned(self, mu, X, y):
+        """Return what the release needs from shapes and parameters; raises what can be raised."""
+        y = checked_table(y, "y", ensure_2d=False, estimator=self)
+        if y.ndim not in (1, 2):
+            raise ValueError("y must have one or two dimensions.")
+        check_consistent_length(X, y)
+        q = 1 if y.ndim == 1 else y.shape[1]
+        box = low, high = bounds_or_default(self.y_bounds, q, "y_bounds")
         Z = self._inducing_points(X.shape[1])
         kernels = check_kernels(self.kernel, default_kernels(Z, (high - low) / 2))
         noise_variance = self._noise_variance_or_none(q)
         scale = None if self.y_scale is None else positive_values(self.y_scale, q, "y_scale")
-        mu, mu_mean = guarantee.mu, None
-        if self.prior_mean == "private":
-            mu, mu_mean = budget_of_mean(mu)
-        method = self._method(kernels, Z, mu=mu, half_width=(high - low) / 2, n_records=n)
-        source, centre = noise_source(self.random_state), (low + high) / 2
-        warn_if_seeded(self.random_state, stacklevel=2)
-        if readable:  # before any value is read
-            charge_active_ledger(guarantee, type(self).__name__, self)
-
-        if self.prior_mean == "private":
-            centre = private_prior_mean(targets, low, high, mu=mu_mean, scale=scale, source=source)
-        released = self._release(method, method.rows(centre), X, targets, source)
-        fits = method.posterior(released, noise_variance)
-        self._publish(kernels, Z, centre, fits, single_target=y.ndim == 1)
-        self.n_records_, self.privacy_ = n, guarantee
-        return self
+        method = self._method(kernels, Z, mu=mu, half_width=(high - low) / 2, n_records=len(y))
+        return y, box, scale, kernels, Z, method, noise_variance
 
     def _check_settings(self):
         """Check the choices, alone and together."""
@@ -285,8 +287,9 @@ class DPSparseGPRegressor(PrivateProcess, PosteriorRegressor):
             )
         return None
 
+    @property
     def _mechanism(self):
-        mechanism = super()._mechanism()
+        mechanism = super()._mechanism
         if self.release == "kernel":
             mechanism = "Gaussian mechanism on kernel statistics"
         if self.prior_mean == "private":
@@ -303,13 +306,6 @@ class DPSparseGPRegressor(PrivateProcess, PosteriorRegressor):
         return WhitenedMethod(
             kernels, Z, fit_amplitude=self.signal_variance == "released", **common
         )
-
-    def _check_records(self, X, y):
-        X, y = self._checked_inputs(X), checked_table(y, "y", ensure_2d=False, estimator=self)
-        if y.ndim not in (1, 2):
-            raise ValueError("y must have one or two dimensions.")
-        check_consistent_length(X, y)
-        return X, y
 
     def _publish(self, kernels, Z, prior_mean, fits, single_target):
         """Set the attributes; everything here is public or released."""

@@ -1,0 +1,68 @@
+"""Base class of estimators that read protected tables in `fit`: check, charge, and then read."""
+
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from skdpbo._parameters import warn_if_seeded
+from skdpbo._schema import checked_table, has_numeric_type
+from skdpbo.mechanisms import noise_source
+from skdpbo.privacy import LedgerMixin, charge_active_ledger
+
+__all__ = ["PrivateEstimator"]
+
+
+class PrivateEstimator(LedgerMixin, BaseEstimator):
+    """Base class: the one place where a ledger is charged and protected rows become readable.
+
+    A sub-class has the parameter `random_state`.
+    """
+
+    _accepts_sparse = False
+
+    def _opened(self, guarantee, check, X, *targets):
+        """Check the input, charge the ledger, and return what `fit` needs.
+
+        Errors and warnings before the charge depend on shapes, types and parameters alone.
+
+        Parameters
+        ----------
+        guarantee : PrivacyGuarantee
+            Of all that the fit releases.
+        check : callable
+            Called with the table and the targets before any value is read; raises what is to be
+            raised without a charge, and warns.
+        X : array-like
+            Protected.
+        *targets : array-like or None
+            Protected.
+
+        Returns
+        -------
+        table : ndarray, Dask array or CSR matrix
+            Protected.
+        checked : object
+            As from `check`.
+        source : RandomSource
+        """
+        source = noise_source(self.random_state)
+        given = [values for values in (X, *targets) if values is not None]
+        readable = all(map(has_numeric_type, given))
+        if not readable:  # lists and objects are read to learn their shape and type
+            charge_active_ledger(guarantee, type(self).__name__, self)
+        table = self._checked_table(X)
+        validate_data(self, X, skip_check_array=True)  # names and number of the columns
+        checked = check(table, *targets)
+        if guarantee.epsilon > 0:  # there is noise
+            warn_if_seeded(self.random_state)
+        if readable:  # before any value is read
+            charge_active_ledger(guarantee, type(self).__name__, self)
+        return table, checked, source
+
+    def _checked_table(self, X):
+        """Check the schema and leave the values alone: they are checked as they are read."""
+        table = checked_table(
+            X, "X", ensure_2d=True, estimator=self, accept_sparse=self._accepts_sparse
+        )
+        if table.ndim != 2:
+            raise ValueError("X must have two dimensions.")
+        return table
