@@ -206,7 +206,7 @@ class Ledgers(RuleBasedStateMachine):
     @rule(name=names)
     def export(self, name):
         ledger, model = self.ledgers[name], self.models[name]
-        state = json.loads(ledger.to_json())
+        state = json.loads(json.dumps(ledger.to_dict()))
         assert [entry["label"] for entry in state["entries"]] == [w for _, w in model.charges]
         exported = [entry["guarantee"]["epsilon"] for entry in state["entries"]]
         assert exported == [g.epsilon for g, _ in model.charges]
@@ -294,7 +294,8 @@ class TestPlantedBugs:
         honest = original("ledger charge: _check_fit")
 
         def recorded_first(store, tables, guarantee, label):
-            tables.add(store.dataset, LedgerEntry(guarantee, label))
+            _, _, chain = tables.read(store.dataset)
+            tables.add(store.dataset, chain, LedgerEntry(guarantee, label))
             tables.sql("COMMIT")
             tables.sql("BEGIN IMMEDIATE")
             honest(store, tables, guarantee, label)
@@ -309,7 +310,7 @@ class TestPlantedBugs:
 
 def first_half(store):
     with store.transaction(write=False) as tables:
-        entries = store.read(tables).entries
+        _, entries = store.read(tables)
     return tuple(entries[: (len(entries) + 1) // 2])
 
 

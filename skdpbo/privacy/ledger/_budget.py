@@ -15,17 +15,6 @@ from skdpbo.privacy._composition import added_epsilon, composed_epsilon
 from skdpbo.privacy._guarantee import PrivacyGuarantee
 from skdpbo.privacy._replace_one import in_one_relation
 
-__all__ = [
-    "Budget",
-    "LedgerEntry",
-    "amount_from_text",
-    "amount_to_text",
-    "budgets",
-    "fits",
-    "guarantee_from_text",
-    "guarantee_to_text",
-]
-
 # Ten releases of 0.1 fit a budget of 1, although ten times the float 0.1 is larger than 1.
 _ROUNDING = 1e-12
 Total = tuple[float | Fraction, float]

@@ -10,11 +10,8 @@ from skdpbo.exceptions import BudgetExceededError, LedgerError
 from skdpbo.privacy._checks import check_text
 from skdpbo.privacy._guarantee import PrivacyGuarantee
 from skdpbo.privacy.ledger._budget import LedgerEntry, budgets, fits
-from skdpbo.privacy.ledger._database import PROCESS, Tables
 from skdpbo.privacy.ledger._scope import stores_to_charge
-from skdpbo.privacy.ledger._store import Store
-
-__all__ = ["charge", "charge_active_ledger"]
+from skdpbo.privacy.ledger._store import PROCESS, Store, Tables
 
 _HINT = (
     "The estimator, or one inside it, was created, cloned, pickled or fitted while this ledger was "
@@ -94,7 +91,7 @@ def charge(
             if not record:
                 return
             entry = LedgerEntry(guarantee, label)
-            ends = [tables[key[:2]].add(store.dataset, entry) for key, store in budgets.items()]
+            ends = [tables[key[:2]].add(s.dataset, s.seen, entry) for key, s in budgets.items()]
             for accountant in accountants:
                 _ask(accountant, "spend", guarantee)
         for store, end in zip(budgets.values(), ends, strict=True):
@@ -118,7 +115,7 @@ def _ask(accountant: Any, method: str, guarantee: PrivacyGuarantee) -> None:
 
 
 def _check_fit(store: Store, tables: Tables, guarantee: PrivacyGuarantee, label: str) -> None:
-    total, entries, _ = store.read(tables)
+    total, entries = store.read(tables)
     if fits(total, entries, guarantee):
         return
     _, left = budgets(total, entries)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import html
-import json
 import os
 import warnings
 from collections.abc import Sequence
@@ -19,8 +18,6 @@ from skdpbo.privacy.ledger._budget import Budget, LedgerEntry, amount_to_text, b
 from skdpbo.privacy.ledger._charging import charge
 from skdpbo.privacy.ledger._scope import enter, leave, stores_around
 from skdpbo.privacy.ledger._store import LOCAL, Store
-
-__all__ = ["PrivacyLedger"]
 
 _VERSION = 1  # of the dictionary form
 _COLUMNS = ("epsilon", "delta", "mu", "status", "neighbours", "protects", "mechanism")
@@ -125,7 +122,7 @@ class PrivacyLedger:
             if dataset is not None and dataset not in known:
                 raise tables.error(f"has no data set {dataset!r}, only {names}")
             name = known[0] if dataset is None else dataset
-            budget = tables.read(name).total
+            budget = tables.read(name)[0]
         return cls(*budget, path=path, dataset=name)
 
     def charge(self, guarantee: PrivacyGuarantee, label: str = "") -> None:
@@ -235,16 +232,6 @@ class PrivacyLedger:
             ],
         }
 
-    def to_json(self) -> str:
-        """Return what `to_dict` holds as JSON.
-
-        Returns
-        -------
-        str
-            Indented; amounts are not rounded.
-        """
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
-
     def __repr__(self) -> str:
         where = "" if self.path is None else f", path={self.path!r}, dataset={self.dataset!r}"
         entries = self.entries
@@ -258,18 +245,13 @@ class PrivacyLedger:
         entries = self.entries
         spent, left = budgets((self.epsilon, self.delta), entries)
         relations = _relations(entries)
-        rows = [("time (UTC)", "label", "epsilon", "delta", "mu", "status"), *map(_cells, entries)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-        return "\n".join(
-            [
-                *(lines if entries else []),
-                f"spent epsilon={spent.epsilon:.6g}, delta={spent.delta:.6g} of "
-                f"epsilon={float(self.epsilon):.6g}, delta={self.delta:.6g}",
-                f"left epsilon={left.epsilon:.6g}, delta={left.delta:.6g}",
-                *([f"neighbours: {relations}"] if relations else []),
-            ]
-        )
+        lines = [
+            *map(_line, entries),
+            f"spent epsilon={spent.epsilon:.6g}, delta={spent.delta:.6g} of "
+            f"epsilon={float(self.epsilon):.6g}, delta={self.delta:.6g}",
+            f"left epsilon={left.epsilon:.6g}, delta={left.delta:.6g}",
+        ]
+        return "\n".join([*lines, f"neighbours: {relations}"] if entries else lines)
 
     def _repr_html_(self) -> str:
         title = html.escape(f"Privacy ledger, data set {self.dataset}")
@@ -282,7 +264,7 @@ class PrivacyLedger:
             if name not in (known := tables.datasets()):
                 _warn_of_similar(name, known, path)
                 tables.create(name, total)
-            written = self._store.read(tables).total  # refuses missing or changed rows
+            written, _ = self._store.read(tables)  # refuses missing or changed rows
             if written != total:
                 raise tables.error(
                     f"holds the budget epsilon={written[0]}, delta={written[1]} for the data set "
@@ -325,7 +307,7 @@ def _relations(entries: Sequence[LedgerEntry]) -> str:
     return "; ".join(relations) + (mixed if len(relations) > 1 else "")
 
 
-def _cells(entry: LedgerEntry) -> tuple[str, ...]:
+def _line(entry: LedgerEntry) -> str:
     g = entry.guarantee
-    amounts = ("" if amount is None else f"{amount:.6g}" for amount in (g.epsilon, g.delta, g.mu))
-    return (f"{entry.charged_at:%Y-%m-%d %H:%M:%S}", entry.label, *amounts, g.status)
+    amounts = f"epsilon={g.epsilon:<8.6g}  delta={g.delta:<8.6g}  {g.status:<11}"
+    return f"{entry.charged_at:%Y-%m-%d %H:%M:%S}  {amounts}  {entry.label}".rstrip()

@@ -10,51 +10,37 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
-from weakref import ref
+from typing import Any, Literal
+from weakref import finalize
 
 from skdpbo.exceptions import LedgerError
-from skdpbo.privacy.ledger._database import PROCESS
-from skdpbo.privacy.ledger._store import Store
-
-__all__ = [
-    "LedgerMixin",
-    "charged_elsewhere",
-    "covered_by_fit",
-    "enter",
-    "leave",
-    "stores_around",
-    "stores_to_charge",
-]
+from skdpbo.privacy.ledger._store import PROCESS, Store
 
 Cover = Literal["everything", "given rows", "given rows, secretly often"]
 
 
-@dataclass(eq=False)
-class Block:
-    """A ``with`` block: of a ledger (`store`), or of a fit that has paid for those inside it.
+class Receipt:
+    """Payment of a fit for those inside it, which clones and pickles made inside carry along.
 
-    Clones and pickles that are made inside the latter carry it as a receipt. It is valid while the
-    process that paid keeps the file `path` locked, so that a killed one leaves no valid receipt.
+    Elsewhere it is valid while the process that paid keeps the file `path` locked, so that a
+    killed one leaves no valid receipt.
     """
 
-    store: Store | None = None
-    cover: Cover = "everything"
-    path: str = ""
-    lock: sqlite3.Connection | None = None
+    def __init__(self, cover: Cover, path: str = "") -> None:
+        self.cover, self.path = cover, path
+        self._lock: sqlite3.Connection | None = None
 
-    def start_receipt(self) -> None:
-        """Lock a file as long as the block runs."""
+    def hand_out(self) -> None:
+        """Lock a file until the receipt is withdrawn."""
         with PROCESS.lock:
             if not self.path:
                 self.path = os.path.join(tempfile.mkdtemp(prefix="skdpbo-paid-"), "open")
-                self.lock = sqlite3.connect(self.path, check_same_thread=False)
-                self.lock.execute("BEGIN EXCLUSIVE")
+                self._lock = sqlite3.connect(self.path, check_same_thread=False)
+                self._lock.execute("BEGIN EXCLUSIVE")
 
     def is_valid(self) -> bool:
         """Whether the fit that paid still runs; an unlocked or missing file proves nothing."""
@@ -66,63 +52,53 @@ class Block:
             return error.sqlite_errorname == "SQLITE_BUSY"
         return False
 
-    def close(self) -> None:
-        """End the validity of the receipt."""
-        if self.lock is not None:
-            self.lock.close()
+    def withdraw(self) -> None:
+        """End the validity."""
+        if self._lock is not None:
+            self._lock.close()
             shutil.rmtree(os.path.dirname(self.path), ignore_errors=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Block, (None, self.cover, self.path)
+        return Receipt, (self.cover, self.path)
 
 
-class _Carried(NamedTuple):
-    """Ledgers that an estimator is charged to, and the receipt of a fit that has paid for it."""
-
-    stores: tuple[Store, ...] = ()
-    receipt: Block | None = None
-    owner: ref[object] | None = None
-
-
-# Blocks around the running code, outermost first.
-_SCOPE: ContextVar[tuple[Block, ...]] = ContextVar("skdpbo_open_ledgers", default=())
-_OPEN: list[Block] = []  # blocks of ledgers, of all threads
-_CARRIED: dict[int, _Carried] = {}  # by identity, since estimators may define ==
+# Ledgers that an estimator is charged to, and the receipt of a fit that has paid for it.
+Carried = tuple[tuple[Store, ...], Receipt | None]
+# Ledgers and receipts of the blocks around the running code, outermost first.
+_SCOPE: ContextVar[tuple[Store | Receipt, ...]] = ContextVar("skdpbo_open_ledgers", default=())
+_OPEN: list[Store] = []  # ledgers open in all threads
+_CARRIED: dict[int, Carried] = {}  # by identity, since estimators may define ==
 
 
 def enter(store: Store) -> None:
     """Open a block of a ledger in this context."""
-    block = Block(store)
     with PROCESS.lock:
-        _OPEN.append(block)
-    _SCOPE.set((*_SCOPE.get(), block))
+        _OPEN.append(store)
+    _SCOPE.set((*_SCOPE.get(), store))
 
 
 def leave(store: Store) -> None:
     """Close the innermost block of a ledger, of this context if there is one."""
-    scope = _SCOPE.get()
-    with PROCESS.lock:
-        blocks = [b for b in scope if b.store is store] or [b for b in _OPEN if b.store is store]
-        if blocks:
-            _SCOPE.set(tuple(block for block in scope if block is not blocks[-1]))
-            _OPEN[:] = [block for block in _OPEN if block is not blocks[-1]]
+    scope = [*reversed(_SCOPE.get())]
+    with PROCESS.lock, suppress(ValueError):
+        _OPEN.remove(store)
+        scope.remove(store)
+        _SCOPE.set((*reversed(scope),))
 
 
-@contextmanager
-def charged_elsewhere() -> Iterator[None]:
+def charged_elsewhere() -> AbstractContextManager[None]:
     """Charge nothing in this block: the caller has charged for all that it releases.
 
     For code that fits private estimators inside a release whose total is already paid. It concerns
     its own thread, and estimators that are cloned or pickled in it while it runs; a function that
     makes estimators in a worker opens the block itself. A ledger opened inside is charged as usual.
 
-    Yields
-    ------
-    None
-        The block charges nothing while it runs.
+    Returns
+    -------
+    context manager
+        For a ``with`` block.
     """
-    with covered_by_fit("everything"):
-        yield
+    return covered_by_fit("everything")
 
 
 @contextmanager
@@ -133,13 +109,13 @@ def covered_by_fit(cover: Cover = "given rows") -> Iterator[None]:
     is charged unless everything is covered. If the block runs secretly often it is refused: the
     number of charges would show how often.
     """
-    block = Block(None, cover)
-    token = _SCOPE.set((*_SCOPE.get(), block))
+    receipt = Receipt(cover)
+    token = _SCOPE.set((*_SCOPE.get(), receipt))
     try:
         yield
     finally:
         _SCOPE.reset(token)
-        block.close()
+        receipt.withdraw()
 
 
 def stores_around(store: Store) -> list[Store]:
@@ -150,12 +126,12 @@ def stores_around(store: Store) -> list[Store]:
 
 def stores_to_charge(estimator: object, own_rows: bool) -> tuple[list[Store], bool]:
     """Return the ledgers that a fit made here is charged to, and whether some are only carried."""
-    scope, receipt = _SCOPE.get(), _carried(estimator).receipt
+    scope, (_, receipt) = _SCOPE.get(), _carried(estimator)
     if receipt is not None and receipt.is_valid():
         scope = (receipt, *scope)
-    for position, block in reversed([*enumerate(scope)]):
-        if block.store is None and not (own_rows and block.cover == "given rows"):
-            if own_rows and block.cover != "everything":
+    for position, paid in reversed([*enumerate(scope)]):
+        if isinstance(paid, Receipt) and not (own_rows and paid.cover == "given rows"):
+            if own_rows and paid.cover != "everything":
                 raise LedgerError(
                     "A private search that is given protected rows of its own cannot run inside "
                     "trials whose number is secret: nothing states how often it reads them."
@@ -172,19 +148,19 @@ def _distinct(stores: Iterable[Store]) -> tuple[Store, ...]:
     return tuple({store.token: store for store in stores}.values())
 
 
-def _stores(blocks: Iterable[Block]) -> list[Store]:
-    return [block.store for block in blocks if block.store is not None]
+def _stores(scope: Iterable[Store | Receipt]) -> list[Store]:
+    return [store for store in scope if isinstance(store, Store)]
 
 
 def _open_here() -> list[Store]:
     """Ledgers open around this code; in a thread without any, all that the process has open."""
     with PROCESS.lock:
-        return _stores(_SCOPE.get()) or _stores(_OPEN)
+        return _stores(_SCOPE.get()) or [*_OPEN]
 
 
-def _carried(estimator: object) -> _Carried:
+def _carried(estimator: object) -> Carried:
     with PROCESS.lock:
-        return _CARRIED.get(id(estimator), _Carried())
+        return _CARRIED.get(id(estimator), ((), None))
 
 
 def _carried_inside(value: object, seen: frozenset[int] = frozenset()) -> list[Store]:
@@ -198,31 +174,30 @@ def _carried_inside(value: object, seen: frozenset[int] = frozenset()) -> list[S
         inner = value.values()
     elif isinstance(value, list | tuple | set):
         inner = value
-    stores = _carried(value).stores if isinstance(value, LedgerMixin) else ()
+    stores, _ = _carried(value) if isinstance(value, LedgerMixin) else ((), None)
     return [*stores, *(s for item in inner for s in _carried_inside(item, seen | {id(value)}))]
 
 
-def _carry(estimator: object, stores: Iterable[Store], receipt: Block | None = None) -> None:
-    """Note that all fits of an estimator are charged to the stores."""
-    key, further = id(estimator), tuple(stores)
-    if not (further and isinstance(estimator, LedgerMixin)):
-        return
-    with PROCESS.lock:
-        known = _carried(estimator)
-        owner = known.owner or ref(estimator, lambda _: _CARRIED.pop(key, None))
-        _CARRIED[key] = _Carried(
-            _distinct((*known.stores, *further)), receipt or known.receipt, owner
-        )
+def _carry(estimator: object, further: Sequence[Store], paid: Receipt | None = None) -> None:
+    """Note that all fits of an estimator are charged to further ledgers."""
+    key = id(estimator)
+    if further and isinstance(estimator, LedgerMixin):
+        with PROCESS.lock:
+            if key not in _CARRIED:
+                finalize(estimator, _CARRIED.pop, key, None)
+            stores, receipt = _carried(estimator)
+            _CARRIED[key] = _distinct((*stores, *further)), paid or receipt
 
 
-def _handed_on(estimator: object) -> tuple[tuple[Store, ...], Block | None]:
+def _handed_on(estimator: object) -> Carried:
     """Ledgers for a copy, and the receipt of the innermost fit around it that has paid."""
     _carry(estimator, _open_here())
-    carried = _carried(estimator)
-    paid = [block for block in _SCOPE.get() if block.store is None]
-    if paid and carried.stores:
-        paid[-1].start_receipt()
-    return carried.stores, paid[-1] if paid else carried.receipt
+    stores, receipt = _carried(estimator)
+    for paid in reversed(_SCOPE.get() if stores else ()):
+        if isinstance(paid, Receipt):
+            paid.hand_out()
+            return stores, paid
+    return stores, receipt
 
 
 class LedgerMixin:
@@ -260,7 +235,7 @@ class LedgerMixin:
 
 
 def _made_carrying(
-    stores: tuple[Store, ...], receipt: Block | None, make: Any, arguments: tuple[Any, ...]
+    stores: tuple[Store, ...], receipt: Receipt | None, make: Any, arguments: tuple[Any, ...]
 ) -> object:
     """Make an instance from a pickle or for a copy."""
     made = make(*arguments)

@@ -1,61 +1,180 @@
-"""Handle to the charges of one data set of a ledger file, which estimators carry along."""
+"""File of a ledger, and the handle to the charges of one of its data sets.
+
+One SQLite database holds several data sets, with charges chained by digests. Every operation opens
+a connection of its own, so that threads and forked processes never share one. A charge is a ``BEGIN
+IMMEDIATE`` transaction that reads the charges so far and adds to them: no other writer comes in
+between. ``synchronous=EXTRA`` makes it last through a power failure.
+
+docs/ledger.md says what damage is detected and what tampering is not.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sqlite3
 import tempfile
+import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary, finalize
 
 from skdpbo.exceptions import LedgerError, LedgerUnavailableError
-from skdpbo.privacy.ledger._budget import LedgerEntry
-from skdpbo.privacy.ledger._database import PROCESS, TABLES, Charges, Tables, explained
-
-__all__ = ["LOCAL", "Store"]
+from skdpbo.privacy.ledger._budget import (
+    LedgerEntry,
+    Total,
+    amount_from_text,
+    amount_to_text,
+    guarantee_from_text,
+    guarantee_to_text,
+)
 
 BUSY_SECONDS = 30.0
+APPLICATION_ID = 0x736B6470  # "skdp"
+SCHEMA_VERSION = 1
+TABLES = (
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    f"PRAGMA user_version = {SCHEMA_VERSION}",
+    "CREATE TABLE charges (dataset TEXT NOT NULL, number INTEGER NOT NULL, "
+    "charged_at TEXT NOT NULL, label TEXT NOT NULL, guarantee TEXT NOT NULL, "
+    "digest TEXT NOT NULL, PRIMARY KEY (dataset, number))",
+    "CREATE TABLE datasets (name TEXT PRIMARY KEY, epsilon TEXT NOT NULL, delta TEXT NOT NULL, "
+    "identity TEXT NOT NULL, head TEXT NOT NULL)",
+)
+_OUT_OF_REACH = ("SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_PERM")
+
+
+class _Process:
+    """Lock of all ledgers of this process, and its mark; a forked process has its own."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.token = object()
+
+
+PROCESS = _Process()
+if hasattr(os, "register_at_fork"):
+    # Another thread of the parent may hold the lock, and nobody would release the child's copy.
+    os.register_at_fork(after_in_child=PROCESS.__init__)  # type: ignore[misc]
+
+
+class Tables:
+    """Tables of an open connection; every error names the file."""
+
+    def __init__(self, path: str, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._connection = connection
+
+    def sql(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement."""
+        with _explained(self.path):
+            return self._connection.execute(statement, values).fetchall()
+
+    def check(self) -> None:
+        """Refuse a file that is not a whole ledger of a known version."""
+        if self.sql("PRAGMA application_id") != [(APPLICATION_ID,)]:
+            raise self.error("is empty or not a ledger of skdpbo")
+        if (version := self.sql("PRAGMA user_version")) != [(SCHEMA_VERSION,)]:
+            raise self.error(f"has the unknown version {version[0][0]}: update skdpbo")
+        # A trigger or a view could change or hide what is written.
+        schema = self.sql("SELECT sql FROM sqlite_master WHERE sql NOT NULL ORDER BY name")
+        if [text for (text,) in schema] != [*TABLES[2:]]:
+            raise self.damaged("its tables were changed")
+
+    def check_pages(self) -> None:
+        """Let SQLite check every page."""
+        if (verdict := self.sql("PRAGMA quick_check(1)")) != [("ok",)]:
+            raise self.damaged(verdict[0][0])
+
+    def datasets(self) -> list[str]:
+        """Return the names of the data sets, in alphabetical order."""
+        return [name for (name,) in self.sql("SELECT name FROM datasets ORDER BY name")]
+
+    def create(self, dataset: str, total: Total) -> None:
+        """Add a data set with its budget, which is never changed again."""
+        row = (dataset, *map(amount_to_text, total), uuid.uuid4().hex)
+        self.sql("INSERT INTO datasets VALUES (?, ?, ?, ?, ?)", *row, _digest("", *row))
+
+    def read(self, dataset: str) -> tuple[Total, list[LedgerEntry], tuple[str, ...]]:
+        """Return the budget, the charges (oldest first) and the chain of digests, all checked."""
+        found = self.sql("SELECT * FROM datasets WHERE name = ?", dataset)
+        if not found:
+            raise self.damaged(f"the data set {dataset!r} is missing")
+        *row, head = found[0]
+        charged = self.sql(
+            "SELECT number, charged_at, label, guarantee, digest FROM charges "
+            "WHERE dataset = ? ORDER BY number",
+            dataset,
+        )
+        chain = [_digest("", *row)]
+        for *content, written in charged:
+            chain.append(_digest(chain[-1], *content))
+            if chain[-1] != written:
+                raise self.damaged("a row was changed or is missing")
+        if chain[-1] != head:
+            raise self.damaged("rows are missing")
+        try:
+            entries = [
+                LedgerEntry(guarantee_from_text(text), label, datetime.fromisoformat(when))
+                for _, when, label, text, _ in charged
+            ]
+            return (amount_from_text(row[1]), float(row[2])), entries, tuple(chain)
+        except (ValueError, TypeError, KeyError) as cause:
+            raise self.damaged("a row is not a guarantee") from cause
+
+    def add(self, dataset: str, chain: tuple[str, ...], entry: LedgerEntry) -> str:
+        """Append a charge to the chain that was read; return its digest, the new end."""
+        guarantee = guarantee_to_text(entry.guarantee)
+        content = (len(chain), entry.charged_at.isoformat(), entry.label, guarantee)
+        digest = _digest(chain[-1], *content)
+        self.sql("INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?)", dataset, *content, digest)
+        self.sql("UPDATE datasets SET head = ? WHERE name = ?", digest, dataset)
+        return digest
+
+    def error(self, what: str, kind: type[LedgerError] = LedgerError) -> LedgerError:
+        """Return an error that names the file."""
+        return _error(self.path, what, kind)
+
+    def damaged(self, why: str) -> LedgerError:
+        """Return the error of a file that does not hold what was charged."""
+        return self.error(f"is damaged: {why}. Restore it from a copy that holds all charges")
 
 
 class Store:
     """One data set of a ledger file, with the accountant of the process that opened it.
 
-    Without a path the file is in a directory that only this user can read, deleted with the
-    object. `seen` is the chain of digests that this handle has read: a file that does not continue
-    it is another one, or an old copy. A pickle keeps path and beginning of the chain. Loaded in
-    the process that opened the ledger it is the same object, so that a temporary file lives as
-    long as an estimator that it charges.
+    Without a path the file is in a private directory, deleted with the object. `seen` is the chain
+    of digests that was read here: a file that does not continue it is another one, or an old copy.
+    A pickle keeps the beginning of the chain. Loaded in the process that opened the ledger it is
+    the same object, so that a temporary file lives as long as an estimator that it charges.
     """
 
     def __init__(
         self, path: str | os.PathLike[str] | None, dataset: str, accountant: Any = None
     ) -> None:
         self.temporary = path is None
-        self.path = os.path.realpath(self._new_file() if path is None else path)
+        if path is None:
+            with _explained("in memory"):
+                directory = tempfile.mkdtemp(prefix="skdpbo-ledger-")
+            finalize(self, _delete, directory, PROCESS.token)
+            path = os.path.join(directory, "ledger")
+        self.path = os.path.realpath(path)
         self.dataset = dataset
-        self.name = "ledger" if path is None else f"ledger {self.path!r} (data set {dataset!r})"
+        self.name = "ledger" if self.temporary else f"ledger {self.path!r} (data set {dataset!r})"
         self.token = uuid.uuid4().hex
         self.seen: tuple[str, ...] = ()
         self._accountant = accountant
         self._home: object = PROCESS.token
 
-    def _new_file(self) -> str:
-        try:
-            directory = tempfile.mkdtemp(prefix="skdpbo-ledger-")
-        except OSError as cause:
-            raise LedgerError(f"A ledger in memory needs a temporary file: {cause}.") from cause
-        finalize(self, _delete, directory, PROCESS.token)
-        return os.path.join(directory, "ledger")
-
     @property
     def key(self) -> tuple[int, int, str]:
         """Device, inode and data set: equal for all handles to the same charges."""
-        with explained(self.path):
+        with _explained(self.path):
             status = os.stat(self.path)
             return status.st_dev, status.st_ino, self.dataset
 
@@ -63,16 +182,12 @@ class Store:
     def accountant(self) -> Any:
         """The accountant; that of another process cannot be charged."""
         if self._accountant is not None and self._home is not PROCESS.token:
-            raise LedgerUnavailableError(
-                f"The privacy {self.name} cannot be charged from here: its accountant is an "
-                "object of the process that opened it. Nothing may be released.",
-                path=self.path,
-            )
+            raise _error(self.path, "has its accountant in the process that opened it")
         return self._accountant
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[Tables]:
-        with explained(self.path):
+        with _explained(self.path):
             os.stat(path)  # SQLite does not distinguish a missing file from an unreadable one
             uri = Path(path).as_uri() + "?mode=rw"  # never created here
             connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
@@ -101,32 +216,29 @@ class Store:
         """Create the file, unless it exists; it appears whole or not at all."""
         if os.path.lexists(self.path):
             return
-        draft = f"{self.path}.{uuid.uuid4().hex}.new"
-        with explained(self.path):
-            try:
-                os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666))
-                with self._opened(draft) as tables:
-                    for statement in ("BEGIN", *TABLES, "COMMIT"):
-                        tables.sql(statement)
+        with _explained(self.path), tempfile.TemporaryDirectory(dir=Path(self.path).parent) as new:
+            draft = os.path.join(new, "ledger")
+            open(draft, "xb").close()
+            with self._opened(draft) as tables:
+                for statement in ("BEGIN", *TABLES, "COMMIT"):
+                    tables.sql(statement)
+            with suppress(FileExistsError):  # a file that came first stays
                 _publish(draft, self.path)
-            finally:
-                with suppress(OSError):
-                    os.unlink(draft)
 
-    def read(self, tables: Tables) -> Charges:
-        """Return the charges, refused if they do not continue those that were seen."""
-        charges, seen = tables.read(self.dataset), self.seen
-        if charges.chain[:1] != (seen or charges.chain)[:1]:
+    def read(self, tables: Tables) -> tuple[Total, list[LedgerEntry]]:
+        """Return budget and charges, refused if they do not continue those that were seen."""
+        total, entries, chain = tables.read(self.dataset)
+        if self.seen and chain[0] != self.seen[0]:
             raise tables.error("is another ledger now", LedgerUnavailableError)
-        if charges.chain[: len(seen)] != seen:
+        if chain[: len(self.seen)] != self.seen:
             raise tables.damaged("charges that were there before are missing")
-        self.seen = charges.chain
-        return charges
+        self.seen = chain
+        return total, entries
 
     def entries(self) -> tuple[LedgerEntry, ...]:
         """Return all charges, of all processes, oldest first."""
         with self.transaction(write=False) as tables:
-            return tuple(self.read(tables).entries)
+            return tuple(self.read(tables)[1])
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = vars(self) | {"seen": self.seen[:1], "_home": None}
@@ -146,18 +258,40 @@ def _store_from(state: dict[str, Any]) -> Store:
 
 
 def _publish(draft: str, path: str) -> None:
-    """Give the finished file its name; a file that came first stays."""
-    with suppress(FileExistsError):
-        try:
-            os.link(draft, path)
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without links
-            with open(path, "xb") as target:
-                target.write(Path(draft).read_bytes())
+    """Give the finished file its name."""
+    try:
+        os.link(draft, path)
+    except OSError:  # it exists, or the file system has no links
+        with open(path, "xb") as target:
+            target.write(Path(draft).read_bytes())
 
 
 def _delete(directory: str, owner: object) -> None:
     """Delete a temporary ledger, in the process that made it."""
     if owner is PROCESS.token:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def _explained(path: str) -> Iterator[None]:
+    """Turn errors of SQLite and of the file system into one that names the file."""
+    try:
+        yield
+    except FileNotFoundError as cause:
+        raise _error(path, "has gone or never existed (mistyped, moved, deleted?)") from cause
+    except OSError as cause:
+        raise _error(path, f"cannot be used: {cause}") from cause
+    except sqlite3.Error as cause:
+        reachable = not getattr(cause, "sqlite_errorname", "").startswith(_OUT_OF_REACH)
+        kind = LedgerError if reachable else LedgerUnavailableError
+        raise _error(path, f"cannot be used: {cause}", kind) from cause
+
+
+def _error(path: str, what: str, kind: type[LedgerError] = LedgerUnavailableError) -> LedgerError:
+    nothing = "Nothing is charged and nothing may be released."
+    return kind(f"The privacy ledger {path!r} {what}. {nothing}", path=path)
+
+
+def _digest(previous: str, *content: object) -> str:
+    text = "\x1f".join((previous, *map(str, content)))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

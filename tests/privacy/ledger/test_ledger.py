@@ -336,7 +336,8 @@ def test_planted_bug_a_check_before_the_transaction_is_caught():
         if ledger.affords(pure(0.125)):
             together.wait(10)
             with ledger._store.transaction() as tables:
-                tables.add("default", LedgerEntry(pure(0.125)))
+                _, _, chain = tables.read("default")
+                tables.add("default", chain, LedgerEntry(pure(0.125)))
 
     threads = [threading.Thread(target=spend) for _ in range(4)]
     for thread in threads:

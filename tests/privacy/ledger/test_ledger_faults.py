@@ -16,7 +16,7 @@ from sklearn.linear_model import LinearRegression
 from skdpbo.exceptions import BudgetExceededError, LedgerError
 from skdpbo.model_selection import DPGridSearchCV
 from skdpbo.privacy import LedgerEntry, PrivacyGuarantee, PrivacyLedger, charge_active_ledger
-from skdpbo.privacy.ledger import _database, _ledger, _store
+from skdpbo.privacy.ledger import _ledger, _store
 from skdpbo.privacy.ledger._budget import fits
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -42,7 +42,8 @@ def charge_without_a_transaction(stores, guarantee, label):
             raise BudgetExceededError(label)
     for store in stores:
         with store.transaction() as tables:
-            tables.add(store.dataset, LedgerEntry(guarantee, label))
+            _, _, chain = tables.read(store.dataset)
+            tables.add(store.dataset, chain, LedgerEntry(guarantee, label))
 
 
 def spend_all(path, start_together, rounds, charge):
@@ -145,11 +146,11 @@ def test_a_process_killed_within_a_charge_leaves_the_file_usable(tmp_path, monke
 
     def die(statement):
         at = {"inserted": "UPDATE datasets", "half": "INSERT INTO charges", "committed": "COMMIT"}
-        if statement.startswith(at.get(moment, "SELECT name, epsilon")):
+        if statement.startswith(at.get(moment, "SELECT * FROM datasets")):
             kill_itself()
 
     def charge():
-        run = _database.Tables.sql
+        run = _store.Tables.sql
 
         def dying(tables, statement, *values):
             result = None
@@ -159,7 +160,7 @@ def test_a_process_killed_within_a_charge_leaves_the_file_usable(tmp_path, monke
             die(statement)
             return result
 
-        _database.Tables.sql = dying
+        _store.Tables.sql = dying
         ledger.charge(UNIT, "in the middle")
 
     process = start(charge)

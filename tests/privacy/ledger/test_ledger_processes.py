@@ -36,7 +36,7 @@ from skdpbo.privacy import (
     charge_active_ledger,
     charged_elsewhere,
 )
-from skdpbo.privacy.ledger import _database, _scope, _store
+from skdpbo.privacy.ledger import _scope, _store
 
 X, Y = np.zeros((12, 1)), np.zeros(12)
 UNIT = PrivacyGuarantee(epsilon=0.125)
@@ -506,7 +506,7 @@ def test_a_caller_that_was_killed_has_paid_for_nothing_further(tmp_path, monkeyp
 def test_planted_bug_a_receipt_that_never_ends_is_caught(ledger, monkeypatch):
     with ledger, charged_elsewhere():
         model = clone(Paid())
-    put(monkeypatch, "ledger scope: Block.is_valid", lambda receipt: True)
+    put(monkeypatch, "ledger scope: Receipt.is_valid", lambda receipt: True)
     model.fit(X)
     assert ledger.entries == ()  # the tests above would fail
 
@@ -671,7 +671,7 @@ def test_a_lock_that_another_thread_holds_does_not_block_a_forked_process(tmp_pa
     held, release = threading.Event(), threading.Event()
 
     def hold():
-        with _database.PROCESS.lock:
+        with _store.PROCESS.lock:
             held.set()
             release.wait(10)
 
