@@ -6,9 +6,8 @@ from skdpbo.privacy._guarantee import PrivacyGuarantee
 from skdpbo.privacy._privacy_profile import PrivacyProfile
 from skdpbo.privacy._replace_one import as_replace_one
 from skdpbo.privacy.ledger._budget import Budget, LedgerEntry
-from skdpbo.privacy.ledger._charging import charge_active_ledger
+from skdpbo.privacy.ledger._charging import LedgerMixin, charge_active_ledger, charged_elsewhere
 from skdpbo.privacy.ledger._ledger import PrivacyLedger
-from skdpbo.privacy.ledger._scope import LedgerMixin, charged_elsewhere
 from skdpbo.privacy.selection._selection_guarantee import candidate_mu, selection_guarantee
 from skdpbo.privacy.selection._trial_law import TrialLaw
 

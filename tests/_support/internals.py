@@ -179,7 +179,7 @@ HOMES = {
     "privacy._exact_sums": "exact_sum exact_sum_of_squares",
     "privacy._guarantee": "PrivacyGuarantee",
     "privacy._profile_table": "ProfileTable tabulate",
-    "privacy.ledger._scope": "covered_by_fit",
+    "privacy.ledger._charging": "covered_by_fit",
     "privacy.ledger._budget": "guarantee_from_text guarantee_to_text",
     "privacy.selection._candidate_profile": (
         "ComposedProfile GaussianProfile StaircaseProfile candidate_profiles"

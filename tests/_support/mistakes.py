@@ -137,8 +137,8 @@ EVALUATOR = [
 PRIVACY = [
     (
         "ledger/_store.py",
-        'store = LOCAL.get(state["token"])',
-        "store = None",
+        'return LOCAL.setdefault(state["token"], store)',
+        "return store",
         "tests/privacy/ledger/test_ledger_processes.py",
     ),
     (

@@ -289,8 +289,8 @@ _EDGE = [
     ),
     (
         "private_training/_trial_score.py",
-        "shown, _ = attempt(copy.deepcopy, model)",
-        "shown = model",
+        "shown, _ = attempt(copy.deepcopy, model)\n    if",
+        "shown = model\n    if",
         f"{_SEARCH}/private_training/test_trial_score.py",
     ),
     (

@@ -36,7 +36,6 @@ STAGES = {
     "laplace": "mechanisms._laplace",
     "ledger": "privacy.ledger._ledger",
     "ledger charge": "privacy.ledger._charging",
-    "ledger scope": "privacy.ledger._scope",
     "ledger store": "privacy.ledger._store",
     "losses": "model_selection.scoring._losses",
     "noise source": "mechanisms._source",

@@ -16,7 +16,7 @@ from joblib.memory import MemorizedFunc
 from sklearn.frozen import FrozenEstimator
 
 from skdpbo.model_selection.evaluation._parallel import run_tasks
-from skdpbo.privacy.ledger._scope import covered_by_fit
+from skdpbo.privacy.ledger._charging import covered_by_fit
 
 __all__ = [
     "in_isolation",

@@ -34,7 +34,7 @@ from skdpbo.model_selection.rows._settled_types import (
 )
 from skdpbo.model_selection.scoring._multimetric import assign_metrics
 from skdpbo.model_selection.scoring.metrics._confusion_scorer import public_counts
-from skdpbo.privacy.ledger._scope import covered_by_fit
+from skdpbo.privacy.ledger._charging import covered_by_fit
 
 __all__ = ["RUNNING", "ValidationProtection", "running_fit"]
 

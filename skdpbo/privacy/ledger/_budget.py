@@ -84,16 +84,9 @@ def budgets(total: Total, entries: Sequence[LedgerEntry]) -> tuple[Budget, Budge
     return spent, Budget(float(total[0]) - spent.epsilon, total[1] - spent.delta)
 
 
-def amount_to_text(amount: float | Fraction) -> str:
-    """Return the shortest text that is read back as the same number; a Fraction stays one."""
-    if isinstance(amount, Fraction):
-        return f"{amount.numerator}/{amount.denominator}"
-    return repr(float(amount))
-
-
 def amount_from_text(text: str) -> float | Fraction:
-    """Return the number; inverse of :func:`amount_to_text`."""
-    return Fraction(text) if "/" in text else float(text)
+    """Return the number that has this text: only those of floats have a point or an exponent."""
+    return float(text) if {".", "e"} & {*text} else Fraction(text)
 
 
 def guarantee_to_text(guarantee: PrivacyGuarantee) -> str:

@@ -1,23 +1,119 @@
-"""Charges: every ledger that a release belongs to pays, or none and the release is refused."""
+"""Charges of a fit: to the ledgers open around it, and to those that its estimator carries.
+
+What an estimator carries is no attribute of it, so that parameters and pickles of others stay as
+they are. Nothing ends it: not the end of the block, not another thread, process or machine.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
-from typing import Any
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Literal
+from weakref import finalize
 
 from skdpbo.exceptions import BudgetExceededError, LedgerError
 from skdpbo.privacy._checks import check_text
 from skdpbo.privacy._guarantee import PrivacyGuarantee
 from skdpbo.privacy.ledger._budget import LedgerEntry, budgets, fits
-from skdpbo.privacy.ledger._scope import stores_to_charge
 from skdpbo.privacy.ledger._store import PROCESS, Store, Tables
 
-_HINT = (
-    "The estimator, or one inside it, was created, cloned, pickled or fitted while this ledger was "
-    "open, so that its fits are charged there. For a fit that is not, make a new estimator from "
-    "its parameters (get_params) outside of the ledger."
-)
+Cover = Literal["everything", "given rows", "given rows, secretly often"]
+
+
+class Receipt:
+    """Payment of a fit for those inside it, which clones and pickles made inside carry along.
+
+    Elsewhere it is valid while the process that paid keeps the file `path` locked, so that a
+    killed one leaves no valid receipt.
+    """
+
+    def __init__(self, cover: Cover, path: str = "") -> None:
+        self.cover, self.path = cover, path
+        self.lock: sqlite3.Connection | None = None
+
+    def hand_out(self) -> None:
+        """Lock a file until the block of the receipt ends."""
+        with PROCESS.lock:
+            if not self.path:
+                self.path = os.path.join(tempfile.mkdtemp(prefix="skdpbo-paid-"), "open")
+                self.lock = sqlite3.connect(self.path, check_same_thread=False)
+                self.lock.execute("BEGIN EXCLUSIVE")
+
+    def is_valid(self) -> bool:
+        """Whether the fit that paid still runs; an unlocked or missing file proves nothing."""
+        try:
+            uri = Path(self.path).as_uri() + "?mode=rw"
+            with closing(sqlite3.connect(uri, uri=True, timeout=0)) as connection:
+                connection.execute("SELECT 1 FROM sqlite_master")  # readers exclude no reader
+        except sqlite3.OperationalError as error:
+            return error.sqlite_errorname == "SQLITE_BUSY"
+        return False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Receipt, (self.cover, self.path)
+
+
+# Ledgers that an estimator is charged to, and the receipt of a fit that has paid for it.
+Carried = tuple[tuple[Store, ...], Receipt | None]
+# Ledgers and receipts of the blocks around the running code, outermost first.
+_SCOPE: ContextVar[tuple[Store | Receipt, ...]] = ContextVar("skdpbo_open_ledgers", default=())
+_OPEN: list[Store] = []  # ledgers open in all threads
+_CARRIED: dict[int, Carried] = {}  # by identity, since estimators may define ==
+
+
+def enter(store: Store) -> None:
+    """Open a block of a ledger in this context."""
+    _OPEN.append(store)
+    _SCOPE.set((*_SCOPE.get(), store))
+
+
+def leave(store: Store) -> None:
+    """Close the innermost block of a ledger, of this context if there is one."""
+    scope = [*reversed(_SCOPE.get())]
+    with PROCESS.lock, suppress(ValueError):
+        _OPEN.remove(store)
+        scope.remove(store)
+        _SCOPE.set((*reversed(scope),))
+
+
+def charged_elsewhere() -> AbstractContextManager[None]:
+    """Charge nothing in this block: the caller has charged for all that it releases.
+
+    For code that fits private estimators inside a release whose total is already paid. It concerns
+    its own thread, and estimators that are cloned or pickled in it while it runs; a function that
+    makes estimators in a worker opens the block itself. A ledger opened inside is charged as usual.
+
+    Returns
+    -------
+    context manager
+        For a ``with`` block.
+    """
+    return covered_by_fit("everything")
+
+
+@contextmanager
+def covered_by_fit(cover: Cover = "given rows") -> Iterator[None]:
+    """Charge nothing for the rows that the fit around this block hands on; it pays for them.
+
+    A fit inside that is given protected rows of its own (``own_rows`` of `charge_active_ledger`)
+    is charged unless everything is covered. If the block runs secretly often it is refused: the
+    number of charges would show how often.
+    """
+    receipt = Receipt(cover)
+    token = _SCOPE.set((*_SCOPE.get(), receipt))
+    try:
+        yield
+    finally:
+        _SCOPE.reset(token)
+        if receipt.lock is not None:
+            receipt.lock.close()
+            shutil.rmtree(os.path.dirname(receipt.path), ignore_errors=True)
 
 
 def charge_active_ledger(
@@ -55,12 +151,15 @@ def charge_active_ledger(
     LedgerError
         If one of them cannot be read or written; a LedgerUnavailableError if it is out of reach.
     """
-    stores, carried = stores_to_charge(estimator, own_rows)
+    stores = _stores_to_charge(estimator, own_rows)
     try:
         charge(stores, guarantee, label, record=record)
     except (BudgetExceededError, LedgerError) as error:
-        if carried:
-            error.add_note(_HINT)
+        if set(stores) - set(_open_here()):
+            error.add_note(
+                "The estimator, or one inside it, was made or fitted while this ledger was open. "
+                "Fits that are not charged need a new one, made outside from get_params()."
+            )
         raise
 
 
@@ -128,3 +227,116 @@ def _check_fit(store: Store, tables: Tables, guarantee: PrivacyGuarantee, label:
     if total[1] == 0 < guarantee.delta:
         text += " With delta=0 a ledger pays for pure releases only: give it a delta for others."
     raise BudgetExceededError(text)
+
+
+def stores_around(store: Store) -> list[Store]:
+    """Return the ledgers that enclose the block of `store` in this context, and `store`."""
+    stores = _stores(_SCOPE.get())
+    return [*stores[: stores.index(store)], store] if store in stores else [store]
+
+
+def _stores_to_charge(estimator: object, own_rows: bool) -> list[Store]:
+    """Return the ledgers that a fit made here is charged to."""
+    scope, (_, receipt) = _SCOPE.get(), _carried(estimator)
+    if receipt is not None and receipt.is_valid():
+        scope = (receipt, *scope)
+    for position, paid in reversed([*enumerate(scope)]):
+        if isinstance(paid, Receipt) and not (own_rows and paid.cover == "given rows"):
+            if own_rows and paid.cover != "everything":
+                raise LedgerError(
+                    "A private search that is given protected rows of its own cannot run inside "
+                    "trials whose number is secret: nothing states how often it reads them."
+                )
+            return _stores(scope[position:])
+    opened = _open_here()
+    _carry(estimator, opened)
+    return [*dict.fromkeys([*opened, *_carried_inside(estimator)])]
+
+
+def _stores(scope: Iterable[Store | Receipt]) -> list[Store]:
+    return [store for store in scope if isinstance(store, Store)]
+
+
+def _open_here() -> list[Store]:
+    """Ledgers open around this code; in a thread without any, all that the process has open."""
+    return _stores(_SCOPE.get()) or [*_OPEN]
+
+
+def _carried(estimator: object) -> Carried:
+    return _CARRIED.get(id(estimator), ((), None))
+
+
+def _carried_inside(value: object, seen: frozenset[int] = frozenset()) -> list[Store]:
+    """Ledgers that an estimator carries, or one inside its parameters."""
+    if id(value) in seen or isinstance(value, type):
+        return []
+    inner: Any = value.get_params(deep=False) if hasattr(value, "get_params") else value
+    if isinstance(inner, Mapping):
+        inner = [*inner.values()]
+    deeper, seen = inner if isinstance(inner, list | tuple | set) else (), seen | {id(value)}
+    return [*_carried(value)[0], *(s for item in deeper for s in _carried_inside(item, seen))]
+
+
+def _carry(estimator: object, further: Sequence[Store], paid: Receipt | None = None) -> None:
+    """Note that all fits of an estimator are charged to further ledgers."""
+    key = id(estimator)
+    if further and isinstance(estimator, LedgerMixin):
+        with PROCESS.lock:
+            if key not in _CARRIED:
+                finalize(estimator, _CARRIED.pop, key, None)
+            stores, receipt = _carried(estimator)
+            _CARRIED[key] = (*dict.fromkeys([*stores, *further]),), paid or receipt
+
+
+def _handed_on(estimator: object) -> Carried:
+    """Ledgers for a copy, and the receipt of the innermost fit around it that has paid."""
+    _carry(estimator, _open_here())
+    stores, receipt = _carried(estimator)
+    for paid in reversed(_SCOPE.get() if stores else ()):
+        if isinstance(paid, Receipt):
+            paid.hand_out()
+            return stores, paid
+    return stores, receipt
+
+
+class LedgerMixin:
+    """Estimators that charge the ledger in `fit`, and carry the ledgers that they belong to.
+
+    It comes before `BaseEstimator` in the list of bases, and `fit` passes the estimator on as
+    ``charge_active_ledger(guarantee, label, self)``. An instance that is created, cloned, copied,
+    pickled or fitted while a ledger is open is charged there whenever it, a clone or a copy of it
+    is fitted, in any thread or process, also after the ``with`` block. Where the ledger cannot be
+    reached the fit raises :class:`~skdpbo.exceptions.LedgerUnavailableError`.
+
+    Parameters
+    ----------
+    *args, **kwargs : object
+        Passed on to the next base class.
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        inherited = super().__new__
+        made = inherited(cls) if inherited is object.__new__ else inherited(cls, *args, **kwargs)
+        _carry(made, _open_here())
+        return made
+
+    def __sklearn_clone__(self) -> Any:
+        carried = _handed_on(self)
+        copy = super().__sklearn_clone__()  # type: ignore[misc]
+        _carry(copy, *carried)
+        return copy
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        (stores, receipt), reduced = _handed_on(self), super().__reduce_ex__(protocol)
+        if not stores or isinstance(reduced, str):
+            return reduced
+        return _made_carrying, (stores, receipt, *reduced[:2]), *reduced[2:]
+
+
+def _made_carrying(
+    stores: tuple[Store, ...], receipt: Receipt | None, make: Any, arguments: tuple[Any, ...]
+) -> object:
+    """Make an instance from a pickle or for a copy."""
+    made = make(*arguments)
+    _carry(made, stores, receipt)
+    return made

@@ -14,13 +14,14 @@ from skdpbo.exceptions import NewBudgetWarning
 from skdpbo.privacy._checks import check_delta, check_positive, check_text
 from skdpbo.privacy._guarantee import RELATIONS, PrivacyGuarantee
 from skdpbo.privacy._replace_one import common_relation
-from skdpbo.privacy.ledger._budget import Budget, LedgerEntry, amount_to_text, budgets, fits
-from skdpbo.privacy.ledger._charging import charge
-from skdpbo.privacy.ledger._scope import enter, leave, stores_around
+from skdpbo.privacy.ledger._budget import Budget, LedgerEntry, budgets, fits
+from skdpbo.privacy.ledger._charging import charge, enter, leave, stores_around
 from skdpbo.privacy.ledger._store import LOCAL, Store
 
-_VERSION = 1  # of the dictionary form
-_COLUMNS = ("epsilon", "delta", "mu", "status", "neighbours", "protects", "mechanism")
+_SIMILAR = (
+    "The privacy ledger {!r} gets a new budget for the data set {!r}, beside that of {!r}. If the "
+    "same records are meant, PrivacyLedger.from_file refuses names that do not exist."
+)
 
 
 class PrivacyLedger:
@@ -139,8 +140,6 @@ class PrivacyLedger:
         ------
         BudgetExceededError
             If it does not fit; then nothing is recorded anywhere.
-        LedgerError
-            If it cannot be recorded.
         """
         charge(stores_around(self._store), guarantee, label)
 
@@ -189,38 +188,22 @@ class PrivacyLedger:
         """
         return budgets((self.epsilon, self.delta), self.entries)[1]
 
-    def table(self) -> list[dict[str, Any]]:
-        """Return the charges as rows of a table, oldest first; for `pandas.DataFrame`, say.
-
-        Returns
-        -------
-        list of dict
-            Time of the charge (UTC, ISO 8601), label, epsilon, delta, mu, status, neighbours,
-            protected records and mechanism.
-        """
-        return [
-            {"charged_at": entry.charged_at.isoformat(), "label": entry.label}
-            | {name: getattr(entry.guarantee, name) for name in _COLUMNS}
-            for entry in self.entries
-        ]
-
     def to_dict(self) -> dict[str, Any]:
         """Return budget and charges as JSON types, without rounding any amount.
 
         Returns
         -------
         dict
-            The data set, its budget as texts, since an amount may be a Fraction, what is spent and
-            left, the neighbours of the total, and the entries, each with its time, label and whole
-            guarantee.
+            The data set, its budget as texts (an amount may be a Fraction), what is spent and left,
+            the neighbours of the total, and all entries with time, label and guarantee.
         """
         entries = self.entries
         spent, left = budgets((self.epsilon, self.delta), entries)
         return {
-            "version": _VERSION,
+            "version": 1,
             "dataset": self.dataset,
-            "epsilon": amount_to_text(self.epsilon),
-            "delta": amount_to_text(self.delta),
+            "epsilon": str(self.epsilon),
+            "delta": str(self.delta),
             "spent": spent._asdict(),
             "remaining": left._asdict(),
             "composition": f"sequential, of {len(entries)} releases",
@@ -235,34 +218,28 @@ class PrivacyLedger:
     def __repr__(self) -> str:
         where = "" if self.path is None else f", path={self.path!r}, dataset={self.dataset!r}"
         entries = self.entries
-        _, left = budgets((self.epsilon, self.delta), entries)
+        spent, left = budgets((self.epsilon, self.delta), entries)
         return (
-            f"PrivacyLedger(epsilon={self.epsilon}, delta={self.delta}{where}): "
-            f"{len(entries)} charged, {left.epsilon:.6g} of epsilon left"
+            f"PrivacyLedger(epsilon={self.epsilon}, delta={self.delta}{where}): {len(entries)} "
+            f"charged, spent epsilon={spent.epsilon:.6g}, delta={spent.delta:.6g}, "
+            f"left epsilon={left.epsilon:.6g}, delta={left.delta:.6g}"
         )
 
     def __str__(self) -> str:
         entries = self.entries
-        spent, left = budgets((self.epsilon, self.delta), entries)
-        relations = _relations(entries)
-        lines = [
-            *map(_line, entries),
-            f"spent epsilon={spent.epsilon:.6g}, delta={spent.delta:.6g} of "
-            f"epsilon={float(self.epsilon):.6g}, delta={self.delta:.6g}",
-            f"left epsilon={left.epsilon:.6g}, delta={left.delta:.6g}",
-        ]
-        return "\n".join([*lines, f"neighbours: {relations}"] if entries else lines)
+        neighbours = [f"neighbours: {_relations(entries)}"] if entries else []
+        return "\n".join([*map(_line, entries), repr(self), *neighbours])
 
     def _repr_html_(self) -> str:
-        title = html.escape(f"Privacy ledger, data set {self.dataset}")
-        return f"<strong>{title}</strong><pre>{html.escape(str(self))}</pre>"
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     def _agree_on_budget(self) -> None:
         name, path, total = self.dataset, self._store.path, (self.epsilon, self.delta)
         with self._store.transaction() as tables:
             tables.check_pages()
             if name not in (known := tables.datasets()):
-                _warn_of_similar(name, known, path)
+                for similar in difflib.get_close_matches(name, known, n=1, cutoff=0.8):
+                    warnings.warn(_SIMILAR.format(path, name, similar), NewBudgetWarning, 3)
                 tables.create(name, total)
             written, _ = self._store.read(tables)  # refuses missing or changed rows
             if written != total:
@@ -281,18 +258,6 @@ class PrivacyLedger:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A PrivacyLedger is not copied or pickled: two copies spend twice.")
-
-
-def _warn_of_similar(dataset: str, known: Sequence[str], path: str) -> None:
-    """Warn that a mistyped name is a second budget for the same records."""
-    for similar in difflib.get_close_matches(dataset, known, n=1, cutoff=0.8):
-        warnings.warn(
-            f"The privacy ledger {path!r} gets a new budget for the data set {dataset!r}, beside "
-            f"that of {similar!r}. If the same records are meant, PrivacyLedger.from_file refuses "
-            "names that do not exist.",
-            NewBudgetWarning,
-            stacklevel=4,
-        )
 
 
 def _relations(entries: Sequence[LedgerEntry]) -> str:

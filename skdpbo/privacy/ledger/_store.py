@@ -29,7 +29,6 @@ from skdpbo.privacy.ledger._budget import (
     LedgerEntry,
     Total,
     amount_from_text,
-    amount_to_text,
     guarantee_from_text,
     guarantee_to_text,
 )
@@ -77,10 +76,9 @@ class Tables:
 
     def check(self) -> None:
         """Refuse a file that is not a whole ledger of a known version."""
-        if self.sql("PRAGMA application_id") != [(APPLICATION_ID,)]:
-            raise self.error("is empty or not a ledger of skdpbo")
-        if (version := self.sql("PRAGMA user_version")) != [(SCHEMA_VERSION,)]:
-            raise self.error(f"has the unknown version {version[0][0]}: update skdpbo")
+        ((kind, version),) = self.sql("SELECT * FROM pragma_application_id, pragma_user_version")
+        if (kind, version) != (APPLICATION_ID, SCHEMA_VERSION):
+            raise self.error(f"is empty, not a ledger of skdpbo, or of its later version {version}")
         # A trigger or a view could change or hide what is written.
         schema = self.sql("SELECT sql FROM sqlite_master WHERE sql NOT NULL ORDER BY name")
         if [text for (text,) in schema] != [*TABLES[2:]]:
@@ -97,7 +95,7 @@ class Tables:
 
     def create(self, dataset: str, total: Total) -> None:
         """Add a data set with its budget, which is never changed again."""
-        row = (dataset, *map(amount_to_text, total), uuid.uuid4().hex)
+        row = (dataset, *map(str, total), uuid.uuid4().hex)
         self.sql("INSERT INTO datasets VALUES (?, ?, ?, ?, ?)", *row, _digest("", *row))
 
     def read(self, dataset: str) -> tuple[Total, list[LedgerEntry], tuple[str, ...]]:
@@ -106,13 +104,9 @@ class Tables:
         if not found:
             raise self.damaged(f"the data set {dataset!r} is missing")
         *row, head = found[0]
-        charged = self.sql(
-            "SELECT number, charged_at, label, guarantee, digest FROM charges "
-            "WHERE dataset = ? ORDER BY number",
-            dataset,
-        )
+        charged = self.sql("SELECT * FROM charges WHERE dataset = ? ORDER BY number", dataset)
         chain = [_digest("", *row)]
-        for *content, written in charged:
+        for _, *content, written in charged:
             chain.append(_digest(chain[-1], *content))
             if chain[-1] != written:
                 raise self.damaged("a row was changed or is missing")
@@ -121,7 +115,7 @@ class Tables:
         try:
             entries = [
                 LedgerEntry(guarantee_from_text(text), label, datetime.fromisoformat(when))
-                for _, when, label, text, _ in charged
+                for _, _, when, label, text, _ in charged
             ]
             return (amount_from_text(row[1]), float(row[2])), entries, tuple(chain)
         except (ValueError, TypeError, KeyError) as cause:
@@ -223,7 +217,11 @@ class Store:
                 for statement in ("BEGIN", *TABLES, "COMMIT"):
                     tables.sql(statement)
             with suppress(FileExistsError):  # a file that came first stays
-                _publish(draft, self.path)
+                try:
+                    os.link(draft, self.path)
+                except OSError:  # also where the file system has no links
+                    with open(self.path, "xb") as target:
+                        target.write(Path(draft).read_bytes())
 
     def read(self, tables: Tables) -> tuple[Total, list[LedgerEntry]]:
         """Return budget and charges, refused if they do not continue those that were seen."""
@@ -245,25 +243,14 @@ class Store:
         return _store_from, (state | {"_accountant": self._accountant and True},)
 
 
-LOCAL: WeakValueDictionary[str, Store] = WeakValueDictionary()  # opened by this process
+LOCAL: WeakValueDictionary[str, Store] = WeakValueDictionary()  # known to this process
 
 
 def _store_from(state: dict[str, Any]) -> Store:
-    """Return the store of a pickle."""
-    store = LOCAL.get(state["token"])
-    if store is None:
-        store = Store.__new__(Store)
-        vars(store).update(state)
-    return store
-
-
-def _publish(draft: str, path: str) -> None:
-    """Give the finished file its name."""
-    try:
-        os.link(draft, path)
-    except OSError:  # it exists, or the file system has no links
-        with open(path, "xb") as target:
-            target.write(Path(draft).read_bytes())
+    """Return the store of a pickle, one object for all pickles of it."""
+    store = Store.__new__(Store)
+    vars(store).update(state)
+    return LOCAL.setdefault(state["token"], store)
 
 
 def _delete(directory: str, owner: object) -> None:
@@ -279,11 +266,9 @@ def _explained(path: str) -> Iterator[None]:
         yield
     except FileNotFoundError as cause:
         raise _error(path, "has gone or never existed (mistyped, moved, deleted?)") from cause
-    except OSError as cause:
-        raise _error(path, f"cannot be used: {cause}") from cause
-    except sqlite3.Error as cause:
-        reachable = not getattr(cause, "sqlite_errorname", "").startswith(_OUT_OF_REACH)
-        kind = LedgerError if reachable else LedgerUnavailableError
+    except (OSError, sqlite3.Error) as cause:
+        in_reach = not getattr(cause, "sqlite_errorname", "SQLITE_PERM").startswith(_OUT_OF_REACH)
+        kind = LedgerError if in_reach else LedgerUnavailableError
         raise _error(path, f"cannot be used: {cause}", kind) from cause
 
 

@@ -403,18 +403,11 @@ def test_a_copy_of_the_file_is_a_backup(path, tmp_path):
     assert PrivacyLedger.from_file(tmp_path / "backup.db").entries == ledger.entries
 
 
-def test_table_and_export(path):
+def test_text_and_export(path):
     ledger = PrivacyLedger(Fraction(5, 2), 1e-4, path=path, dataset="<wards>")
-    assert str(ledger).startswith("spent epsilon=0, delta=0 of epsilon=2.5")
+    assert str(ledger) == repr(ledger)
     ledger.charge(gaussian(0.3, protects="training records"), "<b>fit</b>")
     ledger.charge(pure(0.5), "search")
-    rows = ledger.table()
-    assert [(row["label"], row["status"]) for row in rows] == [
-        ("<b>fit</b>", "proved"),
-        ("search", "proved"),
-    ]
-    assert rows[0]["mu"] == 0.3
-    assert rows[0]["protects"] == "training records"
     assert "search" in str(ledger)
     assert "left epsilon=" in str(ledger)
     assert f"path={os.path.realpath(path)!r}" in repr(ledger)

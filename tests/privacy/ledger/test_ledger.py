@@ -238,7 +238,10 @@ def test_a_ledger_is_not_duplicated():
 
 def test_repr_and_refusal_name_amounts_and_label():
     ledger = PrivacyLedger(1.0, 1e-5)
-    assert repr(ledger) == "PrivacyLedger(epsilon=1.0, delta=1e-05): 0 charged, 1 of epsilon left"
+    assert repr(ledger) == (
+        "PrivacyLedger(epsilon=1.0, delta=1e-05): 0 charged, spent epsilon=0, delta=0, "
+        "left epsilon=1, delta=1e-05"
+    )
     with pytest.raises(BudgetExceededError, match=r"^my search: \(epsilon=2, delta=0\)"):
         ledger.charge(pure(2.0), "my search")
 

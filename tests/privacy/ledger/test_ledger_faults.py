@@ -176,7 +176,7 @@ def test_a_process_killed_while_it_creates_the_file_leaves_none(tmp_path, monkey
     path = tmp_path / "l.db"
 
     def create():
-        _store._publish = kill_itself
+        os.link = kill_itself
         PrivacyLedger(1.0, path=path)
 
     process = start(create)

@@ -36,7 +36,7 @@ from skdpbo.privacy import (
     charge_active_ledger,
     charged_elsewhere,
 )
-from skdpbo.privacy.ledger import _scope, _store
+from skdpbo.privacy.ledger import _charging, _store
 
 X, Y = np.zeros((12, 1)), np.zeros(12)
 UNIT = PrivacyGuarantee(epsilon=0.125)
@@ -118,7 +118,7 @@ def in_another_process(monkeypatch, state):
     """Load and fit a pickle where nothing is known of this process but its files."""
     with monkeypatch.context() as patched:
         patched.setattr(_store, "LOCAL", {})
-        patched.setattr(_scope, "_OPEN", [])
+        patched.setattr(_charging, "_OPEN", [])
         return in_thread(lambda: pickle.loads(state).fit(X))
 
 
@@ -353,14 +353,14 @@ def test_estimators_that_are_equal_carry_their_own():
     with PrivacyLedger(9.0) as ledger:
         model = Equal()
     stranger = Equal()
-    assert id(model) in _scope._CARRIED
-    assert id(stranger) not in _scope._CARRIED
+    assert id(model) in _charging._CARRIED
+    assert id(stranger) not in _charging._CARRIED
     stranger.fit(X)
     assert ledger.entries == ()
     gone = id(model)
     del model
     gc.collect()
-    assert gone not in _scope._CARRIED
+    assert gone not in _charging._CARRIED
 
 
 @pytest.mark.slow
@@ -506,7 +506,7 @@ def test_a_caller_that_was_killed_has_paid_for_nothing_further(tmp_path, monkeyp
 def test_planted_bug_a_receipt_that_never_ends_is_caught(ledger, monkeypatch):
     with ledger, charged_elsewhere():
         model = clone(Paid())
-    put(monkeypatch, "ledger scope: Receipt.is_valid", lambda receipt: True)
+    put(monkeypatch, "ledger charge: Receipt.is_valid", lambda receipt: True)
     model.fit(X)
     assert ledger.entries == ()  # the tests above would fail
 
