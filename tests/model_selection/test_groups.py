@@ -288,7 +288,7 @@ def everything_shown(cls, capsys, **params):
         search.fit(X, Y, X_val=X_VAL, y_val=Y_VAL, groups_val=GROUPS)
     printed = capsys.readouterr()
     shown = [search, repr(search), str(search.privacy_), search.privacy_.to_dict()]
-    shown += [pickle.loads(pickle.dumps(search)), printed.out, printed.err, ledger.to_json()]
+    shown += [pickle.loads(pickle.dumps(search)), printed.out, printed.err, str(ledger.to_dict())]
     return numbers_in([*shown, *(str(warning.message) for warning in caught)])
 
 

@@ -263,11 +263,10 @@ class PrivacyLedger:
 def _relations(entries: Sequence[LedgerEntry]) -> str:
     """Neighbours of the total."""
     relations = list(dict.fromkeys(entry.guarantee.neighbours for entry in entries))
-    common = common_relation(relations)
-    if common is not None:
+    if (common := common_relation(relations)) is not None:
         converted = [name for name in RELATIONS if name in relations and name != common]
-        relations = [name for name in relations if name not in RELATIONS]
-        relations.insert(0, f"{common} ({' and '.join(converted)} charges converted)")
+        others = [name for name in relations if name not in RELATIONS]
+        relations = [f"{common} ({' and '.join(converted)} charges converted)", *others]
     mixed = ": the total covers each kind by itself, not both changes"
     return "; ".join(relations) + (mixed if len(relations) > 1 else "")
 
