@@ -4,6 +4,7 @@ Sensitivity: one record moves each total integer loss by at most B, so q of them
 by at most B sqrt(q) in l2 norm.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -203,8 +204,23 @@ class PrivateScores(VisitingSearch):
             self._problem.totals(self._proposer.visited)  # raises what is wrong on public rows
         best = self._proposer.best()
         worst, perfect = (self._problem.score(total) for total in (self._problem.largest, 0))
-        score = min(max(self._proposer.posterior_mean(best), worst), perfect)
-        return best, ReleasedScore(score, self._proposer.posterior_std(best))
+        score, std = self._winning_score(best)
+        return best, ReleasedScore(min(max(score, worst), perfect), std)
+
+    def _winning_score(self, index):
+        """Return (score, its standard deviation), also justified where the surrogate is wrong.
+
+        The posterior mean, kept within one standard deviation of the mean of the candidate's own
+        noisy scores. Their noise is known whatever the surrogate is.
+        """
+        mean, std = self._proposer.posterior_mean(index), self._proposer.posterior_std(index)
+        own = self._released.get(index, [])
+        noise = math.sqrt(self._noise_variance / max(len(own), 1))
+        if not own:
+            return mean, max(std, noise)
+        measured = float(np.mean(own))
+        kept = min(max(mean, measured - noise), measured + noise)
+        return kept, max(std, math.hypot(noise, kept - measured))
 
     def released_columns(self, indices):
         """Return the mean noisy score of each candidate; NaN where none was taken."""
