@@ -19,6 +19,7 @@ from skdpbo.mechanisms._mean import (
     as_records,
     centred_blocks,
     gaussian_guarantee,
+    group_guarantee,
     total_mu,
 )
 from skdpbo.mechanisms._source import RandomSource
@@ -78,8 +79,8 @@ class CoinPressMean:
 
     Attributes
     ----------
-    guarantee : PrivacyGuarantee
-        Guarantee of one release.
+    guarantee, group_guarantee : PrivacyGuarantee
+        Guarantee of one release, for one record and, with groups, for one group.
 
     See Also
     --------
@@ -154,13 +155,18 @@ class CoinPressMean:
         """Gaussian differential privacy of one release, all steps together."""
         return gaussian_guarantee(self, "COINPRESS mean")
 
+    @property
+    def group_guarantee(self) -> PrivacyGuarantee:
+        """Gaussian differential privacy of one release with groups, for one of them."""
+        return group_guarantee(self)
+
     def noise_sd(self, n_records: int, n_features: int = 1) -> float:
         """Standard deviation of the noise in each coordinate of the mean. Public.
 
         Parameters
         ----------
         n_records : int
-            Number of records, at least 1; public.
+            Number of records, or of groups, at least 1; public.
         n_features : int, default=1
             Number of columns, at least 1; public.
 
@@ -171,8 +177,13 @@ class CoinPressMean:
         """
         return self._steps(check_count(n_records, "n_records"), n_features)[-1].sigma * self.scale
 
-    def release(self, values: ArrayLike, source: RandomSource | None = None) -> float | FloatArray:
-        """Return the private mean of the records.
+    def release(
+        self,
+        values: ArrayLike,
+        source: RandomSource | None = None,
+        groups: ArrayLike | None = None,
+    ) -> float | FloatArray:
+        """Return the private mean of the records, or of the means within groups of them.
 
         Parameters
         ----------
@@ -180,6 +191,8 @@ class CoinPressMean:
             The records. Their number is public. They are not modified.
         source : RandomSource, default=None
             None reads the operating system's generator.
+        groups : array-like of numbers, shape (n,), default=None
+            Label of the group of each record, as in :class:`BoundedMean`.
 
         Returns
         -------
@@ -191,7 +204,7 @@ class CoinPressMean:
         TypeError, ValueError
             For an invalid shape or dtype; never for a value.
         """
-        records = as_records(values)
+        records = as_records(values, groups)
         *_, mean = self._path(records, source)
         return as_given(mean * self.scale, values)
 

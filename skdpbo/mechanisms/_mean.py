@@ -16,6 +16,7 @@ from skdpbo.mechanisms._schedule import step_budgets
 from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import check_count, check_real
+from skdpbo.privacy._guarantee import about_groups
 from skdpbo.privacy._rounding import round_up
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "centred",
     "centred_blocks",
     "gaussian_guarantee",
+    "group_guarantee",
     "interval_mean_sensitivity",
     "total_mu",
 ]
@@ -66,8 +68,8 @@ class BoundedMean:
 
     Attributes
     ----------
-    guarantee : PrivacyGuarantee
-        Guarantee of one release.
+    guarantee, group_guarantee : PrivacyGuarantee
+        Guarantee of one release, for one record and, with groups, for one group.
 
     See Also
     --------
@@ -114,13 +116,18 @@ class BoundedMean:
         """Gaussian differential privacy of one release."""
         return gaussian_guarantee(self, "mean of values clipped to an interval")
 
+    @property
+    def group_guarantee(self) -> PrivacyGuarantee:
+        """Gaussian differential privacy of one release with groups, for one of them."""
+        return group_guarantee(self)
+
     def noise_sd(self, n_records: int, n_features: int = 1) -> float:
         """Standard deviation of the noise in each coordinate of the mean. Public.
 
         Parameters
         ----------
         n_records : int
-            Number of records, at least 1; public.
+            Number of records, or of groups, at least 1; public.
         n_features : int, default=1
             Number of columns, at least 1; public.
 
@@ -131,8 +138,13 @@ class BoundedMean:
         """
         return self._coordinate_means(n_records, n_features)[0].sigma
 
-    def release(self, values: ArrayLike, source: RandomSource | None = None) -> float | FloatArray:
-        """Return the private mean of the records.
+    def release(
+        self,
+        values: ArrayLike,
+        source: RandomSource | None = None,
+        groups: ArrayLike | None = None,
+    ) -> float | FloatArray:
+        """Return the private mean of the records, or of the means within groups of them.
 
         It may lie outside the interval. Clipping it is post-processing, and biases it.
 
@@ -142,6 +154,10 @@ class BoundedMean:
             The records. Their number is public. They are not modified.
         source : RandomSource, default=None
             None reads the operating system's generator.
+        groups : array-like of numbers, shape (n,), default=None
+            Label of the group of each record; NaN is a group of its own. The number of groups is
+            public, their sizes and n are not. Each group counts as one record, the mean of its
+            own, and the guarantee is `group_guarantee`.
 
         Returns
         -------
@@ -153,7 +169,7 @@ class BoundedMean:
         TypeError, ValueError
             For an invalid shape or dtype; never for a value.
         """
-        records = as_records(values)
+        records = as_records(values, groups)
         middle = self.low / 2 + self.high / 2
         finite = np.asarray(np.isfinite(records).all(axis=1))
         means = [
@@ -175,6 +191,11 @@ def gaussian_guarantee(mechanism: Any, name: str) -> PrivacyGuarantee:
         mu=mechanism.mu, epsilon=mechanism.epsilon, delta=mechanism.delta, sensitivity=1.0
     )
     return replace(gaussian.guarantee, protects="averaged records", mechanism=name, assumptions=())
+
+
+def group_guarantee(mechanism: Any) -> PrivacyGuarantee:
+    """Return the guarantee of a mean of groups: a group counts as one record."""
+    return about_groups(mechanism.guarantee, protects="groups of averaged records")
 
 
 def total_mu(mechanism: Any) -> float:
@@ -209,8 +230,8 @@ def as_given(mean: FloatArray, values: ArrayLike) -> float | FloatArray:
     return float(mean[0]) if np.ndim(values) == 1 else mean
 
 
-def as_records(values: ArrayLike) -> FloatArray:
-    """Return real values as a float matrix, one row a record. Protected.
+def as_records(values: ArrayLike, groups: ArrayLike | None = None) -> FloatArray:
+    """Return real values as a float matrix, one row a record or a mean of a group. Protected.
 
     Errors depend on shape and dtype, never on a value.
     """
@@ -223,4 +244,20 @@ def as_records(values: ArrayLike) -> FloatArray:
         raise ValueError("values must have at least one column.")
     n = check_count(len(array), "n_records")
     with np.errstate(all="ignore"):
-        return array.astype(np.float64, copy=False).reshape(n, -1)
+        records = array.astype(np.float64, copy=False).reshape(n, -1)
+    return records if groups is None else _group_means(records, groups)
+
+
+def _group_means(records: FloatArray, groups: ArrayLike) -> FloatArray:
+    """Return the mean of each group, a function of the records of that group alone. Protected."""
+    labels = np.asarray(groups)
+    if labels.dtype.kind not in "fiu":
+        raise TypeError("groups must be an array of numbers.")
+    if labels.shape != (len(records),):
+        raise ValueError("groups must have one label for each record.")
+    _, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True, equal_nan=False)
+    totals = np.zeros((len(sizes), records.shape[1]))
+    with np.errstate(all="ignore"):
+        np.add.at(totals, codes, records)
+        means: FloatArray = totals / sizes[:, None]
+    return means

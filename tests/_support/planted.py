@@ -37,6 +37,7 @@ STAGES = {
     "ledger": "privacy.ledger._ledger",
     "ledger charge": "privacy.ledger._charging",
     "ledger store": "privacy.ledger._store",
+    "means": "mechanisms._mean",
     "losses": "model_selection.scoring._losses",
     "noise source": "mechanisms._source",
     "noisy rows": "gaussian_process.outsourced._noisy_rows",
