@@ -16,11 +16,9 @@ epsilon.
 """
 
 import argparse
-import zipfile
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from provenance import RESULTS, write_rows
 from quality.equal_privacy_tasks import FILES, coded
 from quality.real_data import LOADERS, load_ailerons
@@ -73,8 +71,6 @@ def load(name, folder):
         X, y = load_ailerons(Path(folder) / FILES[table])
         return X, (y < AILERONS_THRESHOLD).astype(int)
     X, y = LOADERS[table](Path(folder) / FILES[table])
-    if table == "hospital":
-        X, y = first_stays(X, y, Path(folder) / FILES[table])
     X, y = coded(X), np.asarray(y == ">50K" if table == "adult" else y, dtype=int)
     if share is None:
         return X, y
@@ -83,14 +79,6 @@ def load(name, folder):
     kept = np.random.default_rng(0).permutation(positives)[:n_kept]
     rows = np.sort(np.concatenate([kept, negatives]))
     return X[rows], y[rows]
-
-
-def first_stays(X, y, path):
-    """Return the rows of the first stay of each patient."""
-    with zipfile.ZipFile(path) as archive, archive.open("dataset_diabetes/diabetic_data.csv") as f:
-        stays = pd.read_csv(f, usecols=["encounter_id", "patient_nbr"])
-    first = stays.sort_values("encounter_id").drop_duplicates("patient_nbr").index.sort_values()
-    return X.iloc[first].reset_index(drop=True), y[first]
 
 
 def split_rows(X, y, seed):

@@ -73,7 +73,7 @@ def main():
     parser.add_argument("--splits", type=int, default=20)
     options = parser.parse_args()
     path = Path(options.folder) / FILES["hospital"]
-    X, y = load_hospital(path)
+    X, y = load_hospital(path, all_stays=True)
     X, y, patients = coded(X), np.asarray(y, int), load_patients(path)
     found = {}
     for split in range(options.splits):

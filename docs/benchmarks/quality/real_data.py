@@ -18,16 +18,20 @@ def load_adult(path):
     return frame.iloc[:, :-1].rename(columns=str), frame.iloc[:, -1].str.strip().to_numpy()
 
 
-def load_hospital(path):
+def load_hospital(path, *, all_stays=False):
+    """Return the first stay of each patient, so that a row is a person, or all stays."""
     with zipfile.ZipFile(path) as archive, archive.open("dataset_diabetes/diabetic_data.csv") as f:
         frame = pd.read_csv(f, low_memory=False)
+    if not all_stays:
+        first = frame.sort_values("encounter_id").drop_duplicates("patient_nbr").index
+        frame = frame.loc[first.sort_values()].reset_index(drop=True)
     y = (frame["readmitted"] != "NO").to_numpy()
     drop = ["readmitted", "encounter_id", "patient_nbr", "diag_1", "diag_2", "diag_3"]
     return frame.drop(columns=drop), y
 
 
 def load_patients(path):
-    """Return the patient of each row of `load_hospital`."""
+    """Return the patient of each stay."""
     with zipfile.ZipFile(path) as archive, archive.open("dataset_diabetes/diabetic_data.csv") as f:
         return pd.read_csv(f, usecols=["patient_nbr"])["patient_nbr"].to_numpy()
 
