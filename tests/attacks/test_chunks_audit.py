@@ -11,6 +11,7 @@ import pickle
 import sys
 import time
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ from skdpbo.model_selection import Chunks
 FALSE_ALARM = 1e-6
 N, K = 6, 3
 ALL = {"protect": Chunks(K, excess_bound=None)}
+slow = partial(pytest.param, marks=pytest.mark.slow)
 RECORD = chunk_positions(N, K)[0][0]
 CLEAN = np.zeros((N, 1)), np.zeros(N, dtype=int)
 DIRTY = np.zeros((N, 1)), np.zeros(N, dtype=int)
@@ -123,8 +125,15 @@ class TestWorstPair:
         # B (n - n/k + k - 1) = 6 of 12 losses
         assert dirty[0] - clean[0] == clean[1] - dirty[1] == 6
 
-    @pytest.mark.parametrize("mechanism", ["permute_and_flip", "exponential"])
-    @pytest.mark.parametrize("held_out", [False, True])
+    @pytest.mark.parametrize(
+        ("held_out", "mechanism"),
+        [
+            (False, "permute_and_flip"),
+            (True, "exponential"),
+            slow(False, "exponential"),
+            slow(True, "permute_and_flip"),
+        ],
+    )
     def test_choice(self, mechanism, held_out):
         bound, claim = audit(
             400, mechanism=mechanism, held_out=held_out, epsilon=3.0, score_fraction=0.0
@@ -133,13 +142,13 @@ class TestWorstPair:
         assert bound <= claim
         assert held_out or bound > 0.1 * claim
 
-    @pytest.mark.parametrize(("excess_bound", "least"), [(1.0, 0.1), (0.05, -1.0)])
+    @pytest.mark.parametrize(("excess_bound", "least"), [(1.0, 0.1), slow(0.05, -1.0)])
     def test_choice_by_clipped_excess(self, excess_bound, least):
         chunks = Chunks(K, excess_bound=excess_bound)
         bound, claim = audit(400, protect=chunks, epsilon=4.0, score_fraction=0.0)
         assert least * claim < bound <= claim
 
-    @pytest.mark.parametrize("bug", [one_clip, one_loss])
+    @pytest.mark.parametrize("bug", [one_clip, slow(one_loss)])
     def test_bugs_of_the_excess_are_caught(self, bug, monkeypatch):
         one_stream(monkeypatch)
         bug(monkeypatch)
@@ -155,9 +164,9 @@ class TestWorstPair:
         ("bug", "n", "params"),
         [
             (one_loss, 300, {"epsilon": 1.0, "score_fraction": 0.5}),
-            (one_loss, 300, {"epsilon": 1.0, "score_fraction": 0.0}),
+            slow(one_loss, 300, {"epsilon": 1.0, "score_fraction": 0.0}),
             (one_chunk_of_losses, 400, {"epsilon": 1.0, "score_fraction": 0.0}),
-            (release_without_noise, 400, {"epsilon": 1.0, "score_fraction": 0.9}),
+            slow(release_without_noise, 400, {"epsilon": 1.0, "score_fraction": 0.9}),
         ],
     )
     def test_bugs_are_caught(self, bug, n, params, monkeypatch):
@@ -186,12 +195,12 @@ class TestMetricOfChunks:
         put(monkeypatch, place, losses)
         put(monkeypatch, "chunks: dry_run", lambda *args: None)
 
-    @pytest.mark.parametrize("excess_bound", [None, 1.0])
+    @pytest.mark.parametrize("excess_bound", [None, slow(1.0)])
     def test_choice(self, excess_bound):
         bound, claim = audit(300, protect=Chunks(2, excess_bound=excess_bound), **self.METRIC)
         assert 0.1 * claim < bound <= claim
 
-    @pytest.mark.parametrize("excess_bound", [None, 1.0])
+    @pytest.mark.parametrize("excess_bound", [None, slow(1.0)])
     def test_bug_is_caught(self, excess_bound, monkeypatch):
         one_stream(monkeypatch)
         plant(monkeypatch, "chunk metrics: a third of the sensitivity")
@@ -379,11 +388,12 @@ class TestVanishingBudget:
         return search.best_index_, repr(columns), sorted(vars(search))
 
     @pytest.mark.parametrize("name", SEARCHES)
-    @pytest.mark.parametrize("record", [[1e9, -1e9], [TEXT, None], [math.nan, 0.0]])
-    def test_neighbours(self, name, record):
-        neighbour = [list(row) for row in ROWS]
-        neighbour[0] = record
-        assert self.released(name, ROWS, TARGETS) == self.released(name, neighbour, TARGETS)
+    def test_neighbours(self, name):
+        expected = self.released(name, ROWS, TARGETS)
+        for record in ([1e9, -1e9], [TEXT, None], [math.nan, 0.0]):
+            neighbour = [list(row) for row in ROWS]
+            neighbour[0] = record
+            assert self.released(name, neighbour, TARGETS) == expected
 
     def test_a_choice_without_noise_is_found(self, monkeypatch):
         plant(monkeypatch, "chunks: the choice has no noise to speak of")

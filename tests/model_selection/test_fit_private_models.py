@@ -365,7 +365,10 @@ class TestDeclared:
             search = grid(Foreign(random_state=3), estimator_guarantee=cost).fit(X, Y)
         assert search.privacy_.status == "void"
 
-    def test_a_whole_profile(self):
+    @pytest.mark.parametrize(
+        "kind", ["profile", *(pytest.param(k, marks=pytest.mark.slow) for k in ("delta", "call"))]
+    )
+    def test_a_whole_profile(self, kind):
         mu = 0.9 * candidate_mu(2.0, 1e-5, TrialLaw(15))
         cost = PrivacyGuarantee(epsilon=epsilon_from_mu(mu, 1e-6), delta=1e-6, mu=mu)
         profile = PrivacyProfile(cost)
@@ -373,13 +376,16 @@ class TestDeclared:
         def delta(epsilon):
             return profile.delta(epsilon)
 
-        for declared in (delta, PrivacyProfile(cost), lambda estimator, n_samples: delta):
-            search = grid(Foreign(), estimator_guarantee=declared).fit(X, Y)
-            assert (search.privacy_.epsilon, search.privacy_.delta) == (2.0, 1e-5)
-            assert search.privacy_.status == "conditional"
-            assert "estimator_guarantee" in str(search.privacy_)
+        declared = {"profile": profile, "delta": delta, "call": lambda estimator, n_samples: delta}
+        search = grid(Foreign(), estimator_guarantee=declared[kind]).fit(X, Y)
+        assert (search.privacy_.epsilon, search.privacy_.delta) == (2.0, 1e-5)
+        assert search.privacy_.status == "conditional"
+        assert "estimator_guarantee" in str(search.privacy_)
+
+    def test_a_profile_that_does_not_state_the_total(self):
+        mu = 0.45 * candidate_mu(2.0, 1e-5, TrialLaw(15))
         half = PrivacyProfile(
-            PrivacyGuarantee(epsilon=epsilon_from_mu(mu / 2, 1e-6), delta=1e-6, mu=mu / 2)
+            PrivacyGuarantee(epsilon=epsilon_from_mu(mu, 1e-6), delta=1e-6, mu=mu)
         )
         unstated = SimpleNamespace(get_delta=half.delta)
         with pytest.raises(ValueError, match="not stated by the profile"):

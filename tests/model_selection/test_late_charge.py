@@ -276,6 +276,7 @@ class TestFolds:
         search.fit(rows, labels, X_val=rows[:20], y_val=labels[:20])
         assert search.n_splits_ == folds
 
+    @pytest.mark.slow
     @pytest.mark.filterwarnings("ignore")
     def test_check_estimator_with_every_default(self):
         search = DPGridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]})

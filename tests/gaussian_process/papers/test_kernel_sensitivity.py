@@ -95,7 +95,7 @@ class TestProvedBounds:
         assert brute_force_norm(kernel, Z, seed, starts=1) <= bound(kernel, Z)
 
     @given(Z=designs(), seed=st.integers(0, 99), isotropic=st.booleans())
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=15, deadline=None)
     def test_one_length_scale_per_feature(self, Z, seed, isotropic):
         scales = np.exp(np.random.default_rng(seed).normal(size=(2, Z.shape[1])))
         kernel = RBF(scales[0]) if isotropic else RBF(scales[0]) + Matern(scales[1], nu=1.5)

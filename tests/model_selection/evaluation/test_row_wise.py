@@ -59,6 +59,8 @@ ALL = dict(pair for kind in KINDS for pair in all_estimators(type_filter=kind))
 SPECIAL = {
     "DPSparseGPRegressor": {},
     "DictionaryLearning": {"max_iter": 5},
+    "HistGradientBoostingClassifier": {"max_iter": 4},
+    "HistGradientBoostingRegressor": {"max_iter": 4},
     "GaussianRandomProjection": {"n_components": 2},
     "SparseRandomProjection": {"n_components": 2},
     "SelectFdr": {"alpha": 1.0},

@@ -165,7 +165,8 @@ class TestSearch:
     def test_offered(self, scoring):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SkdpboWarning)
-            search = self.search(scoring).fit(self.X, self.Y)
+            # Seeded: the worse candidate, whose F1 may be 0, wins one time in seven.
+            search = self.search(scoring, random_state=0).fit(self.X, self.Y)
         assert 0.2 < search.best_score_ <= 1.0
         assert 0 < search.best_score_std_ < 0.2
 
