@@ -36,6 +36,12 @@ _EDGE = [
     ),
     (
         "rows/_settled_types.py",
+        'return X.astype("float64") if numbers else X',
+        "return X",
+        f"{_SEARCH}/rows/test_settled_types.py -k text_among",
+    ),
+    (
+        "rows/_settled_types.py",
         "return y.cat.remove_unused_categories()",
         "return y",
         f"{_SEARCH}/rows/test_settled_types.py",

@@ -13,6 +13,8 @@ Smaller integers, single precision, nullable integers and, with no public rows, 
 inferred from files: they are the user's declaration, and public.
 """
 
+from numbers import Real
+
 import numpy as np
 from scipy import sparse
 
@@ -99,6 +101,9 @@ def from_public_values(values):
 def settled_public_rows(X):
     """Return public rows, cut from a table with protected ones, typed by public values alone."""
     X = settled_rows(from_public_values(X))
+    if isinstance(X, np.ndarray) and X.dtype == np.object_:
+        numbers = all(isinstance(cell, Real) for cell in X.flat)  # a protected text is among them
+        return X.astype("float64") if numbers else X
     if not hasattr(X, "isetitem"):
         return X
     X = X.copy()

@@ -247,6 +247,16 @@ def test_a_target_changes_no_type_that_a_step_sees(mode, cell, container):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("container", [np.asarray, pd.DataFrame])
+def test_a_protected_text_among_numbers_changes_no_public_type(container):
+    numbers = np.arange(N)[:, None] % 3
+    with_text = numbers.astype(object)
+    with_text[protected_positions(N, 0.2)[2]] = "a text"
+    usual = types_seen("default split", container(numbers), LABELS)
+    assert types_seen("default split", container(with_text), LABELS) == usual
+
+
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mode", ["default split", "chunks"])
 def test_rows_as_they_were_read_are_seen(mode, monkeypatch):
     # Planted bug: the types that the reader inferred are kept.
