@@ -31,7 +31,7 @@ __all__ = ["DPLogisticRegression"]
 _SHARE_OF_SCALES = 0.16  # of the squared budget
 _SHARE_OF_CURVATURE = 0.15  # of what is left, where the noise is small
 _QUANTILE = 0.6  # of the row norms, for the clipping radius of the moments
-_CLIP = 0.5
+_CLIP = 0.45
 
 
 class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
@@ -65,8 +65,9 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
         Public labels, at least two. A record with another label adds nothing. None: the labels of
         the records are public by declaration, also which of them occur.
     class_weight : dict or None, default=None
-        Public weights of the classes, > 0; 1 where not given. "balanced" is not supported:
-        the numbers of records in the classes are protected.
+        Public weights of the classes, > 0; 1 where not given. "balanced" is not supported: the
+        numbers of records in the classes are protected. Where shares of the classes are public,
+        ``{label: 1 / share}`` is the same.
     random_state : None, int or RandomState, default=None
         None draws the noise from the operating system. Anything else makes it reproducible, for
         tests only: the guarantee is void and a `SeededNoiseWarning` is given.
@@ -284,6 +285,11 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
     def _check_settings(self):
         check_flag(self.fit_intercept, "fit_intercept")
         check_positive(self.C, "C")
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                f"class_weight={self.class_weight!r} is not supported: the numbers of records in "
+                "the classes are protected. Give a dict of public weights, {label: 1 / share}."
+            )
         if self.class_weight is not None:
             if not isinstance(self.class_weight, dict):
                 raise ValueError("class_weight must be None or a dict of positive weights.")

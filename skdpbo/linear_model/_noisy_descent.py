@@ -8,7 +8,7 @@ import numpy as np
 __all__ = ["DescentPlan", "descend", "descend_by_curvature"]
 
 _MIN_STEPS, _MAX_STEPS = 20, 40
-_TIME, _EXPONENT = 30.0, 0.7  # sum of the rates: 30 / noise^0.7
+_TIME, _EXPONENT = 26.0, 0.7  # sum of the rates: 26 / noise^0.7
 _LONG_RATE, _MAX_RATE = 100.0, 300.0
 _SAFE_RATE = 8.0  # 2 / (largest curvature of rows of norm 1, 1/4)
 _LITTLE_NOISE = 2e-4  # below it the curvature is released

@@ -226,6 +226,11 @@ def test_bad_parameters_cost_nothing(table, parameters, error):
         assert not ledger.entries
 
 
+def test_balanced_weights_name_the_alternative(table):
+    with pytest.raises(ValueError, match=r"class_weight='balanced'.*dict of public weights"):
+        DPLogisticRegression(X_bounds=BOX, class_weight="balanced").fit(*table)
+
+
 def test_class_weight_shifts_the_intercept(table):
     X, y = table
     heavy = fitted(X, y, class_weight={1: 5.0})
