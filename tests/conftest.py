@@ -1,4 +1,4 @@
-"""What all tests share: one thread of BLAS, and no test that fails because a machine is slow."""
+"""What all tests share: one thread of BLAS, the same examples, and no limits of time."""
 
 import importlib.util
 import os
@@ -34,5 +34,10 @@ def pytest_collection_modifyitems(items):
             raise pytest.UsageError(f"a test is named by an object's address: {item.nodeid}")
 
 
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
+settings.register_profile(
+    "the same everywhere",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("the same everywhere")

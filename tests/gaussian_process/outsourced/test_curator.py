@@ -4,6 +4,7 @@ import contextlib
 import copy
 import os
 import pickle
+import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -406,7 +407,10 @@ def answered_in_threads(rows, unlocked=False, **limits):
     if unlocked:
         made._book._lock = contextlib.nullcontext()
 
+    together = threading.Barrier(len(rows))
+
     def ask(row):
+        together.wait()
         with contextlib.suppress(RuntimeError):
             return made.answer(row)
 
