@@ -30,8 +30,7 @@ class PrivacyLedger:
     Charges are composed by :func:`compose` at the ledger's delta. They are made before protected
     data is read and are never given back, also if the release then fails. A void guarantee is
     charged what it claims: it promises nothing, but it is not free. Blocks may be nested; a charge
-    counts in all enclosing ledgers, or in none if one of them cannot afford it. A ledger is not
-    copied or pickled.
+    counts in all enclosing ledgers, or in none if one cannot afford it. A ledger is never copied.
 
     Estimators belong for good to the ledgers that they are made or fitted under: see
     :class:`LedgerMixin`. A thread without a ledger of its own is charged to all that are open in
@@ -194,8 +193,7 @@ class PrivacyLedger:
         Returns
         -------
         dict
-            The data set, its budget as texts (an amount may be a Fraction), what is spent and left,
-            the neighbours of the total, and all entries with time, label and guarantee.
+            Data set, budget as texts (exact), what is spent and left, neighbours, all entries.
         """
         entries = self.entries
         spent, left = budgets((self.epsilon, self.delta), entries)
