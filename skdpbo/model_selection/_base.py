@@ -9,9 +9,9 @@ from abc import abstractmethod
 from functools import partial
 from typing import ClassVar
 
+from skdpbo._parameters import warn_if_seeded
 from skdpbo.model_selection._callbacks import begin_task, end_task
 from skdpbo.model_selection._sklearn import BaseSearchCV, Interval
-from skdpbo.model_selection.protection._setup import warn_if_seeded
 from skdpbo.model_selection.protection._validation import ValidationProtection, running_fit
 from skdpbo.privacy import LedgerMixin
 

@@ -4,7 +4,7 @@ import numbers
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpbo.gaussian_process.outsourced._answers import AnswerBook, answer_noise
 from skdpbo.gaussian_process.outsourced._curator_base import RowReleaser
@@ -211,7 +211,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
             Protected.
         """
         check_is_fitted(self)
-        return self._exact_rows(X)
+        return self._map.exact(validate_data(self, X, dtype=np.float64, reset=False))
 
     def answer(self, index, value=None):
         """Give the value y of a row, and log it.

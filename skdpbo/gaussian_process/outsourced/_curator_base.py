@@ -2,7 +2,7 @@
 
 import numpy as np
 from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import assert_all_finite, validate_data
+from sklearn.utils.validation import assert_all_finite
 
 from skdpbo._parameters import check_bounds, warn_caller
 from skdpbo._private_estimator import PrivateEstimator
@@ -184,11 +184,6 @@ class RowReleaser(PrivateEstimator):
             data_norm=plan.domain.norm,
             **answers,
         )
-
-    def _exact_rows(self, X):
-        """Protected: return rows of X under the fitted map, without noise, shape (n, r)."""
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        return self._map.exact(X)
 
 
 class _PublishedRows:

@@ -7,12 +7,12 @@ synthetic rows as well, and there the error may be shown.
 
 import numbers
 import traceback
-import warnings
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 
+from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import DryRunWarning
 from skdpbo.model_selection._attempt import attempt
 from skdpbo.model_selection._sklearn import InvalidParameterError, n_rows
@@ -165,13 +165,12 @@ def _fit_and_score(estimator, params, scorer, X, y, fit_params):
 
 
 def _warn(estimator, params, error, text):
-    warnings.warn(
+    warn_caller(
         f"{type(estimator).__name__} with {params} cannot be trained and scored on synthetic rows "
         f"of the given shape and types: {type(error).__name__}{text} What fails on protected "
         "rows is never reported; it costs the worst score. If the synthetic values alone are to "
         "blame, ignore this.",
         DryRunWarning,
-        stacklevel=5,
     )
 
 

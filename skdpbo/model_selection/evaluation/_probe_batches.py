@@ -113,7 +113,8 @@ def _cells(rows):
     if sparse.issparse(rows):
         return rows.toarray()
     if hasattr(rows, "iloc"):
-        columns = [rows] if not hasattr(rows, "columns") else _columns(rows)
+        framed = hasattr(rows, "columns")
+        columns = [rows.iloc[:, j] for j in range(rows.shape[1])] if framed else [rows]
         table = np.empty((n_rows(rows), len(columns)), dtype=object)
         for j, column in enumerate(columns):
             table[:, j] = column.to_numpy(dtype=object)
@@ -127,10 +128,6 @@ def _cells(rows):
             table[i, :] = row if nested else [row]
         return table
     return rows.reshape(len(rows), -1) if type(rows) is np.ndarray and rows.ndim else None
-
-
-def _columns(frame):
-    return [frame.iloc[:, j] for j in range(frame.shape[1])]
 
 
 def _altered(picked, cells, positions, modes):

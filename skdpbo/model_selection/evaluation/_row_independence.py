@@ -54,12 +54,11 @@ class MixedRowsError(ValueError):
 
 def one_of_each_structure(candidates):
     """Return the first candidate with each set of names, of functions and of estimators."""
-    return list({_structure(params): params for params in reversed(candidates)}.values())
-
-
-def _structure(params):
-    parts = (id(v) for v in params.values() if callable(v) or hasattr(v, "get_params"))
-    return tuple(params), tuple(parts)
+    first = {}
+    for params in candidates:
+        parts = (id(v) for v in params.values() if callable(v) or hasattr(v, "get_params"))
+        first.setdefault((tuple(params), tuple(parts)), params)
+    return list(first.values())
 
 
 def refuse_row_mixing(model, X):

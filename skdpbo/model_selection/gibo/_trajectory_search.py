@@ -1,9 +1,8 @@
 """Search mechanism of `DPGIBOSearchCV`: a noisy descent and the score of its final point."""
 
-import warnings
-
 import numpy as np
 
+from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import NoisyGradientWarning
 from skdpbo.model_selection._search_mechanism import Chosen, SearchMechanism
 from skdpbo.model_selection.gibo._descent import noise_to_clip
@@ -53,13 +52,12 @@ class TrajectorySearch(SearchMechanism):
         n_iter, n_dims = self._steps.n_iter, problem.space.n_dims
         noise = noise_to_clip(self.release.mu_trajectory, n_iter, n_dims, problem.n_losses)
         if noise > NOISE_LIMIT:
-            warnings.warn(
+            warn_caller(
                 f"The noise of a gradient has {noise:.2g} times the clipping norm: "
                 f"{problem.n_losses} protected records or groups are few for n_iter={n_iter} and "
                 f"{n_dims} parameters at this budget. Use fewer steps, a larger epsilon, fewer "
                 "parameters, or DPBayesSearchCV.",
                 NoisyGradientWarning,
-                stacklevel=4,
             )
 
     def propose(self, public):

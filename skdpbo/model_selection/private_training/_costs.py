@@ -55,12 +55,8 @@ def within(cost, budget):
     """Whether a cost is at most a budget."""
     if budget.mu is None:
         return cost.epsilon <= budget.epsilon and cost.delta <= budget.delta
-    return as_mu(cost) <= budget.mu
-
-
-def as_mu(cost):
-    """Mu of a Gaussian or of a pure guarantee."""
-    return cost.mu if cost.delta > 0 else mu_from_pure_epsilon(cost.epsilon)
+    mu = cost.mu if cost.delta > 0 else mu_from_pure_epsilon(cost.epsilon)
+    return mu <= budget.mu
 
 
 def merged_trial(budget, candidates, mechanism):

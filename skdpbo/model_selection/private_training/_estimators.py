@@ -123,7 +123,10 @@ def private_steps(estimator):
     """
     steps = dict(_private_steps(estimator, ""))
     if not steps:
-        raise ValueError(_no_private_step(estimator))
+        raise ValueError(
+            f"{step_name(estimator, '')} has no step that is differentially private, so there is "
+            "nothing whose budget could be set."
+        )
     return steps
 
 
@@ -229,11 +232,4 @@ def _refusal(estimator, prefix):
     return (
         f"{name} learns from the protected rows without noise. With private selection {instead}; "
         + way_out
-    )
-
-
-def _no_private_step(estimator):
-    return (
-        f"{step_name(estimator, '')} has no step that is differentially private, so there is "
-        "nothing whose budget could be set."
     )

@@ -102,7 +102,7 @@ class ChunkedProtection(Protection):
         scorer = resolve_chunk_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
         mechanism = self._mechanism(size)
         mechanism.refuse_scorer(scorer)
-        warn_if_score_is_noisy(mechanism, **self._noise_sizes(size), stacklevel=4)
+        warn_if_score_is_noisy(mechanism, **self._noise_sizes(size))
         guarantee = with_disjoint_parts(self._guarantee(mechanism, n_samples), X_val)
         entries = entries_assumption(params, n_samples, None)
         guarantee = self.stated(guarantee, n_samples + (size[2] or 0), entries=entries)
@@ -132,13 +132,15 @@ class ChunkedProtection(Protection):
             mechanism.start(SearchProblem(self.candidates, evaluator, source, self.space), False)
             chosen = mechanism.search_unguided()
         self.forget()  # what an earlier fit has set
+        columns = getattr(X, "shape", (n_samples, width))[1:]
+        n_features = {} if columns in ((), (None,)) else {"n_features_in_": columns[0]}
         return Release(
             guarantee=guarantee,
             table=table_of(chosen.candidates) | chosen.columns,
             index=chosen.index,
             score=chosen.score,
             scorer=scorer,
-            attributes={"multimetric_": False} | _n_features(X, width),
+            attributes={"multimetric_": False} | n_features,
         )
 
     def _mechanism(self, size):
@@ -173,9 +175,3 @@ class ChunkedProtection(Protection):
             reference=f"{mechanism.guarantee.reference}; Nissim, Raskhodnikova & Smith 2007; "
             "docs/theory/sample_and_aggregate.md",
         )
-
-
-def _n_features(X, width):
-    """Return the number of columns as a fitted attribute, where rows have columns."""
-    shape = getattr(X, "shape", (n_rows(X), width))
-    return {} if shape[1:] in ((), (None,)) else {"n_features_in_": shape[1]}

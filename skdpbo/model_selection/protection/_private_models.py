@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 
+from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import (
     DryRunWarning,
     SeededNoiseWarning,
@@ -220,19 +221,17 @@ class PrivateModelsProtection(Protection):
 
     def _advise(self, plan):
         if plan.guarantee.status == "void":
-            warnings.warn(
+            warn_caller(
                 "The search carries no privacy guarantee, as one training carries none: "
                 f"{'; '.join(plan.own_assumptions)}.",
                 VoidGuaranteeWarning,
-                stacklevel=4,
             )
         if prefers_composition(plan, self.searcher.epsilon, self.searcher.delta):
-            warnings.warn(
+            warn_caller(
                 f"With {len(plan.models)} candidate(s), train each once and publish every score "
                 '(protect=PrivateSelection(accounting="composition")): a secret number of trials '
                 "may miss the best one, and needs as much noise or more.",
                 SelectionCostWarning,
-                stacklevel=4,
             )
 
     def _dry_run(self, plan, scorer, X, y, fit_params):
@@ -249,7 +248,7 @@ class PrivateModelsProtection(Protection):
                 if issubclass(kind, SkdpboWarning) and kind is not SeededNoiseWarning:
                     shown.append((kind, str(warning.message)))
         for category, message in dict.fromkeys(shown):
-            warnings.warn(message, category, stacklevel=4)
+            warn_caller(message, category)
         return failures
 
     def _release(self, guarantee, plan, scorer, scores, winner):

@@ -1,14 +1,12 @@
 """Checks of rows and warnings at the start of a fit; no protected value is read."""
 
-import warnings
-
 import numpy as np
 from sklearn.utils import indexable
 
+from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import (
     NoisyScoreWarning,
     PublicTrainingWarning,
-    SeededNoiseWarning,
     UnboundedSensitivityError,
 )
 from skdpbo.model_selection._sklearn import n_rows, split_for_estimator, take_method_params
@@ -24,7 +22,6 @@ __all__ = [
     "refuse_other_than_means",
     "split_rows",
     "warn_if_score_is_noisy",
-    "warn_if_seeded",
 ]
 
 # Noise of a quarter of the score's range: one released score in six is off by more.
@@ -33,33 +30,20 @@ SMALL_NOISE = 0.05
 SCORE_SHARES = (0.1, 0.3)  # of the budget, with score_fraction="auto"
 
 
-def warn_if_seeded(random_state):
-    """Warn the caller of ``fit`` that a seeded run has no privacy guarantee."""
-    if random_state is not None:
-        warnings.warn(
-            f"random_state={random_state!r} makes the noise reproducible: the result "
-            "carries no privacy guarantee. Leave random_state=None for anything that is "
-            "published.",
-            SeededNoiseWarning,
-            stacklevel=3,
-        )
-
-
-def warn_if_score_is_noisy(mechanism, *, sensitivity, largest, stacklevel):
+def warn_if_score_is_noisy(mechanism, *, sensitivity, largest):
     """Warn, from public numbers, that `best_score_` will be mostly noise."""
     noise = mechanism.score_noise(sensitivity=sensitivity, largest=largest)
     if noise > MOSTLY_NOISE:
-        warnings.warn(
+        warn_caller(
             "best_score_ will be mostly noise: the standard deviation of its noise is "
             f"{noise:.2g} of the whole range of the score. Protect more records, take a larger "
             "epsilon, or spend "
             "all of it on the choice (score_fraction=0).",
             NoisyScoreWarning,
-            stacklevel=stacklevel + 1,
         )
 
 
-def mechanism_with_score(searcher, scorer, n_records, *, stacklevel):
+def mechanism_with_score(searcher, scorer, n_records):
     """Return the mechanism of a ratio or of pairs, with a share of the score that makes it useful.
 
     ``score_fraction="auto"`` takes the smallest of two shares of which the noise is small, from
@@ -75,13 +59,12 @@ def mechanism_with_score(searcher, scorer, n_records, *, stacklevel):
             return mechanism
     mostly = noise > MOSTLY_NOISE
     if mostly:
-        warnings.warn(
+        warn_caller(
             f"The noise of best_score_ would have a standard deviation of about {noise:.2g} of the "
             f"whole range of {scorer.name!r}"
             + (": it is not released." if automatic else ".")
             + " Protect more records, take a larger epsilon, or set score_fraction.",
             NoisyScoreWarning,
-            stacklevel=stacklevel + 1,
         )
     return searcher._mechanism(score_fraction=0.0) if mostly and automatic else mechanism
 
@@ -176,12 +159,11 @@ def split_rows(searcher, X, y, params):
             "the protected rows as X_val."
         )
     protected = protected_positions(n_units, searcher.validation_fraction)
-    warnings.warn(
+    warn_caller(
         f"X_val was not given: {len(protected)} of the {n_units} {what}, chosen by {order}, "
         f"are protected; the other {n_units - len(protected)} are treated as public and may "
         "influence everything that is released.",
         PublicTrainingWarning,
-        stacklevel=5,
     )
     if groups is not None:
         protected = np.flatnonzero(np.isin(codes, protected))

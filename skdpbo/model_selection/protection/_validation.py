@@ -100,9 +100,9 @@ class ValidationProtection(Protection):
         if not self.counted:
             refuse_other_than_means(self.scorer)
         elif self.scorer.is_mean:
-            warn_if_score_is_noisy(self.mechanism, sensitivity=1, largest=n_protected, stacklevel=4)
+            warn_if_score_is_noisy(self.mechanism, sensitivity=1, largest=n_protected)
         else:
-            self.mechanism = mechanism_with_score(searcher, self.scorer, n_protected, stacklevel=4)
+            self.mechanism = mechanism_with_score(searcher, self.scorer, n_protected)
         # Whether an entry is as long as the protected part must not show.
         n_entries = n_protected if rows_counted or rows[2] is None else n_rows(rows[0])
         entries = entries_assumption(params, n_rows(rows[0]), n_entries)

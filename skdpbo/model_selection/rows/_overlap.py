@@ -84,7 +84,9 @@ def refuse_rows_among_entries(params, protected, lengths, n_public=None, counted
 
 def _is_among(part, protected, lengths):
     """Whether a part is one of the protected containers, or shares its memory, and is not cut."""
-    return entry_length(part) not in lengths and any(_is_part_of(part, rows) for rows in protected)
+    return entry_length(part) not in lengths and any(
+        rows is not None and (part is rows or _share_memory(part, rows)) for rows in protected
+    )
 
 
 def entries_assumption(params, n_cut, n_protected):
@@ -122,10 +124,6 @@ def _parts(entry, depth=0):
     if len(entry) <= _LONGEST_LIST:
         for part in entry.values() if isinstance(entry, dict) else entry:
             yield from _parts(part, depth + 1)
-
-
-def _is_part_of(part, rows):
-    return rows is not None and (part is rows or _share_memory(part, rows))
 
 
 def entry_length(value):

@@ -50,15 +50,11 @@ def codes_among(classes, y):
     typed = isinstance(labels, np.ndarray) and labels.ndim == 1
     # Types are public. Within one of these, comparison is exact and no label is unreadable.
     if typed and classes.dtype.kind == labels.dtype.kind and labels.dtype.kind in "biuU":
-        return _array_codes(classes, labels)
+        order = np.argsort(classes)
+        codes = order[np.searchsorted(classes, labels, sorter=order).clip(max=len(classes) - 1)]
+        return np.where(classes[codes] == labels, codes, -1)
     codes = {label: i for i, label in enumerate(as_records(classes))}
     return np.array([_code(codes, label) for label in as_labels(y, 1)], dtype=np.int64)
-
-
-def _array_codes(classes, labels):
-    order = np.argsort(classes)
-    codes = order[np.searchsorted(classes, labels, sorter=order).clip(max=len(classes) - 1)]
-    return np.where(classes[codes] == labels, codes, -1)
 
 
 def _code(codes, label):
@@ -199,7 +195,9 @@ class UserLoss:
     def __call__(self, estimator, y, prediction):
         """Return one loss per public record; raise if the answer is not one number each."""
         n = n_predictions(prediction)
-        losses = self.function(y if y is None else _public_array(y), prediction)
+        if y is not None:
+            y = y.toarray() if hasattr(y, "toarray") else np.asarray(y)
+        losses = self.function(y, prediction)
         losses = np.asarray(losses, dtype=np.float64)
         if losses.shape != (n,):
             raise ValueError("the loss must return one number for each record, shape (n,)")
@@ -222,7 +220,8 @@ class UserLoss:
     def _one_loss(self, record, prediction, i):
         """Protected: the loss of one record; NaN if it is not one number."""
         loss = np.asarray(self.function(record, _one_prediction(prediction, i)))
-        return _number_of(loss) if loss.shape == (1,) else np.nan
+        number = loss.shape == (1,) and loss.dtype.kind in "biuf"
+        return as_numbers(loss, 1)[0, 0] if number else np.nan
 
     def _weights(self, y, n):
         """Return the weight of each record's label; 1 for one that is not listed or unreadable."""
@@ -230,14 +229,6 @@ class UserLoss:
             return np.ones(n)
         weights = np.array([*self.class_weight.values(), 1.0])
         return weights[np.maximum(codes_among(np.array([*self.class_weight], dtype=object), y), -1)]
-
-
-def _number_of(loss):
-    return as_numbers(loss, 1)[0, 0] if loss.dtype.kind in "biuf" else np.nan
-
-
-def _public_array(y):
-    return y.toarray() if hasattr(y, "toarray") else np.asarray(y)
 
 
 def _one_row_arrays(y):

@@ -1,13 +1,13 @@
 """Scorer of a name, a scikit-learn scorer or a user's loss; refusals with their reasons."""
 
 import math
-import warnings
 from collections.abc import Iterable
 
 from sklearn.base import is_classifier, is_regressor
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
+from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import DefaultBoundsWarning, UnboundedSensitivityError
 from skdpbo.model_selection.scoring import _losses, _unsupported
 from skdpbo.model_selection.scoring._log_density import (
@@ -147,11 +147,10 @@ _ERRORS = {
 
 def _error(name, loss_bound, n_classes):
     if loss_bound is None:
-        warnings.warn(
+        warn_caller(
             f"loss_bound is not given: each loss of {name!r} is clipped at 1.0, whatever the scale "
             "of y. Give the largest loss that should count.",
             DefaultBoundsWarning,
-            stacklevel=4,
         )
         loss_bound = 1.0
     loss = _losses.Elementwise(_ERRORS[name])
@@ -164,11 +163,10 @@ def _log_density(name, loss_bound, n_classes):
         raise ValueError(
             f"{name!r} has a range, not a bound: give make_log_density_scorer(lower=..., upper=...)"
         )
-    warnings.warn(
+    warn_caller(
         f"no range is given: log densities are clipped to [{lower:g}, {upper:g}], whatever the "
         "scale of y. Give make_log_density_scorer(lower=..., upper=...).",
         DefaultBoundsWarning,
-        stacklevel=4,
     )
     return make_log_density_scorer(lower=lower, upper=upper)
 
@@ -230,7 +228,11 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
     elif name in _BUILDERS:
         scorer = _BUILDERS[name](name, loss_bound, n_classes)
     else:
-        return _refuse(name)
+        if name in get_scorer_names():
+            raise UnboundedSensitivityError(_unsupported.refusal(name))
+        raise ValueError(
+            f"scoring must be a name of scikit-learn's or a per-record scorer, got {name!r}."
+        )
     return scorer.set_score_request(sample_weight=_weight_request(scoring, estimator))
 
 
@@ -280,14 +282,6 @@ def _bound_of(loss_bound, scoring):
     return None if loss_bound is None else float(check_positive(loss_bound, "loss_bound"))
 
 
-def _refuse(name):
-    if name not in get_scorer_names():
-        raise ValueError(
-            f"scoring must be a name of scikit-learn's or a per-record scorer, got {name!r}."
-        )
-    raise UnboundedSensitivityError(_unsupported.refusal(name))
-
-
 def _scoring_name(scoring, estimator):
     """Return the scikit-learn name of ``scoring``."""
     if scoring is None:
@@ -295,13 +289,13 @@ def _scoring_name(scoring, estimator):
             return "accuracy"
         if is_regressor(estimator):
             return "neg_mean_squared_error"
-        raise UnboundedSensitivityError(_unsupported.refusal_without_default())
+        raise UnboundedSensitivityError(_unsupported.WITHOUT_DEFAULT)
     if isinstance(scoring, str):
         return scoring
     if callable(scoring):
         return _name_of_scorer(scoring)
     if isinstance(scoring, Iterable):
-        raise UnboundedSensitivityError(_unsupported.refusal_of_several())
+        raise UnboundedSensitivityError(_unsupported.SEVERAL)
     raise TypeError(f"scoring must be a name or a per-record scorer, got {type(scoring).__name__}")
 
 
@@ -326,7 +320,7 @@ def _name_of_scorer(scorer):
                 return name
         except Exception:  # foreign keyword arguments may refuse to be compared  # noqa: S112
             continue
-    raise UnboundedSensitivityError(_unsupported.refusal_of_callable())
+    raise UnboundedSensitivityError(_unsupported.CALLABLE)
 
 
 def _fixed(scorer):

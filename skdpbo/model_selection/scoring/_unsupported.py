@@ -40,6 +40,17 @@ _REASONS = {
     "v_measure_score": (_PARTITION, _OWN),
 }
 _UNKNOWN = ("no bound on what one record can change is known for it", _OWN)
+SEVERAL = f"scoring names several metrics: {_MULTI}. Give one name or one per-record scorer."
+CALLABLE = (
+    "scoring is a callable and may depend on its records in any way, so no noise can be calibrated "
+    "to it. Use make_per_record_scorer(loss, bound=...), where loss(y_true, y_pred) returns one "
+    "loss for each record, or one of scikit-learn's names."
+)
+WITHOUT_DEFAULT = (
+    "scoring=None has a bounded default for classifiers ('accuracy') and regressors "
+    "('neg_mean_squared_error') only. Use make_per_record_scorer(loss, bound=..., "
+    "response_method=...) for this estimator."
+)
 
 
 def refusal(name):
@@ -58,26 +69,3 @@ def refusal(name):
     prefixes = [prefix for prefix in _REASONS if name.startswith(prefix)]
     reason, instead = _REASONS[max(prefixes, key=len)] if prefixes else _UNKNOWN
     return f"scoring={name!r} cannot be used under differential privacy: {reason}. Use {instead}."
-
-
-def refusal_of_several():
-    """Return the sentence that refuses several metrics at once."""
-    return f"scoring names several metrics: {_MULTI}. Give one name or one per-record scorer."
-
-
-def refusal_of_callable():
-    """Return the sentence that refuses a scorer whose losses are unknown."""
-    return (
-        "scoring is a callable and may depend on its records in any way, so no noise can be "
-        "calibrated to it. Use make_per_record_scorer(loss, bound=...), where "
-        "loss(y_true, y_pred) returns one loss for each record, or one of scikit-learn's names."
-    )
-
-
-def refusal_without_default():
-    """Return the sentence for scoring=None and an estimator of neither kind."""
-    return (
-        "scoring=None has a bounded default for classifiers ('accuracy') and regressors "
-        "('neg_mean_squared_error') only. Use make_per_record_scorer(loss, bound=..., "
-        "response_method=...) for this estimator."
-    )

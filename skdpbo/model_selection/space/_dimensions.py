@@ -7,6 +7,7 @@ stand-ins for its values, so that unhashable values and estimators can be compar
 
 import math
 import numbers
+import operator
 from collections.abc import Sequence
 
 import numpy as np
@@ -73,7 +74,7 @@ class Categories:
 
     def find(self, value):
         """Return the position of a value, or None: the same object first, then equal ones."""
-        for same in (_is_same_object, _is_equal_and_alike, _is_equal):
+        for same in (operator.is_, _is_equal_and_alike, _is_equal):
             for position, candidate in enumerate(self._values):
                 if same(candidate, value):
                     return position
@@ -241,10 +242,6 @@ def _check_range(values, name):
     if scale == "log-uniform" and low <= 0:
         raise ValueError(f"a log-uniform range needs 0 < low: {name} has low={low}")
     return low, high, is_integer, scale == "log-uniform"
-
-
-def _is_same_object(a, b):
-    return a is b
 
 
 def _is_equal_and_alike(a, b):

@@ -98,7 +98,11 @@ class SearchSpace:
         if self.size <= n:
             return self._grid()
         rng = check_random_state(random_state)
-        if self.is_finite and self.size <= _MAX_INDEXED and self._is_uniform():
+        if (
+            self.is_finite
+            and self.size <= _MAX_INDEXED
+            and all(dim.uniform for dims in self._subspaces for dim in dims.values())
+        ):
             picks = sample_without_replacement(self.size, n, random_state=rng)
             return [self._setting(*self._tokens_at(int(i))) for i in picks]
         return self._draw(n, rng, np.empty((0, self._draw_width())))
@@ -179,9 +183,6 @@ class SearchSpace:
                 start += dim.width
             settings.append(self._setting(which, tokens))
         return settings
-
-    def _is_uniform(self):
-        return all(dim.uniform for dims in self._subspaces for dim in dims.values())
 
     def _draw_width(self):
         return 1 + max(len(dims) for dims in self._subspaces)

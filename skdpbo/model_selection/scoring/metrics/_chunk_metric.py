@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 from sklearn.metrics import get_scorer, get_scorer_names
 
+from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import DefaultBoundsWarning
 from skdpbo.model_selection.scoring import _losses
 from skdpbo.model_selection.scoring._parsing import as_labels, as_numbers, n_outputs
@@ -159,9 +160,8 @@ def _known_scorer(scoring):
 def _largest_error(name, loss_bound):
     if loss_bound is not None:
         return loss_bound
-    warnings.warn(
+    warn_caller(
         f"loss_bound is not given: {name!r} is clipped at 1.0, whatever the scale of y.",
         DefaultBoundsWarning,
-        stacklevel=4,
     )
     return 1.0
