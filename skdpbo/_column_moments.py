@@ -67,6 +67,7 @@ def release_radius(rows, edges, n_records, mu, quantile, source):
     if quantile is None:
         quantile = max(0.9, 1 - _HIDDEN * counting.sigma / n_records)
     noisy = np.asarray(counting.release(norm_counts(rows, edges), source), dtype=np.float64)
+    # Noise makes counts negative; their sums are made ascending, as searchsorted needs.
     below = np.maximum.accumulate(np.cumsum(noisy))
     return float(edges[min(int(np.searchsorted(below, quantile * n_records)), len(edges) - 1)])
 

@@ -56,6 +56,7 @@ class GaussianEstimator(PrivateEstimator):
                 ),
                 reference=self._theory,
             )
+        # The largest mu of that epsilon and delta: sub-classes split mu^2 among their releases.
         return PrivacyGuarantee(
             epsilon=self.epsilon,
             delta=self.delta,

@@ -44,6 +44,7 @@ class PrivateEstimator(LedgerMixin, BaseEstimator):
             As from `check`.
         source : RandomSource
         """
+        # First, as a bad random_state must not cost anything.
         source = noise_source(self.random_state)
         given = [values for values in (X, *targets) if values is not None]
         readable = all(map(has_numeric_type, given))
@@ -51,6 +52,7 @@ class PrivateEstimator(LedgerMixin, BaseEstimator):
             charge_active_ledger(guarantee, type(self).__name__, self)
         table = self._checked_table(X)
         validate_data(self, X, skip_check_array=True)  # names and number of the columns
+        # Whatever can fail for public reasons fails here: a charge is never taken back.
         checked = check(table, *targets)
         if guarantee.epsilon > 0:  # there is noise
             warn_if_seeded(self.random_state)

@@ -170,6 +170,8 @@ class PermuteAndFlip(_Selection):
             Probability that `select` returns each candidate.
         """
         p = self._weights(losses)
+        # Candidate k is visited at a uniform time x; another one was visited before, and must have
+        # been rejected, with probabilities x and 1 - p_j.
         nodes, weights = np.polynomial.legendre.leggauss(min(_MAX_NODES, len(p) // 2 + 1))
         x = (nodes + 1) / 2
         factors = np.log1p(-np.outer(x, p))  # (n_nodes, n_candidates), finite as 0 < x < 1

@@ -68,6 +68,7 @@ class NormalSampler:
             parts.append(self._attempt(2 * missing + 16, scale, n_words))
         magnitude = np.concatenate([part[0] for part in parts])[:size]
         digits = np.concatenate([part[1] for part in parts])[:size]
+        # Rejection looked at magnitudes alone, so a fair sign afterwards is independent of it.
         negative = np.frombuffer(self._read(size), dtype=np.uint8) >= 128
         return magnitude, digits, negative
 
@@ -92,6 +93,7 @@ class NormalSampler:
             success = self._bernoulli_exp_half(lanes.size)
             kept[lanes[~success]] = False
             lanes = lanes[success]
+        # All lanes need different numbers of trials: one stream, cut at their ends.
         lanes = lanes[k[lanes] > 2]
         ends = np.cumsum(k[lanes] * (k[lanes] - 1) - 2)
         if lanes.size:
@@ -193,6 +195,7 @@ class _Fractions:
         depth = 0
         while True:
             if depth == len(words):
+                # Digits that a comparison has shown are kept: they condition the accepted deviate.
                 words.append(self._word())
             drawn = self._word()
             if drawn != words[depth]:

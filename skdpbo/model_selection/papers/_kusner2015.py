@@ -20,13 +20,12 @@ from skdpbo.model_selection.papers._kusner_release import (
     Gains,
     Shares,
     add_laplace,
-    check_n_iter,
-    check_number,
     choose,
     laplace_noise_std,
     run_gp_ucb,
 )
 from skdpbo.privacy import PrivacyGuarantee
+from skdpbo.privacy._checks import check_count, check_positive, check_real, check_within
 from skdpbo.surrogate import (
     CandidatePosterior,
     greedy_information_gain,
@@ -132,19 +131,19 @@ class Kusner2015:
 
     def check(self):
         """Raise a TypeError or ValueError that names the parameter at fault."""
-        check_number(self.noise_variance, "noise_variance", least=0.0)
-        check_number(self.dataset_correlation, "dataset_correlation", least=0.0, most=1.0)
+        check_within(self.noise_variance, "noise_variance", "[0, inf)")
+        check_within(self.dataset_correlation, "dataset_correlation", "[0, 1]")
         if self.kernel is not None:
             _check_kernel(self.kernel, np.zeros((1, 1)))
         if not isinstance(self.information_gain, str):
-            check_number(self.information_gain, "information_gain", least=0.0)
+            check_within(self.information_gain, "information_gain", "[0, inf)")
         elif self.information_gain != "greedy":
             raise ValueError('information_gain must be "greedy" or a number.')
         if self.constants not in ("corrected", "printed"):
             raise ValueError('constants must be "corrected" or "printed".')
         for name in ("A", "tau", "score_scale"):
-            check_number(getattr(self, name), name, above=0.0)
-        check_number(self.score_center, "score_center")
+            check_positive(getattr(self, name), name)
+        check_real(self.score_center, "score_center")
         if max(abs(self._modelled(gain)) for gain in (0.0, 1.0)) > _LARGEST_SCORE:
             raise ValueError(
                 "score_center and score_scale must map the gains 0 and 1 to modelled scores of "
@@ -228,7 +227,7 @@ class Kusner2015:
             `score_fraction` is 0.
         """
         self.check()
-        check_n_iter(n_iter)
+        check_count(n_iter, "n_iter")
         shares = Shares.of(epsilon, delta, score_fraction)
         X = np.asarray(X, dtype=np.float64)
         public = {"n_candidates": len(X), "n_iter": n_iter, "correlation": self.dataset_correlation}

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from skdpbo.mechanisms import DiscreteLaplace
 from skdpbo.model_selection._private_choice import PrivateChoice
 from skdpbo.model_selection.papers._kusner_constants import lipschitz_score_sensitivity
-from skdpbo.model_selection.papers._kusner_release import check_number
 from skdpbo.privacy._checks import check_positive
 
 __all__ = ["Kusner2015Lipschitz"]
@@ -84,7 +83,7 @@ class Kusner2015Lipschitz:
 
     def check(self):
         """Raise a TypeError or ValueError that names the parameter at fault."""
-        check_number(self.lipschitz, "lipschitz", above=0.0)
+        check_positive(self.lipschitz, "lipschitz")
         if not (isinstance(self.lambda_name, str) and self.lambda_name):
             raise TypeError("lambda_name must be the name of a parameter.")
         if self.constants not in ("corrected", "printed"):
@@ -227,4 +226,4 @@ def _check_lambdas(values):
     if not len(values):
         raise ValueError("lambdas must not be empty.")
     for value in values:
-        check_number(value, "lambda", above=0.0)
+        check_positive(value, "lambda")

@@ -5,7 +5,6 @@ posterior means. What `choose` and `add_laplace` return is released.
 """
 
 import math
-import numbers
 import warnings
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,15 +20,13 @@ from skdpbo.mechanisms import (
 )
 from skdpbo.model_selection._attempt import attempt
 from skdpbo.model_selection._private_choice import PrivateChoice
-from skdpbo.privacy._checks import check_delta
+from skdpbo.privacy._checks import check_delta, check_within
 from skdpbo.surrogate import upper_confidence_bound
 
 __all__ = [
     "Gains",
     "Shares",
     "add_laplace",
-    "check_n_iter",
-    "check_number",
     "choose",
     "laplace_noise_std",
     "lattice_units",
@@ -54,7 +51,7 @@ class Shares:
     @classmethod
     def of(cls, epsilon, delta, score_fraction):
         """Split epsilon and delta in the same proportion; errors name the parameter at fault."""
-        check_number(score_fraction, "score_fraction", least=0.0)
+        check_within(score_fraction, "score_fraction", "[0, inf)")
         if check_delta(delta) == 0:
             raise ValueError("delta must be positive: the sensitivities hold up to a probability.")
         choice = PrivateChoice("exponential", epsilon, score_fraction)
@@ -199,19 +196,3 @@ def _step(scale):
 def lattice_units(sensitivity, step):
     """Integer sensitivity: rounded up, and one unit for the rounding errors of a single value."""
     return math.ceil(Fraction(sensitivity) / Fraction(step)) + 1
-
-
-def check_number(value, name, *, least=-math.inf, most=math.inf, above=-math.inf):
-    """Raise unless `value` is a finite real number in [least, most] and above `above`."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a real number, got {type(value).__name__}.")
-    if not (math.isfinite(value) and least <= value <= most and value > above):
-        allowed = f"above {above:g}" if above > -math.inf else f"in [{least:g}, {most:g}]"
-        raise ValueError(f"{name} must be finite and {allowed}, got {value}.")
-
-
-def check_n_iter(n_iter):
-    """Raise unless `n_iter` is a positive integer."""
-    if isinstance(n_iter, bool) or not isinstance(n_iter, numbers.Integral):
-        raise TypeError(f"n_iter must be an integer, got {type(n_iter).__name__}.")
-    check_number(n_iter, "n_iter", least=1)

@@ -127,13 +127,7 @@ class Range:
 
     def find(self, value):
         """Return the value as a Python number if it lies in the range, else None."""
-        if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-            return None
-        if not self._low <= value <= self._high:
-            return None
-        if self._is_integer:
-            return int(value) if value == int(value) else None
-        return float(value)
+        return _number_within(value, self._low, self._high, self._is_integer)
 
     def features(self, token):
         """Return the position in the unit interval."""
@@ -176,14 +170,7 @@ class Distribution:
 
     def find(self, value):
         """Return the value as a Python number if it lies in the support, else None."""
-        if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-            return None
-        low, high = self._distribution.support()
-        if not low <= value <= high:
-            return None
-        if self._is_integer:
-            return int(value) if value == int(value) else None
-        return float(value)
+        return _number_within(value, *self._distribution.support(), self._is_integer)
 
     def features(self, token):
         """Return the distribution function, in the middle of its jump for integers."""
@@ -195,6 +182,15 @@ class Distribution:
     def nearest(self, features):
         """Return the quantile."""
         return self.token(float(features[0]))
+
+
+def _number_within(value, low, high, is_integer):
+    """Return a number as Python's own if it lies in [low, high], else None."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        return None
+    if not low <= value <= high or (is_integer and value != int(value)):
+        return None
+    return int(value) if is_integer else float(value)
 
 
 def _make_distribution(distribution, name, bounded):
