@@ -184,7 +184,12 @@ _EDGE = [
         "candidates = ()",
         f"{_SEARCH}/test_protect.py",
     ),
-    ("protection/_chunked.py", '{"n_features_in_": shape[1]}', "{}", f"{_SEARCH}/test_protect.py"),
+    (
+        "protection/_chunked.py",
+        '{"n_features_in_": columns[0]}',
+        "{}",
+        f"{_SEARCH}/test_protect.py",
+    ),
     (
         "protection/_options.py",
         "effective_n_jobs(searcher.n_jobs)  # raises for 0",
