@@ -220,11 +220,15 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
     if metric is None:
         name = _scoring_name(scoring, estimator)
     if metric is not None:
+        errors = []  # of which the metric is made
 
         def error_scorer(of):
+            errors.append(of)
             return _BUILDERS[of](of, loss_bound, n_classes)
 
         scorer = metric_scorer(metric, public, error_scorer)
+        if not errors:
+            _unsupported.refuse_bound(loss_bound, scorer.name)
     elif name in _BUILDERS:
         scorer = _BUILDERS[name](name, loss_bound, n_classes)
     else:
@@ -272,6 +276,7 @@ def resolve_trial_scorer(scoring, estimator, loss_bound=None):
     if is_regressor(estimator):  # such metrics count labels
         name = _scoring_name(scoring, estimator)
         raise ValueError(f"scoring={name!r} needs a classifier, got {type(estimator).__name__}.")
+    _unsupported.refuse_bound(_bound_of(loss_bound, scoring), metric.name)
     return metric.set_score_request(sample_weight=_weight_request(scoring, estimator))
 
 

@@ -69,3 +69,12 @@ def refusal(name):
     prefixes = [prefix for prefix in _REASONS if name.startswith(prefix)]
     reason, instead = _REASONS[max(prefixes, key=len)] if prefixes else _UNKNOWN
     return f"scoring={name!r} cannot be used under differential privacy: {reason}. Use {instead}."
+
+
+def refuse_bound(loss_bound, name):
+    """Refuse a `loss_bound` of a metric with a fixed range, where it would change nothing."""
+    if loss_bound is not None:
+        raise ValueError(
+            f"loss_bound does not apply to {name!r}, whose range is fixed: leave it out, or give a "
+            "dict with the bounds of the other metrics."
+        )

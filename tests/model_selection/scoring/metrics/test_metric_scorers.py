@@ -391,9 +391,18 @@ class TestRefusals:
         with pytest.raises(UnboundedSensitivityError, match="needs public rows"):
             resolve_scorer(scoring_of(name), None, 1.0)
 
-    @pytest.mark.parametrize("name", ["neg_root_mean_squared_error", "f1_micro", "top_k_accuracy"])
-    def test_without_public_rows_where_none_is_needed(self, name):
-        assert resolve_scorer(name, None, 1.0).per_record
+    @pytest.mark.parametrize(
+        ("name", "bound"),
+        [("neg_root_mean_squared_error", 1.0), ("f1_micro", None), ("top_k_accuracy", None)],
+    )
+    def test_without_public_rows_where_none_is_needed(self, name, bound):
+        assert resolve_scorer(name, None, bound).per_record
+
+    @pytest.mark.parametrize("name", ["f1", "roc_auc", "balanced_accuracy", "f1_micro"])
+    def test_bound_of_a_fixed_range(self, name):
+        estimator, _, y = classification(2)
+        with pytest.raises(ValueError, match="loss_bound does not apply to"):
+            scorer_of(name, estimator, y, loss_bound=1.0)
 
     @pytest.mark.parametrize(
         ("name", "instead"),
