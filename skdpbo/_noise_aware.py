@@ -61,16 +61,20 @@ class MomentModel:
         sf2, variance of a weight.
     features : ndarray of shape (d, d), default=None
         T. None is the identity.
+    map_error : float, default=0.0
+        Variance that the error of T adds to the noise of an observation, in units of sf2.
     """
 
-    def __init__(self, B, A, yy, *, sb, sa, syy, n_records, signal_variance, features=None):
+    def __init__(
+        self, B, A, yy, *, sb, sa, syy, n_records, signal_variance, features=None, map_error=0.0
+    ):
         values, vectors = np.linalg.eigh(B)
         self.b = np.maximum(values, 0.0)  # rounding
         self.a = vectors.T @ A
         self.T = vectors if features is None else features @ vectors
         self.H = None if features is None else self.T.T @ self.T  # None: the identity
         self.yy, self.sb, self.sa, self.syy = yy, sb, sa, syy
-        self.n_records, self.sf2 = n_records, signal_variance
+        self.n_records, self.sf2, self.map_error = n_records, signal_variance, map_error
 
     def scaled(self, factor):
         """Return the model of the same release under a kernel multiplied by `factor`."""
@@ -90,6 +94,7 @@ class MomentModel:
 
     def posterior(self, noise_variance):
         """Return the posterior of v that knows the privacy noise, a :class:`WeightPosterior`."""
+        noise_variance = noise_variance + self.sf2 * self.map_error
         _, _, tau2 = self._solved(*self._decomposed(noise_variance))
         TB = self.T * self.b
         C = 1.0 / (noise_variance * self.b + tau2)
@@ -97,6 +102,14 @@ class MomentModel:
         precision = np.eye(len(TB)) / self.sf2 + (TB * C) @ TB.T
         P = cho_solve(_factor(precision), np.eye(len(TB)))
         return WeightPosterior(P @ (TB @ (C * self.a)), (P + P.T) / 2, float(tau2))
+
+    def dispersion(self, noise_variance):
+        """Return the mean square of A' in units of its standard deviations, at least 1.
+
+        It is 1 on average; more means that the model does not describe what was released.
+        """
+        e, W, _ = self._decomposed(noise_variance)
+        return max(1.0, float(np.mean((W.T @ self.a) ** 2 / (e + self.sa**2))))
 
     def residual_sum(self, noise_variance):
         """Return the expected sum of squared residuals of the n targets about phi'v.

@@ -57,7 +57,7 @@ HOMES = {
     "gaussian_process.sparse._linear_kernel": "LinearKernel",
     "gaussian_process.sparse._label_codes": "class_probabilities label_codes",
     "gaussian_process.sparse._mixtures": (
-        "AMPLITUDES FittedWeights amplitude_prior averaged feature_map mixture_moments"
+        "AMPLITUDES FittedWeights amplitude_prior averaged feature_map map_error mixture_moments"
     ),
     "gaussian_process.sparse._predictor": "MixturePredictor WeightPredictor",
     "gaussian_process.sparse._prior_mean": "private_prior_mean",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.spatial import cKDTree
 
 __all__ = [
     "AMPLITUDES",
@@ -17,6 +18,7 @@ __all__ = [
     "amplitude_prior",
     "averaged",
     "feature_map",
+    "map_error",
     "mixture_moments",
     "probabilities",
 ]
@@ -76,6 +78,39 @@ def feature_map(average, features, support, weights, ridge):
     missing = (features(support) - phi @ T.T).T * weights
     second_moment = (phi.T * weights) @ phi + ridge * np.eye(len(T))
     return T + np.linalg.solve(second_moment, (missing @ phi).T).T
+
+
+def map_error(average, features, T, support, weights):
+    r"""Return the variance of an observation by what a map leaves out, for v of variance 1.
+
+    :math:`r_g = \phi_k - T\bar\phi` vanishes on average over the weighted support points, not over
+    the records. As the sum over records in the cell of a point is
+    :math:`w_g \bar\phi_g r_g'v`, its covariance is about
+    :math:`\rho \sum_g w_g^2 |r_g|^2 \bar\phi_g\bar\phi_g'`, :math:`\rho` the correlation of
+    :math:`r` at neighbouring points: residuals that change from record to record are in the noise
+    variance already.
+
+    Parameters
+    ----------
+    average, features, support, weights
+        As for :func:`feature_map`.
+    T : ndarray of shape (d, d)
+
+    Returns
+    -------
+    float
+        Of the same effect as :math:`\sum_g w_g \bar\phi_g\bar\phi_g'` times it.
+    """
+    missing = features(support) - average(support) @ T.T
+    squares = np.einsum("ij,ij->i", missing, missing)
+    total = weights @ squares
+    if not total > 0:
+        return 0.0
+    width = np.ptp(support, axis=0)
+    scaled = support / np.where(width > 0, width, 1.0)
+    neighbours = cKDTree(scaled).query(scaled, 2)[1][:, 1]
+    alike = weights @ np.einsum("ij,ij->i", missing, missing[neighbours])
+    return max(alike / total, 0.0) * float(weights**2 @ squares) / float(weights.sum())
 
 
 def amplitude_prior(factors):

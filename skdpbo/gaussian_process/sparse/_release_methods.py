@@ -31,6 +31,7 @@ from skdpbo.gaussian_process.sparse._mixtures import (
     FittedWeights,
     averaged,
     feature_map,
+    map_error,
 )
 
 __all__ = ["KernelMethod", "WhitenedMethod"]
@@ -113,16 +114,21 @@ class WhitenedMethod:
         B = denoised_second_moment(
             moments.B, phi, sb=moments.sb, n_records=n_records, weights=density
         )
-        maps = [None]  # the features of a single kernel are those that were released
+        # the features of a single kernel are those that were released
+        maps, errors = [None], [0.0]
         if len(self.parts) > 1:
             ridge = moments.sb
             maps = [feature_map(self.features, k, support, density, ridge) for k in self.parts]
+            errors = [
+                map_error(self.features, k, T, support, density)
+                for k, T in zip(self.parts, maps, strict=True)
+            ]
         return [
-            self._under(part, T, moments, B, noise_variance)
-            for part, T in zip(self.parts, maps, strict=True)
+            self._under(part, T, error, moments, B, noise_variance)
+            for part, T, error in zip(self.parts, maps, errors, strict=True)
         ]
 
-    def _under(self, part, T, moments, B, noise_variance):
+    def _under(self, part, T, error, moments, B, noise_variance):
         """Return the posterior under one kernel, averaged over the factors."""
         models = [
             MomentModel(
@@ -135,6 +141,7 @@ class WhitenedMethod:
                 n_records=self.statistics.n_records,
                 signal_variance=part.signal_variance,
                 features=T,
+                map_error=error,
             )
             for j in range(len(moments.sa))
         ]
@@ -151,9 +158,13 @@ class WhitenedMethod:
             noise_variance = map(released_noise_variance, models, largest)
         pairs = list(zip(models, noise_variance, strict=True))
         posteriors = [self._of_target(moments, j, *pair) for j, pair in enumerate(pairs)]
+        covariances = [p.covariance for p in posteriors]
+        if len(self.parts) > 1:  # with a map that is not exact
+            spread = [model.dispersion(s2) for model, s2 in pairs]
+            covariances = [P * c for P, c in zip(covariances, spread, strict=True)]
         return FittedWeights(
             means=np.stack([p.mean for p in posteriors], axis=1),
-            covariances=np.stack([p.covariance for p in posteriors]),
+            covariances=np.stack(covariances),
             noise_variance=np.array([s2 for _, s2 in pairs]),
             elbo=np.array([model.elbo(s2) for model, s2 in pairs]),
             log_evidence=sum(model.log_evidence(s2) for model, s2 in pairs),

@@ -21,6 +21,7 @@ from _support.internals import (
     default_kernels,
     feature_map,
     kernel_shares,
+    map_error,
     released_noise_variance,
 )
 from skdpbo.exceptions import BudgetExceededError, SeededNoiseWarning
@@ -94,6 +95,25 @@ class TestFeatures:
         T = feature_map(average, own, support, np.full(200, 1e9), ridge=1.0)
         exact = np.linalg.lstsq(average(support), own(support), rcond=None)[0].T
         np.testing.assert_allclose(T, exact, atol=1e-6)
+
+    def test_error_of_the_map_is_what_neighbouring_records_have_in_common(self):
+        Z = np.linspace(-3, 3, 9)[:, None]
+        average = WhitenedFeatures(average_kernel(KERNELS, Z), Z)
+        support, weights = np.linspace(-4, 4, 200)[:, None], np.full(200, 5.0)
+
+        def error(kernel):
+            own = WhitenedFeatures(kernel, Z)
+            T = feature_map(average, own, support, weights, ridge=1.0)
+            missing = own(support) - average(support) @ T.T
+            largest = 5.0 * np.mean(np.sum(missing**2, axis=1))  # all of a cell's records alike
+            return map_error(average, own, T, support, weights), largest
+
+        same = map_error(average, average, np.eye(9), support, weights)
+        assert same == 0.0
+        smooth, bound = error(RBF(0.5))
+        assert 0.8 * bound < smooth <= bound
+        rough, bound = error(RBF(0.005))  # missing at the few points next to Z only
+        assert 0 <= rough < 0.6 * bound
 
     def test_mixture_of_predictors_has_its_moments(self):
         features = WhitenedFeatures(RBF(1.0), np.array([[0.0], [1.0]]))
@@ -197,6 +217,30 @@ class TestMoments:
         law = stats.multivariate_normal(np.zeros(4), cov)
         constant = -0.5 * 4 * np.log(2 * np.pi)
         assert model.log_evidence(0.2) + constant == pytest.approx(law.logpdf(A), rel=1e-9)
+
+    def test_error_of_the_map_is_noise_of_the_observations(self):
+        rng = np.random.default_rng(5)
+        Phi, T, A = rng.normal(size=(40, 4)), rng.normal(size=(4, 4)), rng.normal(size=4)
+        common = {"sb": 1.0, "sa": 2.0, "syy": 1.0, "n_records": 40, "signal_variance": 0.5}
+        exact, mapped = (
+            MomentModel(Phi.T @ Phi, 9 * A, 9.0, features=T, map_error=error, **common)
+            for error in (0.0, 0.3)
+        )
+        expected, got = exact.posterior(0.2 + 0.15), mapped.posterior(0.2)
+        np.testing.assert_allclose(got.covariance, expected.covariance)
+        assert mapped.log_evidence(0.2) == exact.log_evidence(0.2)
+
+    def test_dispersion_is_about_one_under_the_model_and_grows_with_the_square(self):
+        rng = np.random.default_rng(7)
+        Phi, T = rng.normal(size=(60, 30)), rng.normal(size=(30, 30))
+        B = Phi.T @ Phi
+        cov = 0.7 * B @ T.T @ T @ B + 0.2 * B + 4 * np.eye(30)
+        common = {"sb": 1.0, "sa": 2.0, "syy": 1.0, "n_records": 60, "signal_variance": 0.7}
+        A = rng.multivariate_normal(np.zeros(30), cov)
+        exact = A @ np.linalg.solve(cov, A) / 30
+        for factor in (0.1, 3.0):
+            model = MomentModel(B, factor * A, 9.0, features=T, **common)
+            assert model.dispersion(0.2) == pytest.approx(max(1.0, factor**2 * exact))
 
     def test_without_noise_it_is_regression_on_the_kernels_own_features(self):
         rng = np.random.default_rng(6)
