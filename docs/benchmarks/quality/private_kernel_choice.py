@@ -117,8 +117,8 @@ def choice_parameters(Z):
 class ResidualMethod(WhitenedMethod):
     """The same release, with the privatised residuals under each kernel as its evidence."""
 
-    def _under(self, part, T, moments, B, noise_variance):
-        fit = super()._under(part, T, moments, B, noise_variance)
+    def _under(self, part, T, error, moments, B, noise_variance):
+        fit = super()._under(part, T, error, moments, B, noise_variance)
         model = MomentModel(
             B,
             moments.A[:, 0],
