@@ -165,6 +165,18 @@ class TestRelease:
             X, np.ones(400), X_val=X[:300].copy(), y_val=-np.ones(300)
         )
         assert search.best_params_ == {"factor": -1.0}
+        assert search.privacy_.n_protected == 700
+
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DryRunWarning")
+    def test_a_fit_that_fails_leaves_nothing_of_an_earlier_one(self):
+        class Broken(DPMean):
+            def fit(self, X, y):
+                raise ValueError("cannot be fitted")
+
+        search = grid().fit(X, Y).set_params(estimator=Broken())
+        with pytest.raises(ValueError, match=r"cannot be fitted|no model"):
+            search.fit(X, Y)
+        assert not [name for name in vars(search) if name.endswith("_")]
 
     def test_training_and_validation_rows_are_disjoint(self, monkeypatch):
         seen = {"train": [], "score": []}

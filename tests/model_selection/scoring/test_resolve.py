@@ -355,6 +355,11 @@ def test_worst_brier_loss_reaches_but_does_not_pass_its_bound():
     assert scorer.record_losses(model, [0, 1], [1, 1]).tolist() == [B, B]
 
 
+def test_losses_of_a_scorer_of_ones_own_are_clipped_to_its_units():
+    scorer = make_per_record_scorer(lambda y, p: np.abs(y - p), bound=1.0)
+    assert scorer.checked_outcomes([scorer.units + 5, -1], 2).tolist() == [scorer.units, 0]
+
+
 def test_log_loss_bound():
     scorer = resolve_scorer("neg_log_loss", None)
     assert scorer.bound == DEFAULT_LOG_LOSS_BOUND == -math.log(1e-3)
