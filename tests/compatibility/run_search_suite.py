@@ -109,6 +109,8 @@ class GridSearchCV(DPGridSearchCV):
         _used.add("GridSearchCV")
         with warnings.catch_warnings(), self._swapped_metric():
             warnings.simplefilter("ignore", SkdpboWarning)
+            if "groups" in params:  # without X_val one of its three groups would be set apart whole
+                params |= {"X_val": X, "y_val": y}
             super().fit(X, y, **params)
         if self.scoring is None:
             # What the searcher does itself when the metric has not been swapped.
