@@ -327,7 +327,7 @@ _EDGE = [
         "scoring/_scorer.py",
         "return np.clip(losses.astype(np.int64), 0, self.units)",
         "return losses.astype(np.int64)",
-        "tests/attacks/test_neighbours.py tests/attacks/test_faults.py",
+        f"{_SEARCH}/scoring/test_resolve.py",
     ),
 ]
 MISTAKES = [(f"model_selection/{path}", *rest) for path, *rest in _EDGE]
