@@ -6,6 +6,7 @@ from skdpbo.model_selection._grid import DPGridSearchCV
 from skdpbo.model_selection._randomized import DPRandomizedSearchCV
 from skdpbo.model_selection.bayes._gaussian_trajectory import GaussianTrajectory
 from skdpbo.model_selection.evaluation._chunks import Chunks
+from skdpbo.model_selection.gibo._settings import Descent, GradientSurrogate
 from skdpbo.model_selection.papers._kusner2015 import Kusner2015
 from skdpbo.model_selection.papers._kusner_lipschitz import Kusner2015Lipschitz
 from skdpbo.model_selection.private_training._selection_rules import PrivateSelection
@@ -21,7 +22,9 @@ __all__ = [
     "DPGIBOSearchCV",
     "DPGridSearchCV",
     "DPRandomizedSearchCV",
+    "Descent",
     "GaussianTrajectory",
+    "GradientSurrogate",
     "Kusner2015",
     "Kusner2015Lipschitz",
     "PerRecordScorer",

@@ -8,11 +8,11 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skdpbo.model_selection._base import BasePrivateSearchCV
-from skdpbo.model_selection._sklearn import Interval, StrOptions
+from skdpbo.model_selection._sklearn import Interval
 from skdpbo.model_selection.gibo._descent import PrivateDescent
 from skdpbo.model_selection.gibo._gradient_release import TrajectoryRelease
 from skdpbo.model_selection.gibo._gradient_surrogate import SurrogateRecipe
-from skdpbo.model_selection.gibo._optimizers import OPTIMIZERS
+from skdpbo.model_selection.gibo._settings import Descent, GradientSurrogate, changed
 from skdpbo.model_selection.gibo._trajectory_search import TrajectorySearch
 from skdpbo.model_selection.space._continuous import ContinuousSpace
 
@@ -45,50 +45,20 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         `DPBayesSearchCV`.
     n_iter : int, default=25
         Number T of steps.
-    batch_size : int or None, default=None
-        Models trained before each step. None: one more than there are parameters. A larger batch
-        costs time, but no budget.
-    tol : float or None, default=None
-        Take the smallest batch, of at most `batch_size` models, for which the trace of the
-        gradient's posterior covariance is at most `tol`. None: always `batch_size`.
     epsilon : float, default=1.0
         Privacy budget of the whole fit, in (0, inf). Smaller is more private.
     delta : float, default=1e-5
         Probability with which epsilon may fail, in (0, 1); far less than one over the number of
         protected records.
-    clip : float, default=0.3
-        Largest norm B of a record's gradient, in units of the largest loss of a record over the
-        width of the space. Smaller: less noise, more bias.
-    learning_rate : float, default=0.2
-        Of the optimizer, where every parameter's range has length 1.
-    optimizer : {"adagrad", "sgd", "adam"}, default="adagrad"
-        How a noisy gradient moves the point. With "adagrad" `learning_rate` is the length of the
-        first step in every parameter.
-    budget_schedule : {"uniform", "geometric"}, default="geometric"
-        Share of the steps in the budget: equal, or growing by 1 / `contraction` a step.
-    contraction : float, default=0.95
-        In (0, 1]; for the geometric schedule.
-    averaging : float, default=0.3
-        Share of the last points whose mean is `best_params_`, in [0, 1]; 0: the last point alone.
-    adaptive_clip : bool, default=False
-        Whether B follows the median of the gradients' norms, by noisy counts, from `clip` on. A
-        tenth of each step's squared budget pays for them.
-    kernel : {"rbf", "matern52"}, default="rbf"
-        Covariance of the losses as functions of the parameters.
-    length_scale : float or array-like of shape (n_params,), default=0.25
-        Of the kernel, where every parameter's range has length 1; parameters in alphabetical
-        order. It is public: never fitted to scores.
-    fit_length_scale : bool, default=False
-        Whether the length-scale is refitted now and then to the released noisy gradients, which
-        costs no budget; `length_scale`, then a single number, is where it starts.
-    noise_variance : float, default=0.0
-        Variance of the noise in an observed loss, in squared units of the largest loss, for
-        estimators whose training is random.
     init : None, dict or array-like of shape (n_params,), default=None
         Public starting point: a dict of parameters, or a point of the unit cube with parameters
         in alphabetical order. None: the centre.
-    cache_size : int or None, default=None
-        Number of evaluated points that the surrogate remembers; None: all of them.
+    descent : Descent or None, default=None
+        Clipping norm, learning rate and budgets of the steps; ``Descent.paper()`` is the paper's.
+        None: ``Descent()``. Its parameters are also those of the search: ``descent__clip``.
+    surrogate : GradientSurrogate or None, default=None
+        Kernel and length-scale of the losses; ``GradientSurrogate.paper()`` is the paper's. None:
+        ``GradientSurrogate()``.
     scoring : str, list, tuple, dict, PerRecordScorer or None, default=None
         A score that is the mean of bounded per-record losses: `"accuracy"`, `"neg_log_loss"`,
         `"neg_brier_score"`, `"neg_mean_squared_error"`, `"neg_mean_absolute_error"`, or the result
@@ -158,6 +128,8 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
 
     See Also
     --------
+    Descent : Parameters of the steps.
+    GradientSurrogate : Parameters of the surrogate.
     DPBayesSearchCV : For categories, few parameters and few protected records.
 
     Notes
@@ -172,8 +144,6 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
 
     With equal steps the noise has norm 2 B sqrt(T d) / (n mu): beyond a tenth of B, from public
     numbers, a `NoisyGradientWarning` asks for fewer steps, a larger epsilon or fewer parameters.
-    The defaults of `clip`, `learning_rate`, `length_scale`, `budget_schedule` and `averaging` were
-    chosen over four families of problems with 10 to 33 parameters; most differences are small.
 
     References
     ----------
@@ -200,22 +170,10 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         **BasePrivateSearchCV._parameter_constraints,
         "search_spaces": [dict, list],
         "n_iter": [Interval(numbers.Integral, 1, None, closed="left")],
-        "batch_size": [Interval(numbers.Integral, 1, None, closed="left"), None],
-        "tol": [Interval(numbers.Real, 0, None, closed="neither"), None],
         "delta": [Interval(numbers.Real, 0, 1, closed="neither")],
-        "clip": [Interval(numbers.Real, 0, None, closed="neither")],
-        "learning_rate": [Interval(numbers.Real, 0, None, closed="neither")],
-        "optimizer": [StrOptions(set(OPTIMIZERS))],
-        "budget_schedule": [StrOptions({"uniform", "geometric"})],
-        "contraction": [Interval(numbers.Real, 0, 1, closed="right")],
-        "averaging": [Interval(numbers.Real, 0, 1, closed="both")],
-        "adaptive_clip": ["boolean"],
-        "kernel": [StrOptions({"rbf", "matern52"})],
-        "fit_length_scale": ["boolean"],
-        "length_scale": [Interval(numbers.Real, 0, None, closed="neither"), "array-like"],
-        "noise_variance": [Interval(numbers.Real, 0, None, closed="left")],
+        "descent": [Descent, None],
+        "surrogate": [GradientSurrogate, None],
         "init": [dict, "array-like", None],
-        "cache_size": [Interval(numbers.Integral, 1, None, closed="left"), None],
     }
 
     def __init__(
@@ -224,23 +182,11 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         search_spaces,
         *,
         n_iter=25,
-        batch_size=None,
-        tol=None,
         epsilon=1.0,
         delta=1e-5,
-        clip=0.3,
-        learning_rate=0.2,
-        optimizer="adagrad",
-        budget_schedule="geometric",
-        contraction=0.95,
-        averaging=0.3,
-        adaptive_clip=False,
-        kernel="rbf",
-        length_scale=0.25,
-        fit_length_scale=False,
-        noise_variance=0.0,
         init=None,
-        cache_size=None,
+        descent=None,
+        surrogate=None,
         scoring=None,
         loss_bound=None,
         score_fraction=0.1,
@@ -273,21 +219,33 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         )
         self.search_spaces = search_spaces
         self.n_iter = n_iter
-        self.batch_size = batch_size
-        self.tol = tol
-        self.clip = clip
-        self.learning_rate = learning_rate
-        self.optimizer = optimizer
-        self.budget_schedule = budget_schedule
-        self.contraction = contraction
-        self.averaging = averaging
-        self.adaptive_clip = adaptive_clip
-        self.kernel = kernel
-        self.length_scale = length_scale
-        self.fit_length_scale = fit_length_scale
-        self.noise_variance = noise_variance
         self.init = init
-        self.cache_size = cache_size
+        self.descent = descent
+        self.surrogate = surrogate
+
+    def set_params(self, **params):
+        """Set parameters, also of `descent` and `surrogate`, as ``descent__clip=0.1``.
+
+        Parameters
+        ----------
+        **params : dict
+            Values by name.
+
+        Returns
+        -------
+        self : object
+            The search.
+        """
+        for group, kind in (("descent", Descent), ("surrogate", GradientSurrogate)):
+            prefix = f"{group}__"
+            nested = {
+                name.removeprefix(prefix): params.pop(name)
+                for name in list(params)
+                if name.startswith(prefix)
+            }
+            if nested:  # frozen: a changed copy takes the place
+                params[group] = changed(params.get(group, getattr(self, group)) or kind(), nested)
+        return super().set_params(**params)
 
     @property
     def guide(self):
@@ -296,12 +254,14 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
 
     def _mechanism(self):
         release = TrajectoryRelease(self.epsilon, self.delta, self.score_fraction)
+        steps = self.descent or Descent()
+        steps.check()
         return TrajectorySearch(
             release,
-            descent=partial(self._descent, release.mu_trajectory),
+            descent=partial(self._steps, steps, release.mu_trajectory),
             surrogate=self._surrogate,
             init=self.init,
-            averaging=self.averaging,
+            averaging=steps.averaging,
             verbose=self.verbose,
         )
 
@@ -313,30 +273,18 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         return space.settings([space.start(self.init)])
 
     def _surrogate(self, space):
-        return SurrogateRecipe(
-            names=space.names,
-            kernel=self.kernel,
-            length_scale=self.length_scale,
-            noise_variance=self.noise_variance,
-            cache_size=self.cache_size,
-            fit_length_scale=self.fit_length_scale,
-        )
+        return SurrogateRecipe(self.surrogate or GradientSurrogate(), space.names)
 
-    def _descent(self, mu, units):
+    def _steps(self, steps, mu, units):
+        options = steps.get_params()
+        adaptive = options.pop("adaptive_clip")
         seed = check_random_state(self._public_seed()).randint(2**31 - 1 - self.n_iter)
         return PrivateDescent(
             n_iter=self.n_iter,
             mu=mu,
-            clip=self.clip,
-            learning_rate=self.learning_rate,
-            optimizer=self.optimizer,
-            batch_size=self.batch_size,
-            tol=self.tol,
+            **options,
             bounds=(0.0, 1.0),
-            budget_schedule=self.budget_schedule,
-            contraction=self.contraction,
-            averaging=self.averaging,
-            clip_share=_CLIP_SHARE if self.adaptive_clip else 0.0,
+            clip_share=_CLIP_SHARE if adaptive else 0.0,
             loss_bound=units,
             loss_scale=1.0 / units,
             random_state=seed,

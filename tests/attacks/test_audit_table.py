@@ -54,7 +54,7 @@ from skdpbo.mechanisms import (
     PermuteAndFlip,
     noise_source,
 )
-from skdpbo.model_selection import GaussianTrajectory, Kusner2015, Kusner2015Lipschitz
+from skdpbo.model_selection import Descent, GaussianTrajectory, Kusner2015, Kusner2015Lipschitz
 from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu, mu_from_epsilon
 from skdpbo.privacy._conversions import delta_from_mu
 
@@ -295,12 +295,11 @@ def gradients():
             {"a": (0.0, 1.0)},
             n_iter=1,
             epsilon=epsilon,
-            clip=0.05,
+            descent=Descent(clip=0.05, batch_size=2),
             init=[0.5],
             loss_bound=1.0,
             score_fraction=0.0,
             refit=False,
-            batch_size=2,
         )
 
     def read(fit):

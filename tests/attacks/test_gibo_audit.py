@@ -26,6 +26,7 @@ from _support.internals import PrivateDescent, RecordLosses
 from _support.planted import plant, put
 from skdpbo import DPGIBOSearchCV
 from skdpbo.audit import normal_mu_bound
+from skdpbo.model_selection import Descent, GradientSurrogate
 from skdpbo.surrogate import GradientPosterior, fit_length_scale_to_gradients
 
 ALARM = 1e-6
@@ -323,8 +324,7 @@ class TestWholeFit:
             {"a": (0.0, 1.0), "b": (0.0, 1.0)},
             n_iter=2,
             epsilon=20.0,
-            clip=0.002,
-            budget_schedule="uniform",
+            descent=Descent(clip=0.002, budget_schedule="uniform"),
             score_fraction=0.2,
             loss_bound=1.0,
             refit=False,
@@ -443,7 +443,13 @@ class TestVanishingBudget:
         return (*said, sorted(vars(search)), repr(search), capsys.readouterr()), numbers
 
     @pytest.mark.parametrize(
-        "options", [{}, {"adaptive_clip": True}, {"tol": 0.5}, {"fit_length_scale": True}]
+        "options",
+        [
+            {},
+            {"descent": Descent(adaptive_clip=True)},
+            {"descent": Descent(tol=0.5)},
+            {"surrogate": GradientSurrogate(fit_length_scale=True)},
+        ],
     )
     def test_equal(self, options, capsys):
         (first, numbers), *others = [

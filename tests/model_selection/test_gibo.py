@@ -19,6 +19,7 @@ from skdpbo.exceptions import (
     PublicTrainingWarning,
     SeededNoiseWarning,
 )
+from skdpbo.model_selection import Descent, GradientSurrogate
 from skdpbo.model_selection.gibo._gradient_release import TrajectoryRelease, total_loss_sensitivity
 from skdpbo.privacy import PrivacyLedger, mu_from_epsilon
 from skdpbo.privacy._conversions import delta_from_mu
@@ -52,9 +53,10 @@ class Bowl(RegressorMixin, BaseEstimator):
 
 def make(estimator=None, space=None, **params):
     params = {"n_iter": 4, "loss_bound": 1.0, "epsilon": 20.0} | params
-    return DPGIBOSearchCV(
-        Bowl() if estimator is None else estimator, SPACE if space is None else space, **params
+    search = DPGIBOSearchCV(
+        Bowl() if estimator is None else estimator, SPACE if space is None else space
     )
+    return search.set_params(**params)
 
 
 def fit(search, X_val=X_VAL, y_val=Y_VAL, **params):
@@ -63,7 +65,7 @@ def fit(search, X_val=X_VAL, y_val=Y_VAL, **params):
 
 class TestResults:
     def test_finds_the_best(self):
-        search = fit(make(n_iter=20, learning_rate=0.3))
+        search = fit(make(n_iter=20, descent__learning_rate=0.3))
         assert search.best_params_["a"] == pytest.approx(BEST["a"], abs=0.1)
         assert search.best_params_["b"] == pytest.approx(BEST["b"], abs=0.1)
         assert np.log10(search.best_params_["c"]) == pytest.approx(0.0, abs=0.4)
@@ -73,7 +75,7 @@ class TestResults:
     @pytest.mark.parametrize("averaging", [0.0, 0.5])
     @pytest.mark.parametrize("cv", [None, 2])
     def test_attributes(self, averaging, cv):
-        search = fit(make(averaging=averaging, cv=cv))
+        search = fit(make(descent=Descent(averaging=averaging), cv=cv))
         params = search.cv_results_["params"]
         assert len(params) == 5 + bool(averaging)
         assert search.best_index_ == len(params) - 1
@@ -130,16 +132,21 @@ class TestResults:
     @pytest.mark.parametrize(
         "options",
         [
-            {"adaptive_clip": True},
-            {"budget_schedule": "geometric", "contraction": 0.8},
-            {"kernel": "matern52", "length_scale": [0.5, 0.5, 1.0]},
-            {"optimizer": "adam"},
-            {"optimizer": "sgd", "noise_variance": 0.01},
-            {"cache_size": 5},
-            {"tol": 0.5},
-            {"batch_size": 2},
-            {"fit_length_scale": True},
-            {"fit_length_scale": True, "kernel": "matern52", "cache_size": 5},
+            {"descent": Descent(adaptive_clip=True)},
+            {"descent__budget_schedule": "geometric", "descent__contraction": 0.8},
+            {"surrogate__kernel": "matern52", "surrogate__length_scale": [0.5, 0.5, 1.0]},
+            {"descent__optimizer": "adam"},
+            {"descent__optimizer": "sgd", "surrogate__noise_variance": 0.01},
+            {"surrogate__cache_size": 5},
+            {"descent__tol": 0.5},
+            {"descent__batch_size": 2},
+            {"surrogate__fit_length_scale": True},
+            {
+                "surrogate": GradientSurrogate(
+                    fit_length_scale=True, kernel="matern52", cache_size=5
+                )
+            },
+            {"descent": Descent.paper(), "surrogate": GradientSurrogate.paper()},
         ],
     )
     def test_options(self, options):
@@ -184,7 +191,7 @@ class TestFailures:
     def test_a_final_point_that_cannot_be_trained(self):
         search = make(Bowl(fails=None), init=[0.501, 0.5, 0.5], n_iter=1, refit=False)
         space = {"a": (0.0, 1.0)}
-        search.set_params(search_spaces=space, init=[0.501], length_scale=0.05)
+        search.set_params(search_spaces=space, init=[0.501], surrogate__length_scale=0.05)
         fit(search)
         assert -1.0 <= search.best_score_ <= 0.0
 
@@ -209,20 +216,23 @@ class TestFailures:
         [
             ({"search_spaces": {"a": [0.1, 0.2]}}, "DPBayesSearchCV"),
             ({"search_spaces": {"a": (0.0, 1.0), "zzz": (0.0, 1.0)}}, "zzz"),
-            ({"length_scale": [1.0, 2.0]}, "length_scale"),
-            ({"length_scale": [1.0, 2.0, np.nan]}, "length_scale"),
-            ({"length_scale": [1.0] * 3, "fit_length_scale": True}, "length_scale"),
+            ({"surrogate__length_scale": [1.0, 2.0]}, "length_scale"),
+            ({"surrogate__length_scale": [1.0, 2.0, np.nan]}, "length_scale"),
+            (
+                {"surrogate__length_scale": [1.0] * 3, "surrogate__fit_length_scale": True},
+                "length_scale",
+            ),
             ({"init": [0.5]}, "init"),
             ({"init": {"a": 5.0, "b": 0.1, "c": 1.0}}, "outside"),
             ({"delta": 0.0}, "delta"),
             ({"epsilon": 0.0}, "epsilon"),
-            ({"clip": 0.0}, "clip"),
+            ({"descent__clip": 0.0}, "clip"),
             ({"n_iter": 0}, "n_iter"),
-            ({"optimizer": "newton"}, "optimizer"),
-            ({"kernel": "linear"}, "kernel"),
-            ({"averaging": 1.5}, "averaging"),
-            ({"contraction": 0.0}, "contraction"),
-            ({"batch_size": 0}, "batch_size"),
+            ({"descent__optimizer": "newton"}, "optimizer"),
+            ({"surrogate__kernel": "linear"}, "kernel"),
+            ({"descent__averaging": 1.5}, "averaging"),
+            ({"descent__contraction": 0.0}, "contraction"),
+            ({"descent__batch_size": 0}, "batch_size"),
             ({"score_fraction": 1.0}, "score_fraction"),
             ({"refit": lambda results: 0}, "refit"),
             ({"scoring": "r2"}, "r2"),
@@ -235,7 +245,8 @@ class TestFailures:
         assert ledger.entries == ()
 
     @pytest.mark.parametrize(
-        "params", [{"epsilon": -1.0}, {"delta": 0.0}, {"score_fraction": 1.5}, {"clip": -1.0}]
+        "params",
+        [{"epsilon": -1.0}, {"delta": 0.0}, {"score_fraction": 1.5}, {"descent__clip": -1.0}],
     )
     def test_privacy_is_checked_even_without_validation(self, params):
         search = make().set_params(**params)
@@ -259,10 +270,10 @@ class TestPromises:
         assert release.mu_score**2 == pytest.approx(fraction * release.mu**2, rel=1e-9)
 
     def test_noise_scales_spend_the_trajectorys_share(self):
-        for how in ({}, {"budget_schedule": "geometric"}, {"adaptive_clip": True}):
-            search = fit(make(**how))
+        for steps in (Descent(), Descent(budget_schedule="uniform"), Descent(adaptive_clip=True)):
+            search = fit(make(descent=steps))
             mus = 2 * search.descent_.clips / (2000 * search.descent_.noise_scales)
-            if how.get("adaptive_clip"):
+            if steps.adaptive_clip:
                 mus = mus / np.sqrt(0.9)
             release = TrajectoryRelease(20.0, 1e-5, 0.1)
             assert np.sqrt(np.sum(mus**2)) == pytest.approx(release.mu_trajectory, rel=1e-6)
@@ -277,7 +288,9 @@ class TestPromises:
     )
     @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyGradientWarning")
     def test_any_budget(self, epsilon, delta):
-        search = fit(make(epsilon=epsilon, delta=delta, n_iter=2, adaptive_clip=True))
+        search = fit(
+            make(epsilon=epsilon, delta=delta, n_iter=2, descent=Descent(adaptive_clip=True))
+        )
         assert -1.0 <= search.best_score_ <= 0.0
 
     def test_a_seed_voids(self):
@@ -290,7 +303,7 @@ class TestPromises:
         assert one.best_score_ == two.best_score_
 
     def test_ledger(self):
-        search = make(epsilon=1.0, n_iter=2, clip=0.1)
+        search = make(epsilon=1.0, n_iter=2, descent=Descent(clip=0.1))
         with PrivacyLedger(1.0, 1e-5) as ledger:
             fit(search)
             assert ledger.spent().epsilon == pytest.approx(1.0)
