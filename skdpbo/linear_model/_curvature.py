@@ -41,13 +41,15 @@ class Curvature:
         return np.linalg.inv(bound * self.moments + ridge * np.eye(d))
 
 
-def exact_second_moments(rows, scales, step, radius):
-    """Protected: pass only to a mechanism. Sum z z' of rows cut to norm 1, in integers.
+def exact_second_moments(rows, scales, weights, step, radius):
+    """Protected: pass only to a mechanism. Sum w z z' of rows cut to norm 1, in integers.
 
     Parameters
     ----------
     rows : BoxedRows
     scales : ColumnScales
+    weights : ndarray of shape (n,)
+        Of the records, at most 1. Protected.
     step : float
         Of the lattice.
     radius : int
@@ -55,20 +57,25 @@ def exact_second_moments(rows, scales, step, radius):
     """
     d = rows.shape[1] + 1
     total = np.zeros((d, d), dtype=np.int64)
-    for _, inner in rows.affine(*scales.affine()):
+    roots = np.sqrt(weights)
+    for chosen, inner in rows.affine(*scales.affine()):
         z = np.hstack([inner, np.full((len(inner), 1), scales.constant)])
-        z /= np.maximum(np.sqrt(np.einsum("ij,ij->i", z, z)), 1.0)[:, None]
+        norms = np.sqrt(np.einsum("ij,ij->i", z, z))
+        z *= (roots[chosen] / np.maximum(norms, 1.0))[:, None]
         total += integer_gram(rows_on_lattice(z, step, radius))  # exact: at most 2^13 rows
     return total
 
 
-def release_curvature(rows, scales, mu, source):
-    """Release the second moments of the standardised rows; returns a `Curvature`."""
+def release_curvature(rows, scales, weights, effective, mu, source):
+    """Release the weighted second moments of the standardised rows; returns a `Curvature`.
+
+    `effective` is the sum of the weights, public or released.
+    """
     n = rows.shape[0]
     radius = lattice_radius(n, math.sqrt(2.0) / mu)
     step = 1 / (radius * _SLACK)
     noisy, sigma = release_gram(
-        exact_second_moments(rows, scales, step, radius), mu, radius, source
+        exact_second_moments(rows, scales, weights, step, radius), mu, radius, source
     )
     unit = step**2
-    return Curvature(lifted(noisy * unit, sigma * unit, n) / n, sigma * unit / n)
+    return Curvature(lifted(noisy * unit, sigma * unit, n) / effective, sigma * unit / effective)

@@ -53,8 +53,8 @@ def residuals_on_lattice(residuals, norms, bound, bits):
         Protected.
     norms : ndarray of shape (n,)
         Norms of the integer rows, at least 1, within a relative error of 2^-31.
-    bound : int
-        Clipping norm B, in units of the products.
+    bound : float or ndarray of shape (n,)
+        Clipping norm B, in units of the products; of each record.
     bits : int
         The lattice of the residuals has a step of 2^-bits.
 
@@ -85,10 +85,12 @@ class GradientRelease:
     mu : float
         Gaussian budget of one step.
     clip : float
-        Largest norm of a record's gradient, in units of a row of norm 1.
+        Largest norm of a record's gradient, in units of a row of norm 1 and of weight 1.
+    effective : float
+        Sum of the weights of the records, which the sums are divided by; public or released.
     """
 
-    def __init__(self, rows, codes, scales, weights, mu, clip):
+    def __init__(self, rows, codes, scales, weights, mu, clip, effective):
         self._rows, self._codes = rows, codes
         self._factor, self._shift = (2.0**_ROW_BITS * part for part in scales.affine())
         self._constant = float(math.trunc(2.0**_ROW_BITS * scales.constant))
@@ -99,7 +101,9 @@ class GradientRelease:
         room = min(_SUM_BITS - math.ceil(math.log2(n)), _NOISE_BITS - 1 + math.floor(math.log2(mu)))
         self._bits = max(4, min(_RESIDUAL_BITS, room - _ROW_BITS - max(0, math.ceil(clip))))
         self.bound = math.floor(clip * 2.0 ** (_ROW_BITS + self._bits))
-        self._unit = 2.0 ** -(_ROW_BITS + self._bits) / n
+        # In proportion to the weights, so that all classes are clipped alike.
+        self._bounds = self.bound * np.append(weights, 1.0)
+        self._unit = 2.0 ** -(_ROW_BITS + self._bits) / effective
         self._noise = GaussianMechanism(
             mu=mu, sensitivity=gradient_sensitivity(self.bound), lattice=1.0
         )
@@ -125,7 +129,7 @@ class GradientRelease:
             codes = self._codes[rows]
             shortened = np.minimum(1.0, 2.0**_ROW_BITS / norms) * self._weights[codes]
             residuals = _residuals(grid @ slopes + intercepts, codes) * shortened[:, None]
-            units = residuals_on_lattice(residuals, norms, self.bound, self._bits)
+            units = residuals_on_lattice(residuals, norms, self._bounds[codes], self._bits)
             # Exact: at most 2^13 rows of 2^37. The last row is that of the constant column.
             total[:-1] += (grid.T @ units).astype(np.int64)
             total[-1] += (self._constant * units.sum(axis=0)).astype(np.int64)

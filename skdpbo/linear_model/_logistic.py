@@ -19,6 +19,7 @@ from skdpbo._gaussian_estimator import GaussianEstimator
 from skdpbo._parameters import bounds_or_default
 from skdpbo._row_blocks import BoxedRows
 from skdpbo._schema import refuse_missing_target
+from skdpbo.linear_model._class_balance import release_balance
 from skdpbo.linear_model._column_scales import column_scales
 from skdpbo.linear_model._curvature import release_curvature
 from skdpbo.linear_model._gradient_sum import GradientRelease
@@ -28,7 +29,8 @@ from skdpbo.privacy._checks import check_flag, check_positive
 
 __all__ = ["DPLogisticRegression"]
 
-_SHARE_OF_SCALES = 0.16  # of the squared budget
+_SHARE_OF_COUNTS = 0.02  # of the squared budget, where the classes are to be balanced
+_SHARE_OF_SCALES = 0.16  # of what is left
 _SHARE_OF_CURVATURE = 0.15  # of what is left, where the noise is small
 _QUANTILE = 0.6  # of the row norms, for the clipping radius of the moments
 _CLIP = 0.45
@@ -64,10 +66,10 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
     classes : array-like of shape (n_classes,), default=None
         Public labels, at least two. A record with another label adds nothing. None: the labels of
         the records are public by declaration, also which of them occur.
-    class_weight : dict or None, default=None
-        Public weights of the classes, > 0; 1 where not given. "balanced" is not supported: the
-        numbers of records in the classes are protected. Where shares of the classes are public,
-        ``{label: 1 / share}`` is the same.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. A dict of public ones, > 0; 1 where not given. "balanced": inverse
+        to the numbers of records in the classes, which 2 % of the squared budget releases. Where
+        these are public, ``{label: 1 / share}`` is the same at no cost.
     random_state : None, int or RandomState, default=None
         None draws the noise from the operating system. Anything else makes it reproducible, for
         tests only: the guarantee is void and a `SeededNoiseWarning` is given.
@@ -191,23 +193,24 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
     def _released_weights(self, rows, codes, mu, source):
         """Return released coefficients and intercepts for rows of the box."""
         n = rows.shape[0]
+        mu, weights, effective = self._weights_of_classes(codes, mu, source)
         mu_steps, mu_scales = split_budget(mu, _SHARE_OF_SCALES)
         released = release_moments(rows, mu_scales, _QUANTILE, source)
         intercept = bool(self.fit_intercept)
         scales = column_scales(*released, 1 / (n * mu), centre=intercept, intercept=intercept)
-        weights = self._class_weights()
         n_outputs = 1 if len(weights) == 2 else len(weights)
         clip = _CLIP if n_outputs == 1 else _CLIP * math.sqrt(2.0)
-        noise = 2 * clip / (n * mu_steps) * math.sqrt((scales.dimension + 1) * n_outputs)
+        noise = 2 * clip / (effective * mu_steps) * math.sqrt((scales.dimension + 1) * n_outputs)
         plan = DescentPlan(noise)
         if plan.by_curvature:
             mu_steps, mu_curvature = split_budget(mu_steps, _SHARE_OF_CURVATURE)
-            curvature = release_curvature(rows, scales, mu_curvature, source)
+            shares = np.append(weights, 0.0)[codes]
+            curvature = release_curvature(rows, scales, shares, effective, mu_curvature, source)
         mu_step = float(step_budgets(mu_steps, plan.n_steps)[0])
-        release = GradientRelease(rows, codes, scales, weights, mu_step, clip)
+        release = GradientRelease(rows, codes, scales, weights, mu_step, clip, effective)
         shape, penalties = (rows.shape[1] + 1, n_outputs), scales.penalties() / (self.C * n)
         if plan.by_curvature:
-            inverse = curvature.inverse(n_outputs, 2 * clip / (n * mu_steps))
+            inverse = curvature.inverse(n_outputs, 2 * clip / (effective * mu_steps))
             w = descend_by_curvature(lambda w: release(w, source), inverse, shape, penalties)
         else:
             w = descend(lambda w: release(w, source), shape, plan, penalties)
@@ -285,25 +288,29 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
     def _check_settings(self):
         check_flag(self.fit_intercept, "fit_intercept")
         check_positive(self.C, "C")
-        if isinstance(self.class_weight, str):
-            raise ValueError(
-                f"class_weight={self.class_weight!r} is not supported: the numbers of records in "
-                "the classes are protected. Give a dict of public weights, {label: 1 / share}."
-            )
-        if self.class_weight is not None:
+        if self.class_weight is not None and self.class_weight != "balanced":
             if not isinstance(self.class_weight, dict):
-                raise ValueError("class_weight must be None or a dict of positive weights.")
+                raise ValueError(
+                    'class_weight must be None, "balanced" or a dict of positive weights.'
+                )
             for weight in self.class_weight.values():
                 check_positive(weight, "class_weight")
 
     def _check_public(self, table):
         return bounds_or_default(self.X_bounds, table.shape[1], "X_bounds")
 
-    def _class_weights(self):
-        """Return the weights of the classes, the largest 1."""
-        given = {} if self.class_weight is None else self.class_weight
+    def _weights_of_classes(self, codes, mu, source):
+        """Return what is left of `mu`, weights with largest 1, and the effective number of records.
+
+        Public weights are not counted: how many records have them is protected.
+        """
+        if self.class_weight == "balanced":
+            mu, mu_counts = split_budget(mu, _SHARE_OF_COUNTS)
+            weights, mean = release_balance(codes, len(self.classes_), mu_counts, source)
+            return mu, weights, mean * len(codes)
+        given = self.class_weight or {}
         weights = np.array([float(given.get(label, 1.0)) for label in self.classes_.tolist()])
-        return weights / weights.max()
+        return mu, weights / weights.max(), len(codes)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -62,6 +62,7 @@ HOMES = {
     "gaussian_process.sparse._predictor": "MixturePredictor WeightPredictor",
     "gaussian_process.sparse._prior_mean": "private_prior_mean",
     "gaussian_process.sparse._release_methods": "KernelMethod WhitenedMethod",
+    "linear_model._class_balance": "class_counts release_balance",
     "linear_model._gradient_sum": (
         "GradientRelease gradient_sensitivity residuals_on_lattice rows_on_grid"
     ),

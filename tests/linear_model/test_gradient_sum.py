@@ -7,6 +7,7 @@ from _support.internals import (
     BoxedRows,
     ColumnScales,
     GradientRelease,
+    class_counts,
     gradient_sensitivity,
     histogram_sensitivity,
     moment_blocks,
@@ -20,11 +21,12 @@ from _support.internals import (
 RNG = np.random.default_rng(0)
 
 
-def release(X, codes, n_classes=2, clip=0.5, mu=0.1):
+def release(X, codes, n_classes=2, clip=0.5, mu=0.1, weights=None):
     d = X.shape[1]
+    weights = np.ones(n_classes) if weights is None else weights
     rows = BoxedRows(X, np.full(d, -1.0), np.full(d, 1.0))
     scales = ColumnScales(1.0, np.zeros(d), np.full(d, 2.0), 1.3, 0.4, float(d))
-    return GradientRelease(rows, codes, scales, np.ones(n_classes), mu, clip)
+    return GradientRelease(rows, codes, scales, weights, mu, clip, len(X))
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -33,7 +35,8 @@ def test_gradient_of_any_record_is_within_the_bound(n_classes):
     outputs = 1 if n_classes == 2 else n_classes
     for _ in range(300):
         x = RNG.normal(size=(1, 3)) * 10.0 ** RNG.integers(-4, 4)
-        one = release(x, RNG.integers(-1, n_classes, 1), n_classes)
+        weights = RNG.uniform(0, 1, n_classes) if RNG.integers(2) else None
+        one = release(x, RNG.integers(-1, n_classes, 1), n_classes, weights=weights)
         w = RNG.normal(size=(4, outputs)) * 10.0 ** RNG.integers(-3, 4)
         total = [int(v) for v in one.exact_total(w).ravel()]
         assert sum(v * v for v in total) <= one.bound**2
@@ -46,6 +49,13 @@ def test_bound_is_attained_and_so_is_the_sensitivity():
     gone = plus.exact_total(w) - minus.exact_total(-w)
     reached = float(np.linalg.norm(gone.astype(float)))
     assert gradient_sensitivity(plus.bound) * 0.999 < reached <= gradient_sensitivity(plus.bound)
+
+
+def test_weights_shorten_the_bound_in_proportion():
+    w, x, one = np.array([[50.0], [0.0], [0.0], [0.0]]), np.array([[1.0, 0.0, 0.0]]), np.array([0])
+    whole = release(x, one).exact_total(w).astype(float)
+    light = release(x, one, weights=np.array([0.125, 1.0])).exact_total(w).astype(float)
+    np.testing.assert_allclose(light, whole / 8, rtol=1e-4)
 
 
 def test_replacing_a_record_changes_the_sum_by_its_own_terms_alone():
@@ -111,6 +121,18 @@ def test_a_record_moves_between_two_bins_at_most():
             largest = max(largest, float(np.linalg.norm(counts(X) - counts(other))))
     assert largest <= histogram_sensitivity()
     assert counts(X).sum() == 50
+
+
+def test_class_counts_change_by_their_sensitivity():
+    """Attained by a record that changes its class; a label of no class is counted nowhere."""
+    changes = []
+    for before in range(-1, 3):
+        for after in range(-1, 3):
+            codes = np.array([0, 1, 2, 2, before])
+            other = np.array([0, 1, 2, 2, after])
+            changes.append(np.linalg.norm(class_counts(codes, 3) - class_counts(other, 3)))
+    assert max(changes) == pytest.approx(histogram_sensitivity(), rel=1e-15)
+    assert class_counts(np.array([0, 2, 2, -1]), 3).tolist() == [1, 0, 2]
 
 
 @pytest.mark.parametrize("radius", [0.25, 1.0, 2.0])

@@ -7,8 +7,10 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score
 from sklearn.utils.estimator_checks import check_estimator
 
+from _support.internals import release_balance
 from skdpbo.exceptions import BudgetExceededError, DefaultBoundsWarning, SeededNoiseWarning
 from skdpbo.linear_model import DPLogisticRegression
 from skdpbo.privacy import PrivacyLedger
@@ -211,7 +213,7 @@ def test_ledger_is_charged_and_refuses(table):
         ({"delta": 0.0}, ValueError),
         ({"C": -1.0}, ValueError),
         ({"classes": [1]}, ValueError),
-        ({"class_weight": "balanced"}, ValueError),
+        ({"class_weight": "even"}, ValueError),
         ({"class_weight": {0: -1.0}}, ValueError),
         ({"X_bounds": (1, 0)}, ValueError),
         ({"fit_intercept": 3}, TypeError),
@@ -226,9 +228,31 @@ def test_bad_parameters_cost_nothing(table, parameters, error):
         assert not ledger.entries
 
 
-def test_balanced_weights_name_the_alternative(table):
-    with pytest.raises(ValueError, match=r"class_weight='balanced'.*dict of public weights"):
-        DPLogisticRegression(X_bounds=BOX, class_weight="balanced").fit(*table)
+def rare(n=20000):
+    """One record in twenty has the label 1."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, 5)).clip(-3, 3)
+    return X, (X[:, 0] + 0.5 * rng.normal(size=n) > 1.84).astype(int)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 300.0])
+def test_balanced_weights_are_those_of_scikit_learn(epsilon):
+    """At epsilon 300 also with the release of the curvature."""
+    X, y = rare()
+    ours = fitted(X, y, class_weight="balanced", epsilon=epsilon, classes=[0, 1])
+    theirs = LogisticRegression(class_weight="balanced").fit(X, y)
+    assert (ours.n_iter_ == 8) == (epsilon > 1)
+    assert balanced_accuracy_score(y, theirs.predict(X)) > 0.9
+    agree = np.mean(ours.predict(X) == theirs.predict(X))
+    assert agree > (0.93 if epsilon == 1 else 0.975)
+    assert balanced_accuracy_score(y, fitted(X, y).predict(X)) < 0.75
+
+
+def test_balance_of_classes_that_the_noise_hides_is_bounded():
+    weights, mean = release_balance(np.zeros(1000, dtype=int), 3, 0.1, None)
+    assert weights.max() == 1.0
+    assert 3 * np.sqrt(2) * 10 / 1400 < weights.min()  # 1400: 28 standard deviations
+    assert 0 < mean <= 1
 
 
 def test_class_weight_shifts_the_intercept(table):

@@ -128,7 +128,7 @@ def bounded(n_classes=2):
     for _ in range(50):
         rows = build(rng.uniform(-1, 1, (1, 2)), np.full(2, -1.0), np.full(2, 1.0))
         one = GRADIENT.GradientRelease(
-            rows, rng.integers(0, n_classes, 1), scales, np.ones(n_classes), 0.1, 0.5
+            rows, rng.integers(0, n_classes, 1), scales, np.ones(n_classes), 0.1, 0.5, 1
         )
         total = one.exact_total(rng.normal(size=(3, 1)) * 10)
         assert sum(int(v) ** 2 for v in total.ravel()) <= one.bound**2
@@ -166,17 +166,22 @@ def unclipped_mean(self, w):
     return np.trunc(total * min(1.0, n * self.bound / np.linalg.norm(total))).astype(np.int64)
 
 
-def transcript(monkeypatch, epsilon):
-    """Neighbours at opposite corners with opposite labels, on a replayed transcript."""
+def transcript(monkeypatch, epsilon, **parameters):
+    """Neighbours with opposite gradients, on a replayed transcript.
+
+    At opposite corners; with weights by class they differ in the label instead.
+    """
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.2, 0.2, (400, 3))
     y = (X[:, 0] > 0).astype(int)
     other, other_y = X.copy(), y.copy()
     X[0], y[0], other[0], other_y[0] = 1.0, 0, -1.0, 0
+    if parameters:
+        other[0], other_y[0] = 1.0, 1
 
     def fit(X, y):
         model = DPLogisticRegression(
-            X_bounds=(-1, 1), classes=[0, 1], random_state=0, epsilon=epsilon
+            X_bounds=(-1, 1), classes=[0, 1], random_state=0, epsilon=epsilon, **parameters
         )
         steps.append(model.fit(X, y).n_iter_)
 
@@ -191,6 +196,24 @@ def transcript(monkeypatch, epsilon):
 def test_all_releases_together_spend_the_budget(monkeypatch, epsilon):
     steps = transcript(monkeypatch, epsilon)
     assert (steps == [8, 8]) == (epsilon > 1)  # with and without a release of the curvature
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 3000.0])
+def test_balanced_classes_spend_the_budget(monkeypatch, epsilon):
+    transcript(monkeypatch, epsilon, class_weight="balanced")
+
+
+def test_class_counts_outside_of_the_budget_are_found(monkeypatch):
+    """Planted: the counts are released with the budget of the whole, in exchange for nothing."""
+    honest = LOGISTIC.release_balance
+    budget = mu_from_epsilon(1.0, 1e-5)
+    monkeypatch.setattr(
+        LOGISTIC,
+        "release_balance",
+        lambda codes, n, mu, source: honest(codes, n, 2 * budget, source),
+    )
+    with pytest.raises(AssertionError):
+        transcript(monkeypatch, 1.0, class_weight="balanced")
 
 
 def test_clipping_after_the_mean_is_found(monkeypatch):
@@ -219,7 +242,7 @@ def curvature_change():
     for _ in range(40):
         X = rng.choice([-1.0, 0.0, 1.0, 50.0], (1, 3)) * 10.0 ** rng.integers(-2, 3)
         rows = build(X, np.full(3, -1.0), np.full(3, 1.0))
-        total = curvature.exact_second_moments(rows, scales, 2.0**-20, 2**20)
+        total = curvature.exact_second_moments(rows, scales, np.ones(1), 2.0**-20, 2**20)
         moments.append(total.astype(float))
     return max(np.linalg.norm(a - b) for a in moments for b in moments) / limit
 

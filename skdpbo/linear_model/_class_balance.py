@@ -1,0 +1,44 @@
+"""Weights that balance the classes, from one noisy histogram of the labels."""
+
+import numpy as np
+
+from skdpbo._column_moments import histogram_sensitivity
+from skdpbo.mechanisms import GaussianMechanism
+
+__all__ = ["class_counts", "release_balance"]
+
+_HIDDEN = 3.0  # standard deviations of a noisy count
+
+
+def class_counts(codes, n_classes):
+    """Protected: count the records of each class; one of another label (code -1) counts nowhere."""
+    return np.bincount(codes[codes >= 0], minlength=n_classes)
+
+
+def release_balance(codes, n_classes, mu, source):
+    """Release the weights of the classes, and their mean over the records.
+
+    A replaced record leaves one count and enters another, so the counts have sensitivity sqrt 2.
+    A class of fewer records than the noise hides is taken as one of three standard deviations.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n,)
+        Protected.
+    n_classes : int
+    mu : float
+        Gaussian budget.
+    source : RandomSource
+
+    Returns
+    -------
+    weights : ndarray of shape (n_classes,)
+        Inverse to the counts, the largest 1.
+    mean : float
+        In (0, 1].
+    """
+    counting = GaussianMechanism(mu=mu, sensitivity=histogram_sensitivity(), lattice=1.0)
+    noisy = np.asarray(counting.release(class_counts(codes, n_classes), source), dtype=np.float64)
+    counts = np.maximum(noisy, _HIDDEN * counting.sigma)
+    weights = counts.min() / counts
+    return weights, float(weights @ counts / counts.sum())
