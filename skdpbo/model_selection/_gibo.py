@@ -31,8 +31,9 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     is released with noise.
 
     What is private: the protected records, given as `X_val` and `y_val` or set apart by
-    `validation_fraction`. Released from them are the trajectory and one score; together they are
-    mu-Gaussian-DP, hence (epsilon, delta)-DP. Everything else comes from public rows.
+    `validation_fraction`. Released from them are the trajectory, the choice of its end and one
+    score; together they are mu-Gaussian-DP, hence (epsilon, delta)-DP. Everything else comes from
+    public rows.
 
     Parameters
     ----------
@@ -71,6 +72,10 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         Largest loss of one record for the losses that have no bound of their own, in the units of
         the loss; larger losses are clipped. None takes a default that does not depend on the data,
         with a `DefaultBoundsWarning`.
+    end_fraction : float, default=0.1
+        Share of mu squared spent on a private choice of `best_params_` among released points (the
+        start, points on the way, the last one, the mean of the last ones), so that a noisy descent
+        need not end worse than it began. 0: the mean of the last points.
     score_fraction : float, default=0.1
         Share of mu squared spent on `best_score_`, in [0, 1). 0: no score is released.
     validation_fraction : float, default=0.2
@@ -99,9 +104,10 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     Attributes
     ----------
     best_params_ : dict
-        Released. Parameters of the final point, or of the mean of the last ones.
+        Released. Parameters of the point chosen as the end; with ``end_fraction=0`` of the mean of
+        the last points.
     best_index_ : int
-        Their index in `cv_results_["params"]`, the last one.
+        Released. Their index in `cv_results_["params"]`.
     best_score_ : float
         Released. Noisy score of `best_params_` on the protected rows; absent when
         `score_fraction=0`.
@@ -138,9 +144,12 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     losses are clipped to a public bound and it trains nothing, so that its gradient, a public
     linear map of its own losses, is its own affair; clipped to norm B, it moves the sum by at most
     2 B. Gaussian noise of standard deviation 2 B / (n mu_t) per coordinate makes each step
-    mu_t-GDP; the steps and the score compose to mu = sqrt(sum mu_t^2) (Sopa et al. 2025, Lemma
-    3.1). mu = 1 is epsilon = 4.38 at delta = 1e-5. A record that cannot be scored counts with the
-    worst loss. It is assumed that the estimator predicts each row from that row alone.
+    mu_t-GDP. The end is chosen by permute-and-flip among released points, by sums of clipped
+    differences of losses: purely epsilon_e-DP, hence mu_e-GDP with mu_e = 2 Phi^-1(1 / (1 +
+    exp(-epsilon_e))) [2]_. The steps, the end and the score compose to mu, the root of the sum of
+    the squares (Sopa et al. 2025, Lemma 3.1). mu = 1 is epsilon = 4.38 at delta = 1e-5. A record
+    that cannot be scored counts with the worst loss. It is assumed that the estimator predicts each
+    row from that row alone.
 
     With equal steps the noise has norm 2 B sqrt(T d) / (n mu): beyond a tenth of B, from public
     numbers, a `NoisyGradientWarning` asks for fewer steps, a larger epsilon or fewer parameters.
@@ -173,6 +182,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         "delta": [Interval(numbers.Real, 0, 1, closed="neither")],
         "descent": [Descent, None],
         "surrogate": [GradientSurrogate, None],
+        "end_fraction": [Interval(numbers.Real, 0, 1, closed="left")],
         "init": [dict, "array-like", None],
     }
 
@@ -189,6 +199,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         surrogate=None,
         scoring=None,
         loss_bound=None,
+        end_fraction=0.1,
         score_fraction=0.1,
         validation_fraction=0.2,
         cv=None,
@@ -221,6 +232,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         self.n_iter = n_iter
         self.init = init
         self.descent = descent
+        self.end_fraction = end_fraction
         self.surrogate = surrogate
 
     def set_params(self, **params):
@@ -253,7 +265,8 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         return self.cv is not None
 
     def _mechanism(self):
-        release = TrajectoryRelease(self.epsilon, self.delta, self.score_fraction)
+        shares = self.score_fraction, self.end_fraction
+        release = TrajectoryRelease(self.epsilon, self.delta, *shares)
         steps = self.descent or Descent()
         steps.check()
         return TrajectorySearch(

@@ -10,7 +10,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import erfinv, log_expit, ndtri_exp
+from scipy.special import erfinv, log_expit, log_ndtr, ndtri_exp
 
 from skdpbo.privacy._checks import (
     check_mu,
@@ -202,6 +202,35 @@ def mu_from_pure_epsilon(epsilon: float) -> float:
     else:
         mu = -2 * float(ndtri_exp(log_expit(-bound)))
     return mu * (1 + 1e-13)
+
+
+def pure_epsilon_from_mu(mu: float) -> float:
+    """Largest epsilon such that every pure epsilon-DP mechanism is mu-GDP, rounded down.
+
+    The inverse of `mu_from_pure_epsilon`: epsilon = logit Phi(mu / 2).
+
+    Parameters
+    ----------
+    mu : float
+        Gaussian privacy parameter, positive.
+
+    Returns
+    -------
+    float
+        Epsilon, positive, rounded down.
+
+    Examples
+    --------
+    >>> from skdpbo.privacy._conversions import pure_epsilon_from_mu
+    >>> round(pure_epsilon_from_mu(1.232035), 5)
+    1.0
+    """
+    half = float(check_positive(mu, "mu")) / 2
+    if half < 1:  # Phi(x) - Phi(-x) = erf(x / sqrt 2), which does not cancel
+        epsilon = 2 * math.atanh(math.erf(half / math.sqrt(2)))
+    else:
+        epsilon = float(log_ndtr(half)) - float(log_ndtr(-half))
+    return epsilon * (1 - 1e-12)
 
 
 def rho_from_epsilon(epsilon: float, delta: float) -> float:

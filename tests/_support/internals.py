@@ -117,7 +117,9 @@ HOMES = {
     ),
     "model_selection.evaluation._row_wise": "VERIFIED row_wise_assumption unverified_steps",
     "model_selection.gibo._descent": "PrivateDescent noise_to_clip",
+    "model_selection.gibo._gradient_release": "TrajectoryRelease",
     "model_selection.gibo._optimizers": "OPTIMIZERS",
+    "model_selection.gibo._safe_end": "SafeEnd end_positions end_sensitivity",
     "model_selection.papers._kusner_constants": (
         "beta choice_sensitivity exact_score_sensitivity score_sensitivity"
     ),

@@ -57,6 +57,7 @@ STAGES = {
     "set-apart rows": "model_selection.protection._setup",
     "set-up": "model_selection.protection._validation",
     "sparse process": "gaussian_process.sparse._private_process",
+    "safe end": "model_selection.gibo._safe_end",
     "sparse regressor": "gaussian_process.sparse._regressor",
     "trial score": "model_selection.private_training._trial_score",
     "trials": "model_selection.private_training._trials",
@@ -320,6 +321,15 @@ BUGS = {
     "gibo: every step has the noise of one": {
         "descent: step_budgets": lambda mu, n, **how: np.full(n, mu)
     },
+    "gibo: the end has the noise of one side": {
+        "safe end: end_sensitivity": lambda limit, units: limit
+    },
+    "gibo: the end compares unclipped losses": {
+        "safe end: SafeEnd.relative": lambda self, losses, limit: [
+            row - losses[0] for row in losses
+        ]
+    },
+    "gibo: the end has no noise": {"safe end: end_sensitivity": lambda limit, units: 1},
     "gibo: counts are free": {"descent: split_budget": lambda mu, share: (mu, mu)},
     "trajectory: one score pays for all": {"gaussian trajectory: trajectory_sensitivity": as_it_is},
     "trajectory: the noise is short by the root of two": {

@@ -299,6 +299,7 @@ def gradients():
             init=[0.5],
             loss_bound=1.0,
             score_fraction=0.0,
+            end_fraction=0.0,
             refit=False,
         )
 

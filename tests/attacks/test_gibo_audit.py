@@ -326,6 +326,7 @@ class TestWholeFit:
             epsilon=20.0,
             descent=Descent(clip=0.002, budget_schedule="uniform"),
             score_fraction=0.2,
+            end_fraction=0.0,
             loss_bound=1.0,
             refit=False,
             init=[0.3, 0.3],

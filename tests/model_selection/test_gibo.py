@@ -78,8 +78,7 @@ class TestResults:
         search = fit(make(descent=Descent(averaging=averaging), cv=cv))
         params = search.cv_results_["params"]
         assert len(params) == 5 + bool(averaging)
-        assert search.best_index_ == len(params) - 1
-        assert search.best_params_ == params[-1]
+        assert search.best_params_ == params[search.best_index_]
         assert params[0] == {"a": 0.5, "b": 0.5, "c": pytest.approx(1.0)}
         assert ("mean_test_score" in search.cv_results_) == (cv is not None)
         assert hasattr(search, "n_splits_") == (cv is not None)
@@ -275,7 +274,7 @@ class TestPromises:
             mus = 2 * search.descent_.clips / (2000 * search.descent_.noise_scales)
             if steps.adaptive_clip:
                 mus = mus / np.sqrt(0.9)
-            release = TrajectoryRelease(20.0, 1e-5, 0.1)
+            release = TrajectoryRelease(20.0, 1e-5, 0.1, 0.1)
             assert np.sqrt(np.sum(mus**2)) == pytest.approx(release.mu_trajectory, rel=1e-6)
 
     def test_the_score_moves_by_the_sensitivity(self):
@@ -325,7 +324,8 @@ class TestPromises:
 class TestNoiseGuard:
     def test_warns_from_public_numbers(self):
         # 2 sqrt(T d) / (n mu), mu of epsilon 1 without a score .268: .129 at n = 200.
-        search = make(epsilon=1.0, n_iter=1, space={"a": (0.0, 1.0)}, score_fraction=0.0)
+        search = make(epsilon=1.0, n_iter=1, space={"a": (0.0, 1.0)})
+        search.set_params(score_fraction=0.0, end_fraction=0.0)
         messages = set()
         for scale in (0.0, 1.0, np.nan):
             with pytest.warns(NoisyGradientWarning, match=r"0.075|0.15") as caught:

@@ -13,6 +13,7 @@ from skdpbo.privacy._conversions import (
     delta_from_mu,
     log_delta_from_mu,
     mu_from_pure_epsilon,
+    pure_epsilon_from_mu,
     rho_from_epsilon,
 )
 from skdpbo.privacy._profile import log_zcdp_delta, with_error
@@ -158,6 +159,15 @@ def test_pure_to_gaussian(epsilon):
     assert mp.ncdf(-mp.mpf(mu) * (1 - mp.mpf(1e-12)) / 2) > tail
 
 
+@pytest.mark.parametrize("mu", [1e-9, 1e-3, 0.1, 1.0, 1.999, 2.0, 2.001, 5.0, 20.0])
+def test_gaussian_to_pure(mu):
+    epsilon = pure_epsilon_from_mu(mu)
+    with mp.workdps(200):
+        exact = mp.log(mp.ncdf(mp.mpf(mu) / 2)) - mp.log(mp.ncdf(-mp.mpf(mu) / 2))
+        assert exact * (1 - mp.mpf(1e-11)) < epsilon <= exact
+    assert mu_from_pure_epsilon(epsilon) <= mu
+
+
 def test_planted_bug_a_nearest_root_is_caught():
     """The check of the private side has teeth: a bare root finder fails it."""
     from scipy.optimize import brentq
@@ -191,6 +201,8 @@ def test_values_out_of_range_are_refused(bad):
             function(bad, 1e-5)
     with pytest.raises(ValueError, match="must be"):
         mu_from_pure_epsilon(bad)
+    with pytest.raises(ValueError, match="must be"):
+        pure_epsilon_from_mu(bad)
 
 
 @pytest.mark.parametrize("bad", [0, 0.0, 1, 1.0, -1e-9, math.nan, 2])

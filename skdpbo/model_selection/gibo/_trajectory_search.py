@@ -1,4 +1,4 @@
-"""Search mechanism of `DPGIBOSearchCV`: a noisy descent and the score of its final point."""
+"""Search mechanism of `DPGIBOSearchCV`: a noisy descent, the choice of its end and its score."""
 
 import numpy as np
 
@@ -6,6 +6,7 @@ from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import NoisyGradientWarning
 from skdpbo.model_selection._search_mechanism import Chosen, SearchMechanism
 from skdpbo.model_selection.gibo._descent import noise_to_clip
+from skdpbo.model_selection.gibo._safe_end import SafeEnd, end_positions
 
 __all__ = ["NOISE_LIMIT", "TrajectorySearch"]
 
@@ -14,7 +15,7 @@ NOISE_LIMIT = 0.1
 
 
 class TrajectorySearch(SearchMechanism):
-    """Release a trajectory and the score of its final point.
+    """Release a trajectory, the choice of one of its points and the score of that point.
 
     Parameters
     ----------
@@ -88,8 +89,20 @@ class TrajectorySearch(SearchMechanism):
         found = self._steps.run(losses, start, recipe.posterior(), problem.source, recipe.refitted)
         points = np.vstack([found.trajectory, found.final]) if self._averaging else found.trajectory
         settings = space.settings(points)
-        score = self._score(settings[-1])
-        return Chosen(settings, len(settings) - 1, score, attributes={"descent_": found})
+        index = self._end(found, points, settings)
+        score = self._score(settings[index])
+        return Chosen(settings, index, score, attributes={"descent_": found})
+
+    def _end(self, found, points, settings):
+        """Release the position of the end; without a share for it, that of the last point."""
+        if self.release.choice is None:
+            return len(points) - 1
+        problem = self._problem
+        positions = end_positions(len(points), self._steps.n_iter)
+        end = SafeEnd(self.release.choice, int(problem.scorer.units), float(found.clips.max()))
+        candidates = [settings[k] for k in positions]
+        losses = problem.evaluator.losses(candidates, none_may_be_left=True)
+        return positions[end.release(losses, points[positions], problem.source)]
 
     def _score(self, params):
         """Release the score of the final point, or None."""

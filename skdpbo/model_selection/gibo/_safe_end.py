@@ -1,0 +1,121 @@
+"""Choice of the end of a descent among released points, on the protected records.
+
+The protected totals are sums of the records' losses, relative to the start and clipped. Theorem:
+``docs/theory/dp_gibo.md``.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["SafeEnd", "end_positions", "end_sensitivity"]
+
+_BETWEEN = (0.25, 0.5, 0.75)  # shares of the steps after which a point is a candidate, too
+
+
+def end_positions(n_points, n_iter):
+    """Positions of the candidates among the released points: the start, some, the last ones.
+
+    Parameters
+    ----------
+    n_points : int
+        theta_0 to theta_T, and their average if there is one.
+    n_iter : int
+        T.
+
+    Returns
+    -------
+    positions : list of int
+        Increasing, from 0 to ``n_points - 1``.
+    """
+    between = [round(share * n_iter) for share in _BETWEEN]
+    return sorted({0, *between, *range(n_iter, n_points)})
+
+
+def end_sensitivity(limit, units):
+    """Largest change of any clipped total when one record is replaced.
+
+    A record's part of a total is its loss at a point minus that at the start, clipped to
+    [-limit, limit]: replaced, it moves the total by at most ``2 * limit``. Where that is no less
+    than `units`, losses are compared as they are: one that is replaced moves a total by `units`.
+    """
+    return min(2 * limit, units)
+
+
+@dataclass(frozen=True)
+class SafeEnd:
+    """Permute-and-flip among points of a trajectory.
+
+    Parameters
+    ----------
+    choice : PrivateChoice
+    units : int
+        Largest loss of a record.
+    clip : float
+        Largest norm of a record's gradient that the descent has counted, in units of the largest
+        loss. Released.
+    """
+
+    choice: object
+    units: int
+    clip: float
+
+    def limit(self, points):
+        """Return the largest change of a record's loss that counts, in {1, ..., units}; released.
+
+        That of a record whose gradient has the clipping norm, on the way to the farthest point.
+        """
+        farthest = np.linalg.norm(points - points[0], axis=1).max()
+        return max(1, min(math.ceil(self.clip * farthest * self.units), self.units))
+
+    def relative(self, losses, limit):
+        """Return losses of records at points, relative to the start and clipped.
+
+        Parameters
+        ----------
+        losses : list of (ndarray of int, or None)
+            One for each point, the start first. None for a point that fails for a public reason:
+            every record has the worst loss there.
+        limit : int
+
+        Returns
+        -------
+        relative : list of (ndarray of int, or None)
+        """
+        if end_sensitivity(limit, self.units) == self.units:
+            return losses
+        first = self.units if losses[0] is None else losses[0]
+        return [None if row is None else np.clip(row - first, -limit, limit) for row in losses]
+
+    def release(self, losses, points, source, offsets=None):
+        """Release the position of the chosen point; of the last if none can be trained.
+
+        Parameters
+        ----------
+        losses : list of (ndarray of int, or None)
+            Of the protected records.
+        points : ndarray of shape (n_points, d)
+            Released; the start first.
+        source : RandomSource
+        offsets : list of int, default=None
+            Public integers that are added to the totals.
+
+        Returns
+        -------
+        position : int
+        """
+        if all(row is None for row in losses):
+            return len(losses) - 1
+        limit = self.limit(points)
+        rows = self.relative(losses, limit)
+        # Protected from here to the release.
+        totals = [None if row is None else int(row.sum()) for row in rows]
+        position, _ = self.choice.release(
+            totals,
+            [0] * len(totals) if offsets is None else offsets,
+            sensitivity=end_sensitivity(limit, self.units),
+            score=None,
+            source=source,
+        )
+        return position

@@ -1,0 +1,104 @@
+"""The choice of a descent's end, told apart: never more than the claimed epsilon.
+
+The worst pair: one record that is better off at the one point, or at the other, beside records that
+are as much better off at the first. Bounds hold with probability 1 - 1e-6 (false alarms), and the
+same test catches each planted bug.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+from _support.bounds import epsilon_at_least
+from _support.internals import PrivateChoice, SafeEnd, end_sensitivity
+from _support.planted import plant
+from skdpbo.mechanisms import noise_source
+
+UNITS, EPSILON = 1000, 2.0
+POINTS = np.array([[0.0], [0.1], [0.2]])  # the start, and two on the way
+CLIP = 0.5  # so that a change of a loss counts up to .1 of the largest: 100 of 1000
+LIMIT = 100
+
+
+def losses(first, second):
+    """Losses at the three points: of the record, of one of the opposite mind, and of forty more."""
+    rows = np.full((3, 42), UNITS // 2)
+    rows[1:, 0] += [first, second]
+    rows[1:, 1] += [LIMIT, -LIMIT]
+    rows[1:, 2:] -= LIMIT  # the start is far behind
+    return list(rows)
+
+
+def released(rows, n):
+    end = SafeEnd(PrivateChoice("permute_and_flip", EPSILON, 0.0), UNITS, CLIP)
+    source = noise_source(None)
+    return sum(end.release(rows, POINTS, source) == 1 for _ in range(n))
+
+
+def bound(n, size=LIMIT):
+    """Lower bound on epsilon: the record prefers the first point, or the second."""
+    hits = [released(losses(*pair), n) for pair in ((-size, size), (size, -size))]
+    return max(epsilon_at_least(*hits, n), epsilon_at_least(*[n - k for k in hits], n))
+
+
+def test_brute_force_sensitivity():
+    """Every pair of records on a grid of losses, at every limit: the bound is attained."""
+    units = 6
+    end = SafeEnd(None, units, 1.0)
+    for limit in range(1, units + 1):
+        changes = []
+        for start in range(units + 1):
+            for at in range(units + 1):
+                rows = end.relative([np.array([start]), np.array([at])], limit)
+                changes.append([int(row[0]) for row in rows])
+        moved = max(np.ptp(column) for column in zip(*changes, strict=True))
+        assert moved == end_sensitivity(limit, units), limit
+
+
+def test_limit_is_that_of_a_clipped_gradient():
+    assert SafeEnd(None, UNITS, CLIP).limit(POINTS) == LIMIT
+    assert SafeEnd(None, UNITS, 1e9).limit(POINTS) == UNITS
+    assert SafeEnd(None, UNITS, CLIP).limit(0 * POINTS) == 1
+
+
+class TestChoice:
+    def test_honest(self):
+        assert 1.5 < bound(3000) <= EPSILON
+
+    def test_a_large_change_counts_no_more(self):
+        assert bound(3000, size=UNITS // 2) <= EPSILON
+
+    @pytest.mark.parametrize(
+        "bug", ["gibo: the end has the noise of one side", "gibo: the end has no noise"]
+    )
+    def test_bugs_are_caught(self, bug, monkeypatch):
+        plant(monkeypatch, bug)
+        assert bound(3000) > EPSILON
+
+    def test_unclipped_losses_are_caught(self, monkeypatch):
+        plant(monkeypatch, "gibo: the end compares unclipped losses")
+        assert bound(3000, size=UNITS // 2) > EPSILON
+
+
+class TestRelease:
+    def test_a_large_budget_takes_the_best(self):
+        end = SafeEnd(PrivateChoice("permute_and_flip", 1e6, 0.0), UNITS, CLIP)
+        rows = [np.array([500, 500]), np.array([400, 480]), np.array([450, 460])]
+        assert end.release(rows, POINTS, noise_source(None)) == 1
+        # public integers decide where they are larger
+        assert end.release(rows, POINTS, noise_source(None), offsets=[0, 500, 0]) == 2
+
+    def test_points_that_cannot_be_trained_are_not_chosen(self):
+        end = SafeEnd(PrivateChoice("permute_and_flip", 1e-6, 0.0), UNITS, CLIP)
+        rows = [None, np.array([1000, 1000]), None]
+        assert end.release(rows, POINTS, noise_source(None)) == 1
+        assert end.release([None] * 3, POINTS, noise_source(None)) == 2
+
+    def test_no_budget_is_blind(self):
+        """Next to no budget: each point as often as another (6.5 standard errors)."""
+        end = SafeEnd(PrivateChoice("permute_and_flip", 1e-9, 0.0), UNITS, CLIP)
+        rows = losses(-LIMIT, LIMIT)
+        drawn = [end.release(rows, POINTS, noise_source(None)) for _ in range(1500)]
+        shares = np.bincount(drawn, minlength=3) / 1500
+        assert np.abs(shares - 1 / 3).max() < 6.5 * math.sqrt(2 / 9 / 1500)
