@@ -23,15 +23,15 @@ class PosteriorRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
             Where to predict.
         return_std, return_cov : bool, default=False
-            At most one of them. They are about the function; add `noise_variance_` for
-            observations.
+            At most one of them. Both describe the function, the privacy noise included, and not new
+            observations, whose variance is larger by `noise_variance_`.
 
         Returns
         -------
         mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
             In the units of the targets.
         std : ndarray of the shape of `mean`
-            If `return_std`.
+            If `return_std`. That of an observation is ``sqrt(std**2 + noise_variance_)``.
         cov : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_targets)
             If `return_cov`.
         """

@@ -30,10 +30,11 @@ class PrivateProcess(GaussianEstimator):
         check_count(self.chunk_size, "chunk_size")
         effective_n_jobs(self.n_jobs)
 
-    def _inducing_points(self, n_features):
+    def _inducing_points(self, n_features, default_box=None):
         points, box = self.inducing_points, None
         if points is None or isinstance(points, numbers.Integral):
-            box = bounds_or_default(self.X_bounds, n_features, "X_bounds")
+            box = self.X_bounds if default_box is None or self.X_bounds is not None else default_box
+            box = bounds_or_default(box, n_features, "X_bounds")
         return inducing_design(points, box, n_features)
 
     def _release(self, method, rows, X, targets, source):

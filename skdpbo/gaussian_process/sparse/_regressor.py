@@ -1,5 +1,7 @@
 """Sparse Gaussian process regression that protects every training record."""
 
+import math
+from dataclasses import replace
 from functools import partial
 
 from sklearn.utils import check_consistent_length
@@ -7,10 +9,15 @@ from sklearn.utils import check_consistent_length
 from skdpbo._parameters import bounds_or_default, positive_values
 from skdpbo._schema import checked_table, refuse_missing_target
 from skdpbo.gaussian_process._posterior_regressor import PosteriorRegressor
+from skdpbo.gaussian_process._public_base import PublicBase, ResidualRows
 from skdpbo.gaussian_process.sparse._kernel_family import check_kernels, default_kernels
 from skdpbo.gaussian_process.sparse._prior_mean import budget_of_mean, private_prior_mean
 from skdpbo.gaussian_process.sparse._private_process import PrivateProcess
-from skdpbo.gaussian_process.sparse._release_methods import KernelMethod, WhitenedMethod
+from skdpbo.gaussian_process.sparse._release_methods import (
+    KernelMethod,
+    WhitenedMethod,
+    given_noise_variance,
+)
 from skdpbo.privacy._checks import check_choice
 
 __all__ = ["DPSparseGPRegressor"]
@@ -24,7 +31,7 @@ _CHOICES = {
 }
 
 
-class DPSparseGPRegressor(PosteriorRegressor, PrivateProcess):
+class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     r"""Sparse Gaussian process regression with private inputs and targets.
 
     The second moments of the records' features at the inducing points are released once, with
@@ -88,6 +95,9 @@ class DPSparseGPRegressor(PosteriorRegressor, PrivateProcess):
     y_scale : float or array-like of shape (n_targets,), default=None
         Public standard deviation of the targets, for ``prior_mean="private"``: COINPRESS is used,
         better than the clipped mean (None) where `y_bounds` is wider than about 8 of them.
+    base : None or regressor, default=None
+        Public model for fits with public rows. None: a Gaussian process, gradient boosting or
+        ridge regression, by cross-validation on these rows.
     n_jobs : int, default=None
         Threads of the pass over the data, as in joblib. None is one thread, with BLAS threads.
     chunk_size : int, default=1024
@@ -123,6 +133,14 @@ class DPSparseGPRegressor(PosteriorRegressor, PrivateProcess):
     elbo_ : float or ndarray of shape (n_targets,)
         Titsias' bound on the log evidence, with the noise of the release; only with
         ``release="whitened"``. Released.
+    base_ : regressor
+        Fitted to the public rows; only with public rows, as the next two. Public.
+    residual_bound_ : float or ndarray of shape (n_targets,)
+        Residuals are clipped to this distance from 0: three standard deviations of the
+        cross-validated public residuals, at most half the width of `y_bounds`. Public.
+    signal_probability_ : float
+        Probability that the residuals of `base_` are more than noise about 0, 5 % before the
+        release: predictions are those of `base_` plus this share of the private process. Released.
     n_records_ : int
         Public.
     n_features_in_ : int
@@ -182,6 +200,7 @@ class DPSparseGPRegressor(PosteriorRegressor, PrivateProcess):
         posterior="noise_aware",
         prior_mean="none",
         y_scale=None,
+        base=None,
         n_jobs=None,
         chunk_size=1024,
         random_state=None,
@@ -200,12 +219,16 @@ class DPSparseGPRegressor(PosteriorRegressor, PrivateProcess):
         self.posterior = posterior
         self.prior_mean = prior_mean
         self.y_scale = y_scale
+        self.base = base
         self.n_jobs = n_jobs
         self.chunk_size = chunk_size
         self.random_state = random_state
 
-    def fit(self, X, y):
+    def fit(self, X, y, *, X_public=None, y_public=None):
         """Release the noisy second moments of the records and compute the posterior from them.
+
+        With public rows the private process is one of the residuals of a public model, and bounds
+        that are not given come from the public rows.
 
         Parameters
         ----------
@@ -214,6 +237,10 @@ class DPSparseGPRegressor(PosteriorRegressor, PrivateProcess):
             where its blocks are.
         y : array-like or Dask array of shape (n_samples,) or (n_samples, n_targets)
             Protected.
+        X_public : array-like of shape (n_public, n_features), default=None
+            Public rows, at least 5; none of them is protected.
+        y_public : array-like of shape (n_public,) or (n_public, n_targets), default=None
+            Their targets.
 
         Returns
         -------
@@ -234,32 +261,43 @@ class DPSparseGPRegressor(PosteriorRegressor, PrivateProcess):
         mu = guarantee.mu
         if self.prior_mean == "private":
             mu, mu_mean = budget_of_mean(mu)
-        check = partial(self._planned, mu)
+        if X_public is not None or y_public is not None:
+            guarantee = self._with_public(guarantee, X, X_public, y_public)
+        check = partial(self._planned, mu, X_public, y_public)
         X, planned, source = self._opened(guarantee, check, X, y)
-        y, box, scale, kernels, Z, method, noise_variance = planned
+        y, box, scale, kernels, Z, method, noise_variance, public = planned
 
         targets, centre = y if y.ndim == 2 else y[:, None], (box[0] + box[1]) / 2
         if self.prior_mean == "private":
             centre = private_prior_mean(targets, *box, mu=mu_mean, scale=scale, source=source)
-        released = self._release(method, method.rows(centre), X, targets, source)
+        rows = method.rows(centre)
+        rows = ResidualRows(rows, public) if public else rows
+        released = self._release(method, rows, X, targets, source)
         fits = method.posterior(released, noise_variance)
         self._publish(kernels, Z, centre, fits, single_target=y.ndim == 1)
-        return self._close(len(targets))
+        self._forget_public()
+        if public:
+            self._publish_gate(public, method.signal_probability(released, fits, noise_variance))
+        self._close(len(targets))
+        self.privacy_ = replace(guarantee, n_protected=len(targets))
+        return self
 
-    def _planned(self, mu, X, y):
+    def _planned(self, mu, X_public, y_public, X, y):
         """Return what the release needs from shapes and parameters; raises what can be raised."""
         y = checked_table(y, "y", ensure_2d=False, estimator=self)
         if y.ndim not in (1, 2):
             raise ValueError("y must have one or two dimensions.")
         check_consistent_length(X, y)
-        q = 1 if y.ndim == 1 else y.shape[1]
-        box = low, high = bounds_or_default(self.y_bounds, q, "y_bounds")
-        Z = self._inducing_points(X.shape[1])
-        kernels = check_kernels(self.kernel, default_kernels(Z, (high - low) / 2))
-        noise_variance = self._noise_variance_or_none(q)
+        q = math.prod(y.shape[1:])
+        noise_variance = given_noise_variance(self.noise_variance, self.release, q)
         scale = None if self.y_scale is None else positive_values(self.y_scale, q, "y_scale")
-        method = self._method(kernels, Z, mu=mu, half_width=(high - low) / 2, n_records=len(y))
-        return y, box, scale, kernels, Z, method, noise_variance
+        public, default_box = self._fitted_public(X_public, y_public, y)
+        Z = self._inducing_points(X.shape[1], default_box)
+        box = public.box if public else bounds_or_default(self.y_bounds, q, "y_bounds")
+        half_width = (box[1] - box[0]) / 2
+        kernels = check_kernels(self.kernel, default_kernels(Z, half_width))
+        method = self._method(kernels, Z, mu=mu, half_width=half_width, n_records=len(y))
+        return y, box, scale, kernels, Z, method, noise_variance, public
 
     def _check_settings(self):
         """Check the choices, alone and together."""
@@ -273,19 +311,6 @@ class DPSparseGPRegressor(PosteriorRegressor, PrivateProcess):
                 'release="kernel" and posteriors other than "noise_aware" need one kernel.'
             )
         self._check_pass()
-
-    def _noise_variance_or_none(self, n_targets):
-        """Return one variance for each target, or None when they are to be estimated."""
-        if not isinstance(self.noise_variance, str):
-            return positive_values(self.noise_variance, n_targets, "noise_variance")
-        if self.noise_variance != "released":
-            raise ValueError('noise_variance must be positive, or "released".')
-        if self.release != "whitened":
-            raise ValueError(
-                'noise_variance="released" needs release="whitened": the kernel release has no '
-                "sum of squared targets. Give the noise variance."
-            )
-        return None
 
     @property
     def _mechanism(self):

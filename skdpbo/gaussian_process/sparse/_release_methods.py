@@ -8,12 +8,14 @@ f(x) = prior mean + phi(x)'v + residual with whitened features phi and a Gaussia
 import math
 
 import numpy as np
+from scipy.special import expit, logit, logsumexp
 
 from skdpbo._noise_aware import (
     MomentModel,
     WeightPosterior,
     released_noise_variance,
 )
+from skdpbo._parameters import positive_values
 from skdpbo._whitened_release import WhitenedRelease
 from skdpbo.gaussian_process.papers._kernel_posterior import kernel_posterior, regulariser
 from skdpbo.gaussian_process.papers._kernel_release import KernelRelease, KernelRows
@@ -34,7 +36,24 @@ from skdpbo.gaussian_process.sparse._mixtures import (
     map_error,
 )
 
-__all__ = ["KernelMethod", "WhitenedMethod"]
+__all__ = ["KernelMethod", "WhitenedMethod", "given_noise_variance"]
+
+# Public rows have said most of what there is to say; a wrong signal costs more than a late one.
+_PRIOR_OF_A_SIGNAL = 0.05
+
+
+def given_noise_variance(noise_variance, release, n_targets):
+    """Return one variance for each target, or None when they are to be estimated."""
+    if not isinstance(noise_variance, str):
+        return positive_values(noise_variance, n_targets, "noise_variance")
+    if noise_variance != "released":
+        raise ValueError('noise_variance must be positive, or "released".')
+    if release != "whitened":
+        raise ValueError(
+            'noise_variance="released" needs release="whitened": the kernel release has no '
+            "sum of squared targets. Give the noise variance."
+        )
+    return None
 
 
 class WhitenedMethod:
@@ -107,13 +126,7 @@ class WhitenedMethod:
         -------
         list of FittedWeights
         """
-        support = support_design(self.features.Z)
-        phi = self.features(support)
-        density = nearest_mixture(moments.B, phi)
-        n_records = self.statistics.n_records
-        B = denoised_second_moment(
-            moments.B, phi, sb=moments.sb, n_records=n_records, weights=density
-        )
+        support, density, B = self._denoised(moments)
         # the features of a single kernel are those that were released
         maps, errors = [None], [0.0]
         if len(self.parts) > 1:
@@ -128,9 +141,33 @@ class WhitenedMethod:
             for part, T, error in zip(self.parts, maps, errors, strict=True)
         ]
 
-    def _under(self, part, T, error, moments, B, noise_variance):
-        """Return the posterior under one kernel, averaged over the factors."""
-        models = [
+    def signal_probability(self, moments, fits, noise_variance):
+        """Return the probability that the targets are more than noise about 0.
+
+        Post-processing: the evidence of the kernels, averaged, against that of a function that
+        vanishes.
+        """
+        _, _, B = self._denoised(moments)
+        silent = self._models(moments, B, signal_variance=0.0)
+        variances = self._noise_variances(silent, noise_variance)
+        nothing = sum(m.log_evidence(s2) for m, s2 in zip(silent, variances, strict=True))
+        evidence = logsumexp([fit.log_evidence for fit in fits]) - math.log(len(fits))
+        return float(expit(logit(_PRIOR_OF_A_SIGNAL) + evidence - nothing))
+
+    def _denoised(self, moments):
+        """Return the support points, their weights, and the second moment without its noise."""
+        support = support_design(self.features.Z)
+        phi = self.features(support)
+        density = nearest_mixture(moments.B, phi)
+        n_records = self.statistics.n_records
+        B = denoised_second_moment(
+            moments.B, phi, sb=moments.sb, n_records=n_records, weights=density
+        )
+        return support, density, B
+
+    def _models(self, moments, B, **kernel):
+        """Return the model of each target under a kernel."""
+        return [
             MomentModel(
                 B,
                 moments.A[:, j],
@@ -139,12 +176,23 @@ class WhitenedMethod:
                 sa=moments.sa[j],
                 syy=moments.syy[j],
                 n_records=self.statistics.n_records,
-                signal_variance=part.signal_variance,
-                features=T,
-                map_error=error,
+                **kernel,
             )
             for j in range(len(moments.sa))
         ]
+
+    def _noise_variances(self, models, noise_variance):
+        """Return the noise variance of each target; None is estimated."""
+        if noise_variance is not None:
+            return noise_variance
+        largest = [R**2 for R in self.statistics.half_width]
+        return [released_noise_variance(*pair) for pair in zip(models, largest, strict=True)]
+
+    def _under(self, part, T, error, moments, B, noise_variance):
+        """Return the posterior under one kernel, averaged over the factors."""
+        models = self._models(
+            moments, B, signal_variance=part.signal_variance, features=T, map_error=error
+        )
         fits = [
             self._scaled([model.scaled(factor) for model in models], moments, noise_variance)
             for factor in self.factors
@@ -153,10 +201,7 @@ class WhitenedMethod:
 
     def _scaled(self, models, moments, noise_variance):
         """Return the posterior of all targets under one kernel of known amplitude."""
-        if noise_variance is None:
-            largest = [R**2 for R in self.statistics.half_width]
-            noise_variance = map(released_noise_variance, models, largest)
-        pairs = list(zip(models, noise_variance, strict=True))
+        pairs = list(zip(models, self._noise_variances(models, noise_variance), strict=True))
         posteriors = [self._of_target(moments, j, *pair) for j, pair in enumerate(pairs)]
         covariances = [p.covariance for p in posteriors]
         if len(self.parts) > 1:  # with a map that is not exact

@@ -1,0 +1,266 @@
+"""Public model below a private process: fitted to public rows, subtracted record by record.
+
+The private process learns what the public model leaves. A residual is a function of its own record
+and of public values, so no sensitivity changes (docs: public rows first).
+"""
+
+import copy
+import math
+import threading
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import validate_data
+
+from skdpbo._parameters import check_bounds
+
+__all__ = [
+    "GatedPredictor",
+    "PublicBase",
+    "PublicModel",
+    "ResidualRows",
+    "public_box",
+    "public_model",
+]
+
+_FEWEST_ROWS = 5
+_FOLDS = 5
+_REACH = 3.0  # standard deviations of the public residuals
+_LARGEST_PROCESS = 500  # rows: a Gaussian process costs their cube
+_LARGEST_TREES = 2000  # rows, for trees without histograms
+_ONE_AT_A_TIME = threading.Lock()  # filters of warnings belong to the process
+
+
+def public_model(base, X, y, largest):
+    """Fit the public model and bound its residuals; every argument is public.
+
+    Parameters
+    ----------
+    base : None or regressor
+        None: a Gaussian process, gradient boosting or ridge regression, by cross-validation.
+    X : ndarray of shape (n_public, n_features)
+    y : ndarray of shape (n_public, q)
+    largest : ndarray of shape (q,)
+        Residual bounds are at most that large; they are so where the residuals vanish.
+
+    Returns
+    -------
+    PublicModel
+    """
+    folds = KFold(min(_FOLDS, len(y)), shuffle=True, random_state=0)
+    targets = y[:, 0] if y.shape[1] == 1 else y
+    tried = []
+    with warnings.catch_warnings():
+        if base is None:  # length-scales at their bounds
+            warnings.simplefilter("ignore")
+        for model in _default_bases(len(y), *y.shape[1:]) if base is None else [base]:
+            left = y - cross_val_predict(clone(model), X, targets, cv=folds).reshape(y.shape)
+            tried.append((np.mean(np.square(left), axis=0), len(tried), model))
+        spread = np.where(y.var(axis=0) > 0, y.var(axis=0), 1.0)
+        squares, _, best = min(tried, key=lambda candidate: np.sum(candidate[0] / spread))
+        best = clone(best).fit(X, targets)
+    reach = _REACH * np.sqrt(squares)
+    bound = np.where(reach > 0, np.minimum(reach, largest), largest)
+    return PublicModel(best, y.mean(axis=0), bound)
+
+
+def _default_bases(n_rows, n_targets):
+    """Return the models from which public rows choose."""
+    if n_rows > _LARGEST_TREES:
+        boosting = HistGradientBoostingRegressor(random_state=0)
+    else:
+        boosting = GradientBoostingRegressor(learning_rate=0.05, subsample=0.8, random_state=0)
+    if n_targets > 1:
+        boosting = MultiOutputRegressor(boosting)
+    bases = [make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 3, 13))), boosting]
+    if n_rows <= _LARGEST_PROCESS:
+        bases.append(make_pipeline(StandardScaler(), _UnitProcess()))
+    return bases
+
+
+class _UnitProcess(GaussianProcessRegressor):
+    """Gaussian process on standardised columns; its length-scale starts at their number's root."""
+
+    def __init__(self):
+        super().__init__(normalize_y=True)
+
+    def fit(self, X, y):
+        scale = RBF(math.sqrt(X.shape[1]), (0.3, 100.0))
+        self.kernel = ConstantKernel(1.0) * scale + WhiteKernel(0.2, (1e-4, 10.0))
+        return super().fit(X, y)
+
+
+def public_box(X):
+    """Return the ranges of the columns of public rows; a width of 1 where they have none."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    half = np.where(high > low, (high - low) / 2, 0.5)
+    return (low + high) / 2 - half, (low + high) / 2 + half
+
+
+@dataclass(frozen=True)
+class PublicModel:
+    """Model of the public rows, and bounds of its residuals; public.
+
+    Attributes
+    ----------
+    model : regressor
+    centre : ndarray of shape (q,)
+        Prediction where that of the model is not finite.
+    bound : ndarray of shape (q,)
+        Three standard deviations of the cross-validated residuals.
+    """
+
+    model: object
+    centre: np.ndarray
+    bound: np.ndarray
+
+    @property
+    def box(self):
+        """Public range of the residuals."""
+        return -self.bound, self.bound
+
+    def __call__(self, X):
+        """Return finite predictions of shape (n, q)."""
+        predicted = np.asarray(self.model.predict(X), dtype=np.float64)
+        predicted = predicted.reshape(len(X), len(self.centre))
+        return np.where(np.isfinite(predicted), predicted, self.centre)
+
+
+class ResidualRows:
+    """Lattice rows of the residuals of a public model; see `LatticeRows`.
+
+    Parameters
+    ----------
+    rows : LatticeRows
+    public : PublicModel
+    """
+
+    def __init__(self, rows, public):
+        # A copy: what a model keeps of the rows that it predicts does not stay with the estimator.
+        self.rows, self.public = rows, copy.deepcopy(public)
+        self.radius, self.width = rows.radius, rows.width
+
+    def workspace(self, n_rows):
+        """Buffers for chunks of at most `n_rows` rows; one for each worker."""
+        return self.rows.workspace(n_rows)
+
+    def __call__(self, X, Y, workspace):
+        """Protected: return a chunk's rows, shape (n, width): integers in a shared float buffer."""
+        return self.rows(X, Y - self._predicted(X), workspace)
+
+    def _predicted(self, X):
+        """Protected: return the predictions; warnings and messages of the model stay inside."""
+        with _ONE_AT_A_TIME, warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            predicted = _or_none(self.public, X)
+        if predicted is None:  # outside of the handler: the context of an error has values, too
+            raise ValueError("base failed on protected rows: it must predict every finite row.")
+        return predicted
+
+
+def _or_none(function, X):
+    try:
+        return function(X)
+    except Exception:
+        return None
+
+
+@dataclass(frozen=True)
+class GatedPredictor:
+    """Public model plus the private process times the probability of a signal.
+
+    Attributes
+    ----------
+    public : PublicModel
+    process : MixturePredictor
+        Posterior of the residuals.
+    probability : float
+        The gate.
+    """
+
+    public: PublicModel
+    process: object
+    probability: float
+
+    def mean(self, X):
+        """Mean, shape (n, q)."""
+        return self.public(X) + self.probability * self.process.mean(X)
+
+    def moments(self, X):
+        """Mean and variance about it, each of shape (n, q), if the process describes the rest."""
+        mean, variance = self.process.moments(X)
+        closed = (1 - self.probability) * mean
+        return self.public(X) + mean - closed, variance + closed**2
+
+    def joint(self, X):
+        """Mean, shape (n, q), and covariance, shape (n, n, q)."""
+        mean, covariance = self.process.joint(X)
+        closed = (1 - self.probability) * mean
+        return self.public(X) + mean - closed, covariance + closed[:, None] * closed[None]
+
+
+class PublicBase:
+    """Part of an estimator that takes public rows; it has the parameters `base` and `y_bounds`."""
+
+    def _with_public(self, guarantee, X, X_public, y_public):
+        """Check the public rows against the parameters; return the guarantee of the fit."""
+        if X_public is None or y_public is None:
+            raise ValueError("X_public and y_public must be given together.")
+        if X_public is X:
+            raise ValueError("X_public is X: protected rows are not public.")
+        if self.release == "kernel" or self.prior_mean == "private":
+            raise ValueError(
+                'public rows need release="whitened" and prior_mean="none": the gate needs the '
+                "evidence of the whitened release, and the public model gives the mean."
+            )
+        base = self.base
+        if base is not None and not (hasattr(base, "fit") and hasattr(base, "predict")):
+            raise TypeError(f"base must be None or a regressor, got {type(base).__name__}.")
+        guarantee = guarantee.assuming(
+            "no protected record is among the public rows, which were chosen without looking at it"
+        )
+        if base is None:
+            return guarantee
+        return guarantee.assuming(
+            "the base predicts every finite row, and each from that row alone", status="conditional"
+        )
+
+    def _fitted_public(self, X_public, y_public, y):
+        """Return the `PublicModel` and the box of the public rows, or None and None."""
+        if X_public is None:
+            return None, None
+        X_public, y_public = validate_data(
+            self, X_public, y_public, multi_output=True, y_numeric=True, dtype=np.float64,
+            ensure_min_samples=_FEWEST_ROWS, reset=False,
+        )  # fmt: skip
+        if y_public.shape[1:] != y.shape[1:]:
+            raise ValueError("y_public must have the targets of y.")
+        y_public = np.asarray(y_public, dtype=np.float64).reshape(len(X_public), -1)
+        low, high = public_box(y_public)
+        if self.y_bounds is not None:
+            low, high = check_bounds(self.y_bounds, y_public.shape[1], "y_bounds")
+        model = public_model(self.base, X_public, y_public, (high - low) / 2)
+        return model, public_box(X_public)
+
+    def _publish_gate(self, public, probability):
+        """Set the attributes of a fit with public rows; everything is public or released."""
+        self._predictor = GatedPredictor(public, self._predictor, probability)
+        at_points = self._predictor.joint(self.inducing_points_)
+        self.mean_, self.covariance_ = map(self._shaped, at_points)
+        self.base_, self.signal_probability_ = public.model, probability
+        self.residual_bound_ = self._shaped(public.bound)
+
+    def _forget_public(self):
+        """Delete what an earlier fit with public rows has set."""
+        for name in ("base_", "signal_probability_", "residual_bound_"):
+            vars(self).pop(name, None)

@@ -1,0 +1,242 @@
+"""DPSparseGPRegressor with public rows: the base, the bounds, the gate, scikit-learn's contract.
+
+Noise of fits is seeded.
+"""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
+
+from _support.internals import GatedPredictor, PublicModel, public_model
+from skdpbo.exceptions import SkdpboWarning
+from skdpbo.gaussian_process import DPSparseGPRegressor
+from skdpbo.privacy import PrivacyLedger
+
+RNG = np.random.default_rng(0)
+X, X_PUBLIC, T = (RNG.uniform(-3, 3, (n, 1)) for n in (2000, 60, 200))
+
+
+def observed(X, bend):
+    """A line, and a bend that public rows of another place do not have."""
+    return X[:, 0] + bend * np.sin(2 * X[:, 0]) + 0.2 * RNG.normal(size=len(X))
+
+
+Y, Y_PUBLIC = observed(X, 1.0), observed(X_PUBLIC, 0.0)
+Y_SAME = observed(X, 0.0)
+
+
+def fitted(y=Y, seed=0, y_public=Y_PUBLIC, X=X, **parameters):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SkdpboWarning)
+        gp = DPSparseGPRegressor(random_state=seed, **parameters)
+        return gp.fit(X, y, X_public=X_PUBLIC, y_public=y_public)
+
+
+def error(gp, bend):
+    return np.sqrt(np.mean((gp.predict(T) - T[:, 0] - bend * np.sin(2 * T[:, 0])) ** 2))
+
+
+def test_a_signal_in_the_residuals_is_learnt():
+    gp = fitted(epsilon=3.0)
+    assert gp.signal_probability_ > 0.99
+    assert error(gp, 1.0) < 0.3 < 0.6 < np.sqrt(np.mean(np.sin(2 * T[:, 0]) ** 2))
+    assert gp.privacy_.epsilon == 3.0
+
+
+@pytest.mark.parametrize("epsilon", [0.03, 0.3, 3.0])
+def test_without_a_signal_predictions_are_those_of_the_base(epsilon):
+    for seed in range(3):
+        gp = fitted(Y_SAME, seed, epsilon=epsilon, base=LinearRegression())
+        alone = np.sqrt(np.mean((gp.base_.predict(X) - Y_SAME) ** 2))
+        together = np.sqrt(np.mean((gp.predict(X) - Y_SAME) ** 2))
+        assert together < 1.02 * alone
+
+
+def test_bounds_come_from_cross_validated_public_rows():
+    base = LinearRegression()
+    gp = fitted(base=base)
+    folds = KFold(5, shuffle=True, random_state=0)
+    left = Y_PUBLIC - cross_val_predict(base, X_PUBLIC, Y_PUBLIC, cv=folds)
+    assert gp.residual_bound_ == pytest.approx(3 * np.sqrt(np.mean(left**2)), rel=1e-12)
+    Z = gp.inducing_points_
+    assert (Z.min(), Z.max()) == pytest.approx((X_PUBLIC.min(), X_PUBLIC.max()))
+    assert fitted(base=base, y_bounds=(-0.1, 0.3)).residual_bound_ == pytest.approx(0.2)
+    assert fitted(base=base, X_bounds=(-2, 2)).inducing_points_.max() == 2
+    # residuals that vanish bound nothing: the range of the public targets does
+    exact = fitted(base=base, y_public=X_PUBLIC[:, 0] * 0 + 5.0)
+    assert exact.residual_bound_ == pytest.approx(0.5)
+
+
+def test_given_bounds_are_not_announced_as_missing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DPSparseGPRegressor().fit(X, Y, X_public=X_PUBLIC, y_public=Y_PUBLIC)
+
+
+def test_the_default_base_is_the_best_of_several():
+    targets = np.stack([X_PUBLIC[:, 0], np.sin(3 * X_PUBLIC[:, 0])], axis=1)
+    line, wave = (public_model(None, X_PUBLIC, targets[:, [j]], np.ones(1)) for j in (0, 1))
+    assert np.abs(line(T) - T).max() < 1e-2
+    assert np.abs(wave(T) - np.sin(3 * T)).max() < 0.2
+    both = public_model(None, X_PUBLIC, targets, np.ones(2))
+    assert both(T).shape == (len(T), 2)
+
+
+def test_several_targets():
+    both = np.stack([Y, -2 * Y], axis=1)
+    gp = fitted(both, y_public=np.stack([Y_PUBLIC, -2 * Y_PUBLIC], axis=1), base=LinearRegression())
+    assert gp.residual_bound_.shape == (2,)
+    assert gp.mean_.shape == (30, 2)
+    mean, std = gp.predict(T, return_std=True)
+    assert mean.shape == std.shape == (len(T), 2)
+    assert gp.sample_y(T[:4], 3).shape == (4, 2, 3)
+
+
+class OneCurve:
+    """A process of mean 2x, variance 9 and correlation 1."""
+
+    def mean(self, X):
+        return 2 * X
+
+    def moments(self, X):
+        return self.mean(X), np.full((len(X), 1), 9.0)
+
+    def joint(self, X):
+        return self.mean(X), np.full((len(X), len(X), 1), 9.0)
+
+
+def test_the_band_of_a_gate_is_the_error_of_its_mean():
+    public = PublicModel(LinearRegression().fit(T, T[:, 0] + 1), np.zeros(1), np.ones(1))
+    gate = GatedPredictor(public, OneCurve(), 0.25)
+    points = T[:5]
+    draws = (
+        points[:, 0]
+        + 1
+        + 2 * points[:, 0]
+        + 3 * np.random.default_rng(1).normal(size=10**5)[:, None]
+    )
+    mean, variance = gate.moments(points)
+    np.testing.assert_allclose(mean, gate.mean(points), rtol=1e-14)
+    expected = np.mean((draws - mean[:, 0]) ** 2, axis=0)
+    np.testing.assert_allclose(variance[:, 0], expected, rtol=0.02)
+    joint_mean, joint = gate.joint(points)
+    np.testing.assert_allclose(joint_mean, mean, rtol=1e-14)
+    np.testing.assert_allclose(np.einsum("iij->ij", joint), variance, rtol=1e-12)
+
+
+def test_public_rows_are_forgotten_by_the_next_fit():
+    gp = fitted(y_bounds=(-4, 4), X_bounds=(-3, 3), base=LinearRegression())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SkdpboWarning)
+        gp.fit(X, Y)
+    assert not {"base_", "signal_probability_", "residual_bound_"} & set(vars(gp))
+
+
+def test_clones_copies_and_threads():
+    gp = DPSparseGPRegressor(base=DecisionTreeRegressor(max_depth=2))
+    assert clone(gp).get_params()["base__max_depth"] == 2
+    first = fitted(base=LinearRegression(), chunk_size=100)
+    threads = fitted(base=LinearRegression(), chunk_size=100, n_jobs=2)
+    np.testing.assert_array_equal(first.predict(T), threads.predict(T))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(first)).predict(T), first.predict(T))
+
+
+def test_pipelines_transform_the_public_rows():
+    gp = DPSparseGPRegressor(epsilon=3.0, random_state=0)
+    with config_context(enable_metadata_routing=True), warnings.catch_warnings():
+        warnings.simplefilter("ignore", SkdpboWarning)
+        gp.set_fit_request(X_public=True, y_public=True)
+        steps = [("scale", StandardScaler()), ("gp", gp)]
+        model = Pipeline(steps, transform_input=["X_public"])
+        model.fit(X, Y, X_public=X_PUBLIC, y_public=Y_PUBLIC)
+    assert error(model, 1.0) < 0.3
+    assert np.abs(model["gp"].inducing_points_).max() < 2
+
+
+def test_dask_blocks_give_the_same_sums():
+    da = pytest.importorskip("dask.array")
+    blocks = da.from_array(X, chunks=(700, 1)), da.from_array(Y, chunks=700)
+    here = fitted(base=LinearRegression())
+    there = fitted(blocks[1], X=blocks[0], base=LinearRegression())
+    np.testing.assert_allclose(there.predict(T), here.predict(T), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "parameters", "message"),
+    [
+        ({"X_public": X_PUBLIC}, {}, "together"),
+        ({"y_public": Y_PUBLIC}, {}, "together"),
+        ({"X_public": X, "y_public": Y}, {}, "X_public is X"),
+        ({"X_public": X_PUBLIC[:4], "y_public": Y_PUBLIC[:4]}, {}, "minimum of 5"),
+        ({"X_public": X_PUBLIC, "y_public": Y_PUBLIC[:, None]}, {}, "targets of y"),
+        ({"X_public": np.c_[X_PUBLIC, X_PUBLIC], "y_public": Y_PUBLIC}, {}, "2 features"),
+        (
+            {"X_public": X_PUBLIC, "y_public": Y_PUBLIC},
+            {"release": "kernel", "kernel": RBF(1.0), "noise_variance": 0.1},
+            "whitened",
+        ),
+        ({"X_public": X_PUBLIC, "y_public": Y_PUBLIC}, {"prior_mean": "private"}, "prior_mean"),
+        ({"X_public": X_PUBLIC, "y_public": Y_PUBLIC}, {"base": "tree"}, "base must be"),
+        ({"X_public": X_PUBLIC, "y_public": Y_PUBLIC}, {"y_bounds": (2, 1)}, "y_bounds"),
+    ],
+)
+def test_bad_public_rows_cost_nothing(given, parameters, message):
+    gp = DPSparseGPRegressor(**{"X_bounds": (-3, 3), "y_bounds": (-3, 3), **parameters})
+    with PrivacyLedger(epsilon=5.0) as ledger:
+        with pytest.raises((ValueError, TypeError), match=message):
+            gp.fit(X, Y, **given)
+        assert not ledger.entries
+
+
+class OddBase(RegressorMixin, BaseEstimator):
+    """Does what a base should not do, at inputs above 2.9: there are no such public rows."""
+
+    def __init__(self, deed):
+        self.deed = deed
+
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        self.seen_ = X
+        far = X[:, 0] > 2.9
+        if far.any():
+            warnings.warn(f"odd {X[far]}", stacklevel=1)
+            if self.deed == "raises":
+                raise ValueError(f"odd {X[far]}")
+        return np.where(far, np.nan if self.deed == "is not finite" else 0.0, X[:, 0])
+
+
+NEAR = np.linspace(-2.5, 2.5, 20)[:, None]
+
+
+def odd(deed):
+    gp = DPSparseGPRegressor(base=OddBase(deed))
+    return gp.fit(X, Y, X_public=NEAR, y_public=NEAR[:, 0])
+
+
+@pytest.mark.parametrize("deed", ["warns", "is not finite"])
+def test_a_base_tells_nothing(deed):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gp = odd(deed)
+    assert len(gp.base_.seen_) == len(gp.inducing_points_)  # public
+    assert np.isfinite(gp.mean_).all()
+    assert gp.privacy_.status == "conditional"
+
+
+def test_the_error_of_a_base_is_not_shown():
+    with pytest.raises(ValueError, match="base failed on protected rows") as caught:
+        odd("raises")
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
