@@ -148,6 +148,28 @@ class Secrets:
             return False
         return isinstance(value, int | float | np.number) and self.is_number(_as_float(value))
 
+    def absent_from(self, array):
+        """Return whether none of an array's items is secret; False where only a visit tells.
+
+        Parameters
+        ----------
+        array : ndarray
+            Of any type.
+
+        Returns
+        -------
+        bool
+            True for real numbers without a secret among them.
+        """
+        if self.predicate is not None or array.dtype.kind not in "biuf":
+            return False
+        with np.errstate(all="ignore"):  # infinities, and numbers beyond the doubles
+            values = np.abs(np.ma.getdata(array).astype(float))
+            return not any(
+                np.any(np.abs(values - abs(secret)) <= self.rtol * abs(secret))
+                for secret in self.numbers
+            )
+
 
 def leak_scan(thing, secrets, *, texts=()):
     """Search an object for secrets, in itself, its pickle, its repr and its HTML.
@@ -180,7 +202,8 @@ def leak_scan(thing, secrets, *, texts=()):
     secrets = _as_secrets(secrets)
     if isinstance(thing, Traces):
         return [Leak("text")] if secrets.in_text(thing.text()) else []
-    leaks = [Leak("object", path) for path, value in reachable(thing) if secrets.match(value)]
+    objects = reachable(thing, skip=secrets.absent_from)
+    leaks = [Leak("object", path) for path, value in objects if secrets.match(value)]
     data = _attempt(lambda: pickle.dumps(thing))
     if data is not None and secrets.in_bytes(data):
         leaks.append(Leak("pickle"))

@@ -10,7 +10,7 @@ __all__ = ["reachable"]
 _CLOSED = (types.ModuleType, type, types.BuiltinFunctionType, types.CodeType)
 
 
-def reachable(thing):
+def reachable(thing, *, skip=None):
     """Visit an object and all objects that it holds, once each.
 
     Covers attributes, slots, items of containers, arrays and their bases, closures and defaults of
@@ -22,6 +22,8 @@ def reachable(thing):
     ----------
     thing : object
         Root of the traversal.
+    skip : callable, default=None
+        The items of an array for which it returns True are not visited.
 
     Yields
     ------
@@ -46,14 +48,14 @@ def reachable(thing):
                 continue
             seen[id(value)] = value  # kept alive, so that its id is not reused
         yield path or "object", value
-        pending += ((path + step, part) for step, part in parts(value))
+        pending += ((path + step, part) for step, part in parts(value, skip))
 
 
-def parts(thing):
+def parts(thing, skip=None):
     """Return (step, part) for each object held directly."""
     if isinstance(thing, int | float | str | bytes | np.generic) or thing is None:
         return []
-    found = [*_items(thing), *_of_functions(thing), *_of_failures(thing)]
+    found = [*_items(thing, skip), *_of_functions(thing), *_of_failures(thing)]
     for kind in type(thing).__mro__:
         slots = kind.__dict__.get("__slots__", ())
         for slot in (slots,) if isinstance(slots, str) else slots:
@@ -71,9 +73,10 @@ def _attribute(thing, name):
         return None
 
 
-def _items(thing):
+def _items(thing, skip):
     if isinstance(thing, np.ndarray):
-        yield from ((f"[{i}]", v) for i, v in enumerate(np.ma.getdata(thing).ravel().tolist()))
+        if skip is None or not skip(thing):
+            yield from ((f"[{i}]", v) for i, v in enumerate(np.ma.getdata(thing).ravel().tolist()))
         yield ".base", thing.base
     elif isinstance(thing, Mapping):
         for i, (key, value) in enumerate(thing.items()):

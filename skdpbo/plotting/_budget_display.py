@@ -3,7 +3,7 @@
 import numpy as np
 
 from skdpbo.plotting._axes import PRIVATE, PUBLIC, axes_for
-from skdpbo.privacy._composition import composed_epsilon
+from skdpbo.privacy._composed_losses import composed_epsilon
 from skdpbo.privacy._replace_one import in_one_relation
 
 __all__ = ["BudgetDisplay"]

@@ -179,7 +179,7 @@ HOMES = {
     "preprocessing._imputer": "value_or_missing",
     "preprocessing._min_max_scaler": "magnitude_counts",
     "preprocessing._one_hot_encoder": "category_threshold",
-    "privacy._composition": "added_epsilon composed_epsilon",
+    "privacy._composed_losses": "added_epsilon composed_epsilon",
     "privacy._exact_sums": "exact_sum exact_sum_of_squares",
     "privacy._guarantee": "PrivacyGuarantee",
     "privacy._profile_table": "ProfileTable tabulate",

@@ -88,6 +88,18 @@ class TestObjects:
         assert leak_scan([hide(NUMBER)], SECRETS)
         assert leak_scan([hide(0.5)], SECRETS) == []
 
+    @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "g", "i8", "u1", "?", "c16", "O"])
+    @pytest.mark.parametrize("secret", [2.0, -2.0, 3.0, np.inf, np.nan, 1e300])
+    def test_an_array_is_searched_as_its_items_are(self, dtype, secret):
+        with np.errstate(all="ignore"):
+            array = np.array([2, 0, 1]).astype(dtype)
+            if np.issubdtype(array.dtype, np.floating):
+                array[1:] = np.inf, np.nan
+        secrets = Secrets([secret])
+        found = any(secrets.match(value) for value in array.tolist())
+        assert any(leak.channel == "object" for leak in leak_scan(array, secrets)) == found
+        assert not (found and secrets.absent_from(array))
+
     def test_the_place_is_told_and_not_the_secret(self):
         model = Ridge().fit([[0.0], [1.0]], [0.0, 1.0])
         model.kept_ = {"rows": np.array([1.0, NUMBER])}

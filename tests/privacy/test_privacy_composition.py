@@ -136,7 +136,7 @@ def test_planted_bug_losses_rounded_down_are_caught(monkeypatch):
         kept = np.flatnonzero(sums)
         return (kept + cell.min()) * step, np.log(sums[kept])
 
-    monkeypatch.setattr("skdpbo.privacy._composition._on_a_grid", rounded_down)
+    monkeypatch.setattr("skdpbo.privacy._composed_losses._on_a_grid", rounded_down)
     with pytest.raises(AssertionError):
         test_the_grid_dominates_what_it_stands_for_and_costs_little(0.0)
 

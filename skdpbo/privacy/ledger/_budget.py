@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-from skdpbo.privacy._composition import added_epsilon, composed_epsilon
+from skdpbo.privacy._composed_losses import added_epsilon, composed_epsilon
 from skdpbo.privacy._guarantee import PrivacyGuarantee
 from skdpbo.privacy._replace_one import in_one_relation
 

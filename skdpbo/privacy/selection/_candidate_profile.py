@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit, logsumexp
 
-from skdpbo.privacy._composition import _losses as losses_of
+from skdpbo.privacy._composed_losses import composed_losses
 from skdpbo.privacy._guarantee import PrivacyGuarantee
 from skdpbo.privacy._privacy_profile import PrivacyProfile
 from skdpbo.privacy._profile import log_gaussian_delta
@@ -149,7 +149,7 @@ def candidate_profiles(
     if candidate.mu is None or candidate.delta == 0:
         profiles.append((StaircaseProfile(candidate.epsilon, candidate.delta), 0.0))
     if candidate.mu is None and candidate.parts:
-        losses = losses_of(candidate.parts)
+        losses = composed_losses(candidate.parts)
         if losses.mu > 0 and losses.values.size <= _MAX_VALUES:
             values, log_weights = tuple(losses.values.tolist()), tuple(losses.log_weights.tolist())
             composed = ComposedProfile(losses.mu, values, log_weights, losses.failure)
