@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from skdpbo._record_groups import count_step, shared_counts
 from skdpbo.mechanisms import ClippedMean, GaussianMechanism, split_budget
 
 __all__ = [
@@ -37,17 +38,17 @@ def norm_edges(n_features):
     return math.sqrt(n_features) * 2.0 ** (-0.5 * np.arange(_N_EDGES - 1.0, -1.0, -1.0))
 
 
-def norm_counts(rows, edges):
+def norm_counts(rows, edges, sizes=None):
     """Protected: count the rows whose norm lies between the edges, shape (n_edges,)."""
     counts = np.zeros(len(edges), dtype=np.int64)
-    for _, block in rows:
+    for part, block in rows:
         norms = np.sqrt(np.einsum("ij,ij->i", block, block))
         bins = np.minimum(np.searchsorted(edges, norms), len(edges) - 1)
-        counts += np.bincount(bins, minlength=len(edges))
+        counts += shared_counts(bins, len(edges), sizes, part)
     return counts
 
 
-def release_radius(rows, edges, n_records, mu, quantile, source):
+def release_radius(rows, edges, n_records, mu, quantile, source, sizes=None):
     """Release a quantile of the row norms: one of the edges.
 
     Parameters
@@ -62,11 +63,15 @@ def release_radius(rows, edges, n_records, mu, quantile, source):
     quantile : float or None
         None: as many rows may be longer as the noise of the counts hides, at most a tenth.
     source : RandomSource
+    sizes : ndarray or None
+        Number of records in the group of each row; `n_records` is then the number of groups.
     """
-    counting = GaussianMechanism(mu=mu, sensitivity=histogram_sensitivity(), lattice=1.0)
+    step = count_step(sizes)
+    counting = GaussianMechanism(mu=mu, sensitivity=histogram_sensitivity(), lattice=step)
     if quantile is None:
         quantile = max(0.9, 1 - _HIDDEN * counting.sigma / n_records)
-    noisy = np.asarray(counting.release(norm_counts(rows, edges), source), dtype=np.float64)
+    counts = norm_counts(rows, edges, sizes)
+    noisy = np.asarray(counting.release(counts, source), dtype=np.float64) * step
     # Noise makes counts negative; their sums are made ascending, as searchsorted needs.
     below = np.maximum.accumulate(np.cumsum(noisy))
     return float(edges[min(int(np.searchsorted(below, quantile * n_records)), len(edges) - 1)])
@@ -89,7 +94,7 @@ def release_moments(rows, mu, quantile, source):
 
     Parameters
     ----------
-    rows : BoxedRows
+    rows : BoxedRows or JoinedRows
         Protected.
     mu : float
         Gaussian budget of both releases together.
@@ -108,9 +113,10 @@ def release_moments(rows, mu, quantile, source):
     """
     n, d = rows.shape
     mu_moments, mu_histogram = split_budget(mu, _SHARE_OF_HISTOGRAM)
-    radius = release_radius(rows, norm_edges(d), n, mu_histogram, quantile, source)
+    radius = release_radius(rows, norm_edges(d), n, mu_histogram, quantile, source, rows.sizes)
     averaging = ClippedMean(clip=math.sqrt(2.0), n_records=n, mu=mu_moments)
-    means, squares = np.split(averaging.release(moment_blocks(rows, radius), source), 2)
+    total = averaging.exact_total(moment_blocks(rows, radius), rows.sizes)[0]
+    means, squares = np.split(averaging.noisy_mean(total, source), 2)
     scale = max(1.0, radius)
     moments = np.concatenate([means, squares / scale])
     return radius, moments, (averaging.sigma, averaging.sigma / scale)

@@ -12,6 +12,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.utils import assert_all_finite
 from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
+from skdpbo._record_groups import PlacedRows, record_sizes, shared_roots
 from skdpbo._schema import is_dask
 
 _MANTISSA = 53  # integers up to 2^53 are floats
@@ -178,8 +179,9 @@ def streamed_gram(rows, X, Y, radius, *, chunk_size, n_jobs=None):
     rows : object
         ``rows(X_chunk, Y_chunk, workspace)`` gives float64 of shape (n_chunk, rows.width) that
         hold integers, each row of norm at most `radius`; ``rows.workspace(n)`` gives buffers.
-    X : array-like of shape (n, p) or Dask array
-        Protected; read by slices. A Dask array is summed block by block where its blocks are.
+    X : array-like of shape (n, p), PlacedRows or Dask array
+        Protected; read by slices. A Dask array is summed block by block where its blocks are. Of
+        placed rows, those of a group share one.
     Y : array-like of shape (n, q) or Dask array
         Protected.
     radius : int
@@ -200,7 +202,10 @@ def streamed_gram(rows, X, Y, radius, *, chunk_size, n_jobs=None):
         When X or Y holds NaN or infinity: scikit-learn's message.
     """
     chunk = min(int(chunk_size), exact_chunk(radius))
-    if len(X) * int(radius) ** 2 > 2**_SUM_BITS:
+    n_records = len(X)
+    if isinstance(X, PlacedRows):  # the place of a row in its chunk depends on public values
+        chunk, n_records = X.width, X.n_groups
+    if n_records * int(radius) ** 2 > 2**_SUM_BITS:
         raise ValueError("too many rows for an exact sum in 64 bits")
     if is_dask(X):
         return _dask_gram(rows, X, Y, chunk)
@@ -218,13 +223,14 @@ def _strided_gram(rows, X, Y, chunk, first, stride):
     """Protected: sum over the chunks first, first + stride, ..., with one set of buffers."""
     total = np.zeros((rows.width, rows.width), dtype=np.int64)
     workspace = rows.workspace(min(chunk, len(X)))
+    sizes = record_sizes(X)
     for start in range(first * chunk, len(X), stride * chunk):
         X_chunk = np.asarray(X[start : start + chunk])
         Y_chunk = np.asarray(Y[start : start + chunk])
         _check_finite(X_chunk, "X")
         _check_finite(Y_chunk, "y")
         Q = rows(X_chunk, Y_chunk, workspace)
-        total += integer_gram(Q)
+        total += integer_gram(shared_roots(Q, sizes, slice(start, start + chunk)))
     return total
 
 

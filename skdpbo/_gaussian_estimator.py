@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from skdpbo._parameters import OWN_RECORD
+from skdpbo._parameters import OWN_GROUP, OWN_RECORD
 from skdpbo._private_estimator import PrivateEstimator
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
+from skdpbo.privacy._guarantee import about_groups
 
 __all__ = ["GaussianEstimator"]
 
@@ -17,7 +18,7 @@ class GaussianEstimator(PrivateEstimator):
     that were chosen without looking at the records) and ``_theory`` (a page).
     """
 
-    _public = "the number of records, the columns, the types and that all values are finite"
+    _public = "the columns, the types and that all values are finite"
     _chosen = "the bounds were"
     _theory = "docs/theory/private_classifiers.md"
 
@@ -26,32 +27,39 @@ class GaussianEstimator(PrivateEstimator):
         """Whether the parameters alone decide what `fit` publishes, so that it costs nothing."""
         return False
 
-    def _close(self, n_records):
-        """Set the attributes that every fit has; returns the estimator."""
+    def _close(self, n_records, guarantee):
+        """Set the attributes that every fit has, for records or groups; returns the estimator."""
         self.n_records_ = n_records
-        self.privacy_ = replace(self.privacy_guarantee(), n_protected=n_records)
+        self.privacy_ = replace(guarantee, n_protected=n_records)
         return self
 
-    def privacy_guarantee(self, n_samples=None):
+    def privacy_guarantee(self, n_samples=None, *, groups=False):
         """Return the guarantee of `fit`; needs no data.
 
         Parameters
         ----------
         n_samples : int, default=None
             Ignored: the budget does not depend on the number of records.
+        groups : bool, default=False
+            Whether it is that of a fit with groups, for all records of one group.
 
         Returns
         -------
         guarantee : PrivacyGuarantee
             Of one fit: all that it publishes together.
         """
+        stated = self._of_records("group" if groups else "record")
+        return about_groups(stated, protects="groups of training records") if groups else stated
+
+    def _of_records(self, unit):
+        """Return the guarantee; the assumptions name the unit that is one part of the sums."""
         if self.releases_nothing:
             return PrivacyGuarantee(
                 epsilon=0.0,
                 protects="training records",
                 mechanism="given parameters alone: no value of a record is read",
                 assumptions=(
-                    "the number of records, the columns and the types are public",
+                    f"the number of {unit}s, the columns and the types are public",
                     f"{self._chosen} chosen without looking at the records",
                 ),
                 reference=self._theory,
@@ -64,9 +72,9 @@ class GaussianEstimator(PrivateEstimator):
             protects="training records",
             mechanism=self._mechanism,
             assumptions=(
-                f"{self._public} are public",
+                f"the number of {unit}s, {self._public} are public",
                 f"{self._chosen} chosen without looking at the records",
-                OWN_RECORD,
+                OWN_RECORD if unit == "record" else OWN_GROUP,
                 "running time and memory use are not observed",
             ),
             reference=f"Dong, Roth & Su 2022, Theorem 2.7 and Corollary 3.3; {self._theory}",

@@ -8,6 +8,7 @@ import numpy as np
 from skdpbo.exceptions import DefaultBoundsWarning, SeededNoiseWarning
 
 __all__ = [
+    "OWN_GROUP",
     "OWN_RECORD",
     "bounds_or_default",
     "check_bounds",
@@ -20,6 +21,7 @@ DEFAULT_BOUNDS = (-3.0, 3.0)
 _INSIDE = ("skdpbo.", "sklearn.")
 # An assumption of every estimator that is fitted to protected rows.
 OWN_RECORD = "each input row was computed from its own record and from public or released values"
+OWN_GROUP = OWN_RECORD.replace("record", "group")
 
 
 def warn_caller(message, category):

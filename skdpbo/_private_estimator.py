@@ -1,10 +1,11 @@
 """Base class of estimators that read protected tables in `fit`: check, charge, and then read."""
 
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _num_samples, validate_data
 
 from skdpbo._parameters import warn_if_seeded
-from skdpbo._schema import checked_table, has_numeric_type
+from skdpbo._record_groups import PlacedRows, check_group_labels, group_codes
+from skdpbo._schema import checked_table, has_numeric_type, is_dask
 from skdpbo.mechanisms import noise_source
 from skdpbo.privacy import LedgerMixin, charge_active_ledger
 
@@ -19,7 +20,7 @@ class PrivateEstimator(LedgerMixin, BaseEstimator):
 
     _accepts_sparse = False
 
-    def _opened(self, guarantee, check, X, *targets):
+    def _opened(self, guarantee, check, X, *targets, groups=None):
         """Check the input, charge the ledger, and return what `fit` needs.
 
         Errors and warnings before the charge depend on shapes, types and parameters alone.
@@ -35,10 +36,12 @@ class PrivateEstimator(LedgerMixin, BaseEstimator):
             Protected.
         *targets : array-like or None
             Protected.
+        groups : sequence of hashable, default=None
+            Label of the group of each row. Protected, and read after the charge.
 
         Returns
         -------
-        table : ndarray, Dask array or CSR matrix
+        table : ndarray, Dask array or CSR matrix, or PlacedRows with groups
             Protected.
         checked : object
             As from `check`.
@@ -46,6 +49,10 @@ class PrivateEstimator(LedgerMixin, BaseEstimator):
         """
         # First, as a bad random_state must not cost anything.
         source = noise_source(self.random_state)
+        if groups is not None:
+            if is_dask(X):
+                raise TypeError("groups need X in memory or in a memory map, not a Dask array.")
+            check_group_labels(groups, _num_samples(X), name="groups", rows="X")
         given = [values for values in (X, *targets) if values is not None]
         readable = all(map(has_numeric_type, given))
         if not readable:  # lists and objects are read to learn their shape and type
@@ -58,7 +65,15 @@ class PrivateEstimator(LedgerMixin, BaseEstimator):
             warn_if_seeded(self.random_state)
         if readable:  # before any value is read
             charge_active_ledger(guarantee, type(self).__name__, self)
+        if groups is not None:
+            table = self._grouped(
+                table, group_codes(groups, _num_samples(X), name="groups", rows="X")
+            )
         return table, checked, source
+
+    def _grouped(self, table, codes):
+        """Protected: return the rows with their groups."""
+        return PlacedRows(table, codes)
 
     def _checked_table(self, X):
         """Check the schema and leave the values alone: they are checked as they are read."""

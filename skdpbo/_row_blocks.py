@@ -4,6 +4,8 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import assert_all_finite
 
+from skdpbo._record_groups import PlacedRows, n_units, record_sizes
+
 __all__ = ["BoxedRows", "row_blocks"]
 
 _CELLS = 2**15  # of one block: a few copies of it fit in a processor's cache
@@ -17,15 +19,23 @@ class BoxedRows:
 
     Parameters
     ----------
-    X : ndarray, memory map, Dask array or sparse matrix of shape (n, d)
+    X : ndarray, memory map, Dask array, sparse matrix or PlacedRows of shape (n, d)
         Protected; read by slices of rows.
     low, high : ndarray of shape (d,)
         Public box.
+
+    Attributes
+    ----------
+    shape : tuple
+        Number of records, or of groups, and d. Public.
+    sizes : ndarray of shape (n,) or None
+        Number of records in the group of each row. Protected.
     """
 
     def __init__(self, X, low, high):
         self._X = X
-        self.shape = X.shape
+        self.shape = (n_units(X), X.shape[1])
+        self.sizes = record_sizes(X)
         self._low, self._high = low, high
         self.centre = np.where((low == 0) | (high == 0), 0.0, low / 2 + high / 2)
         self.half_width = np.maximum(high - self.centre, self.centre - low)
@@ -60,8 +70,8 @@ class BoxedRows:
         ----------
         factor, shift : ndarray of shape (d,)
         """
-        n, d = self.shape
-        size = min(n, _block_size(d))
+        n, d = self._X.shape
+        size = min(n, _block_size(self._X))
         vectors = self._low, self._high, self.centre, factor * self._inverse, shift
         tiles = [np.ascontiguousarray(np.broadcast_to(v, (size, d))) for v in vectors]
         shifted, out = bool(np.any(self.centre)), np.empty((size, d))
@@ -88,14 +98,13 @@ def row_blocks(X, check=True):
 
     Parameters
     ----------
-    X : ndarray, memory map, Dask array or sparse matrix of shape (n, d)
+    X : ndarray, memory map, Dask array, sparse matrix or PlacedRows of shape (n, d)
         Protected; read by slices of rows.
     check : bool or "allow-nan", default=True
         Whether missing and infinite values, or infinite ones, raise scikit-learn's error.
     """
-    n, d = X.shape
-    size = _block_size(d)
-    for start in range(0, n, size):
+    size = _block_size(X)
+    for start in range(0, X.shape[0], size):
         block = X[start : start + size]
         block = block.toarray() if issparse(block) else np.asarray(block)
         if check:
@@ -103,5 +112,7 @@ def row_blocks(X, check=True):
         yield block
 
 
-def _block_size(n_features):
-    return max(1, min(_MAX_ROWS, _CELLS // max(1, n_features)))
+def _block_size(X):
+    if isinstance(X, PlacedRows):  # the place of a row in its block depends on public values
+        return X.width
+    return max(1, min(_MAX_ROWS, _CELLS // max(1, X.shape[1])))

@@ -2,9 +2,15 @@
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_consistent_length
 
-__all__ = ["checked_table", "has_numeric_type", "is_dask", "refuse_missing_target"]
+__all__ = [
+    "check_same_length",
+    "checked_table",
+    "has_numeric_type",
+    "is_dask",
+    "refuse_missing_target",
+]
 
 
 def has_numeric_type(values):
@@ -97,6 +103,18 @@ def refuse_missing_target(y, estimator):
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
             "is None."
         )
+
+
+def check_same_length(X, y, groups):
+    """Raise a ValueError where X and y differ in length, which is secret where there are groups."""
+    try:
+        check_consistent_length(X, y)
+    except ValueError:
+        if groups is None:
+            raise
+    else:
+        return
+    raise ValueError("y must have one entry for each row of X.")
 
 
 def is_dask(X):

@@ -3,6 +3,7 @@
 import numpy as np
 
 from skdpbo._column_moments import histogram_sensitivity
+from skdpbo._record_groups import count_step, shared_counts
 from skdpbo.mechanisms import GaussianMechanism
 
 __all__ = ["class_counts", "release_balance"]
@@ -10,12 +11,13 @@ __all__ = ["class_counts", "release_balance"]
 _HIDDEN = 3.0  # standard deviations of a noisy count
 
 
-def class_counts(codes, n_classes):
+def class_counts(codes, n_classes, sizes=None):
     """Protected: count the records of each class; one of another label (code -1) counts nowhere."""
-    return np.bincount(codes[codes >= 0], minlength=n_classes)
+    bins = np.where(codes < 0, n_classes, codes)
+    return shared_counts(bins, n_classes + 1, sizes, slice(None))[:-1]
 
 
-def release_balance(codes, n_classes, mu, source):
+def release_balance(codes, n_classes, mu, source, sizes=None):
     """Release the weights of the classes, and their mean over the records.
 
     A replaced record leaves one count and enters another, so the counts have sensitivity sqrt 2.
@@ -29,6 +31,8 @@ def release_balance(codes, n_classes, mu, source):
     mu : float
         Gaussian budget.
     source : RandomSource
+    sizes : ndarray or None
+        Number of records in the group of each record.
 
     Returns
     -------
@@ -37,8 +41,10 @@ def release_balance(codes, n_classes, mu, source):
     mean : float
         In (0, 1].
     """
-    counting = GaussianMechanism(mu=mu, sensitivity=histogram_sensitivity(), lattice=1.0)
-    noisy = np.asarray(counting.release(class_counts(codes, n_classes), source), dtype=np.float64)
+    step = count_step(sizes)
+    counting = GaussianMechanism(mu=mu, sensitivity=histogram_sensitivity(), lattice=step)
+    counts = class_counts(codes, n_classes, sizes)
+    noisy = np.asarray(counting.release(counts, source), dtype=np.float64) * step
     counts = np.maximum(noisy, _HIDDEN * counting.sigma)
     weights = counts.min() / counts
     return weights, float(weights @ counts / counts.sum())

@@ -7,6 +7,7 @@ import numpy as np
 
 from skdpbo._exact_gram import integer_gram, lattice_radius, rows_on_lattice
 from skdpbo._gram_release import lifted, release_gram
+from skdpbo._record_groups import shared_roots
 
 __all__ = ["Curvature", "exact_second_moments", "release_curvature"]
 
@@ -62,7 +63,8 @@ def exact_second_moments(rows, scales, weights, step, radius):
         z = np.hstack([inner, np.full((len(inner), 1), scales.constant)])
         norms = np.sqrt(np.einsum("ij,ij->i", z, z))
         z *= (roots[chosen] / np.maximum(norms, 1.0))[:, None]
-        total += integer_gram(rows_on_lattice(z, step, radius))  # exact: at most 2^13 rows
+        units = rows_on_lattice(z, step, radius)
+        total += integer_gram(shared_roots(units, rows.sizes, chosen))  # exact: at most 2^13 rows
     return total
 
 

@@ -11,6 +11,7 @@ import math
 import numpy as np
 from scipy.special import expit, softmax
 
+from skdpbo._record_groups import shared
 from skdpbo.mechanisms import GaussianMechanism
 
 __all__ = ["GradientRelease", "gradient_sensitivity", "residuals_on_lattice", "rows_on_grid"]
@@ -91,7 +92,7 @@ class GradientRelease:
     """
 
     def __init__(self, rows, codes, scales, weights, mu, clip, effective):
-        self._rows, self._codes = rows, codes
+        self._rows, self._codes, self._sizes = rows, codes, rows.sizes
         self._factor, self._shift = (2.0**_ROW_BITS * part for part in scales.affine())
         self._constant = float(math.trunc(2.0**_ROW_BITS * scales.constant))
         self._largest = float((np.abs(self._factor) + np.abs(self._shift)).max()) + 1
@@ -130,6 +131,7 @@ class GradientRelease:
             shortened = np.minimum(1.0, 2.0**_ROW_BITS / norms) * self._weights[codes]
             residuals = _residuals(grid @ slopes + intercepts, codes) * shortened[:, None]
             units = residuals_on_lattice(residuals, norms, self._bounds[codes], self._bits)
+            units = shared(units, self._sizes, rows)
             # Exact: at most 2^13 rows of 2^37. The last row is that of the constant column.
             total[:-1] += (grid.T @ units).astype(np.int64)
             total[-1] += (self._constant * units.sum(axis=0)).astype(np.int64)

@@ -5,7 +5,6 @@ import math
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpbo._class_labels import (
@@ -17,8 +16,9 @@ from skdpbo._class_labels import (
 from skdpbo._column_moments import release_moments
 from skdpbo._gaussian_estimator import GaussianEstimator
 from skdpbo._parameters import bounds_or_default
+from skdpbo._record_groups import n_units, placed
 from skdpbo._row_blocks import BoxedRows
-from skdpbo._schema import refuse_missing_target
+from skdpbo._schema import check_same_length, refuse_missing_target
 from skdpbo.linear_model._class_balance import release_balance
 from skdpbo.linear_model._column_scales import column_scales
 from skdpbo.linear_model._curvature import release_curvature
@@ -87,7 +87,7 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
     n_iter_ : int
         Number of released gradients. Released.
     n_records_ : int
-        Public.
+        Number of records, or of groups. Public.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         When X has string column names.
@@ -150,7 +150,7 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
         self.class_weight = class_weight
         self.random_state = random_state
 
-    def fit(self, X, y):
+    def fit(self, X, y, *, groups=None):
         """Release the scales of the columns, then noisy gradients along a descent.
 
         Parameters
@@ -159,6 +159,10 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
             Protected.
         y : array-like of shape (n_samples,)
             Protected.
+        groups : sequence of length n_samples, default=None
+            Protected labels of the groups (persons, sites) of the rows: all records of a group are
+            protected together, see :doc:`/theory/groups`. None and NaN are groups of their own.
+            The number of groups is public, their sizes are not.
 
         Returns
         -------
@@ -174,26 +178,27 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
             If the active `PrivacyLedger` cannot pay; nothing has been touched then.
         """
         refuse_missing_target(y, self)
-        check_consistent_length(X, y)
+        check_same_length(X, y, groups)
         self._check_settings()
-        classes, guarantee = checked_classes(self.classes), self.privacy_guarantee()
-        table, bounds, source = self._opened(guarantee, self._check_public, X)
+        classes = checked_classes(self.classes)
+        guarantee = self.privacy_guarantee(groups=groups is not None)
+        table, bounds, source = self._opened(guarantee, self._check_public, X, groups=groups)
         labels = checked_labels(y, classes)
         if classes is None:
             classes = occurring_classes(labels, type(self).__name__)
         self.classes_ = classes
         rows = BoxedRows(table, *bounds)
         rows.check_finite()
-        codes = label_positions(labels, classes)
+        codes = placed(table, label_positions(labels, classes))
         box_coef, box_intercept = self._released_weights(rows, codes, guarantee.mu, source)
         self.coef_ = (box_coef / rows.half_width[:, None]).T
         self.intercept_ = box_intercept - self.coef_ @ rows.centre
-        return self._close(table.shape[0])
+        return self._close(n_units(table), guarantee)
 
     def _released_weights(self, rows, codes, mu, source):
         """Return released coefficients and intercepts for rows of the box."""
         n = rows.shape[0]
-        mu, weights, effective = self._weights_of_classes(codes, mu, source)
+        mu, weights, effective = self._weights_of_classes(rows, codes, mu, source)
         mu_steps, mu_scales = split_budget(mu, _SHARE_OF_SCALES)
         released = release_moments(rows, mu_scales, _QUANTILE, source)
         intercept = bool(self.fit_intercept)
@@ -299,18 +304,19 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
     def _check_public(self, table):
         return bounds_or_default(self.X_bounds, table.shape[1], "X_bounds")
 
-    def _weights_of_classes(self, codes, mu, source):
+    def _weights_of_classes(self, rows, codes, mu, source):
         """Return what is left of `mu`, weights with largest 1, and the effective number of records.
 
         Public weights are not counted: how many records have them is protected.
         """
         if self.class_weight == "balanced":
             mu, mu_counts = split_budget(mu, _SHARE_OF_COUNTS)
-            weights, mean = release_balance(codes, len(self.classes_), mu_counts, source)
-            return mu, weights, mean * len(codes)
+            n_classes = len(self.classes_)
+            weights, mean = release_balance(codes, n_classes, mu_counts, source, rows.sizes)
+            return mu, weights, mean * rows.shape[0]
         given = self.class_weight or {}
         weights = np.array([float(given.get(label, 1.0)) for label in self.classes_.tolist()])
-        return mu, weights / weights.max(), len(codes)
+        return mu, weights / weights.max(), rows.shape[0]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

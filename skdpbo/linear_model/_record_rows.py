@@ -3,6 +3,7 @@
 import numpy as np
 
 from skdpbo._exact_gram import integer_gram, rows_on_lattice
+from skdpbo._record_groups import shared_roots
 
 __all__ = ["JoinedRows", "StandardisedRecords"]
 
@@ -19,7 +20,7 @@ class JoinedRows:
     """
 
     def __init__(self, rows, targets):
-        self._rows, self._targets = rows, targets
+        self._rows, self._targets, self.sizes = rows, targets, rows.sizes
         self.n_targets = targets.shape[1]
         self.shape = (rows.shape[0], rows.shape[1] + self.n_targets)
 
@@ -42,29 +43,33 @@ class StandardisedRecords:
     Attributes
     ----------
     shape : tuple (n_records, n_targets)
+        The number of groups where there are some.
+    sizes : ndarray or None
+        As of `BoxedRows`.
     """
 
     def __init__(self, joined, z_scales, t_scales):
         self._joined, self._z, self._t = joined, z_scales, t_scales
+        self.sizes = joined.sizes
         self.width = joined.shape[1] + 1
         self.shape = (joined.shape[0], joined.n_targets)
 
     def blocks(self):
-        """Protected: yield (z, t) of norm |z| at most 1.
+        """Protected: yield the slice of the rows, and (z, t) of norm |z| at most 1.
 
         A record with a longer z is divided by |z|, target included: it counts less, and the
         relation between inputs and target stays as it is.
         """
-        for _, block in self._joined:
+        for part, block in self._joined:
             z = self._z.columns(block[:, : -self._joined.n_targets])
             t = self._t.columns(block[:, -self._joined.n_targets :])[:, :-1]
             longer = np.maximum(np.sqrt(np.einsum("ij,ij->i", z, z)), 1.0)[:, None]
-            yield z / longer, t / longer
+            yield part, z / longer, t / longer
 
     def target_sizes(self):
         """Protected: yield the largest target of each record, in the form of `norm_counts`."""
-        for _, t in self.blocks():
-            yield None, np.abs(t).max(axis=1, keepdims=True)
+        for part, _, t in self.blocks():
+            yield part, np.abs(t).max(axis=1, keepdims=True)
 
     @property
     def largest_target(self):
@@ -88,8 +93,9 @@ class StandardisedRecords:
             int64, in steps of the release.
         """
         total = np.zeros((self.width, self.width), dtype=np.int64)
-        for z, t in self.blocks():
+        for part, z, t in self.blocks():
             t = np.clip(t, -half_width, half_width) * release.beta
-            # Exact: a block has at most 2^13 rows of norm at most 2^20.
-            total += integer_gram(rows_on_lattice(np.hstack([z, t]), release.step, release.radius))
+            units = rows_on_lattice(np.hstack([z, t]), release.step, release.radius)
+            # Exact: at most 2^13 rows of norm at most 2^20.
+            total += integer_gram(shared_roots(units, self.sizes, part))
         return total

@@ -2,7 +2,7 @@
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils import assert_all_finite, check_consistent_length
+from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpbo._column_moments import norm_edges, release_moments, release_radius
@@ -10,8 +10,9 @@ from skdpbo._gaussian_estimator import GaussianEstimator
 from skdpbo._gram_release import lifted
 from skdpbo._noise_aware import MomentModel, released_noise_variance
 from skdpbo._parameters import bounds_or_default
+from skdpbo._record_groups import n_units, placed
 from skdpbo._row_blocks import BoxedRows, row_blocks
-from skdpbo._schema import checked_table, refuse_missing_target
+from skdpbo._schema import check_same_length, checked_table, refuse_missing_target
 from skdpbo._whitened_release import WhitenedRelease
 from skdpbo.linear_model._column_scales import column_scales
 from skdpbo.linear_model._record_rows import JoinedRows, StandardisedRecords
@@ -69,7 +70,7 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
     X_bounds_ : tuple of ndarray of shape (n_features,)
         The box. Public.
     n_records_ : int
-        Public.
+        Number of records, or of groups. Public.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         When X has string column names.
@@ -130,7 +131,7 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         self.fit_intercept = fit_intercept
         self.random_state = random_state
 
-    def fit(self, X, y):
+    def fit(self, X, y, *, groups=None):
         """Release the scales of the columns, then the second moments.
 
         Parameters
@@ -139,6 +140,10 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
             Protected.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Protected.
+        groups : sequence of length n_samples, default=None
+            Protected labels of the groups (persons, sites) of the rows: all records of a group are
+            protected together, see :doc:`/theory/groups`. None and NaN are groups of their own.
+            The number of groups is public, their sizes are not.
 
         Returns
         -------
@@ -155,15 +160,16 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         """
         refuse_missing_target(y, self)
         self._check_settings()
-        guarantee = self.privacy_guarantee()
-        table, checked, source = self._opened(guarantee, self._check_public, X, y)
+        check_same_length(X, y, groups)
+        guarantee = self.privacy_guarantee(groups=groups is not None)
+        table, checked, source = self._opened(guarantee, self._check_public, X, y, groups=groups)
         targets, X_box, y_box = checked
         targets = np.asarray(targets)
         assert_all_finite(targets, input_name="y")
         self.X_bounds_ = X_box
         rows = BoxedRows(table, *X_box)
         rows.check_finite()
-        boxed_targets = BoxedRows(targets.reshape(len(targets), -1), *y_box)
+        boxed_targets = BoxedRows(placed(table, targets.reshape(len(targets), -1)), *y_box)
         records, z_scales, t_scales, mu_left = self._standardised(
             rows, boxed_targets, guarantee.mu, source
         )
@@ -171,7 +177,7 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         self._set_coefficients(w, z_scales, t_scales, rows, boxed_targets)
         if targets.ndim == 1:
             self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
-        return self._close(table.shape[0])
+        return self._close(n_units(table), guarantee)
 
     def _check_settings(self):
         check_flag(self.fit_intercept, "fit_intercept")
@@ -180,7 +186,6 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
 
     def _check_public(self, table, y):
         """Check the shape of y; return y as an array, and both boxes."""
-        check_consistent_length(table, y)
         targets = checked_table(y, "y", ensure_2d=False, estimator=self)
         if targets.ndim not in (1, 2):
             raise ValueError("y must have shape (n_samples,) or (n_samples, n_targets).")
@@ -213,7 +218,13 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         n, n_targets = records.shape
         mu_moments, mu_targets = split_budget(mu, _SHARE_OF_TARGETS)
         half_width = release_radius(
-            records.target_sizes(), norm_edges(_TARGET_EDGES), n, mu_targets, None, source
+            records.target_sizes(),
+            norm_edges(_TARGET_EDGES),
+            n,
+            mu_targets,
+            None,
+            source,
+            records.sizes,
         )
         half_width = min(half_width, records.largest_target)
         release = WhitenedRelease(mu_moments, (half_width,) * n_targets, n)

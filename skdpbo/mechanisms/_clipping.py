@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skdpbo._record_groups import shared
 from skdpbo.mechanisms._gaussian import GaussianMechanism
 from skdpbo.mechanisms._lattice import (
     as_fraction,
@@ -115,11 +116,14 @@ def _as_floats(vectors: Any) -> FloatArray:
 
 
 def clipped_sum(
-    blocks: Iterable[FloatArray], clip: float, step: float
+    blocks: Iterable[FloatArray],
+    clip: float,
+    step: float,
+    sizes: NDArray[np.int64] | None = None,
 ) -> tuple[NDArray[np.int64], int, int]:
     """Sum clipped rows exactly. Protected: pass only to a mechanism.
 
-    Every block has shape (any, d).
+    Every block has shape (any, d). With the `sizes` of their groups, rows are divided by them.
 
     Returns
     -------
@@ -134,7 +138,8 @@ def clipped_sum(
     n_inside = n_rows = 0
     for block in blocks:
         units, inside = clip_to_lattice(block, clip, step)
-        total = total + units.sum(axis=0)
+        rows = slice(n_rows, n_rows + len(units))
+        total = total + shared(units, sizes, rows).sum(axis=0)
         n_inside += int(np.count_nonzero(inside))
         n_rows += len(units)
     return np.asarray(total, dtype=np.int64), n_inside, n_rows
@@ -248,7 +253,9 @@ class ClippedMean:
         return self.noisy_mean(self.exact_total(vectors)[0], source)
 
     def exact_total(
-        self, vectors: FloatArray | Iterable[FloatArray]
+        self,
+        vectors: FloatArray | Iterable[FloatArray],
+        sizes: NDArray[np.int64] | None = None,
     ) -> tuple[NDArray[np.int64], int]:
         """Return the sum of the clipped vectors and the count of unclipped ones.
 
@@ -258,6 +265,9 @@ class ClippedMean:
         ----------
         vectors : ndarray of shape (n_records, d), or iterable of ndarrays of shape (any, d)
             As in `release`.
+        sizes : ndarray of int64, shape (number of vectors,), default=None
+            Number of records in the group of each vector, which counts one part of that size;
+            `n_records` is then the number of groups.
 
         Returns
         -------
@@ -270,8 +280,8 @@ class ClippedMean:
             if vectors.ndim != 2:
                 raise ValueError("vectors must be two-dimensional, one row per record.")
             vectors = row_blocks(vectors)
-        total, n_inside, n_rows = clipped_sum(vectors, self.clip, self.step)
-        if n_rows != self.n_records:
+        total, n_inside, n_rows = clipped_sum(vectors, self.clip, self.step, sizes)
+        if sizes is None and n_rows != self.n_records:
             raise ValueError(f"expected {self.n_records} vectors, one per record, got {n_rows}.")
         return total, n_inside
 

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 from scipy.sparse import issparse
 
-__all__ = ["category_counts", "category_key", "columns_of", "positions_of"]
+__all__ = ["category_counts", "category_key", "columns_of", "positions_of", "representatives"]
 
 _MISSING = ("missing", None)
 
@@ -77,3 +77,27 @@ def positions_of(column, keys):
     table = {key: k for k, key in enumerate(keys)}
     last = len(keys)
     return np.array([table.get(category_key(value), last) for value in column.tolist()])
+
+
+def representatives(column, codes):
+    """Protected: return for each group one of its rows that holds its most frequent category.
+
+    A function of the group's own values: among equally frequent ones the last in order is taken.
+
+    Parameters
+    ----------
+    column : ndarray of shape (n,)
+    codes : ndarray of shape (n,), dtype intp
+        Group of each row.
+
+    Returns
+    -------
+    ndarray of shape (n_groups,), dtype intp
+    """
+    tallies = [{} for _ in range(int(codes.max()) + 1)]
+    for row, (code, value) in enumerate(zip(codes.tolist(), column.tolist(), strict=True)):
+        key = category_key(value) or ()  # (): of no known type, counted nowhere
+        count, first = tallies[code].get(key, (0, row))
+        tallies[code][key] = count + 1, first
+    best = [max(tally, key=lambda k: (k != (), tally[k][0], str(k))) for tally in tallies]
+    return np.array([tally[key][1] for tally, key in zip(tallies, best, strict=True)])

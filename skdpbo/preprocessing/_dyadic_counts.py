@@ -2,12 +2,14 @@
 
 import numpy as np
 
+from skdpbo._record_groups import shared_counts
+
 __all__ = ["LEVELS", "dyadic_counts", "quantile_of_counts"]
 
 LEVELS = 10  # 1024 bins
 
 
-def dyadic_counts(blocks, n_features):
+def dyadic_counts(blocks, n_features, sizes=None):
     """Protected: count the values of each column in 2, 4, ..., 2^LEVELS parts of [-1, 1].
 
     A record is counted once a level, or nowhere where its value is missing.
@@ -17,6 +19,8 @@ def dyadic_counts(blocks, n_features):
     blocks : iterable of ndarray of shape (any, n_features)
         In [-1, 1] or NaN. Protected.
     n_features : int
+    sizes : ndarray or None
+        Number of records in the group of each row: the parts of one record are then counted.
 
     Returns
     -------
@@ -25,12 +29,14 @@ def dyadic_counts(blocks, n_features):
     """
     n_bins = 2**LEVELS
     counts = np.zeros((n_features, n_bins + 1), dtype=np.int64)  # the last one for missing values
+    start = 0
     for block in blocks:
+        part = slice(start, start := start + len(block))
         missing = np.isnan(block)
         bins = np.where(missing, n_bins, np.floor((block + 1) * (n_bins / 2)))
         bins = np.where(missing, bins, np.clip(bins, 0, n_bins - 1)).astype(np.int64)
         for column in range(n_features):
-            counts[column] += np.bincount(bins[:, column], minlength=n_bins + 1)
+            counts[column] += shared_counts(bins[:, column], n_bins + 1, sizes, part)
     finest = counts[:, :-1]
     parts = [finest.reshape(n_features, 2**k, -1).sum(axis=2) for k in range(1, LEVELS + 1)]
     return np.hstack(parts)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skdpbo._record_groups import count_step
 from skdpbo._row_blocks import BoxedRows
 from skdpbo.mechanisms import ClippedMean, GaussianMechanism
 from skdpbo.preprocessing._count_sensitivity import counts_sensitivity
@@ -52,7 +53,7 @@ class DPSimpleImputer(PrivateTransformer):
     statistics_ : ndarray of shape (n_features,)
         Released, within the bounds; their middle where no value stands out of the noise.
     n_records_ : int
-        Public.
+        Number of records, or of groups. Public.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         When X has string column names.
@@ -77,7 +78,7 @@ class DPSimpleImputer(PrivateTransformer):
     """
 
     _mechanism = "Gaussian sums and counts of columns"
-    _public = "the number of records, the columns, the types and that no value is infinite"
+    _public = "the columns, the types and that no value is infinite"
 
     def __init__(
         self,
@@ -166,7 +167,8 @@ def _means(rows, mu, source):
     """Release the means of the present values of the box."""
     n, d = rows.shape
     averaging = ClippedMean(clip=math.nextafter(math.sqrt(d), math.inf), n_records=n, mu=mu)
-    sums, missing = np.split(averaging.release(value_or_missing(rows), source), 2)
+    total = averaging.exact_total(value_or_missing(rows), rows.sizes)[0]
+    sums, missing = np.split(averaging.noisy_mean(total, source), 2)
     present = 1 - missing
     found = present > _FEWEST * averaging.sigma
     return np.where(found, np.clip(sums / np.where(found, present, 1.0), -1, 1), 0.0)
@@ -174,11 +176,11 @@ def _means(rows, mu, source):
 
 def _medians(rows, mu, source):
     """Release the medians of the present values of the box."""
-    n_features = rows.shape[1]
+    n_features, step = rows.shape[1], count_step(rows.sizes)
     counting = GaussianMechanism(
-        mu=mu, sensitivity=counts_sensitivity(LEVELS * n_features), lattice=1.0
+        mu=mu, sensitivity=counts_sensitivity(LEVELS * n_features), lattice=step
     )
-    counts = dyadic_counts((block for _, block in rows), n_features)
-    noisy = np.asarray(counting.release(counts.ravel(), source), dtype=np.float64)
+    counts = dyadic_counts((block for _, block in rows), n_features, rows.sizes)
+    noisy = np.asarray(counting.release(counts.ravel(), source), dtype=np.float64) * step
     fewest = _FEWEST * math.sqrt(2.0) * counting.sigma
     return np.array([quantile_of_counts(row, 0.5, fewest) for row in noisy.reshape(counts.shape)])

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from skdpbo._parameters import check_bounds
+from skdpbo._record_groups import count_step, record_sizes, shared_counts
 from skdpbo._row_blocks import row_blocks
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.preprocessing._count_sensitivity import counts_sensitivity
@@ -24,17 +25,20 @@ def magnitude_edges():
     return np.concatenate([-powers[::-1], powers])
 
 
-def magnitude_counts(blocks, n_features):
+def magnitude_counts(blocks, n_features, sizes=None):
     """Protected: count the values of each column by sign and magnitude, (n_features, n_bins).
 
-    Values beyond the last edges are counted in the last bins.
+    Values beyond the last edges are counted in the last bins; with the `sizes` of their groups, in
+    parts of one record.
     """
     inner = magnitude_edges()[1:-1]
     counts = np.zeros((n_features, _N_BINS), dtype=np.int64)
+    start = 0
     for block in blocks:
+        part = slice(start, start := start + len(block))
         bins = np.searchsorted(inner, block, side="right")
         for column in range(n_features):
-            counts[column] += np.bincount(bins[:, column], minlength=_N_BINS)
+            counts[column] += shared_counts(bins[:, column], _N_BINS, sizes, part)
     return counts
 
 
@@ -69,7 +73,7 @@ class DPMinMaxScaler(PrivateTransformer):
     data_min_, data_max_, scale_ : ndarray of shape (n_features,)
         Ends and width of the range. Released, or public.
     n_records_ : int
-        Public.
+        Number of records, or of groups. Public.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         When X has string column names.
@@ -138,10 +142,11 @@ class DPMinMaxScaler(PrivateTransformer):
 
 def _private_range(table, mu, source):
     """Release the range of each column."""
-    n_features = table.shape[1]
-    counting = GaussianMechanism(mu=mu, sensitivity=counts_sensitivity(n_features), lattice=1.0)
-    counts = magnitude_counts(row_blocks(table), n_features)
-    noisy = np.asarray(counting.release(counts.ravel(), source), dtype=np.float64)
+    n_features, sizes = table.shape[1], record_sizes(table)
+    step = count_step(sizes)
+    counting = GaussianMechanism(mu=mu, sensitivity=counts_sensitivity(n_features), lattice=step)
+    counts = magnitude_counts(row_blocks(table), n_features, sizes)
+    noisy = np.asarray(counting.release(counts.ravel(), source), dtype=np.float64) * step
     cells = counts.size
     threshold = counting.sigma * math.sqrt(2 * math.log(cells / _FALSE_BINS))
     full = noisy.reshape(counts.shape) > threshold

@@ -14,6 +14,7 @@ from skdpbo.preprocessing._category_columns import (
     category_key,
     columns_of,
     positions_of,
+    representatives,
 )
 from skdpbo.preprocessing._count_sensitivity import counts_sensitivity
 from skdpbo.preprocessing._private_transformer import PrivateTransformer
@@ -67,7 +68,7 @@ class DPOneHotEncoder(PrivateTransformer):
     categories_ : list of ndarray
         Categories of each column, sorted: missing, numbers, strings. Released, or public.
     n_records_ : int
-        Public.
+        Number of records, or of groups. Public.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         When X has string column names.
@@ -98,7 +99,7 @@ class DPOneHotEncoder(PrivateTransformer):
     """
 
     _mechanism = "Gaussian histogram of categories with a threshold"
-    _public = "the number of records, the columns and the types"
+    _public = "the columns and the types"
     _chosen = "given categories were"
 
     def __init__(
@@ -171,13 +172,15 @@ class DPOneHotEncoder(PrivateTransformer):
         ]
         return np.array(names, dtype=object)
 
-    def privacy_guarantee(self, n_samples=None):
+    def privacy_guarantee(self, n_samples=None, *, groups=False):
         """Return the guarantee of `fit`; needs no data.
 
         Parameters
         ----------
         n_samples : int, default=None
             Ignored: the noise does not depend on the number of records.
+        groups : bool, default=False
+            Whether it is that of a fit with groups, for all records of one group.
 
         Returns
         -------
@@ -185,7 +188,7 @@ class DPOneHotEncoder(PrivateTransformer):
             Of one fit: the names it publishes. Its statistical distance is the probability that a
             single record's category is among them.
         """
-        stated = super().privacy_guarantee()
+        stated = super().privacy_guarantee(groups=groups)
         if self.releases_nothing:
             return stated
         mu = mu_from_epsilon(self.epsilon, self.delta * (1 - _SHARE_OF_NAMES))
@@ -194,6 +197,13 @@ class DPOneHotEncoder(PrivateTransformer):
 
     def _checked_table(self, X):
         return columns_of(X, self)
+
+    def _grouped(self, table, codes):
+        """Protected: let each group count once a column, with its most frequent category."""
+        return [column[representatives(column, codes)] for column in table]
+
+    def _n_units(self, table):
+        return len(table[0])
 
     def _check_settings(self):
         check_flag(self.sparse_output, "sparse_output")

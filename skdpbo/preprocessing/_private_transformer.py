@@ -1,10 +1,11 @@
 """Base class of transformers that release something about the columns of protected rows."""
 
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpbo._gaussian_estimator import GaussianEstimator
 from skdpbo._parameters import bounds_or_default
+from skdpbo._record_groups import n_units
 
 __all__ = ["PrivateTransformer"]
 
@@ -17,7 +18,7 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
     attributes.
     """
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, *, groups=None):
         """Release what the transformation needs.
 
         Parameters
@@ -26,6 +27,10 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
             Protected.
         y : None
             Ignored.
+        groups : sequence of length n_samples, default=None
+            Protected labels of the groups (persons, sites) of the rows: all records of a group are
+            protected together, see :doc:`/theory/groups`. None and NaN are groups of their own.
+            The number of groups is public, their sizes are not.
 
         Returns
         -------
@@ -41,10 +46,13 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
             If the active `PrivacyLedger` cannot pay; nothing has been touched then.
         """
         self._check_settings()
-        guarantee = self.privacy_guarantee()
-        table, bounds, source = self._opened(guarantee, self._check_public, X)
+        guarantee = self.privacy_guarantee(groups=groups is not None)
+        table, bounds, source = self._opened(guarantee, self._check_public, X, groups=groups)
         self._release(table, bounds, guarantee.mu, source)
-        return self._close(_num_samples(X))
+        return self._close(self._n_units(table), guarantee)
+
+    def _n_units(self, table):
+        return n_units(table)
 
     def _check_settings(self):
         """Check the parameters that are the same for every table."""

@@ -41,7 +41,7 @@ class DPStandardScaler(PrivateTransformer):
     mean_, var_, scale_ : ndarray of shape (n_features,)
         Released. A variance is at least its own noise, so that a constant column stays small.
     n_records_ : int
-        Public.
+        Number of records, or of groups. Public.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         When X has string column names.

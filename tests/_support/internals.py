@@ -9,12 +9,14 @@ from importlib import import_module
 
 # Module below skdpbo: names that tests import from it.
 HOMES = {
+    "_attempt": "attempt",
     "_column_moments": "histogram_sensitivity moment_blocks norm_counts norm_edges release_moments",
     "_exact_gram": (
         "exact_chunk exact_gram lattice_radius rows_on_lattice shorten_rows streamed_gram"
     ),
     "_gram_release": "lifted release_gram second_moment_sensitivity",
     "_noise_aware": "MomentModel released_noise_variance",
+    "_record_groups": "PlacedRows group_codes place_batches shared shared_roots",
     "_row_blocks": "BoxedRows",
     "_whitened_release": "SQUARED_NORM WhitenedRelease",
     "audit._result": "epsilon_of event_bounds",
@@ -80,7 +82,6 @@ HOMES = {
     "mechanisms._sampling": "ExactSampler",
     "mechanisms._source": "RandomSource",
     "mechanisms._trial_count": "_first_probability",
-    "model_selection._attempt": "attempt",
     "model_selection._base": "BasePrivateSearchCV",
     "model_selection.protection._options": "refuse_telling_parts",
     "model_selection.protection._private_models": "mark_total",
@@ -108,7 +109,7 @@ HOMES = {
     ),
     "model_selection.evaluation._dry_run": "dry_run",
     "model_selection.evaluation._evaluator": "SEED isolated_outcomes try_scorer",
-    "model_selection.evaluation._group_losses": "group_losses mean_losses place_batches",
+    "model_selection.evaluation._group_losses": "group_losses mean_losses",
     "model_selection.evaluation._isolation": "_isolated_task in_isolation this_process",
     "model_selection.evaluation._parallel": "run_tasks",
     "model_selection.evaluation._public_training": "PublicTraining",
@@ -139,7 +140,6 @@ HOMES = {
     ),
     "model_selection.private_training._trials": ("TrialData TrialRandomness _trial best_of_trials"),
     "model_selection.protection._validation": "RUNNING ValidationProtection running_fit",
-    "model_selection.rows._groups": "group_codes",
     "model_selection.rows._object_table": "as_objects list_width",
     "model_selection.rows._overlap": (
         "entries_assumption refuse_rows_among_entries refuse_shared_rows"

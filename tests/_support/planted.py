@@ -42,6 +42,7 @@ STAGES = {
     "noise source": "mechanisms._source",
     "noisy rows": "gaussian_process.outsourced._noisy_rows",
     "object tables": "model_selection.rows._object_table",
+    "one-hot encoder": "preprocessing._one_hot_encoder",
     "parallel": "model_selection.evaluation._parallel",
     "parsing": "model_selection.scoring._parsing",
     "private estimator": "_private_estimator",
@@ -191,6 +192,17 @@ def half_the_sensitivity(kind):
     return HalfTheNoise
 
 
+def of_single_rows(placed_rows):
+    """Take every row for a group of one record."""
+
+    class SingleRows(placed_rows):
+        def __init__(self, table, codes):
+            super().__init__(table, codes)
+            self.sizes = np.where(self.sizes < len(codes) + 1, 1, self.sizes)
+
+    return SingleRows
+
+
 NO_FILTER = SimpleNamespace(catch_warnings=no_context, simplefilter=nothing)
 NO_COPY = SimpleNamespace(deepcopy=as_it_is)
 LOUD_NUMPY = SimpleNamespace(**{**vars(np), "errstate": no_context})
@@ -272,6 +284,10 @@ BUGS = {
     },
     "groups: one batch of all records": {
         "group losses: place_batches": lambda groups: [np.arange(len(groups))]
+    },
+    "private estimators: a group counts by its rows": {
+        "private estimator: PlacedRows": Of(of_single_rows),
+        "one-hot encoder: representatives": lambda column, codes: np.arange(len(column)),
     },
     "half of the sensitivity of a score": {
         "trial score: total_loss_sensitivity": lambda units: units // 2

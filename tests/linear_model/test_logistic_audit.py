@@ -210,7 +210,7 @@ def test_class_counts_outside_of_the_budget_are_found(monkeypatch):
     monkeypatch.setattr(
         LOGISTIC,
         "release_balance",
-        lambda codes, n, mu, source: honest(codes, n, 2 * budget, source),
+        lambda codes, n, mu, *how: honest(codes, n, 2 * budget, *how),
     )
     with pytest.raises(AssertionError):
         transcript(monkeypatch, 1.0, class_weight="balanced")

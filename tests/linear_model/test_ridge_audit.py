@@ -104,7 +104,7 @@ def test_targets_that_are_not_cut_are_shortened_with_their_row(monkeypatch):
 
 def test_a_long_row_shortens_its_target():
     X, Y = np.array([[1.0, 1.0, 1.0], [0.01, 0.0, 0.0]]), np.array([[0.5], [0.5]])
-    ((z, t),) = records(X, Y).blocks()
+    ((_, z, t),) = records(X, Y).blocks()
     assert np.linalg.norm(z[0]) == pytest.approx(1.0)
     raw = ColumnScales(1.0, np.full(3, 0.1), np.full(3, 2.0), 1.3, 0.4, 3.0).columns(X)
     assert t[0, 0] == pytest.approx(1.5 / np.linalg.norm(raw[0]))

@@ -107,6 +107,7 @@ def one_split(name, X, y, args, split):
             rows=chunks,
             fit_params={},
             scorer=resolve_scorer("accuracy", model),
+            excess_bound=None,
             n_jobs=None,
             pre_dispatch="2*n_jobs",
         )

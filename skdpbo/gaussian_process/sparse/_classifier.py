@@ -4,7 +4,6 @@ from functools import partial
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpbo._class_labels import (
@@ -13,7 +12,8 @@ from skdpbo._class_labels import (
     label_positions,
     occurring_classes,
 )
-from skdpbo._schema import refuse_missing_target
+from skdpbo._record_groups import n_units, placed
+from skdpbo._schema import check_same_length, refuse_missing_target
 from skdpbo.gaussian_process.sparse._denoising import nearest_mixture
 from skdpbo.gaussian_process.sparse._inducing import support_design
 from skdpbo.gaussian_process.sparse._kernel_family import check_kernels, label_kernels
@@ -67,7 +67,7 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
     n_jobs : int, default=None
         Threads of the pass over the data, as in joblib. None is one thread, with BLAS threads.
     chunk_size : int, default=1024
-        Records at a time, at least 1. The result does not depend on it.
+        Records at a time, at least 1; at most 256 with groups. The result does not depend on it.
     random_state : None, int or RandomState, default=None
         None draws the noise from the operating system. Anything else makes it reproducible, for
         tests only: the guarantee is void and a `SeededNoiseWarning` is given.
@@ -93,7 +93,7 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
     reliability_ : float
         Share of the labels' own estimate in the posterior mean, at least 0.2. Released.
     n_records_ : int
-        Public.
+        Number of records, or of groups. Public.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         When X has string column names.
@@ -154,7 +154,7 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
         self.chunk_size = chunk_size
         self.random_state = random_state
 
-    def fit(self, X, y):
+    def fit(self, X, y, *, groups=None):
         """Release the noisy second moments of the records and compute the posterior from them.
 
         Parameters
@@ -164,6 +164,10 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
             where its blocks are.
         y : array-like of shape (n_samples,)
             Protected.
+        groups : sequence of length n_samples, default=None
+            Protected labels of the groups (persons, sites) of the rows: all records of a group are
+            protected together, see :doc:`/theory/groups`. None and NaN are groups of their own.
+            The number of groups is public, their sizes are not.
 
         Returns
         -------
@@ -180,18 +184,19 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
         """
         refuse_missing_target(y, self)
         self._check_pass()
-        check_consistent_length(X, y)
-        classes, guarantee = checked_classes(self.classes), self.privacy_guarantee()
+        check_same_length(X, y, groups)
+        classes = checked_classes(self.classes)
+        guarantee = self.privacy_guarantee(groups=groups is not None)
         check = partial(self._planned, guarantee.mu)
-        X, (Z, kernels, build), source = self._opened(guarantee, check, X)
+        X, (Z, kernels, build), source = self._opened(guarantee, check, X, groups=groups)
 
         labels = checked_labels(y, classes)
         if classes is None:
             classes = occurring_classes(labels, type(self).__name__)
         codes = label_codes(len(classes))
         n_coordinates = codes.shape[1]
-        method = build(half_width=np.ones(n_coordinates))
-        positions = label_positions(labels, classes)[:, None]
+        method = build(half_width=np.ones(n_coordinates), n_records=n_units(X))
+        positions = placed(X, label_positions(labels, classes)[:, None])
         centre = np.zeros(n_coordinates)
         released = self._release(method, method.rows(centre, codes), X, positions, source)
         fits = method.posterior(released, None)
@@ -201,14 +206,14 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
         records = nearest_mixture(released.B, method.features(support))
         self.reliability_ = reliability(self._predictor, support, records)
         self.classes_ = classes
-        return self._close(len(X))
+        return self._close(n_units(X), guarantee)
 
     def _planned(self, mu, X):
         """Return what the release needs from shapes and parameters; raises what can be raised."""
         Z = self._inducing_points(X.shape[1])
         kernels = check_kernels(self.kernel, label_kernels(Z))
-        build = partial(WhitenedMethod, kernels, Z, mu=mu, n_records=len(X))
-        build(half_width=np.ones(1))
+        build = partial(WhitenedMethod, kernels, Z, mu=mu)
+        build(half_width=np.ones(1), n_records=1)  # raises what a method can raise
         return Z, kernels, build
 
     def predict_proba(self, X):

@@ -16,7 +16,7 @@ def budget_of_mean(mu):
     return split_budget(mu, _SHARE)
 
 
-def private_prior_mean(y, low, high, *, mu, scale, source):
+def private_prior_mean(y, low, high, *, mu, scale, source, groups=None):
     """Protected y: release the mean of the targets.
 
     Without `scale` the clipped mean, whose noise has standard deviation about
@@ -33,6 +33,8 @@ def private_prior_mean(y, low, high, *, mu, scale, source):
     scale : ndarray of shape (q,) or None
         Public standard deviation of each target.
     source : RandomSource
+    groups : ndarray of shape (n,), default=None
+        Number of the group of each record; protected.
 
     Returns
     -------
@@ -44,8 +46,8 @@ def private_prior_mean(y, low, high, *, mu, scale, source):
     with np.errstate(all="ignore"):
         z = (np.clip(np.asarray(y, dtype=np.float64), low, high) - middle) / unit
     if scale is None:
-        released = BoundedMean(mu=mu, low=-1.0, high=1.0).release(z, source)
+        released = BoundedMean(mu=mu, low=-1.0, high=1.0).release(z, source, groups)
     else:
         radius = float(np.sqrt(np.sum((half / unit) ** 2)))
-        released = CoinPressMean(mu=mu, center=0.0, radius=radius).release(z, source)
+        released = CoinPressMean(mu=mu, center=0.0, radius=radius).release(z, source, groups)
     return np.clip(middle + np.asarray(released) * unit, low, high)

@@ -1,13 +1,11 @@
 """Sparse Gaussian process regression that protects every training record."""
 
 import math
-from dataclasses import replace
 from functools import partial
 
-from sklearn.utils import check_consistent_length
-
 from skdpbo._parameters import bounds_or_default, positive_values
-from skdpbo._schema import checked_table, refuse_missing_target
+from skdpbo._record_groups import n_units, placed, record_codes
+from skdpbo._schema import check_same_length, checked_table, refuse_missing_target
 from skdpbo.gaussian_process._posterior_regressor import PosteriorRegressor
 from skdpbo.gaussian_process._public_base import PublicBase, ResidualRows
 from skdpbo.gaussian_process.sparse._kernel_family import check_kernels, default_kernels
@@ -101,7 +99,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     n_jobs : int, default=None
         Threads of the pass over the data, as in joblib. None is one thread, with BLAS threads.
     chunk_size : int, default=1024
-        Records at a time, at least 1. The result does not depend on it.
+        Records at a time, at least 1; at most 256 with groups. The result does not depend on it.
     random_state : None, int or RandomState, default=None
         None draws the noise from the operating system. Anything else makes it reproducible, for
         tests only: the guarantee is void and a `SeededNoiseWarning` is given.
@@ -142,7 +140,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         Probability that the residuals of `base_` are more than noise about 0, 5 % before the
         release: predictions are those of `base_` plus this share of the private process. Released.
     n_records_ : int
-        Public.
+        Number of records, or of groups. Public.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         When X has string column names.
@@ -224,7 +222,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         self.chunk_size = chunk_size
         self.random_state = random_state
 
-    def fit(self, X, y, *, X_public=None, y_public=None):
+    def fit(self, X, y, *, X_public=None, y_public=None, groups=None):
         """Release the noisy second moments of the records and compute the posterior from them.
 
         With public rows the private process is one of the residuals of a public model, and bounds
@@ -241,6 +239,10 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
             Public rows, at least 5; none of them is protected.
         y_public : array-like of shape (n_public,) or (n_public, n_targets), default=None
             Their targets.
+        groups : sequence of length n_samples, default=None
+            Protected labels of the groups (persons, sites) of the rows: all records of a group are
+            protected together, see :doc:`/theory/groups`. None and NaN are groups of their own.
+            The number of groups is public, their sizes are not.
 
         Returns
         -------
@@ -256,38 +258,36 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
             If the active `PrivacyLedger` cannot pay; nothing has been touched then.
         """
         refuse_missing_target(y, self)
+        check_same_length(X, y, groups)
         self._check_settings()
-        guarantee, mu_mean = self.privacy_guarantee(), None
-        mu = guarantee.mu
-        if self.prior_mean == "private":
-            mu, mu_mean = budget_of_mean(mu)
+        guarantee, mean = self.privacy_guarantee(groups=groups is not None), self.prior_mean
+        mu, mu_mean = (guarantee.mu, None) if mean == "none" else budget_of_mean(guarantee.mu)
         if X_public is not None or y_public is not None:
             guarantee = self._with_public(guarantee, X, X_public, y_public)
         check = partial(self._planned, mu, X_public, y_public)
-        X, planned, source = self._opened(guarantee, check, X, y)
-        y, box, scale, kernels, Z, method, noise_variance, public = planned
+        X, planned, source = self._opened(guarantee, check, X, y, groups=groups)
+        y, box, scale, kernels, Z, build, noise_variance, public = planned
+        method = build(n_records=n_units(X))
 
         targets, centre = y if y.ndim == 2 else y[:, None], (box[0] + box[1]) / 2
-        if self.prior_mean == "private":
-            centre = private_prior_mean(targets, *box, mu=mu_mean, scale=scale, source=source)
-        rows = method.rows(centre)
-        rows = ResidualRows(rows, public) if public else rows
-        released = self._release(method, rows, X, targets, source)
+        if mean == "private":
+            centre = private_prior_mean(
+                targets, *box, mu=mu_mean, scale=scale, source=source, groups=record_codes(X)
+            )
+        rows = ResidualRows(method.rows(centre), public) if public else method.rows(centre)
+        released = self._release(method, rows, X, placed(X, targets), source)
         fits = method.posterior(released, noise_variance)
         self._publish(kernels, Z, centre, fits, single_target=y.ndim == 1)
         self._forget_public()
         if public:
             self._publish_gate(public, method.signal_probability(released, fits, noise_variance))
-        self._close(len(targets))
-        self.privacy_ = replace(guarantee, n_protected=len(targets))
-        return self
+        return self._close(n_units(X), guarantee)
 
     def _planned(self, mu, X_public, y_public, X, y):
         """Return what the release needs from shapes and parameters; raises what can be raised."""
         y = checked_table(y, "y", ensure_2d=False, estimator=self)
         if y.ndim not in (1, 2):
             raise ValueError("y must have one or two dimensions.")
-        check_consistent_length(X, y)
         q = math.prod(y.shape[1:])
         noise_variance = given_noise_variance(self.noise_variance, self.release, q)
         scale = None if self.y_scale is None else positive_values(self.y_scale, q, "y_scale")
@@ -296,8 +296,9 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         box = public.box if public else bounds_or_default(self.y_bounds, q, "y_bounds")
         half_width = (box[1] - box[0]) / 2
         kernels = check_kernels(self.kernel, default_kernels(Z, half_width))
-        method = self._method(kernels, Z, mu=mu, half_width=half_width, n_records=len(y))
-        return y, box, scale, kernels, Z, method, noise_variance, public
+        build = partial(self._method, kernels, Z, mu=mu, half_width=half_width)
+        build(n_records=1)  # raises what a method can raise
+        return y, box, scale, kernels, Z, build, noise_variance, public
 
     def _check_settings(self):
         """Check the choices, alone and together."""
@@ -339,10 +340,9 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         self.mean_, self.covariance_ = map(self._shaped, self._predictor.at_inducing_points())
         self.prior_mean_ = self._shaped(prior_mean)
         self.noise_variance_ = self._shaped(average.noise_variance)
+        vars(self).pop("elbo_", None)
         if average.elbo is not None:
             self.elbo_ = self._shaped(average.elbo)
-        elif hasattr(self, "elbo_"):
-            del self.elbo_
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -8,7 +8,7 @@ import copy
 
 import numpy as np
 
-from skdpbo.model_selection._attempt import attempt
+from skdpbo._attempt import attempt
 from skdpbo.model_selection._sklearn import take_rows
 from skdpbo.model_selection.evaluation._chunk_training import ChunkTraining, trained_on
 from skdpbo.model_selection.evaluation._chunks import chunk_positions

@@ -6,7 +6,7 @@ from typing import Any
 from joblib import effective_n_jobs
 from sklearn.base import clone
 
-from skdpbo.model_selection._attempt import attempt
+from skdpbo._attempt import attempt
 from skdpbo.model_selection._sklearn import take_rows
 from skdpbo.model_selection.evaluation._chunks import (
     ChunkedRows,

@@ -12,7 +12,7 @@ import copy
 
 import numpy as np
 
-from skdpbo.model_selection._attempt import attempt
+from skdpbo._attempt import attempt
 from skdpbo.model_selection._sklearn import n_rows, take_method_params, take_rows, without_callbacks
 from skdpbo.model_selection.evaluation._isolation import seeded_generators, unshared
 from skdpbo.model_selection.evaluation._row_independence import MixedRowsError

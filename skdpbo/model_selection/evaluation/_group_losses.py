@@ -7,12 +7,11 @@ total by at most ``units``, however many records it has (``docs/theory/groups.md
 
 import numpy as np
 
+from skdpbo._record_groups import place_batches
 from skdpbo.model_selection._sklearn import take_rows
 from skdpbo.model_selection.evaluation._evaluator import isolated_losses, isolated_outcomes
 
-__all__ = ["group_losses", "mean_losses", "place_batches"]
-
-_WIDTH = 256  # records that are predicted together, at most
+__all__ = ["group_losses", "mean_losses"]
 
 
 def group_losses(model, scorer, X, y, unreadable, one_by_one, groups):
@@ -59,30 +58,3 @@ def mean_losses(losses, groups):
     totals = np.zeros(len(sizes), dtype=np.int64)
     np.add.at(totals, groups, losses)
     return (2 * totals + sizes) // (2 * sizes)
-
-
-def place_batches(groups):
-    """Return batches of records in which each group has a place of its own.
-
-    The rounding of a prediction may depend on the size of its batch and on its place there. The
-    size is the same for all batches and depends on the number of groups, which is public; the
-    place of a record depends on the number of its group alone. So the size of one group does not
-    move the rounding of another.
-
-    Parameters
-    ----------
-    groups : ndarray of shape (m,), dtype int
-
-    Returns
-    -------
-    batches : ndarray of shape (n_batches, width), dtype intp
-        Each record once; -1 where a batch has a place left.
-    """
-    width = min(int(groups.max()) + 1, _WIDTH)
-    places = groups % width
-    order = np.argsort(places, kind="stable")
-    counts = np.bincount(places, minlength=width)
-    ranks = np.arange(len(groups)) - np.repeat(np.cumsum(counts) - counts, counts)
-    batches = np.full((counts.max(), width), -1, dtype=np.intp)
-    batches[ranks, places[order]] = order
-    return batches

@@ -6,7 +6,7 @@ from joblib import parallel_config
 from joblib.parallel import get_active_backend
 from sklearn.utils.parallel import Parallel, delayed
 
-from skdpbo.model_selection._attempt import attempt
+from skdpbo._attempt import attempt
 
 __all__ = ["run_tasks"]
 

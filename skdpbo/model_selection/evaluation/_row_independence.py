@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.preprocessing import FunctionTransformer
 
-from skdpbo.model_selection._attempt import attempt
+from skdpbo._attempt import attempt
 from skdpbo.model_selection._sklearn import n_rows, take_rows
 from skdpbo.model_selection.evaluation._isolation import seeded_generators
 from skdpbo.model_selection.evaluation._probe_batches import probe_batches

@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from skdpbo._attempt import attempt
 from skdpbo.mechanisms import (
     DiscreteLaplace,
     ExponentialMechanism,
@@ -18,7 +19,6 @@ from skdpbo.mechanisms import (
     from_lattice,
     to_lattice,
 )
-from skdpbo.model_selection._attempt import attempt
 from skdpbo.model_selection._private_choice import PrivateChoice
 from skdpbo.privacy._checks import check_delta, check_within
 from skdpbo.surrogate import upper_confidence_bound

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdpbo._attempt import attempt
 from skdpbo.mechanisms import DiscreteLaplace, GaussianMechanism
-from skdpbo.model_selection._attempt import attempt
 from skdpbo.model_selection.evaluation._evaluator import isolated_losses, isolated_outcomes
 from skdpbo.model_selection.scoring._log_density import LogDensityScorer
 from skdpbo.model_selection.scoring._score_release import (

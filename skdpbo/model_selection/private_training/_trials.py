@@ -11,9 +11,9 @@ import joblib
 import numpy as np
 from sklearn.base import clone
 
+from skdpbo._attempt import attempt
 from skdpbo.mechanisms import draw_trials, noise_source
 from skdpbo.mechanisms._sampling import ExactSampler
-from skdpbo.model_selection._attempt import attempt
 from skdpbo.model_selection.evaluation._evaluator import train
 from skdpbo.model_selection.evaluation._isolation import restore_frozen, run_isolated
 from skdpbo.model_selection.private_training._statements import noise_seeds

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 
+from skdpbo._attempt import attempt
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import (
     DryRunWarning,
@@ -20,7 +21,6 @@ from skdpbo.exceptions import (
     VoidGuaranteeWarning,
 )
 from skdpbo.mechanisms import noise_source
-from skdpbo.model_selection._attempt import attempt
 from skdpbo.model_selection._sklearn import n_rows, take_rows
 from skdpbo.model_selection.evaluation._dry_run import dry_run, synthetic_rows
 from skdpbo.model_selection.evaluation._evaluator import train

@@ -4,13 +4,13 @@ import numpy as np
 from sklearn.utils import indexable
 
 from skdpbo._parameters import warn_caller
+from skdpbo._record_groups import group_codes
 from skdpbo.exceptions import (
     NoisyScoreWarning,
     PublicTrainingWarning,
     UnboundedSensitivityError,
 )
 from skdpbo.model_selection._sklearn import n_rows, split_for_estimator, take_method_params
-from skdpbo.model_selection.rows._groups import group_codes
 from skdpbo.model_selection.rows._protected import protected_positions
 
 __all__ = [

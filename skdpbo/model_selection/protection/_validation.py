@@ -8,6 +8,7 @@ import numpy as np
 from joblib import parallel_config
 from sklearn.base import clone, is_classifier
 
+from skdpbo._record_groups import group_codes
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._private_choice import REPLACE_ONE, stated_for_groups
 from skdpbo.model_selection._search_mechanism import SearchProblem
@@ -24,7 +25,6 @@ from skdpbo.model_selection.protection._setup import (
     split_rows,
     warn_if_score_is_noisy,
 )
-from skdpbo.model_selection.rows._groups import group_codes
 from skdpbo.model_selection.rows._overlap import entries_assumption, refuse_rows_among_entries
 from skdpbo.model_selection.rows._protected import check_protected, check_schema
 from skdpbo.model_selection.rows._settled_types import (

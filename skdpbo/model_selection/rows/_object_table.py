@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 
-from skdpbo.model_selection._attempt import attempt
+from skdpbo._attempt import attempt
 
 __all__ = [
     "as_objects",

@@ -14,7 +14,7 @@ from decimal import Decimal
 import numpy as np
 from scipy import sparse
 
-from skdpbo.model_selection._attempt import attempt
+from skdpbo._attempt import attempt
 from skdpbo.model_selection._sklearn import n_rows
 from skdpbo.model_selection.rows._object_table import as_objects, list_width
 from skdpbo.model_selection.rows._settled_types import declared_kind, public_kind

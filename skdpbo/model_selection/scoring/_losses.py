@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import xlogy
 
-from skdpbo.model_selection._attempt import attempt
+from skdpbo._attempt import attempt
 from skdpbo.model_selection.scoring._parsing import as_labels, as_numbers, as_records, n_outputs
 
 

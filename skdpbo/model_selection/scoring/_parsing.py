@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 from scipy.sparse import issparse
 
-from skdpbo.model_selection._attempt import attempt
+from skdpbo._attempt import attempt
 
 _NUMERIC = "biuf"
 

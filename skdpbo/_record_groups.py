@@ -1,0 +1,249 @@
+"""Groups of records, all of whose records are protected together.
+
+Wherever a record adds integers to a released sum, and n_g records of its group do, each adds one
+n_g-th of what it would add alone, toward zero. The group then adds a mean of what its records
+could add: no replaced group moves the sum by more than a replaced record does, whatever the
+numbers of records (``docs/theory/groups.md``).
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdpbo._attempt import attempt
+
+__all__ = [
+    "PlacedRows",
+    "check_group_labels",
+    "count_step",
+    "group_codes",
+    "n_units",
+    "place_batches",
+    "placed",
+    "record_codes",
+    "record_sizes",
+    "shared",
+    "shared_counts",
+    "shared_roots",
+]
+
+_WIDTH = 256  # records that are computed with together, at most
+_NOBODY = 2**60  # size of the group of an empty place: one part of it is nothing
+_COUNT_BITS = 20  # parts of one record in a histogram
+
+
+def check_group_labels(groups, n_records, *, name="groups_val", rows="X_val"):
+    """Raise a ValueError without one label for each row; no label is read.
+
+    Parameters
+    ----------
+    groups : sequence of hashable
+        Labels.
+    n_records : int
+        Number of rows.
+    name, rows : str
+        Of `groups` and of the rows, for the messages.
+    """
+    shape = groups.shape if hasattr(groups, "shape") else (len(groups),)
+    if len(shape) != 1:
+        raise ValueError(f"{name} must have one dimension: one label for each row of {rows}.")
+    if shape[0] != n_records:
+        raise ValueError(f"{name} must have one label for each row of {rows}.")
+
+
+def group_codes(groups, n_records, *, name="groups_val", rows="X_val"):
+    """Number the groups in the order in which they first appear.
+
+    Only which labels are equal matters, as keys of a dict are. A label that is missing, or that
+    is not equal to itself or cannot be a key, is a group of its own: an error would tell of it.
+
+    Parameters
+    ----------
+    groups : sequence of hashable
+        Labels; protected, but for the number of the groups.
+    n_records, name, rows
+        As in `check_group_labels`, which is called.
+
+    Returns
+    -------
+    codes : ndarray of shape (n_records,), dtype intp
+        In {0, ..., n_groups - 1}, each of them present.
+    """
+    check_group_labels(groups, n_records, name=name, rows=rows)
+    known, codes, n_groups = {}, np.empty(n_records, dtype=np.intp), 0
+    for row, label in enumerate(groups):
+        code, _ = attempt(_code_of, known, label, n_groups)
+        codes[row] = n_groups if code is None else code
+        n_groups += codes[row] == n_groups
+    return codes
+
+
+def _code_of(known, label, new):
+    """Return the number of a label; a new one for a label that is missing."""
+    return known.setdefault(label, new) if label is not None and label == label else new
+
+
+def place_batches(groups):
+    """Return batches of records in which each group has a place of its own.
+
+    The rounding of a prediction may depend on the size of its batch and on its place there. The
+    size is the same for all batches and depends on the number of groups, which is public; the
+    place of a record depends on the number of its group alone. So the size of one group does not
+    move the rounding of another.
+
+    Parameters
+    ----------
+    groups : ndarray of shape (m,), dtype int
+
+    Returns
+    -------
+    batches : ndarray of shape (n_batches, width), dtype intp
+        Each record once; -1 where a batch has a place left.
+    """
+    width = min(int(groups.max()) + 1, _WIDTH)
+    places = groups % width
+    order = np.argsort(places, kind="stable")
+    counts = np.bincount(places, minlength=width)
+    ranks = np.arange(len(groups)) - np.repeat(np.cumsum(counts) - counts, counts)
+    batches = np.full((counts.max(), width), -1, dtype=np.intp)
+    batches[ranks, places[order]] = order
+    return batches
+
+
+class PlacedRows:
+    """Rows of a table in batches in which each group has a place of its own; see `place_batches`.
+
+    Parameters
+    ----------
+    table : ndarray, memory map or CSR matrix of shape (m, ...)
+        Protected; read by batches.
+    codes : ndarray of shape (m,), dtype intp
+        Group of each row, from 0.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (m,)
+        As given. Protected.
+    n_groups : int
+        Public.
+    width : int
+        Rows in a batch. Public.
+    sizes : ndarray of shape (n_places,), dtype int64
+        Number of records in the group of each row. An empty place has a copy of another row, and
+        the size of a group so large that a part of it is nothing.
+    shape : tuple
+        (n_places, ...).
+    """
+
+    def __init__(self, table, codes):
+        batches = place_batches(codes)
+        empty = batches < 0
+        self._table = table
+        self._order = np.where(empty, batches.max(axis=1, keepdims=True), batches).ravel()
+        numbers = np.bincount(codes)
+        self.codes = codes
+        self.n_groups, self.width = len(numbers), batches.shape[1]
+        self.sizes = np.where(empty.ravel(), _NOBODY, numbers[codes[self._order]])
+        self.shape = (len(self._order), *table.shape[1:])
+
+    def __len__(self):
+        return len(self._order)
+
+    def __getitem__(self, rows):
+        """Protected: return a slice of the rows."""
+        return self._table[self._order[rows]]
+
+    def placed(self, values):
+        """Protected: return an array with one entry a record in the order of the rows."""
+        return values[self._order]
+
+
+def n_units(table):
+    """Return the number of groups, or of records where there are none. Public."""
+    return table.n_groups if isinstance(table, PlacedRows) else table.shape[0]
+
+
+def record_sizes(table):
+    """Return the number of records in the group of each row, None where there are no groups."""
+    return table.sizes if isinstance(table, PlacedRows) else None
+
+
+def record_codes(table):
+    """Return the group of each record, None where there are no groups. Protected."""
+    return table.codes if isinstance(table, PlacedRows) else None
+
+
+def placed(table, values):
+    """Protected: return an array with one entry a record in the order of the rows of a table."""
+    return table.placed(values) if isinstance(table, PlacedRows) else values
+
+
+def shared(units: NDArray[Any], sizes: NDArray[np.int64] | None, rows: slice) -> NDArray[Any]:
+    """Divide the integers that each record adds to a sum by the size of its group, toward zero.
+
+    Parameters
+    ----------
+    units : ndarray of shape (n, k)
+        Integers below 2^52, of any type: a float quotient of such is within less than 1/n of the
+        true one, so that its integer part is exact. Protected.
+    sizes : ndarray of dtype int64, or None
+        As of `PlacedRows`. None: each record is a unit.
+    rows : slice
+        Of the records.
+
+    Returns
+    -------
+    ndarray of shape (n, k)
+        Of the type of `units`. The entries are at most those of `units` divided by the size.
+    """
+    if sizes is None:
+        return units
+    parts: NDArray[Any] = np.trunc(units / sizes[rows, None])
+    return parts.astype(units.dtype, copy=False)
+
+
+def shared_roots(Q, sizes, rows):
+    """Divide integers whose outer products are summed by the root of the size, toward zero.
+
+    Parameters
+    ----------
+    Q : ndarray of shape (n, p)
+        float64 that hold integers of at most 2^26, so that squares and the integer parts of their
+        quotients and roots are exact. Protected.
+    sizes, rows
+        As in `shared`.
+
+    Returns
+    -------
+    ndarray of shape (n, p)
+        float64 that hold integers q with q^2 at most the square in `Q` divided by the size.
+    """
+    if sizes is None:
+        return Q
+    return np.copysign(np.floor(np.sqrt(np.floor(Q**2 / sizes[rows, None]))), Q)
+
+
+def count_step(sizes):
+    """Return the part of a record that histograms count by: 1 without groups. Public."""
+    return 1.0 if sizes is None else 2.0**-_COUNT_BITS
+
+
+def shared_counts(bins, n_bins, sizes, rows):
+    """Protected: count records by bins in steps of `count_step`; those of a group share one.
+
+    Parameters
+    ----------
+    bins : ndarray of shape (n,), dtype int
+    n_bins : int
+    sizes, rows
+        As in `shared`.
+
+    Returns
+    -------
+    ndarray of shape (n_bins,), dtype int64
+    """
+    if sizes is None:
+        return np.bincount(bins, minlength=n_bins)
+    # Exact: sums of integers below 2^53.
+    return np.bincount(bins, 2**_COUNT_BITS // sizes[rows], n_bins).astype(np.int64)
