@@ -181,7 +181,7 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
         check_same_length(X, y, groups)
         self._check_settings()
         classes = checked_classes(self.classes)
-        guarantee = self.privacy_guarantee(groups=groups is not None)
+        guarantee = self._guarantee_of_fit(groups)
         table, bounds, source = self._opened(guarantee, self._check_public, X, groups=groups)
         labels = checked_labels(y, classes)
         if classes is None:

@@ -161,7 +161,7 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         refuse_missing_target(y, self)
         self._check_settings()
         check_same_length(X, y, groups)
-        guarantee = self.privacy_guarantee(groups=groups is not None)
+        guarantee = self._guarantee_of_fit(groups)
         table, checked, source = self._opened(guarantee, self._check_public, X, y, groups=groups)
         targets, X_box, y_box = checked
         targets = np.asarray(targets)

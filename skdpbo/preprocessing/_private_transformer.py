@@ -46,7 +46,7 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
             If the active `PrivacyLedger` cannot pay; nothing has been touched then.
         """
         self._check_settings()
-        guarantee = self.privacy_guarantee(groups=groups is not None)
+        guarantee = self._guarantee_of_fit(groups)
         table, bounds, source = self._opened(guarantee, self._check_public, X, groups=groups)
         self._release(table, bounds, guarantee.mu, source)
         return self._close(self._n_units(table), guarantee)

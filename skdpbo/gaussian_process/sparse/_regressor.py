@@ -260,7 +260,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         refuse_missing_target(y, self)
         check_same_length(X, y, groups)
         self._check_settings()
-        guarantee, mean = self.privacy_guarantee(groups=groups is not None), self.prior_mean
+        guarantee, mean = self._guarantee_of_fit(groups), self.prior_mean
         mu, mu_mean = (guarantee.mu, None) if mean == "none" else budget_of_mean(guarantee.mu)
         if X_public is not None or y_public is not None:
             guarantee = self._with_public(guarantee, X, X_public, y_public)
