@@ -52,7 +52,7 @@ HOMES = {
     "gaussian_process.papers._stationary_kernels": "stationary_kernel",
     "gaussian_process.sparse._denoising": "denoised_second_moment nearest_mixture",
     "gaussian_process.sparse._features": "LatticeRows WhitenedFeatures",
-    "gaussian_process.sparse._inducing": "inducing_design support_design",
+    "gaussian_process.sparse._inducing": "SUPPORT_DESIGNS inducing_design support_design",
     "gaussian_process.sparse._kernel_chunks": "kernel_chunks",
     "gaussian_process.sparse._kernel_family": (
         "average_kernel check_kernels default_kernels kernel_shares"

@@ -15,7 +15,7 @@ from skdpbo._class_labels import (
 from skdpbo._record_groups import n_units, placed
 from skdpbo._schema import check_same_length, refuse_missing_target
 from skdpbo.gaussian_process.sparse._denoising import nearest_mixture
-from skdpbo.gaussian_process.sparse._inducing import support_design
+from skdpbo.gaussian_process.sparse._inducing import SUPPORT_DESIGNS, support_design
 from skdpbo.gaussian_process.sparse._kernel_family import check_kernels, label_kernels
 from skdpbo.gaussian_process.sparse._label_codes import (
     class_probabilities,
@@ -203,7 +203,7 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
         average = self._publish_average(kernels, Z, centre, fits)
         self.noise_variance_ = float(average.noise_variance.mean())
         support = support_design(Z)
-        records = nearest_mixture(released.B, method.features(support))
+        records = nearest_mixture(released.B, method.features(support), SUPPORT_DESIGNS)
         self.reliability_ = reliability(self._predictor, support, records)
         self.classes_ = classes
         return self._close(n_units(X), guarantee)
@@ -212,7 +212,8 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
         """Return what the release needs from shapes and parameters; raises what can be raised."""
         Z = self._inducing_points(X.shape[1])
         kernels = check_kernels(self.kernel, label_kernels(Z))
-        build = partial(WhitenedMethod, kernels, Z, mu=mu)
+        equal = self.kernel is not None
+        build = partial(WhitenedMethod, kernels, Z, mu=mu, equal_shares=equal)
         build(half_width=np.ones(1), n_records=1)  # raises what a method can raise
         return Z, kernels, build
 

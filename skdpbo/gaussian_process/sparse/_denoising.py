@@ -6,12 +6,14 @@ dimensions these are far fewer than the positive matrices. Post-processing of th
 """
 
 import numpy as np
+from scipy.optimize import nnls
 
 from skdpbo._gram_release import lifted
 
 __all__ = ["denoised_second_moment", "nearest_mixture"]
 
 _N_STEPS = 400
+_LEAST_SHARE = 0.02  # of all weight in the start, spread evenly: a weight of 0 would stay
 
 
 def denoised_second_moment(B, support, *, sb, n_records, weights=None):
@@ -49,16 +51,42 @@ def denoised_second_moment(B, support, *, sb, n_records, weights=None):
     return lifted(mixture + share * rest, share * sb, n_records)
 
 
-def nearest_mixture(B, support):
-    """Weights w >= 0 for which the sum of w phi phi' is nearest to B in the Frobenius norm.
+def nearest_mixture(B, support, designs=()):
+    """Return weights w >= 0 for which the sum of w phi phi' is nearest to B in the Frobenius norm.
 
     Multiplicative steps w <- w h / (Q w), Q w = h being the normal equations. They keep w
-    positive, bring the mixture nearer, and have fitted structure long before they fit noise.
+    positive, bring the mixture nearer, and have fitted structure long before they fit noise. Many
+    weights are equally near: the start decides among them.
+
+    Parameters
+    ----------
+    B : ndarray of shape (d, d)
+    support : ndarray of shape (n_support, d)
+        Features of the support points.
+    designs : sequence of slice
+        Disjoint parts of the support. Their nearest mixture is the start. Empty: equal weights.
+
+    Returns
+    -------
+    ndarray of shape (n_support,)
     """
     Q = (support @ support.T) ** 2
     h = np.maximum(np.sum((support @ B) * support, axis=1), 0.0)
-    tiny = np.finfo(float).tiny  # features may vanish, and so may w
-    w = np.full(len(h), h.sum() / max(Q.sum(), tiny))
+    w = _start(B, support, designs)
     for _ in range(_N_STEPS):
-        w *= h / np.maximum(Q @ w, tiny)
+        w *= h / np.maximum(Q @ w, np.finfo(float).tiny)  # features may vanish, and so may w
+    return w
+
+
+def _start(B, support, designs):
+    """Return weights of sum 1 or a little more, equal within each design."""
+    w = np.full(len(support), 1 / len(support))
+    if designs:
+        parts = [support[design] for design in designs]
+        moments = np.stack([(part.T @ part).ravel() / len(part) for part in parts], axis=1)
+        shares, _ = nnls(moments, B.ravel())
+        if shares.any():
+            w *= _LEAST_SHARE
+            for design, part, share in zip(designs, parts, shares / shares.sum(), strict=True):
+                w[design] += share / len(part)
     return w

@@ -5,12 +5,12 @@ import math
 import numpy as np
 from scipy.stats import qmc
 
-__all__ = ["inducing_design", "support_design"]
+__all__ = ["SUPPORT_DESIGNS", "inducing_design", "support_design"]
 
 _DEFAULT_SIZE = {1: 30, 2: 49}  # a grid; from three features on, Sobol points
 _DEFAULT_SOBOL = 50
-_SUPPORT_SIZE = 256
-_SUPPORT_EXTENT = 1.5  # of the box of the inducing points: records may lie outside
+SUPPORT_DESIGNS = (slice(0, 256), slice(256, 384), slice(384, 512))  # of `support_design`
+_EXTENTS = (1.0, 1.25, 1.5)  # of their boxes in that of Z: records may lie outside
 
 
 def inducing_design(inducing_points, bounds, n_features):
@@ -55,10 +55,10 @@ def inducing_design(inducing_points, bounds, n_features):
 def support_design(Z):
     """Return points where records may lie, to describe their second moment; public.
 
-    Sobol points of a box half as wide again as that of Z, drawn towards its centre: in many
-    dimensions nearly all of a box is corners, where few data lie. Then Sobol points of the box of
-    Z. Z itself is left out: rough kernels see nothing elsewhere, so that noise would be taken for
-    records there.
+    Sobol points of the box of the inducing points, of a box 1.25 times as wide, and of one 1.5
+    times as wide, the last drawn towards its centre: in many dimensions nearly all of a box is
+    corners, where few data lie. Z itself is left out: rough kernels see nothing elsewhere, so that
+    noise would be taken for records there.
 
     Parameters
     ----------
@@ -68,13 +68,18 @@ def support_design(Z):
     Returns
     -------
     ndarray of shape (n_support, n_features)
+        Rows `SUPPORT_DESIGNS` are the three sets.
     """
     low, high = Z.min(axis=0), Z.max(axis=0)
-    unit = _sobol(_SUPPORT_SIZE, Z.shape[1] + 1)
-    direction, radius = 2 * unit[:, :-1] - 1, np.sqrt(unit[:, -1:])
-    half = _SUPPORT_EXTENT * (high - low) / 2
-    inside = low + (high - low) * _sobol(2 * _SUPPORT_SIZE, Z.shape[1])[_SUPPORT_SIZE:]
-    return np.vstack([(low + high) / 2 + half * direction * radius, inside])
+    inner, middle, outer = (d.stop - d.start for d in SUPPORT_DESIGNS)
+    cube = _sobol(outer, Z.shape[1] + 1)
+    units = [  # in [-1, 1]; the first points of the sequence are those of Z
+        2 * _sobol(2 * inner, Z.shape[1])[inner:] - 1,
+        2 * _sobol(2 * middle, Z.shape[1])[middle:] - 1,
+        (2 * cube[:, :-1] - 1) * np.sqrt(cube[:, -1:]),
+    ]
+    scaled = [extent * unit for extent, unit in zip(_EXTENTS, units, strict=True)]
+    return (low + high) / 2 + (high - low) / 2 * np.vstack(scaled)
 
 
 def _given(points, n_features):

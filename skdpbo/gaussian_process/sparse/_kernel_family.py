@@ -109,7 +109,7 @@ def reference_variance(kernel, Z):
 
 
 def kernel_shares(kernels, Z):
-    r"""Return the shares of kernels in their average, public and of sum 1.
+    r"""Return the shares of a default family in its average, public and of sum 1.
 
     They are proportional to :math:`\sqrt{D_k} (1 - D_k / d)`, where
     :math:`D_k = (\mathrm{tr} K)^2 / \mathrm{tr} K^2` is the number of directions that kernel k uses
@@ -137,17 +137,25 @@ def _directions(K):
     return float(np.trace(K) ** 2 / np.sum(K * K))
 
 
-def average_kernel(kernels, Z):
-    """Return the average of the kernels by `kernel_shares`, each divided by its variance.
+def average_kernel(kernels, Z, shares=None):
+    """Return the average of the kernels, each divided by its variance.
 
-    A single kernel is returned as it is.
+    Parameters
+    ----------
+    kernels : list of sklearn kernels
+        A single one is returned as it is.
+    Z : ndarray of shape (d, n_features)
+        Inducing points.
+    shares : ndarray of shape (n_kernels,), default=None
+        Public, of sum 1. None: equal shares.
     """
     variances = [reference_variance(kernel, Z) for kernel in kernels]
     if not all(0 < variance < math.inf for variance in variances):
         raise ValueError("every kernel must have a positive variance.")
     if len(kernels) == 1:
         return kernels[0]
-    scales = (kernel_shares(kernels, Z) / variances).tolist()
+    shares = np.full(len(kernels), 1 / len(kernels)) if shares is None else shares
+    scales = (shares / variances).tolist()
     parts = [scaled_kernel(k, c) for c, k in zip(scales, kernels, strict=True)]
     return sum(parts[1:], parts[0])
 

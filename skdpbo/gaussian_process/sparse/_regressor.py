@@ -329,9 +329,8 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
             return KernelMethod(
                 kernels, Z, sensitivity=self.sensitivity, ratio=self.ratio, **common
             )
-        return WhitenedMethod(
-            kernels, Z, fit_amplitude=self.signal_variance == "released", **common
-        )
+        amplitude, equal = self.signal_variance == "released", self.kernel is not None
+        return WhitenedMethod(kernels, Z, fit_amplitude=amplitude, equal_shares=equal, **common)
 
     def _publish(self, kernels, Z, prior_mean, fits, single_target):
         """Set the attributes; everything here is public or released."""

@@ -26,8 +26,8 @@ from skdpbo.gaussian_process.sparse._features import (
     WhitenedFeatures,
     largest_difference,
 )
-from skdpbo.gaussian_process.sparse._inducing import support_design
-from skdpbo.gaussian_process.sparse._kernel_family import average_kernel
+from skdpbo.gaussian_process.sparse._inducing import SUPPORT_DESIGNS, support_design
+from skdpbo.gaussian_process.sparse._kernel_family import average_kernel, kernel_shares
 from skdpbo.gaussian_process.sparse._mixtures import (
     AMPLITUDES,
     FittedWeights,
@@ -71,6 +71,8 @@ class WhitenedMethod:
         "linearised", "linearised_published" and "naive" are for a single kernel.
     fit_amplitude : bool, default=False
         Average over factors of each kernel; the features stay as they are.
+    equal_shares : bool, default=True
+        Of the kernels in their average. False: those of :func:`kernel_shares`.
     """
 
     def __init__(
@@ -83,8 +85,10 @@ class WhitenedMethod:
         n_records,
         posterior="noise_aware",
         fit_amplitude=False,
+        equal_shares=True,
     ):
-        self.features = WhitenedFeatures(average_kernel(kernels, Z), Z)
+        shares = None if equal_shares else kernel_shares(kernels, Z)
+        self.features = WhitenedFeatures(average_kernel(kernels, Z, shares), Z)
         self.parts, self.posterior_name = [WhitenedFeatures(k, Z) for k in kernels], posterior
         self.factors = AMPLITUDES if fit_amplitude else (1.0,)
         self.statistics = WhitenedRelease(mu, tuple(half_width.tolist()), n_records)
@@ -158,7 +162,7 @@ class WhitenedMethod:
         """Return the support points, their weights, and the second moment without its noise."""
         support = support_design(self.features.Z)
         phi = self.features(support)
-        density = nearest_mixture(moments.B, phi)
+        density = nearest_mixture(moments.B, phi, SUPPORT_DESIGNS)
         n_records = self.statistics.n_records
         B = denoised_second_moment(
             moments.B, phi, sb=moments.sb, n_records=n_records, weights=density

@@ -6,7 +6,9 @@ from scipy.optimize import nnls
 from sklearn.gaussian_process.kernels import RBF
 
 from _support.internals import (
+    SUPPORT_DESIGNS,
     WhitenedFeatures,
+    average_kernel,
     denoised_second_moment,
     lifted,
     nearest_mixture,
@@ -96,4 +98,28 @@ def test_support_surrounds_the_inducing_points(shape):
     low, high = Z.min(axis=0), Z.max(axis=0)
     margin = 0.25 * (high - low) + 1e-12
     assert ((low - margin <= support) & (support <= high + margin)).all()
-    assert ((low <= support[256:]) & (support[256:] <= high)).all()
+    inside = support[SUPPORT_DESIGNS[0]]
+    assert ((low <= inside) & (inside <= high)).all()
+
+
+def test_start_follows_the_width_of_the_records():
+    # Nine points hardly tell one density from another. From equal weights 9 % of the records are
+    # beyond the ends of Z where none is, and 1.33 times as many at the ends as there are.
+    features = WhitenedFeatures(average_kernel([RBF(1 / 3), RBF(1.0), RBF(3.0)], Z), Z)
+    points = support_design(Z)
+
+    def estimate(width):
+        phi = features(np.linspace(-width, width, 4000)[:, None])
+        w = nearest_mixture(phi.T @ phi, features(points), SUPPORT_DESIGNS)
+        return np.histogram(points[:, 0], np.linspace(-4.5, 4.5, 19), weights=w)[0]
+
+    narrow, wide = estimate(3.0), estimate(4.0)
+    assert narrow[:3].sum() + narrow[-3:].sum() < 0.01 * 4000
+    assert wide.max() < 1.2 * 4000 / 16  # 16 cells
+
+
+def test_start_is_even_where_no_design_tells_anything():
+    support = FEATURES(np.linspace(-3, 3, 10)[:, None])
+    designs = (slice(0, 5), slice(5, 10))
+    w = nearest_mixture(-np.eye(9), support, designs)
+    np.testing.assert_array_equal(w, nearest_mixture(-np.eye(9), support))

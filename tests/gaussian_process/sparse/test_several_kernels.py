@@ -79,8 +79,9 @@ class TestFeatures:
         # phi(Z) without the jitter is singular here; a map made from it was 1e8 long
         Z = np.linspace(-3, 3, 60)[:, None]
         kernels = [RBF(1.0), RBF(2.0), RBF(8.0)]
-        average = WhitenedFeatures(average_kernel(kernels, Z), Z)
-        for kernel, share in zip(kernels, kernel_shares(kernels, Z), strict=True):
+        shares = kernel_shares(kernels, Z)
+        average = WhitenedFeatures(average_kernel(kernels, Z, shares), Z)
+        for kernel, share in zip(kernels, shares, strict=True):
             own = WhitenedFeatures(kernel, Z)
             T = feature_map(average, own, np.zeros((1, 1)), np.zeros(1), ridge=1.0)
             assert np.linalg.norm(T, 2) ** 2 <= 1 / share * (1 + 1e-6)
@@ -160,8 +161,8 @@ class TestOneReleaseForEachKernel:
 
     def test_features_of_a_kernel_are_a_short_map_of_the_average_ones(self):
         Z = np.linspace(-3, 3, 9)[:, None]
-        average = WhitenedFeatures(average_kernel(KERNELS, Z), Z)
         shares, total = kernel_shares(KERNELS, Z), 0.0
+        average = WhitenedFeatures(average_kernel(KERNELS, Z, shares), Z)
         for kernel, share in zip(KERNELS, shares, strict=True):
             own = WhitenedFeatures(kernel, Z)
             T = feature_map(average, own, np.zeros((1, 1)), np.zeros(1), ridge=1.0)
@@ -418,6 +419,14 @@ def test_units_do_not_matter_to_the_default():
     scaled_mean, scaled_std = other.predict(1e4 * LINE, return_std=True)
     np.testing.assert_allclose(1e3 * scaled_mean, mean, atol=1e-3)
     np.testing.assert_allclose(1e3 * scaled_std, std, atol=1e-3)
+
+
+def test_kernels_of_a_list_have_equal_shares():
+    Z = np.linspace(-3, 3, 9)[:, None]
+    total = sum(kernel(Z) for kernel in KERNELS) / len(KERNELS)
+    np.testing.assert_allclose(average_kernel(KERNELS, Z)(Z), total, atol=1e-15)
+    method = fitted(records(50))._method(KERNELS, Z, mu=1.0, half_width=np.ones(1), n_records=50)
+    np.testing.assert_allclose(method.features.kernel(Z), total, atol=1e-15)
 
 
 def test_shares_favour_what_is_rough_and_can_be_learnt():
