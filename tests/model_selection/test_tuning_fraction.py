@@ -38,7 +38,7 @@ def search(**parameters):
     selection = {"expected_trials": 4, "tuning_fraction": 0.25} | parameters.pop("selection", {})
     return DPGridSearchCV(
         Watched(),
-        {"factor": [0.0, 1.0, 2.0]},
+        {"factor": parameters.pop("factors", [0.0, 1.0, 2.0])},
         protect=PrivateSelection(**selection),
         **options | parameters,
     )
@@ -66,7 +66,7 @@ def audit(**parameters):
         assert not rows & rest
     tuned = frozenset().union(*[rows for rows, _ in trials])
     assert len(rest) == 150
-    assert len(tuned) == (50 if parameters.get("own_rows") else 25)
+    assert len(tuned) == (50 if parameters.get("own_rows") else 30)
     return model
 
 
@@ -127,12 +127,32 @@ def test_none_trains_once():
 
 @pytest.mark.parametrize(
     ("n_samples", "n_candidates", "epsilon", "share"),
-    [(4000, 3, 3.0, 0.2), (3999, 3, 3.0, None), (999, 3, 90.0, None), (4000, 1, 3.0, None)],
+    [(4000, 3, 3.0, 0.25), (3999, 3, 3.0, None), (999, 3, 90.0, None), (4000, 1, 3.0, None)],
 )
 def test_auto_depends_on_public_numbers(n_samples, n_candidates, epsilon, share):
     assert tuning_share(PrivateSelection(), n_samples, n_candidates, epsilon) == share
     published = PrivateSelection(accounting="composition")
     assert tuning_share(published, n_samples, n_candidates, epsilon) is None
+
+
+def test_trials_that_only_rank_are_more():
+    for n_candidates, (mean, eta) in {3: (9, 1.0), 4: (20, 2.0), 100: (50, 2.0)}.items():
+        law = PrivateSelection().for_ranking(n_candidates).law(n_candidates)
+        assert (law.mean, law.eta) == (mean, eta)
+    for fraction, mean in ((0.25, 20), (None, 12)):
+        selection = {"expected_trials": None, "tuning_fraction": fraction}
+        model, _ = trainings(selection=selection, factors=[0.0, 1.0, 2.0, 3.0])
+        assert model.expected_trials_ == mean
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"expected_trials": 4}, {"eta": 1.0}, {"max_trials": 450}, {"accounting": "liu_talwar"}],
+)
+def test_given_laws_of_trials_stay(given):
+    selection = PrivateSelection(**given)
+    assert selection.for_ranking(10) == selection
+    assert selection.law(10).eta == 1.0
 
 
 def test_without_refit_all_rows_tune():

@@ -16,8 +16,8 @@ from skdpbo.privacy._guarantee import weakest_status
 
 __all__ = ["SCORED_SHARE", "FinalPlan", "plan_final", "train_final", "tuning_share"]
 
-SCORED_SHARE = 0.5  # of the tuning rows: the noise of a score falls with their number
-_AUTO_SHARE = 0.2
+SCORED_SHARE = 0.4  # of the tuning rows: the noise of a score falls with their number
+_AUTO_SHARE = 0.25
 _LEAST_ROWS, _LEAST_ROWS_TIMES_EPSILON = 1000, 12_000  # measured: see the theory page
 
 

@@ -8,7 +8,7 @@ they cost as a whole if one trial costs a given amount, and how much one trial m
 import math
 import numbers
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from skdpbo.privacy import (
@@ -27,7 +27,10 @@ __all__ = ["ACCOUNTINGS", "BestOfTrials", "PrivateSelection", "PublishedScores",
 ACCOUNTINGS = ("profile", "papernot_steinke", "liu_talwar", "composition")
 # Three trials a candidate meet a given one with probability about 3/4, and 30 meet one of the best
 # tenth with probability .77; more trials cost more than they find.
-_TRIALS_PER_CANDIDATE, _MOST_TRIALS = 3, 30
+_TRIALS_PER_CANDIDATE, _MOST_TRIALS, _ETA = 3, 30, 1.0
+# Where the winner is trained again, trials have only to rank: more of them, and rarely few.
+# Up to three candidates that would need more noise than to publish every score.
+_LEAST_RANKED, _RANKING_PER_CANDIDATE, _MOST_RANKING, _ETA_OF_RANKING = 4, 5, 50, 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,12 +48,15 @@ class PrivateSelection:
         (Liu & Talwar 2019). "composition": every candidate is trained once and all scores are
         published; the other parameters of the trials have no meaning then.
     expected_trials : float or None, default=None
-        Mean number of trials, at least 1. None: three for each candidate, at most 30. 300 instead
-        of 30 need 23 to 29 % more noise (epsilon from 10 down to 0.3).
-    eta : float, default=1.0
+        Mean number of trials, at least 1. None: three for each candidate, at most 30; where the
+        winner is trained again, five and 50 from four candidates on. 300 instead of 30 need 23 to 29 % more noise
+        (epsilon from 10 down to 0.3).
+    eta : float or None, default=None
         Shape of the law of the number of trials, a truncated negative binomial; above -1. 1 is the
-        geometric law, 0 the logarithmic one. Smaller values need less noise for the same mean, but
-        find less, as most of their mean comes from rare, very long runs: with 30 trials expected
+        geometric law, 0 the logarithmic one. None: 1; 2 where the winner is trained again, from
+        four candidates on, if neither `expected_trials` nor `max_trials` is given (not with
+        "liu_talwar").
+        Smaller values need less noise for the same mean, but find less, as most of their mean comes from rare, very long runs: with 30 trials expected
         the probability to meet one of the best tenth is .77 for eta 1, .55 for 0 (8 % less noise)
         and .30 for -0.5 (14 % less).
     pad_trials : bool, default=False
@@ -69,10 +75,10 @@ class PrivateSelection:
         ``(estimator, n_samples)`` is called for every candidate and returns one of these; the
         largest cost is taken.
     tuning_fraction : "auto", float or None, default="auto"
-        Share of the rows that tunes, in (0, 1), half of them by training and half by scoring
+        Share of the rows that tunes, in (0, 1), 60 % of them by training and 40 % by scoring
         where no `X_val` is given; the winner is then trained with the whole budget on
         the others, and `best_score_` is that of the model that won on the tuning rows. None: all
-        rows tune, and the winning model is released as it is. "auto": 0.2 where the number of rows
+        rows tune, and the winning model is released as it is. "auto": 0.25 where the number of rows
         times epsilon is at least 12000, from 1000 rows on; otherwise None, also with a single
         candidate, with `estimator_guarantee` and with ``accounting="composition"``.
 
@@ -109,7 +115,7 @@ class PrivateSelection:
 
     accounting: str = "profile"
     expected_trials: float | None = None
-    eta: float = 1.0
+    eta: float | None = None
     pad_trials: bool = False
     max_trials: int | None = None
     estimator_guarantee: PrivacyGuarantee | Callable | None = None
@@ -121,7 +127,7 @@ class PrivateSelection:
         check_choice(self.accounting, "accounting", ACCOUNTINGS)
         if self.accounting == "composition":
             trials = self.expected_trials, self.eta, self.pad_trials, self.max_trials
-            if trials != (None, 1.0, False, None):
+            if trials != (None, None, False, None):
                 raise ValueError(
                     "expected_trials, eta, pad_trials and max_trials have no meaning with "
                     'accounting="composition": every candidate is trained once.'
@@ -162,7 +168,21 @@ class PrivateSelection:
         mean = self.expected_trials
         if mean is None:
             mean = min(_TRIALS_PER_CANDIDATE * n_candidates, _MOST_TRIALS)
-        return TrialLaw(mean, self.eta)
+        return TrialLaw(mean, _ETA if self.eta is None else self.eta)
+
+    def for_ranking(self, n_candidates):
+        """Return the selection of trials whose winner is trained again; what is given stays.
+
+        Parameters
+        ----------
+        n_candidates : int
+        """
+        given = (self.expected_trials, self.eta, self.max_trials) != (None, None, None)
+        geometric = self.accounting in ("liu_talwar", "composition")
+        if given or geometric or n_candidates < _LEAST_RANKED:
+            return self
+        mean = min(_RANKING_PER_CANDIDATE * n_candidates, _MOST_RANKING)
+        return replace(self, expected_trials=mean, eta=_ETA_OF_RANKING)
 
 
 def selection_rule(selection, n_candidates):

@@ -88,7 +88,7 @@ class PrivateModelsProtection(Protection):
         if n_samples is None or n_samples < 2:
             return self._plan(n_samples).guarantee
         trained, _, rest = self._positions(n_samples, own_rows=False)
-        tuning = self._plan(len(trained)).guarantee
+        tuning = self._plan(len(trained), ranks=rest is not None).guarantee
         return tuning if rest is None else self._final_plan(len(rest)).joined(tuning)
 
     def search(self, rows, params):
@@ -109,7 +109,7 @@ class PrivateModelsProtection(Protection):
             check_schema(X_val, y_val, X, y, public=False)
             refuse_shared_rows(X, X_val)
         _refuse_complex(X, y)
-        plan = self._plan(len(positions[0]))
+        plan = self._plan(len(positions[0]), ranks=rest is not None)
         final = None if rest is None else self._final_plan(len(rest))
         guarantee = plan.guarantee if final is None else final.joined(plan.guarantee)
         guarantee = with_disjoint_parts(guarantee, X_val)
@@ -151,12 +151,13 @@ class PrivateModelsProtection(Protection):
         self.forget()  # what an earlier fit has set
         return self._release(guarantee, plan, scorer, scores, winner)
 
-    def _plan(self, n_samples):
-        searcher = self.searcher
+    def _plan(self, n_samples, *, ranks=False):
+        """Return the `TrialPlan`; `ranks` tells that the winner is trained again."""
+        searcher, n_candidates = self.searcher, len(self.candidates)
         return plan_trials(
             searcher.estimator,
             self.candidates,
-            self.selection,
+            self.selection.for_ranking(n_candidates) if ranks else self.selection,
             epsilon=searcher.epsilon,
             delta=searcher.delta,
             n_samples=n_samples,
