@@ -3,6 +3,7 @@
     python docs/benchmarks/run.py private_regression --folder DATA --width 3
 
 Bounds are `--width` standard deviations of the whole table about its means, as a curator's would.
+Appends to ``results/private_regression.csv``.
 """
 
 import argparse
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from provenance import RESULTS, append_row
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -61,7 +63,11 @@ def main():
                 rest = model.fit(X[train], y[train]).predict(X[test]) - y[test]
                 errors.append(np.sqrt(np.mean(rest**2)))
             spread = np.std(errors) / np.sqrt(len(errors))
-            print(name, label, round(np.mean(errors), 3), round(spread, 3), flush=True)
+            row = {"table": name, "width": options.width, "epsilon": label}
+            row |= {"rmse": round(np.mean(errors), 3), "standard_error": round(spread, 3)}
+            print(*row.values(), flush=True)
+            settings = {"delta": 1e-5, "repeats": options.repeats}
+            append_row(RESULTS / "private_regression.csv", row, settings=settings)
 
 
 if __name__ == "__main__":

@@ -49,16 +49,16 @@ class PrivateSelection:
         published; the other parameters of the trials have no meaning then.
     expected_trials : float or None, default=None
         Mean number of trials, at least 1. None: three for each candidate, at most 30; where the
-        winner is trained again, five and 50 from four candidates on. 300 instead of 30 need 23 to 29 % more noise
-        (epsilon from 10 down to 0.3).
+        winner is trained again, five and 50 from four candidates on. 300 instead of 30 need 23 to
+        29 % more noise (epsilon from 10 down to 0.3).
     eta : float or None, default=None
         Shape of the law of the number of trials, a truncated negative binomial; above -1. 1 is the
         geometric law, 0 the logarithmic one. None: 1; 2 where the winner is trained again, from
         four candidates on, if neither `expected_trials` nor `max_trials` is given (not with
-        "liu_talwar").
-        Smaller values need less noise for the same mean, but find less, as most of their mean comes from rare, very long runs: with 30 trials expected
-        the probability to meet one of the best tenth is .77 for eta 1, .55 for 0 (8 % less noise)
-        and .30 for -0.5 (14 % less).
+        "liu_talwar"). Smaller values need less noise for the same mean, but find less, as most of
+        their mean comes from rare, very long runs: with 30 trials expected the probability to meet
+        one of the best tenth is .77 for eta 1, .55 for 0 (8 % less noise) and .30 for -0.5 (14 %
+        less).
     pad_trials : bool, default=False
         Always train `max_trials` models and use the first K, so that the running time does not
         tell the number of trials K. Needs `max_trials`.
