@@ -133,7 +133,9 @@ HOMES = {
     "model_selection.private_training._finiteness": "_KEEP_FINITE risky_steps",
     "model_selection.private_training._final_training": "FinalPlan tuning_share",
     "model_selection.private_training._plan": "_calibrated plan_trials",
-    "model_selection.private_training._selection_rules": "largest_trial_epsilon selection_rule",
+    "model_selection.private_training._selection_rules": (
+        "largest_trial_epsilon ranking_selection selection_rule"
+    ),
     "model_selection.private_training._statements": "noise_seeds",
     "model_selection.private_training._trial_score": (
         "TotalRelease gaussian_mu losses_of total_loss_sensitivity trial_score"

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.gaussian_process.kernels import RBF
 
-from _support.internals import FinalPlan, tuning_share
+from _support.internals import FinalPlan, ranking_selection, tuning_share
 from _support.planted import original, put
 from skdpbo import DPGridSearchCV, DPSparseGPRegressor
 from skdpbo.model_selection import PrivateSelection
@@ -137,7 +137,7 @@ def test_auto_depends_on_public_numbers(n_samples, n_candidates, epsilon, share)
 
 def test_trials_that_only_rank_are_more():
     for n_candidates, (mean, eta) in {3: (9, 1.0), 4: (20, 2.0), 100: (50, 2.0)}.items():
-        law = PrivateSelection().for_ranking(n_candidates).law(n_candidates)
+        law = ranking_selection(PrivateSelection(), n_candidates).law(n_candidates)
         assert (law.mean, law.eta) == (mean, eta)
     for fraction, mean in ((0.25, 20), (None, 12)):
         selection = {"expected_trials": None, "tuning_fraction": fraction}
@@ -151,7 +151,7 @@ def test_trials_that_only_rank_are_more():
 )
 def test_given_laws_of_trials_stay(given):
     selection = PrivateSelection(**given)
-    assert selection.for_ranking(10) == selection
+    assert ranking_selection(selection, 10) == selection
     assert selection.law(10).eta == 1.0
 
 

@@ -22,7 +22,14 @@ from skdpbo.privacy import (
 from skdpbo.privacy._checks import check_choice, check_count, check_flag
 from skdpbo.privacy.selection._liu_talwar import liu_talwar_max_trials
 
-__all__ = ["ACCOUNTINGS", "BestOfTrials", "PrivateSelection", "PublishedScores", "selection_rule"]
+__all__ = [
+    "ACCOUNTINGS",
+    "BestOfTrials",
+    "PrivateSelection",
+    "PublishedScores",
+    "ranking_selection",
+    "selection_rule",
+]
 
 ACCOUNTINGS = ("profile", "papernot_steinke", "liu_talwar", "composition")
 # Three trials a candidate meet a given one with probability about 3/4, and 30 meet one of the best
@@ -170,19 +177,25 @@ class PrivateSelection:
             mean = min(_TRIALS_PER_CANDIDATE * n_candidates, _MOST_TRIALS)
         return TrialLaw(mean, _ETA if self.eta is None else self.eta)
 
-    def for_ranking(self, n_candidates):
-        """Return the selection of trials whose winner is trained again; what is given stays.
 
-        Parameters
-        ----------
-        n_candidates : int
-        """
-        given = (self.expected_trials, self.eta, self.max_trials) != (None, None, None)
-        geometric = self.accounting in ("liu_talwar", "composition")
-        if given or geometric or n_candidates < _LEAST_RANKED:
-            return self
-        mean = min(_RANKING_PER_CANDIDATE * n_candidates, _MOST_RANKING)
-        return replace(self, expected_trials=mean, eta=_ETA_OF_RANKING)
+def ranking_selection(selection, n_candidates):
+    """Return the selection for trials whose winner is trained again; what is given stays.
+
+    Parameters
+    ----------
+    selection : PrivateSelection
+    n_candidates : int
+
+    Returns
+    -------
+    selection : PrivateSelection
+    """
+    trials = selection.expected_trials, selection.eta, selection.max_trials
+    geometric = selection.accounting in ("liu_talwar", "composition")
+    if trials != (None, None, None) or geometric or n_candidates < _LEAST_RANKED:
+        return selection
+    mean = min(_RANKING_PER_CANDIDATE * n_candidates, _MOST_RANKING)
+    return replace(selection, expected_trials=mean, eta=_ETA_OF_RANKING)
 
 
 def selection_rule(selection, n_candidates):

@@ -32,6 +32,7 @@ from skdpbo.model_selection.private_training._final_training import (
     tuning_share,
 )
 from skdpbo.model_selection.private_training._plan import plan_trials, prefers_composition
+from skdpbo.model_selection.private_training._selection_rules import ranking_selection
 from skdpbo.model_selection.private_training._trials import (
     TrialData,
     best_of_trials,
@@ -88,7 +89,7 @@ class PrivateModelsProtection(Protection):
         if n_samples is None or n_samples < 2:
             return self._plan(n_samples).guarantee
         trained, _, rest = self._positions(n_samples, own_rows=False)
-        tuning = self._plan(len(trained), ranks=rest is not None).guarantee
+        tuning = self._plan(len(trained), trained_again=rest is not None).guarantee
         return tuning if rest is None else self._final_plan(len(rest)).joined(tuning)
 
     def search(self, rows, params):
@@ -109,7 +110,7 @@ class PrivateModelsProtection(Protection):
             check_schema(X_val, y_val, X, y, public=False)
             refuse_shared_rows(X, X_val)
         _refuse_complex(X, y)
-        plan = self._plan(len(positions[0]), ranks=rest is not None)
+        plan = self._plan(len(positions[0]), trained_again=rest is not None)
         final = None if rest is None else self._final_plan(len(rest))
         guarantee = plan.guarantee if final is None else final.joined(plan.guarantee)
         guarantee = with_disjoint_parts(guarantee, X_val)
@@ -151,13 +152,12 @@ class PrivateModelsProtection(Protection):
         self.forget()  # what an earlier fit has set
         return self._release(guarantee, plan, scorer, scores, winner)
 
-    def _plan(self, n_samples, *, ranks=False):
-        """Return the `TrialPlan`; `ranks` tells that the winner is trained again."""
-        searcher, n_candidates = self.searcher, len(self.candidates)
+    def _plan(self, n_samples, *, trained_again=False):
+        searcher, selection = self.searcher, self.selection
         return plan_trials(
             searcher.estimator,
             self.candidates,
-            self.selection.for_ranking(n_candidates) if ranks else self.selection,
+            ranking_selection(selection, len(self.candidates)) if trained_again else selection,
             epsilon=searcher.epsilon,
             delta=searcher.delta,
             n_samples=n_samples,
