@@ -122,7 +122,8 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
         **params : dict of str -> object
             As in `GridSearchCV.fit`: given to the estimator's ``fit``, the public scorer and the
             splitter. Without `X_val`, ``groups`` are also set apart whole and protected as with
-            `groups_val`. Entries as long as `X` go with their rows. Protected records, or groups,
+            `groups_val`; with `Chunks`, no chunk divides them. Entries as long as `X` go with their
+            rows. Protected records, or groups,
             are scored with equal weights. With private selection, entries as long as `X` or its
             training part are refused.
 
@@ -153,7 +154,7 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
         protection.publish(protection.search((X, y, X_val, y_val, groups_val), params))
         return self
 
-    def privacy_guarantee(self, n_samples=None):
+    def privacy_guarantee(self, n_samples=None, *, groups=False):
         """Return the guarantee of a fit; needs no data.
 
         Parameters
@@ -161,6 +162,9 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
         n_samples : int, default=None
             Number of rows given to `fit`, without `X_val`. Only with every record protected may
             the guarantee depend on it.
+        groups : bool, default=False
+            Whether it is that of a fit with groups, for all records of one group; `n_samples` is
+            then the number of groups.
 
         Returns
         -------
@@ -168,7 +172,8 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
             Of one fit, void with a seed.
         """
         protection = self._protection()
-        guarantee = protection.row_wise(protection.promise(n_samples))
+        promise = protection.promise(n_samples)
+        guarantee = protection.row_wise(protection.for_groups(promise) if groups else promise)
         return guarantee.voided_if_seeded(self.random_state)
 
     def get_metadata_routing(self):

@@ -42,7 +42,7 @@ _SECRET_COUNT = tuple(
     for text in CHOICE_ASSUMPTIONS
 )
 
-_ORDER_OF_GROUPS = "the order in which the groups first appear in X is public"
+ORDER_OF_GROUPS = "the order in which the groups first appear in X is public"
 _COUNTED_GROUPS = f"the numbers of public rows and of groups of protected records, {_SCHEMA}"
 
 
@@ -56,7 +56,7 @@ def stated_for_groups(guarantee, *, set_apart):
         _COUNTED_GROUPS if counted and _SCHEMA in text else text for text in guarantee.assumptions
     )
     if set_apart:
-        assumptions = (*assumptions, _ORDER_OF_GROUPS)
+        assumptions = (*assumptions, ORDER_OF_GROUPS)
     protects = f"groups of {guarantee.protects}"
     return about_groups(guarantee, protects=protects, assumptions=assumptions)
 

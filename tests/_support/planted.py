@@ -18,6 +18,7 @@ STAGES = {
     "answers": "gaussian_process.outsourced._answers",
     "chunk metrics": "model_selection.evaluation._chunk_metrics",
     "chunk training": "model_selection.evaluation._chunk_training",
+    "chunked rows": "model_selection.evaluation._chunks",
     "chunks": "model_selection.protection._chunked",
     "clipping": "mechanisms._clipping",
     "coinpress": "mechanisms._coinpress",
@@ -284,6 +285,11 @@ BUGS = {
     },
     "groups: one batch of all records": {
         "group losses: place_batches": lambda groups: [np.arange(len(groups))]
+    },
+    "chunks: a group is split over chunks": {
+        "chunked rows: ChunkedRows.training": lambda rows, units: np.flatnonzero(
+            np.isin(np.arange(len(rows.X)) % rows.n_samples, units)
+        )
     },
     "private estimators: a group counts by its rows": {
         "private estimator: PlacedRows": Of(of_single_rows),

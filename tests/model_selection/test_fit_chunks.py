@@ -545,8 +545,8 @@ class TestRefusals:
 
     def test_groups(self):
         search = DPGridSearchCV(LogisticRegression(), {"C": [1.0]}, **ALL)
-        with pytest.raises(ValueError, match="groups"):
-            search.fit(X, LABELS, groups=LABELS)
+        with pytest.raises(ValueError, match="at least one row, or group of rows, for each chunk"):
+            search.fit(X, LABELS, groups=LABELS)  # two groups
 
     @pytest.mark.parametrize(
         ("estimator", "space", "match"),

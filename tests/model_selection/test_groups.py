@@ -29,6 +29,7 @@ from _support.numbers_shown import numbers_in
 from _support.planted import plant
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.exceptions import NoisyGradientWarning, NoisyScoreWarning, UnboundedSensitivityError
+from skdpbo.linear_model import DPLogisticRegression
 from skdpbo.mechanisms import PermuteAndFlip
 from skdpbo.model_selection import Kusner2015, Kusner2015Lipschitz
 from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, as_replace_one, compose
@@ -448,8 +449,14 @@ class TestRefusals:
 
     def test_every_record(self):
         for entry in ({"groups_val": GROUPS}, {"groups": [0] * len(X)}):
-            with pytest.raises(ValueError, match='groups are not supported with protect="all"'):
+            with pytest.raises(ValueError, match="groups must name the group of each row"):
                 search_of(protect="all", cv=None).fit(X, Y, X_val=X_VAL, y_val=Y_VAL, **entry)
+
+    def test_private_trials(self):
+        search = DPGridSearchCV(DPLogisticRegression(), {"C": [1.0]}, protect="all")
+        for entry in ({"groups_val": GROUPS}, {"groups": [0] * len(X)}):
+            with pytest.raises(ValueError, match="groups are not supported with private trials"):
+                search.fit(X, Y, X_val=X_VAL, y_val=Y_VAL, **entry)
 
     def test_schema(self):
         self.refused(search_of(), ValueError, r"each row of X_val\.$", groups=GROUPS[1:])

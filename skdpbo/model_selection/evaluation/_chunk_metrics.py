@@ -28,7 +28,7 @@ _HELD_BACK = 3
 
 
 def chunk_parts(rows, j):
-    """Return the positions that train the model of chunk j, and those that score it.
+    """Return the units that train the model of chunk j, and those that score it.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def chunk_parts(rows, j):
     Returns
     -------
     trained, scored : ndarray of int
-        Positions in ``rows.X``, disjoint; with a validation part `scored` are positions in
+        Units of ``rows.X``, disjoint; with a validation part `scored` are units of
         ``rows.X_val``, disjoint for different chunks.
     """
     chunk = rows.chunks[j]
@@ -91,8 +91,7 @@ class ChunkMetricTraining(ChunkTraining):
         """Train on one part of chunk j and score the other. Protected."""
         trained, scored = chunk_parts(rows, j)
         model = trained_on(trained, estimator, params, j, rows, fit_params)
-        X, y = (rows.X, rows.y) if rows.X_val is None else (rows.X_val, rows.y_val)
-        X, y = take_rows(X, scored), take_rows(y, scored)
+        X, y, _ = rows.scoring(scored)
         value, _ = attempt(_value, model, scorer, X, y)
         if value is not None:
             return scorer.loss_of(value)

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import clone
 
 from skdpbo._attempt import attempt
-from skdpbo.model_selection._sklearn import take_rows
 from skdpbo.model_selection.evaluation._chunks import (
     ChunkedRows,
     chunk_sensitivity,
@@ -17,6 +17,7 @@ from skdpbo.model_selection.evaluation._chunks import (
     n_chunk_losses,
 )
 from skdpbo.model_selection.evaluation._evaluator import SEED, isolated_losses, train
+from skdpbo.model_selection.evaluation._group_losses import group_losses
 from skdpbo.model_selection.evaluation._isolation import run_isolated
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
 
@@ -65,7 +66,7 @@ class ChunkTraining:
 
     @property
     def sensitivity(self):
-        """Largest change of a total when one protected record is replaced."""
+        """Largest change of a total when one protected record, or group, is replaced."""
         return chunk_sensitivity(self.scorer.units, *self.rows.size)
 
     def _excess_cap(self):
@@ -156,14 +157,12 @@ class ChunkTraining:
     @staticmethod
     def loss_of_model(estimator, params, j, rows, fit_params, scorer):
         """Train on chunk j, and total the losses on what is outside. Protected."""
-        X, y = rows.X, rows.y
         model = trained_on(rows.chunks[j], estimator, params, j, rows, fit_params)
-        if rows.X_val is not None:
-            X, y = rows.X_val, rows.y_val
-        else:
-            outside = rows.outside(j)
-            X, y = take_rows(X, outside), None if y is None else take_rows(y, outside)
-        return int(isolated_losses(model, scorer, X, y).sum())
+        X, y, groups = rows.scoring(rows.outside(j) if rows.X_val is None else None)
+        if groups is None:
+            return int(isolated_losses(model, scorer, X, y).sum())
+        readable = np.zeros(len(groups), dtype=bool)
+        return int(group_losses(model, scorer, X, y, readable, False, groups).sum())
 
     @staticmethod
     def worst_loss(j, rows, fit_params, scorer):
@@ -172,8 +171,9 @@ class ChunkTraining:
         return scorer.units * (outside if rows.X_val is None else rows.n_validation)
 
 
-def trained_on(positions, estimator, params, j, rows, fit_params):
-    """Return a candidate trained on some rows of chunk j. Protected."""
+def trained_on(units, estimator, params, j, rows, fit_params):
+    """Return a candidate trained on some units of chunk j. Protected."""
+    positions = rows.training(units)
     model = clone(estimator).set_params(**clone(params, safe=False))
     model, _ = train(model, rows.X, rows.y, fit_params, rows=positions, seed=SEED + j)
     return model

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpbo.model_selection._sklearn import n_rows
+from skdpbo.model_selection._sklearn import n_rows, take_rows
 from skdpbo.privacy._checks import check_count, check_within
 
 __all__ = [
@@ -23,6 +23,8 @@ __all__ = [
     "excess_sensitivity",
     "n_chunk_losses",
     "number_of_chunks",
+    "number_of_units",
+    "rows_of_units",
 ]
 
 # Chosen once and for all; any constant would do. It is public: the chunks must not depend on data.
@@ -226,12 +228,16 @@ def excess_sensitivity(units, cap, n_chunks, n_validation=None):
 class ChunkedRows:
     """Protected rows: chunks that train, and what scores them.
 
+    A unit is a record, or a group of records, which no chunk divides.
+
     Attributes
     ----------
     X, y : protected rows and targets; y may be None
     chunks : list of ndarray
-        Positions, see `chunk_positions`.
-    X_val, y_val : protected validation part, or None to score on the rows outside a chunk
+        Units, see `chunk_positions`.
+    X_val, y_val : protected validation part, or None to score on the units outside a chunk
+    groups, groups_val : ndarray of dtype intp, or None
+        Number of the group of each row of `X` and of `X_val`. Protected.
     """
 
     X: object
@@ -239,15 +245,18 @@ class ChunkedRows:
     chunks: list
     X_val: object = None
     y_val: object = None
+    groups: object = None
+    groups_val: object = None
 
     @property
     def n_samples(self):
-        return n_rows(self.X)
+        """Number of units that are cut into chunks."""
+        return number_of_units(self.X, self.groups)
 
     @property
     def n_validation(self):
-        """Rows of the validation part, or None."""
-        return None if self.X_val is None else n_rows(self.X_val)
+        """Units of the validation part, or None."""
+        return None if self.X_val is None else number_of_units(self.X_val, self.groups_val)
 
     @property
     def size(self):
@@ -255,5 +264,31 @@ class ChunkedRows:
         return len(self.chunks), self.n_samples, self.n_validation
 
     def outside(self, j):
-        """Positions outside chunk j."""
+        """Units outside chunk j."""
         return np.setdiff1d(np.arange(self.n_samples), self.chunks[j], assume_unique=True)
+
+    def training(self, units):
+        """Protected: return the positions of the rows of some units in ``X``."""
+        return rows_of_units(self.groups, units)
+
+    def scoring(self, units=None):
+        """Protected: return rows, targets and group numbers of what scores; None: all of X_val."""
+        apart = self.X_val is not None
+        X, y, groups = (
+            (self.X_val, self.y_val, self.groups_val) if apart else (self.X, self.y, self.groups)
+        )
+        if units is None:
+            return X, y, groups
+        rows = rows_of_units(groups, units)
+        inside = None if groups is None else np.searchsorted(np.sort(units), groups[rows])
+        return take_rows(X, rows), None if y is None else take_rows(y, rows), inside
+
+
+def rows_of_units(groups, units):
+    """Protected: return the positions of the rows of units, which are rows without groups."""
+    return units if groups is None else np.flatnonzero(np.isin(groups, units))
+
+
+def number_of_units(X, groups):
+    """Return the number of groups, or of rows where there are none. Public."""
+    return n_rows(X) if groups is None else int(groups.max(initial=-1)) + 1

@@ -9,7 +9,9 @@ from dataclasses import replace
 
 from sklearn.base import is_classifier
 
+from skdpbo._record_groups import group_codes
 from skdpbo.mechanisms import noise_source
+from skdpbo.model_selection._private_choice import ORDER_OF_GROUPS
 from skdpbo.model_selection._search_mechanism import SearchProblem
 from skdpbo.model_selection._sklearn import n_rows
 from skdpbo.model_selection.evaluation._chunk_metrics import (
@@ -24,6 +26,7 @@ from skdpbo.model_selection.evaluation._chunks import (
     chunk_sensitivity,
     n_chunk_losses,
     number_of_chunks,
+    number_of_units,
 )
 from skdpbo.model_selection.evaluation._dry_run import dry_run
 from skdpbo.model_selection.protection._options import (
@@ -35,7 +38,6 @@ from skdpbo.model_selection.protection._protection import Protection, Release, t
 from skdpbo.model_selection.protection._setup import (
     MOSTLY_NOISE,
     check_rows,
-    refuse_groups,
     warn_if_score_is_noisy,
 )
 from skdpbo.model_selection.rows._object_table import as_objects, list_width
@@ -48,6 +50,7 @@ from skdpbo.model_selection.rows._overlap import (
 from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
 from skdpbo.model_selection.scoring._resolve import resolve_chunk_scorer
 from skdpbo.model_selection.scoring.metrics._chunk_metric import is_chunk_metric
+from skdpbo.privacy._guarantee import about_groups
 
 __all__ = ["ChunkedProtection"]
 
@@ -89,22 +92,26 @@ class ChunkedProtection(Protection):
         """Train every candidate on every chunk and release a choice."""
         searcher = self.searcher
         X, y, X_val, y_val, groups_val = rows
-        refuse_groups(groups_val, params)
-        X, y, X_val = check_rows(X, y, X_val, y_val)
-        n_samples = n_rows(X)
-        size = self._size(n_samples, X_val)
-        refuse_chunk_schema(searcher.estimator, size[0], X, y, X_val, y_val)
+        X, y, X_val = check_rows(X, y, X_val, y_val, groups_val)
+        groups, groups_val = self._groups(params, X, X_val, groups_val)
+        params = {name: entry for name, entry in params.items() if name != "groups"}
+        n_samples = number_of_units(X, groups)
+        size = self._size(n_samples, None if X_val is None else number_of_units(X_val, groups_val))
+        refuse_chunk_schema(searcher.estimator, size[0], n_samples, X, y, X_val, y_val)
         by_metric = is_chunk_metric(searcher.scoring)
         if by_metric:
             refuse_empty_parts(*size)
         refuse_shared_rows(X, X_val)
-        refuse_rows_among_entries(params, [X, y, X_val, y_val], {n_samples})
+        refuse_rows_among_entries(params, [X, y, X_val, y_val], {n_rows(X)})
         scorer = resolve_chunk_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
         mechanism = self._mechanism(size)
         mechanism.refuse_scorer(scorer)
         warn_if_score_is_noisy(mechanism, **self._noise_sizes(size))
         guarantee = with_disjoint_parts(self._guarantee(mechanism, n_samples), X_val)
-        entries = entries_assumption(params, n_samples, None)
+        if groups is not None:
+            guarantee = self.for_groups(guarantee)
+            scorer = scorer if by_metric else scorer.for_groups()
+        entries = entries_assumption(params, n_rows(X), None)
         guarantee = self.stated(guarantee, n_samples + (size[2] or 0), entries=entries)
         self.check_budget(guarantee, own_rows=X_val is not None)
         fit_params = self.routed(X, params)
@@ -121,6 +128,8 @@ class ChunkedProtection(Protection):
                     chunk_positions(n_samples, size[0]),
                     settled_rows(as_objects(X_val, width)),
                     settled_targets(y_val, labels),
+                    groups,
+                    groups_val,
                 ),
                 fit_params=fit_params,
                 scorer=scorer,
@@ -132,7 +141,7 @@ class ChunkedProtection(Protection):
             mechanism.start(SearchProblem(self.candidates, evaluator, source, self.space), False)
             chosen = mechanism.search_unguided()
         self.forget()  # what an earlier fit has set
-        columns = getattr(X, "shape", (n_samples, width))[1:]
+        columns = getattr(X, "shape", (None, width))[1:]
         n_features = {} if columns in ((), (None,)) else {"n_features_in_": columns[0]}
         return Release(
             guarantee=guarantee,
@@ -158,12 +167,35 @@ class ChunkedProtection(Protection):
             return {"sensitivity": chunk_metric_sensitivity(1), "largest": size[0]}
         return {"sensitivity": chunk_sensitivity(1, *size), "largest": n_chunk_losses(*size)}
 
-    def _size(self, n_samples, X_val):
+    def for_groups(self, guarantee):
+        """Return the guarantee of chunks that divide no group, for all records of a group."""
+        texts = (
+            text.replace("numbers of rows", "numbers of groups").replace("no record", "no group")
+            for text in guarantee.assumptions
+        )
+        assumptions = (*texts, ORDER_OF_GROUPS)
+        protects = f"groups of {guarantee.protects}"
+        return about_groups(guarantee, protects=protects, assumptions=assumptions)
+
+    def _groups(self, params, X, X_val, groups_val):
+        """Return the number of the group of each row of both parts, None for single records."""
+        groups = params.get("groups")
+        if groups is None and groups_val is None:
+            return None, None
+        if groups is None or (groups_val is None) != (X_val is None):
+            raise ValueError(
+                "groups must name the group of each row of X, and groups_val of each row of "
+                "X_val, if it is given: every record is protected."
+            )
+        codes = group_codes(groups, n_rows(X), name="groups", rows="X")
+        return codes, None if X_val is None else group_codes(groups_val, n_rows(X_val))
+
+    def _size(self, n_samples, n_validation):
         """Return (k, n, m), all that the sensitivities depend on; None without n."""
         if n_samples is None:
             return None
         n_chunks = number_of_chunks(self.chunks, self.searcher.epsilon, n_samples)
-        return n_chunks, n_samples, None if X_val is None else n_rows(X_val)
+        return n_chunks, n_samples, n_validation
 
     def _guarantee(self, mechanism, n_samples):
         n_chunks = number_of_chunks(self.chunks, self.searcher.epsilon, n_samples)

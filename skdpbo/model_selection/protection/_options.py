@@ -4,7 +4,7 @@ from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from skdpbo.model_selection._sklearn import has_callbacks, n_rows
+from skdpbo.model_selection._sklearn import has_callbacks
 from skdpbo.model_selection.rows._protected import check_schema
 
 __all__ = ["refuse_chunk_schema", "refuse_options_of_public_rows", "refuse_telling_parts"]
@@ -62,13 +62,12 @@ def refuse_telling_parts(estimator, candidates):
             )
 
 
-def refuse_chunk_schema(estimator, n_chunks, X, y, X_val, y_val):
-    """Raise for numbers of rows and columns and types that cannot be fitted."""
-    n_samples = n_rows(X)
+def refuse_chunk_schema(estimator, n_chunks, n_samples, X, y, X_val, y_val):
+    """Raise for types and numbers of columns and of rows, or of groups, that cannot be fitted."""
     if n_samples < n_chunks:
         raise ValueError(
             f"Found array with n_samples={n_samples} while n_chunks={n_chunks} needs at least one "
-            "row for each chunk, and hundreds to train well."
+            "row, or group of rows, for each chunk, and hundreds to train well."
         )
     shape, kind = getattr(X, "shape", None), getattr(getattr(X, "dtype", None), "kind", "O")
     if kind == "c":

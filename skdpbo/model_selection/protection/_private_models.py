@@ -92,15 +92,16 @@ class PrivateModelsProtection(Protection):
         tuning = self._plan(len(trained), trained_again=rest is not None).guarantee
         return tuning if rest is None else self._final_plan(len(rest)).joined(tuning)
 
+    for_groups = staticmethod(refuse_groups)
+
     def search(self, rows, params):
         """Run the trials and release the best.
 
         Raises
         ------
         ValueError, TypeError
-            On a bad schema, an estimator that is not private, a cost that does not fit: before
-            anything is charged. Also, after the charge, if the winning trial has no model; no
-            message depends on a protected value.
+            Before the charge on a bad schema, estimator or cost; after it if the winning trial has
+            no model. No message depends on a protected value.
         """
         searcher = self.searcher
         (X, y, X_val, y_val), _ = rows[:4], refuse_groups(rows[4], params)

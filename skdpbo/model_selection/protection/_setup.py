@@ -90,13 +90,13 @@ def refuse_metric_of_groups(scorer):
         )
 
 
-def refuse_groups(groups_val, params):
+def refuse_groups(groups_val, params=()):
     """Refuse groups where records are protected one by one; nothing is read."""
-    if groups_val is not None or params.get("groups") is not None:
+    if groups_val is not None or dict(params).get("groups") is not None:
         raise ValueError(
-            'groups are not supported with protect="all": records are protected one by one there, '
-            "and rows are set apart by position. Give one row for each person, or protect "
-            "validation records with X_val and groups_val."
+            "groups are not supported with private trials: records are protected one by one there, "
+            "and rows are set apart by position. Give one row for each person, protect=Chunks(), "
+            "or validation records with X_val and groups_val."
         )
 
 

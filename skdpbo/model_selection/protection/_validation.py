@@ -86,6 +86,11 @@ class ValidationProtection(Protection):
         """Return the guarantee of the mechanism."""
         return self.mechanism.guarantee
 
+    def for_groups(self, guarantee, set_apart=False):
+        """Return the guarantee for all records of a group; refuse a mechanism without one."""
+        self.mechanism.refuse_groups()
+        return stated_for_groups(guarantee, set_apart=set_apart)
+
     def search(self, rows, params):
         """Cross-validate on the public rows, and choose on the protected ones."""
         searcher = self.searcher
@@ -108,7 +113,7 @@ class ValidationProtection(Protection):
         entries = entries_assumption(params, n_rows(rows[0]), n_entries)
         guarantee = self.mechanism.guarantee
         if groups is not None:
-            guarantee = stated_for_groups(guarantee, set_apart=rows[2] is None)
+            guarantee = self.for_groups(guarantee, set_apart=rows[2] is None)
         guarantee = self.stated(guarantee, n_protected, n_rows(X), entries)
         self.check_budget(guarantee, own_rows=rows[2] is not None)
         outside = copy_context()  # where the ledgers are open
