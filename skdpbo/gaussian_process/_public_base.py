@@ -22,6 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import validate_data
 
+from skdpbo._attempt import attempt
 from skdpbo._parameters import check_bounds
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "PublicBase",
     "PublicModel",
     "ResidualRows",
+    "default_bases",
     "public_box",
     "public_model",
 ]
@@ -36,6 +38,7 @@ __all__ = [
 _FEWEST_ROWS = 5
 _FOLDS = 5
 _REACH = 3.0  # standard deviations of the public residuals
+_FAR = 1e30  # trees take no larger numbers: they work in single precision
 _LARGEST_PROCESS = 500  # rows: a Gaussian process costs their cube
 _LARGEST_TREES = 2000  # rows, for trees without histograms
 _ONE_AT_A_TIME = threading.Lock()  # filters of warnings belong to the process
@@ -63,7 +66,7 @@ def public_model(base, X, y, largest):
     with warnings.catch_warnings():
         if base is None:  # length-scales at their bounds
             warnings.simplefilter("ignore")
-        for model in _default_bases(len(y), *y.shape[1:]) if base is None else [base]:
+        for model in default_bases(len(y), *y.shape[1:]) if base is None else [base]:
             left = y - cross_val_predict(clone(model), X, targets, cv=folds).reshape(y.shape)
             tried.append((np.mean(np.square(left), axis=0), len(tried), model))
         spread = np.where(y.var(axis=0) > 0, y.var(axis=0), 1.0)
@@ -74,7 +77,7 @@ def public_model(base, X, y, largest):
     return PublicModel(best, y.mean(axis=0), bound)
 
 
-def _default_bases(n_rows, n_targets):
+def default_bases(n_rows, n_targets):
     """Return the models from which public rows choose."""
     if n_rows > _LARGEST_TREES:
         boosting = HistGradientBoostingRegressor(random_state=0)
@@ -115,7 +118,7 @@ class PublicModel:
     ----------
     model : regressor
     centre : ndarray of shape (q,)
-        Prediction where that of the model is not finite.
+        Prediction where the model has no finite one.
     bound : ndarray of shape (q,)
         Three standard deviations of the cross-validated residuals.
     """
@@ -131,7 +134,7 @@ class PublicModel:
 
     def __call__(self, X):
         """Return finite predictions of shape (n, q)."""
-        predicted = np.asarray(self.model.predict(X), dtype=np.float64)
+        predicted = np.asarray(self.model.predict(np.clip(X, -_FAR, _FAR)), dtype=np.float64)
         predicted = predicted.reshape(len(X), len(self.centre))
         return np.where(np.isfinite(predicted), predicted, self.centre)
 
@@ -162,17 +165,11 @@ class ResidualRows:
         """Protected: return the predictions; warnings and messages of the model stay inside."""
         with _ONE_AT_A_TIME, warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            predicted = _or_none(self.public, X)
-        if predicted is None:  # outside of the handler: the context of an error has values, too
-            raise ValueError("base failed on protected rows: it must predict every finite row.")
-        return predicted
-
-
-def _or_none(function, X):
-    try:
-        return function(X)
-    except Exception:
-        return None
+            predicted, error = attempt(self.public, X)
+            if error is None:
+                return predicted
+            alone = (attempt(self.public, row[None])[0] for row in X)
+            return np.vstack([self.public.centre if row is None else row for row in alone])
 
 
 @dataclass(frozen=True)
@@ -232,7 +229,7 @@ class PublicBase:
         if base is None:
             return guarantee
         return guarantee.assuming(
-            "the base predicts every finite row, and each from that row alone", status="conditional"
+            "the base predicts each row from that row alone", status="conditional"
         )
 
     def _fitted_public(self, X_public, y_public, y):

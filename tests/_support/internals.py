@@ -20,7 +20,9 @@ HOMES = {
     "_row_blocks": "BoxedRows",
     "_whitened_release": "SQUARED_NORM WhitenedRelease",
     "audit._result": "epsilon_of event_bounds",
-    "gaussian_process._public_base": "GatedPredictor PublicModel ResidualRows public_model",
+    "gaussian_process._public_base": (
+        "GatedPredictor PublicModel ResidualRows default_bases public_model"
+    ),
     "gaussian_process.outsourced._answers": "AnswerNoise answer_sensitivity",
     "gaussian_process.outsourced._messages": (
         "Answer ProtocolError Query REASONS Refusal decode encode"
