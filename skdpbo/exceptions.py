@@ -14,6 +14,7 @@ __all__ = [
     "SelectionCostWarning",
     "SkdpboWarning",
     "UnboundedSensitivityError",
+    "UnreachedRowsWarning",
     "VoidGuaranteeWarning",
 ]
 
@@ -52,6 +53,10 @@ class SeededNoiseWarning(SkdpboWarning):
 
 class SelectionCostWarning(SkdpboWarning):
     """Releasing every candidate's score would need less noise than private selection."""
+
+
+class UnreachedRowsWarning(SkdpboWarning):
+    """By what was released, most records are far from the inducing points of the model."""
 
 
 class VoidGuaranteeWarning(SkdpboWarning):

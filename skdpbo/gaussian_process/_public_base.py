@@ -220,6 +220,8 @@ class PublicBase:
                 'public rows need release="whitened" and prior_mean="none": the gate needs the '
                 "evidence of the whitened release, and the public model gives the mean."
             )
+        if self._private_bounds():
+            raise ValueError('"private" bounds have no use with public rows, which give them.')
         base = self.base
         if base is not None and not (hasattr(base, "fit") and hasattr(base, "predict")):
             raise TypeError(f"base must be None or a regressor, got {type(base).__name__}.")

@@ -5,10 +5,10 @@ import math
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skdpbo._column_ranges import counts_sensitivity
 from skdpbo._record_groups import count_step
 from skdpbo._row_blocks import BoxedRows
 from skdpbo.mechanisms import ClippedMean, GaussianMechanism
-from skdpbo.preprocessing._count_sensitivity import counts_sensitivity
 from skdpbo.preprocessing._dyadic_counts import LEVELS, dyadic_counts, quantile_of_counts
 from skdpbo.preprocessing._private_transformer import PrivateTransformer
 from skdpbo.privacy._checks import check_choice, check_flag

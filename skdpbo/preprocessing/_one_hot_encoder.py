@@ -8,6 +8,7 @@ from scipy.sparse import csr_matrix
 from scipy.stats import norm
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
+from skdpbo._column_ranges import counts_sensitivity
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.preprocessing._category_columns import (
     category_counts,
@@ -16,7 +17,6 @@ from skdpbo.preprocessing._category_columns import (
     positions_of,
     representatives,
 )
-from skdpbo.preprocessing._count_sensitivity import counts_sensitivity
 from skdpbo.preprocessing._private_transformer import PrivateTransformer
 from skdpbo.privacy import mu_from_epsilon
 from skdpbo.privacy._checks import check_flag

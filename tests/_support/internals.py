@@ -11,6 +11,7 @@ from importlib import import_module
 HOMES = {
     "_attempt": "attempt",
     "_column_moments": "histogram_sensitivity moment_blocks norm_counts norm_edges release_moments",
+    "_column_ranges": "counts_sensitivity magnitude_counts",
     "_exact_gram": (
         "exact_chunk exact_gram lattice_radius rows_on_lattice shorten_rows streamed_gram"
     ),
@@ -52,7 +53,7 @@ HOMES = {
     ),
     "gaussian_process.papers._kharkovskii2020": "published_transform threshold",
     "gaussian_process.papers._stationary_kernels": "stationary_kernel",
-    "gaussian_process.sparse._denoising": "denoised_second_moment nearest_mixture",
+    "gaussian_process.sparse._denoising": "denoised_second_moment nearest_mixture share_in_reach",
     "gaussian_process.sparse._features": "LatticeRows WhitenedFeatures",
     "gaussian_process.sparse._inducing": "SUPPORT_DESIGNS inducing_design support_design",
     "gaussian_process.sparse._kernel_chunks": "kernel_chunks",
@@ -178,10 +179,8 @@ HOMES = {
     "model_selection.space._continuous": "ContinuousSpace",
     "model_selection.space._search_space": "SearchSpace",
     "preprocessing._category_columns": "category_counts category_key",
-    "preprocessing._count_sensitivity": "counts_sensitivity",
     "preprocessing._dyadic_counts": "LEVELS dyadic_counts quantile_of_counts",
     "preprocessing._imputer": "value_or_missing",
-    "preprocessing._min_max_scaler": "magnitude_counts",
     "preprocessing._one_hot_encoder": "category_threshold",
     "privacy._composed_losses": "added_epsilon composed_epsilon",
     "privacy._exact_sums": "exact_sum exact_sum_of_squares",

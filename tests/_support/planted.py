@@ -365,6 +365,12 @@ BUGS = {
         "private estimator: checked_table": lambda values, *a, **k: np.asarray(values, dtype=float),
         "sparse regressor: checked_table": lambda values, *a, **k: np.asarray(values, dtype=float),
     },
+    "sparse: bounds are exact ranges": {
+        "sparse process: released_ranges": lambda table, mu, source: (
+            (table.min(axis=0), table.max(axis=0) + 1.0),
+            np.ones(1, dtype=bool),
+        )
+    },
     "rows: half of the noise": {
         "noisy rows: L2Laplace": Of(half_the_sensitivity),
         "noisy rows: GaussianMechanism": Of(half_the_sensitivity),

@@ -210,7 +210,7 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
 
     def _planned(self, mu, X):
         """Return what the release needs from shapes and parameters; raises what can be raised."""
-        Z = self._inducing_points(X.shape[1])
+        Z = self._inducing_points(X.shape[1], self.X_bounds)
         kernels = check_kernels(self.kernel, label_kernels(Z))
         equal = self.kernel is not None
         build = partial(WhitenedMethod, kernels, Z, mu=mu, equal_shares=equal)

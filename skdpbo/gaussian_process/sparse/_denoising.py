@@ -10,10 +10,12 @@ from scipy.optimize import nnls
 
 from skdpbo._gram_release import lifted
 
-__all__ = ["denoised_second_moment", "nearest_mixture"]
+__all__ = ["denoised_second_moment", "nearest_mixture", "share_in_reach"]
 
 _N_STEPS = 400
 _LEAST_SHARE = 0.02  # of all weight in the start, spread evenly: a weight of 0 would stay
+_LEAST_NOISE = 0.01  # of a diagonal entry, for each record: what tells places apart stays smooth
+_LOW_QUANTILE = 0.1
 
 
 def denoised_second_moment(B, support, *, sb, n_records, weights=None):
@@ -90,3 +92,42 @@ def _start(B, support, designs):
             for design, part, share in zip(designs, parts, shares / shares.sum(), strict=True):
                 w[design] += share / len(part)
     return w
+
+
+def share_in_reach(B, inside, outside, *, sb, n_records):
+    r"""Estimate the share of the records that lie near the inducing points.
+
+    A linear function of B', :math:`\mathrm{tr}(M B') / n`: M is such that phi' M phi is close to 1
+    at points inside and to 0 far outside, as far as the noise allows. Post-processing of the
+    release.
+
+    Parameters
+    ----------
+    B : ndarray of shape (d, d)
+        B', released.
+    inside, outside : ndarray of shape (n_points, d)
+        Features of public points.
+    sb : float
+        As for `denoised_second_moment`.
+    n_records : int
+
+    Returns
+    -------
+    share : float
+        In units of the low values of phi' M phi inside, so that it errs on the high side.
+    sd : float
+        Standard deviation of its noise.
+    """
+    points, n_inside = np.vstack([inside, outside]), len(inside)
+    target = (np.arange(len(points)) < n_inside).astype(float)
+    Q = (points @ points.T) ** 2
+    noise = max(sb / n_records, _LEAST_NOISE) ** 2
+    # M = sum_j a_j phi_j phi_j' has the least mean squared error, noise included
+    a = np.linalg.solve(Q + len(points) * noise * np.eye(len(points)), target)
+    values = Q @ a
+    low, zero = np.quantile(values[:n_inside], _LOW_QUANTILE), values[n_inside:].mean()
+    if low <= zero:  # the features do not tell the places apart
+        return 1.0, np.inf
+    total = a @ np.sum((points @ B) * points, axis=1) / n_records
+    sd = sb * np.sqrt(max(a @ values, 0.0)) / n_records
+    return float((total - zero) / (low - zero)), float(sd / (low - zero))

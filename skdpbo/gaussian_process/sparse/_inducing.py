@@ -5,12 +5,13 @@ import math
 import numpy as np
 from scipy.stats import qmc
 
-__all__ = ["SUPPORT_DESIGNS", "inducing_design", "support_design"]
+__all__ = ["SUPPORT_DESIGNS", "inducing_design", "support_design", "unreached_design"]
 
 _DEFAULT_SIZE = {1: 30, 2: 49}  # a grid; from three features on, Sobol points
 _DEFAULT_SOBOL = 50
 SUPPORT_DESIGNS = (slice(0, 256), slice(256, 384), slice(384, 512))  # of `support_design`
 _EXTENTS = (1.0, 1.25, 1.5)  # of their boxes in that of Z: records may lie outside
+_UNREACHED = (4.0, 8.0, 32.0, 256.0, 2.0**20)  # half-widths of the box from its centre
 
 
 def inducing_design(inducing_points, bounds, n_features):
@@ -80,6 +81,29 @@ def support_design(Z):
     ]
     scaled = [extent * unit for extent, unit in zip(_EXTENTS, units, strict=True)]
     return (low + high) / 2 + (high - low) / 2 * np.vstack(scaled)
+
+
+def unreached_design(Z):
+    """Return points far outside of the box of Z, in all columns or in one; public.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n_inducing, n_features)
+        Inducing points.
+
+    Returns
+    -------
+    ndarray of shape (n_points, n_features)
+    """
+    low, high = Z.min(axis=0), Z.max(axis=0)
+    centre, half = (low + high) / 2, (high - low) / 2
+    far, inside = np.split(2 * _sobol(512, Z.shape[1]) - 1, 2)
+    factors = np.resize(_UNREACHED, len(far))
+    far = far / np.abs(far).max(axis=1, keepdims=True) * factors[:, None]
+    row = np.arange(len(far))
+    column, sign = row % Z.shape[1], 1 - 2 * (row // Z.shape[1] % 2)
+    inside[row, column] = factors * sign
+    return centre + half * np.vstack([far, inside])
 
 
 def _given(points, n_features):

@@ -4,14 +4,32 @@ import numbers
 
 from joblib import effective_n_jobs
 
+from skdpbo._column_ranges import released_ranges
 from skdpbo._exact_gram import streamed_gram
 from skdpbo._gaussian_estimator import GaussianEstimator
-from skdpbo._parameters import bounds_or_default
+from skdpbo._parameters import bounds_or_default, warn_caller
+from skdpbo._record_groups import PlacedRows, record_codes
+from skdpbo.exceptions import DefaultBoundsWarning, UnreachedRowsWarning
 from skdpbo.gaussian_process.sparse._inducing import inducing_design
 from skdpbo.gaussian_process.sparse._kernel_average import kernel_average
-from skdpbo.privacy._checks import check_count
+from skdpbo.mechanisms import split_budget
+from skdpbo.privacy._checks import check_choice, check_count
 
-__all__ = ["PrivateProcess"]
+__all__ = ["PrivateProcess", "warn_if_unreached"]
+
+# Of mu^2: 5 % more noise on the moments, and a range that n > 1000 records show at epsilon 1.
+_SHARE_OF_BOUNDS = 0.1
+_FAR = 5.0  # standard deviations of noise: one false alarm in three million fits
+
+
+def warn_if_unreached(share, sd):
+    """Warn where the release says that most records are far from the inducing points."""
+    if share + _FAR * sd < 0.5:
+        warn_caller(
+            f"About {max(share, 0.0):.0%} of the records are near the inducing points, by the "
+            "released second moment: X_bounds may be in other units than X.",
+            UnreachedRowsWarning,
+        )
 
 
 class PrivateProcess(GaussianEstimator):
@@ -30,11 +48,49 @@ class PrivateProcess(GaussianEstimator):
         check_count(self.chunk_size, "chunk_size")
         effective_n_jobs(self.n_jobs)
 
-    def _inducing_points(self, n_features, default_box=None):
+    def _private_bounds(self):
+        """Return the names of the bounds that are to be released."""
+        return [name for name in ("X_bounds", "y_bounds") if isinstance(getattr(self, name), str)]
+
+    def _budget_of_bounds(self, mu):
+        """Check the bounds that are to be released; split mu between the moments and them."""
+        names = self._private_bounds()
+        points = self.inducing_points
+        if "X_bounds" in names and not (points is None or isinstance(points, numbers.Integral)):
+            raise ValueError('X_bounds="private" has no use where inducing_points are given.')
+        for name in names:
+            check_choice(getattr(self, name), name, ("private",))
+        return split_budget(mu, _SHARE_OF_BOUNDS) if names else (mu, None)
+
+    def _bounds(self, found=None):
+        """Return the bounds: given, `found`, or to be found, which have any values until then."""
+        found = dict.fromkeys(self._private_bounds(), (-1.0, 1.0)) if found is None else found
+        return {"X_bounds": self.X_bounds, "y_bounds": self.y_bounds, **found}
+
+    def _released_bounds(self, X, y, mu, source):
+        """Protected X, y: release the ranges of the columns whose bounds are "private"."""
+        y = y if y.ndim == 2 else y[:, None]
+        codes = record_codes(X)
+        tables = {"X_bounds": X, "y_bounds": y if codes is None else PlacedRows(y, codes)}
+        for name in tables:
+            vars(self).pop(f"{name}_", None)
+        names, parts = self._private_bounds(), [mu]
+        if len(names) > 1:  # in proportion to the columns: the noise of one release of them all
+            parts = split_budget(mu, y.shape[1] / (X.shape[1] + y.shape[1]))
+        for name, part in zip(names, parts, strict=False):
+            bounds, found = released_ranges(tables[name], part, source)
+            setattr(self, f"{name}_", bounds)
+            if not found.all():
+                warn_caller(
+                    f"{name}: the released counts show no range of some columns; (-1, 1) is used.",
+                    DefaultBoundsWarning,
+                )
+        return {name: getattr(self, f"{name}_") for name in names}
+
+    def _inducing_points(self, n_features, bounds, default=None):
         points, box = self.inducing_points, None
         if points is None or isinstance(points, numbers.Integral):
-            box = self.X_bounds if default_box is None or self.X_bounds is not None else default_box
-            box = bounds_or_default(box, n_features, "X_bounds")
+            box = bounds_or_default(default if bounds is None else bounds, n_features, "X_bounds")
         return inducing_design(points, box, n_features)
 
     def _release(self, method, rows, X, targets, source):

@@ -1,6 +1,7 @@
 """Sparse Gaussian process regression that protects every training record."""
 
 import math
+import warnings
 from functools import partial
 
 from skdpbo._parameters import bounds_or_default, positive_values
@@ -10,23 +11,15 @@ from skdpbo.gaussian_process._posterior_regressor import PosteriorRegressor
 from skdpbo.gaussian_process._public_base import PublicBase, ResidualRows
 from skdpbo.gaussian_process.sparse._kernel_family import check_kernels, default_kernels
 from skdpbo.gaussian_process.sparse._prior_mean import budget_of_mean, private_prior_mean
-from skdpbo.gaussian_process.sparse._private_process import PrivateProcess
+from skdpbo.gaussian_process.sparse._private_process import PrivateProcess, warn_if_unreached
 from skdpbo.gaussian_process.sparse._release_methods import (
     KernelMethod,
     WhitenedMethod,
+    check_choices,
     given_noise_variance,
 )
-from skdpbo.privacy._checks import check_choice
 
 __all__ = ["DPSparseGPRegressor"]
-
-_CHOICES = {
-    "signal_variance": ("kernel", "released"),
-    "release": ("whitened", "kernel"),
-    "sensitivity": ("certified", "tight", "generic", "trivial"),
-    "posterior": ("noise_aware", "linearised", "linearised_published", "naive"),
-    "prior_mean": ("none", "private"),
-}
 
 
 class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
@@ -66,14 +59,15 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         Privacy loss bound, > 0.
     delta : float, default=1e-5
         In (0, 1).
-    X_bounds : tuple (low, high), default=None
+    X_bounds : tuple (low, high) or "private", default=None
         Public box for the inducing points, in the units of X; numbers, or vectors with one value
         for each feature. Records outside are not clipped; they only have small features. None:
-        (-3, 3), with a `DefaultBoundsWarning` where the box is needed.
-    y_bounds : tuple (low, high), default=None
+        (-3, 3), with a `DefaultBoundsWarning` where the box is needed. "private": released, between
+        powers of two; `X_bounds` and `y_bounds` together take 10 % of the squared budget.
+    y_bounds : tuple (low, high) or "private", default=None
         Public range of the targets, in their units; numbers, or vectors with one value for each
         target. Targets outside are clipped. The prior mean is the centre. None: (-3, 3), with a
-        `DefaultBoundsWarning`.
+        `DefaultBoundsWarning`. "private": released, as for `X_bounds`.
     release : {"whitened", "kernel"}, default="whitened"
         Released statistics. "kernel": the published K_ZX y and K_ZX K_XZ (Honkela & Melkas), with
         about twice the error; it needs a given `noise_variance`, and one kernel made of constants,
@@ -131,6 +125,8 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     elbo_ : float or ndarray of shape (n_targets,)
         Titsias' bound on the log evidence, with the noise of the release; only with
         ``release="whitened"``. Released.
+    X_bounds_, y_bounds_ : tuple (low, high) of ndarray
+        Those that were "private". Released.
     base_ : regressor
         Fitted to the public rows; only with public rows, as the next two. Public.
     residual_bound_ : float or ndarray of shape (n_targets,)
@@ -259,13 +255,21 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         """
         refuse_missing_target(y, self)
         check_same_length(X, y, groups)
-        self._check_settings()
+        check_choices(self)
+        self._check_pass()
         guarantee, mean = self._guarantee_of_fit(groups), self.prior_mean
-        mu, mu_mean = (guarantee.mu, None) if mean == "none" else budget_of_mean(guarantee.mu)
+        mu, mu_bounds = self._budget_of_bounds(guarantee.mu)
+        mu, mu_mean = (mu, None) if mean == "none" else budget_of_mean(mu)
         if X_public is not None or y_public is not None:
             guarantee = self._with_public(guarantee, X, X_public, y_public)
         check = partial(self._planned, mu, X_public, y_public)
-        X, planned, source = self._opened(guarantee, check, X, y, groups=groups)
+        opening = partial(check, self._bounds())
+        X, planned, source = self._opened(guarantee, opening, X, y, groups=groups)
+        found = self._released_bounds(X, planned[0], mu_bounds, source)
+        if found:
+            with warnings.catch_warnings():  # of bounds that are missing: given before
+                warnings.simplefilter("ignore")
+                planned = check(self._bounds(found), X, planned[0])
         y, box, scale, kernels, Z, build, noise_variance, public = planned
         method = build(n_records=n_units(X))
 
@@ -278,12 +282,14 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         released = self._release(method, rows, X, placed(X, targets), source)
         fits = method.posterior(released, noise_variance)
         self._publish(kernels, Z, centre, fits, single_target=y.ndim == 1)
+        if self.release == "whitened":
+            warn_if_unreached(*method.share_in_reach(released))
         self._forget_public()
         if public:
             self._publish_gate(public, method.signal_probability(released, fits, noise_variance))
         return self._close(n_units(X), guarantee)
 
-    def _planned(self, mu, X_public, y_public, X, y):
+    def _planned(self, mu, X_public, y_public, bounds, X, y):
         """Return what the release needs from shapes and parameters; raises what can be raised."""
         y = checked_table(y, "y", ensure_2d=False, estimator=self)
         if y.ndim not in (1, 2):
@@ -292,32 +298,21 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         noise_variance = given_noise_variance(self.noise_variance, self.release, q)
         scale = None if self.y_scale is None else positive_values(self.y_scale, q, "y_scale")
         public, default_box = self._fitted_public(X_public, y_public, y)
-        Z = self._inducing_points(X.shape[1], default_box)
-        box = public.box if public else bounds_or_default(self.y_bounds, q, "y_bounds")
+        Z = self._inducing_points(X.shape[1], bounds["X_bounds"], default_box)
+        box = public.box if public else bounds_or_default(bounds["y_bounds"], q, "y_bounds")
         half_width = (box[1] - box[0]) / 2
         kernels = check_kernels(self.kernel, default_kernels(Z, half_width))
         build = partial(self._method, kernels, Z, mu=mu, half_width=half_width)
         build(n_records=1)  # raises what a method can raise
         return y, box, scale, kernels, Z, build, noise_variance, public
 
-    def _check_settings(self):
-        """Check the choices, alone and together."""
-        for name, choices in _CHOICES.items():
-            check_choice(getattr(self, name), name, choices)
-        if self.release == "kernel" and self.signal_variance != "kernel":
-            raise ValueError('signal_variance="released" needs release="whitened".')
-        several = self.kernel is None or isinstance(self.kernel, list | tuple)
-        if several and (self.release == "kernel" or self.posterior != "noise_aware"):
-            raise ValueError(
-                'release="kernel" and posteriors other than "noise_aware" need one kernel.'
-            )
-        self._check_pass()
-
     @property
     def _mechanism(self):
         mechanism = super()._mechanism
         if self.release == "kernel":
             mechanism = "Gaussian mechanism on kernel statistics"
+        if self._private_bounds():
+            mechanism += ", ranges from noisy histograms"
         if self.prior_mean == "private":
             mechanism += " and a private mean of the targets"
         return mechanism

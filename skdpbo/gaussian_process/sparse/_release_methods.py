@@ -16,17 +16,25 @@ from skdpbo._noise_aware import (
     released_noise_variance,
 )
 from skdpbo._parameters import positive_values
-from skdpbo._whitened_release import WhitenedRelease
+from skdpbo._whitened_release import SQUARED_NORM, WhitenedRelease
 from skdpbo.gaussian_process.papers._kernel_posterior import kernel_posterior, regulariser
 from skdpbo.gaussian_process.papers._kernel_release import KernelRelease, KernelRows
 from skdpbo.gaussian_process.papers._kernel_sensitivity import norm_bound, optimal_ratio
-from skdpbo.gaussian_process.sparse._denoising import denoised_second_moment, nearest_mixture
+from skdpbo.gaussian_process.sparse._denoising import (
+    denoised_second_moment,
+    nearest_mixture,
+    share_in_reach,
+)
 from skdpbo.gaussian_process.sparse._features import (
     LatticeRows,
     WhitenedFeatures,
     largest_difference,
 )
-from skdpbo.gaussian_process.sparse._inducing import SUPPORT_DESIGNS, support_design
+from skdpbo.gaussian_process.sparse._inducing import (
+    SUPPORT_DESIGNS,
+    support_design,
+    unreached_design,
+)
 from skdpbo.gaussian_process.sparse._kernel_family import average_kernel, kernel_shares
 from skdpbo.gaussian_process.sparse._mixtures import (
     AMPLITUDES,
@@ -35,11 +43,33 @@ from skdpbo.gaussian_process.sparse._mixtures import (
     feature_map,
     map_error,
 )
+from skdpbo.privacy._checks import check_choice
 
-__all__ = ["KernelMethod", "WhitenedMethod", "given_noise_variance"]
+__all__ = ["KernelMethod", "WhitenedMethod", "check_choices", "given_noise_variance"]
+
+_CHOICES = {
+    "signal_variance": ("kernel", "released"),
+    "release": ("whitened", "kernel"),
+    "sensitivity": ("certified", "tight", "generic", "trivial"),
+    "posterior": ("noise_aware", "linearised", "linearised_published", "naive"),
+    "prior_mean": ("none", "private"),
+}
 
 # Public rows have said most of what there is to say; a wrong signal costs more than a late one.
 _PRIOR_OF_A_SIGNAL = 0.05
+
+
+def check_choices(gp):
+    """Check the choices of a `DPSparseGPRegressor`, alone and together."""
+    for name, choices in _CHOICES.items():
+        check_choice(getattr(gp, name), name, choices)
+    if gp.release == "kernel" and gp.signal_variance != "kernel":
+        raise ValueError('signal_variance="released" needs release="whitened".')
+    several = gp.kernel is None or isinstance(gp.kernel, list | tuple)
+    if several and (gp.release == "kernel" or gp.posterior != "noise_aware"):
+        raise ValueError(
+            'release="kernel" and posteriors other than "noise_aware" need one kernel.'
+        )
 
 
 def given_noise_variance(noise_variance, release, n_targets):
@@ -144,6 +174,19 @@ class WhitenedMethod:
             self._under(part, T, error, moments, B, noise_variance)
             for part, T, error in zip(self.parts, maps, errors, strict=True)
         ]
+
+    def share_in_reach(self, moments):
+        """Return the estimated share of records near the inducing points, and its noise.
+
+        Post-processing.
+        """
+        Z, sb, n_records = self.features.Z, moments.sb, self.statistics.n_records
+        longest = math.sqrt(SQUARED_NORM)  # longer rows are shortened
+        inside, outside = (
+            phi / np.maximum(1, np.linalg.norm(phi, axis=1) / longest)[:, None]
+            for phi in map(self.features, (support_design(Z), unreached_design(Z)))
+        )
+        return share_in_reach(moments.B, inside, outside, sb=sb, n_records=n_records)
 
     def signal_probability(self, moments, fits, noise_variance):
         """Return the probability that the targets are more than noise about 0.

@@ -1,0 +1,85 @@
+"""Ranges of columns from noisy histograms over signed powers of two."""
+
+import math
+
+import numpy as np
+
+from skdpbo._record_groups import count_step, record_sizes, shared_counts
+from skdpbo._row_blocks import row_blocks
+from skdpbo.mechanisms import GaussianMechanism
+
+__all__ = ["counts_sensitivity", "magnitude_counts", "released_ranges"]
+
+_LOWEST, _HIGHEST = -20, 40  # exponents of the bins
+_N_MAGNITUDES = _HIGHEST - _LOWEST
+_N_BINS = 2 * _N_MAGNITUDES + 1
+_FALSE_BINS = 1e-3  # expected number of empty bins that are taken for full ones
+
+
+def magnitude_edges():
+    """Return the edges of the bins of a column, shape (n_bins + 1,): signed powers of two."""
+    powers = 2.0 ** np.arange(_LOWEST, _HIGHEST + 1)
+    return np.concatenate([-powers[::-1], powers])
+
+
+def magnitude_counts(blocks, n_features, sizes=None):
+    """Protected: count the values of each column by sign and magnitude, (n_features, n_bins).
+
+    Values beyond the last edges are counted in the last bins; with the `sizes` of their groups, in
+    parts of one record.
+    """
+    inner = magnitude_edges()[1:-1]
+    counts = np.zeros((n_features, _N_BINS), dtype=np.int64)
+    start = 0
+    for block in blocks:
+        part = slice(start, start := start + len(block))
+        bins = np.searchsorted(inner, block, side="right")
+        for column in range(n_features):
+            counts[column] += shared_counts(bins[:, column], _N_BINS, sizes, part)
+    return counts
+
+
+def counts_sensitivity(n_histograms):
+    """Largest l2 change of the counts of all histograms when one record is replaced.
+
+    In each of them at most one count falls by 1 and one grows by 1: sqrt(2 h), rounded up.
+    """
+    return math.nextafter(math.sqrt(2 * n_histograms), math.inf)
+
+
+def released_ranges(table, mu, source):
+    """Protected: release the range of each column, between signed powers of two.
+
+    Parameters
+    ----------
+    table : array-like or Dask array of shape (n, n_features)
+        Protected.
+    mu : float
+        The release is mu-GDP.
+    source : RandomSource
+
+    Returns
+    -------
+    bounds : tuple (low, high) of ndarray of shape (n_features,)
+        (-1, 1) where no bin stands out of the noise.
+    found : ndarray of shape (n_features,)
+        Whether one does.
+    """
+    n_features, sizes = table.shape[1], record_sizes(table)
+    step = count_step(sizes)
+    counting = GaussianMechanism(mu=mu, sensitivity=counts_sensitivity(n_features), lattice=step)
+    counts = magnitude_counts(row_blocks(table), n_features, sizes)
+    noisy = np.asarray(counting.release(counts.ravel(), source), dtype=np.float64) * step
+    cells = counts.size
+    threshold = counting.sigma * math.sqrt(2 * math.log(cells / _FALSE_BINS))
+    full = noisy.reshape(counts.shape) > threshold
+    edges = magnitude_edges()
+    first = np.argmax(full, axis=1)
+    last = _N_BINS - np.argmax(full[:, ::-1], axis=1)
+    found = full.any(axis=1)
+    low, high = np.where(found, edges[first], -1.0), np.where(found, edges[last], 1.0)
+    # An end much nearer to zero than the other one is taken as zero, as is the middle bin.
+    low = np.where((low > 0) & (low < high / 8) | (low == -(2.0**_LOWEST)), 0.0, low)
+    high = np.where((high < 0) & (high > low / 8) | (high == 2.0**_LOWEST), 0.0, high)
+    high = np.where(low < high, high, 1.0)
+    return (low, high), found

@@ -1,0 +1,188 @@
+"""DPSparseGPRegressor in raw units: released bounds, and the warning of rows out of reach.
+
+Noise is seeded.
+"""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression
+
+from _support.internals import share_in_reach
+from _support.planted import original, plant, put
+from skdpbo.exceptions import DefaultBoundsWarning, SkdpboWarning, UnreachedRowsWarning
+from skdpbo.gaussian_process import DPSparseGPRegressor
+from skdpbo.privacy import PrivacyLedger, mu_from_epsilon
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(0, 90, (3000, 2))
+F = 100 + 20 * np.sin(X[:, 0] / 15)
+Y = F + 5 * RNG.normal(size=3000)
+BOTH = {"X_bounds": "private", "y_bounds": "private"}
+
+
+def fitted(X=X, y=Y, **parameters):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SkdpboWarning)
+        return DPSparseGPRegressor(**{"random_state": 0, **parameters}).fit(X, y)
+
+
+def warnings_of(X=X, y=Y, **parameters):
+    """Return the messages of a fit by category."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        DPSparseGPRegressor(**{"random_state": 0, **parameters}).fit(X, y)
+    return {warning.category: str(warning.message) for warning in caught}
+
+
+def test_raw_units_with_released_bounds():
+    gp = fitted(**BOTH)
+    assert np.std(gp.predict(X) - F) < 5 < 14 < np.std(F)
+    np.testing.assert_array_equal(gp.X_bounds_, [[0, 0], [128, 128]])
+    np.testing.assert_array_equal(gp.y_bounds_, [[64], [128]])
+    assert gp.inducing_points_.max() == 128
+    assert gp.prior_mean_ == 96
+    assert "ranges from noisy histograms" in gp.privacy_guarantee().mechanism
+
+
+def test_bounds_are_released_only_where_they_were_asked_for():
+    gp = fitted(X_bounds=(0, 90), y_bounds="private", prior_mean="private")
+    assert not hasattr(gp, "X_bounds_")
+    assert gp.inducing_points_.max() == 90
+    assert 96 < gp.prior_mean_ < 104
+    targets = fitted(y=np.stack([Y, Y / 64], axis=1), **BOTH)
+    np.testing.assert_array_equal(targets.y_bounds_, [[64, 1], [128, 2]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SkdpboWarning)
+        gp.set_params(y_bounds=(50, 150)).fit(X, Y)
+    assert not hasattr(gp, "y_bounds_")
+
+
+@pytest.mark.parametrize("asked", [BOTH, {"y_bounds": "private", "X_bounds": (0, 90)}])
+@pytest.mark.parametrize("prior_mean", ["none", "private"])
+def test_all_releases_together_cost_the_budget(asked, prior_mean, monkeypatch):
+    spent = []
+
+    def listening(place, mu_of):
+        honest = original(place)
+
+        def heard(*args, **how):
+            spent.append(mu_of(*args, **how))
+            return honest(*args, **how)
+
+        put(monkeypatch, place, heard)
+
+    listening("sparse process: released_ranges", lambda table, mu, source: mu)
+    listening("sparse regressor: private_prior_mean", lambda *args, mu, **how: mu)
+    listening("release methods: WhitenedMethod.release", lambda method, *a: method.statistics.mu)
+    gp = fitted(prior_mean=prior_mean, **asked)
+    assert len(spent) == (2 if asked is BOTH else 1) + (prior_mean == "private") + 1
+    mu = gp.privacy_.mu
+    assert mu == mu_from_epsilon(1.0, 1e-5)
+    assert (1 - 1e-12) * mu < math.sqrt(sum(part**2 for part in spent)) <= mu
+    shares = np.square(spent[: len(spent) - 1 - (prior_mean == "private")]) / mu**2
+    assert shares.sum() == pytest.approx(0.1)
+
+
+def bounds_of(X, y):
+    gp = fitted(X, y, epsilon=1e-7, **BOTH)
+    return np.concatenate([*gp.X_bounds_, *gp.y_bounds_])
+
+
+def test_with_all_noise_the_bounds_do_not_depend_on_the_records():
+    np.testing.assert_array_equal(bounds_of(X, Y), bounds_of(X * 0 + 5.0, Y * 0 - 900.0))
+
+
+def test_bounds_of_exact_ranges_are_caught(monkeypatch):
+    plant(monkeypatch, "sparse: bounds are exact ranges")
+    assert np.abs(bounds_of(X, Y) - bounds_of(X * 0 + 5.0, Y * 0 - 900.0)).max() > 1
+
+
+def test_counts_that_show_nothing_are_announced():
+    given = warnings_of(X[:20], Y[:20], X_bounds="private", y_bounds=(50, 150))
+    assert "X_bounds: the released counts show no range" in given[DefaultBoundsWarning]
+    assert DefaultBoundsWarning not in warnings_of(**BOTH)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"y_bounds": "public"}, "y_bounds"),
+        ({"X_bounds": "auto"}, "X_bounds"),
+        ({**BOTH, "inducing_points": [[1.0, 2.0]]}, "no use where inducing_points"),
+    ],
+)
+def test_bad_words_cost_nothing(parameters, message):
+    gp = DPSparseGPRegressor(**{"X_bounds": (0, 90), "y_bounds": (0, 200), **parameters})
+    with PrivacyLedger(epsilon=5.0) as ledger:
+        with pytest.raises(ValueError, match=message):
+            gp.fit(X, Y)
+        assert not ledger.entries
+
+
+def test_public_rows_and_released_bounds_exclude_each_other():
+    gp = DPSparseGPRegressor(base=LinearRegression(), y_bounds="private")
+    with pytest.raises(ValueError, match="no use with public rows"):
+        gp.fit(X, Y, X_public=X[:20].copy(), y_public=Y[:20])
+
+
+# Rows out of reach
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 10.0])
+@pytest.mark.parametrize("bounds", [{"X_bounds": (-3, 3)}, {"X_bounds": ([0, -3], [90, 3])}])
+def test_rows_in_other_units_are_announced(bounds, epsilon):
+    given = warnings_of(y_bounds=(0, 200), epsilon=epsilon, **bounds)
+    assert "X_bounds may be in other units than X" in given[UnreachedRowsWarning]
+
+
+INSIDE = {
+    "uniform": lambda n, d: RNG.uniform(-3, 3, (n, d)),
+    "normal": lambda n, d: RNG.normal(size=(n, d)).clip(-4, 4),
+    "one point": lambda n, d: np.tile(RNG.uniform(-3, 3, d), (n, 1)),
+    "a diagonal": lambda n, d: RNG.uniform(-3, 3, (n, 1)) * np.ones(d),
+}
+
+
+@pytest.mark.parametrize("kind", INSIDE)
+@pytest.mark.parametrize("d", [1, 3, 20])
+def test_rows_in_the_box_are_not(kind, d):
+    rows = INSIDE[kind](1000, d)
+    bounds = {"X_bounds": (-3, 3), "y_bounds": (-3, 3)}
+    for epsilon in (0.3, 10.0):
+        given = warnings_of(rows, rows[:, 0], epsilon=epsilon, **bounds)
+        assert UnreachedRowsWarning not in given
+
+
+def test_the_share_in_reach_and_its_noise():
+    rng = np.random.default_rng(0)
+    near, far = np.eye(8)[:4], np.eye(8)[4:]
+    rows = np.vstack([near[rng.integers(4, size=700)], far[rng.integers(4, size=300)]])
+    B = rows.T @ rows
+    share, sd = share_in_reach(B, near, far, sb=1e-6, n_records=1000)
+    assert share == pytest.approx(0.7, abs=1e-3)
+    assert sd < 1e-6
+    sb, found = 40.0, []
+    for _ in range(4000):
+        E = sb * rng.normal(size=(8, 8))
+        E = (E + E.T) / 2
+        E[np.diag_indices(8)] = sb * rng.normal(size=8)
+        found.append(share_in_reach(B + E, near, far, sb=sb, n_records=1000))
+    shares, sds = np.array(found).T
+    assert shares.std() == pytest.approx(sds[0], rel=0.05)
+    # no difference in sight, no statement
+    assert share_in_reach(B, near, near, sb=1.0, n_records=1000) == (1.0, np.inf)
+
+
+def test_groups_release_bounds_of_groups():
+    people = np.repeat(np.arange(1500), 2)
+    rows, targets = np.repeat(X[:1500], 2, axis=0), np.repeat(Y[:1500], 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SkdpboWarning)
+        gp = DPSparseGPRegressor(random_state=0, epsilon=3.0, **BOTH)
+        gp.fit(rows, targets, groups=people)
+    np.testing.assert_array_equal(gp.y_bounds_, [[64], [128]])
+    np.testing.assert_array_equal(gp.X_bounds_[1], [128, 128])
+    assert gp.n_records_ == 1500
