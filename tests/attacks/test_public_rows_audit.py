@@ -44,9 +44,9 @@ def public_values(gp):
 class BaseOfAllRows(DPSparseGPRegressor):
     """Fits the base to protected rows as well."""
 
-    def _planned(self, mu, X_public, y_public, X, y):
+    def _planned(self, mu, X_public, y_public, bounds, X, y):
         rows = np.concatenate([X_public, X]), np.concatenate([y_public, y])
-        return super()._planned(mu, *rows, X, y)
+        return super()._planned(mu, *rows, bounds, X, y)
 
 
 class BoundOfProtectedResiduals(DPSparseGPRegressor):
