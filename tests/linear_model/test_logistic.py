@@ -248,6 +248,14 @@ def test_balanced_weights_are_those_of_scikit_learn(epsilon):
     assert balanced_accuracy_score(y, fitted(X, y).predict(X)) < 0.75
 
 
+def test_a_rare_class_is_learned_in_few_steps_too():
+    """The bound on the curvature is five times too large; steps of rate 1 score .952."""
+    X, y = rare()
+    model = fitted(X, y, epsilon=300.0, classes=[0, 1])
+    assert model.n_iter_ == 8
+    assert model.score(X, y) > 0.96 > np.mean(y == 0) + 0.005
+
+
 def test_balance_of_classes_that_the_noise_hides_is_bounded():
     weights, mean = release_balance(np.zeros(1000, dtype=int), 3, 0.1, None)
     assert weights.max() == 1.0
