@@ -28,7 +28,12 @@ from _support.internals import (
 from _support.numbers_shown import numbers_in
 from _support.planted import plant
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
-from skdpbo.exceptions import NoisyGradientWarning, NoisyScoreWarning, UnboundedSensitivityError
+from skdpbo.exceptions import (
+    BudgetExceededError,
+    NoisyGradientWarning,
+    NoisyScoreWarning,
+    UnboundedSensitivityError,
+)
 from skdpbo.linear_model import DPLogisticRegression
 from skdpbo.mechanisms import PermuteAndFlip
 from skdpbo.model_selection import Kusner2015, Kusner2015Lipschitz
@@ -470,6 +475,29 @@ class TestRefusals:
     def test_no_group_is_needed_where_their_number_is_secret(self):
         search = fitted(search_of(neighbours="add-remove"), X_VAL[:0], Y_VAL[:0], [])
         assert 0 <= search.best_score_ <= 1
+
+
+class TestLabelsBeforeTheCharge:
+    """A fit that the budget refuses has counted the groups, and tells nothing else of them."""
+
+    class Hostile(str):
+        __slots__ = ()
+
+        def __hash__(self):
+            raise ValueError(str(self))
+
+    def refused(self, labels):
+        with PrivacyLedger(1e-3) as ledger, pytest.raises(BudgetExceededError) as caught:
+            fitted(search_of(), groups=labels)
+        assert not ledger.entries
+        return caught.getrepr(style="native", showlocals=False).__str__(), caught.value
+
+    def test_all_labels_with_as_many_groups_end_alike(self):
+        plain, _ = self.refused(list(range(N_RECORDS)))
+        hostile, error = self.refused([self.Hostile(f"SECRET{k}") for k in range(N_RECORDS)])
+        assert hostile == plain
+        assert "SECRET" not in hostile
+        assert error.__context__ is None
 
 
 class TestRelations:
