@@ -15,7 +15,7 @@ __all__ = ["denoised_second_moment", "nearest_mixture", "share_in_reach"]
 _N_STEPS = 400
 _LEAST_SHARE = 0.02  # of all weight in the start, spread evenly: a weight of 0 would stay
 _LEAST_NOISE = 0.01  # of a diagonal entry, for each record: what tells places apart stays smooth
-_LOW_QUANTILE = 0.1
+_LOW_QUANTILE, _LEAST_GAP = 0.1, 0.01  # of phi' M phi inside; from there to outside
 
 
 def denoised_second_moment(B, support, *, sb, n_records, weights=None):
@@ -126,7 +126,7 @@ def share_in_reach(B, inside, outside, *, sb, n_records):
     a = np.linalg.solve(Q + len(points) * noise * np.eye(len(points)), target)
     values = Q @ a
     low, zero = np.quantile(values[:n_inside], _LOW_QUANTILE), values[n_inside:].mean()
-    if low <= zero:  # the features do not tell the places apart
+    if low < zero + _LEAST_GAP:  # the features do not tell the places apart
         return 1.0, np.inf
     total = a @ np.sum((points @ B) * points, axis=1) / n_records
     sd = sb * np.sqrt(max(a @ values, 0.0)) / n_records

@@ -18,6 +18,7 @@ from skdpbo.exceptions import (
     SeededNoiseWarning,
     SelectionCostWarning,
     SkdpboWarning,
+    UnreachedRowsWarning,
     VoidGuaranteeWarning,
 )
 from skdpbo.mechanisms import noise_source
@@ -245,9 +246,9 @@ class PrivateModelsProtection(Protection):
         shown = [(DryRunWarning, failure) for failure in failures]
         for table, targets in list(synthetic_rows(plan.models[0], X, y))[:1]:
             for warning in in_isolation(_warnings_of_fit, plan.models[0], table, targets):
-                # Of seeds another warning is given, see `_advise`.
-                kind = warning.category
-                if issubclass(kind, SkdpboWarning) and kind is not SeededNoiseWarning:
+                # Of seeds `_advise` warns; that synthetic rows are out of reach says nothing.
+                kind, not_shown = warning.category, (SeededNoiseWarning, UnreachedRowsWarning)
+                if issubclass(kind, SkdpboWarning) and kind not in not_shown:
                     shown.append((kind, str(warning.message)))
         for category, message in dict.fromkeys(shown):
             warn_caller(message, category)

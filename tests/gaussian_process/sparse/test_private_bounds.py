@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LinearRegression
 
 from _support.internals import share_in_reach
@@ -154,6 +155,12 @@ def test_rows_in_the_box_are_not(kind, d):
     for epsilon in (0.3, 10.0):
         given = warnings_of(rows, rows[:, 0], epsilon=epsilon, **bounds)
         assert UnreachedRowsWarning not in given
+
+
+@pytest.mark.parametrize("points", [[[0.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]]])
+def test_without_a_box_nothing_is_said_of_a_column(points):
+    given = warnings_of(inducing_points=points, y_bounds=(50, 150), kernel=RBF(1.0))
+    assert (UnreachedRowsWarning in given) == (len(points) > 1)
 
 
 def test_the_share_in_reach_and_its_noise():
