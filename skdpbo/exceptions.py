@@ -31,6 +31,14 @@ class DryRunWarning(SkdpboWarning):
     """A fit fails on synthetic rows. A failure on protected rows would be silent."""
 
 
+class FlatLossWarning(SkdpboWarning):
+    """A loss has no gradient to follow on the public rows: it is flat, in steps or noisy."""
+
+
+class LowBoundWarning(SkdpboWarning):
+    """Many public records have the largest loss that counts, so that it says little of them."""
+
+
 class NewBudgetWarning(SkdpboWarning):
     """A ledger opens a budget for a data set whose name resembles an existing one."""
 

@@ -8,16 +8,21 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skdpbo.model_selection._base import BasePrivateSearchCV
-from skdpbo.model_selection._sklearn import Interval
+from skdpbo.model_selection._sklearn import Interval, StrOptions
+from skdpbo.model_selection.bayes._public_best import PublicBest
 from skdpbo.model_selection.gibo._descent import PrivateDescent
 from skdpbo.model_selection.gibo._gradient_release import TrajectoryRelease
 from skdpbo.model_selection.gibo._gradient_surrogate import SurrogateRecipe
+from skdpbo.model_selection.gibo._public_scales import AUTOMATIC
 from skdpbo.model_selection.gibo._settings import Descent, GradientSurrogate, changed
 from skdpbo.model_selection.gibo._trajectory_search import TrajectorySearch
 from skdpbo.model_selection.space._continuous import ContinuousSpace
 
 __all__ = ["DPGIBOSearchCV"]
 
+# The public search of the start, as of `DPBayesSearchCV`.
+_PUBLIC_SEARCH = {"n_iter": 32, "n_initial_points": 5, "batch_size": 1, "sqrt_beta": 2.0}
+_N_CANDIDATES = 500
 # Share of the squared budget that adaptive clipping spends on counts.
 _CLIP_SHARE = 0.1
 
@@ -51,9 +56,16 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     delta : float, default=1e-5
         Probability with which epsilon may fail, in (0, 1); far less than one over the number of
         protected records.
-    init : None, dict or array-like of shape (n_params,), default=None
-        Public starting point: a dict of parameters, or a point of the unit cube with parameters
-        in alphabetical order. None: the centre.
+    guide : bool, default=True
+        Whether the public rows take part: candidates and the released points are cross-validated,
+        each step combines the released gradient with that of the public folds, and public scores
+        enter the choice of the end. False: one fit a point, and the protected rows alone decide,
+        which is right where the public rows come from another population.
+    init : "public", None, dict or array-like of shape (n_params,), default="public"
+        Public starting point: a dict of parameters, a point of the unit cube with parameters in
+        alphabetical order, or None: the centre. "public": the best by public cross-validation of
+        the estimator's own parameters and of a search by GP-UCB, 32 candidates in all; with
+        ``guide=False`` the estimator's own parameters, or the centre if they lie outside.
     descent : Descent or None, default=None
         Clipping norm, learning rate and budgets of the steps; ``Descent.paper()`` is the paper's.
         None: ``Descent()``. Its parameters are also those of the search: ``descent__clip``.
@@ -82,8 +94,8 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         Share of the rows that is protected when `fit` is not given `X_val`, in (0, 1). Row 0 is
         always public.
     cv : int, cross-validation generator or iterable, default=None
-        None: no cross-validation, `cv_results_` holds the released parameters only. Otherwise as
-        in `GridSearchCV`, on the public rows, for every released point.
+        As in `GridSearchCV`; splits the public rows only. Splits of all rows of `X` are restricted
+        to them. None: five folds, or as many as the smallest public class allows, at least two.
     refit : bool or str, default=True
         Train the winner on all public rows. A str names the deciding metric. A callable is refused.
     n_jobs : int or None, default=None
@@ -114,8 +126,9 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     best_estimator_ : estimator
         The winner trained on the public rows; absent when `refit=False`.
     cv_results_ : dict of ndarrays
-        Released: `params` and `param_*` of the trajectory, then of the mean if there is one.
-        Public: with `cv`, the other columns of `GridSearchCV`, from the public rows.
+        `params` and `param_*` of the public search, and, released, of the trajectory, then of the
+        mean if there is one. Public: with `guide`, the other columns of `GridSearchCV`, from the
+        public rows.
     descent_ : DescentResult
         Released. The trajectory in the unit cube, the noisy gradients and their noise scales.
     privacy_ : PrivacyGuarantee
@@ -123,7 +136,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     scorer_ : callable or dict
         Scorer that `score` uses.
     n_splits_ : int
-        Number of public folds; absent without `cv`.
+        Number of public folds; absent when `guide=False`.
     refit_time_ : float
         Seconds of the public refit.
     multimetric_ : bool
@@ -183,7 +196,8 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         "descent": [Descent, None],
         "surrogate": [GradientSurrogate, None],
         "end_fraction": [Interval(numbers.Real, 0, 1, closed="left")],
-        "init": [dict, "array-like", None],
+        "guide": ["boolean"],
+        "init": [StrOptions({"public"}), dict, "array-like", None],
     }
 
     def __init__(
@@ -194,7 +208,8 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         n_iter=25,
         epsilon=1.0,
         delta=1e-5,
-        init=None,
+        guide=True,
+        init="public",
         descent=None,
         surrogate=None,
         scoring=None,
@@ -230,6 +245,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         )
         self.search_spaces = search_spaces
         self.n_iter = n_iter
+        self.guide = guide
         self.init = init
         self.descent = descent
         self.end_fraction = end_fraction
@@ -259,11 +275,6 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
                 params[group] = changed(params.get(group, getattr(self, group)) or kind(), nested)
         return super().set_params(**params)
 
-    @property
-    def guide(self):
-        """Whether the released points are cross-validated on the public rows."""
-        return self.cv is not None
-
     def _mechanism(self):
         shares = self.score_fraction, self.end_fraction
         release = TrajectoryRelease(self.epsilon, self.delta, *shares)
@@ -273,7 +284,9 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
             release,
             descent=partial(self._steps, steps, release.mu_trajectory),
             surrogate=self._surrogate,
-            init=self.init,
+            automatic=[name for name in AUTOMATIC if getattr(steps, name) == "auto"],
+            start=self._start,
+            public_search=PublicBest(_PUBLIC_SEARCH) if self._searches_publicly() else None,
             averaging=steps.averaging,
             verbose=self.verbose,
         )
@@ -283,13 +296,27 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
 
     def _candidates(self, space):
         self._surrogate(space)  # refuses bad length-scales before anything is spent
-        return space.settings([space.start(self.init)])
+        start = space.settings([self._start(space)])
+        if not self._searches_publicly():
+            return start
+        drawn = space.candidates(_N_CANDIDATES, check_random_state(self._public_seed()))
+        return start + [candidate for candidate in drawn if candidate != start[0]]
+
+    def _searches_publicly(self):
+        return self.guide and isinstance(self.init, str)
+
+    def _start(self, space):
+        own = space.own(self.estimator) if isinstance(self.init, str) else None
+        if own is not None:
+            return own
+        return space.start(None if isinstance(self.init, str) else self.init)
 
     def _surrogate(self, space):
         return SurrogateRecipe(self.surrogate or GradientSurrogate(), space.names)
 
     def _steps(self, steps, mu, units):
         options = steps.get_params()
+        options |= {name: AUTOMATIC[name] for name in AUTOMATIC if options[name] == "auto"}
         adaptive = options.pop("adaptive_clip")
         seed = check_random_state(self._public_seed()).randint(2**31 - 1 - self.n_iter)
         return PrivateDescent(

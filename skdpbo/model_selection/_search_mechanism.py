@@ -32,6 +32,8 @@ class SearchProblem:
         Name of the deciding metric in ``cv_results_``.
     public_counts : list
         Confusion matrices of the candidates on the public folds, where their scores carry them.
+    folds : FoldLosses or None
+        Losses of public rows by models that have not seen them; None without public scores.
     """
 
     candidates: list
@@ -40,6 +42,7 @@ class SearchProblem:
     space: Any = None
     metric: str = "score"
     public_counts: list = field(default_factory=list)
+    folds: Any = None
 
     @property
     def scorer(self):
@@ -106,6 +109,8 @@ class SearchMechanism(ABC):
         Whether it can follow public scores, and whether it can do without them.
     in_rounds : bool
         Whether proposals depend on the public scores so far.
+    chosen_early : bool
+        Whether the winner is released while candidates are still proposed.
     of_means : bool
         Whether it needs a score that is a mean of losses of single records.
     of_groups : bool
@@ -115,6 +120,7 @@ class SearchMechanism(ABC):
     guarantee: PrivacyGuarantee
     guided: ClassVar[tuple] = (True, False)
     in_rounds: ClassVar[bool] = True
+    chosen_early: ClassVar[bool] = False
     of_means: ClassVar[bool] = True
     of_groups: ClassVar[bool] = True
 

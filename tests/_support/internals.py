@@ -124,6 +124,10 @@ HOMES = {
     "model_selection.gibo._descent": "PrivateDescent noise_to_clip",
     "model_selection.gibo._gradient_release": "TrajectoryRelease",
     "model_selection.gibo._optimizers": "OPTIMIZERS",
+    "model_selection.gibo._public_end": "end_offsets public_limit",
+    "model_selection.gibo._public_gradient": (
+        "PublicGradient clipped_rows precise_clip roughness squared_error"
+    ),
     "model_selection.gibo._safe_end": "SafeEnd end_positions end_sensitivity",
     "model_selection.papers._kusner_constants": (
         "beta choice_sensitivity exact_score_sensitivity score_sensitivity"

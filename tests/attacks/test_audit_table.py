@@ -300,6 +300,7 @@ def gradients():
             loss_bound=1.0,
             score_fraction=0.0,
             end_fraction=0.0,
+            guide=False,
             refit=False,
         )
 

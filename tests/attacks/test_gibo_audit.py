@@ -22,7 +22,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from _support.hostile import Hostile
-from _support.internals import PrivateDescent, RecordLosses
+from _support.internals import PrivateDescent, PublicGradient, RecordLosses
 from _support.planted import plant, put
 from skdpbo import DPGIBOSearchCV
 from skdpbo.audit import normal_mu_bound
@@ -221,6 +221,46 @@ class TestBestIterate:
         assert self.bound(Greedy) > 1.0
 
 
+class Measured(PublicGradient):
+    """A public gradient of 400 public records that all rise with the second parameter."""
+
+    def __init__(self, evaluate):
+        rng = np.random.RandomState(0)  # public randomness
+        table = 0.5 + rng.normal(1.0, 0.5, size=400) * OFFSETS[:, 1:]
+        units = 2**20
+        rows = list(np.rint(table * units).astype(np.int64))
+        sizes = {"units": units, "n_protected": N_RECORDS}
+        super().__init__(lambda points: rows, np.arange(400) % 4, **sizes)
+        self.evaluate = evaluate
+
+
+class Peeking(Measured):
+    """Planted bug: the weight is one where a protected loss is large, else zero."""
+
+    def combined(self, weights, released, noise_scale, clip):
+        large = self.evaluate(OFFSETS)[1, 0] > 0.5
+        return super().combined(weights, released, 1e9 if large else 1e-9, clip)
+
+
+class TestPublicGradient:
+    def bound(self, kind, n=100):
+        """The event: the step follows the public gradient alone, as `descent_` says."""
+        descent = PrivateDescent(n_iter=1, mu=1.0, clip=0.5, learning_rate=0.05, optimizer="sgd")
+        hits = []
+        for record in (rising, falling):
+            evaluate = losses_of(record)
+            public = [kind(evaluate) for _ in range(n)]
+            runs = [descent.run(evaluate, np.zeros(2), surrogate(), public=each) for each in public]
+            hits.append(sum(found.public_weights[0] > 0.99 for found in runs))
+        return mu_lower_bound_of_event(*hits, n)
+
+    def test_honest(self):
+        assert self.bound(Measured) <= 1.0
+
+    def test_a_weight_from_protected_losses_is_caught(self):
+        assert self.bound(Peeking) > 1.0
+
+
 @pytest.mark.slow
 class TestAdaptiveClipping:
     """The record is within the ball, or it is not; half of the others are."""
@@ -327,6 +367,7 @@ class TestWholeFit:
             descent=Descent(clip=0.002, budget_schedule="uniform"),
             score_fraction=0.2,
             end_fraction=0.0,
+            guide=False,
             loss_bound=1.0,
             refit=False,
             init=[0.3, 0.3],
@@ -387,7 +428,9 @@ class TestLossesAreDropped:
         monkeypatch.setattr(RecordLosses, "add", listening)
         targets = np.random.RandomState(0).uniform(-1, 1, size=2000)
         rows = np.zeros((2000, 1))
-        search = kind(Slope(), {"a": (0.0, 1.0)}, n_iter=2, loss_bound=4.0, epsilon=5.0)
+        search = kind(
+            Slope(), {"a": (0.0, 1.0)}, n_iter=2, loss_bound=4.0, epsilon=5.0, guide=False
+        )
         search.fit(rows[:2], np.zeros(2), X_val=rows, y_val=targets)
         assert len(SEEN) == 4
         assert np.unique(SEEN[0]).size > 1900
@@ -434,19 +477,21 @@ class TestVanishingBudget:
             loss_bound=9.0,
             verbose=3,
             random_state=7,
-            **options,
+            **{"guide": False} | options,
         )
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             search.fit([[0.0], [1.0]], [0.0, 1.0], X_val=data[0], y_val=data[1])
         said = sorted(f"{type(w.message)} {w.message}" for w in caught)
-        numbers = [*vars(search.descent_).values(), search.best_score_]
+        found = [value for value in vars(search.descent_).values() if value is not None]
+        numbers = [*found, search.best_score_]
         return (*said, sorted(vars(search)), repr(search), capsys.readouterr()), numbers
 
     @pytest.mark.parametrize(
         "options",
         [
             {},
+            {"guide": True, "cv": 2},
             {"descent": Descent(adaptive_clip=True)},
             {"descent": Descent(tol=0.5)},
             {"surrogate": GradientSurrogate(fit_length_scale=True)},

@@ -42,7 +42,7 @@ SEARCHERS = {
     "gaussian, no guide": (DPBayesSearchCV, {"n_iter": 2, "mechanism": "gaussian", "guide": False}),
     "Kusner": (DPBayesSearchCV, {"n_iter": 2, "mechanism": Kusner2015(), "guide": False}),
     "gibo": (DPGIBOSearchCV, {"n_iter": 2}),
-    "gibo, no guide": (DPGIBOSearchCV, {"n_iter": 2, "cv": None}),
+    "gibo, no guide": (DPGIBOSearchCV, {"n_iter": 2, "guide": False}),
     "grid, all": (DPGridSearchCV, {"protect": "all"}),
     "grid, all, composition": (
         DPGridSearchCV,

@@ -1,4 +1,4 @@
-"""DPGIBOSearchCV as a user meets it: results, options, promises and refusals."""
+"""DPGIBOSearchCV without a guide: results, options, promises and refusals."""
 
 import pickle
 import warnings
@@ -52,7 +52,8 @@ class Bowl(RegressorMixin, BaseEstimator):
 
 
 def make(estimator=None, space=None, **params):
-    params = {"n_iter": 4, "loss_bound": 1.0, "epsilon": 20.0} | params
+    usual = {"n_iter": 4, "loss_bound": 1.0, "epsilon": 20.0, "guide": False, "init": None}
+    params = usual | params
     search = DPGIBOSearchCV(
         Bowl() if estimator is None else estimator, SPACE if space is None else space
     )
@@ -73,15 +74,15 @@ class TestResults:
         assert search.best_estimator_.get_params()["a"] == search.best_params_["a"]
 
     @pytest.mark.parametrize("averaging", [0.0, 0.5])
-    @pytest.mark.parametrize("cv", [None, 2])
-    def test_attributes(self, averaging, cv):
-        search = fit(make(descent=Descent(averaging=averaging), cv=cv))
+    @pytest.mark.parametrize("guide", [False, True])
+    def test_attributes(self, averaging, guide):
+        search = fit(make(descent=Descent(averaging=averaging), guide=guide, cv=2))
         params = search.cv_results_["params"]
         assert len(params) == 5 + bool(averaging)
         assert search.best_params_ == params[search.best_index_]
         assert params[0] == {"a": 0.5, "b": 0.5, "c": pytest.approx(1.0)}
-        assert ("mean_test_score" in search.cv_results_) == (cv is not None)
-        assert hasattr(search, "n_splits_") == (cv is not None)
+        assert ("mean_test_score" in search.cv_results_) == guide
+        assert hasattr(search, "n_splits_") == guide
         assert search.descent_.trajectory.shape == (5, 3)
         assert search.descent_.batch_sizes.tolist() == [4] * 4
         np.testing.assert_allclose(params[-1]["a"], search.descent_.final[0])
@@ -90,7 +91,7 @@ class TestResults:
 
     def test_several_metrics(self):
         scoring = ["neg_mean_squared_error", "r2"]
-        search = make(scoring=scoring, refit="neg_mean_squared_error", cv=2)
+        search = make(scoring=scoring, refit="neg_mean_squared_error", guide=True, cv=2)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # R2 of constant targets
             fit(search)
@@ -318,7 +319,6 @@ class TestPromises:
         again = pickle.loads(pickle.dumps(search))
         np.testing.assert_array_equal(again.descent_.gradients, search.descent_.gradients)
         assert not hasattr(clone(search), "descent_")
-        assert "guide" not in search.get_params()
 
 
 class TestNoiseGuard:

@@ -46,7 +46,7 @@ def test_who_has_which_parameter():
     assert all("protect" in of_searcher for of_searcher in names.values())
     gone = {"n_chunks", "selection", "estimator_guarantee"}
     assert not any(gone & of_searcher for of_searcher in names.values())
-    assert not set(inspect.signature(DPGIBOSearchCV).parameters) & (gone | {"protect", "guide"})
+    assert not set(inspect.signature(DPGIBOSearchCV).parameters) & (gone | {"protect"})
 
 
 class Charger(Ridge):

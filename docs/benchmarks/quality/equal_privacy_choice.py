@@ -176,9 +176,10 @@ def ailerons_searches(epsilon, seed):
     settings = common(epsilon, seed) | {"scoring": "neg_mean_squared_error"}
     n_iter = MODELS // (FOLDS + 1)
     bayes = {"n_iter": n_iter, "cv": FOLDS}
+    paper = {"guide": False, "init": None, "end_fraction": 0.0, "n_iter": STEPS}
     return {
         "DPBayesSearchCV": DPBayesSearchCV(KernelRidge(), SPACE, **bayes, **settings),
-        "DPGIBOSearchCV": DPGIBOSearchCV(KernelRidge(), SPACE, n_iter=STEPS, **settings),
+        "DPGIBOSearchCV": DPGIBOSearchCV(KernelRidge(), SPACE, **paper, **settings),
     }
 
 

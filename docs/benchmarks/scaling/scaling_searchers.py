@@ -53,6 +53,8 @@ def gibo(n_iter=5, d=2, n_protected=1000):
         Bowl(**dict.fromkeys(names, 0.1)),
         dict.fromkeys(names, (0.0, 1.0)),
         n_iter=n_iter,
+        guide=False,
+        init=None,
         scoring="neg_mean_squared_error",
         loss_bound=1.0,
         refit=False,

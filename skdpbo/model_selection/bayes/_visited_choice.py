@@ -4,15 +4,14 @@ import numpy as np
 
 from skdpbo.model_selection._private_choice import PrivateChoice
 from skdpbo.model_selection._search_mechanism import best_public_score
-from skdpbo.model_selection.bayes._gp_ucb import UpperConfidenceProposer
+from skdpbo.model_selection.bayes._public_best import PublicBest
 from skdpbo.model_selection.bayes._public_prior import automatic_prior, public_offsets
-from skdpbo.model_selection.bayes._visits import VisitingSearch
 from skdpbo.model_selection.scoring._score_release import laplace_std
 
 __all__ = ["LipschitzChoice", "VisitedChoice"]
 
 
-class VisitedChoice(VisitingSearch):
+class VisitedChoice(PublicBest):
     """GP-UCB on the public scores, then one private choice among the visited candidates.
 
     Parameters
@@ -24,7 +23,6 @@ class VisitedChoice(VisitingSearch):
         Parameters of the `UpperConfidenceProposer`.
     """
 
-    guided = (True,)
     of_means = False
 
     def __init__(self, choice, prior_weight, design):
@@ -36,20 +34,8 @@ class VisitedChoice(VisitingSearch):
             )
         self._choice = choice
         self._prior_weight = prior_weight
-        self._design = design
+        super().__init__(design)
         self.guarantee = choice.guarantee
-
-    def start(self, problem, guided):
-        """Make ready; no protected value is read."""
-        super().start(problem, guided)
-        X = problem.space.encode(problem.candidates)
-        self._proposer = UpperConfidenceProposer(X, **self._design)
-
-    def ask(self, scores):
-        """Return the next indices; none when all are visited."""
-        if scores is not None:
-            self._proposer.tell(scores.mean)
-        return self._proposer.ask()
 
     def release_choice(self, scores):
         """Release (index of the winner, score or None)."""
@@ -63,10 +49,6 @@ class VisitedChoice(VisitingSearch):
     def epsilon_score(self):
         """Budget of the score."""
         return self._choice.epsilon_score
-
-    def search_unguided(self):
-        """Not supported: candidates are proposed from public scores."""
-        raise NotImplementedError
 
     def score_noise(self, **sizes):
         """Return the standard deviation of the noise of the released score."""

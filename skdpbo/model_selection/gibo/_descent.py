@@ -51,6 +51,8 @@ class DescentResult:
         Clipping norms.
     batch_sizes : ndarray of shape (n_iter,)
         Points evaluated before each step.
+    public_weights : ndarray of shape (n_iter,) or None
+        Mean weight of the public gradient in each step; None where public rows take no part.
     """
 
     trajectory: np.ndarray
@@ -59,6 +61,7 @@ class DescentResult:
     noise_scales: np.ndarray
     clips: np.ndarray
     batch_sizes: np.ndarray
+    public_weights: np.ndarray | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +179,7 @@ class PrivateDescent:
         """Gaussian budgets mu_t of the steps, ndarray of shape (n_iter,)."""
         return self._budgets.copy()
 
-    def run(self, evaluate, start, posterior, source=None, refit=None):
+    def run(self, evaluate, start, posterior, source=None, refit=None, public=None):
         """Descend from `start`.
 
         Parameters
@@ -195,6 +198,8 @@ class PrivateDescent:
             ``refit(thetas, gradients, noise_scales)`` is called before every step but the first
             with what has been released so far, and returns a surrogate without points for the
             steps to come, or None to go on with the present one.
+        public : PublicGradient, default=None
+            A public measurement of the same gradients: each step follows the mean of both.
 
         Returns
         -------
@@ -210,23 +215,29 @@ class PrivateDescent:
             if refit is not None and steps:
                 # Released gradients alone choose the length-scale: post-processing.
                 posterior = _refitted(posterior, refit, thetas, steps)
-            points = self._design(posterior, theta, t)
+            points = self.design(posterior, theta, t)
             if len(points):  # Algorithm 2 may find that the earlier points suffice
                 posterior.add(points)
                 losses.add(evaluate(points))
                 losses.keep_last(len(posterior.points))
+                if public is not None:
+                    public.add(points, len(posterior.points))
             if losses.n_records is None:
                 raise ValueError("tol is not below the prior trace: no point would be evaluated")
-            blocks = losses.gradients(posterior.weights(theta))
+            weights = posterior.weights(theta)
+            blocks = losses.gradients(weights)
             step = _GradientStep(self, float(mu), clip, losses.n_records)
             gradient, next_clip = step.release(blocks, source)
             steps.append((gradient, step.sigma, clip, len(points)))
+            if public is not None:
+                # Of public numbers and of what has been released: post-processing.
+                gradient = public.combined(weights, gradient, step.sigma, clip)
             clip = next_clip
             theta = self._projected(optimizer.step(theta, gradient))
             thetas.append(theta)
-        return self._result(thetas, steps)
+        return self._result(thetas, steps, public)
 
-    def _design(self, posterior, theta, t):
+    def design(self, posterior, theta, t):
         """Return the batch z' of Algorithm 1, line 3, or of Algorithm 2."""
         batch_size = theta.size + 1 if self.batch_size is None else self.batch_size
         how = {"random_state": self.random_state + t}
@@ -239,7 +250,7 @@ class PrivateDescent:
     def _projected(self, theta):
         return theta if self.bounds is None else np.clip(theta, *self.bounds)
 
-    def _result(self, thetas, steps):
+    def _result(self, thetas, steps, public):
         trajectory = np.array(thetas)
         n_last = max(1, math.ceil(self.averaging * self.n_iter))
         gradients, sigmas, clips, batch_sizes = (
@@ -252,6 +263,7 @@ class PrivateDescent:
             noise_scales=sigmas,
             clips=clips,
             batch_sizes=batch_sizes,
+            public_weights=None if public is None else np.array(public.weights),
         )
 
 

@@ -88,7 +88,7 @@ class SafeEnd:
         first = self.units if losses[0] is None else losses[0]
         return [None if row is None else np.clip(row - first, -limit, limit) for row in losses]
 
-    def release(self, losses, points, source, offsets=None):
+    def release(self, losses, points, source, offsets=None, limit=None):
         """Release the position of the chosen point; of the last if none can be trained.
 
         Parameters
@@ -100,6 +100,8 @@ class SafeEnd:
         source : RandomSource
         offsets : list of int, default=None
             Public integers that are added to the totals.
+        limit : int, default=None
+            Public, in the place of that of `limit`.
 
         Returns
         -------
@@ -107,7 +109,7 @@ class SafeEnd:
         """
         if all(row is None for row in losses):
             return len(losses) - 1
-        limit = self.limit(points)
+        limit = self.limit(points) if limit is None else limit
         rows = self.relative(losses, limit)
         # Protected from here to the release.
         totals = [None if row is None else int(row.sum()) for row in rows]

@@ -1,11 +1,16 @@
 """Search mechanism of `DPGIBOSearchCV`: a noisy descent, the choice of its end and its score."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import NoisyGradientWarning
 from skdpbo.model_selection._search_mechanism import Chosen, SearchMechanism
 from skdpbo.model_selection.gibo._descent import noise_to_clip
+from skdpbo.model_selection.gibo._public_end import end_offsets, public_limit
+from skdpbo.model_selection.gibo._public_gradient import PublicGradient
+from skdpbo.model_selection.gibo._public_scales import RememberedLosses, public_scales
 from skdpbo.model_selection.gibo._safe_end import SafeEnd, end_positions
 
 __all__ = ["NOISE_LIMIT", "TrajectorySearch"]
@@ -24,21 +29,30 @@ class TrajectorySearch(SearchMechanism):
         ``descent(units)`` returns the `PrivateDescent`.
     surrogate : callable
         ``surrogate(space)`` returns the `SurrogateRecipe`.
-    init : None, dict or array-like
-        Starting point.
+    automatic : list of str
+        Which of "clip" and "learning_rate" public rows decide.
+    start : callable
+        ``start(space)`` returns the point where the descent begins without a public search.
+    public_search : PublicBest or None
+        Search of the start by public scores.
     averaging : float
         Whether the mean of the last points is published as well.
     verbose : int
     """
 
-    in_rounds = False
+    guided = (True, False)
+    chosen_early = True
 
-    def __init__(self, release, *, descent, surrogate, init, averaging, verbose):
+    def __init__(
+        self, release, *, descent, surrogate, automatic, start, public_search, averaging, verbose
+    ):
         self.release = release
         self.guarantee = release.guarantee
         self._descent = descent
         self._surrogate = surrogate
-        self._init = init
+        self._automatic = automatic
+        self._start = start
+        self._public_search = public_search
         self._averaging = averaging
         self._verbose = verbose
 
@@ -48,10 +62,11 @@ class TrajectorySearch(SearchMechanism):
 
     def start(self, problem, guided):
         """Warn, from public numbers, of gradients that are mostly noise."""
-        self._problem = problem
+        self._problem, self._chosen, self._n_public = problem, None, 0
+        if self._public_search is not None and guided:
+            self._public_search.start(problem, guided)
         self._steps = self._descent(int(problem.scorer.units))
-        n_iter, n_dims = self._steps.n_iter, problem.space.n_dims
-        noise = noise_to_clip(self.release.mu_trajectory, n_iter, n_dims, problem.n_losses)
+        n_iter, n_dims, noise = self._steps.n_iter, problem.space.n_dims, self._noise()
         if noise > NOISE_LIMIT:
             warn_caller(
                 f"The noise of a gradient has {noise:.2g} times the clipping norm: "
@@ -62,16 +77,31 @@ class TrajectorySearch(SearchMechanism):
             )
 
     def propose(self, public):
-        """Release the trajectory; return its points, which are then cross-validated."""
-        self._chosen = self.search_unguided()
+        """Return the next candidates of the public search; then release the trajectory."""
+        if self._chosen is not None:
+            return []
+        start = self._start(self._problem.space)
+        if self._public_search is not None:
+            batch = self._public_search.propose(public)
+            if batch:
+                return batch
+            self._best = self._public_search.choose(public)
+            start = self._problem.space.encode([self._best.candidates[self._best.index]])[0]
+            self._n_public = len(self._best.candidates)
+        self._chosen = self._search(start, self._problem.folds)
         return self._chosen.candidates
 
     def choose(self, public):
-        """Return the final point, which has been released."""
-        return self._chosen
+        """Return the end, which has been released."""
+        if len(public["params"]) == self._n_public:  # no fold could train the trajectory
+            return replace(self._chosen, index=self._best.index)
+        return replace(self._chosen, index=self._n_public + self._chosen.index)
 
     def search_unguided(self):
-        """Release the trajectory and the score of its final point."""
+        """Release the trajectory, its end and the score."""
+        return self._search(self._start(self._problem.space))
+
+    def _search(self, start, folds=None):
         problem, space = self._problem, self._problem.space
         batches = []
 
@@ -84,25 +114,52 @@ class TrajectorySearch(SearchMechanism):
             settings = space.settings(points)
             return problem.evaluator.losses(settings, none_may_be_left=len(batches) > 1)
 
-        recipe = self._surrogate(space)
-        start = space.start(self._init)
-        found = self._steps.run(losses, start, recipe.posterior(), problem.source, recipe.refitted)
+        recipe, steps, public = self._surrogate(space), self._steps, None
+        if folds is not None:
+            steps, public = self._informed(start, recipe, folds)
+        descent = losses, start, recipe.posterior(), problem.source, recipe.refitted
+        found = steps.run(*descent, public)
         points = np.vstack([found.trajectory, found.final]) if self._averaging else found.trajectory
         settings = space.settings(points)
-        index = self._end(found, points, settings)
+        index = self._end(found, points, settings, folds)
         score = self._score(settings[index])
         return Chosen(settings, index, score, attributes={"descent_": found})
 
-    def _end(self, found, points, settings):
+    def _informed(self, start, recipe, folds):
+        """Return the steps and the public gradient, from public rows."""
+        problem, space = self._problem, self._problem.space
+        folds.warn_of_low_bound(space.settings([start])[0])
+        losses = RememberedLosses(lambda points: folds.losses(space.settings(points)))
+        sizes = {"units": folds.units, "n_protected": problem.n_losses}
+        gradient = PublicGradient(losses, folds.folds, **sizes)
+        found = self._automatic, recipe, start, losses, gradient, self._noise()
+        return public_scales(self._steps, *found), gradient
+
+    def _noise(self):
+        sizes = self._steps.n_iter, self._problem.space.n_dims, self._problem.n_losses
+        return noise_to_clip(self.release.mu_trajectory, *sizes)
+
+    def _end(self, found, points, settings, folds):
         """Release the position of the end; without a share for it, that of the last point."""
         if self.release.choice is None:
             return len(points) - 1
         problem = self._problem
         positions = end_positions(len(points), self._steps.n_iter)
-        end = SafeEnd(self.release.choice, int(problem.scorer.units), float(found.clips.max()))
         candidates = [settings[k] for k in positions]
+        choice, units = self.release.choice, int(problem.scorer.units)
+        informed = {} if folds is None else self._informed_end(candidates, folds, choice.epsilon)
+        end = SafeEnd(choice, units, float(found.clips.max()))
         losses = problem.evaluator.losses(candidates, none_may_be_left=True)
-        return positions[end.release(losses, points[positions], problem.source)]
+        return positions[end.release(losses, points[positions], problem.source, **informed)]
+
+    def _informed_end(self, candidates, folds, epsilon):
+        """Return what public rows say of the points: which changes count, and which are likely."""
+        rows = folds.losses(candidates)
+        rows = np.array([np.full(len(folds.folds), folds.units) if r is None else r for r in rows])
+        changes = rows - rows[0]
+        sizes = {"units": folds.units, "n_protected": self._problem.n_losses, "epsilon": epsilon}
+        limit = public_limit(changes, **sizes)
+        return {"limit": limit, "offsets": end_offsets(changes, folds.folds, limit, **sizes)}
 
     def _score(self, params):
         """Release the score of the final point, or None."""

@@ -13,6 +13,7 @@ from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._private_choice import REPLACE_ONE, stated_for_groups
 from skdpbo.model_selection._search_mechanism import SearchProblem
 from skdpbo.model_selection._sklearn import BaseSearchCV, n_rows
+from skdpbo.model_selection.evaluation._fold_losses import FoldLosses
 from skdpbo.model_selection.evaluation._public_training import PublicTraining
 from skdpbo.model_selection.protection._protection import Protection, Release, table_of
 from skdpbo.model_selection.protection._public_folds import public_cv
@@ -137,20 +138,21 @@ class ValidationProtection(Protection):
             pre_dispatch=searcher.pre_dispatch,
         )
         source = noise_source(searcher.random_state)
-        self.problem = SearchProblem(
-            self.candidates, self.evaluator, source, self.space, self.metric
-        )
         given_cv, token = searcher.cv, RUNNING.set(self)
         try:
             # What is trained here is trained on public rows, and the choice is charged apart.
             # joblib starts its workers anew where max_nbytes changes: one value for all of the fit.
             with self.all_or_nothing(), covered_by_fit(), parallel_config(max_nbytes=None):
                 self.forget()  # what an earlier fit has set, perhaps of another kind
+                folds = None
+                if searcher.guide:
+                    positions, grouped = self.public_positions, groups is not None
+                    searcher.cv = public_cv(searcher, X, y, positions, grouped=grouped)
+                    folds = FoldLosses(self.evaluator, searcher.cv, fit_params.get("groups"))
+                of_fit = self.candidates, self.evaluator, source, self.space, self.metric
+                self.problem = SearchProblem(*of_fit, folds=folds)
                 self.mechanism.start(self.problem, searcher.guide)
                 if searcher.guide:
-                    searcher.cv = public_cv(
-                        searcher, X, y, self.public_positions, grouped=groups is not None
-                    )
                     BaseSearchCV.fit(searcher, X, y, **fit_params)
                     return self._release(guarantee, self.chosen, searcher.cv_results_)
                 chosen = self.mechanism.search_unguided()
@@ -244,6 +246,8 @@ class ValidationProtection(Protection):
     def choose(self, results):
         """Release the winner; return its index."""
         self._note(results)
+        if not self.mechanism.chosen_early:
+            self.problem.folds.warn_of_low_bound(results["params"][_best(results, self.metric)])
         self.chosen = self.mechanism.choose(results)
         return self.chosen.index
 
@@ -251,6 +255,11 @@ class ValidationProtection(Protection):
         """A candidate with a public score has been trained and scored: nothing is to be tried."""
         if results is not None and np.isfinite(results[f"mean_test_{self.metric}"]).any():
             self.evaluator.trials = []
+
+
+def _best(results, metric):
+    """Return the position of the best public score."""
+    return int(np.nan_to_num(results[f"mean_test_{metric}"], nan=-np.inf).argmax())
 
 
 def _n_losses(X_val, groups):

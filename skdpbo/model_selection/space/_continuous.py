@@ -44,6 +44,26 @@ class ContinuousSpace:
         """
         return [{**self._constants, **setting} for setting in self._space.decode(points)]
 
+    def encode(self, settings):
+        """Return the points of settings, shape (n, n_dims)."""
+        return self._space.encode([self._searched(setting) for setting in settings])
+
+    def candidates(self, n_max, random_state):
+        """Return at most `n_max` public candidates, as dicts."""
+        found = self._space.candidates(n_max, random_state=random_state)
+        return [{**self._constants, **setting} for setting in found]
+
+    def own(self, estimator):
+        """Return the estimator's own point, shape (n_dims,); None where it lies outside."""
+        params = estimator.get_params()
+        try:
+            return self._space.encode([self._searched(params)])[0]
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    def _searched(self, setting):
+        return {name: setting[name] for name in self.names}
+
     def start(self, init):
         """Return a public starting point, shape (n_dims,): the centre for None."""
         if init is None:

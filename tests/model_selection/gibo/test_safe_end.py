@@ -27,7 +27,8 @@ class Cliff(RegressorMixin, BaseEstimator):
 
 def fitted(**params):
     space = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
-    how = {"n_iter": 6, "loss_bound": 1.0, "epsilon": 20.0, "refit": False} | params
+    how = {"n_iter": 6, "loss_bound": 1.0, "epsilon": 20.0, "refit": False}
+    how |= {"guide": False, "init": None} | params
     rows = np.zeros((2000, 1))
     return DPGIBOSearchCV(Cliff(), space, **how).fit(
         rows[:9], np.zeros(9), X_val=rows, y_val=np.zeros(2000)

@@ -1,0 +1,167 @@
+"""Gradients of the losses of public rows: a second measurement, and the scales of a descent.
+
+Nothing here reads a protected value. Theory: ``docs/theory/dp_gibo.md``.
+"""
+
+import math
+
+import numpy as np
+
+from skdpbo.model_selection.evaluation._record_gradients import RecordLosses
+
+__all__ = ["PublicGradient", "clipped_rows", "precise_clip", "roughness", "squared_error"]
+
+_QUANTILES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
+_SLIGHT = 1e-6  # a gradient of rounded losses
+
+
+def squared_error(rows, folds):
+    """Squared standard error of the mean of rows, for each column.
+
+    That of independent rows; more where the means of the folds differ by more than that explains.
+    One factor for all columns, as few folds tell little of one.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+    folds : ndarray of shape (n,)
+
+    Returns
+    -------
+    error : ndarray of shape (d,)
+    """
+    within = rows.var(axis=0) / len(rows)
+    means = np.array([rows[folds == k].mean(axis=0) for k in np.unique(folds)])
+    if len(means) < 2 or not within.any():
+        return within
+    between = means.var(axis=0, ddof=1) / len(means)
+    return within * max(1.0, between.sum() / within.sum())
+
+
+def clipped_rows(rows, clip):
+    """Rows shortened to norm `clip`, as those of the protected records."""
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows * (clip / np.maximum(norms, clip))
+
+
+def precise_clip(rows, noise):
+    """Clipping norm with the smallest error of the direction of the noisy mean.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        Gradients of public records.
+    noise : float
+        Norm of the noise over the clipping norm.
+
+    Returns
+    -------
+    clip : float or None
+        None without a gradient.
+    """
+    norms, mean = np.linalg.norm(rows, axis=1), rows.mean(axis=0)
+    if not np.linalg.norm(mean) > _SLIGHT:
+        return None
+    best = None, math.inf
+    for clip in np.unique(np.quantile(norms[norms > _SLIGHT], _QUANTILES)):
+        shortened = clipped_rows(rows, clip).mean(axis=0)
+        size = np.linalg.norm(shortened)
+        if not size > 0:
+            continue
+        bias = np.linalg.norm(shortened / size - mean / np.linalg.norm(mean))
+        error = bias**2 + (noise * clip / size) ** 2
+        best = min(best, (float(clip), error), key=lambda pair: pair[1])
+    return best[0]
+
+
+def roughness(start, near, far):
+    """Exponent H of the change of a loss with the distance: |change| about distance^H.
+
+    1 for smooth losses, 1/2 for steps at random places, 0 for noise; 0 also for losses that do not
+    change at all.
+
+    Parameters
+    ----------
+    start : ndarray of shape (n_records,)
+        Losses at a point.
+    near, far : ndarray of shape (n_points, n_records)
+        Losses at points near it, and at twice the distance in the same directions.
+
+    Returns
+    -------
+    exponent : float
+    """
+    here = np.asarray(start, dtype=np.float64)
+    far, near = (np.sqrt(np.mean(np.square(rows - here))) for rows in (far, near))
+    return math.log2(far / near) if near > 0 and far > 0 else 0.0
+
+
+class PublicGradient:
+    """Gradient of the mean clipped loss, measured on public folds.
+
+    Parameters
+    ----------
+    losses : callable
+        ``losses(points)`` returns rows of losses of the public records, None where a fold fails.
+    folds : ndarray of shape (n_records,)
+    units : int
+        Largest loss.
+    n_protected : int
+
+    Attributes
+    ----------
+    weights : list of float
+        Mean weight of the public gradient in each step so far.
+    """
+
+    def __init__(self, losses, folds, *, units, n_protected):
+        self._losses = losses
+        self._folds = folds
+        self._n_protected = n_protected
+        self._units = units
+        self._table = self._new_table()
+        self.weights = []
+
+    def add(self, points, n_kept):
+        """Evaluate points and keep the last `n_kept`."""
+        rows = self._losses(points)
+        if self._table.n_records is None and all(row is None for row in rows):
+            rows = [np.zeros(len(self._folds), dtype=np.int64)] * len(rows)  # no gradient there
+        self._table.add(rows)
+        self._table.keep_last(n_kept)
+
+    def _new_table(self):
+        return RecordLosses(self._units, 1.0 / self._units)
+
+    def of(self, losses, weights):
+        """Return the gradients of the public records from rows of losses, (n_records, d)."""
+        table = self._new_table()
+        table.add(losses)
+        return np.concatenate(list(table.gradients(weights)))
+
+    def combined(self, weights, released, noise_scale, clip):
+        """Return the mean of both measurements, weighted by their precision.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (d, n_points)
+            Of the surrogate at the present point.
+        released : ndarray of shape (d,)
+            Noisy mean gradient of the protected records.
+        noise_scale : float
+            Standard deviation of its noise per coordinate.
+        clip : float
+            Clipping norm of the records' gradients.
+
+        Returns
+        -------
+        gradient : ndarray of shape (d,)
+        """
+        rows = np.concatenate(list(self._table.gradients(weights)))
+        rows = clipped_rows(rows, clip)
+        public = squared_error(rows, self._folds)
+        # The noise, and the protected records being a sample as well.
+        private = noise_scale**2 + rows.var(axis=0) / self._n_protected
+        share = private / (private + public)
+        self.weights.append(float(share.mean()))
+        return released + share * (rows.mean(axis=0) - released)

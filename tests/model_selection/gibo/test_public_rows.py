@@ -1,0 +1,247 @@
+"""Public rows in DPGIBOSearchCV: formulas, scales, warnings and whole fits."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
+
+from _support.internals import (
+    PublicGradient,
+    clipped_rows,
+    end_offsets,
+    precise_clip,
+    public_limit,
+    roughness,
+    squared_error,
+)
+from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV
+from skdpbo.exceptions import FlatLossWarning, LowBoundWarning, NoisyGradientWarning
+
+RNG = np.random.RandomState(0)
+UNITS = 1000
+
+
+class Slopes(RegressorMixin, BaseEstimator):
+    """Predicts its parameters, so that the best ones are the means of the targets."""
+
+    def __init__(self, a=0.5, b=0.5, step=0.0):
+        self.a = a
+        self.b = b
+        self.step = step
+
+    def fit(self, X, y):
+        self.n_features_in_ = np.shape(X)[1]
+        return self
+
+    def predict(self, X):
+        value = np.where(np.asarray(X)[:, 0] > 0, self.a, self.b)
+        if not self.step:
+            return value
+        # A step of each row at its own place
+        return np.floor(value / self.step + np.asarray(X)[:, 1]) * self.step
+
+
+SPACE = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
+
+
+def rows(n, mean_a, mean_b, noise=0.05):
+    X = np.column_stack([np.where(np.arange(n) % 2, 1.0, -1.0), RNG.uniform(size=n)])
+    y = np.where(X[:, 0] > 0, mean_a, mean_b) + noise * RNG.normal(size=n)
+    return X, y
+
+
+def fitted(public, protected, estimator=None, **params):
+    how = {"n_iter": 5, "loss_bound": 1.0, "epsilon": 20.0, "cv": 3, "refit": False} | params
+    search = DPGIBOSearchCV(Slopes() if estimator is None else estimator, SPACE, **how)
+    return search.fit(*public, X_val=protected[0], y_val=protected[1])
+
+
+class TestFormulas:
+    def test_error_of_independent_rows(self):
+        values = RNG.normal(size=(3000, 4)) * [1.0, 2.0, 3.0, 4.0]
+        error = squared_error(values, np.arange(3000) % 300)
+        assert error * 3000 == pytest.approx(np.array([1.0, 4.0, 9.0, 16.0]), rel=0.2)
+
+    def test_error_of_folds_that_differ(self):
+        values = RNG.normal(size=(3000, 4))
+        folds = np.arange(3000) % 5
+        shifted = values + np.array([-2.0, -1.0, 0.0, 1.0, 2.0])[folds][:, None]
+        assert squared_error(shifted, folds) == pytest.approx(0.5, rel=0.1)  # 2.5 / 5
+
+    def test_clipped_rows(self):
+        found = np.linalg.norm(
+            clipped_rows(np.array([[3.0, 4.0], [0.0, 0.1], [0, 0]]), 0.5), axis=1
+        )
+        assert found == pytest.approx([0.5, 0.1, 0.0])
+
+    def test_clip_against_noise(self):
+        gradients = RNG.normal(size=(500, 3)) * RNG.pareto(2.0, size=(500, 1)) + [0.5, 0, 0]
+        quiet, loud = (precise_clip(gradients, noise) for noise in (0.0, 5.0))
+        assert quiet == pytest.approx(np.linalg.norm(gradients, axis=1).max())
+        assert loud < quiet / 4
+        assert precise_clip(np.zeros((5, 2)), 1.0) is None
+
+    @pytest.mark.parametrize(("kind", "exponent"), [("smooth", 1.0), ("steps", 0.5), ("noise", 0)])
+    def test_roughness(self, kind, exponent):
+        x, h = RNG.uniform(size=4000), 0.02
+        shape = {
+            "smooth": lambda far: 1e6 * (x + far) ** 2,
+            "steps": lambda far: 1e6 * (x + far > 0.5),
+            "noise": lambda far: 1e6 * RNG.normal(size=4000),
+        }[kind]
+        found = roughness(shape(0.0), [shape(h)], [shape(2 * h)])
+        assert found == pytest.approx(exponent, abs=0.15)
+
+    def test_flat_is_not_smooth(self):
+        assert roughness(np.ones(5), np.ones((2, 5)), np.ones((2, 5))) == 0.0
+
+    def measured(self, noise_scale, n_protected, n_public=400):
+        losses = UNITS // 2 + RNG.randint(-100, 100, size=(1, n_public))
+        public = PublicGradient(
+            lambda points: list(losses),
+            np.arange(n_public) % 4,
+            units=UNITS,
+            n_protected=n_protected,
+        )
+        public.add(np.zeros((1, 1)), 1)
+        found = public.combined(np.ones((1, 1)), np.array([7.0]), noise_scale, 1e9)
+        return found[0], losses.mean() / UNITS, public.weights[-1]
+
+    def test_without_noise_and_with_many_records_the_released_gradient_counts(self):
+        found, _, weight = self.measured(1e-12, 10**9)
+        assert found == pytest.approx(7.0, abs=1e-3)
+        assert weight < 1e-5
+
+    def test_with_all_noise_the_public_gradient_counts(self):
+        found, public, weight = self.measured(1e9, 1000)
+        assert found == pytest.approx(public, abs=1e-3)
+        assert weight == pytest.approx(1.0)
+
+    def test_the_weights_are_the_precisions(self):
+        """As many records, no noise: half each, but for folds that differ by chance."""
+        _, _, weight = self.measured(1e-12, 400)
+        assert 0.2 < weight <= 0.5 + 1e-9
+
+
+class TestEnd:
+    SIZES = {"units": UNITS, "n_protected": 4000}
+
+    def changes(self, n=500):
+        one, two = RNG.normal(-5.0, 10.0, size=n), RNG.normal(5.0, 10.0, size=n)
+        return np.rint([np.zeros(n), one, two]).astype(int)
+
+    def test_limit_holds_what_matters(self):
+        changes = self.changes()
+        changes[1, 0] = 900  # one record of 500
+        quiet = public_limit(changes, epsilon=1e6, **self.SIZES)
+        loud = public_limit(changes, epsilon=1e-3, **self.SIZES)
+        assert quiet == 900
+        assert 1 <= loud < 20
+
+    def test_offsets_grow_with_the_noise(self):
+        changes, folds = self.changes(), np.arange(500) % 5
+        offsets = [
+            end_offsets(changes, folds, 100, epsilon=epsilon, **self.SIZES)
+            for epsilon in (1e9, 0.1, 1e-3)
+        ]
+        for start, one, two in offsets:
+            assert start == 0
+            assert one < 0 < two
+        ones = [-one for _, one, _ in offsets]
+        assert ones == sorted(ones)
+        # Without noise a public record says as much as a protected one.
+        public = -changes[1].sum()
+        assert ones[0] <= public * 1.0001 + 1
+        assert ones[0] == pytest.approx(public, rel=0.7)
+
+    def test_no_change_no_offset(self):
+        none = np.zeros((3, 50), dtype=int)
+        assert end_offsets(none, np.arange(50) % 5, 1, epsilon=1.0, **self.SIZES) == [0, 0, 0]
+
+
+class TestFit:
+    def test_a_large_budget_follows_the_protected_rows(self):
+        search = fitted(rows(60, 0.5, 0.5, 0.3), rows(4000, 0.8, 0.3), epsilon=200.0, n_iter=15)
+        assert search.best_params_ == pytest.approx({"a": 0.8, "b": 0.3}, abs=0.1)
+        assert search.descent_.public_weights.mean() < 0.1
+        assert search.n_splits_ == 3
+
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyGradientWarning")
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyScoreWarning")
+    def test_no_budget_is_the_public_search(self):
+        search = fitted(rows(300, 0.8, 0.3), rows(1000, 0.1, 0.9), epsilon=1e-6)
+        assert search.best_params_ == pytest.approx({"a": 0.8, "b": 0.3}, abs=0.1)
+        assert search.descent_.public_weights.min() > 0.99
+
+    def test_public_start_is_the_best_public_candidate(self):
+        search = fitted(rows(200, 0.8, 0.3), rows(2000, 0.8, 0.3))
+        scores, params = search.cv_results_["mean_test_score"], search.cv_results_["params"]
+        n_public = len(params) - len(search.descent_.trajectory) - 1
+        assert n_public == 32
+        assert params[0] == {"a": 0.5, "b": 0.5}  # the estimator's own
+        best = params[int(scores[:n_public].argmax())]
+        assert params[n_public] == pytest.approx(best)
+        assert search.best_index_ >= n_public
+
+    def test_own_parameters_without_a_guide(self):
+        public, protected = rows(20, 0.5, 0.5), rows(2000, 0.5, 0.5)
+        own = Slopes(a=0.9, b=0.2)
+        search = fitted(public, protected, own, guide=False)
+        assert search.cv_results_["params"][0] == pytest.approx({"a": 0.9, "b": 0.2})
+        outside = fitted(public, protected, Slopes(a=1.9), guide=False)
+        assert outside.cv_results_["params"][0] == {"a": 0.5, "b": 0.5}
+
+    def test_a_given_start_needs_no_public_search(self):
+        search = fitted(rows(60, 0.5, 0.5), rows(2000, 0.5, 0.5), init=[0.25, 0.75])
+        assert len(search.cv_results_["params"]) == 7
+        assert search.cv_results_["params"][0] == {"a": 0.25, "b": 0.75}
+
+
+class TestWarnings:
+    def said(self, category, estimator=None, search=None, **params):
+        public, protected = rows(150, 0.6, 0.4, 0.2), rows(3000, 0.6, 0.4, 0.2)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            if search is None:
+                fitted(public, protected, estimator, n_iter=1, **params)
+            else:
+                search.fit(*public, X_val=protected[0], y_val=protected[1])
+        return [str(w.message) for w in caught if issubclass(w.category, category)]
+
+    def test_smooth_loss_is_followed_in_silence(self):
+        assert self.said(FlatLossWarning) == []
+
+    @pytest.mark.parametrize("estimator", [Slopes(step=0.3)])
+    def test_steps_are_said(self, estimator):
+        (text,) = self.said(FlatLossWarning, estimator)
+        assert "DPBayesSearchCV" in text
+
+    def test_not_without_public_rows(self):
+        assert self.said(FlatLossWarning, Slopes(step=0.3), guide=False) == []
+
+    def test_a_low_bound_is_said(self):
+        (text,) = self.said(LowBoundWarning, loss_bound=0.02)
+        assert "loss_bound" in text
+        assert self.said(LowBoundWarning, loss_bound=1.0) == []
+
+    @pytest.mark.parametrize("kind", [DPGridSearchCV, DPBayesSearchCV])
+    @pytest.mark.parametrize(("bound", "times"), [(0.02, 1), (1.0, 0)])
+    def test_of_every_searcher(self, kind, bound, times):
+        search = kind(Slopes(), {"a": [0.5, 0.6], "b": [0.4]}, loss_bound=bound, cv=3)
+        assert len(self.said(LowBoundWarning, search=search)) == times
+
+
+def test_protected_rows_decide_no_scale():
+    """Clipping norm, rate and start are the same whatever the protected rows are."""
+    public = rows(100, 0.6, 0.4, 0.2)
+    found = []
+    for protected in (rows(500, 0.9, 0.1), rows(500, 0.1, 0.9)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NoisyGradientWarning)
+            search = fitted(public, protected, n_iter=2)
+        # the second step's clip is that of the first
+        found.append((*search.descent_.clips, *search.descent_.trajectory[0]))
+    assert found[0] == found[1]
+    assert all(math.isfinite(value) for value in found[0])
