@@ -82,7 +82,7 @@ class TestFit:
     def fitted(self, search=DPGridSearchCV, scoring="accuracy", **parts):
         space = {"max_depth": [1, 2, 3]}
         model = search(DecisionTreeClassifier(random_state=0), space, scoring=scoring)
-        model.set_params(protect=Chunks(5), epsilon=50.0)
+        model.set_params(protect=Chunks(5), epsilon=1e5)
         return model.fit(self.X, self.Y, groups=self.LABELS, **parts)
 
     @pytest.mark.parametrize("scoring", ["accuracy", "roc_auc"])
@@ -93,7 +93,7 @@ class TestFit:
         assert stated.protects == "groups of training and validation records"
         assert stated.n_protected == 300
         assert len(self.LABELS) not in numbers_in(str(stated))
-        assert search.best_score_ > 0.9
+        assert search.best_score_ > 0.9  # of .96 or more; the noise has scale 2e-5
 
     def test_a_validation_part(self):
         search = self.fitted(X_val=self.X.copy(), y_val=self.Y, groups_val=self.LABELS + 300)
