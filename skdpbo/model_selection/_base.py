@@ -122,10 +122,10 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
         **params : dict of str -> object
             As in `GridSearchCV.fit`: given to the estimator's ``fit``, the public scorer and the
             splitter. Without `X_val`, ``groups`` are also set apart whole and protected as with
-            `groups_val`; with `Chunks`, no chunk divides them. Entries as long as `X` go with their
-            rows. Protected records, or groups,
-            are scored with equal weights. With private selection, entries as long as `X` or its
-            training part are refused.
+            `groups_val`; with every record protected, no part divides them, and a private
+            estimator gets them. Entries as long as `X` go with their rows. Protected records, or
+            groups, are scored with equal weights. With private selection, other entries as long as
+            `X` or its training part are refused.
 
         Returns
         -------

@@ -204,7 +204,7 @@ class DPGridSearchCV(BaseChoiceSearchCV):
     >>> search.best_estimator_.predict(X[:5]).shape
     (5,)
     >>> search.expected_trials_, round(search.hit_probability_, 2)
-    (12.0, 0.8)
+    (20.0, 0.93)
     >>> search.privacy_.protects
     'training and validation records'
     """

@@ -25,6 +25,7 @@ __all__ = [
     "NEIGHBOURS",
     "REPLACE_ONE",
     "PrivateChoice",
+    "all_stated_for_groups",
     "stated_for_groups",
 ]
 
@@ -59,6 +60,22 @@ def stated_for_groups(guarantee, *, set_apart):
         assumptions = (*assumptions, ORDER_OF_GROUPS)
     protects = f"groups of {guarantee.protects}"
     return about_groups(guarantee, protects=protects, assumptions=assumptions)
+
+
+def all_stated_for_groups(guarantee):
+    """Return the guarantee of a search that protects every record, in parts that divide no group.
+
+    Where it speaks of the number of records, or of one record, it speaks of groups.
+    """
+    assumptions = guarantee.assumptions
+    for words in ("numbers of row", "number of record", "no record", "its own record"):
+        of_groups = f"{words.rpartition(' ')[0]} group"
+        assumptions = tuple(text.replace(words, of_groups) for text in assumptions)
+    return about_groups(
+        guarantee,
+        protects=f"groups of {guarantee.protects}",
+        assumptions=(*assumptions, ORDER_OF_GROUPS),
+    )
 
 
 # The last of equal candidates is handicapped by less than 1 / _TIE_BREAK of the sensitivity.

@@ -87,7 +87,6 @@ HOMES = {
     "mechanisms._trial_count": "_first_probability",
     "model_selection._base": "BasePrivateSearchCV",
     "model_selection.protection._options": "refuse_telling_parts",
-    "model_selection.protection._private_models": "mark_total",
     "model_selection._private_choice": "PrivateChoice",
     "model_selection._search_mechanism": "SearchProblem",
     "model_selection._sklearn": "BaseSearchCV",
@@ -143,7 +142,7 @@ HOMES = {
     "model_selection.private_training._selection_rules": (
         "largest_trial_epsilon ranking_selection selection_rule"
     ),
-    "model_selection.private_training._statements": "noise_seeds",
+    "model_selection.private_training._statements": "mark_total noise_seeds",
     "model_selection.private_training._trial_score": (
         "TotalRelease gaussian_mu losses_of total_loss_sensitivity trial_score"
     ),

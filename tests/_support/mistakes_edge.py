@@ -90,14 +90,14 @@ _EDGE = [
     ),
     (
         "protection/_private_models.py",
-        "settled_rows(as_objects(rows, width)) for",
-        "as_objects(rows, width) for",
+        "settled_rows(as_objects(X, width)), settled",
+        "as_objects(X, width), settled",
         f"{_SEARCH}/rows/test_settled_types.py -k private",
     ),
     (
         "protection/_private_models.py",
-        "y, y_val = settled_targets(y, labels), ",
-        "y, y_val = y, ",
+        "settled_targets(y, labels), groups",
+        "y, groups",
         f"{_SEARCH}/rows/test_settled_types.py -k private",
     ),
     (
@@ -276,12 +276,12 @@ _EDGE = [
     ),
     (
         "protection/_private_models.py",
-        "n_rows(X) + (0 if X_val is None else n_rows(X_val))",
-        "n_rows(X)",
+        "n_samples + (0 if X_val is None else number_of_units(X_val, groups_val))",
+        "n_samples",
         f"{_SEARCH}/test_fit_private_models.py",
     ),
     (
-        "protection/_private_models.py",
+        "private_training/_statements.py",
         "model.privacy_ = guarantee",
         "pass",
         f"{_SEARCH}/test_fit_private_models.py",

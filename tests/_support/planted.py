@@ -291,6 +291,26 @@ BUGS = {
             np.isin(np.arange(len(rows.X)) % rows.n_samples, units)
         )
     },
+    "private models: parts divide groups": {
+        "private models: number_of_units": lambda X, groups: len(X),
+        "private models: take_units": lambda X, y, groups, units: (
+            X[units],
+            y[units],
+            np.unique(groups[units], return_inverse=True)[1],
+        ),
+    },
+    "private models: labels stay outside": {
+        "private models: _training": lambda rows, fit_params: {
+            "X": rows[0],
+            "y": rows[1],
+            "fit_params": fit_params,
+        }
+    },
+    "trial score: losses of single records": {
+        "trial score: group_losses": Of(
+            lambda of_groups: lambda *args: of_groups(*args[:-1], np.arange(len(args[-1])))
+        )
+    },
     "private estimators: a group counts by its rows": {
         "private estimator: PlacedRows": Of(of_single_rows),
         "one-hot encoder: representatives": lambda column, codes: np.arange(len(column)),

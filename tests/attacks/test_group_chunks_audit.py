@@ -15,7 +15,6 @@ from _support.internals import (
 from _support.numbers_shown import numbers_in
 from _support.planted import plant
 from skdpbo import DPBayesSearchCV, DPGridSearchCV
-from skdpbo.linear_model import DPLogisticRegression
 from skdpbo.model_selection import Chunks
 
 K, N_GROUPS, SIZE = 4, 24, 41
@@ -125,8 +124,3 @@ class TestPromise:
         assert promised.neighbours == "one group replaced"
         assert promised.epsilon == of_records.epsilon
         assert promised.protects == f"groups of {of_records.protects}"
-
-    def test_private_trials_refuse(self):
-        search = DPGridSearchCV(DPLogisticRegression(), {"C": [1.0, 2.0]}, protect="all")
-        with pytest.raises(ValueError, match="groups are not supported with private trials"):
-            search.privacy_guarantee(300, groups=True)

@@ -61,7 +61,7 @@ class TestValidationRows:
 
         put(monkeypatch, "private models: best_of_trials", look)
         search().fit(X, Y, X_val=DIGITS[:20].copy(), y_val=Y[:20])
-        ((rows, _, unreadable),) = seen
+        ((rows, _, unreadable, _),) = seen
         return [type(cell) for cell in rows.ravel()], unreadable.tolist()
 
     def neighbours(self):
@@ -75,12 +75,18 @@ class TestValidationRows:
 
     def test_rows_typed_by_training_rows_are_found(self, monkeypatch):
         # Planted bug: as in protect="validation", where the training rows are public.
-        def typed(X, y, X_val, y_val, trained, scored, labels):
-            X = X.astype(float) if all(c.isdigit() for c in X.flat) else X
-            rows = check_protected(X_val, y_val, X, y)
-            return (X, y), (rows.X, rows.y)
+        training = []
 
-        put(monkeypatch, "private models: _parts", typed)
+        def typed(X, y, groups, *, width, labels):
+            if training:
+                rows = check_protected(X, y, *training)
+                training.clear()  # the next fit
+                return rows.X, rows.y, groups
+            X = X.astype(float) if all(c.isdigit() for c in X.flat) else X
+            training.extend((X, y))
+            return X, y, groups
+
+        put(monkeypatch, "private models: _settled", typed)
         first, second = (self.scored(X, monkeypatch) for X in self.neighbours())
         assert first != second
 

@@ -460,7 +460,7 @@ class TestRefusals:
     def test_private_trials(self):
         search = DPGridSearchCV(DPLogisticRegression(), {"C": [1.0]}, protect="all")
         for entry in ({"groups_val": GROUPS}, {"groups": [0] * len(X)}):
-            with pytest.raises(ValueError, match="groups are not supported with private trials"):
+            with pytest.raises(ValueError, match="groups must name the group of each row"):
                 search.fit(X, Y, X_val=X_VAL, y_val=Y_VAL, **entry)
 
     def test_schema(self):

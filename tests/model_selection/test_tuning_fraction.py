@@ -1,5 +1,7 @@
 """Tuning on a part of the rows, and training of the winner on the others with the whole budget."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -11,6 +13,7 @@ from skdpbo import DPGridSearchCV, DPSparseGPRegressor
 from skdpbo.model_selection import PrivateSelection
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
 
+ROWS = np.column_stack([np.arange(1, 201), np.linspace(-1, 1, 200)])
 FITS = []  # (rows, epsilon) of every training
 
 
@@ -46,10 +49,9 @@ def search(**parameters):
 
 def trainings(monkeypatch=None, own_rows=False, **parameters):
     """Return the trainings on protected rows of one fit: all but those of the dry run."""
-    X = np.column_stack([np.arange(1, 201), np.linspace(-1, 1, 200)])
-    given = {"X_val": -X[:20], "y_val": np.zeros(20)} if own_rows else {}
+    given = {"X_val": -ROWS[:20], "y_val": np.zeros(20)} if own_rows else {}
     FITS.clear()
-    model = search(**parameters).fit(X, np.zeros(200), **given)
+    model = search(**parameters).fit(ROWS, np.zeros(200), **given)
     synthetic = [rows for rows, _ in FITS if not rows <= set(range(1, 201)) or len(rows) < 20]
     return model, [(rows, epsilon) for rows, epsilon in FITS if rows not in synthetic]
 
@@ -82,11 +84,11 @@ def test_tuning_and_training_read_other_rows(own_rows, selection):
 
 
 def test_rows_of_the_tuning_in_the_final_training_are_found(monkeypatch):
-    honest = original("private models: _rows_at")
+    honest = original("private models: train_final")
     put(
         monkeypatch,
-        "private models: _rows_at",
-        lambda positions, X, y, labels: honest(np.arange(len(X)), X, y, labels),
+        "private models: train_final",
+        lambda model, data, source: honest(model, replace(data, X=ROWS, y=np.zeros(200)), source),
     )
     with pytest.raises(AssertionError):
         audit()

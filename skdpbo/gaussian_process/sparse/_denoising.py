@@ -13,6 +13,8 @@ from skdpbo._gram_release import lifted
 __all__ = ["denoised_second_moment", "nearest_mixture", "share_in_reach"]
 
 _N_STEPS = 400
+_LEAST_FEATURES = 1e-30  # fourth power of a norm, which is at most 1
+_SMALLEST = 1e-280
 _LEAST_SHARE = 0.02  # of all weight in the start, spread evenly: a weight of 0 would stay
 _LEAST_NOISE = 0.01  # of a diagonal entry, for each record: what tells places apart stays smooth
 _LOW_QUANTILE, _LEAST_GAP = 0.1, 0.01  # of phi' M phi inside; from there to outside
@@ -75,8 +77,12 @@ def nearest_mixture(B, support, designs=()):
     Q = (support @ support.T) ** 2
     h = np.maximum(np.sum((support @ B) * support, axis=1), 0.0)
     w = _start(B, support, designs)
+    # Points of vanishing features keep their weights: those that would matter overflow.
+    seen = Q.diagonal() > _LEAST_FEATURES
+    Q, h, moving = Q[np.ix_(seen, seen)], h[seen], w[seen]
     for _ in range(_N_STEPS):
-        w *= h / np.maximum(Q @ w, np.finfo(float).tiny)  # features may vanish, and so may w
+        moving *= h / np.maximum(Q @ moving, _SMALLEST)  # weights may vanish
+    w[seen] = moving
     return w
 
 

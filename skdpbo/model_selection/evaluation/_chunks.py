@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpbo.model_selection._sklearn import n_rows, take_rows
+from skdpbo.model_selection.rows._units import number_of_units, rows_of_units, take_units
 from skdpbo.privacy._checks import check_count, check_within
 
 __all__ = [
@@ -23,8 +23,6 @@ __all__ = [
     "excess_sensitivity",
     "n_chunk_losses",
     "number_of_chunks",
-    "number_of_units",
-    "rows_of_units",
 ]
 
 # Chosen once and for all; any constant would do. It is public: the chunks must not depend on data.
@@ -277,18 +275,4 @@ class ChunkedRows:
         X, y, groups = (
             (self.X_val, self.y_val, self.groups_val) if apart else (self.X, self.y, self.groups)
         )
-        if units is None:
-            return X, y, groups
-        rows = rows_of_units(groups, units)
-        inside = None if groups is None else np.searchsorted(np.sort(units), groups[rows])
-        return take_rows(X, rows), None if y is None else take_rows(y, rows), inside
-
-
-def rows_of_units(groups, units):
-    """Protected: return the positions of the rows of units, which are rows without groups."""
-    return units if groups is None else np.flatnonzero(np.isin(groups, units))
-
-
-def number_of_units(X, groups):
-    """Return the number of groups, or of rows where there are none. Public."""
-    return n_rows(X) if groups is None else int(groups.max(initial=-1)) + 1
+        return take_units(X, y, groups, units)

@@ -5,6 +5,8 @@ private and steps whose ``fit`` reads nothing but the shape of the rows. A priva
 cost (``privacy_guarantee(n_samples)``) and has a parameter ``epsilon`` (and ``delta``) to set it.
 """
 
+from inspect import signature
+
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
@@ -21,6 +23,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 from sklearn.utils import get_tags
+from sklearn.utils.validation import has_fit_parameter
 
 __all__ = [
     "children",
@@ -30,6 +33,7 @@ __all__ = [
     "is_shape_only",
     "is_transformer",
     "private_steps",
+    "refuse_unknown_groups",
     "step_name",
 ]
 
@@ -233,3 +237,24 @@ def _refusal(estimator, prefix):
         f"{name} learns from the protected rows without noise. With private selection {instead}; "
         + way_out
     )
+
+
+def refuse_unknown_groups(estimator, selection):
+    """Raise a ValueError unless a fit with groups costs a group what it costs a record.
+
+    Parameters
+    ----------
+    estimator : estimator
+    selection : PrivateSelection
+    """
+    stated = getattr(estimator, "privacy_guarantee", None)
+    if selection.estimator_guarantee is not None or not (
+        has_fit_parameter(estimator, "groups")
+        and callable(stated)
+        and "groups" in signature(stated).parameters
+    ):
+        raise ValueError(
+            f"groups are not supported with {type(estimator).__name__}: in private trials fit must "
+            "take groups and privacy_guarantee(groups=True) must state the cost, as those of "
+            "DPLogisticRegression do. Not with a pipeline, and not with estimator_guarantee."
+        )

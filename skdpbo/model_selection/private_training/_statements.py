@@ -1,5 +1,8 @@
 """Statements of what one fit costs, checked to cover the training rows, and void with a seed."""
 
+from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
+
 from skdpbo.model_selection.private_training._estimators import is_shape_only, is_transformer
 from skdpbo.privacy import PrivacyGuarantee, PrivacyProfile
 from skdpbo.privacy._privacy_profile import as_profile, takes_epsilon_alone
@@ -7,6 +10,7 @@ from skdpbo.privacy._replace_one import as_replace_one
 
 __all__ = [
     "declared_cost",
+    "mark_total",
     "noise_seeds",
     "stated_guarantee",
     "varies",
@@ -123,3 +127,32 @@ def _checked(guarantee, name):
     if whom and "training" not in whom and "all" not in whom.split():
         raise ValueError(f"{name} protects {whom!r} and not the training records.")
     return guarantee
+
+
+def mark_total(model, guarantee, seen=None):
+    """Put the guarantee of the whole in place of that of one training, in every fitted step.
+
+    A frozen step was fitted earlier, at its own cost, and keeps its statement.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted; changed.
+    guarantee : PrivacyGuarantee
+    """
+    seen = set() if seen is None else seen
+    if id(model) in seen:
+        return
+    seen.add(id(model))
+    if isinstance(model, list | tuple):
+        parts = model
+    elif isinstance(model, dict):
+        parts = model.values()
+    elif isinstance(model, BaseEstimator) and not isinstance(model, FrozenEstimator):
+        if "privacy_" in vars(model):
+            model.privacy_ = guarantee
+        parts = vars(model).values()
+    else:
+        return
+    for part in parts:
+        mark_total(part, guarantee, seen)

@@ -14,6 +14,7 @@ import numpy as np
 from skdpbo._attempt import attempt
 from skdpbo.mechanisms import DiscreteLaplace, GaussianMechanism
 from skdpbo.model_selection.evaluation._evaluator import isolated_losses, isolated_outcomes
+from skdpbo.model_selection.evaluation._group_losses import group_losses
 from skdpbo.model_selection.scoring._log_density import LogDensityScorer
 from skdpbo.model_selection.scoring._score_release import (
     GaussianNoise,
@@ -31,14 +32,18 @@ __all__ = ["TotalRelease", "trial_score"]
 def losses_of(model, rows, scorer):
     """Return integer losses, shape (m,), in {0, ..., B}. Protected: pass only to a mechanism.
 
-    A row that cannot be scored has the loss B by itself, and so have all rows of a model that is
-    None (its training failed) or that cannot be copied.
+    One for each record, or for each group of records where there are groups. A row that cannot be
+    scored has the loss B by itself, and so have all rows of a model that is None (its training
+    failed) or that cannot be copied.
     """
     # A copy: a foreign estimator may keep what it predicts, and may be released afterwards.
     shown, _ = attempt(copy.deepcopy, model)
     if shown is None:
-        return np.full(rows.n_records, scorer.units, dtype=np.int64)
-    return isolated_losses(shown, scorer, rows.X, rows.y, rows.unreadable)
+        return np.full(rows.n_losses, scorer.units, dtype=np.int64)
+    shown_rows = shown, scorer, rows.X, rows.y, rows.unreadable
+    if rows.groups is None:
+        return isolated_losses(*shown_rows)
+    return group_losses(*shown_rows, False, rows.groups)
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ def trial_score(model, rows, scorer, *, budget, source):
         Fitted, without sight of `rows`; a copy of it is scored. None: the worst score, with the
         same noise.
     rows : ProtectedRows
-        Rows that the model was not trained on. Their number m is public.
+        Rows that the model was not trained on. Their number, or that of their groups, m is public.
     scorer : PerRecordScorer
     budget : PrivacyGuarantee
         What the score may cost, see :class:`TotalRelease`.
@@ -129,9 +134,9 @@ def trial_score(model, rows, scorer, *, budget, source):
         private_mean = scorer.private_mean(budget, gaussian_mu(budget))
         if private_mean is not None:
             return _mean_score(model, rows, scorer, private_mean, source)
-    release = TotalRelease(budget, scorer.units, rows.n_records)
+    release = TotalRelease(budget, scorer.units, rows.n_losses)
     total = release.release(int(losses_of(model, rows, scorer).sum()), source)
-    return scorer.score_with_std(total, rows.n_records, release.std)
+    return scorer.score_with_std(total, rows.n_losses, release.std)
 
 
 def _metric_score(model, rows, scorer, budget, source):
@@ -159,4 +164,4 @@ def _mean_score(model, rows, scorer, private_mean, source):
     scores = scorer.score_from_units(losses_of(model, rows, scorer), 1)
     mean = private_mean.release(scores, source)
     clipped = float(min(max(mean, scorer.offset - scorer.bound), scorer.offset))
-    return ReleasedScore(clipped, float(private_mean.noise_sd(rows.n_records)))
+    return ReleasedScore(clipped, float(private_mean.noise_sd(rows.n_losses)))

@@ -43,7 +43,7 @@ class TrialData:
     ----------
     X, y, fit_params
         Training rows, and what else ``fit`` is given.
-    rows : tuple (X, y, unreadable)
+    rows : tuple (X, y, unreadable, groups)
         What `ProtectedRows` are made of: the validation rows.
     scorer : PerRecordScorer
     budget : PrivacyGuarantee

@@ -9,9 +9,8 @@ from dataclasses import replace
 
 from sklearn.base import is_classifier
 
-from skdpbo._record_groups import group_codes
 from skdpbo.mechanisms import noise_source
-from skdpbo.model_selection._private_choice import ORDER_OF_GROUPS
+from skdpbo.model_selection._private_choice import all_stated_for_groups
 from skdpbo.model_selection._search_mechanism import SearchProblem
 from skdpbo.model_selection._sklearn import n_rows
 from skdpbo.model_selection.evaluation._chunk_metrics import (
@@ -26,7 +25,6 @@ from skdpbo.model_selection.evaluation._chunks import (
     chunk_sensitivity,
     n_chunk_losses,
     number_of_chunks,
-    number_of_units,
 )
 from skdpbo.model_selection.evaluation._dry_run import dry_run
 from skdpbo.model_selection.protection._options import (
@@ -38,6 +36,7 @@ from skdpbo.model_selection.protection._protection import Protection, Release, t
 from skdpbo.model_selection.protection._setup import (
     MOSTLY_NOISE,
     check_rows,
+    groups_of_all,
     warn_if_score_is_noisy,
 )
 from skdpbo.model_selection.rows._object_table import as_objects, list_width
@@ -48,9 +47,9 @@ from skdpbo.model_selection.rows._overlap import (
     with_disjoint_parts,
 )
 from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
+from skdpbo.model_selection.rows._units import number_of_units
 from skdpbo.model_selection.scoring._resolve import resolve_chunk_scorer
 from skdpbo.model_selection.scoring.metrics._chunk_metric import is_chunk_metric
-from skdpbo.privacy._guarantee import about_groups
 
 __all__ = ["ChunkedProtection"]
 
@@ -93,7 +92,7 @@ class ChunkedProtection(Protection):
         searcher = self.searcher
         X, y, X_val, y_val, groups_val = rows
         X, y, X_val = check_rows(X, y, X_val, y_val, groups_val)
-        groups, groups_val = self._groups(params, X, X_val, groups_val)
+        groups, groups_val = groups_of_all(params, X, X_val, groups_val)
         params = {name: entry for name, entry in params.items() if name != "groups"}
         n_samples = number_of_units(X, groups)
         size = self._size(n_samples, None if X_val is None else number_of_units(X_val, groups_val))
@@ -169,26 +168,7 @@ class ChunkedProtection(Protection):
 
     def for_groups(self, guarantee):
         """Return the guarantee of chunks that divide no group, for all records of a group."""
-        texts = (
-            text.replace("numbers of rows", "numbers of groups").replace("no record", "no group")
-            for text in guarantee.assumptions
-        )
-        assumptions = (*texts, ORDER_OF_GROUPS)
-        protects = f"groups of {guarantee.protects}"
-        return about_groups(guarantee, protects=protects, assumptions=assumptions)
-
-    def _groups(self, params, X, X_val, groups_val):
-        """Return the number of the group of each row of both parts, None for single records."""
-        groups = params.get("groups")
-        if groups is None and groups_val is None:
-            return None, None
-        if groups is None or (groups_val is None) != (X_val is None):
-            raise ValueError(
-                "groups must name the group of each row of X, and groups_val of each row of "
-                "X_val, if it is given: every record is protected."
-            )
-        codes = group_codes(groups, n_rows(X), name="groups", rows="X")
-        return codes, None if X_val is None else group_codes(groups_val, n_rows(X_val))
+        return all_stated_for_groups(guarantee)
 
     def _size(self, n_samples, n_validation):
         """Return (k, n, m), all that the sensitivities depend on; None without n."""

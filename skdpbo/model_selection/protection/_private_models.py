@@ -6,10 +6,10 @@ winner; how many trials there were is secret.
 
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.frozen import FrozenEstimator
+from sklearn.base import clone, is_classifier
 
 from skdpbo._attempt import attempt
 from skdpbo._parameters import warn_caller
@@ -22,10 +22,12 @@ from skdpbo.exceptions import (
     VoidGuaranteeWarning,
 )
 from skdpbo.mechanisms import noise_source
-from skdpbo.model_selection._sklearn import n_rows, take_rows
+from skdpbo.model_selection._private_choice import all_stated_for_groups
+from skdpbo.model_selection._sklearn import n_rows
 from skdpbo.model_selection.evaluation._dry_run import dry_run, synthetic_rows
 from skdpbo.model_selection.evaluation._evaluator import train
 from skdpbo.model_selection.evaluation._isolation import in_isolation
+from skdpbo.model_selection.private_training._estimators import refuse_unknown_groups
 from skdpbo.model_selection.private_training._final_training import (
     SCORED_SHARE,
     plan_final,
@@ -34,6 +36,7 @@ from skdpbo.model_selection.private_training._final_training import (
 )
 from skdpbo.model_selection.private_training._plan import plan_trials, prefers_composition
 from skdpbo.model_selection.private_training._selection_rules import ranking_selection
+from skdpbo.model_selection.private_training._statements import mark_total
 from skdpbo.model_selection.private_training._trials import (
     TrialData,
     best_of_trials,
@@ -44,7 +47,11 @@ from skdpbo.model_selection.protection._options import (
     refuse_telling_parts,
 )
 from skdpbo.model_selection.protection._protection import Protection, Release, table_of
-from skdpbo.model_selection.protection._setup import check_rows, refuse_groups
+from skdpbo.model_selection.protection._setup import (
+    check_rows,
+    groups_of_all,
+    refuse_metric_of_groups,
+)
 from skdpbo.model_selection.rows._object_table import as_objects, list_width
 from skdpbo.model_selection.rows._overlap import (
     entries_assumption,
@@ -55,9 +62,10 @@ from skdpbo.model_selection.rows._overlap import (
 )
 from skdpbo.model_selection.rows._protected import check_schema, protected_positions
 from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
+from skdpbo.model_selection.rows._units import number_of_units, take_units
 from skdpbo.model_selection.scoring._resolve import resolve_trial_scorer
 
-__all__ = ["PrivateModelsProtection", "mark_total"]
+__all__ = ["PrivateModelsProtection"]
 
 _NO_MODEL = (
     "The training of the winning trial failed, so that there is no model; the budget is spent. Why "
@@ -93,7 +101,10 @@ class PrivateModelsProtection(Protection):
         tuning = self._plan(len(trained), trained_again=rest is not None).guarantee
         return tuning if rest is None else self._final_plan(len(rest)).joined(tuning)
 
-    for_groups = staticmethod(refuse_groups)
+    def for_groups(self, guarantee):
+        """Return the guarantee of parts that divide no group; refuse what knows no groups."""
+        refuse_unknown_groups(self.searcher.estimator, self.selection)
+        return all_stated_for_groups(guarantee)
 
     def search(self, rows, params):
         """Run the trials and release the best.
@@ -105,23 +116,30 @@ class PrivateModelsProtection(Protection):
             no model. No message depends on a protected value.
         """
         searcher = self.searcher
-        (X, y, X_val, y_val), _ = rows[:4], refuse_groups(rows[4], params)
-        X, y, X_val = check_rows(X, y, X_val, y_val)
-        *positions, rest = self._positions(n_rows(X), own_rows=X_val is not None)
+        X, y, X_val, y_val, groups_val = rows
+        X, y, X_val = check_rows(X, y, X_val, y_val, groups_val)
+        groups, groups_val = groups_of_all(params, X, X_val, groups_val)
+        params = {name: entry for name, entry in params.items() if name != "groups"}
+        n_samples = number_of_units(X, groups)
+        trained, scored, rest = self._positions(n_samples, own_rows=X_val is not None)
         if X_val is not None:
             check_schema(X_val, y_val, X, y, public=False)
             refuse_shared_rows(X, X_val)
         _refuse_complex(X, y)
-        plan = self._plan(len(positions[0]), trained_again=rest is not None)
+        plan = self._plan(len(trained), trained_again=rest is not None)
         final = None if rest is None else self._final_plan(len(rest))
         guarantee = plan.guarantee if final is None else final.joined(plan.guarantee)
         guarantee = with_disjoint_parts(guarantee, X_val)
-        n_protected = n_rows(X) + (0 if X_val is None else n_rows(X_val))
+        n_protected = n_samples + (0 if X_val is None else number_of_units(X_val, groups_val))
         entries = entries_assumption(params, n_rows(X), None)
-        guarantee = self.stated(guarantee, n_protected, entries=entries)
         # Targets are protected: no scorer learns its classes from them.
         scorer = resolve_trial_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
-        fit_params = self._fit_params(X, len(positions[0]), params, [X, y, X_val, y_val])
+        if groups is not None:
+            guarantee = self.for_groups(guarantee)
+            refuse_metric_of_groups(scorer)
+            scorer = scorer.for_groups()
+        guarantee = self.stated(guarantee, n_protected, entries=entries)
+        fit_params = self._fit_params(X, len(trained), params, [X, y, X_val, y_val])
         self.check_budget(guarantee, own_rows=X_val is not None)
         self._advise(plan)
         failures = self._dry_run(plan, scorer, X, y, fit_params)
@@ -129,11 +147,19 @@ class PrivateModelsProtection(Protection):
         # before any protected value is read
         with self.all_or_nothing():
             self.charge(guarantee, own_rows=X_val is not None)
-            labels = is_classifier(searcher.estimator)
-            train_rows, validation = _parts(X, y, X_val, y_val, *positions, labels)
+            settled = partial(
+                _settled, width=list_width(X), labels=is_classifier(searcher.estimator)
+            )
+            everything = settled(X, y, groups)
             # Not typed by the training rows: these are as protected as those that are scored.
-            scored = (*validation, np.zeros(n_rows(validation[0]), dtype=bool))
-            data = TrialData(*train_rows, fit_params, scored, scorer, plan.budget)
+            own = settled(X_val, y_val, groups_val)
+            rows = own if X_val is not None else take_units(*everything, scored)
+            data = TrialData(
+                **_training(take_units(*everything, trained), fit_params),
+                rows=(*rows[:2], np.zeros(n_rows(rows[0]), dtype=bool), rows[2]),
+                scorer=scorer,
+                budget=plan.budget,
+            )
             run = published_trials if plan.rule.publishes_scores else best_of_trials
             released = run(
                 plan,
@@ -144,9 +170,8 @@ class PrivateModelsProtection(Protection):
             )
             scores, winner = released if plan.rule.publishes_scores else (None, released)
             if final is not None:
-                X_rest, y_rest = _rows_at(rest, X, y, labels)
+                others = replace(data, **_training(take_units(*everything, rest), fit_params))
                 model = final.models[winner.index]
-                others = replace(data, X=X_rest, y=y_rest)
                 model = train_final(model, others, noise_source(searcher.random_state))
                 winner = replace(winner, model=model)
             if winner.model is None:
@@ -282,27 +307,16 @@ def _warnings_of_fit(model, X, y):
     return caught
 
 
-def _parts(X, y, X_val, y_val, trained, scored, labels):
-    """Return (X, y) to train on and (X, y) to score on. Protected; after the charge."""
-    width = list_width(X)
-    X, X_val = (settled_rows(as_objects(rows, width)) for rows in (X, X_val))
-    y, y_val = settled_targets(y, labels), settled_targets(y_val, labels)
-    if X_val is not None:
-        return _taken(X, y, trained), (X_val, y_val)
-    return _taken(X, y, trained), _taken(X, y, scored)
+def _settled(X, y, groups, *, width, labels):
+    """Return rows, targets and groups as ``fit`` gets them. Protected; after the charge."""
+    return settled_rows(as_objects(X, width)), settled_targets(y, labels), groups
 
 
-def _rows_at(positions, X, y, labels):
-    """Protected: return the rows at `positions` as ``fit`` gets them; after the charge."""
-    X = settled_rows(as_objects(X, list_width(X)))
-    return _taken(X, settled_targets(y, labels), positions)
-
-
-def _taken(X, y, positions):
-    """Protected: return rows and targets at `positions`; without a copy where that is all."""
-    if len(positions) == n_rows(X):
-        return X, y
-    return take_rows(X, positions), None if y is None else take_rows(y, positions)
+def _training(rows, fit_params):
+    """Protected: return what a training is given, by name."""
+    X, y, groups = rows
+    entries = fit_params if groups is None else fit_params | {"groups": groups}
+    return {"X": X, "y": y, "fit_params": entries}
 
 
 def _no_model(X, failures):
@@ -321,32 +335,3 @@ def _refuse_complex(X, y):
 def _kind(values):
     """Return the kind of the type of an array, "f" for other containers."""
     return getattr(getattr(values, "dtype", None), "kind", "f")
-
-
-def mark_total(model, guarantee, seen=None):
-    """Put the guarantee of the whole in place of that of one training, in every fitted step.
-
-    A frozen step was fitted earlier, at its own cost, and keeps its statement.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted; changed.
-    guarantee : PrivacyGuarantee
-    """
-    seen = set() if seen is None else seen
-    if id(model) in seen:
-        return
-    seen.add(id(model))
-    if isinstance(model, list | tuple):
-        parts = model
-    elif isinstance(model, dict):
-        parts = model.values()
-    elif isinstance(model, BaseEstimator) and not isinstance(model, FrozenEstimator):
-        if "privacy_" in vars(model):
-            model.privacy_ = guarantee
-        parts = vars(model).values()
-    else:
-        return
-    for part in parts:
-        mark_total(part, guarantee, seen)

@@ -16,8 +16,8 @@ from skdpbo.model_selection.rows._protected import protected_positions
 __all__ = [
     "MOSTLY_NOISE",
     "check_rows",
+    "groups_of_all",
     "mechanism_with_score",
-    "refuse_groups",
     "refuse_metric_of_groups",
     "refuse_other_than_means",
     "split_rows",
@@ -90,14 +90,21 @@ def refuse_metric_of_groups(scorer):
         )
 
 
-def refuse_groups(groups_val, params=()):
-    """Refuse groups where records are protected one by one; nothing is read."""
-    if groups_val is not None or dict(params).get("groups") is not None:
+def groups_of_all(params, X, X_val, groups_val):
+    """Return the number of the group of each row of both parts, None for single records.
+
+    For searches that protect every record. Protected; the numbers of groups are public.
+    """
+    groups = params.get("groups")
+    if groups is None and groups_val is None:
+        return None, None
+    if groups is None or (groups_val is None) != (X_val is None):
         raise ValueError(
-            "groups are not supported with private trials: records are protected one by one there, "
-            "and rows are set apart by position. Give one row for each person, protect=Chunks(), "
-            "or validation records with X_val and groups_val."
+            "groups must name the group of each row of X, and groups_val of each row of "
+            "X_val, if it is given: every record is protected."
         )
+    codes = group_codes(groups, n_rows(X), name="groups", rows="X")
+    return codes, None if X_val is None else group_codes(groups_val, n_rows(X_val))
 
 
 def check_rows(X, y, X_val, y_val, groups_val=None):

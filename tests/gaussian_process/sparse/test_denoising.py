@@ -123,3 +123,18 @@ def test_start_is_even_where_no_design_tells_anything():
     designs = (slice(0, 5), slice(5, 10))
     w = nearest_mixture(-np.eye(9), support, designs)
     np.testing.assert_array_equal(w, nearest_mixture(-np.eye(9), support))
+
+
+@pytest.mark.parametrize("exponent", [-20, -70, -120, -160])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_points_of_vanishing_features_do_not_overflow(exponent, sign):
+    """Rough kernels vanish between the inducing points; the others are as without such points."""
+    generator = np.random.default_rng(2)
+    support = generator.normal(size=(24, 3)) / 3
+    B = 5 * sign * np.eye(3) + noise(generator, 3, 4.0)
+    alone = nearest_mixture(B, support[:12])
+    support[12:] *= 10.0**exponent
+    w = nearest_mixture(B, support)
+    assert np.isfinite(w).all()
+    mixtures = ((s.T * weights) @ s for s, weights in ((support, w), (support[:12], alone)))
+    np.testing.assert_allclose(*mixtures, rtol=1e-6, atol=1e-9)

@@ -1,0 +1,41 @@
+"""Units of protection: records, or groups of records, which no part of the rows divides."""
+
+import numpy as np
+
+from skdpbo.model_selection._sklearn import n_rows, take_rows
+
+__all__ = ["number_of_units", "rows_of_units", "take_units"]
+
+
+def number_of_units(X, groups):
+    """Return the number of groups, or of rows where there are none. Public."""
+    return n_rows(X) if groups is None else int(groups.max(initial=-1)) + 1
+
+
+def rows_of_units(groups, units):
+    """Protected: return the positions of the rows of units, which are rows without groups."""
+    return units if groups is None else np.flatnonzero(np.isin(groups, units))
+
+
+def take_units(X, y, groups, units=None):
+    """Protected: return the rows of some units; without a copy where these are all.
+
+    Parameters
+    ----------
+    X : indexable of shape (n, ...)
+    y : indexable of shape (n, ...), or None
+    groups : ndarray of shape (n,), dtype intp, or None
+        Number of the group of each row, from 0.
+    units : ndarray of int, default=None
+        Numbers of groups, or positions of rows where there are none. None: all.
+
+    Returns
+    -------
+    X, y, groups
+        Of these units; the groups are numbered from 0 anew.
+    """
+    if units is None or len(units) == number_of_units(X, groups):
+        return X, y, groups
+    rows = rows_of_units(groups, units)
+    inside = None if groups is None else np.searchsorted(np.sort(units), groups[rows])
+    return take_rows(X, rows), None if y is None else take_rows(y, rows), inside
