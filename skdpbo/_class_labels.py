@@ -9,13 +9,19 @@ from sklearn.utils.multiclass import check_classification_targets
 __all__ = ["checked_classes", "checked_labels", "label_positions", "occurring_classes"]
 
 
-def checked_classes(classes):
-    """Return the public labels, sorted, or None where none are given."""
+def checked_classes(classes, y):
+    """Return the public labels, sorted, or None where none are given.
+
+    Of `y` the type alone is looked at: no text is the label of a number.
+    """
     if classes is None:
         return None
     labels = np.unique(np.asarray(classes))
     if len(labels) < 2:
         raise ValueError("classes must hold at least two labels.")
+    kinds = labels.dtype.kind, getattr(getattr(y, "dtype", None), "kind", "O")
+    if "U" in kinds and set(kinds) & set("biuf"):
+        raise ValueError("classes and y must both be texts or both be numbers.")
     return labels
 
 

@@ -180,7 +180,7 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
         refuse_missing_target(y, self)
         check_same_length(X, y, groups)
         self._check_settings()
-        classes = checked_classes(self.classes)
+        classes = checked_classes(self.classes, y)
         guarantee = self._guarantee_of_fit(groups)
         table, bounds, source = self._opened(guarantee, self._check_public, X, groups=groups)
         labels = checked_labels(y, classes)

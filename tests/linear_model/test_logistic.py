@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from _support.internals import release_balance
 from skdpbo.exceptions import BudgetExceededError, DefaultBoundsWarning, SeededNoiseWarning
+from skdpbo.gaussian_process import DPSparseGPClassifier
 from skdpbo.linear_model import DPLogisticRegression
 from skdpbo.privacy import PrivacyLedger
 
@@ -148,6 +149,17 @@ def test_label_that_cannot_be_hashed_is_no_error_where_the_classes_are_given(tab
     strange[0], other[0] = [1], "else"
     models = [fitted(X, labels, classes=[0, 1]) for labels in (strange, other)]
     np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+
+
+@pytest.mark.parametrize("estimator", [DPLogisticRegression, DPSparseGPClassifier])
+@pytest.mark.parametrize("classes", [[0, 1], ["no", "yes"]])
+def test_texts_are_no_labels_of_numbers(table, estimator, classes):
+    X, y = table
+    labels = np.where(y == 1, "yes", "no") if classes == [0, 1] else y
+    with PrivacyLedger(epsilon=9.0, delta=1e-3) as ledger:
+        with pytest.raises(ValueError, match="both be texts or both be numbers"):
+            estimator(X_bounds=(-3, 3), classes=classes).fit(X, labels)
+        assert not ledger.entries
 
 
 @pytest.mark.parametrize("classes", [None, [0, 1]])
