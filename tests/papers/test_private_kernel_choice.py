@@ -34,7 +34,12 @@ def assert_at_most(row, goal):
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "rmse", "error"), [(1, 0.0797, 0.0072), (3, 0.0364, 0.0028), (10, 0.0177, 0.0010)]
+    ("epsilon", "rmse", "error"),
+    [
+        (1, 0.0797, 0.0072),
+        pytest.param(3, 0.0364, 0.0028, marks=pytest.mark.slow),
+        pytest.param(10, 0.0177, 0.0010, marks=pytest.mark.slow),
+    ],
 )
 def test_one_release_for_all_kernels(choice, epsilon, rmse, error):
     """Means of 360 fits, and the standard deviation of a mean of 12; false alarms 1e-8."""
@@ -44,6 +49,7 @@ def test_one_release_for_all_kernels(choice, epsilon, rmse, error):
     assert got["coverage"] > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "goal", "repeats"), [(1, 0.106, 5), (3, 0.053, 2), (10, 0.035, 2)]
 )
