@@ -1,6 +1,5 @@
 """What all tests share: one thread of BLAS, the same examples, and no limits of time."""
 
-import gc
 import importlib.util
 import os
 from pathlib import Path
@@ -33,12 +32,6 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if " at 0x" in item.nodeid:
             raise pytest.UsageError(f"a test is named by an object's address: {item.nodeid}")
-
-
-def pytest_collection_finish():
-    """Keep what was collected out of garbage collection, which takes a tenth of the time."""
-    gc.collect()
-    gc.freeze()
 
 
 settings.register_profile(
