@@ -1,11 +1,11 @@
 """Base class of estimators that read protected tables in `fit`: check, charge, and then read."""
 
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _num_samples, validate_data
+from sklearn.utils.validation import validate_data
 
 from skdpbo._parameters import warn_if_seeded
 from skdpbo._record_groups import PlacedRows, check_group_labels, group_codes
-from skdpbo._schema import checked_table, has_numeric_type, is_dask
+from skdpbo._schema import checked_table, has_numeric_type, is_dask, length_of
 from skdpbo.mechanisms import noise_source
 from skdpbo.privacy import LedgerMixin, charge_active_ledger
 
@@ -52,7 +52,7 @@ class PrivateEstimator(LedgerMixin, BaseEstimator):
         if groups is not None:
             if is_dask(X):
                 raise TypeError("groups need X in memory or in a memory map, not a Dask array.")
-            check_group_labels(groups, _num_samples(X), name="groups", rows="X")
+            check_group_labels(groups, length_of(X, "X"), name="groups", rows="X")
         given = [values for values in (X, *targets) if values is not None]
         readable = all(map(has_numeric_type, given))
         if not readable:  # lists and objects are read to learn their shape and type
@@ -67,7 +67,7 @@ class PrivateEstimator(LedgerMixin, BaseEstimator):
             charge_active_ledger(guarantee, type(self).__name__, self)
         if groups is not None:
             table = self._grouped(
-                table, group_codes(groups, _num_samples(X), name="groups", rows="X")
+                table, group_codes(groups, length_of(X, "X"), name="groups", rows="X")
             )
         return table, checked, source
 

@@ -2,13 +2,17 @@
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils import check_array
+from sklearn.utils.validation import _num_samples
+
+from skdpbo._attempt import attempt
 
 __all__ = [
     "check_same_length",
     "checked_table",
     "has_numeric_type",
     "is_dask",
+    "length_of",
     "refuse_missing_target",
 ]
 
@@ -107,14 +111,18 @@ def refuse_missing_target(y, estimator):
 
 def check_same_length(X, y, groups):
     """Raise a ValueError where X and y differ in length, which is secret where there are groups."""
-    try:
-        check_consistent_length(X, y)
-    except ValueError:
-        if groups is None:
-            raise
-    else:
-        return
-    raise ValueError("y must have one entry for each row of X.")
+    lengths = [length_of(X, "X"), length_of(X if y is None else y, "y")]
+    if lengths[0] != lengths[1]:
+        found = f", got {lengths[1]} for {lengths[0]}" if groups is None else ""
+        raise ValueError(f"y must have one entry for each row of X{found}.")
+
+
+def length_of(values, name):
+    """Return the number of rows. scikit-learn's own error quotes a scalar."""
+    length, error = attempt(_num_samples, values)
+    if error is not None:
+        raise TypeError(f"{name} must have one entry for each record.")
+    return length
 
 
 def is_dask(X):

@@ -21,7 +21,14 @@ from skdpbo.gaussian_process import (
     PrivateProjection,
     ProjectedGP,
 )
+from skdpbo.linear_model import DPLogisticRegression, DPRidge
 from skdpbo.model_selection import Chunks, Kusner2015, Kusner2015Lipschitz
+from skdpbo.preprocessing import (
+    DPMinMaxScaler,
+    DPOneHotEncoder,
+    DPSimpleImputer,
+    DPStandardScaler,
+)
 
 FLOATS = [0.7316520948315577, -1.1938847291045533, 2.417720663901247]
 SECRETS = Secrets(FLOATS)
@@ -187,3 +194,23 @@ def test_a_bound_read_from_the_data_is_found(name):
         return fitted
 
     assert [found.path for found in differences(name, fit)] == [".bound_"]
+
+
+SUPERVISED = [DPSparseGPRegressor, DPSparseGPClassifier, DPLogisticRegression, DPRidge, ProjectedGP]
+TRANSFORMERS = [DPStandardScaler, DPMinMaxScaler, DPSimpleImputer, DPOneHotEncoder]
+
+
+@pytest.mark.parametrize("groups", [None, [0]])
+@pytest.mark.parametrize(
+    ("kind", "X", "y"),
+    [
+        *[(kind, FLOATS[0], FLOATS[1]) for kind in (*SUPERVISED, *TRANSFORMERS, PrivateProjection)],
+        *[(kind, FLOATS[0], [0, 1]) for kind in (*SUPERVISED, *TRANSFORMERS)],
+        *[(kind, [[0.0], [1.0]], FLOATS[1]) for kind in SUPERVISED],
+    ],
+)
+def test_a_scalar_in_place_of_rows_is_refused_and_not_quoted(kind, X, y, groups):
+    given = {} if kind in (ProjectedGP, PrivateProjection) else {"groups": groups}
+    with pytest.raises((TypeError, ValueError)) as caught:
+        kind().fit(np.array(X), np.array(y), **given)
+    assert not leak_scan(caught.value, SECRETS)
