@@ -67,7 +67,8 @@ def public_model(base, X, y, largest):
         if base is None:  # length-scales at their bounds
             warnings.simplefilter("ignore")
         for model in default_bases(len(y), *y.shape[1:]) if base is None else [base]:
-            left = y - cross_val_predict(clone(model), X, targets, cv=folds).reshape(y.shape)
+            predicted = cross_val_predict(clone(model), X, targets, cv=folds, params={})
+            left = y - predicted.reshape(y.shape)
             tried.append((np.mean(np.square(left), axis=0), len(tried), model))
         spread = np.where(y.var(axis=0) > 0, y.var(axis=0), 1.0)
         squares, _, best = min(tried, key=lambda candidate: np.sum(candidate[0] / spread))

@@ -64,7 +64,8 @@ def test_limit_is_that_of_a_clipped_gradient():
 
 class TestChoice:
     def test_honest(self):
-        assert 1.5 < bound(3000) <= EPSILON
+        # 1.60 +- .05 in 40 runs: 6 standard deviations
+        assert 1.3 < bound(3000) <= EPSILON
 
     def test_a_large_change_counts_no_more(self):
         assert bound(3000, size=UNITS // 2) <= EPSILON
