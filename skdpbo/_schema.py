@@ -119,6 +119,8 @@ def check_same_length(X, y, groups):
 
 def length_of(values, name):
     """Return the number of rows. scikit-learn's own error quotes a scalar."""
+    if is_dask(values):  # an error about blocks of unknown length is the right one
+        return _num_samples(values)
     length, error = attempt(_num_samples, values)
     if error is not None:
         raise TypeError(f"{name} must have one entry for each record.")
