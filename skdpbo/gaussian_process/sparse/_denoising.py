@@ -6,6 +6,7 @@ dimensions these are far fewer than the positive matrices. Post-processing of th
 """
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import nnls
 
 from skdpbo._gram_release import lifted
@@ -129,7 +130,8 @@ def share_in_reach(B, inside, outside, *, sb, n_records):
     Q = (points @ points.T) ** 2
     noise = max(sb / n_records, _LEAST_NOISE) ** 2
     # M = sum_j a_j phi_j phi_j' has the least mean squared error, noise included
-    a = np.linalg.solve(Q + len(points) * noise * np.eye(len(points)), target)
+    regular = Q + len(points) * noise * np.eye(len(points))
+    a = cho_solve(cho_factor(regular, lower=True, overwrite_a=True), target)
     values = Q @ a
     low, zero = np.quantile(values[:n_inside], _LOW_QUANTILE), values[n_inside:].mean()
     if low < zero + _LEAST_GAP:  # the features do not tell the places apart
