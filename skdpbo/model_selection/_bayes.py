@@ -38,9 +38,10 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
     estimator : estimator object
         Any scikit-learn estimator. It is trained on public rows only.
     search_spaces : dict or list of dicts
-        Names and lists of categories, frozen scipy distributions, or ranges `(low, high)` and
-        `(low, high, "log-uniform")`; a range of two integers gives integers, both ends included. A
-        list of dicts is a choice between spaces.
+        Names and lists of categories, frozen scipy distributions, ranges `(low, high)` and
+        `(low, high, "log-uniform")`, or ``Real``, ``Integer`` and ``Categorical`` of
+        scikit-optimize; a range of two integers gives integers, both ends included. A list of
+        dicts is a choice between spaces.
     n_iter : int, default=32
         Number of candidates that are evaluated.
     epsilon : float, default=1.0

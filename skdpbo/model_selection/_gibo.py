@@ -45,10 +45,10 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     estimator : estimator object
         Any scikit-learn estimator. It is trained on public rows only.
     search_spaces : dict
-        Names and ranges `(low, high)` or `(low, high, "log-uniform")`, or frozen scipy
-        distributions of bounded support. Integers are searched as reals and rounded after the
-        noise. A list of one value is a constant; longer lists (categories) are refused: see
-        `DPBayesSearchCV`.
+        Names and ranges `(low, high)` or `(low, high, "log-uniform")`, ``Real`` or ``Integer`` of
+        scikit-optimize, or frozen scipy distributions of bounded support. Integers are searched as
+        reals and rounded after the noise. A list of one value is a constant; longer lists
+        (categories) are refused: see `DPBayesSearchCV`.
     n_iter : int, default=25
         Number T of steps.
     epsilon : float, default=1.0

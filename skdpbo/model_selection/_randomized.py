@@ -8,6 +8,7 @@ import numpy as np
 from skdpbo.model_selection._choosing import BaseChoiceSearchCV
 from skdpbo.model_selection._sklearn import Interval
 from skdpbo.model_selection.space._search_space import SearchSpace
+from skdpbo.privacy._checks import check_count
 
 __all__ = ["DPRandomizedSearchCV"]
 
@@ -28,12 +29,13 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
         that is differentially private, such as `DPSparseGPRegressor`, alone or in a pipeline with
         steps that learn nothing from the rows (see Notes). The search sets its ``epsilon`` and
         ``delta``.
-    param_distributions : dict or list of dicts
-        Names and lists of values, frozen scipy distributions, or ranges `(low, high)` and `(low,
-        high, "log-uniform")`; a range of two integers gives integers, both ends included.
-        Candidates are drawn independently of all data.
+    param_distributions : dict, list of dicts or list of tuples (dict, int)
+        Names and lists of values, frozen scipy distributions, ranges `(low, high)` and `(low,
+        high, "log-uniform")`, or ``Real``, ``Integer`` and ``Categorical`` of scikit-optimize; a
+        range of two integers gives integers, both ends included. A tuple is a space and its own
+        number of candidates. Candidates are drawn independently of all data.
     n_iter : int, default=10
-        Number of candidates.
+        Number of candidates; not used with tuples.
     epsilon : float, default=1.0
         Privacy budget of the whole fit, in (0, inf). Smaller is more private.
     delta : float, default=1e-5
@@ -253,7 +255,19 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
         self.n_iter = n_iter
 
     def _space(self):
-        return SearchSpace(self.param_distributions, name="param_distributions")
+        """Return pairs (space, number of candidates)."""
+        name, given = "param_distributions", self.param_distributions
+        if not (isinstance(given, list) and any(isinstance(sub, tuple) for sub in given)):
+            return [(SearchSpace(given, name=name), self.n_iter)]
+        pairs = []
+        for k, pair in enumerate(given):
+            own = f"{name}[{k}]"
+            if not (isinstance(pair, tuple) and len(pair) == 2):
+                raise ValueError(f"{own} must be a tuple (dict, number of candidates), as others.")
+            check_count(pair[1], f"{own}[1]", least=1)
+            pairs.append((SearchSpace(pair[0], name=f"{own}[0]"), pair[1]))
+        return pairs
 
     def _candidates(self, space):
-        return space.sample(self.n_iter, random_state=self._public_seed())
+        seed = self._public_seed()
+        return [setting for sub, n in space for setting in sub.sample(n, random_state=seed)]

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from skdpbo.model_selection.space._dimensions import plain_values
 from skdpbo.model_selection.space._search_space import SearchSpace
 
 __all__ = ["ContinuousSpace"]
@@ -15,8 +16,9 @@ class ContinuousSpace:
     Parameters
     ----------
     search_spaces : dict, or list of one dict
-        Ranges ``(low, high)`` and ``(low, high, "log-uniform")``, integers included, and frozen
-        scipy distributions of bounded support. A list of a single value is a constant.
+        Ranges ``(low, high)`` and ``(low, high, "log-uniform")``, integers included, ``Real`` and
+        ``Integer`` of scikit-optimize, and frozen scipy distributions of bounded support. A list
+        of a single value is a constant.
 
     Attributes
     ----------
@@ -105,6 +107,7 @@ def _split_constants(space):
         raise TypeError(f"search_spaces must be a dict, got {type(space).__name__}")
     ranges, constants = {}, {}
     for name, values in space.items():
+        values = plain_values(values, f"search_spaces[{name!r}]")
         if isinstance(values, list | np.ndarray):
             if len(values) != 1:
                 raise ValueError(

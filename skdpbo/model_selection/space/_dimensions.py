@@ -1,4 +1,4 @@
-"""One parameter of a search space: categories, a range, or a scipy distribution.
+"""One parameter of a search space: categories, a range, or a distribution of scipy or skopt.
 
 Every dimension has ``size`` (number of values, ``math.inf`` if continuous), ``uniform`` (whether
 draws are equally likely), ``width`` (columns of its encoding) and works with *tokens*: hashable
@@ -16,12 +16,42 @@ from scipy import stats
 _SCALES = ("uniform", "log-uniform")
 
 
+def plain_values(values, name):
+    """Return a dimension of scikit-optimize as a list or a range; anything else as it is.
+
+    ``Categorical`` has ``categories``; ``Real`` and ``Integer`` have ``low``, ``high``, ``prior``
+    and, in newer versions, ``dtype``. All of them draw (``rvs``).
+
+    Parameters
+    ----------
+    values : object
+        As `make_dimension`.
+    name : str
+        What to call it in errors.
+    """
+    if not hasattr(values, "rvs"):
+        return values
+    if hasattr(values, "categories"):
+        weights = getattr(values, "prior", None)
+        if weights is not None and len(set(weights)) > 1:
+            raise ValueError(
+                f"{name} has prior probabilities that differ, which are not supported: leave prior "
+                "out, or give a list."
+            )
+        return list(values.categories)
+    if not (hasattr(values, "low") and hasattr(values, "high")):
+        return values
+    usual = int if type(values).__name__ == "Integer" else float
+    kind = int if np.dtype(getattr(values, "dtype", usual)).kind in "iu" else float
+    return kind(values.low), kind(values.high), getattr(values, "prior", None) or "uniform"
+
+
 def make_dimension(values, name, bounded=False):
     """Build the dimension that a user's value describes.
 
     Parameters
     ----------
-    values : list, ndarray of shape (k,), tuple or frozen scipy distribution
+    values : list, ndarray of shape (k,), tuple, frozen scipy distribution or skopt dimension
         The description.
     name : str
         What to call it in errors.
@@ -33,6 +63,7 @@ def make_dimension(values, name, bounded=False):
     Categories, Range or Distribution
         The dimension.
     """
+    values = plain_values(values, name)
     if hasattr(values, "rvs"):
         return _make_distribution(values, name, bounded)
     if isinstance(values, tuple):

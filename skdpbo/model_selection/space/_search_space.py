@@ -21,10 +21,10 @@ class SearchSpace:
     ----------
     space : dict or list of dict
         Maps parameter names (``step__param`` for nested ones) to a list or a one-dimensional
-        array (categories, which may be estimators or tuples), a frozen scipy distribution, or a
-        range ``(low, high)``, ``(low, high, "uniform")``, ``(low, high, "log-uniform")``. A range
-        between two integers holds the Python integers between them, both ends included. A list
-        of dicts is the union of its members.
+        array (categories, which may be estimators or tuples), a frozen scipy distribution, a
+        dimension of scikit-optimize, or a range ``(low, high)``, ``(low, high, "uniform")``,
+        ``(low, high, "log-uniform")``. A range between two integers holds the Python integers
+        between them, both ends included. A list of dicts is the union of its members.
     name : str, default="search_spaces"
         Name of the parameter, for error messages.
     bounded : bool, default=False
@@ -249,6 +249,11 @@ def _sorted_items(space, name):
     if len(space) == 0:
         raise ValueError(f"{name} is empty: give at least one dict")
     for sub in space:
+        if isinstance(sub, tuple):
+            raise TypeError(
+                f"{name} must hold dicts only, got a tuple: pairs (dict, number of candidates) are "
+                "for DPRandomizedSearchCV. Elsewhere n_iter is for all dicts together."
+            )
         if not isinstance(sub, Mapping):
             raise TypeError(f"{name} must hold dicts only, got {type(sub).__name__}")
         for key in sub:

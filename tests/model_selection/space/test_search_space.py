@@ -12,7 +12,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
-from _support.internals import SearchSpace
+from _support.internals import ContinuousSpace, SearchSpace
+from skdpbo import DPRandomizedSearchCV
 
 MIXED = {
     "depth": (1, 5),
@@ -256,3 +257,80 @@ def test_an_empty_dict_is_the_estimator_as_it_is():
 def test_the_space_pickles():
     space = pickle.loads(pickle.dumps(SearchSpace(MIXED)))
     assert space.candidates(5) == SearchSpace(MIXED).candidates(5)
+
+
+class Real:
+    """Stand-in with the public names of skopt.space.Real."""
+
+    def __init__(self, low, high, prior="uniform", dtype=float):
+        self.low, self.high, self.prior, self.dtype = low, high, prior, dtype
+        self.base, self.name = 10, None
+
+    def rvs(self, n_samples=1, random_state=None):
+        raise AssertionError("draws are ours: public, and distinct")
+
+
+class Integer(Real):
+    """Of skopt 0.10; before 0.8 it had neither a prior of its own nor a dtype."""
+
+    def __init__(self, low, high, prior="uniform", dtype=np.int64):
+        super().__init__(low, high, prior, dtype)
+
+
+class Categorical(Real):
+    def __init__(self, categories, prior=None):
+        self.categories, self.prior, self.name = tuple(categories), prior, None
+
+
+def old_integer(low, high):
+    dimension = Integer(low, high, prior=None)
+    del dimension.dtype
+    return dimension
+
+
+def test_dimensions_of_scikit_optimize_are_ranges_and_categories():
+    theirs = {
+        "C": Real(1, 100, "log-uniform"),
+        "rate": Real(0.5, 2, dtype="float32"),
+        "depth": Integer(np.int64(2), np.int64(9)),
+        "leaf": Integer(1, 50, "log-uniform", dtype="int"),
+        "old": old_integer(1, 3),
+        "kind": Categorical(["a", None, (1, 2)], prior=[1 / 3, 1 / 3, 1 / 3]),
+    }
+    ours = {
+        "C": (1.0, 100.0, "log-uniform"),
+        "rate": (0.5, 2.0),
+        "depth": (2, 9),
+        "leaf": (1, 50, "log-uniform"),
+        "old": (1, 3),
+        "kind": ["a", None, (1, 2)],
+    }
+    drawn = SearchSpace(theirs).candidates(32)
+    assert drawn == SearchSpace(ours).candidates(32)
+    assert {type(setting["depth"]) for setting in drawn} == {int}
+    assert {type(setting["C"]) for setting in drawn} == {float}
+    assert ContinuousSpace({"C": theirs["C"], "n": Categorical(["one"])}).n_dims == 1
+    with pytest.raises(ValueError, match="DPBayesSearchCV"):
+        ContinuousSpace(theirs)
+
+
+def test_dimensions_of_scikit_optimize_that_cannot_be_drawn_are_refused():
+    for dimension in (
+        Categorical("ab", prior=[0.9, 0.1]),
+        Real(2.0, 1.0),
+        Real(0, 1, "log-uniform"),
+    ):
+        with pytest.raises(ValueError, match=r"search_spaces\['x'\]"):
+            SearchSpace({"x": dimension})
+
+
+def test_spaces_with_numbers_of_candidates():
+    spaces = [({"C": (0.1, 1.0)}, 3), ({"C": [7, 8, 9]}, 2)]
+    search = DPRandomizedSearchCV(LogisticRegression(), spaces)
+    candidates = search._candidates(search._space())
+    assert [params["C"] >= 1 for params in candidates] == [False] * 3 + [True] * 2
+    for bad in ([*spaces, {"C": [1]}], [({"C": [1]},)], [({"C": [1]}, 0)], [({"C": 1}, 2)]):
+        with pytest.raises((TypeError, ValueError), match=r"param_distributions\[\d\]"):
+            DPRandomizedSearchCV(LogisticRegression(), bad)._space()
+    with pytest.raises(TypeError, match="DPRandomizedSearchCV"):
+        SearchSpace(spaces)
