@@ -5,7 +5,7 @@ level and a length-scale, fits each on one half of the records, scores it on the
 mean log-likelihood, and returns the best of a random number of trials.
 
     python docs/benchmarks/run.py honkela_melkas_tuning [--runs 12] [--gamma 0.02]
-        [--epsilon 1 3 10 30] [--csv honkela_melkas_tuning.csv]
+        [--epsilon 1 3 10 30] [--release published default] [--csv honkela_melkas_tuning.csv]
 
 This reproduces an experiment on made-up data; it is not a private tool. The number of trials must
 stay secret and here comes from a seeded generator, as do the choices; the script also prints the
@@ -162,7 +162,7 @@ def error_of(gp):
 
 def measure(options):
     """One row for each release, epsilon and test."""
-    for release, epsilon in itertools.product(RELEASES, options.epsilon):
+    for release, epsilon in itertools.product(options.release, options.epsilon):
         rng = np.random.default_rng(options.seed)  # of data, trials and choices, not of the noise
         start, runs = time.process_time(), []
         for _ in range(options.runs):
@@ -192,6 +192,7 @@ def summary(chosen):
             f"length_{scale:.2f}": sum(pair[1] == scale for pair in pairs)
             for scale in LENGTH_SCALES
         },
+        **{f"pair_{s:.3f}_{scale:.2f}": pairs.count((s, scale)) for s, scale in PAIRS},
         "no_model": len(chosen) - n,
         "rmse": round(errors.mean(), 4) if n else np.nan,
         "standard_error": round(errors.std(ddof=1) / math.sqrt(n), 4) if n > 1 else np.nan,
@@ -219,6 +220,7 @@ def main():
     parser.add_argument("--runs", type=int, default=12)
     parser.add_argument("--gamma", type=float, default=0.02)
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1, 3, 10, 30])
+    parser.add_argument("--release", nargs="+", choices=list(RELEASES), default=list(RELEASES))
     parser.add_argument("--seed", type=int, default=0, help="of data and trials, not of the noise")
     parser.add_argument("--csv", help="write the table, with versions and settings")
     options = parser.parse_args()

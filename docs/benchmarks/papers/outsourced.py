@@ -6,13 +6,14 @@
     python docs/benchmarks/run.py outsourced mechanisms --length-scale 4.42 --runs 300
     python docs/benchmarks/run.py outsourced mechanisms --length-scale 4.42 --sqrt-beta 5 --runs 300
     python docs/benchmarks/run.py outsourced loans --data PATH/TO/lendingclub_2007_2011.csv.gz
+    python docs/benchmarks/run.py outsourced loan_tables --data PATH/TO/lendingclub_2007_2011.csv.gz
     python docs/benchmarks/run.py outsourced branin
     python docs/benchmarks/run.py outsourced summary --csv FILE
     python docs/benchmarks/run.py outsourced plot
 
 `omega` prints the thresholds of the published transform and the branch that it takes; `tables` and
-`epsilons` are its own experiments on the grid (Tables 1 to 3, Figure 2a); `mechanisms`, `loans` and
-`branin` compare it with valid mechanisms and random search. Regret is the best value of all
+`epsilons` are its own experiments on the grid (Tables 1 to 3, Figure 2a), `loan_tables` those on
+loans (Tables 4 to 6); `mechanisms`, `loans` and `branin` compare it with valid mechanisms and random search. Regret is the best value of all
 rows less the best queried one, in prior standard deviations, after 1, 2, 5, ... answers.
 Arms of a run share the function, the first row and the noise seed: differences are paired.
 
@@ -137,17 +138,23 @@ def comparison(epsilons, r):
     return [("random", "", ""), ("non-private", "", ""), *published, *private]
 
 
+def table_arms(name):
+    """Arms of the columns of three published tables."""
+    return [("published", epsilon, r) for epsilon, row in PUBLISHED[name].items() for r in row]
+
+
 def experiment(options):
     """Return the task, its arms, the number of answers and how many of them are not counted."""
     name = options.experiment
-    if name in ("tables", "epsilons"):
-        arms = [("random", "", ""), ("non-private", "", "")]
-        if name == "tables":
-            arms += [("published", e, r) for e, row in PUBLISHED["grid"].items() for r in row]
-        else:
-            arms += [("published", math.exp(power), 10) for power in (1.1, 0.9, 0.0)]
-        # the first row is not counted in T: 50 more follow it
+    arms = [("random", "", ""), ("non-private", "", "")]
+    # the first row is not counted in T of the published experiments: 50 more follow it
+    if name == "epsilons":
+        arms += [("published", math.exp(power), 10) for power in (1.1, 0.9, 0.0)]
         return Grid(options.length_scale or 5.893), arms, 51, 1
+    if name == "tables":
+        return Grid(options.length_scale or 5.893), arms + table_arms("grid"), 51, 1
+    if name == "loan_tables":
+        return Loans(options.data), arms + table_arms("loans"), 51, 1
     if name == "mechanisms":
         return Grid(options.length_scale or 4.42), comparison(EPSILONS, 10), 50, 0
     if name == "branin":
@@ -261,7 +268,8 @@ def plot(results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    names = ("omega", "tables", "epsilons", "mechanisms", "loans", "branin", "summary", "plot")
+    names = ("omega", "tables", "epsilons", "mechanisms", "loans", "loan_tables", "branin")
+    names += ("summary", "plot")
     parser.add_argument("experiment", choices=names)
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
