@@ -6,15 +6,16 @@
     python docs/benchmarks/run.py outsourced mechanisms --length-scale 4.42 --runs 300
     python docs/benchmarks/run.py outsourced mechanisms --length-scale 4.42 --sqrt-beta 5 --runs 300
     python docs/benchmarks/run.py outsourced loans --data PATH/TO/lendingclub_2007_2011.csv.gz
-    python docs/benchmarks/run.py outsourced loan_tables --data PATH/TO/lendingclub_2007_2011.csv.gz
+    python docs/benchmarks/run.py outsourced loan_tables --runs 50 --data PATH/TO/lendingclub...gz
     python docs/benchmarks/run.py outsourced branin
     python docs/benchmarks/run.py outsourced summary --csv FILE
     python docs/benchmarks/run.py outsourced plot
 
 `omega` prints the thresholds of the published transform and the branch that it takes; `tables` and
 `epsilons` are its own experiments on the grid (Tables 1 to 3, Figure 2a), `loan_tables` those on
-loans (Tables 4 to 6); `mechanisms`, `loans` and `branin` compare it with valid mechanisms and random search. Regret is the best value of all
-rows less the best queried one, in prior standard deviations, after 1, 2, 5, ... answers.
+loans (Tables 4 to 6); `mechanisms`, `loans` and `branin` compare it with valid mechanisms and
+random search. Regret is the best value of all rows less the best queried one, in prior standard
+deviations, after 1, 2, 5, ... answers.
 Arms of a run share the function, the first row and the noise seed: differences are paired.
 
 Arms: `published` has no privacy, whatever its epsilon. `gaussian`, `l2_laplace`: noisy rows and the
