@@ -8,9 +8,10 @@ mice (their own data are not published): girls of 2 to 20 years, of whom half tr
 
 Reported: root mean square error in dm and mean log predictive density on the test half, mean and
 standard error over the runs, and the share of test heights in their 95 % interval. With
-``--prior-mean private`` the prior mean is the average height by COINPRESS, as in the paper. "generic" is the published algorithm with its
-Eq. (8), "certified" the same with the smallest proved bound on the norm of k_Z, "whitened" the
-default of `DPSparseGPRegressor`; all three know the noise. Needs pandas.
+``--prior-mean private`` the prior mean is the average height by COINPRESS, as in the paper.
+"generic" is the published algorithm with its Eq. (8), "certified" the same with the smallest proved
+bound on the norm of k_Z, "whitened" the default of `DPSparseGPRegressor`; all three know the noise.
+Needs pandas.
 """
 
 import argparse
