@@ -10,15 +10,26 @@ from functools import partial
 from typing import ClassVar
 
 from skdpbo._parameters import warn_if_seeded
+from skdpbo._stated_html import StatedHTML
 from skdpbo.model_selection._callbacks import begin_task, end_task
 from skdpbo.model_selection._sklearn import BaseSearchCV, Interval
 from skdpbo.model_selection.protection._validation import ValidationProtection, running_fit
 from skdpbo.privacy import LedgerMixin
 
-__all__ = ["BasePrivateSearchCV"]
+__all__ = ["BasePrivateSearchCV", "Fitted"]
 
 
-class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
+class Fitted:
+    """Attribute that a fit may set on the object; else a method gives it, or the reason."""
+
+    def __init__(self, method):
+        self.method, self.__doc__ = method, method.__doc__
+
+    def __get__(self, searcher, owner=None):
+        return self if searcher is None else self.method(searcher)
+
+
+class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
     """Base class of the private searchers; see `DPGridSearchCV` for the parameters and attributes.
 
     A sub-class builds the space (``_space``), the candidates (``_candidates``) and the mechanism
@@ -186,6 +197,20 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
         """
         return super().get_metadata_routing().add_self_request(self)
 
+    @Fitted
+    def best_score_(self):
+        """Released score of the winner; the error of a search without one gives the reason."""
+        name = f"This {type(self).__name__}"
+        if "privacy_" not in vars(self):
+            raise AttributeError(f"{name} is not fitted yet, and has no best_score_.")
+        reason = (
+            "a score would have been mostly noise, so nothing was spent on it: set score_fraction "
+            "to a number in (0, 1) to have one"
+            if self.score_fraction
+            else "score_fraction is 0, which spends all of the budget on the choice"
+        )
+        raise AttributeError(f"{name} has no best_score_: {reason}.")
+
     def _public_seed(self):
         """Seed of the candidate design: public, and fixed unless the user asks for another."""
         return 0 if self.random_state is None else self.random_state
@@ -205,6 +230,8 @@ class BasePrivateSearchCV(LedgerMixin, BaseSearchCV):
     def _format_results(self, candidate_params, n_splits, out, more_results=None):
         all_of_it = (candidate_params, n_splits, out, more_results)
         running = running_fit(self)
+        if running is not None:
+            running.failed_fits.outcomes = out
         if running is None or running.scores_so_far is None:
             if running is not None:
                 running.note_counts(out, n_splits)

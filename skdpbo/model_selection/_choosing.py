@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from sklearn.utils.metaestimators import available_if
 
-from skdpbo.model_selection._base import BasePrivateSearchCV
+from skdpbo.model_selection._base import BasePrivateSearchCV, Fitted
 from skdpbo.model_selection._private_choice import ADD_REMOVE, NEIGHBOURS, PrivateChoice
 from skdpbo.model_selection._search_mechanism import ListChoice
 from skdpbo.model_selection._sklearn import BaseSearchCV, StrOptions
@@ -38,16 +38,6 @@ def _of_the_model(name):
             raise (error.__cause__ or error) from None
 
     return available_if(is_available)(getattr(BaseSearchCV, name))
-
-
-class _Fitted:
-    """Attribute that a fit may set on the object; else a method gives it, or the reason."""
-
-    def __init__(self, method):
-        self.method, self.__doc__ = method, method.__doc__
-
-    def __get__(self, searcher, owner=None):
-        return self if searcher is None else self.method(searcher)
 
 
 class BaseChoiceSearchCV(BasePrivateSearchCV):
@@ -125,7 +115,7 @@ class BaseChoiceSearchCV(BasePrivateSearchCV):
             tags.input_tags.allow_nan = tags.input_tags.string = True
         return tags
 
-    @_Fitted
+    @Fitted
     def best_estimator_(self):
         """Winning model; the error of a search without one gives the reason."""
         name = f"This {type(self).__name__}"
@@ -134,7 +124,7 @@ class BaseChoiceSearchCV(BasePrivateSearchCV):
         reason = _NO_MODEL if self.refit else "refit is False."
         raise AttributeError(f"{name} has no best_estimator_: {reason}")
 
-    @_Fitted
+    @Fitted
     def n_features_in_(self):
         """Number of columns: of the model, or set by the fit where there is none."""
         return super().n_features_in_

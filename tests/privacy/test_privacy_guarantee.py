@@ -295,3 +295,9 @@ def test_every_public_name_is_documented():
         assert getattr(privacy, name).__doc__
     documented = PrivacyGuarantee.__doc__
     assert all(field.name in documented for field in fields(PrivacyGuarantee))
+
+
+def test_a_delta_of_no_consequence_is_stated_as_a_bound():
+    text = str(PrivacyGuarantee(epsilon=1.0, delta=7.95e-50, statistical_distance=1e-50))
+    assert "(epsilon=1, delta<1e-30)-differentially private" in text
+    assert "delta=1e-30)" in str(PrivacyGuarantee(epsilon=1.0, delta=1e-30))

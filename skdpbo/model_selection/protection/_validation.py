@@ -15,6 +15,7 @@ from skdpbo.model_selection._search_mechanism import SearchProblem
 from skdpbo.model_selection._sklearn import BaseSearchCV, n_rows
 from skdpbo.model_selection.evaluation._fold_losses import FoldLosses
 from skdpbo.model_selection.evaluation._public_training import PublicTraining
+from skdpbo.model_selection.protection._failed_fits import FailedFits
 from skdpbo.model_selection.protection._protection import Protection, Release, table_of
 from skdpbo.model_selection.protection._public_folds import public_cv
 from skdpbo.model_selection.protection._rounds import ScoresSoFar, cross_validate_in_rounds
@@ -58,6 +59,10 @@ class ValidationProtection(Protection):
     """
 
     scores_so_far = None  # while candidates are cross-validated in rounds
+
+    def __init__(self, searcher):
+        super().__init__(searcher)
+        self.failed_fits = FailedFits()
 
     @cached_property
     def mechanism(self):
@@ -153,7 +158,8 @@ class ValidationProtection(Protection):
                 self.problem = SearchProblem(*of_fit, folds=folds)
                 self.mechanism.start(self.problem, searcher.guide)
                 if searcher.guide:
-                    BaseSearchCV.fit(searcher, X, y, **fit_params)
+                    with self.failed_fits.without_tracebacks():
+                        BaseSearchCV.fit(searcher, X, y, **fit_params)
                     return self._release(guarantee, self.chosen, searcher.cv_results_)
                 chosen = self.mechanism.search_unguided()
                 attributes = {"multimetric_": False} | self._refitted(chosen)
@@ -246,6 +252,7 @@ class ValidationProtection(Protection):
     def choose(self, results):
         """Release the winner; return its index."""
         self._note(results)
+        self.failed_fits.warn(results[f"mean_test_{self.metric}"])
         if not self.mechanism.chosen_early:
             self.problem.folds.warn_of_low_bound(results["params"][_best(results, self.metric)])
         self.chosen = self.mechanism.choose(results)

@@ -70,7 +70,7 @@ def make_per_record_scorer(loss, *, bound, response_method="predict", name=None,
     --------
     >>> import numpy as np
     >>> from sklearn.dummy import DummyRegressor
-    >>> from skdpbo.model_selection.scoring._resolve import make_per_record_scorer
+    >>> from skdpbo import make_per_record_scorer
     >>> def pinball(y_true, y_pred, alpha=0.9):
     ...     return np.maximum(alpha * (y_true - y_pred), (alpha - 1) * (y_true - y_pred))
     >>> scorer = make_per_record_scorer(pinball, bound=5.0)

@@ -295,7 +295,9 @@ def _response(estimator, X, response_method):
     for name in names:
         if hasattr(estimator, name):
             return getattr(estimator, name)(X)
-    raise MissingResponseError(f"{type(estimator).__name__} has none of the methods {names}")
+    raise MissingResponseError(
+        f"{type(estimator).__name__} has none of the methods {names} that the score needs"
+    )
 
 
 def _weights(sample_weight, n):

@@ -1,0 +1,111 @@
+"""Messages of a first search: failed public fits, a score that is absent, the HTML form."""
+
+import html
+import warnings
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.datasets import make_classification
+from sklearn.exceptions import FitFailedWarning
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+
+from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV
+from skdpbo.linear_model import DPLogisticRegression
+from skdpbo.privacy import PrivacyLedger
+
+X, Y = make_classification(240, n_features=4, random_state=0)
+ROWS = {"X": X[:120], "y": Y[:120], "X_val": X[120:], "y_val": Y[120:]}
+DEPTHS = {"max_depth": [1, 2, -1]}
+
+
+def told(search, **rows):
+    """Return (category, text) of all warnings of a fit, which are in the name of this file."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search.fit(**(rows or ROWS))
+    assert {warning.filename for warning in caught} <= {__file__}
+    return [(warning.category, str(warning.message)) for warning in caught]
+
+
+@pytest.mark.parametrize("search_class", [DPGridSearchCV, DPBayesSearchCV])
+def test_failed_fits_are_told_in_one_line(search_class):
+    search = search_class(DecisionTreeClassifier(), DEPTHS, cv=2, epsilon=5.0)
+    ((category, text),) = told(search)
+    assert category is FitFailedWarning
+    assert text.startswith("2 of 6 fits on public rows failed")
+    assert "2 x InvalidParameterError: The 'max_depth' parameter" in text
+    assert "\n" not in text
+    assert "Traceback" not in text
+
+
+def test_when_all_fits_fail_the_error_is_one_line_and_nothing_is_charged():
+    search = DPGridSearchCV(DecisionTreeClassifier(), {"max_depth": [-1, -2]}, cv=2, epsilon=5.0)
+    with PrivacyLedger(epsilon=5.0) as ledger, pytest.raises(ValueError) as refused:
+        search.fit(**ROWS)
+    text = str(refused.value)
+    assert text.startswith("All the 4 fits on public rows failed: 2 x InvalidParameterError: ")
+    assert "Got -1 instead; 2 x " in text
+    assert "\n" not in text
+    assert not ledger.entries
+
+
+def test_an_error_of_several_lines_is_told_by_its_first():
+    rows = ROWS | {"X": np.where(np.arange(4) == 0, np.nan, ROWS["X"])}
+    search = DPGridSearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, cv=2, epsilon=5.0)
+    with pytest.raises(ValueError, match="2 x ValueError: Input X contains NaN"):
+        search.fit(**rows)
+
+
+class Speechless(GaussianNB):
+    def predict(self, X):
+        if self.var_smoothing == 2:
+            raise ValueError("no words")
+        return super().predict(X)
+
+
+def test_scores_that_fail_are_told_without_a_traceback():
+    search = DPGridSearchCV(Speechless(), {"var_smoothing": [1, 2]}, cv=2, epsilon=5.0)
+    ((category, text),) = told(search)
+    assert category is UserWarning
+    assert text.startswith("1 of 2 candidates have no finite score on public rows")
+
+
+def test_an_absent_score_gives_the_reason():
+    grid = {"max_depth": [1, 2]}
+    search = DPGridSearchCV(DecisionTreeClassifier(), grid, epsilon=5.0, score_fraction=0)
+    with pytest.raises(AttributeError, match="is not fitted yet"):
+        search.best_score_  # noqa: B018
+    with pytest.raises(AttributeError, match="no best_score_: score_fraction is 0"):
+        search.fit(**ROWS).best_score_  # noqa: B018
+    assert not hasattr(search, "best_score_")
+    search = DPGridSearchCV(DecisionTreeClassifier(), grid, epsilon=5.0, protect="all").fit(X, Y)
+    with pytest.raises(AttributeError, match="no best_score_: a score would have been mostly noi"):
+        search.best_score_  # noqa: B018
+    assert hasattr(search.set_params(protect="validation").fit(**ROWS), "best_score_")
+
+
+def test_an_absent_score_of_a_descent_gives_the_reason():
+    search = DPGIBOSearchCV(GaussianNB(), {"var_smoothing": (1e-9, 1.0)}, score_fraction=0)
+    with pytest.raises(AttributeError, match="DPGIBOSearchCV is not fitted yet"):
+        search.best_score_  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "fitted",
+    [
+        DPLogisticRegression(X_bounds=(-5, 5), classes=[0, 1]),
+        DPGridSearchCV(DecisionTreeClassifier(), {"max_depth": [1]}, epsilon=5.0, protect="all"),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_the_html_form_states_the_guarantee(fitted):
+    before = fitted._repr_html_()
+    assert "differentially private" not in before
+    statement = html.escape(str(fitted.fit(X, Y).privacy_))
+    assert statement in fitted._repr_html_()
+    assert statement in fitted._repr_mimebundle_()["text/html"]
+    with config_context(display="text"):
+        assert not hasattr(fitted, "_repr_html_")
+        assert "text/html" not in fitted._repr_mimebundle_()
