@@ -1,6 +1,6 @@
-"""How good are searches of 11 to 17 continuous parameters on real tables, at equal trainings?
+"""How good are searches of 11 to 40 continuous parameters on real tables, at equal trainings?
 
-    python docs/benchmarks/run.py many_parameters ../shared/data --splits 5
+    python docs/benchmarks/run.py many_parameters ../shared/data --splits 10
 
 Rows are added to ``results/many_parameters.csv`` as they are made; ``--table`` prints the means.
 The loss is that of rows that no search has seen, of the model that was released.
@@ -8,196 +8,187 @@ The loss is that of rows that no search has seen, of the model that was released
 
 import argparse
 import functools
+import itertools
 import math
+import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 from provenance import RESULTS, append_row, read_rows
 from quality.equal_privacy_choice import NO_PRIVACY, permute_and_flip
-from quality.real_data import load_ailerons
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.datasets import load_digits
+from quality.many_parameters_tasks import TASKS, Remembered, losses, parts, space_of
 
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV
 
 OUT = RESULTS / "many_parameters.csv"
-EPSILONS = (0.3, 1.0, 3.0)
-STEPS, FOLDS, N_BAYES = 8, 2, 40
-SIZES = {"ailerons": (300, 3000), "parkinsons": (300, 3000), "digits": (300, 1100)}
+EPSILONS = (0.1, 0.3, 1.0, 3.0, math.inf)
+STEPS, FOLDS, BATCH = 8, 2, 8
+GIBO, RANDOM, BAYES = "DPGIBOSearchCV", "random, permute-and-flip", "DPBayesSearchCV"
+START, ALONE = "public start of DPGIBOSearchCV", "public descent alone"
 
 
-class _Weighted(BaseEstimator):
-    """Weights of up to 16 columns, and one more parameter."""
+class Split:
+    """One task with one split of its rows."""
 
-    def __init__(
-        self, s=0.1, w0=0.3, w1=0.3, w2=0.3, w3=0.3, w4=0.3, w5=0.3, w6=0.3, w7=0.3, w8=0.3, w9=0.3,
-        w10=0.3, w11=0.3, w12=0.3, w13=0.3, w14=0.3, w15=0.3,
-    ):  # fmt: skip
-        values = (w0, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, w11, w12, w13, w14, w15)
-        self.s = s
-        for k, value in enumerate(values):
-            setattr(self, f"w{k}", value)
+    def __init__(self, task, folder, split):
+        self.task, self.split = task, split
+        self.public, self.protected, self.new = parts(task, folder, split)
+        self.kind, _, (scoring, self.bound), _ = TASKS[task]
+        self.space = space_of(task)
+        self.usual = {"scoring": scoring, "loss_bound": self.bound, "score_fraction": 0.0}
+        self.usual |= {"cv": FOLDS, "refit": False}
+        Remembered.kept.clear()
 
-    def _kernel(self, X):
-        weights = [getattr(self, f"w{k}") for k in range(X.shape[1])]
-        one, two = np.asarray(X) * weights, self.rows_ * weights
-        squares = np.square(one).sum(axis=1)[:, None] + np.square(two).sum(axis=1)
-        return np.exp(-0.5 * np.maximum(squares - 2 * one @ two.T, 0.0))
+    def sums(self, params, train, test):
+        """Sum of losses on rows, in units of the bound."""
+        model = self.kind(**params).fit(*train)
+        return float(losses(model, *test, self.task).sum())
 
+    def on_new(self, params):
+        """Loss on rows that no search has seen."""
+        return self.bound * self.sums(params, self.public, self.new) / len(self.new[1])
 
-class KernelRidge(RegressorMixin, _Weighted):
-    """Squared exponential kernel; s is the ridge."""
+    def fitted(self, search):
+        (X, y), (X_val, y_val) = self.public, self.protected
+        return search.fit(X, y, X_val=X_val, y_val=y_val)
 
-    def fit(self, X, y):
-        self.rows_, self.n_features_in_ = np.asarray(X), X.shape[1]
-        K = self._kernel(X)
-        K.flat[:: len(K) + 1] += self.s
-        self.alpha_ = np.linalg.solve(K, y)
-        return self
+    def gibo(self, epsilon):
+        how = {"n_iter": STEPS, "epsilon": min(epsilon, NO_PRIVACY)} | self.usual
+        return self.fitted(DPGIBOSearchCV(self.kind(), self.space, **how))
 
-    def predict(self, X):
-        return self._kernel(X) @ self.alpha_
+    def public_best(self, search):
+        """Return the best of the public search that precedes the descent."""
+        scores, params = search.cv_results_["mean_test_score"], search.cv_results_["params"]
+        n_public = len(params) - len(search.descent_.trajectory) - 1
+        return dict(params[int(np.argmax(scores[:n_public]))])
 
+    def bayes(self, epsilon, n_trainings):
+        how = {"n_iter": n_trainings // (FOLDS + 1), "batch_size": BATCH} | self.usual
+        search = DPBayesSearchCV(self.kind(), self.space, epsilon=min(epsilon, NO_PRIVACY), **how)
+        return self.fitted(search)
 
-class KernelClassifier(ClassifierMixin, _Weighted):
-    """Neighbours weighted by a kernel; s is what every class has before the first neighbour."""
+    def drawn(self, n):
+        """Random points of the space, as scikit-learn's random search draws them."""
+        rng, points = np.random.RandomState(self.split), []
+        for _ in range(n):
+            point = {}
+            for name, (low, high, *log) in self.space.items():
+                if isinstance(low, int):
+                    point[name] = int(rng.randint(low, high + 1))
+                elif log:
+                    point[name] = float(np.exp(rng.uniform(*np.log([low, high]))))
+                else:
+                    point[name] = float(rng.uniform(low, high))
+            points.append(point)
+        return points
 
-    def fit(self, X, y):
-        self.rows_, self.n_features_in_ = np.asarray(X), X.shape[1]
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        self.codes_ = np.eye(len(self.classes_))[codes]
-        return self
-
-    def predict_proba(self, X):
-        votes = self._kernel(X) @ self.codes_ + self.s
-        return votes / votes.sum(axis=1, keepdims=True)
-
-    def predict(self, X):
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
-
-def table(task, folder):
-    """Rows, targets and whether these are numbers."""
-    if task == "digits":  # means of 2 x 2 pixels
-        digits = load_digits()
-        blocks = digits.images.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4))
-        return blocks.reshape(-1, 16), digits.target
-    if task == "ailerons":
-        X, y = load_ailerons(Path(folder) / "ailerons.csv.gz")
-        return X[:, np.argsort(-np.abs(np.nan_to_num(np.corrcoef(X.T, y)[-1, :-1])))[:10]], y
-    values = np.genfromtxt(Path(folder) / "uci_parkinsons.csv.gz", delimiter=",")
-    return values[:, [0, *range(5, 20)]], values[:, -1]  # age and measurements of the voice
-
-
-def parts(task, folder, split):
-    X, y = table(task, folder)
-    order = np.random.RandomState(split).permutation(len(y))
-    n_public, n_protected = SIZES[task]
-    X, y = X[order], y[order]
-    spread = X[:n_public].std(axis=0)
-    X = np.clip((X - X[:n_public].mean(axis=0)) / np.where(spread > 0, spread, 1.0), -4.0, 4.0)
-    if task != "digits":
-        y = (y - y[:n_public].mean()) / y[:n_public].std()
-    ends = [n_public, n_public + n_protected]
-    return [(a, b) for a, b in zip(np.split(X, ends), np.split(y, ends), strict=True)]
+    def public_random(self, candidates):
+        """Best of random candidates by cross-validation on the public rows."""
+        X, y = self.public
+        folds = np.arange(len(y)) % FOLDS
+        cuts = [(folds != k, folds == k) for k in range(FOLDS)]
+        return min(
+            candidates,
+            key=lambda params: sum(self.sums(params, (X[a], y[a]), (X[b], y[b])) for a, b in cuts),
+        )
 
 
-def losses(model, X, y, kind):
-    """Losses as the searches bound them, in units of the bound."""
-    if kind == "neg_log_loss":
-        probability = model.predict_proba(X)[np.arange(len(y)), np.searchsorted(model.classes_, y)]
-        return np.minimum(-np.log(np.maximum(probability, 1e-9)), 6.0) / 6.0
-    return np.minimum(np.square(model.predict(X) - y), 4.0) / 4.0
+def timed(split, arm, epsilon, found):
+    """Return a row: loss on new rows, trainings, seconds."""
+    before, began = Remembered.trainings, time.process_time()
+    params = found()
+    spent = Remembered.trainings - before, round(time.process_time() - began, 2)
+    return arm, epsilon, split.on_new(params), *spent
 
 
-def run(task, folder, split):
-    """Yield (arm, epsilon, loss on new rows)."""
-    (X, y), (X_val, y_val), (X_new, y_new) = parts(task, folder, split)
-    digits = task == "digits"
-    estimator = KernelClassifier() if digits else KernelRidge()
-    kind, bound = ("neg_log_loss", 6.0) if digits else ("neg_mean_squared_error", 4.0)
-    d = X.shape[1]
-    space = {f"w{k}": (0.03, 3.0, "log-uniform") for k in range(d)}
-    space["s"] = (1e-3, 10.0, "log-uniform")
-    usual = {"scoring": kind, "loss_bound": bound, "score_fraction": 0.0, "refit": False}
-    usual |= {"cv": FOLDS}
-    n_trainings = 32 * FOLDS + STEPS * (d + 2) * (1 + FOLDS) + 60
-
-    @functools.cache
-    def loss_of(*params):
-        model = type(estimator)(**dict(params)).fit(X, y)
-        return bound * float(losses(model, X_new, y_new, kind).mean())
-
-    def released(search):
-        search.fit(X, y, X_val=X_val, y_val=y_val)
-        return loss_of(*sorted(search.best_params_.items()))
+def gradient_searches(split):
+    """Yield rows of `DPGIBOSearchCV`."""
+    searches = {}
 
     def gibo(epsilon):
-        return released(DPGIBOSearchCV(estimator, space, n_iter=STEPS, epsilon=epsilon, **usual))
+        searches[epsilon] = split.gibo(epsilon)
+        return searches[epsilon].best_params_
 
-    yield "defaults", math.inf, loss_of()
-    yield "public descent alone", math.inf, gibo(1e-6)
-    yield "DPGIBOSearchCV, no noise", math.inf, gibo(NO_PRIVACY)
-    rng = np.random.RandomState(split)
-    low, high = np.log([space[name][:2] for name in space]).T
-    draws = np.exp(rng.uniform(low, high, size=(n_trainings, len(space))))
-    candidates = [dict(zip(space, map(float, draw), strict=True)) for draw in draws]
-
-    def total(params, train, test):
-        model = type(estimator)(**params).fit(X[train], y[train])
-        return losses(model, X[test], y[test], kind).sum()
-
-    folds = np.arange(len(y)) % FOLDS
-    public = [
-        sum(total(params, folds != k, folds == k) for k in range(FOLDS))
-        for params in candidates[: n_trainings // FOLDS]
-    ]
-    best = candidates[int(np.argmin(public))]
-    yield "public random search", math.inf, loss_of(*sorted(best.items()))
-    sums = np.array(
-        [
-            losses(type(estimator)(**params).fit(X, y), X_val, y_val, kind).sum()
-            for params in candidates
-        ]
-    )
+    yield timed(split, ALONE, math.inf, lambda: gibo(1e-6))
+    yield timed(split, START, math.inf, lambda: split.public_best(searches[1e-6]))
     for epsilon in EPSILONS:
-        yield "DPGIBOSearchCV", epsilon, gibo(epsilon)
-        chosen = candidates[int(permute_and_flip(sums, epsilon, rng))]
-        yield "random, permute-and-flip", epsilon, loss_of(*sorted(chosen.items()))
-        bayes = DPBayesSearchCV(estimator, space, n_iter=N_BAYES, epsilon=epsilon, **usual)
-        yield "DPBayesSearchCV", epsilon, released(bayes)
+        yield timed(split, GIBO, epsilon, functools.partial(gibo, epsilon))
 
 
-def print_table():
+def rivals(split):
+    """Yield rows of the others, with no fewer trainings."""
+    yield timed(split, "defaults", math.inf, dict)
+    n_trainings = 32 * FOLDS + STEPS * (len(split.space) + 1) * (1 + FOLDS) + 90
+    candidates = split.drawn(n_trainings)
+    some = candidates[: n_trainings // FOLDS]
+    yield timed(split, "public random search", math.inf, lambda: split.public_random(some))
+    rng, sums = np.random.RandomState(split.split), []
+    for epsilon in EPSILONS:
+
+        def choose(epsilon=epsilon):
+            if not sums:
+                sums.extend(split.sums(c, split.public, split.protected) for c in candidates)
+            budget = min(epsilon, NO_PRIVACY)
+            return candidates[int(permute_and_flip(np.array(sums), budget, rng))]
+
+        yield timed(split, RANDOM, epsilon, choose)
+    for epsilon in EPSILONS:
+        found = functools.partial(split.bayes, epsilon, n_trainings)
+        yield timed(split, BAYES, epsilon, lambda found=found: found().best_params_)
+
+
+ARMS = {"gradients": gradient_searches, "rivals": rivals}
+
+
+def mean_and_error(values):
+    error = np.std(values, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+    return np.mean(values), error
+
+
+def print_table(path):
+    """Print means, and for DPGIBOSearchCV what it has over the others on the same splits."""
     found = {}
-    for row in read_rows(OUT):
+    for row in read_rows(path):
         key = row["task"], row["arm"], float(row["epsilon"])
-        found.setdefault(key, []).append(float(row["loss"]))
+        found.setdefault(key, {})[int(row["split"])] = float(row["loss"])
     for (task, arm, epsilon), values in sorted(found.items()):
-        error = np.std(values, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
-        print(
-            f"{task:11} {arm:26} {epsilon:5} {np.mean(values):.4f} +- {error:.4f} ({len(values)})"
-        )
+        mean, error = mean_and_error(list(values.values()))
+        line = f"{task:10} {arm:30} {epsilon:5} {mean:.4f} +- {error:.4f} ({len(values)})"
+        mine = found.get((task, GIBO, epsilon if arm in (RANDOM, BAYES, GIBO) else 1.0), {})
+        rival = found.get((task, START, math.inf), {}) if arm == GIBO else values
+        both = [100 * (mine[s] / rival[s] - 1) for s in rival if s in mine]
+        if both:
+            mean, error = mean_and_error(both)
+            name = "over its start" if arm == GIBO else "DPGIBOSearchCV"
+            print(f"{line}  {name} {mean:+.2f} +- {error:.2f} %, worst {max(both):+.2f}")
+        else:
+            print(line)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", nargs="?", default="../shared/data")
-    parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--tasks", nargs="*", default=list(SIZES))
+    parser.add_argument("--tasks", nargs="*", default=list(TASKS))
+    parser.add_argument("--arms", nargs="*", default=list(ARMS), choices=list(ARMS))
+    parser.add_argument("--out", default=OUT, help="CSV file that rows are added to")
     parser.add_argument("--table", action="store_true", help="print what is stored, run nothing")
     options = parser.parse_args()
     if options.table:
-        return print_table()
+        return print_table(options.out)
     warnings.simplefilter("ignore")
-    settings = {"steps": STEPS, "folds": FOLDS, "sizes": str(SIZES), "n_bayes": N_BAYES}
+    sizes = {task: found[3] for task, found in TASKS.items()}
+    settings = {"steps": STEPS, "folds": FOLDS, "bayes_batch": BATCH, "sizes": sizes}
     for split in range(options.first, options.first + options.splits):
         for task in options.tasks:
-            for arm, epsilon, loss in run(task, options.folder, split):
+            of = Split(task, options.folder, split)
+            for arm, epsilon, loss, trainings, seconds in itertools.chain(
+                *(ARMS[name](of) for name in options.arms)
+            ):
                 row = {"task": task, "split": split, "arm": arm, "epsilon": epsilon, "loss": loss}
-                append_row(OUT, row, settings=settings)
+                row |= {"trainings": trainings, "cpu_seconds": seconds}
+                append_row(options.out, row, settings=settings)
                 print(*row.values(), flush=True)
     return None
 
