@@ -14,7 +14,11 @@ __all__ = [
     "is_dask",
     "length_of",
     "refuse_missing_target",
+    "share_memory",
 ]
+
+# Work at which the search for common memory is given up; it is a few steps for rows of one table.
+_MAX_WORK = 10_000
 
 
 def has_numeric_type(values):
@@ -65,7 +69,7 @@ def checked_table(values, name, *, ensure_2d, estimator, accept_sparse=False):
             estimator=estimator,
         )
 
-    table = values if is_dask(values) else _or_none(check, values)
+    table = values if is_dask(values) else attempt(check, values)[0]
     if table is None:  # raised outside of the handler: the context of an error has values, too
         raise _refusal(values, name, ensure_2d, check)
     if table.dtype.kind not in "biuf":
@@ -73,18 +77,11 @@ def checked_table(values, name, *, ensure_2d, estimator, accept_sparse=False):
     return table
 
 
-def _or_none(check, values):
-    try:
-        return check(values)
-    except Exception:
-        return None
-
-
 def _refusal(values, name, ensure_2d, check):
     """The error for values that scikit-learn refused, from their shape and type."""
     if issparse(values):
         return TypeError(f"Sparse data was passed for {name}, but dense data is required.")
-    array = _or_none(np.asarray, values)
+    array, _ = attempt(np.asarray, values)
     if array is None:
         return ValueError(f"{name} must be a rectangular array.")
     if array.dtype.kind == "c":
@@ -125,6 +122,20 @@ def length_of(values, name):
     if error is not None:
         raise TypeError(f"{name} must have one entry for each record.")
     return length
+
+
+def share_memory(A, B):
+    """Whether two arrays are known to have rows in common; no value is read."""
+    if A is B:
+        return A is not None
+    if not (isinstance(A, np.ndarray) and isinstance(B, np.ndarray)):
+        return False
+    if not np.may_share_memory(A, B):
+        return False
+    try:
+        return np.shares_memory(A, B, max_work=_MAX_WORK)
+    except np.exceptions.TooHardError:
+        return False
 
 
 def is_dask(X):

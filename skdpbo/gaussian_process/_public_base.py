@@ -8,6 +8,7 @@ import copy
 import math
 import threading
 import warnings
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +24,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import validate_data
 
 from skdpbo._attempt import attempt
+from skdpbo._isolation._isolated_calls import nothing_leaves
 from skdpbo._parameters import check_bounds
+from skdpbo._schema import share_memory
 
 __all__ = [
     "GatedPredictor",
@@ -163,8 +166,12 @@ class ResidualRows:
         return self.rows(X, Y - self._predicted(X), workspace)
 
     def _predicted(self, X):
-        """Protected: return the predictions; warnings and messages of the model stay inside."""
-        with _ONE_AT_A_TIME, warnings.catch_warnings(), np.errstate(all="ignore"):
+        """Protected: return the predictions; output and warnings of the model stay inside."""
+        # A lock of its own: a search that holds the other may wait for the threads of this pass.
+        isolated = nothing_leaves(), _ONE_AT_A_TIME, warnings.catch_warnings()
+        with ExitStack() as stack:
+            for context in (*isolated, np.errstate(all="ignore")):
+                stack.enter_context(context)
             warnings.simplefilter("ignore")
             predicted, error = attempt(self.public, X)
             if error is None:
@@ -210,12 +217,12 @@ class GatedPredictor:
 class PublicBase:
     """Part of an estimator that takes public rows; it has the parameters `base` and `y_bounds`."""
 
-    def _with_public(self, guarantee, X, X_public, y_public):
+    def _with_public(self, guarantee, X, y, X_public, y_public):
         """Check the public rows against the parameters; return the guarantee of the fit."""
         if X_public is None or y_public is None:
             raise ValueError("X_public and y_public must be given together.")
-        if X_public is X:
-            raise ValueError("X_public is X: protected rows are not public.")
+        if share_memory(X, X_public) or share_memory(y, y_public):
+            raise ValueError("X and X_public share rows: protected rows are not public.")
         if self.release == "kernel" or self.prior_mean == "private":
             raise ValueError(
                 'public rows need release="whitened" and prior_mean="none": the gate needs the '

@@ -112,8 +112,8 @@ HOMES = {
     "model_selection.evaluation._dry_run": "dry_run",
     "model_selection.evaluation._evaluator": "SEED isolated_outcomes try_scorer",
     "model_selection.evaluation._group_losses": "group_losses mean_losses",
-    "model_selection.evaluation._isolation": "_isolated_task in_isolation this_process",
-    "model_selection.evaluation._parallel": "run_tasks",
+    "_isolation._isolated_calls": "_isolated_task in_isolation this_process",
+    "_isolation._parallel": "run_tasks",
     "model_selection.evaluation._public_training": "PublicTraining",
     "model_selection.evaluation._record_gradients": "RecordLosses",
     "model_selection.evaluation._row_independence": (

@@ -11,6 +11,7 @@ EFFECTS = "tests/attacks/test_side_effects.py tests/attacks/test_shared_objects.
 EFFECTS += " tests/attacks/test_hidden_trajectory.py tests/attacks/test_protected_rows.py"
 CHUNKS = "tests/model_selection/test_fit_chunks.py"
 RAISED = "tests/attacks/test_base_exceptions.py"
+ISOLATED = "_isolation/_isolated_calls.py"
 
 MECHANISMS = [
     ("_normal_sampler.py", "dtype=np.uint8) >= 128", "dtype=np.uint8) > 128", SAMPLING),
@@ -123,13 +124,6 @@ EVALUATOR = [
         "return outcomes",
         NEIGHBOURS,
     ),
-    ("_isolation.py", "np.random.set_state(states[1])", "pass", EFFECTS),
-    ("_isolation.py", "random.setstate(states[0])", "pass", EFFECTS),
-    ("_isolation.py", "logging.disable(logging.CRITICAL)", "pass", EFFECTS),
-    ("_isolation.py", "undo.enter_context(redirect_stderr(nowhere))", "pass", EFFECTS),
-    ("_isolation.py", 'np.errstate(all="ignore")', "np.errstate()", EFFECTS),
-    ("_isolation.py", "model = copy.deepcopy(model, copies)", "pass", EFFECTS),
-    ("_isolation.py", "twin.estimator = original.estimator", "pass", EFFECTS),
     ("_chunks.py", "(rows + n_chunks - 1)", "(rows + n_chunks - 2)", CHUNKS),
     ("_chunks.py", "own = min(2 * units, cap)", "own = min(units, cap)", CHUNKS),
     ("_chunks.py", "return units * max(n_chunks, rows)", "return units * rows", CHUNKS),
@@ -155,6 +149,18 @@ PRIVACY = [
     ),
 ]
 FLOOR = [
+    (ISOLATED, "np.random.set_state(states[1])", "pass", EFFECTS),
+    (ISOLATED, "random.setstate(states[0])", "pass", EFFECTS),
+    (ISOLATED, "logging.disable(logging.CRITICAL)", "pass", EFFECTS),
+    (
+        ISOLATED,
+        "undo.enter_context(redirect_stderr(nowhere))",
+        "pass",
+        EFFECTS,
+    ),
+    (ISOLATED, 'np.errstate(all="ignore")', "np.errstate()", EFFECTS),
+    (ISOLATED, "model = copy.deepcopy(model, copies)", "pass", EFFECTS),
+    (ISOLATED, "twin.estimator = original.estimator", "pass", EFFECTS),
     ("_attempt.py", "except BaseException as error", "except Exception as error", RAISED),
     ("_attempt.py", "raise interrupt", "raise interrupt(str(args))", RAISED),
     (

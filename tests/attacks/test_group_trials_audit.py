@@ -1,5 +1,7 @@
 """Private trials that keep groups of records together: parts, labels, losses and statements."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.dummy import DummyClassifier
@@ -114,6 +116,15 @@ class TestScore:
         assert self.total(1)[0] == self.SIZE
 
 
+class DearGroups(DPLogisticRegression):
+    """Costs a group more than a record, and says so."""
+
+    def privacy_guarantee(self, n_samples=None, *, groups=False):
+        stated = super().privacy_guarantee(groups=groups)
+        dearer = replace(stated, mu=1.01 * stated.mu, delta=10 * stated.delta)
+        return dearer if groups else stated
+
+
 class TestStatement:
     @pytest.mark.parametrize("protect", SELECTIONS)
     @pytest.mark.parametrize("search", [DPGridSearchCV, DPRandomizedSearchCV])
@@ -150,6 +161,10 @@ class TestStatement:
             self.refused(ValueError, "groups are not supported with", search)
             with pytest.raises(ValueError, match="groups are not supported with"):
                 search.privacy_guarantee(N_GROUPS, groups=True)
+
+    def test_what_costs_a_group_more_is_refused(self):
+        dear = DearGroups(X_bounds=(-1, 1), classes=[0, 1])
+        self.refused(ValueError, "groups=True. is larger", search_of(dear))
 
     def test_both_parts_need_labels(self):
         own = {"X_val": X[:40].copy(), "y_val": Y[:40]}

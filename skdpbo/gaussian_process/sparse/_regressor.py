@@ -1,5 +1,6 @@
 """Sparse Gaussian process regression that protects every training record."""
 
+import copy
 import math
 import warnings
 from functools import partial
@@ -261,7 +262,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         mu, mu_bounds = self._budget_of_bounds(guarantee.mu)
         mu, mu_mean = (mu, None) if mean == "none" else budget_of_mean(mu)
         if X_public is not None or y_public is not None:
-            guarantee = self._with_public(guarantee, X, X_public, y_public)
+            guarantee = self._with_public(guarantee, X, y, X_public, y_public)
         check = partial(self._planned, mu, X_public, y_public)
         opening = partial(check, self._bounds())
         X, planned, source = self._opened(guarantee, opening, X, y, groups=groups)
@@ -299,6 +300,8 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         scale = None if self.y_scale is None else positive_values(self.y_scale, q, "y_scale")
         public, default_box = self._fitted_public(X_public, y_public, y)
         Z = self._inducing_points(X.shape[1], bounds["X_bounds"], default_box)
+        if public:
+            copy.deepcopy(public)(Z)  # what fails there fails before the charge
         box = public.box if public else bounds_or_default(bounds["y_bounds"], q, "y_bounds")
         half_width = (box[1] - box[0]) / 2
         kernels = check_kernels(self.kernel, default_kernels(Z, half_width))

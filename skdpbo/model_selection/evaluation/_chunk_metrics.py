@@ -9,11 +9,11 @@ import copy
 import numpy as np
 
 from skdpbo._attempt import attempt
+from skdpbo._isolation._isolated_calls import seeded_generators
 from skdpbo.model_selection._sklearn import take_rows
 from skdpbo.model_selection.evaluation._chunk_training import ChunkTraining, trained_on
 from skdpbo.model_selection.evaluation._chunks import chunk_positions
 from skdpbo.model_selection.evaluation._evaluator import SEED, isolated_losses
-from skdpbo.model_selection.evaluation._isolation import seeded_generators
 
 __all__ = [
     "ChunkMetricTraining",

@@ -8,6 +8,7 @@ from joblib import effective_n_jobs
 from sklearn.base import clone
 
 from skdpbo._attempt import attempt
+from skdpbo._isolation._isolated_calls import run_isolated
 from skdpbo.model_selection.evaluation._chunks import (
     ChunkedRows,
     chunk_sensitivity,
@@ -18,7 +19,6 @@ from skdpbo.model_selection.evaluation._chunks import (
 )
 from skdpbo.model_selection.evaluation._evaluator import SEED, isolated_losses, train
 from skdpbo.model_selection.evaluation._group_losses import group_losses
-from skdpbo.model_selection.evaluation._isolation import run_isolated
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
 
 __all__ = ["ChunkTraining", "trained_on"]

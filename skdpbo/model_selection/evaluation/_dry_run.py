@@ -13,11 +13,11 @@ from scipy import sparse
 from sklearn.base import clone, is_classifier
 
 from skdpbo._attempt import attempt
+from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import DryRunWarning
 from skdpbo.model_selection._sklearn import InvalidParameterError, n_rows
 from skdpbo.model_selection.evaluation._evaluator import train, try_scorer
-from skdpbo.model_selection.evaluation._isolation import in_isolation
 from skdpbo.model_selection.evaluation._row_independence import (
     MixedRowsError,
     one_of_each_structure,

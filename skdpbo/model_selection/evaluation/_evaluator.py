@@ -13,8 +13,8 @@ import copy
 import numpy as np
 
 from skdpbo._attempt import attempt
+from skdpbo._isolation._isolated_calls import seeded_generators, unshared
 from skdpbo.model_selection._sklearn import n_rows, take_method_params, take_rows, without_callbacks
-from skdpbo.model_selection.evaluation._isolation import seeded_generators, unshared
 from skdpbo.model_selection.evaluation._row_independence import MixedRowsError
 from skdpbo.model_selection.scoring._losses import UserLoss, n_predictions
 from skdpbo.model_selection.scoring._scorer import _response

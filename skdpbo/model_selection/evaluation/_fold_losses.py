@@ -7,11 +7,11 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv
 
 from skdpbo._attempt import attempt
+from skdpbo._isolation._isolated_calls import run_isolated
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import LowBoundWarning
 from skdpbo.model_selection._sklearn import take_rows, without_callbacks
 from skdpbo.model_selection.evaluation._evaluator import isolated_losses, train
-from skdpbo.model_selection.evaluation._isolation import run_isolated
 
 __all__ = ["FoldLosses"]
 
@@ -85,7 +85,7 @@ class FoldLosses:
             The best candidate on the public rows.
         """
         scorer = self._training.scorer
-        if not (scorer.is_mean and hasattr(scorer, "_loss")):
+        if not (scorer.is_mean and getattr(scorer, "may_clip", False)):
             return
         (losses,) = self._of_folds([params], _unclipped_losses)
         if losses is None:

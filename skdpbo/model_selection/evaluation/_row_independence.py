@@ -16,8 +16,8 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.preprocessing import FunctionTransformer
 
 from skdpbo._attempt import attempt
+from skdpbo._isolation._isolated_calls import seeded_generators
 from skdpbo.model_selection._sklearn import n_rows, take_rows
-from skdpbo.model_selection.evaluation._isolation import seeded_generators
 from skdpbo.model_selection.evaluation._probe_batches import probe_batches
 from skdpbo.model_selection.evaluation._row_wise import step_name, unverified_parts
 

@@ -7,12 +7,17 @@ computed again.
 import math
 from dataclasses import replace
 
+import numpy as np
 from scipy.special import log_ndtr
 from sklearn.compose import ColumnTransformer
 
 from skdpbo.model_selection.private_training._estimators import private_steps
 from skdpbo.model_selection.private_training._finiteness import finiteness_assumption, risky_steps
-from skdpbo.model_selection.private_training._statements import stated_guarantee, voided_by_seeds
+from skdpbo.model_selection.private_training._statements import (
+    stated_cost_of_group,
+    stated_guarantee,
+    voided_by_seeds,
+)
 from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu
 from skdpbo.privacy._conversions import mu_from_pure_epsilon
 from skdpbo.privacy._guarantee import weakest_status
@@ -23,6 +28,7 @@ __all__ = [
     "gaussian_budget",
     "kind_of",
     "merged_trial",
+    "refuse_dearer_groups",
     "within",
 ]
 
@@ -57,6 +63,30 @@ def within(cost, budget):
         return cost.epsilon <= budget.epsilon and cost.delta <= budget.delta
     mu = cost.mu if cost.delta > 0 else mu_from_pure_epsilon(cost.epsilon)
     return mu <= budget.mu
+
+
+def refuse_dearer_groups(models, n_samples):
+    """Raise a ValueError if a fit costs a group more than a record, which was budgeted.
+
+    Parameters
+    ----------
+    models : list of estimator
+        Their budgets are set.
+    n_samples : int or None
+    """
+    for model in models:
+        of_group = _sizes(stated_cost_of_group(model, n_samples))
+        if any(np.greater(of_group, _sizes(stated_guarantee(model, n_samples)))):
+            raise ValueError(
+                f"groups are not supported with {type(model).__name__}, whose "
+                "privacy_guarantee(groups=True) is larger than its privacy_guarantee()."
+            )
+
+
+def _sizes(cost):
+    """Return the numbers of a cost; all of one that is at most another are at most the other's."""
+    mu = math.inf if cost.mu is None else cost.mu
+    return cost.epsilon, cost.delta, mu, cost.statistical_distance
 
 
 def merged_trial(budget, candidates, mechanism):

@@ -240,7 +240,7 @@ def _refusal(estimator, prefix):
 
 
 def refuse_unknown_groups(estimator, selection):
-    """Raise a ValueError unless a fit with groups costs a group what it costs a record.
+    """Raise a ValueError unless the estimator states what a fit with groups costs a group.
 
     Parameters
     ----------

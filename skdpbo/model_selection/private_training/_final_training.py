@@ -7,7 +7,7 @@ composition; docs: private selection, "Tune on a part").
 from dataclasses import dataclass, replace
 
 from skdpbo._attempt import attempt
-from skdpbo.model_selection.evaluation._isolation import run_isolated
+from skdpbo._isolation._isolated_calls import run_isolated
 from skdpbo.model_selection.private_training._plan import plan_trials
 from skdpbo.model_selection.private_training._selection_rules import PrivateSelection
 from skdpbo.model_selection.private_training._trials import TrialRandomness, trained_model

@@ -5,6 +5,7 @@ from sklearn.frozen import FrozenEstimator
 
 from skdpbo.model_selection.private_training._estimators import is_shape_only, is_transformer
 from skdpbo.privacy import PrivacyGuarantee, PrivacyProfile
+from skdpbo.privacy._guarantee import GROUP_RELATIONS
 from skdpbo.privacy._privacy_profile import as_profile, takes_epsilon_alone
 from skdpbo.privacy._replace_one import as_replace_one
 
@@ -12,6 +13,7 @@ __all__ = [
     "declared_cost",
     "mark_total",
     "noise_seeds",
+    "stated_cost_of_group",
     "stated_guarantee",
     "varies",
     "voided_by_seeds",
@@ -30,8 +32,17 @@ def stated_guarantee(step, n_samples):
     TypeError, ValueError
         If it is no guarantee for the replacement of any one training record.
     """
-    name = type(step).__name__
-    return _checked(step.privacy_guarantee(n_samples=n_samples), f"{name}.privacy_guarantee()")
+    return _checked(step.privacy_guarantee(n_samples=n_samples), _asked(step))
+
+
+def stated_cost_of_group(step, n_groups):
+    """Return the stated cost of one fit with groups, for all records of any one of them."""
+    stated = step.privacy_guarantee(n_samples=n_groups, groups=True)
+    return _checked(stated, _asked(step), GROUP_RELATIONS[_NEIGHBOURS])
+
+
+def _asked(step):
+    return f"{type(step).__name__}.privacy_guarantee()"
 
 
 def varies(declaration):
@@ -115,13 +126,13 @@ def _may_be_private(owner):
     return not (is_transformer(owner) and is_shape_only(owner))
 
 
-def _checked(guarantee, name):
+def _checked(guarantee, name, neighbours=_NEIGHBOURS):
     if not isinstance(guarantee, PrivacyGuarantee | PrivacyProfile):
         raise TypeError(f"{name} must give a PrivacyGuarantee, got {type(guarantee).__name__}.")
-    if guarantee.neighbours != _NEIGHBOURS:
+    if guarantee.neighbours != neighbours:
         raise ValueError(
             f"{name} holds for neighbours {guarantee.neighbours!r}; here it must hold for the "
-            f"replacement of one record by any other: {_NEIGHBOURS!r}."
+            f"replacement of one record, or group, by any other: {neighbours!r}."
         )
     whom = guarantee.protects
     if whom and "training" not in whom and "all" not in whom.split():

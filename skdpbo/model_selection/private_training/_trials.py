@@ -12,10 +12,10 @@ import numpy as np
 from sklearn.base import clone
 
 from skdpbo._attempt import attempt
+from skdpbo._isolation._isolated_calls import restore_frozen, run_isolated
 from skdpbo.mechanisms import draw_trials, noise_source
 from skdpbo.mechanisms._sampling import ExactSampler
 from skdpbo.model_selection.evaluation._evaluator import train
-from skdpbo.model_selection.evaluation._isolation import restore_frozen, run_isolated
 from skdpbo.model_selection.private_training._statements import noise_seeds
 from skdpbo.model_selection.private_training._trial_score import trial_score
 from skdpbo.model_selection.rows._protected import ProtectedRows

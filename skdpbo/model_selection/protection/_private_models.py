@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from skdpbo._attempt import attempt
+from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import (
     DryRunWarning,
@@ -26,7 +27,7 @@ from skdpbo.model_selection._private_choice import all_stated_for_groups
 from skdpbo.model_selection._sklearn import n_rows
 from skdpbo.model_selection.evaluation._dry_run import dry_run, synthetic_rows
 from skdpbo.model_selection.evaluation._evaluator import train
-from skdpbo.model_selection.evaluation._isolation import in_isolation
+from skdpbo.model_selection.private_training._costs import refuse_dearer_groups
 from skdpbo.model_selection.private_training._estimators import refuse_unknown_groups
 from skdpbo.model_selection.private_training._final_training import (
     SCORED_SHARE,
@@ -87,6 +88,7 @@ class PrivateModelsProtection(Protection):
     def __init__(self, searcher, selection):
         super().__init__(searcher)
         self.selection = selection
+        self._budgeted = []  # models of each plan, with their number of rows
 
     def check(self):
         """Refuse options that would be releases of their own, or need public rows."""
@@ -104,6 +106,8 @@ class PrivateModelsProtection(Protection):
     def for_groups(self, guarantee):
         """Return the guarantee of parts that divide no group; refuse what knows no groups."""
         refuse_unknown_groups(self.searcher.estimator, self.selection)
+        for models, n_samples in self._budgeted:
+            refuse_dearer_groups(models, n_samples)
         return all_stated_for_groups(guarantee)
 
     def search(self, rows, params):
@@ -180,25 +184,20 @@ class PrivateModelsProtection(Protection):
         return self._release(guarantee, plan, scorer, scores, winner)
 
     def _plan(self, n_samples, *, trained_again=False):
-        searcher, selection = self.searcher, self.selection
-        return plan_trials(
-            searcher.estimator,
-            self.candidates,
-            ranking_selection(selection, len(self.candidates)) if trained_again else selection,
-            epsilon=searcher.epsilon,
-            delta=searcher.delta,
-            n_samples=n_samples,
-        )
+        selection = self.selection
+        if trained_again:
+            selection = ranking_selection(selection, len(self.candidates))
+        return self._budget(plan_trials, n_samples, selection)
 
     def _final_plan(self, n_samples):
+        return self._budget(plan_final, n_samples)
+
+    def _budget(self, plan, n_samples, *selection):
         searcher = self.searcher
-        return plan_final(
-            searcher.estimator,
-            self.candidates,
-            epsilon=searcher.epsilon,
-            delta=searcher.delta,
-            n_samples=n_samples,
-        )
+        budget = {"epsilon": searcher.epsilon, "delta": searcher.delta, "n_samples": n_samples}
+        planned = plan(searcher.estimator, self.candidates, *selection, **budget)
+        self._budgeted.append((planned.models, n_samples))
+        return planned
 
     def _positions(self, n_samples, *, own_rows):
         """Return the positions in X of the rows of each part; they depend on public values alone.

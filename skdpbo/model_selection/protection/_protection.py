@@ -10,8 +10,8 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.metrics import check_scoring
 
+from skdpbo._isolation._isolated_calls import refuse_cached_functions
 from skdpbo.model_selection._sklearn import masked_param_columns, take_method_params
-from skdpbo.model_selection.evaluation._isolation import refuse_cached_functions
 from skdpbo.model_selection.evaluation._row_wise import row_wise_assumption, unverified_steps
 from skdpbo.model_selection.scoring._score_release import ReleasedScore
 from skdpbo.privacy import PrivacyGuarantee, charge_active_ledger

@@ -4,6 +4,8 @@ import numbers
 
 import numpy as np
 
+from skdpbo._schema import share_memory
+
 __all__ = [
     "entries_assumption",
     "entry_length",
@@ -13,8 +15,6 @@ __all__ = [
 ]
 
 _DISJOINT = "no record is both in X and in X_val"
-# Work at which the search for common memory is given up; it is a few steps for rows of one table.
-_MAX_WORK = 10_000
 # Entries of `fit` are looked into so deep, and lists up to so long: eval_set=[(X, y)] has depth 2.
 _DEPTH, _LONGEST_LIST = 3, 100
 
@@ -24,25 +24,12 @@ def refuse_shared_rows(X, X_val):
 
     Copies are not found: that there are none is an assumption of the guarantee.
     """
-    if X_val is None:
-        return
-    if X_val is X or _share_memory(X, X_val):
+    if share_memory(X, X_val):
         raise ValueError(
             "X and X_val share rows: a record that is trained on and scored counts twice, which "
             'the guarantee does not cover. With protect="all" give rows that are not in X, or no '
             "X_val: a part of X is then set apart."
         )
-
-
-def _share_memory(X, X_val):
-    if not (isinstance(X, np.ndarray) and isinstance(X_val, np.ndarray)):
-        return False
-    if not np.may_share_memory(X, X_val):
-        return False
-    try:
-        return np.shares_memory(X, X_val, max_work=_MAX_WORK)
-    except np.exceptions.TooHardError:
-        return False
 
 
 def refuse_rows_among_entries(params, protected, lengths, n_public=None, counted=True):
@@ -84,9 +71,7 @@ def refuse_rows_among_entries(params, protected, lengths, n_public=None, counted
 
 def _is_among(part, protected, lengths):
     """Whether a part is one of the protected containers, or shares its memory, and is not cut."""
-    return entry_length(part) not in lengths and any(
-        rows is not None and (part is rows or _share_memory(part, rows)) for rows in protected
-    )
+    return entry_length(part) not in lengths and any(share_memory(part, rows) for rows in protected)
 
 
 def entries_assumption(params, n_cut, n_protected):

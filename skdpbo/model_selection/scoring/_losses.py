@@ -100,6 +100,11 @@ class Brier:
 
     halved: bool | None = None
 
+    @property
+    def largest(self):
+        """Largest loss of a probability."""
+        return 2.0 if self.halved is False else 1.0
+
     def __call__(self, estimator, y, prediction):
         """Return one loss per record."""
         probabilities, codes = _probabilities_and_codes(estimator, y, prediction)

@@ -5,6 +5,7 @@ rows the losses are integers in [0, B], so that their sum is exact and has sensi
 """
 
 import copy
+import math
 import numbers
 import warnings
 
@@ -58,6 +59,11 @@ class PerRecordScorer:
         self.response_method = response_method
         self.offset = offset
         self._weight_request = None
+
+    @property
+    def may_clip(self):
+        """Whether a loss may exceed the bound; not where it is 0 or 1, or a Brier score."""
+        return self.units > 1 and getattr(self._loss, "largest", math.inf) > self.bound
 
     def __repr__(self):
         """Return the name and the bound."""

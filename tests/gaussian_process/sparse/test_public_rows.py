@@ -4,6 +4,7 @@ Noise of fits is seeded.
 """
 
 import pickle
+import sys
 import warnings
 from types import SimpleNamespace
 
@@ -178,12 +179,24 @@ def test_dask_blocks_give_the_same_sums():
     np.testing.assert_allclose(there.predict(T), here.predict(T), rtol=1e-6)
 
 
+class Narrow(LinearRegression):
+    """Predicts public rows only."""
+
+    def predict(self, X):
+        if not np.isin(X, X_PUBLIC).all():
+            raise ValueError("no prediction")
+        return super().predict(X)
+
+
 @pytest.mark.parametrize(
     ("given", "parameters", "message"),
     [
         ({"X_public": X_PUBLIC}, {}, "together"),
         ({"y_public": Y_PUBLIC}, {}, "together"),
-        ({"X_public": X, "y_public": Y}, {}, "X_public is X"),
+        ({"X_public": X, "y_public": Y}, {}, "share rows"),
+        ({"X_public": X[:9], "y_public": list(Y[:9])}, {}, "share rows"),
+        ({"X_public": X[:9].copy(), "y_public": Y[:9]}, {}, "share rows"),
+        ({"X_public": X_PUBLIC, "y_public": Y_PUBLIC}, {"base": Narrow()}, "no prediction"),
         ({"X_public": X_PUBLIC[:4], "y_public": Y_PUBLIC[:4]}, {}, "minimum of 5"),
         ({"X_public": X_PUBLIC, "y_public": Y_PUBLIC[:, None]}, {}, "targets of y"),
         ({"X_public": np.c_[X_PUBLIC, X_PUBLIC], "y_public": Y_PUBLIC}, {}, "2 features"),
@@ -221,6 +234,8 @@ class OddBase(RegressorMixin, BaseEstimator):
         self.seen_ = X
         far = X[:, 0] > 2.9
         if far.any():
+            print(f"odd {X[far]}")
+            print(f"odd {X[far]}", file=sys.stderr)
             warnings.warn(f"odd {X[far]}", stacklevel=1)
             if self.deed in FAILURES:
                 raise FAILURES[self.deed](f"odd {X[far]}")
@@ -236,10 +251,11 @@ def odd(deed):
 
 
 @pytest.mark.parametrize("deed", ["warns", "is not finite", *FAILURES])
-def test_a_base_tells_nothing(deed):
+def test_a_base_tells_nothing(deed, capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         gp = odd(deed)
+    assert capsys.readouterr() == ("", "")
     assert len(gp.base_.seen_) == len(gp.inducing_points_)  # public
     assert np.isfinite(gp.mean_).all()
     assert gp.privacy_.status == "conditional"

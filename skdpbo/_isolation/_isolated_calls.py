@@ -15,7 +15,7 @@ from joblib import parallel_config
 from joblib.memory import MemorizedFunc
 from sklearn.frozen import FrozenEstimator
 
-from skdpbo.model_selection.evaluation._parallel import run_tasks
+from skdpbo._isolation._parallel import run_tasks
 from skdpbo.privacy.ledger._charging import covered_by_fit
 
 __all__ = [

@@ -1,0 +1,1 @@
+"""Calls on protected rows of which nothing but the result leaves."""
