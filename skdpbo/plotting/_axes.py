@@ -1,10 +1,14 @@
 """Axes, colours and titles shared by all displays."""
 
+import textwrap
+
 __all__ = ["PRIVATE", "PUBLIC", "axes_for", "promise"]
 
 # Safe for colour-blind readers (Okabe and Ito). In every plot public values are blue and values
 # released from protected records are orange.
 PUBLIC, PRIVATE = "#0072B2", "#D55E00"
+_TINY_DELTA = 1e-30  # stated as a bound in the sentence, left out of a title
+_TITLE_WIDTH = 48  # characters of a line that fit over axes of the usual size
 
 
 def axes_for(ax, name):
@@ -26,7 +30,7 @@ def axes_for(ax, name):
     except ImportError as error:
         raise ImportError(f"{name} draws with matplotlib: pip install matplotlib.") from error
     if ax is None:
-        _, ax = plt.subplots()
+        _, ax = plt.subplots(layout="constrained")  # makes room for long labels
     return ax.figure, ax
 
 
@@ -41,6 +45,7 @@ def promise(guarantee):
         return "no privacy statement"
     if guarantee.status == "void":
         return "no privacy guarantee (void)"
-    delta = f", δ = {guarantee.delta:.3g}" if guarantee.delta else ""
+    delta = f", δ = {guarantee.delta:.3g}" if guarantee.delta > _TINY_DELTA else ""
     condition = ", conditional" if guarantee.status == "conditional" else ""
-    return f"ε = {guarantee.epsilon:.3g}{delta} for the {guarantee.protects}{condition}"
+    text = f"ε = {guarantee.epsilon:.3g}{delta} for the {guarantee.protects}{condition}"
+    return textwrap.fill(text, _TITLE_WIDTH)

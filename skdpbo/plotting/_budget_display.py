@@ -1,5 +1,7 @@
 """Display of a ledger: composed epsilon after each charge."""
 
+import textwrap
+
 import numpy as np
 
 from skdpbo.plotting._axes import PRIVATE, PUBLIC, axes_for
@@ -7,6 +9,8 @@ from skdpbo.privacy._composed_losses import composed_epsilon
 from skdpbo.privacy._replace_one import in_one_relation
 
 __all__ = ["BudgetDisplay"]
+_MOST_LABELS = 24  # charges whose labels fit beside each other
+_LABEL_WIDTH = 32  # characters of a line
 
 
 class BudgetDisplay:
@@ -22,6 +26,8 @@ class BudgetDisplay:
         Total epsilon.
     delta : float
         Delta at which epsilon is composed.
+    dataset : str, default=""
+        Name of the data set whose budget it is, for the title.
 
     Attributes
     ----------
@@ -44,11 +50,12 @@ class BudgetDisplay:
     [0.5, 1.0, 1.5, 2.0]
     """
 
-    def __init__(self, *, spent, labels, budget, delta):
+    def __init__(self, *, spent, labels, budget, delta, dataset=""):
         self.spent = spent
         self.labels = labels
         self.budget = budget
         self.delta = delta
+        self.dataset = dataset
 
     @classmethod
     def from_ledger(cls, ledger, *, ax=None, **kwargs):
@@ -79,6 +86,7 @@ class BudgetDisplay:
             labels=[entry.label for entry in entries],
             budget=float(ledger.epsilon),
             delta=delta,
+            dataset=ledger.dataset,
         )
         return display.plot(ax=ax, **kwargs)
 
@@ -108,6 +116,10 @@ class BudgetDisplay:
             ylabel="ε, composed" + (f", at δ = {self.delta:.3g}" if self.delta else ""),
             ylim=(0, 1.05 * max(self.budget, *spent)),
         )
-        self.ax_.set_xticks(charges, ["", *self.labels], rotation=30, ha="right")
+        labelled = charges[:: 1 + len(charges) // _MOST_LABELS]
+        names = ["", *(textwrap.fill(label, _LABEL_WIDTH) for label in self.labels)]
+        self.ax_.set_xticks(labelled, [names[k] for k in labelled], rotation=30, ha="right")
+        if self.dataset:
+            self.ax_.set_title(f"data set {self.dataset!r}")
         self.ax_.legend()
         return self

@@ -2,7 +2,10 @@
 
 import numpy as np
 
+from skdpbo.model_selection import DPGridSearchCV, DPRandomizedSearchCV
+from skdpbo.model_selection.protection._rehearsal import rehearsed_scores
 from skdpbo.plotting._axes import PRIVATE, PUBLIC, axes_for
+from skdpbo.privacy._checks import check_count
 
 __all__ = ["PrivacyUtilityDisplay"]
 
@@ -10,8 +13,8 @@ __all__ = ["PrivacyUtilityDisplay"]
 class PrivacyUtilityDisplay:
     """Curves of utility against epsilon, with error bars.
 
-    The runs behind the curve spend privacy like any others. To choose an epsilon beforehand, use
-    public or synthetic data.
+    The runs behind the curve spend privacy like any others. `from_public_rows` answers beforehand,
+    from public rows alone, with which epsilon a search needs how many protected rows.
 
     Parameters
     ----------
@@ -52,6 +55,76 @@ class PrivacyUtilityDisplay:
         self.reference = reference
         self.utility_name = utility_name
 
+    @classmethod
+    def from_public_rows(
+        cls,
+        search,
+        X,
+        y=None,
+        *,
+        n_records=(100, 1000, 10_000),
+        epsilon=(0.1, 0.3, 1.0, 3.0),
+        n_draws=100,
+        ax=None,
+    ):
+        """Draw the epsilon that a search needs for numbers of protected rows, from public rows.
+
+        Protected rows are drawn from the public ones, each with its loss by models that were
+        trained without it; the probability of each choice is exact. Nothing protected is read.
+        Where the protected rows come from another population, so may the figures.
+
+        Parameters
+        ----------
+        search : DPGridSearchCV or DPRandomizedSearchCV
+            Search to be run, with a score that is a mean of losses of records; it is not fitted.
+        X : array-like of shape (n_samples, n_features)
+            Public rows.
+        y : array-like of shape (n_samples,), default=None
+            Public targets.
+        n_records : sequence of int, default=(100, 1000, 10000)
+            Numbers of protected rows, a curve each.
+        epsilon : sequence of float, default=(0.1, 0.3, 1.0, 3.0)
+            Epsilons of the search.
+        n_draws : int, default=100
+            Draws of protected rows, at least 2; the bars are two standard errors over them.
+        ax : matplotlib Axes, default=None
+            Default: new axes.
+
+        Returns
+        -------
+        display : PrivacyUtilityDisplay
+            The drawn display; `utility` has the expected scores.
+
+        Examples
+        --------
+        >>> import matplotlib
+        >>> matplotlib.use("agg")
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from skdpbo import DPGridSearchCV
+        >>> from skdpbo.plotting import PrivacyUtilityDisplay
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> search = DPGridSearchCV(DecisionTreeClassifier(), {"max_depth": [1, 2, 4]}, cv=2)
+        >>> display = PrivacyUtilityDisplay.from_public_rows(search, X, y, n_draws=5)
+        >>> list(display.utility)
+        ['100 protected rows', '1000 protected rows', '10000 protected rows']
+        """
+        if not isinstance(search, DPGridSearchCV | DPRandomizedSearchCV):
+            raise TypeError(
+                "search must be a DPGridSearchCV or a DPRandomizedSearchCV, got "
+                f"{type(search).__name__}: the law of other choices is not computed."
+            )
+        check_count(n_draws, "n_draws", least=2)
+        expected, scores = rehearsed_scores(search, X, y, n_records, epsilon, n_draws)
+        scoring = search.scoring
+        display = cls(
+            epsilon=epsilon,
+            utility=dict(zip((f"{n} protected rows" for n in n_records), expected, strict=True)),
+            reference={"best candidate": scores.max(), "a candidate at random": scores.mean()},
+            utility_name=f"expected {scoring if isinstance(scoring, str) else 'score'}",
+        )
+        return display.plot(ax=ax)
+
     def plot(self, ax=None):
         """Draw the display.
 
@@ -81,8 +154,8 @@ class PrivacyUtilityDisplay:
             for k, (name, (mean, error)) in enumerate(curves.items())
         }
         self.references_ = {
-            name: self.ax_.axhline(value, color=PUBLIC, linestyle="--", label=name)
-            for name, value in (self.reference or {}).items()
+            name: self.ax_.axhline(value, color=PUBLIC, linestyle=("--", ":")[k % 2], label=name)
+            for k, (name, value) in enumerate((self.reference or {}).items())
         }
         self.ax_.set(xscale="log", xlabel="ε (smaller is more private)", ylabel=self.utility_name)
         self.ax_.legend()

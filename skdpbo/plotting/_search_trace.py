@@ -200,5 +200,6 @@ class SearchTraceDisplay:
             color=PRIVATE,
             markersize=15,
             markeredgecolor="white",
-            label="released choice and score",
+            label="released choice and score"
+            + (" (± noise sd)" if self.best_score_std is not None else ""),
         )

@@ -159,6 +159,53 @@ def test_utility_shows_means_and_errors():
     assert set(display.references_) == {"no privacy"}
 
 
+def test_utility_of_public_rows_is_that_of_the_searches_on_average():
+    search = DPGridSearchCV(TREE, {"max_depth": [1, 2, 8]}, cv=2, scoring="accuracy")
+    display = PrivacyUtilityDisplay.from_public_rows(
+        search, X, y, n_records=(30, 3000), epsilon=(1e-9, 1e9), n_draws=3
+    )
+    few, many = (np.mean(display.utility[f"{n} protected rows"], axis=1) for n in (30, 3000))
+    random, best = (display.reference[name] for name in ("a candidate at random", "best candidate"))
+    assert few[0] == pytest.approx(random, abs=1e-6)
+    assert many[0] == pytest.approx(random, abs=1e-6)
+    assert random < few[1] <= many[1] <= best
+    assert display.ax_.get_ylabel() == "expected accuracy"
+    assert not hasattr(search, "privacy_")
+
+
+def test_utility_of_public_rows_needs_a_law_and_a_mean():
+    of = PrivacyUtilityDisplay.from_public_rows
+    with pytest.raises(TypeError, match="got DPBayesSearchCV"):
+        of(DPBayesSearchCV(TREE, {"max_depth": (1, 8)}), X, y)
+    with pytest.raises(ValueError, match="roc_auc"):
+        of(DPGridSearchCV(TREE, DEPTHS, scoring="roc_auc"), X, y)
+
+
+def test_no_label_is_cut():
+    label = "a release with a label as long as the names of people who are careful"
+    ledger = PrivacyLedger(epsilon=9.0, dataset="wards 2026")
+    for _ in range(3):
+        ledger.charge(PrivacyGuarantee(epsilon=0.25), label=label)
+    display = BudgetDisplay.from_ledger(ledger)
+    assert display.ax_.get_title() == "data set 'wards 2026'"
+    guarantee = PrivacyGuarantee(
+        epsilon=1.0, delta=1e-5, protects="groups of training and validation records"
+    )
+    x = np.arange(3.0)
+    posterior = GPPosteriorDisplay(x=x, mean=x, std=x, guarantee=guarantee).plot()
+    for figure, texts in (
+        (display.figure_, display.ax_.get_xticklabels()),
+        (posterior.figure_, [posterior.ax_.title]),
+    ):
+        figure.canvas.draw()
+        for text in texts:
+            box = text.get_window_extent()
+            assert box.x0 >= 0
+            assert box.y0 >= 0
+            assert box.x1 <= figure.bbox.x1
+            assert box.y1 <= figure.bbox.y1
+
+
 @pytest.mark.parametrize(
     ("epsilon", "utility", "name"),
     [([0.0, 1.0], [1, 2], "epsilon"), ([], [], "epsilon"), ([1.0], [1, 2], "utility")],
