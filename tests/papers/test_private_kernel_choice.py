@@ -34,18 +34,21 @@ def assert_at_most(row, goal):
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "rmse", "error"),
+    ("epsilon", "rmse", "error", "repeats", "right"),
     [
-        (1, 0.0797, 0.0072),
-        pytest.param(3, 0.0364, 0.0028, marks=pytest.mark.slow),
-        pytest.param(10, 0.0177, 0.0010, marks=pytest.mark.slow),
+        (1, 0.0797, 0.0072, 4, 31),
+        pytest.param(1, 0.0797, 0.0072, 10, 90, marks=pytest.mark.slow),
+        pytest.param(3, 0.0364, 0.0028, 4, 31, marks=pytest.mark.slow),
+        pytest.param(10, 0.0177, 0.0010, 4, 31, marks=pytest.mark.slow),
     ],
 )
-def test_one_release_for_all_kernels(choice, epsilon, rmse, error):
+def test_one_release_for_all_kernels(choice, epsilon, rmse, error, repeats, right):
     """Means of 360 fits, and the standard deviation of a mean of 12; false alarms 1e-8."""
-    got = row(choice, "average", epsilon, "paper", 12, repeats=4)
-    assert abs(got["rmse"] - rmse) < 6 * error * math.hypot(math.sqrt(1 / 4), math.sqrt(1 / 30))
-    assert got["length_1.00"] >= 31  # of 48, 45 are usual at epsilon 1: below 1e-6
+    got = row(choice, "average", epsilon, "paper", 12, repeats)
+    spread = math.hypot(math.sqrt(1 / repeats), math.sqrt(1 / 30))
+    assert abs(got["rmse"] - rmse) < 6 * error * spread
+    # Of 48, 45 are usual at epsilon 1; 31, and 90 of 120, are missed in 1e-6 if nine of ten are
+    assert got["length_1.00"] >= right
     assert got["coverage"] > 0.9
 
 

@@ -5,11 +5,18 @@ import math
 import numpy as np
 from scipy.stats import qmc
 
-__all__ = ["SUPPORT_DESIGNS", "inducing_design", "support_design", "unreached_design"]
+__all__ = [
+    "SUPPORT_DESIGNS",
+    "inducing_design",
+    "reached_design",
+    "support_design",
+    "unreached_design",
+]
 
 _DEFAULT_SIZE = {1: 30, 2: 49}  # a grid; from three features on, Sobol points
 _DEFAULT_SOBOL = 50
 SUPPORT_DESIGNS = (slice(0, 256), slice(256, 384), slice(384, 512))  # of `support_design`
+_N_UNREACHED = 256
 _EXTENTS = (1.0, 1.25, 1.5)  # of their boxes in that of Z: records may lie outside
 _UNREACHED = (4.0, 8.0, 32.0, 256.0, 2.0**20)  # half-widths of the box from its centre
 
@@ -83,6 +90,23 @@ def support_design(Z):
     return (low + high) / 2 + (high - low) / 2 * np.vstack(scaled)
 
 
+def reached_design(Z):
+    """Return half of the points of each set of `support_design`; public.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n_inducing, n_features)
+        Inducing points.
+
+    Returns
+    -------
+    ndarray of shape (n_support / 2, n_features)
+    """
+    support = support_design(Z)
+    # first halves: every second point of a Sobol sequence lies in half of the box
+    return np.vstack([support[s.start : (s.start + s.stop) // 2] for s in SUPPORT_DESIGNS])
+
+
 def unreached_design(Z):
     """Return points far outside of the box of Z, in all columns or in one; public.
 
@@ -97,7 +121,7 @@ def unreached_design(Z):
     """
     low, high = Z.min(axis=0), Z.max(axis=0)
     centre, half = (low + high) / 2, (high - low) / 2
-    far, inside = np.split(2 * _sobol(512, Z.shape[1]) - 1, 2)
+    far, inside = np.split(2 * _sobol(_N_UNREACHED, Z.shape[1]) - 1, 2)
     factors = np.resize(_UNREACHED, len(far))
     far = far / np.abs(far).max(axis=1, keepdims=True) * factors[:, None]
     row = np.arange(len(far))

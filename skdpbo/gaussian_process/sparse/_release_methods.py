@@ -32,6 +32,7 @@ from skdpbo.gaussian_process.sparse._features import (
 )
 from skdpbo.gaussian_process.sparse._inducing import (
     SUPPORT_DESIGNS,
+    reached_design,
     support_design,
     unreached_design,
 )
@@ -184,7 +185,7 @@ class WhitenedMethod:
         longest = math.sqrt(SQUARED_NORM)  # longer rows are shortened
         inside, outside = (
             phi / np.maximum(1, np.linalg.norm(phi, axis=1) / longest)[:, None]
-            for phi in map(self.features, (support_design(Z), unreached_design(Z)))
+            for phi in map(self.features, (reached_design(Z), unreached_design(Z)))
         )
         return share_in_reach(moments.B, inside, outside, sb=sb, n_records=n_records)
 
