@@ -47,7 +47,7 @@ def counts_sensitivity(n_histograms):
     return math.nextafter(math.sqrt(2 * n_histograms), math.inf)
 
 
-def released_ranges(table, mu, source):
+def released_ranges(table, mu, source, name="X"):
     """Protected: release the range of each column, between signed powers of two.
 
     Parameters
@@ -57,6 +57,8 @@ def released_ranges(table, mu, source):
     mu : float
         The release is mu-GDP.
     source : RandomSource
+    name : str, default="X"
+        Of the table, in errors.
 
     Returns
     -------
@@ -68,7 +70,7 @@ def released_ranges(table, mu, source):
     n_features, sizes = table.shape[1], record_sizes(table)
     step = count_step(sizes)
     counting = GaussianMechanism(mu=mu, sensitivity=counts_sensitivity(n_features), lattice=step)
-    counts = magnitude_counts(row_blocks(table), n_features, sizes)
+    counts = magnitude_counts(row_blocks(table, name=name), n_features, sizes)
     noisy = np.asarray(counting.release(counts.ravel(), source), dtype=np.float64) * step
     cells = counts.size
     threshold = counting.sigma * math.sqrt(2 * math.log(cells / _FALSE_BINS))

@@ -93,7 +93,7 @@ class BoxedRows:
             pass
 
 
-def row_blocks(X, check=True):
+def row_blocks(X, check=True, name="X"):
     """Protected: yield dense blocks of rows.
 
     Parameters
@@ -102,13 +102,15 @@ def row_blocks(X, check=True):
         Protected; read by slices of rows.
     check : bool or "allow-nan", default=True
         Whether missing and infinite values, or infinite ones, raise scikit-learn's error.
+    name : str, default="X"
+        Of the table, in that error.
     """
     size = _block_size(X)
     for start in range(0, X.shape[0], size):
         block = X[start : start + size]
         block = block.toarray() if issparse(block) else np.asarray(block)
         if check:
-            assert_all_finite(block, allow_nan=check == "allow-nan", input_name="X")
+            assert_all_finite(block, allow_nan=check == "allow-nan", input_name=name)
         yield block
 
 

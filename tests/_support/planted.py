@@ -386,7 +386,7 @@ BUGS = {
         "sparse regressor: checked_table": lambda values, *a, **k: np.asarray(values, dtype=float),
     },
     "sparse: bounds are exact ranges": {
-        "sparse process: released_ranges": lambda table, mu, source: (
+        "sparse process: released_ranges": lambda table, mu, source, name: (
             (table.min(axis=0), table.max(axis=0) + 1.0),
             np.ones(1, dtype=bool),
         )

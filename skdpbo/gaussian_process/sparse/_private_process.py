@@ -78,7 +78,7 @@ class PrivateProcess(GaussianEstimator):
         if len(names) > 1:  # in proportion to the columns: the noise of one release of them all
             parts = split_budget(mu, y.shape[1] / (X.shape[1] + y.shape[1]))
         for name, part in zip(names, parts, strict=False):
-            bounds, found = released_ranges(tables[name], part, source)
+            bounds, found = released_ranges(tables[name], part, source, name[0])
             setattr(self, f"{name}_", bounds)
             if not found.all():
                 warn_caller(

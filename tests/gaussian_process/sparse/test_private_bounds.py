@@ -75,7 +75,7 @@ def test_all_releases_together_cost_the_budget(asked, prior_mean, monkeypatch):
 
         put(monkeypatch, place, heard)
 
-    listening("sparse process: released_ranges", lambda table, mu, source: mu)
+    listening("sparse process: released_ranges", lambda table, mu, source, name: mu)
     listening("sparse regressor: private_prior_mean", lambda *args, mu, **how: mu)
     listening("release methods: WhitenedMethod.release", lambda method, *a: method.statistics.mu)
     gp = fitted(prior_mean=prior_mean, **asked)
@@ -126,7 +126,15 @@ def test_bad_words_cost_nothing(parameters, message):
 def test_public_rows_and_released_bounds_exclude_each_other():
     gp = DPSparseGPRegressor(base=LinearRegression(), y_bounds="private")
     with pytest.raises(ValueError, match="no use with public rows"):
-        gp.fit(X, Y, X_public=X[:20].copy(), y_public=Y[:20])
+        gp.fit(X, Y, X_public=X[:20].copy(), y_public=Y[:20].copy())
+
+
+@pytest.mark.parametrize("name", ["X", "y"])
+def test_the_table_with_a_missing_value_is_named(name):
+    table = {"X": X[:20].copy(), "y": Y[:20].copy()}
+    table[name][3] = np.nan
+    with pytest.raises(ValueError, match=f"Input {name} contains NaN"):
+        DPSparseGPRegressor(**BOTH).fit(**table)
 
 
 # Rows out of reach
