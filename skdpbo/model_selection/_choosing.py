@@ -81,6 +81,11 @@ class BaseChoiceSearchCV(BasePrivateSearchCV):
                 'neighbours="add-remove" is for protect="validation": the split into parts and the '
                 "training depend on the number of records."
             )
+        if getattr(self, "halving", None) is not None:
+            raise ValueError(
+                'halving is for protect="validation": without public rows there is nothing to drop '
+                "candidates by, and halving on protected rows costs more than it saves."
+            )
         chunked = ChunkedProtection(self, protect if isinstance(protect, Chunks) else Chunks())
         if isinstance(protect, Chunks):
             return chunked

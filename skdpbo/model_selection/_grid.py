@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.model_selection import ParameterGrid
 
 from skdpbo.model_selection._choosing import BaseChoiceSearchCV
+from skdpbo.model_selection._sklearn import Interval
 
 __all__ = ["DPGridSearchCV"]
 
@@ -76,6 +77,11 @@ class DPGridSearchCV(BaseChoiceSearchCV):
     guide : bool, default=True
         Whether candidates are cross-validated on the public rows. False: one fit a candidate,
         `cv_results_` holds only the parameters.
+    halving : int or None, default=None
+        Number of candidates that are left for the private choice, at least 2. The others are
+        dropped before by scikit-learn's successive halving (`HalvingGridSearchCV`, factor 3) on
+        growing random parts of the public rows, so that many candidates cost little. None: all
+        candidates take part. Needs ``guide=True`` and ``protect="validation"``.
     refit : bool or str, default=True
         Train the winner on all public rows. A str names the deciding metric. A callable is refused.
         With ``protect="all"`` and a private estimator: keep the winning model as it was trained.
@@ -113,6 +119,10 @@ class DPGridSearchCV(BaseChoiceSearchCV):
         Public. The columns of `GridSearchCV`, from the public rows. With ``protect="all"`` the
         parameters of all candidates; with ``accounting="composition"`` also, released, the column
         ``private_validation_score`` (NaN where the training failed).
+    halving_results_ : dict of ndarrays
+        Public. ``cv_results_`` of the rounds of `halving`, with the columns ``iter`` and
+        ``n_resources`` (rows); absent where no candidate was dropped. `cv_results_` then lists the
+        candidates that are left.
     privacy_ : PrivacyGuarantee
         Guarantee of the whole fit.
     scorer_ : callable or dict
@@ -212,6 +222,7 @@ class DPGridSearchCV(BaseChoiceSearchCV):
     _parameter_constraints: ClassVar[dict] = {
         **BaseChoiceSearchCV._parameter_constraints,
         "param_grid": [dict, list],
+        "halving": [Interval(numbers.Integral, 2, None, closed="left"), None],
     }
 
     def __init__(
@@ -230,6 +241,7 @@ class DPGridSearchCV(BaseChoiceSearchCV):
         neighbours="replace-one",
         cv=None,
         guide=True,
+        halving=None,
         refit=True,
         n_jobs=None,
         verbose=0,
@@ -260,6 +272,7 @@ class DPGridSearchCV(BaseChoiceSearchCV):
             random_state=random_state,
         )
         self.param_grid = param_grid
+        self.halving = halving
 
     def _space(self):
         grid = ParameterGrid(self.param_grid)

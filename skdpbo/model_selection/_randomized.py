@@ -83,6 +83,11 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
     guide : bool, default=True
         Whether candidates are cross-validated on the public rows. False: one fit a candidate,
         `cv_results_` holds only the parameters.
+    halving : int or None, default=None
+        Number of candidates that are left for the private choice, at least 2. The others are
+        dropped before by scikit-learn's successive halving (`HalvingGridSearchCV`, factor 3) on
+        growing random parts of the public rows, so that many candidates cost little. None: all
+        candidates take part. Needs ``guide=True`` and ``protect="validation"``.
     refit : bool or str, default=True
         Train the winner on all public rows. A str names the deciding metric. A callable is refused.
         With ``protect="all"`` and a private estimator: keep the winning model as it was trained.
@@ -120,6 +125,10 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
         Public. The columns of `GridSearchCV`, from the public rows. With ``protect="all"`` the
         parameters of all candidates; with ``accounting="composition"`` also, released, the column
         ``private_validation_score`` (NaN where the training failed).
+    halving_results_ : dict of ndarrays
+        Public. ``cv_results_`` of the rounds of `halving`, with the columns ``iter`` and
+        ``n_resources`` (rows); absent where no candidate was dropped. `cv_results_` then lists the
+        candidates that are left.
     privacy_ : PrivacyGuarantee
         Guarantee of the whole fit.
     scorer_ : callable or dict
@@ -202,6 +211,7 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
     _parameter_constraints: ClassVar[dict] = {
         **BaseChoiceSearchCV._parameter_constraints,
         "param_distributions": [dict, list],
+        "halving": [Interval(numbers.Integral, 2, None, closed="left"), None],
         "n_iter": [Interval(numbers.Integral, 1, None, closed="left")],
     }
 
@@ -222,6 +232,7 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
         neighbours="replace-one",
         cv=None,
         guide=True,
+        halving=None,
         refit=True,
         n_jobs=None,
         verbose=0,
@@ -253,6 +264,7 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
         )
         self.param_distributions = param_distributions
         self.n_iter = n_iter
+        self.halving = halving
 
     def _space(self):
         """Return pairs (space, number of candidates)."""

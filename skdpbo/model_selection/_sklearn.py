@@ -12,6 +12,7 @@ from sklearn.model_selection._search import (
 from sklearn.model_selection._search import (
     _yield_masked_array_for_each_param as _masked_arrays,
 )
+from sklearn.model_selection._search_successive_halving import HalvingGridSearchCV
 from sklearn.utils import _safe_indexing as take_rows
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.metaestimators import _safe_split as split_for_estimator
@@ -20,6 +21,7 @@ from sklearn.utils.validation import _num_samples as n_rows
 
 __all__ = [
     "BaseSearchCV",
+    "HalvingGridSearchCV",
     "Interval",
     "InvalidParameterError",
     "MultimetricScorer",

@@ -86,6 +86,7 @@ HOMES = {
     "mechanisms._source": "RandomSource",
     "mechanisms._trial_count": "_first_probability",
     "model_selection._base": "BasePrivateSearchCV",
+    "model_selection.protection._halving": "number_of_rounds",
     "model_selection.protection._options": "refuse_telling_parts",
     "model_selection._private_choice": "PrivateChoice",
     "model_selection._search_mechanism": "SearchProblem",

@@ -204,6 +204,13 @@ def of_single_rows(placed_rows):
     return SingleRows
 
 
+def protected_too(public):
+    """Return public rows with the protected ones of the running fit below them."""
+    X, y, params = public
+    rows = module_of("set-up").RUNNING.get().evaluator.open_records()
+    return np.vstack([X, rows.X]), np.concatenate([y, rows.y]), params
+
+
 NO_FILTER = SimpleNamespace(catch_warnings=no_context, simplefilter=nothing)
 NO_COPY = SimpleNamespace(deepcopy=as_it_is)
 LOUD_NUMPY = SimpleNamespace(**{**vars(np), "errstate": no_context})
@@ -230,6 +237,15 @@ BUGS = {
         )
     },
     # Searchers
+    "halving sees protected rows": {
+        "set-up: halve": Of(
+            lambda honest: (
+                lambda searcher, candidates, public, scorer: honest(
+                    searcher, candidates, protected_too(public), scorer
+                )
+            )
+        )
+    },
     "protected rows are read all at once": {"protected rows: _rows_as_numbers": read_at_once},
     "categories are taken as they are": {"protected rows: _with_public_categories": as_it_is},
     "one failing record fails all": {"evaluator: _outcomes_apart": all_losses_worst},

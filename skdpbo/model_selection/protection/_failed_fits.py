@@ -38,7 +38,7 @@ class FailedFits:
         elif missing := int(np.sum(~np.isfinite(scores))):
             warn_caller(
                 f"{missing} of {len(scores)} candidates have no finite score on public rows: "
-                f"predicting or scoring failed. {_ADVICE}",
+                f"training, predicting or scoring failed. {_ADVICE}",
                 UserWarning,
             )
 

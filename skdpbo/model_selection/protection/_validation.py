@@ -7,6 +7,7 @@ from functools import cached_property, partial
 import numpy as np
 from joblib import parallel_config
 from sklearn.base import clone, is_classifier
+from sklearn.model_selection import check_cv
 
 from skdpbo._record_groups import group_codes
 from skdpbo.mechanisms import noise_source
@@ -16,6 +17,7 @@ from skdpbo.model_selection._sklearn import BaseSearchCV, n_rows
 from skdpbo.model_selection.evaluation._fold_losses import FoldLosses
 from skdpbo.model_selection.evaluation._public_training import PublicTraining
 from skdpbo.model_selection.protection._failed_fits import FailedFits
+from skdpbo.model_selection.protection._halving import halve
 from skdpbo.model_selection.protection._protection import Protection, Release, table_of
 from skdpbo.model_selection.protection._public_folds import public_cv
 from skdpbo.model_selection.protection._rounds import ScoresSoFar, cross_validate_in_rounds
@@ -71,6 +73,8 @@ class ValidationProtection(Protection):
 
     def check(self):
         """Refuse a mechanism that cannot do with, or without, public scores."""
+        if self.halving is not None and not self.searcher.guide:
+            raise ValueError("halving needs guide=True: candidates are dropped by public scores.")
         if self.searcher.guide in self.mechanism.guided:
             return
         if self.searcher.guide:
@@ -82,6 +86,11 @@ class ValidationProtection(Protection):
             "guide must be True with this mechanism: the candidates are proposed from public "
             'scores. mechanism="gaussian" can do without.'
         )
+
+    @property
+    def halving(self):
+        """Number of candidates that successive halving leaves, or None."""
+        return getattr(self.searcher, "halving", None)
 
     @property
     def counted(self):
@@ -149,18 +158,21 @@ class ValidationProtection(Protection):
             # joblib starts its workers anew where max_nbytes changes: one value for all of the fit.
             with self.all_or_nothing(), covered_by_fit(), parallel_config(max_nbytes=None):
                 self.forget()  # what an earlier fit has set, perhaps of another kind
-                folds = None
+                folds, attributes = None, {}
                 if searcher.guide:
                     positions, grouped = self.public_positions, groups is not None
                     searcher.cv = public_cv(searcher, X, y, positions, grouped=grouped)
+                    if self.halving is not None:
+                        attributes = self._halve((X, y, fit_params))
                     folds = FoldLosses(self.evaluator, searcher.cv, fit_params.get("groups"))
-                of_fit = self.candidates, self.evaluator, source, self.space, self.metric
+                of_fit = self.evaluator.candidates, self.evaluator, source, self.space, self.metric
                 self.problem = SearchProblem(*of_fit, folds=folds)
                 self.mechanism.start(self.problem, searcher.guide)
                 if searcher.guide:
                     with self.failed_fits.without_tracebacks():
                         BaseSearchCV.fit(searcher, X, y, **fit_params)
-                    return self._release(guarantee, self.chosen, searcher.cv_results_)
+                    table = searcher.cv_results_
+                    return self._release(guarantee, self.chosen, table, attributes=attributes)
                 chosen = self.mechanism.search_unguided()
                 attributes = {"multimetric_": False} | self._refitted(chosen)
                 return self._release(
@@ -199,6 +211,21 @@ class ValidationProtection(Protection):
         if self.counted and not len(groups):
             raise ValueError("X_val must hold at least one group of protected rows, got 0.")
         return groups
+
+    def _halve(self, public):
+        """Leave the candidates that public rows favour to the search; return attributes."""
+        searcher, evaluator = self.searcher, self.evaluator
+        # A generator of splits is used up once.
+        searcher.cv = check_cv(
+            searcher.cv, public[1], classifier=is_classifier(evaluator.estimator)
+        )
+        with self.failed_fits.without_tracebacks():
+            left, results = halve(searcher, self.candidates, public, self.scorer)
+        evaluator.candidates = evaluator.trials = left
+        if results is None:
+            return {}
+        self.failed_fits.warn(results["mean_test_score"][results["iter"] == 0])
+        return {"halving_results_": results}
 
     def _release(self, guarantee, chosen, table, scorer=None, attributes=None):
         return Release(

@@ -1,0 +1,101 @@
+"""Successive halving of the candidates on public rows. No protected row is read."""
+
+import numpy as np
+from sklearn.utils.multiclass import type_of_target
+
+from skdpbo.model_selection._sklearn import HalvingGridSearchCV, n_rows
+
+__all__ = ["halve", "number_of_rounds"]
+
+_FACTOR = 3  # scikit-learn's default: a third of the candidates go on, with three times the rows
+_FEWEST = 5  # rows of the rarest class in each test part of the first round
+
+
+def halve(searcher, candidates, public, scorer):
+    """Return the candidates that are left by scikit-learn's halving on the public rows.
+
+    Parameters
+    ----------
+    searcher : BasePrivateSearchCV
+        Its `halving`, `estimator`, `cv` (a splitter), `n_jobs`, `verbose` and `error_score` are
+        read.
+    candidates : list of dict
+    public : tuple (X, y, fit_params)
+    scorer : PerRecordScorer
+
+    Returns
+    -------
+    left : list of dict
+        At most `halving`, in the order of `candidates`.
+    results : dict of ndarrays or None
+        ``cv_results_`` of the rounds; None if no candidate has to go.
+    """
+    n_left, (X, y, fit_params) = searcher.halving, public
+    if len(candidates) <= n_left:
+        return candidates, None
+    n_splits = searcher.cv.get_n_splits(X, y, fit_params.get("groups"))
+    rounds = number_of_rounds(len(candidates), n_left, n_rows(X), _fewest_rows(y, n_splits))
+    first = n_rows(X) // _FACTOR**rounds
+    halving = HalvingGridSearchCV(
+        searcher.estimator,
+        [{name: [value] for name, value in params.items()} for params in candidates],
+        factor=_FACTOR,
+        min_resources=first,
+        # One more than the power: scikit-learn takes the logarithm of the quotient.
+        max_resources=first * (_FACTOR ** (rounds - 1) + (rounds > 1)),
+        scoring=scorer,
+        cv=searcher.cv,
+        refit=False,
+        n_jobs=searcher.n_jobs,
+        verbose=searcher.verbose,
+        error_score=searcher.error_score,
+        return_train_score=False,
+        random_state=searcher._public_seed(),
+    ).fit(X, y, **fit_params)
+    return _best(halving.cv_results_, candidates, n_left), halving.cv_results_
+
+
+def number_of_rounds(n_candidates, n_left, n_samples, fewest):
+    """Return the number of rounds before the candidates that are left get all public rows.
+
+    Parameters
+    ----------
+    n_candidates, n_left, n_samples : int
+    fewest : int
+        Rows that the first round needs at least.
+
+    Raises
+    ------
+    ValueError
+        If a third of the rows are too few for a round.
+    """
+    rounds = 1
+    while n_left * _FACTOR**rounds < n_candidates:
+        rounds += 1
+    while rounds and n_samples < fewest * _FACTOR**rounds:
+        rounds -= 1
+    if not rounds:
+        raise ValueError(
+            f"halving needs at least {_FACTOR * fewest} public rows for these folds and classes, "
+            f"got {n_samples}: set halving=None, or give a smaller cv."
+        )
+    return rounds
+
+
+def _fewest_rows(y, n_splits):
+    """Return the number of rows of which each test part holds some of every class."""
+    share = 1.0
+    if y is not None and type_of_target(y) in ("binary", "multiclass"):
+        share = np.unique(np.asarray(y), return_counts=True)[1].min() / n_rows(y)
+    return int(np.ceil(_FEWEST * n_splits / share))
+
+
+def _best(results, candidates, n_left):
+    """Return the best of the last round; scikit-learn hands the dicts of the first one on."""
+    rounds, params = results["iter"], results["params"]
+    positions = {id(params[k]): k for k in np.flatnonzero(rounds == 0)}
+    last = np.flatnonzero(rounds == rounds.max())
+    scores = results["mean_test_score"][last]
+    order = np.argsort(-scores, kind="stable")  # NaN, of candidates that fail, comes last
+    best = last[order[: min(n_left, np.isfinite(scores).sum())]]
+    return [candidates[k] for k in sorted(positions[id(params[i])] for i in best)]
