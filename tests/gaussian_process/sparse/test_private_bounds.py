@@ -129,6 +129,7 @@ def test_public_rows_and_released_bounds_exclude_each_other():
         gp.fit(X, Y, X_public=X[:20].copy(), y_public=Y[:20].copy())
 
 
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DefaultBoundsWarning")
 @pytest.mark.parametrize("name", ["X", "y"])
 def test_the_table_with_a_missing_value_is_named(name):
     table = {"X": X[:20].copy(), "y": Y[:20].copy()}
