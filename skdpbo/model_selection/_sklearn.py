@@ -5,6 +5,7 @@ these names, this is the file to mend. The hooks of ``BaseSearchCV`` that the se
 are listed in ``_base.py``.
 """
 
+import numpy as np
 from sklearn.metrics._scorer import _MultimetricScorer as MultimetricScorer
 from sklearn.model_selection._search import (
     BaseSearchCV,
@@ -13,7 +14,7 @@ from sklearn.model_selection._search import (
     _yield_masked_array_for_each_param as _masked_arrays,
 )
 from sklearn.model_selection._search_successive_halving import HalvingGridSearchCV
-from sklearn.utils import _safe_indexing as take_rows
+from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.metaestimators import _safe_split as split_for_estimator
 from sklearn.utils.validation import _check_method_params as take_method_params
@@ -35,6 +36,14 @@ __all__ = [
     "take_rows",
     "without_callbacks",
 ]
+
+
+def take_rows(rows, positions):
+    """Return the rows of a container at some positions, as a container of its kind."""
+    # Losses of single records take rows of arrays thousands of times: without an inspection.
+    if type(rows) is type(positions) is np.ndarray:
+        return rows[positions]
+    return _safe_indexing(rows, positions)
 
 
 def all_fits_failed(error):

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 from scipy.stats import beta, norm
-from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.linear_model import Ridge
 
@@ -37,6 +36,7 @@ RECORD = chunk_positions(N, K)[0][0]
 CLEAN = np.zeros((N, 1)), np.zeros(N, dtype=int)
 DIRTY = np.zeros((N, 1)), np.zeros(N, dtype=int)
 DIRTY[0][RECORD] = 1.0
+VALIDATION = {"X_val": np.zeros((2, 1)), "y_val": np.zeros(2, dtype=int)}
 
 
 class Switch(ClassifierMixin, BaseEstimator):
@@ -57,20 +57,33 @@ class Switch(ClassifierMixin, BaseEstimator):
 
 
 class Fast:
-    """The exact totals of a data set are computed once: training takes no coins here."""
+    """Losses are computed once a data set, and releases made `again` without the rest of a fit.
+
+    `test_whole_fits_release_what_the_audited_ones_do`: neither takes coins.
+    """
 
     def __init__(self, monkeypatch):
-        place = "chunk training: ChunkTraining.losses"
-        self.honest, self.known = original(place), {}
-        put(monkeypatch, place, lambda *args: self(*args))
+        losses, release = (
+            f"chunk training: ChunkTraining.{name}" for name in ("losses", "release")
+        )
+        self.honest, self.released, self.known = original(losses), original(release), {}
+        put(monkeypatch, losses, lambda *args: self.losses(*args))
+        put(monkeypatch, release, lambda *args, source: self.release(*args, source))
         put(monkeypatch, "chunks: dry_run", lambda *args: None)
 
-    def __call__(self, training, candidates):
+    def losses(self, training, candidates):
         rows = training.rows
         key = rows.X.tobytes(), rows.X_val is None, str(candidates)
         if key not in self.known:
             self.known[key] = self.honest(training, candidates)
         return self.known[key]
+
+    def release(self, training, choice, candidates, source):
+        def again(source=source):
+            return self.released(training, choice, candidates, source=source)
+
+        self.again = again
+        return again()
 
 
 @pytest.fixture
@@ -78,18 +91,16 @@ def fast(monkeypatch):
     return Fast(monkeypatch)
 
 
-def audit(n, *, held_out=False, **params):
+def audit(n, fast, *, held_out=False, **params):
     """Lower bound on the epsilon of a fit, and what it claims."""
     search = DPGridSearchCV(Switch(), {"honest": [1, 0]}, **{**ALL, **params})
-    validation = {"X_val": np.zeros((2, 1)), "y_val": np.zeros(2, dtype=int)} if held_out else {}
+    validation = VALIDATION if held_out else {}
     counts = []
-    with config_context(skip_parameter_validation=True):  # only to save time
-        for X, y in (DIRTY, CLEAN):
-            hits = 0
-            for _ in range(n):
-                search.fit(X, y, **validation)
-                hits += search.best_index_ == 1 and getattr(search, "best_score_", 1.0) > 0.25
-            counts.append(hits)
+    for X, y in (DIRTY, CLEAN):
+        search.fit(X, y, **validation)
+        released = (fast.again() for _ in range(n))
+        hits = (index == 1 and (not score or score.value > 0.25) for index, score in released)
+        counts.append(sum(hits))
     return epsilon_at_least(*counts, n), search.privacy_.epsilon
 
 
@@ -115,7 +126,6 @@ def release_without_noise(monkeypatch):
     plant(monkeypatch, "integers are released without noise")
 
 
-@pytest.mark.usefixtures("fast")
 class TestWorstPair:
     def test_the_pair_is_the_worst(self, fast):
         search = DPGridSearchCV(Switch(), {"honest": [1, 0]}, **ALL)
@@ -134,30 +144,30 @@ class TestWorstPair:
             slow(True, "permute_and_flip"),
         ],
     )
-    def test_choice(self, mechanism, held_out):
+    def test_choice(self, mechanism, held_out, fast):
         bound, claim = audit(
-            400, mechanism=mechanism, held_out=held_out, epsilon=3.0, score_fraction=0.0
+            400, fast, mechanism=mechanism, held_out=held_out, epsilon=3.0, score_fraction=0.0
         )
         # With a validation part of its own this pair is not the worst, and hardly told apart.
         assert bound <= claim
         assert held_out or bound > 0.1 * claim
 
     @pytest.mark.parametrize(("excess_bound", "least"), [(1.0, 0.1), slow(0.05, -1.0)])
-    def test_choice_by_clipped_excess(self, excess_bound, least):
+    def test_choice_by_clipped_excess(self, excess_bound, least, fast):
         chunks = Chunks(K, excess_bound=excess_bound)
-        bound, claim = audit(400, protect=chunks, epsilon=4.0, score_fraction=0.0)
+        bound, claim = audit(400, fast, protect=chunks, epsilon=4.0, score_fraction=0.0)
         assert least * claim < bound <= claim
 
     @pytest.mark.parametrize("bug", [one_clip, slow(one_loss)])
-    def test_bugs_of_the_excess_are_caught(self, bug, monkeypatch):
+    def test_bugs_of_the_excess_are_caught(self, bug, fast, monkeypatch):
         one_stream(monkeypatch)
         bug(monkeypatch)
         chunks = Chunks(K, excess_bound=1.0)
-        bound, claim = audit(400, protect=chunks, epsilon=1.5, score_fraction=0.0)
+        bound, claim = audit(400, fast, protect=chunks, epsilon=1.5, score_fraction=0.0)
         assert bound > claim
 
-    def test_choice_and_score(self):
-        bound, claim = audit(500, epsilon=3.0, score_fraction=0.5)
+    def test_choice_and_score(self, fast):
+        bound, claim = audit(500, fast, epsilon=3.0, score_fraction=0.5)
         assert 0.1 * claim < bound <= claim
 
     @pytest.mark.parametrize(
@@ -169,10 +179,10 @@ class TestWorstPair:
             slow(release_without_noise, 400, {"epsilon": 1.0, "score_fraction": 0.9}),
         ],
     )
-    def test_bugs_are_caught(self, bug, n, params, monkeypatch):
+    def test_bugs_are_caught(self, bug, n, params, fast, monkeypatch):
         one_stream(monkeypatch)
         bug(monkeypatch)
-        bound, claim = audit(n, **params)
+        bound, claim = audit(n, fast, **params)
         assert bound > claim
 
 
@@ -181,52 +191,44 @@ class TestMetricOfChunks:
 
     METRIC = {"scoring": "balanced_accuracy", "score_fraction": 0.0, "epsilon": 3.0}
 
-    @pytest.fixture(autouse=True)
-    def known_losses(self, monkeypatch):
-        place = "chunk training: ChunkTraining.losses"
-        honest, known = original(place), {}
-
-        def losses(training, candidates):
-            key = training.rows.X.tobytes()
-            if key not in known:
-                known[key] = honest(training, candidates)
-            return known[key]
-
-        put(monkeypatch, place, losses)
-        put(monkeypatch, "chunks: dry_run", lambda *args: None)
-
     @pytest.mark.parametrize("excess_bound", [None, slow(1.0)])
-    def test_choice(self, excess_bound):
-        bound, claim = audit(300, protect=Chunks(2, excess_bound=excess_bound), **self.METRIC)
+    def test_choice(self, excess_bound, fast):
+        bound, claim = audit(300, fast, protect=Chunks(2, excess_bound=excess_bound), **self.METRIC)
         assert 0.1 * claim < bound <= claim
 
     @pytest.mark.parametrize("excess_bound", [None, slow(1.0)])
-    def test_bug_is_caught(self, excess_bound, monkeypatch):
+    def test_bug_is_caught(self, excess_bound, fast, monkeypatch):
         one_stream(monkeypatch)
         plant(monkeypatch, "chunk metrics: a third of the sensitivity")
         chunks = Chunks(2, excess_bound=excess_bound)
-        bound, claim = audit(300, protect=chunks, **{**self.METRIC, "epsilon": 1.0})
+        bound, claim = audit(300, fast, protect=chunks, **{**self.METRIC, "epsilon": 1.0})
         assert bound > claim
 
 
-@pytest.mark.parametrize("data", [CLEAN, DIRTY], ids=["clean", "dirty"])
-def test_whole_fits_release_what_the_audited_ones_do(data, monkeypatch):
-    """The audits replay exact losses: with the same coins, nothing differs if none is replayed."""
-    search = DPGridSearchCV(Switch(), {"honest": [1, 0]}, **ALL, epsilon=3.0, score_fraction=0.5)
-
-    def releases():
-        made = []
-        for seed in range(12):
-            stream = noise_source(np.random.RandomState(seed))
-            put(monkeypatch, "chunks: noise_source", lambda random_state, stream=stream: stream)
-            search.fit(*data)
-            made.append((search.best_index_, getattr(search, "best_score_", None)))
-        return made
-
-    whole = releases()
-    assert len(set(whole)) > 6  # the coins matter
-    Fast(monkeypatch)
-    assert releases() == whole
+@pytest.mark.parametrize(
+    ("data", "validation", "params", "least"),
+    [
+        (CLEAN, {}, {"score_fraction": 0.5}, 6),
+        (DIRTY, {}, {"score_fraction": 0.5}, 6),
+        (DIRTY, {}, {"score_fraction": 0.5, "protect": Chunks(K, excess_bound=1.0)}, 6),
+        (DIRTY, VALIDATION, {"score_fraction": 0.5, "mechanism": "exponential"}, 6),
+        (DIRTY, {}, {**TestMetricOfChunks.METRIC, "protect": Chunks(2), "epsilon": 1.0}, 1),
+    ],
+)
+def test_whole_fits_release_what_the_audited_ones_do(data, validation, params, least, monkeypatch):
+    """The audits repeat releases: with the same coins, nothing differs if whole fits are made."""
+    search = DPGridSearchCV(Switch(), {"honest": [1, 0]}, **{**ALL, "epsilon": 3.0, **params})
+    whole, seeds = [], range(12)
+    for seed in seeds:
+        stream = noise_source(np.random.RandomState(seed))
+        put(monkeypatch, "chunks: noise_source", lambda random_state, stream=stream: stream)
+        search.fit(*data, **validation)
+        whole.append((search.best_index_, getattr(search, "best_score_", None)))
+    assert len(set(whole)) > least  # the coins matter
+    fast = Fast(monkeypatch)
+    search.fit(*data, **validation)
+    again = (fast.again(noise_source(np.random.RandomState(seed))) for seed in seeds)
+    assert [(index, score.value if score else None) for index, score in again] == whole
 
 
 def gaussian_mu(n):
@@ -286,15 +288,16 @@ class Talker(RegressorMixin, BaseEstimator):
         self.alpha = alpha
 
     def fit(self, X, y):
-        print(X, y)
-        print(X, y, file=sys.stderr)
-        warnings.warn(f"trained on {X} {y}", stacklevel=2)
-        self.seen_ = X, y
+        rows = f"{np.asarray(X, dtype=object).tolist()} {y}"
+        print(rows)
+        print(rows, file=sys.stderr)
+        warnings.warn(f"trained on {rows}", stacklevel=2)
+        self.seen_ = rows
         self.model_ = Ridge(alpha=self.alpha).fit(np.asarray(X, float), np.asarray(y, float))
         return self
 
     def predict(self, X):
-        warnings.warn(f"predicting {X}", stacklevel=2)
+        warnings.warn(f"predicting {np.asarray(X, dtype=object).tolist()}", stacklevel=2)
         if not np.isfinite(np.asarray(X, dtype=float)).all():
             raise ValueError(f"cannot predict {X}")
         return self.model_.predict(np.asarray(X, float))

@@ -101,13 +101,12 @@ class Detector:
         self.numbers = [*FLOATS, *exact]
 
     def in_text(self, text):
-        found = [float(number) for number in re.findall(r"-?\d+\.?\d*(?:[eE][-+]?\d+)?", text)]
-        short = [round(number, 3) for number in self.numbers]  # printed with fewer digits
-        return TEXT in text or any(
-            abs(a - b) < 1e-8 or (a in short and len(f"{a}") > 4)
-            for a in found
-            for b in self.numbers
-        )
+        found = re.findall(r"-?\d+\.?\d*(?:[eE][-+]?\d+)?", text)
+        found = np.array([float(number) for number in found])
+        short = {round(number, 3) for number in self.numbers}  # printed with fewer digits
+        near = np.abs(found[:, np.newaxis] - self.numbers) < 1e-8
+        rounded = any(a in short and len(f"{a}") > 4 for a in found)
+        return TEXT in text or bool(near.any()) or rounded
 
     def in_bytes(self, data):
         floats = [float(number) for number in self.numbers]

@@ -268,7 +268,7 @@ def _carried(estimator: object) -> Carried:
 
 def _carried_inside(value: object, seen: frozenset[int] = frozenset()) -> list[Store]:
     """Ledgers that an estimator carries, or one inside its parameters."""
-    if id(value) in seen or isinstance(value, type):
+    if not _CARRIED or id(value) in seen or isinstance(value, type):
         return []
     inner: Any = value.get_params(deep=False) if hasattr(value, "get_params") else value
     if isinstance(inner, Mapping):
