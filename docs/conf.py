@@ -66,6 +66,9 @@ sphinx_gallery_conf = {
 
 html_theme = "pydata_sphinx_theme"
 html_title = "skdpbo"
+html_static_path = ["_static"]
+html_css_files = ["front.css"]
+html_sidebars = {"index": []}  # the front page has the width of two columns
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,

@@ -105,14 +105,25 @@ def test_honkela_melkas_default_has_half_the_error_and_honest_bands():
 
 
 @pytest.mark.slow
-def test_private_gp_narrows_its_band_with_epsilon_and_with_records():
-    printed = run(ROOT / "examples" / "2_how_to" / "plot_private_gp.py")
-    assert re.search(r"^The release is .* 0.236704-GDP .* proved, assuming:", printed, re.M)
-    assert re.search(r"^refused: DPSparseGPRegressor: .*nothing was charged", printed, re.M)
-    for rows, count in ((r"^epsilon +[\d.]+", 5), (r"^ *\d+ readings", 3)):
-        bands = [float(band) for band in re.findall(rows + r" +band \+- +([\d.]+)", printed, re.M)]
-        assert len(bands) == count
-        assert bands == sorted(bands, reverse=True)
+@pytest.mark.parametrize(
+    ("journey", "stated"),
+    [
+        ("public_rows", "epsilon=1, delta=0"),
+        ("classifier", "0.611994-GDP"),
+        ("curve", "0.719117-GDP"),
+    ],
+)
+def test_a_journey_ends_with_a_sentence_and_what_an_attacker_sees(journey, stated):
+    path = ROOT / "examples" / "1_quickstart" / f"plot_journey_{journey}.py"
+    assert "# What an attacker sees\n" in path.read_text("utf-8")
+    printed = run(path)
+    assert re.search(rf"^The release is .*{stated}.* proved, assuming:", printed, re.M)
+
+
+@pytest.mark.slow
+def test_the_journey_of_public_rows_bounds_the_loss_of_its_choice():
+    printed = run(ROOT / "examples" / "1_quickstart" / "plot_journey_public_rows.py")
+    assert 0 < float(re.search(r"factor e\^([\d.]+)", printed).group(1)) <= 0.9
 
 
 @pytest.mark.slow
