@@ -17,7 +17,7 @@ from skdpbo.model_selection.space._search_space import SearchSpace
 
 __all__ = ["DPBayesSearchCV"]
 
-_DESIGN = ("n_iter", "n_initial_points", "batch_size", "sqrt_beta")
+_DESIGN = ("n_iter", "n_initial_points", "batch_size", "sqrt_beta", "acquisition")
 
 
 class DPBayesSearchCV(BaseChoiceSearchCV):
@@ -67,6 +67,9 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         Candidates proposed at a time; with `n_jobs` they are evaluated in parallel.
     sqrt_beta : float, default=2.0
         Weight of the posterior standard deviation in the upper confidence bound, >= 0.
+    acquisition : {"ucb", "ei"}, default="ucb"
+        What proposes candidates from the public scores: the upper confidence bound, or the expected
+        improvement. Noisy scores ("gaussian") and `Kusner2015` are for "ucb" only.
     prior_weight : "auto" or float, default="auto"
         Weight c >= 0 of the public score in a choice by permute-and-flip or the exponential
         mechanism, which maximises (protected score + c * public score) up to noise. It costs no
@@ -230,6 +233,7 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         "n_candidates": [Interval(numbers.Integral, 1, None, closed="left")],
         "batch_size": [Interval(numbers.Integral, 1, None, closed="left")],
         "sqrt_beta": [Interval(numbers.Real, 0, None, closed="left")],
+        "acquisition": [StrOptions({"ucb", "ei"})],
         "prior_weight": [Interval(numbers.Real, 0, None, closed="left"), StrOptions({"auto"})],
     }
 
@@ -246,6 +250,7 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         n_candidates=500,
         batch_size=1,
         sqrt_beta=2.0,
+        acquisition="ucb",
         prior_weight="auto",
         scoring=None,
         loss_bound=None,
@@ -290,6 +295,7 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         self.n_candidates = n_candidates
         self.batch_size = batch_size
         self.sqrt_beta = sqrt_beta
+        self.acquisition = acquisition
         self.prior_weight = prior_weight
 
     def _mechanism(self, guided=True, score_fraction=None):

@@ -7,6 +7,7 @@ must be public or already released; its results are then post-processing and nee
 from skdpbo.surrogate._acquisition import (
     gp_ucb_sqrt_beta,
     greedy_information_gain,
+    log_expected_improvement,
     maximum_information_gain_bound,
     select_batch,
     upper_confidence_bound,
@@ -30,6 +31,7 @@ __all__ = [
     "fit_length_scale_to_gradients",
     "gp_ucb_sqrt_beta",
     "greedy_information_gain",
+    "log_expected_improvement",
     "maximum_information_gain_bound",
     "refit_due",
     "select_batch",

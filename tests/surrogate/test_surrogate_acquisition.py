@@ -3,14 +3,17 @@
 import itertools
 import math
 
+import mpmath
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.gaussian_process.kernels import RBF
 
 from skdpbo.surrogate import (
     CandidatePosterior,
     gp_ucb_sqrt_beta,
     greedy_information_gain,
+    log_expected_improvement,
     maximum_information_gain_bound,
     select_batch,
     upper_confidence_bound,
@@ -112,3 +115,31 @@ def test_gp_ucb_finds_the_maximum():
         i = int(upper_confidence_bound(surrogate.mean, surrogate.std).argmax())
         surrogate.append(i, f[i])
     assert f[surrogate.observed].max() == f.max()
+
+
+def test_log_expected_improvement():
+    """Against E[max(f - best, 0)] in 60 digits; far tails, and a certain value."""
+    mean, std = [1.0, 0.3, -2.0, -9.0, -1500.0, 5.0], [0.5, 1.0, 0.7, 0.2, 1.0, 1e-3]
+    ours = log_expected_improvement(mean, std, 0.4)
+    with mpmath.workdps(60):
+        for value, m, s in zip(ours, mean, std, strict=True):
+            z = (mpmath.mpf(m) - mpmath.mpf(0.4)) / mpmath.mpf(s)
+            # Phi by erfc of the positive argument keeps its digits in the tail
+            improvement = s * (mpmath.npdf(z) + z * mpmath.erfc(-z / mpmath.sqrt(2)) / 2)
+            assert value == pytest.approx(float(mpmath.log(improvement)), rel=1e-9)
+    certain = log_expected_improvement([1.0, 0.0], [0.0, 0.0], 0.5)
+    assert certain[0] == pytest.approx(math.log(0.5))
+    assert certain[1] < -1e100
+    order = log_expected_improvement([-80.0, -60.0, -70.0], [1.0, 1.0, 1.0], 0.0)
+    assert order.argmax() == 1  # where the improvement itself would be 0 for all
+
+
+def test_batch_by_expected_improvement():
+    surrogate = CandidatePosterior(RBF(0.2), LINE, noise_variance=1e-3)
+    surrogate.extend([10, 60, 90], [0.0, 1.0, 0.5])
+    z = (surrogate.mean - 0.9) / surrogate.std
+    improvement = surrogate.std * (stats.norm.pdf(z) + z * stats.norm.cdf(z))
+    batch = select_batch(surrogate, 3, best=0.9)
+    assert batch[0] == improvement.argmax()
+    assert len(set(batch)) == 3
+    assert batch[0] not in select_batch(surrogate, 3, exclude=[batch[0]], best=0.9)

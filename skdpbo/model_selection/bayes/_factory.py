@@ -65,8 +65,14 @@ def bayes_mechanism(mechanism, *, epsilon, delta, score_fraction, prior_weight, 
         )
     if isinstance(mechanism, str) and mechanism == "gaussian":
         mechanism = GaussianTrajectory()
+    if isinstance(mechanism, GaussianTrajectory | Kusner2015) and design["acquisition"] != "ucb":
+        raise ValueError(
+            'acquisition="ei" needs a mechanism that follows public scores: "permute_and_flip", '
+            '"exponential" or Kusner2015Lipschitz.'
+        )
     if isinstance(mechanism, GaussianTrajectory):
-        return PrivateScores(mechanism, epsilon, delta, design)
+        rounds = {name: value for name, value in design.items() if name != "acquisition"}
+        return PrivateScores(mechanism, epsilon, delta, rounds)
     if isinstance(mechanism, Kusner2015):
         budget = {"epsilon": epsilon, "delta": delta, "score_fraction": score_fraction}
         return HiddenTrajectory(mechanism, design["n_iter"], **budget)

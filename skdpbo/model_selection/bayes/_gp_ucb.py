@@ -1,4 +1,4 @@
-"""GP-UCB on public cross-validation scores. No protected value comes near this file."""
+"""Search by public cross-validation scores. No protected value comes near this file."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ _NOISE_BOUNDS = (1e-6, 1.0)
 
 
 class UpperConfidenceProposer:
-    """Ask-and-tell GP-UCB over a finite candidate set.
+    """Ask-and-tell GP-UCB, or expected improvement, over a finite candidate set.
 
     Parameters
     ----------
@@ -32,6 +32,9 @@ class UpperConfidenceProposer:
         Candidates proposed at once.
     sqrt_beta : float
         Multiplier of the posterior standard deviation.
+    acquisition : {"ucb", "ei"}
+        Upper confidence bound, or expected improvement on the best posterior mean of a visited
+        candidate (the scores themselves are noisy).
     kernel : Kernel or None
         Template for standardised scores; None: Matern 5/2 with one length-scale per feature.
 
@@ -45,12 +48,23 @@ class UpperConfidenceProposer:
         Of the last fit.
     """
 
-    def __init__(self, X, *, n_iter, n_initial_points, batch_size, sqrt_beta, kernel=None):
+    def __init__(
+        self,
+        X,
+        *,
+        n_iter,
+        n_initial_points,
+        batch_size,
+        sqrt_beta,
+        acquisition="ucb",
+        kernel=None,
+    ):
         self.X = X
         self.n_iter = min(n_iter, len(X))
         self.n_initial_points = min(n_initial_points, self.n_iter)
         self.batch_size = batch_size
         self.sqrt_beta = sqrt_beta
+        self.acquisition = acquisition
         self.visited = []
         self.kernel = default_kernel(X.shape[1]) if kernel is None else kernel
         self.scores = np.empty(0)
@@ -70,7 +84,8 @@ class UpperConfidenceProposer:
         if not self.visited:
             chosen = list(range(self.n_initial_points))
         elif size > 0:
-            chosen = select_batch(self._posterior, size, self.sqrt_beta, exclude=self.visited)
+            best = self._posterior.mean[self.visited].max() if self.acquisition == "ei" else None
+            chosen = select_batch(self._posterior, size, self.sqrt_beta, self.visited, best)
         else:
             chosen = []
         self.visited += chosen

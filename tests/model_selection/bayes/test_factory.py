@@ -228,3 +228,36 @@ class TestKusner:
         assert ridge.best_score_ == pytest.approx(best, abs=1e-3)
         assert ridge.privacy_.status == "conditional"
         assert "mean_test_score" in ridge.cv_results_
+
+
+class TestAcquisition:
+    def test_expected_improvement_of_public_scores(self):
+        """Other candidates than GP-UCB, of which the public best is found."""
+        public = {
+            name: fitted("permute_and_flip", acquisition=name, epsilon=1e6, cv=4)
+            for name in ("ucb", "ei")
+        }
+        first, second = ([p["level"] for p in fit.cv_results_["params"]] for fit in public.values())
+        assert first[:5] == second[:5]
+        assert set(first) != set(second)
+        tops = [fit.cv_results_["mean_test_score"].max() for fit in public.values()]
+        assert tops[0] == pytest.approx(tops[1], abs=0.01)
+        assert public["ei"].privacy_ == public["ucb"].privacy_
+
+    def test_algorithm_3_with_expected_improvement(self):
+        mechanism = Kusner2015Lipschitz(lipschitz=1.0, lambda_name="level")
+        settings = {"space": {"level": (0.1, 1.0)}, "epsilon": 1e6, "score_fraction": 0.5}
+        fit = fitted(mechanism, acquisition="ei", **settings)
+        visited = scores_without_noise(fit)
+        assert fit.best_score_ == pytest.approx(visited.max(), abs=1e-3)
+        assert fit.privacy_.status == "conditional"
+
+    @pytest.mark.parametrize("mechanism", ["gaussian", GaussianTrajectory(), Kusner2015()])
+    def test_is_refused_where_the_bound_is_meant(self, mechanism):
+        ledger = PrivacyLedger(epsilon=9.0, delta=0.1)
+        guide = not isinstance(mechanism, Kusner2015)
+        with ledger, pytest.raises(ValueError, match='acquisition="ei" needs'):
+            fitted(mechanism, acquisition="ei", guide=guide)
+        assert ledger.remaining().epsilon == 9.0
+        with pytest.raises(ValueError, match="acquisition"):
+            fitted("permute_and_flip", acquisition="poi")

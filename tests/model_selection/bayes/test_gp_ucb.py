@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from _support.internals import UpperConfidenceProposer
 
@@ -17,15 +18,17 @@ def smooth(x):
     return 0.9 - np.sum((x - 0.3) ** 2)
 
 
-def test_finds_the_optimum_of_a_smooth_score_and_never_repeats():
-    X, proposer = run(smooth)
+@pytest.mark.parametrize("acquisition", ["ucb", "ei"])
+def test_finds_the_optimum_of_a_smooth_score_and_never_repeats(acquisition):
+    X, proposer = run(smooth, acquisition=acquisition)
     assert len(set(proposer.visited)) == 30
     best = max(smooth(x) for x in X)
     assert best - max(smooth(X[k]) for k in proposer.visited) < 1e-3
 
 
-def test_batches_and_small_sets():
-    _, proposer = run(smooth, n=12, n_iter=30, batch_size=4)
+@pytest.mark.parametrize("acquisition", ["ucb", "ei"])
+def test_batches_and_small_sets(acquisition):
+    _, proposer = run(smooth, n=12, n_iter=30, batch_size=4, acquisition=acquisition)
     assert sorted(proposer.visited) == list(range(12))
 
 
