@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-def run_isolated(function, tasks, *, n_jobs, pre_dispatch, secretly_often=False):
+def run_isolated(function, tasks, *, n_jobs, pre_dispatch, secretly_often=False, progress=None):
     """Return ``[function(*task) for task in tasks]``, each computed by `in_isolation`.
 
     Protected: pass only to a mechanism.
@@ -42,11 +42,15 @@ def run_isolated(function, tasks, *, n_jobs, pre_dispatch, secretly_often=False)
         As in joblib.
     secretly_often : bool, default=False
         Whether the number of tasks is secret.
+    progress : Progress, default=None
+        Of the tasks, where their number is public.
 
     Returns
     -------
     results : list
     """
+    if secretly_often and progress is not None:
+        raise ValueError("progress would tell the secret number of tasks.")
     tasks = [(this_process(), secretly_often, function, task) for task in tasks]
     # One job inside `ONE_AT_A_TIME`: threads would wait for the one that waits for them.
     n_jobs = 1 if ONE_AT_A_TIME.depth else n_jobs
@@ -54,7 +58,8 @@ def run_isolated(function, tasks, *, n_jobs, pre_dispatch, secretly_often=False)
     # What slips through while a worker resets them is recorded, that is not shown, and dropped.
     with nothing_leaves(), covered_by_fit(), warnings.catch_warnings(record=True):
         warnings.simplefilter("ignore")
-        return run_tasks(_isolated_task, tasks, n_jobs=n_jobs, pre_dispatch=pre_dispatch)
+        how = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch, "progress": progress}
+        return run_tasks(_isolated_task, tasks, **how)
 
 
 def in_isolation(function, *args):

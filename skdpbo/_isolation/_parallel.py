@@ -13,7 +13,7 @@ __all__ = ["run_tasks"]
 _ATTEMPTS = 2
 
 
-def run_tasks(function, tasks, *, n_jobs, pre_dispatch):
+def run_tasks(function, tasks, *, n_jobs, pre_dispatch, progress=None):
     """Return ``[function(*task) for task in tasks]``, computed where joblib's backend is.
 
     Protected: pass only to a mechanism. A record that cannot be sent to a worker, or that ends it,
@@ -28,6 +28,8 @@ def run_tasks(function, tasks, *, n_jobs, pre_dispatch):
     tasks : list of tuple
     n_jobs, pre_dispatch
         As in joblib.
+    progress : Progress, default=None
+        Of the tasks, where their number is public.
 
     Returns
     -------
@@ -36,6 +38,8 @@ def run_tasks(function, tasks, *, n_jobs, pre_dispatch):
     for _ in range(_ATTEMPTS):
         # max_nbytes=None: joblib would otherwise write large protected arrays to files.
         parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch, max_nbytes=None)
+        if progress is not None:  # joblib calls this in its own process when tasks are done
+            parallel.print_progress = lambda p=parallel: progress.at(p.n_completed_tasks)
         results, error = attempt(parallel, (delayed(_undivided)(function, task) for task in tasks))
         if error is None:
             return results

@@ -127,7 +127,9 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
     n_jobs : int or None, default=None
         Number of jobs run in parallel by joblib.
     verbose : int, default=0
-        Messages about the public cross-validation.
+        A line for each public round, with the time that the public folds still take, above 1 the
+        messages of `GridSearchCV`, and how many models have been trained for, or on, the protected
+        rows: numbers that are public, without times.
     pre_dispatch : int or str, default="2*n_jobs"
         As in `GridSearchCV`.
     error_score : "raise" or numeric, default=np.nan

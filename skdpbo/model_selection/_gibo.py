@@ -101,7 +101,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     n_jobs : int or None, default=None
         Number of models of a batch trained in parallel by joblib.
     verbose : int, default=0
-        Messages about steps and the public cross-validation.
+        Lines for each public round and each step; above 1 also the messages of `GridSearchCV`.
     pre_dispatch : int or str, default="2*n_jobs"
         As in `GridSearchCV`.
     error_score : "raise" or numeric, default=np.nan

@@ -88,7 +88,9 @@ class DPGridSearchCV(BaseChoiceSearchCV):
     n_jobs : int or None, default=None
         Number of jobs run in parallel by joblib.
     verbose : int, default=0
-        Messages about the public cross-validation; there are none with ``protect="all"``.
+        As in `GridSearchCV` for the public cross-validation, and how many models have been trained
+        for, or on, the protected rows: numbers that are public, without times. With private
+        selection a heading only, as the number of trials is secret (unless ``pad_trials=True``).
     pre_dispatch : int or str, default="2*n_jobs"
         As in `GridSearchCV`.
     error_score : "raise" or numeric, default=np.nan

@@ -115,6 +115,8 @@ class SearchMechanism(ABC):
         Whether it needs a score that is a mean of losses of single records.
     of_groups : bool
         Whether its guarantee holds for groups, each of which has one loss.
+    n_proposals : int or None
+        Number of candidates that a started search proposes in all; None where it is not known.
     """
 
     guarantee: PrivacyGuarantee
@@ -123,6 +125,7 @@ class SearchMechanism(ABC):
     chosen_early: ClassVar[bool] = False
     of_means: ClassVar[bool] = True
     of_groups: ClassVar[bool] = True
+    n_proposals: int | None = None
 
     @abstractmethod
     def start(self, problem, guided):

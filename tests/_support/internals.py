@@ -100,6 +100,7 @@ HOMES = {
         "automatic_prior automatic_prior_weight public_disagreement public_error "
         "public_noise_variance public_offsets smoothed_public_scores"
     ),
+    "model_selection.protection._public_progress": "PublicProgress",
     "model_selection.protection._rounds": "ScoresSoFar",
     "model_selection.bayes._two_task_ucb": "PrivateTrajectoryProposer automatic_n_private",
     "model_selection.evaluation._chunk_metrics": (
@@ -113,8 +114,9 @@ HOMES = {
     "model_selection.evaluation._dry_run": "dry_run",
     "model_selection.evaluation._evaluator": "SEED isolated_outcomes try_scorer",
     "model_selection.evaluation._group_losses": "group_losses mean_losses",
-    "_isolation._isolated_calls": "_isolated_task in_isolation this_process",
+    "_isolation._isolated_calls": "_isolated_task in_isolation run_isolated this_process",
     "_isolation._parallel": "run_tasks",
+    "_isolation._progress": "Progress",
     "model_selection.evaluation._public_training": "PublicTraining",
     "model_selection.evaluation._record_gradients": "RecordLosses",
     "model_selection.evaluation._row_independence": (

@@ -360,6 +360,16 @@ BUGS = {
         ),
     },
     # Private models
+    "trials: progress is of the trials that are drawn": {
+        "trials: _run": Of(
+            lambda honest: (
+                lambda plan, data, indices, *args, **how: (
+                    print(f"  {len(indices)} trials"),
+                    honest(plan, data, indices, *args, **how),
+                )[1]
+            )
+        )
+    },
     "trials: output comes through": {"isolation: _silence": ExitStack},
     "trials: the search does not pay": {"private models: charge_active_ledger": nothing},
     "trials: each trial pays as well": {"isolation: covered_by_fit": no_context},

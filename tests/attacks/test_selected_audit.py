@@ -153,6 +153,7 @@ class TestSecrecyOfTheNumberOfTrials:
             ("list", "cv_results_"),
             ("in the model", "trial_"),
             ("print", "written"),
+            ("progress", "written"),
             ("log", "written"),
             ("warning", "written"),
             ("generators", "[1]"),
@@ -240,6 +241,10 @@ def plant_in_model(monkeypatch):
     after(monkeypatch, mark)
 
 
+def plant_progress(monkeypatch):
+    plant(monkeypatch, "trials: progress is of the trials that are drawn")
+
+
 def plant_warning(monkeypatch):
     after(monkeypatch, lambda searcher, trials: warnings.warn(f"{trials} trials", stacklevel=2))
 
@@ -274,6 +279,7 @@ PLANTS = {
     "list": plant_list,
     "in the model": plant_in_model,
     "print": plant_loud,
+    "progress": plant_progress,
     "log": plant_loud,
     "warning": plant_warning,
     "generators": plant_generators,

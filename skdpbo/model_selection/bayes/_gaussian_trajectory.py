@@ -126,6 +126,7 @@ class PrivateScores(VisitingSearch):
         """Make ready; no protected value is read."""
         super().start(problem, guided)
         n_iter = min(self._design["n_iter"], len(problem.candidates))
+        self.n_proposals = n_iter
         n_private = self._n_private(n_iter) if guided else n_iter
         self._step, sensitivity = coarse_step(problem.evaluator.sensitivity)
         self._gaussian = GaussianMechanism(

@@ -27,6 +27,7 @@ class PublicBest(VisitingSearch):
         super().start(problem, guided)
         X = problem.space.encode(problem.candidates)
         self._proposer = UpperConfidenceProposer(X, **self._design)
+        self.n_proposals = self._proposer.n_iter
 
     def ask(self, scores):
         """Return the next indices; none when all are visited."""

@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import run_isolated
+from skdpbo._isolation._progress import Progress
 from skdpbo.model_selection.evaluation._chunks import (
     ChunkedRows,
     chunk_sensitivity,
@@ -46,6 +47,8 @@ class ChunkTraining:
         See `Chunks`.
     n_jobs, pre_dispatch
         As in joblib.
+    verbose : int
+        Of the `Progress`.
     """
 
     estimator: Any
@@ -55,6 +58,7 @@ class ChunkTraining:
     excess_bound: float | None
     n_jobs: int | None
     pre_dispatch: int | str
+    verbose: int = 0
 
     def __reduce__(self):
         raise TypeError("protected rows are not pickled with the searcher.")
@@ -142,11 +146,16 @@ class ChunkTraining:
         n_batches = min(len(pairs), _BATCHES * max(effective_n_jobs(self.n_jobs), 1))
         batches = [pairs[start::n_batches] for start in range(n_batches)]
         common = self.estimator, candidates, self.rows, self.fit_params, self.scorer
+        heading = (
+            f"Training {len(candidates)} candidates on each of {n_chunks} chunks: {len(pairs)} "
+            f"models, in {n_batches} parts"
+        )
         results = run_isolated(
             _losses_of_batch,
             [(self.loss_of_model, self.worst_loss, batch, *common) for batch in batches],
             n_jobs=self.n_jobs,
             pre_dispatch=self.pre_dispatch,
+            progress=Progress(self.verbose, heading, n_batches, "parts"),
         )
         losses = [[0] * n_chunks for _ in candidates]
         for batch, of_batch in zip(batches, results, strict=True):

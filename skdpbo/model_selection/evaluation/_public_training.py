@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation, run_isolated
+from skdpbo._isolation._progress import Progress
 from skdpbo.model_selection._sklearn import n_rows, take_rows, without_callbacks
 from skdpbo.model_selection.evaluation._evaluator import isolated_outcomes, train, try_scorer
 from skdpbo.model_selection.evaluation._group_losses import group_losses
@@ -56,6 +57,8 @@ class PublicTraining:
         leaving it out.
     n_jobs, pre_dispatch
         As in joblib.
+    verbose : int
+        Of the `Progress` of a release.
     """
 
     estimator: Any
@@ -70,6 +73,7 @@ class PublicTraining:
     raise_errors: bool
     n_jobs: int | None
     pre_dispatch: int | str
+    verbose: int = 0
     _released_count: int | None = None
 
     def __reduce__(self):
@@ -112,7 +116,7 @@ class PublicTraining:
         if self.n_losses is not None:
             noise = choice.epsilon_choice, len(candidates), self.n_losses
             scorer = scorer.damped(*noise, public_counts)
-        sums = self._evaluated(candidates, scorer.exact_sums)
+        sums = self._evaluated(candidates, scorer.exact_sums, progress=self._progress(candidates))
 
         def score(k, epsilon):
             if self.n_losses is not None:
@@ -163,7 +167,14 @@ class PublicTraining:
             In {0, ..., n_losses * ``scorer.units``}; None for a candidate that fails on the
             *public* rows.
         """
+        if not how.get("order_is_secret"):  # else their number may be secret, too
+            how["progress"] = self._progress(candidates)
         return _totals(self._evaluated(candidates, self.scorer.exact_sums, **how))
+
+    def _progress(self, candidates):
+        n = len(candidates)
+        heading = f"Training on all public rows, scoring the protected ones: candidates 1 to {n}"
+        return Progress(self.verbose, heading, n, "candidates")
 
     def losses(self, candidates, **how):
         """Lose on each record or group with each candidate. Protected: pass only to a mechanism.
@@ -184,7 +195,9 @@ class PublicTraining:
         """
         return self._evaluated(candidates, self.scorer.losses_of, **how)
 
-    def _evaluated(self, candidates, reduce, *, none_may_be_left=False, order_is_secret=False):
+    def _evaluated(
+        self, candidates, reduce, *, none_may_be_left=False, order_is_secret=False, progress=None
+    ):
         """Protected: what `reduce` makes of the outcomes of each candidate."""
         # The rounding of a prediction may depend on the size of its batch, which is secret.
         one_by_one = self.n_losses is None
@@ -197,6 +210,7 @@ class PublicTraining:
             [(estimator, params, *common) for params in candidates],
             n_jobs=self.n_jobs,
             pre_dispatch=self.pre_dispatch,
+            progress=progress,
         )
         losses, errors = zip(*results, strict=True)
         failed = [error for error in errors if error is not None]

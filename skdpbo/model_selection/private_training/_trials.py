@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import restore_frozen, run_isolated
+from skdpbo._isolation._progress import Progress
 from skdpbo.mechanisms import draw_trials, noise_source
 from skdpbo.mechanisms._sampling import ExactSampler
 from skdpbo.model_selection.evaluation._evaluator import train
@@ -77,7 +78,7 @@ class Winner:
     model: object
 
 
-def best_of_trials(plan, data, source, **parallel):
+def best_of_trials(plan, data, source, *, verbose=0, **parallel):
     """Run a secret number of trials of uniformly drawn candidates; return the best.
 
     Parameters
@@ -86,6 +87,8 @@ def best_of_trials(plan, data, source, **parallel):
     data : TrialData
     source : RandomSource
         Of the number of trials and of the candidates; a seeded one also of all other noise.
+    verbose : int, default=0
+        Of the `Progress`, which is of the trials where all are padded: else their number is secret.
     **parallel
         `n_jobs` and `pre_dispatch`, as in joblib.
 
@@ -97,21 +100,33 @@ def best_of_trials(plan, data, source, **parallel):
     used = draw_trials(plan.rule.law, max_trials=cut, source=source)
     run = cut if plan.rule.selection.pad_trials else used
     randomness, sampler = TrialRandomness(source), ExactSampler(source)
-    batch = 4 * joblib.effective_n_jobs(parallel["n_jobs"])
+    progress = _progress_of_trials(plan.rule, cut, verbose)
     best = None
-    for start in range(0, run, batch):
-        numbers = range(start, min(start + batch, run))
+    for numbers in _batches(run, parallel["n_jobs"]):
         indices = [sampler.below(len(plan.models)) for _ in numbers]
         results = _run(plan, data, indices, randomness.of(numbers), **parallel)
         for number, index, (score, model) in zip(numbers, indices, results, strict=True):
             # Trials are alike, so that the first of equal scores is as good as any.
             if number < used and (best is None or score.value > best.score.value):
                 best = Winner(index, score, model)
+        if plan.rule.selection.pad_trials:
+            progress.at(numbers[-1] + 1)
     return best
 
 
-def published_trials(plan, data, source, **parallel):
-    """Train and score every candidate once.
+def _progress_of_trials(rule, cut, verbose):
+    """Return the progress of the largest number of trials, all run, or a heading only."""
+    if rule.selection.pad_trials:
+        return Progress(verbose, f"Private training and scoring: {cut} trials", cut, "trials")
+    heading = (
+        f"Private training and scoring: {rule.expected_trials:.4g} trials expected. Their number "
+        "is secret, and so is how many are done."
+    )
+    return Progress(verbose, heading)
+
+
+def published_trials(plan, data, source, *, verbose=0, **parallel):
+    """Train and score every candidate once; parameters are those of `best_of_trials`.
 
     Returns
     -------
@@ -119,8 +134,12 @@ def published_trials(plan, data, source, **parallel):
         Private, all of them released; NaN where the training failed.
     winner : Winner
     """
-    indices = range(len(plan.models))
-    results = _run(plan, data, indices, TrialRandomness(source).of(indices), **parallel)
+    n, randomness, results = len(plan.models), TrialRandomness(source), []
+    heading = f"Private training and scoring of each of {n} candidates"
+    progress = Progress(verbose, heading, n, "candidates")
+    for numbers in _batches(n, parallel["n_jobs"]):
+        results += _run(plan, data, numbers, randomness.of(numbers), **parallel)
+        progress.at(numbers[-1] + 1)
     scores = np.array([score.value for score, _ in results])
     index = int(np.argmax(scores))
     winner = Winner(index, *results[index])
@@ -146,6 +165,13 @@ class TrialRandomness:
             (self._seeded, np.random.SeedSequence(self._key, spawn_key=(number,)))
             for number in numbers
         ]
+
+
+def _batches(n, n_jobs):
+    """Yield the numbers of the trials that are run at once."""
+    size = 4 * joblib.effective_n_jobs(n_jobs)
+    for start in range(0, n, size):
+        yield range(start, min(start + size, n))
 
 
 def _run(plan, data, indices, randomness, *, n_jobs, pre_dispatch):

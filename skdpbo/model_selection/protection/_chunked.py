@@ -135,6 +135,7 @@ class ChunkedProtection(Protection):
                 excess_bound=self.chunks.excess_bound,
                 n_jobs=searcher.n_jobs,
                 pre_dispatch=searcher.pre_dispatch,
+                verbose=searcher.verbose,
             )
             source = noise_source(searcher.random_state)
             mechanism.start(SearchProblem(self.candidates, evaluator, source, self.space), False)

@@ -13,6 +13,7 @@ from sklearn.base import clone, is_classifier
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation
+from skdpbo._isolation._progress import Progress
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import (
     DryRunWarning,
@@ -171,9 +172,11 @@ class PrivateModelsProtection(Protection):
                 noise_source(searcher.random_state),
                 n_jobs=searcher.n_jobs,
                 pre_dispatch=searcher.pre_dispatch,
+                verbose=searcher.verbose,
             )
             scores, winner = released if plan.rule.publishes_scores else (None, released)
             if final is not None:
+                Progress(searcher.verbose, "Training the winner again on the other rows")
                 others = replace(data, **_training(take_units(*everything, rest), fit_params))
                 model = final.models[winner.index]
                 model = train_final(model, others, noise_source(searcher.random_state))

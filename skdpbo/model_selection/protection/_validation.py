@@ -20,6 +20,7 @@ from skdpbo.model_selection.protection._failed_fits import FailedFits
 from skdpbo.model_selection.protection._halving import halve
 from skdpbo.model_selection.protection._protection import Protection, Release, table_of
 from skdpbo.model_selection.protection._public_folds import public_cv
+from skdpbo.model_selection.protection._public_progress import PublicProgress
 from skdpbo.model_selection.protection._rounds import ScoresSoFar, cross_validate_in_rounds
 from skdpbo.model_selection.protection._setup import (
     check_rows,
@@ -150,6 +151,7 @@ class ValidationProtection(Protection):
             raise_errors=isinstance(searcher.error_score, str),
             n_jobs=searcher.n_jobs,
             pre_dispatch=searcher.pre_dispatch,
+            verbose=searcher.verbose,
         )
         source = noise_source(searcher.random_state)
         given_cv, token = searcher.cv, RUNNING.set(self)
@@ -258,11 +260,19 @@ class ValidationProtection(Protection):
             searcher._evaluate_batch(evaluate_candidates, batch, callback_ctx, "search")
             return
 
+        progress = PublicProgress(searcher.verbose, self.mechanism.n_proposals, self.metric)
+
         def evaluate(batch, search_ctx):
-            return searcher._evaluate_batch(evaluate_candidates, batch, search_ctx, "candidates")
+            given = evaluate_candidates, batch, search_ctx, "candidates"
+            return progress.timed(searcher._evaluate_batch, *given)
 
         self.scores_so_far = ScoresSoFar(self.metric)
-        cross_validate_in_rounds(searcher, self.scores_so_far, evaluate, self.propose, callback_ctx)
+        rounds = searcher, self.scores_so_far, evaluate, self.propose, callback_ctx
+        verbose, searcher.verbose = searcher.verbose, 0  # one line a round, not two
+        try:
+            cross_validate_in_rounds(*rounds)
+        finally:
+            searcher.verbose = verbose
         self.scores_so_far = None
 
     def propose(self, results):
