@@ -1,6 +1,7 @@
 """An estimator that pays and reads nothing, and what workers of all kinds do with it."""
 
 import os
+import pickle
 import signal
 import threading
 import time
@@ -11,7 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from skdpbo.exceptions import BudgetExceededError, LedgerError
 from skdpbo.privacy import LedgerMixin, PrivacyGuarantee, charge_active_ledger
 
-__all__ = ["ROWS", "Paid", "fit", "fit_a_clone", "fit_and_die", "fit_late"]
+__all__ = ["ROWS", "Paid", "fit", "fit_a_clone", "fit_again", "fit_and_die", "fit_late"]
 
 ROWS = np.zeros((4, 1))
 
@@ -40,6 +41,11 @@ def fit(model, released=None):
         with open(released, "ab", buffering=0) as file:
             file.write(b".")
     return "released"
+
+
+def fit_again(state, times):
+    """Load a pickle and fit it, a number of times."""
+    return [fit(pickle.loads(state)) for _ in range(times)]
 
 
 def fit_late(model):

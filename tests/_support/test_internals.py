@@ -3,8 +3,6 @@
 import ast
 from pathlib import Path
 
-import pytest
-
 from _support import internals
 
 TESTS = Path(__file__).parents[1]
@@ -14,9 +12,8 @@ def names():
     return [(module, name) for module, line in internals.HOMES.items() for name in line.split()]
 
 
-@pytest.mark.parametrize(("module", "name"), names())
-def test_every_name_is_where_the_table_says(module, name):
-    assert getattr(internals, name) is not None
+def test_every_name_is_where_the_table_says():
+    assert [name for _, name in names() if getattr(internals, name, None) is None] == []
 
 
 def test_no_name_stands_in_two_lines():

@@ -21,10 +21,10 @@ def places():
     return sorted({place for text in texts() for place in NAMED.findall(text)})
 
 
-@pytest.mark.parametrize("place", places())
-def test_every_place_exists(place):
-    if not place.startswith("answers: m"):  # min and max are builtins that the module shadows
-        assert hasattr(*planted.located(place))
+def test_every_place_exists():
+    # min and max are builtins that a module shadows
+    usual = [place for place in places() if not place.startswith("answers: m")]
+    assert [place for place in usual if not hasattr(*planted.located(place))] == []
 
 
 def test_no_place_is_listed_twice():

@@ -313,7 +313,7 @@ def assert_nothing_said(search, data, X_val, y_val):
         assert not [name for name in vars(search) if name.endswith("_") and name[0] != "_"]
 
 
-@settled(50)
+@settled(35)
 @given(searches())
 def test_some(example):
     search, public, y, X_val, y_val = example

@@ -21,6 +21,7 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
+from _support.batched_noise import batched  # noqa: F401  (a fixture)
 from _support.hostile import Hostile
 from _support.internals import PrivateDescent, PublicGradient, RecordLosses
 from _support.planted import plant, put
@@ -108,6 +109,7 @@ forget_the_steps = planted("gibo: every step has the noise of one")
 halve_the_sensitivity = planted("the sensitivity of a clipped sum is that of one side")
 
 
+@pytest.mark.usefixtures("batched")
 class TestTrajectory:
     def test_honest(self):
         assert 1.2 < audit(120) <= 3.0
@@ -157,6 +159,7 @@ def fitted_to_raw_losses(evaluate):
     return Fitted(ConstantKernel(1.0) + RBF(1.0))
 
 
+@pytest.mark.usefixtures("batched")
 class TestLengthScale:
     """One record's losses are large; all others' gradients point the same way."""
 
@@ -203,6 +206,7 @@ class Greedy(PrivateDescent):
         return SimpleNamespace(trajectory=found.trajectory, final=found.trajectory[totals.argmin()])
 
 
+@pytest.mark.usefixtures("batched")
 class TestBestIterate:
     def bound(self, kind, n=100):
         """The event: the returned point lies below the middle of the trajectory."""
@@ -242,6 +246,7 @@ class Peeking(Measured):
         return super().combined(weights, released, 1e9 if large else 1e-9, clip)
 
 
+@pytest.mark.usefixtures("batched")
 class TestPublicGradient:
     def bound(self, kind, n=100):
         """The event: the step follows the public gradient alone, as `descent_` says."""

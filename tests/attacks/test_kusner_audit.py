@@ -15,6 +15,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import Ridge
 
+from _support.batched_noise import batched  # noqa: F401  (a fixture)
 from _support.bounds import epsilon_at_least
 from _support.internals import (
     Gains,
@@ -25,7 +26,7 @@ from _support.internals import (
 )
 from _support.internals import beta as beta_of_step
 from _support.planted import original, put
-from skdpbo.mechanisms import DiscreteLaplace, ExponentialMechanism, GaussianMechanism, noise_source
+from skdpbo.mechanisms import DiscreteLaplace, ExponentialMechanism, noise_source
 from skdpbo.model_selection import Kusner2015, Kusner2015Lipschitz
 
 FALSE_ALARM = 1e-6
@@ -96,22 +97,6 @@ def audit_lipschitz(n, *, epsilon, constants):
 
     pair = (3 * units // 4, units // 4)  # y = -1 and y = 1
     return told_apart(release, lambda total: total > units // 2, pair, n)
-
-
-@pytest.fixture
-def batched(monkeypatch):
-    """The observation noise of many searches, drawn at once: a search in a third of the time."""
-    honest, drawn = GaussianMechanism.release, {}
-
-    def release(self, values, source):
-        batch = drawn.get(self.sigma, ())
-        if len(batch) < len(values):
-            many = replace(self, n_draws=10_000)
-            batch = honest(many, np.zeros(10_000, dtype=np.int64), source)
-        noise, drawn[self.sigma] = np.split(batch, [len(values)])
-        return values + noise
-
-    monkeypatch.setattr(GaussianMechanism, "release", release)
 
 
 def plant(monkeypatch, factor, kind, stage="kusner release"):

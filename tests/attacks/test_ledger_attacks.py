@@ -30,7 +30,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 import _support
-from _support.paid import ROWS, Paid, fit, fit_a_clone, fit_and_die, fit_late
+from _support.paid import ROWS, Paid, fit, fit_a_clone, fit_again, fit_and_die, fit_late
 from skdpbo.exceptions import BudgetExceededError, LedgerError
 from skdpbo.model_selection import DPGridSearchCV
 from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger
@@ -144,6 +144,11 @@ class TestPools:
 
 def elsewhere(state, times=1, prefix=()):
     """Load and fit a pickle, a number of times, in a process that inherits nothing."""
+    if not prefix:  # forked by a server that has imported the package, and nothing else
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["_support.paid"])
+        with ProcessPoolExecutor(1, mp_context=context) as pool:
+            return pool.submit(fit_again, state, times).result()
     code = "import pickle, sys; from _support.paid import fit; state = sys.stdin.buffer.read(); "
     code += f"print(*(fit(pickle.loads(state)) for _ in range({times})))"
     path = os.pathsep.join([str(Path(_support.__file__).parents[1]), *filter(None, sys.path)])

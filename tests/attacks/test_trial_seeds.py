@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.pipeline import make_pipeline
 
@@ -44,7 +45,7 @@ class ThirdParty(RegressorMixin, BaseEstimator):
 
 
 def gp(**params):
-    return DPSparseGPRegressor(X_bounds=(-1, 1), y_bounds=(-1, 1), **params)
+    return DPSparseGPRegressor(RBF(1.0), X_bounds=(-1, 1), y_bounds=(-1, 1), **params)
 
 
 def projected(model):

@@ -95,7 +95,7 @@ def chunks(model, rows):
 
 
 def local(model, rows):
-    search = DPGIBOSearchCV(model, {"logisticregression__C": (0.1, 1.0)}, n_iter=2)
+    search = DPGIBOSearchCV(model, {"logisticregression__C": (0.1, 1.0)}, n_iter=2, cv=2)
     return search.fit(rows(X), Y, X_val=rows(V), y_val=W)
 
 

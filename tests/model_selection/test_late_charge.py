@@ -64,7 +64,7 @@ def test_the_budget_is_whole(mistake, guide):
 def test_of_every_search(kind):
     options = {"scoring": "neg_log_loss", "delta": 1e-5}
     if kind == "gibo":
-        search = DPGIBOSearchCV(SVC(), {"C": (0.1, 1.0)}, n_iter=2, **options)
+        search = DPGIBOSearchCV(SVC(), {"C": (0.1, 1.0)}, n_iter=2, cv=2, **options)
     else:
         mechanism = "gaussian" if kind == "gaussian" else "permute_and_flip"
         options |= {"mechanism": mechanism, "n_iter": 3}

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import Normalizer
@@ -193,7 +194,7 @@ class TestAll:
 
     @pytest.mark.parametrize("where", ["alone", "pipeline", "space"])
     def test_private_estimators_by_private_selection(self, where):
-        model = DPSparseGPRegressor(X_bounds=(-1, 1), y_bounds=(-1, 1), inducing_points=3)
+        model = DPSparseGPRegressor(RBF(1.0), X_bounds=(-1, 1), y_bounds=(-1, 1), inducing_points=3)
         space = {"noise_variance": [0.1, 0.2, 0.3]}
         if where == "pipeline":
             model = make_pipeline(Normalizer(), model)
@@ -211,7 +212,7 @@ class TestAll:
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
 def test_another_protection_leaves_nothing_of_the_last():
     X = np.linspace(-1, 1, 60)[:, None]
-    model = DPSparseGPRegressor(X_bounds=(-1, 1), y_bounds=(-1, 1), inducing_points=3)
+    model = DPSparseGPRegressor(RBF(1.0), X_bounds=(-1, 1), y_bounds=(-1, 1), inducing_points=3)
     search = DPGridSearchCV(model, {"noise_variance": [0.1, 0.2]}, loss_bound=1.0)
     own = {
         "validation": {"n_splits_", "refit_time_"},

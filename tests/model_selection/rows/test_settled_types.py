@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -176,13 +177,14 @@ def types_seen(mode, X, y):
     """Types that the steps of one fit are given, once each, and what is released of them."""
     SEEN.clear()
     if mode == "private":
-        model = WatchingGP(inducing_points=3, epsilon=0.5, noise_variance=0.1)
+        model = WatchingGP(RBF(1.0), inducing_points=3, epsilon=0.5, noise_variance=0.1)
         once = PrivateSelection(accounting="composition")
         search = DPGridSearchCV(model, {}, protect=once, epsilon=8.0, loss_bound=1.0)
     else:
         tree = DecisionTreeRegressor() if mode.endswith("regression") else DecisionTreeClassifier()
         protect = Chunks(2) if mode.startswith("chunks") else "validation"
         options = {"protect": protect, "score_fraction": 0, "loss_bound": 1.0}
+        options["cv"] = 2 if protect == "validation" else None
         search = DPGridSearchCV(make_pipeline(Watching(), tree), {}, **options)
     search.fit(X, y)
     released = vars(search).get("best_estimator_")
