@@ -36,9 +36,9 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     is released with noise.
 
     What is private: the protected records, given as `X_val` and `y_val` or set apart by
-    `validation_fraction`. Released from them are the trajectory, the choice of its end and one
-    score; together they are mu-Gaussian-DP, hence (epsilon, delta)-DP. Everything else comes from
-    public rows.
+    `validation_fraction`. Released from them are the trajectory, the choices of its start and end
+    and one score; together they are mu-Gaussian-DP, hence (epsilon, delta)-DP. Everything else
+    comes from public rows.
 
     Parameters
     ----------
@@ -65,7 +65,8 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         Public starting point: a dict of parameters, a point of the unit cube with parameters in
         alphabetical order, or None: the centre. "public": the best by public cross-validation of
         the estimator's own parameters and of a search by GP-UCB, 32 candidates in all; with
-        ``guide=False`` the estimator's own parameters, or the centre if they lie outside.
+        ``guide=False`` the estimator's own parameters, or the centre if they lie outside. With
+        `end_fraction` the protected rows choose among the eight best, privately.
     descent : Descent or None, default=None
         Clipping norm, learning rate and budgets of the steps; ``Descent.paper()`` is the paper's.
         None: ``Descent()``. Its parameters are also those of the search: ``descent__clip``.
@@ -84,10 +85,11 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         Largest loss of one record for the losses that have no bound of their own, in the units of
         the loss; larger losses are clipped. None takes a default that does not depend on the data,
         with a `DefaultBoundsWarning`.
-    end_fraction : float, default=0.1
-        Share of mu squared spent on a private choice of `best_params_` among released points (the
-        start, points on the way, the last one, the mean of the last ones), so that a noisy descent
-        need not end worse than it began. 0: the mean of the last points.
+    end_fraction : float, default=0.2
+        Share of mu squared spent on private choices, so that a noisy descent need not end worse
+        than it began: of `best_params_` among released points (the start, points on the way, the
+        last one, the mean of the last ones), and, where a public search comes first, of the start.
+        0: the best public candidate and the mean of the last points.
     score_fraction : float, default=0.1
         Share of mu squared spent on `best_score_`, in [0, 1). 0: no score is released.
     validation_fraction : float, default=0.2
@@ -157,10 +159,10 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     losses are clipped to a public bound and it trains nothing, so that its gradient, a public
     linear map of its own losses, is its own affair; clipped to norm B, it moves the sum by at most
     2 B. Gaussian noise of standard deviation 2 B / (n mu_t) per coordinate makes each step
-    mu_t-GDP. The end is chosen by permute-and-flip among released points, by sums of clipped
-    differences of losses: purely epsilon_e-DP, hence mu_e-GDP with mu_e = 2 Phi^-1(1 / (1 +
-    exp(-epsilon_e))) [2]_. The steps, the end and the score compose to mu, the root of the sum of
-    the squares (Sopa et al. 2025, Lemma 3.1). mu = 1 is epsilon = 4.38 at delta = 1e-5. A record
+    mu_t-GDP. Start and end are chosen by permute-and-flip among public and released points, by
+    sums of clipped differences of losses: purely epsilon_e-DP, hence mu_e-GDP with mu_e = 2
+    Phi^-1(1 / (1 + exp(-epsilon_e))) [2]_. All of it composes to mu, the root of the sum of the
+    squares (Sopa et al. 2025, Lemma 3.1). mu = 1 is epsilon = 4.38 at delta = 1e-5. A record
     that cannot be scored counts with the worst loss. It is assumed that the estimator predicts each
     row from that row alone.
 
@@ -214,7 +216,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         surrogate=None,
         scoring=None,
         loss_bound=None,
-        end_fraction=0.1,
+        end_fraction=0.2,
         score_fraction=0.1,
         validation_fraction=0.2,
         cv=None,
@@ -277,7 +279,8 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
 
     def _mechanism(self):
         shares = self.score_fraction, self.end_fraction
-        release = TrajectoryRelease(self.epsilon, self.delta, *shares)
+        n_choices = 2 if self._searches_publicly() else 1
+        release = TrajectoryRelease(self.epsilon, self.delta, *shares, n_choices=n_choices)
         steps = self.descent or Descent()
         steps.check()
         return TrajectorySearch(

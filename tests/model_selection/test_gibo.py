@@ -275,7 +275,7 @@ class TestPromises:
             mus = 2 * search.descent_.clips / (2000 * search.descent_.noise_scales)
             if steps.adaptive_clip:
                 mus = mus / np.sqrt(0.9)
-            release = TrajectoryRelease(20.0, 1e-5, 0.1, 0.1)
+            release = TrajectoryRelease(20.0, 1e-5, 0.1, 0.2)
             assert np.sqrt(np.sum(mus**2)) == pytest.approx(release.mu_trajectory, rel=1e-6)
 
     def test_the_score_moves_by_the_sensitivity(self):

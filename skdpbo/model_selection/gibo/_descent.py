@@ -233,7 +233,11 @@ class PrivateDescent:
                 # Of public numbers and of what has been released: post-processing.
                 gradient = public.combined(weights, gradient, step.sigma, clip)
             clip = next_clip
-            theta = self._projected(optimizer.step(theta, gradient))
+            moved = optimizer.step(theta, gradient)
+            if public is not None:  # coordinates of which little is known move little
+                moved = theta + public.trust * (moved - theta)
+                public.moved(self._projected(moved) - theta)
+            theta = self._projected(moved)
             thetas.append(theta)
         return self._result(thetas, steps, public)
 

@@ -1,10 +1,11 @@
-"""Release of `DPGIBOSearchCV`: a trajectory of noisy gradients, a choice of its end and a score.
+"""Release of `DPGIBOSearchCV`: noisy gradients, choices of their start and end, a score.
 
 Sensitivities: the sum of the records' clipped gradients moves by at most twice the clipping norm
 (`skdpbo.mechanisms.ClippedMean`), the total integer loss of the final point by at most `units`, the
-values among which the end is chosen by what `safe_end` states.
+values among which start and end are chosen by what `safe_end` states.
 """
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -12,7 +13,7 @@ from skdpbo.mechanisms import GaussianMechanism, split_budget
 from skdpbo.model_selection._private_choice import CHOICE_ASSUMPTIONS, PrivateChoice
 from skdpbo.model_selection.scoring._scorer import total_loss_sensitivity
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
-from skdpbo.privacy._checks import check_positive, check_within
+from skdpbo.privacy._checks import check_count, check_positive, check_within
 from skdpbo.privacy._conversions import pure_epsilon_from_mu
 
 __all__ = ["TrajectoryRelease", "total_loss_sensitivity"]
@@ -34,7 +35,9 @@ class TrajectoryRelease:
     score_fraction : float
         Share of the score in mu^2, in [0, 1); 0 releases none.
     end_fraction : float, default=0.0
-        Share of the choice, in [0, 1 - `score_fraction`); 0: the end is chosen by rule.
+        Share of the choices, in [0, 1 - `score_fraction`); 0: the end is chosen by rule.
+    n_choices : int, default=1
+        1: of the end; 2: of the start as well, with equal shares.
 
     Attributes
     ----------
@@ -53,6 +56,7 @@ class TrajectoryRelease:
     delta: float
     score_fraction: float
     end_fraction: float = 0.0
+    n_choices: int = 1
 
     def __post_init__(self):
         object.__setattr__(self, "epsilon", check_positive(self.epsilon, "epsilon"))
@@ -75,11 +79,13 @@ class TrajectoryRelease:
 
     @property
     def choice(self):
-        """Private choice of the end, None without a share."""
+        """Private choice of the end, or one of two, None without a share."""
         if not self.mu_end:
             return None
+        # n choices of mu_c each are sqrt(n) mu_c-GDP together (same paper, Corollary 2).
+        mu = self.mu_end / math.sqrt(check_count(self.n_choices, "n_choices"))
         # The trade-off curve of pure epsilon lies above that of mu (same paper, Section 2).
-        return PrivateChoice("permute_and_flip", pure_epsilon_from_mu(self.mu_end), 0.0)
+        return PrivateChoice("permute_and_flip", pure_epsilon_from_mu(mu), 0.0)
 
     @property
     def guarantee(self):
@@ -87,7 +93,11 @@ class TrajectoryRelease:
         steps = [f"clipped mean gradients (mu {self.mu_trajectory:.4g})"]
         if self.mu_end:
             pure = self.choice.epsilon
-            steps.append(f"permute-and-flip end (epsilon {pure:.4g}, hence mu {self.mu_end:.4g})")
+            of = "end" if self.n_choices == 1 else "start, end"
+            each = "" if self.n_choices == 1 else " each"
+            steps.append(
+                f"permute-and-flip {of} (epsilon {pure:.4g}{each}, hence mu {self.mu_end:.4g})"
+            )
         if self.mu_score:
             steps.append(f"Gaussian score (mu {self.mu_score:.4g})")
         return PrivacyGuarantee(

@@ -52,18 +52,24 @@ def public_limit(changes, *, units, epsilon, n_protected):
     return min(sorted(limits), key=error)
 
 
-def end_offsets(changes, folds, limit, *, units, epsilon, n_protected):
+def end_offsets(changes, folds, limit, optimism=0.0, *, margin=0.0, units, epsilon, n_protected):
     """Public integers to add to the protected totals: the mean of both measurements decides.
 
-    With total errors e (public) and p (protected, noise included) the mean change is weighted by
-    1/e and 1/p: protected total + n (p / e) public mean, up to a common factor.
+    With squared errors e (public) and p (protected, noise included) the mean clipped changes are
+    weighted by 1/e and 1/p, up to a common factor: protected total + n (p / e) public mean. What
+    clipping does to a mean is seen on the public rows, and undone. What cannot be told from the
+    first point by `margin` standard errors of all this is left to the first point.
 
     Parameters
     ----------
     changes : ndarray of shape (n_points, n_records)
         As in `public_limit`; the start first, whose changes are 0.
     folds : ndarray of shape (n_records,)
-    limit, units : int
+    limit : int
+    optimism : float or ndarray of shape (n_points,), default=0.0
+        By how much the public means are too low in expectation.
+    margin : float, default=0.0
+    units : int
     epsilon : float
     n_protected : int
 
@@ -77,4 +83,10 @@ def end_offsets(changes, folds, limit, *, units, epsilon, n_protected):
         return [0] * len(clipped)
     noise = _noise(limit, units=units, epsilon=epsilon)
     private = clipped[1:].var(axis=1).mean() / n_protected + (noise / n_protected) ** 2
-    return [round(value) for value in clipped.mean(axis=1) * n_protected * (private / public)]
+    ratio = private / public
+    means = changes.mean(axis=1)
+    values = ratio * (means + optimism) + means - clipped.mean(axis=1)
+    unclipped = squared_error(changes[1:].T.astype(np.float64), folds).mean()
+    # Of their weighted mean, in units of 1 / (1 + p / e)
+    values[1:] += margin * (1 + ratio) * math.sqrt(unclipped * ratio / (1 + ratio))
+    return [round(value) for value in values * n_protected]

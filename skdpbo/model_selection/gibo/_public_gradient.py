@@ -13,6 +13,7 @@ __all__ = ["PublicGradient", "clipped_rows", "precise_clip", "roughness", "squar
 
 _QUANTILES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 _SLIGHT = 1e-6  # a gradient of rounded losses
+_TINY = 1e-150
 
 
 def squared_error(rows, folds):
@@ -112,6 +113,11 @@ class PublicGradient:
     ----------
     weights : list of float
         Mean weight of the public gradient in each step so far.
+    optimism : list of float
+        By how much the public loss at theta_0, theta_1, ... is too low in expectation, because the
+        steps have followed the same records.
+    trust : ndarray of shape (d,)
+        Factors in [0, 1] of the coordinates of the last gradient by their errors, after Wiener.
     """
 
     def __init__(self, losses, folds, *, units, n_protected):
@@ -121,6 +127,7 @@ class PublicGradient:
         self._units = units
         self._table = self._new_table()
         self.weights = []
+        self.optimism = [0.0]
 
     def add(self, points, n_kept):
         """Evaluate points and keep the last `n_kept`."""
@@ -158,10 +165,29 @@ class PublicGradient:
         gradient : ndarray of shape (d,)
         """
         rows = np.concatenate(list(self._table.gradients(weights)))
-        rows = clipped_rows(rows, clip)
+        # What clipping does to the mean is seen on the public rows, and undone.
+        clipped = clipped_rows(rows, clip)
+        released = released + rows.mean(axis=0) - clipped.mean(axis=0)
         public = squared_error(rows, self._folds)
         # The noise, and the protected records being a sample as well.
-        private = noise_scale**2 + rows.var(axis=0) / self._n_protected
-        share = private / (private + public)
+        private = noise_scale**2 + clipped.var(axis=0) / self._n_protected
+        share = private / np.maximum(private + public, _TINY)
         self.weights.append(float(share.mean()))
-        return released + share * (rows.mean(axis=0) - released)
+        gradient = released + share * (rows.mean(axis=0) - released)
+        error = share * public  # of the mean: 1 / (1 / private + 1 / public)
+        squares = np.maximum(np.square(gradient), _TINY)
+        self.trust = np.sqrt(squares / (squares + error))
+        # d gradient / d public gradient times the error of that, for each unit of a step. Half: the
+        # answer of later gradients to it has fallen to nothing where a descent has converged.
+        self._chance = error / np.sqrt(squares) / 2
+        return gradient
+
+    def moved(self, step):
+        """Count the expected share of chance in the public change: Cov(step, public gradient).
+
+        Parameters
+        ----------
+        step : ndarray of shape (d,)
+            That has followed the last gradient.
+        """
+        self.optimism.append(self.optimism[-1] + float(np.abs(step) @ self._chance))

@@ -17,6 +17,10 @@ __all__ = ["NOISE_LIMIT", "TrajectorySearch"]
 
 # The largest noise norm, as a share of the clipping norm, that goes without a warning.
 NOISE_LIMIT = 0.1
+# Public candidates among which the protected rows choose the start.
+_N_STARTS = 8
+# Standard errors by which an end must be better than the start.
+_MARGIN = 0.5
 
 
 class TrajectorySearch(SearchMechanism):
@@ -80,15 +84,19 @@ class TrajectorySearch(SearchMechanism):
         """Return the next candidates of the public search; then release the trajectory."""
         if self._chosen is not None:
             return []
-        start = self._start(self._problem.space)
+        space = self._problem.space
+        start, best = self._start(space), None
         if self._public_search is not None:
             batch = self._public_search.propose(public)
             if batch:
                 return batch
-            self._best = self._public_search.choose(public)
-            start = self._problem.space.encode([self._best.candidates[self._best.index]])[0]
-            self._n_public = len(self._best.candidates)
-        self._chosen = self._search(start, self._problem.folds)
+            self._best = best = self._public_search.choose(public)
+            self._n_public = len(best.candidates)
+            start = space.encode([best.candidates[best.index]])[0]
+        informed = self._informed(start, self._problem.folds)  # public: before the charge
+        if best is not None and self.release.choice is not None:
+            start = space.encode([self._private_start(best.candidates, public)])[0]
+        self._chosen = self._search(start, self._problem.folds, informed)
         return self._chosen.candidates
 
     def choose(self, public):
@@ -101,7 +109,7 @@ class TrajectorySearch(SearchMechanism):
         """Release the trajectory, its end and the score."""
         return self._search(self._start(self._problem.space))
 
-    def _search(self, start, folds=None):
+    def _search(self, start, folds=None, informed=None):
         problem, space = self._problem, self._problem.space
         batches = []
 
@@ -114,52 +122,70 @@ class TrajectorySearch(SearchMechanism):
             settings = space.settings(points)
             return problem.evaluator.losses(settings, none_may_be_left=len(batches) > 1)
 
-        recipe, steps, public = self._surrogate(space), self._steps, None
-        if folds is not None:
-            steps, public = self._informed(start, recipe, folds)
+        recipe = self._surrogate(space)
+        steps, public = (self._steps, None) if informed is None else informed
         descent = losses, start, recipe.posterior(), problem.source, recipe.refitted
         found = steps.run(*descent, public)
         points = np.vstack([found.trajectory, found.final]) if self._averaging else found.trajectory
         settings = space.settings(points)
-        index = self._end(found, points, settings, folds)
+        index = self._end(found, points, settings, folds, public)
         score = self._score(settings[index])
         return Chosen(settings, index, score, attributes={"descent_": found})
 
-    def _informed(self, start, recipe, folds):
+    def _informed(self, start, folds):
         """Return the steps and the public gradient, from public rows."""
         problem, space = self._problem, self._problem.space
         folds.warn_of_low_bound(space.settings([start])[0])
         losses = RememberedLosses(lambda points: folds.losses(space.settings(points)))
         sizes = {"units": folds.units, "n_protected": problem.n_losses}
         gradient = PublicGradient(losses, folds.folds, **sizes)
-        found = self._automatic, recipe, start, losses, gradient, self._noise()
+        recipe, noise = self._surrogate(space), self._noise()
+        found = self._automatic, recipe, start, losses, gradient, noise
         return public_scales(self._steps, *found), gradient
 
     def _noise(self):
         sizes = self._steps.n_iter, self._problem.space.n_dims, self._problem.n_losses
         return noise_to_clip(self.release.mu_trajectory, *sizes)
 
-    def _end(self, found, points, settings, folds):
+    def _private_start(self, candidates, public):
+        """Release which of the best public candidates the descent begins from."""
+        scores = public[f"mean_test_{self._problem.metric}"]
+        order = np.argsort(-np.where(np.isfinite(scores), scores, -np.inf), kind="stable")
+        best = [candidates[k] for k in order[:_N_STARTS]]
+        points = self._problem.space.encode(best)
+        return best[self._picked(best, points, self._steps.clip, self._problem.folds)]
+
+    def _end(self, found, points, settings, folds, public):
         """Release the position of the end; without a share for it, that of the last point."""
         if self.release.choice is None:
             return len(points) - 1
-        problem = self._problem
         positions = end_positions(len(points), self._steps.n_iter)
-        candidates = [settings[k] for k in positions]
-        choice, units = self.release.choice, int(problem.scorer.units)
-        informed = {} if folds is None else self._informed_end(candidates, folds, choice.epsilon)
-        end = SafeEnd(choice, units, float(found.clips.max()))
-        losses = problem.evaluator.losses(candidates, none_may_be_left=True)
-        return positions[end.release(losses, points[positions], problem.source, **informed)]
+        candidates, informed = [settings[k] for k in positions], {}
+        if public is not None:
+            averages = len(points) - len(found.trajectory)
+            optimism = np.array(public.optimism + public.optimism[-1:] * averages)[positions]
+            informed = {"optimism": optimism * folds.units, "margin": _MARGIN}
+        clip = float(found.clips.max())
+        return positions[self._picked(candidates, points[positions], clip, folds, **informed)]
 
-    def _informed_end(self, candidates, folds, epsilon):
+    def _picked(self, candidates, points, clip, folds, **informed):
+        """Release the position of one of a few public or released candidates."""
+        problem, choice = self._problem, self.release.choice
+        units = int(problem.scorer.units)
+        if folds is not None:
+            informed = self._informed_choice(candidates, folds, choice.epsilon, informed)
+        losses = problem.evaluator.losses(candidates, none_may_be_left=True)
+        end = SafeEnd(choice, units, clip)
+        return end.release(losses, points, problem.source, **informed)
+
+    def _informed_choice(self, candidates, folds, epsilon, how):
         """Return what public rows say of the points: which changes count, and which are likely."""
         rows = folds.losses(candidates)
         rows = np.array([np.full(len(folds.folds), folds.units) if r is None else r for r in rows])
         changes = rows - rows[0]
         sizes = {"units": folds.units, "n_protected": self._problem.n_losses, "epsilon": epsilon}
         limit = public_limit(changes, **sizes)
-        return {"limit": limit, "offsets": end_offsets(changes, folds.folds, limit, **sizes)}
+        return {"limit": limit, "offsets": end_offsets(changes, folds.folds, limit, **how, **sizes)}
 
     def _score(self, params):
         """Release the score of the final point, or None."""

@@ -124,6 +124,33 @@ class TestFormulas:
         _, _, weight = self.measured(1e-12, 400)
         assert 0.2 < weight <= 0.5 + 1e-9
 
+    def test_uncertain_coordinates_move_little_and_count_as_chance(self):
+        """Steps of the length of the trust; chance is half the error over the gradient."""
+        losses = UNITS // 2 + RNG.randint(-100, 100, size=(2, 400))
+        losses[0] += 300
+        public = PublicGradient(
+            lambda points: list(losses), np.arange(400) % 4, units=UNITS, n_protected=400
+        )
+        public.add(np.zeros((2, 1)), 2)
+        gradient = public.combined(np.diag([1.0, 1e-3]), np.array([0.8, 5.0]), 1e9, 1e9)
+        assert gradient == pytest.approx([losses[0].mean() / UNITS, losses[1].mean() / UNITS / 1e3])
+        assert public.trust[0] > 0.99
+        public.moved(np.array([-0.1, 0.0]))
+        rows = np.outer(losses[0] / UNITS, [1.0, 0.0]) + np.outer(losses[1] / UNITS, [0, 1e-3])
+        error = squared_error(rows, np.arange(400) % 4)
+        assert public.optimism == pytest.approx([0.0, 0.05 * error[0] / gradient[0]])
+        assert public.trust**2 == pytest.approx(gradient**2 / (gradient**2 + error))
+
+    def test_clipping_of_gradients_is_undone_by_public_rows(self):
+        losses = np.array([[100] * 300 + [900] * 100])
+        public = PublicGradient(
+            lambda points: list(losses), np.arange(400) % 4, units=UNITS, n_protected=10**9
+        )
+        public.add(np.zeros((1, 1)), 1)
+        found = public.combined(np.ones((1, 1)), np.array([0.15]), 1e-9, 0.2)
+        # Clipped to .2 the mean is .125, unclipped .3
+        assert found == pytest.approx([0.15 + 0.3 - 0.125], abs=1e-6)
+
 
 class TestEnd:
     SIZES = {"units": UNITS, "n_protected": 4000}
@@ -156,6 +183,24 @@ class TestEnd:
         assert ones[0] <= public * 1.0001 + 1
         assert ones[0] == pytest.approx(public, rel=0.7)
 
+    def test_chance_and_margin_speak_for_the_start(self):
+        changes, folds = self.changes(), np.arange(500) % 5
+        how = {"epsilon": 1e-3} | self.SIZES
+        plain = end_offsets(changes, folds, 100, **how)
+        sceptical = end_offsets(changes, folds, 100, np.array([0.0, 3.0, 3.0]), margin=1.0, **how)
+        assert sceptical[0] == plain[0] == 0
+        assert all(one > other for one, other in zip(sceptical[1:], plain[1:], strict=True))
+        enough = end_offsets(changes, folds, 100, np.array([0.0, 50.0, 50.0]), **how)
+        assert min(enough[1:]) > 0
+
+    def test_clipping_is_undone_by_public_rows(self):
+        """Next to no protected weight is left: offsets have the order of unclipped means."""
+        changes = np.zeros((3, 500), dtype=int)
+        changes[1, :50] = -100  # fewer records, but more of a change
+        changes[2, :100] = -10
+        _, one, two = end_offsets(changes, np.arange(500) % 5, 10, epsilon=1e-6, **self.SIZES)
+        assert one < two < 0
+
     def test_no_change_no_offset(self):
         none = np.zeros((3, 50), dtype=int)
         assert end_offsets(none, np.arange(50) % 5, 1, epsilon=1.0, **self.SIZES) == [0, 0, 0]
@@ -176,7 +221,7 @@ class TestFit:
         assert search.descent_.public_weights.min() > 0.99
 
     def test_public_start_is_the_best_public_candidate(self):
-        search = fitted(rows(200, 0.8, 0.3), rows(2000, 0.8, 0.3))
+        search = fitted(rows(200, 0.8, 0.3), rows(2000, 0.8, 0.3), end_fraction=0.0)
         scores, params = search.cv_results_["mean_test_score"], search.cv_results_["params"]
         n_public = len(params) - len(search.descent_.trajectory) - 1
         assert n_public == 32
@@ -184,6 +229,20 @@ class TestFit:
         best = params[int(scores[:n_public].argmax())]
         assert params[n_public] == pytest.approx(best)
         assert search.best_index_ >= n_public
+
+    def test_protected_rows_choose_the_start(self):
+        """Among the eight best of the public search, with a large budget the best on them."""
+        X, y = rows(2000, 0.2, 0.7)
+        search = fitted(rows(40, 0.6, 0.5, 0.3), (X, y), epsilon=1e4, n_iter=1)
+        results = search.cv_results_
+        n_public = len(results["params"]) - len(search.descent_.trajectory) - 1
+        best = np.argsort(-results["mean_test_score"][:n_public], kind="stable")[:8]
+        losses = [
+            np.square(Slopes(**results["params"][k]).fit(X, y).predict(X) - y).mean() for k in best
+        ]
+        assert results["params"][n_public] == pytest.approx(
+            results["params"][best[int(np.argmin(losses))]]
+        )
 
     def test_own_parameters_without_a_guide(self):
         public, protected = rows(20, 0.5, 0.5), rows(2000, 0.5, 0.5)
@@ -234,13 +293,13 @@ class TestWarnings:
 
 
 def test_protected_rows_decide_no_scale():
-    """Clipping norm, rate and start are the same whatever the protected rows are."""
+    """Clipping norm, rate and public start are the same whatever the protected rows are."""
     public = rows(100, 0.6, 0.4, 0.2)
     found = []
     for protected in (rows(500, 0.9, 0.1), rows(500, 0.1, 0.9)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoisyGradientWarning)
-            search = fitted(public, protected, n_iter=2)
+            search = fitted(public, protected, n_iter=2, end_fraction=0.0)
         # the second step's clip is that of the first
         found.append((*search.descent_.clips, *search.descent_.trajectory[0]))
     assert found[0] == found[1]

@@ -7,6 +7,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from _support.internals import TrajectoryRelease, end_positions
 from skdpbo import DPGIBOSearchCV
 from skdpbo.model_selection import Descent
+from skdpbo.privacy._conversions import mu_from_pure_epsilon
 
 
 class Cliff(RegressorMixin, BaseEstimator):
@@ -67,6 +68,15 @@ def test_shares_compose_to_the_whole(score, end):
     assert sum(squares) == pytest.approx(release.mu**2, rel=1e-12)
     assert squares[:2] == pytest.approx([score * release.mu**2, end * release.mu**2], rel=1e-9)
     assert ("permute-and-flip end" in str(release.guarantee)) == (end > 0)
+
+
+def test_two_choices_share():
+    """Each is purely epsilon-DP; by their GDP parameters they compose to the share."""
+    release = TrajectoryRelease(1.0, 1e-5, 0.1, 0.2, n_choices=2)
+    one = mu_from_pure_epsilon(release.choice.epsilon)
+    assert 2 * one**2 == pytest.approx(release.mu_end**2, rel=1e-9)
+    assert 2 * one**2 <= release.mu_end**2
+    assert "start, end" in str(release.guarantee)
 
 
 @pytest.mark.parametrize(("score", "end"), [(0.5, 0.5), (0.0, 1.0), (0.0, -0.1)])
