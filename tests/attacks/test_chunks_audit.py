@@ -24,6 +24,7 @@ from _support.bounds import epsilon_at_least
 from _support.evaluators import chunk_training
 from _support.internals import ChunkedRows, chunk_positions, resolve_scorer
 from _support.planted import original, plant, put
+from _support.repeated import RepeatedRelease
 from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection import Chunks
@@ -56,19 +57,17 @@ class Switch(ClassifierMixin, BaseEstimator):
         return np.where(odd, self.honest, np.where(self.right_, 0, 1))
 
 
-class Fast:
-    """Losses are computed once a data set, and releases made `again` without the rest of a fit.
+class Fast(RepeatedRelease):
+    """Losses are computed once a data set: neither they nor the rest of a fit take coins.
 
-    `test_whole_fits_release_what_the_audited_ones_do`: neither takes coins.
+    `test_whole_fits_release_what_the_audited_ones_do` shows it.
     """
 
     def __init__(self, monkeypatch):
-        losses, release = (
-            f"chunk training: ChunkTraining.{name}" for name in ("losses", "release")
-        )
-        self.honest, self.released, self.known = original(losses), original(release), {}
-        put(monkeypatch, losses, lambda *args: self.losses(*args))
-        put(monkeypatch, release, lambda *args, source: self.release(*args, source))
+        super().__init__(monkeypatch, "chunk training: ChunkTraining.release")
+        place = "chunk training: ChunkTraining.losses"
+        self.honest, self.known = original(place), {}
+        put(monkeypatch, place, lambda *args: self.losses(*args))
         put(monkeypatch, "chunks: dry_run", lambda *args: None)
 
     def losses(self, training, candidates):
@@ -77,13 +76,6 @@ class Fast:
         if key not in self.known:
             self.known[key] = self.honest(training, candidates)
         return self.known[key]
-
-    def release(self, training, choice, candidates, source):
-        def again(source=source):
-            return self.released(training, choice, candidates, source=source)
-
-        self.again = again
-        return again()
 
 
 @pytest.fixture

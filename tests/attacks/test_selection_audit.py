@@ -11,19 +11,20 @@ from functools import partial
 
 import numpy as np
 import pytest
-from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from _support.bounds import epsilon_at_least
 from _support.evaluators import public_training
 from _support.internals import PrivateChoice, check_protected, resolve_scorer
 from _support.planted import original, plant, put
+from _support.repeated import RepeatedRelease
 from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.mechanisms import PermuteAndFlip
 
 FALSE_ALARM = 1e-6
 X_PUBLIC, Y_PUBLIC = np.zeros((2, 1)), np.array([0, 1])
 X_VAL = np.zeros((1, 1))
+RELEASE = "public training: PublicTraining.release"
 # The one protected record: candidate 0 predicts 0, the others predict 1.
 FIRST_ERRS, OTHERS_ERR = [1], [0]
 
@@ -54,23 +55,24 @@ def sums_of_constants(training, candidates, reduce, **how):
 def cheap(monkeypatch):
     put(monkeypatch, "public training: PublicTraining._evaluated", sums_of_constants)
     put(monkeypatch, "public training: PublicTraining._refuse_row_mixing", lambda *tried: None)
+    return RepeatedRelease(monkeypatch, RELEASE)
 
 
-def released(search, y_val, n):
+def released(search, repeated, y_val, n):
     """How often the event "candidate 0, and the better half of the scores" was released."""
-    hits = 0
-    for _ in range(n):
-        search.fit(X_PUBLIC, Y_PUBLIC, X_val=X_VAL, y_val=y_val)
-        hits += search.best_index_ == 0 and getattr(search, "best_score_", 1.0) > 0.5
-    return hits
+    search.fit(X_PUBLIC, Y_PUBLIC, X_val=X_VAL, y_val=y_val)
+    made = (repeated.again() for _ in range(n))
+    return sum(
+        repeated.candidates[index]["k"] == 0 and (not score or score.value > 0.5)
+        for index, score in made
+    )
 
 
-def audit(n, *, n_candidates=2, **params):
+def audit(n, repeated, *, n_candidates=2, **params):
     """Lower bound on the epsilon of a fit, and what it claims."""
     space = {"k": list(range(n_candidates))}
     search = DPGridSearchCV(Constant(), space, guide=False, refit=False, **params)
-    with config_context(skip_parameter_validation=True):  # only to save time
-        hits, misses = (released(search, y_val, n) for y_val in (OTHERS_ERR, FIRST_ERRS))
+    hits, misses = (released(search, repeated, y_val, n) for y_val in (OTHERS_ERR, FIRST_ERRS))
     return epsilon_at_least(hits, misses, n), search.privacy_.epsilon
 
 
@@ -119,18 +121,17 @@ SCORE = {"epsilon": 1.5, "score_fraction": 0.9}
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("cheap")
 class TestWorstPair:
     @pytest.mark.parametrize(
         ("mechanism", "power"), [("permute_and_flip", 0.3), ("exponential", 0.2)]
     )
-    def test_choice(self, mechanism, power):
+    def test_choice(self, mechanism, power, cheap):
         # Both limits of power lie more than 6 standard errors below what the true law gives.
-        bound, claim = audit(600, mechanism=mechanism, epsilon=3.0, score_fraction=0.0)
+        bound, claim = audit(600, cheap, mechanism=mechanism, epsilon=3.0, score_fraction=0.0)
         assert power * claim < bound <= claim
 
-    def test_choice_and_score(self):
-        bound, claim = audit(600, epsilon=3.0, score_fraction=0.5)
+    def test_choice_and_score(self, cheap):
+        bound, claim = audit(600, cheap, epsilon=3.0, score_fraction=0.5)
         assert 0.3 * claim < bound <= claim
 
     @pytest.mark.parametrize(
@@ -142,12 +143,13 @@ class TestWorstPair:
             (halve_the_noise, 700, SCORE),
         ],
     )
-    def test_bugs_are_caught(self, bug, n, params, monkeypatch):
+    def test_bugs_are_caught(self, bug, n, params, cheap, monkeypatch):
         one_stream(monkeypatch)
         bug(monkeypatch)
-        bound, claim = audit(n, **params)
+        bound, claim = audit(n, cheap, **params)
         assert bound > claim
 
+    @pytest.mark.usefixtures("cheap")
     def test_noise_is_fresh(self, monkeypatch):
         # The scale is 2000 of 5000 records: 20 equal scores have a probability below 1e-6.
         assert self.different_scores() > 1
@@ -164,44 +166,61 @@ class TestWorstPair:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("epsilon", [1.0, 2.0])
-    def test_fifty_candidates(self, epsilon):
+    def test_fifty_candidates(self, epsilon, cheap):
         # With many candidates the choice comes close to using up its epsilon.
-        bound, claim = audit(12_000, n_candidates=50, epsilon=epsilon, score_fraction=0.0)
+        bound, claim = audit(12_000, cheap, n_candidates=50, epsilon=epsilon, score_fraction=0.0)
         assert 0.2 * claim < bound <= claim
 
     @pytest.mark.slow
-    def test_fifty_candidates_catch_the_factor_2(self, monkeypatch):
+    def test_fifty_candidates_catch_the_factor_2(self, cheap, monkeypatch):
         one_stream(monkeypatch)
         forget_the_factor_2(monkeypatch)
-        bound, claim = audit(12_000, n_candidates=50, epsilon=1.0, score_fraction=0.0)
+        bound, claim = audit(12_000, cheap, n_candidates=50, epsilon=1.0, score_fraction=0.0)
         assert bound > claim
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
+SEARCHES = pytest.mark.parametrize(
     ("kind", "public"),
     [
         (DPGridSearchCV, {"guide": False}),
-        (DPRandomizedSearchCV, {"guide": False}),
-        (DPBayesSearchCV, {"cv": 2}),  # with its public prior
+        (DPRandomizedSearchCV, {"guide": False, "n_iter": 2}),
+        (DPBayesSearchCV, {"cv": 2, "n_iter": 2}),  # with its public prior
     ],
     ids=["grid", "randomized", "bayes"],
 )
-def test_whole_fit_with_models(kind, public):
+FOUR = np.zeros((4, 1)), np.array([0, 1, 0, 1])
+
+
+@pytest.mark.slow
+@SEARCHES
+def test_models_are_trained_and_scored_for_each_release(kind, public, monkeypatch):
     """Nothing stubbed but the estimator: training, scoring, choice and score."""
-    fewer = {} if kind is DPGridSearchCV else {"n_iter": 2}
-    search = kind(Constant(), {"k": [0, 1]}, refit=False, **WHOLE, **fewer, **public)
-    X = np.zeros((4, 1))
-    y = np.array([0, 1, 0, 1])
-    counts, n = [], 600
+    search = kind(Constant(), {"k": [0, 1]}, refit=False, **WHOLE, **public)
+    repeated, counts, n = RepeatedRelease(monkeypatch, RELEASE), [], 600
     for y_val in (OTHERS_ERR, FIRST_ERRS):
-        hits = 0
-        for _ in range(n):
-            search.fit(X, y, X_val=X_VAL, y_val=y_val)
-            hits += search.best_params_["k"] == 0 and search.best_score_ > 0.5
-        counts.append(hits)
+        search.fit(*FOUR, X_val=X_VAL, y_val=y_val)
+        made = (repeated.again() for _ in range(n))
+        hits = (repeated.candidates[k]["k"] == 0 and score.value > 0.5 for k, score in made)
+        counts.append(sum(hits))
     bound = epsilon_at_least(*counts, n)
     assert 0.3 * search.privacy_.epsilon < bound <= search.privacy_.epsilon
+
+
+@SEARCHES
+def test_whole_fits_release_what_the_audited_ones_do(kind, public, monkeypatch):
+    """The audits repeat releases: with the same coins, nothing differs if whole fits are made."""
+    search = kind(Constant(), {"k": [0, 1]}, refit=False, **WHOLE, **public)
+    whole, seeds = [], range(12)
+    for seed in seeds:
+        coins = np.random.RandomState(seed)
+        put(monkeypatch, "set-up: noise_source", lambda _, coins=coins: _base_noise_source(coins))
+        search.fit(*FOUR, X_val=X_VAL, y_val=OTHERS_ERR)
+        whole.append((search.best_params_["k"], search.best_score_))
+    assert len(set(whole)) > 1  # the coins matter
+    repeated = RepeatedRelease(monkeypatch, RELEASE)
+    search.fit(*FOUR, X_val=X_VAL, y_val=OTHERS_ERR)
+    made = (repeated.again(_base_noise_source(np.random.RandomState(seed))) for seed in seeds)
+    assert [(repeated.candidates[index]["k"], score.value) for index, score in made] == whole
 
 
 def test_exact_law_of_the_audited_event():
