@@ -42,10 +42,14 @@ def run_tasks(function, tasks, *, n_jobs, pre_dispatch, progress=None):
             parallel.print_progress = lambda p=parallel: progress.at(p.n_completed_tasks)
         results, error = attempt(parallel, (delayed(_undivided)(function, task) for task in tasks))
         if error is None:
-            return results
-    # n_jobs=None would be the workers again, where the caller has set a backend for the block.
-    with parallel_config(backend="sequential"):
-        return [function(*task) for task in tasks]
+            break
+    else:
+        # n_jobs=None would be the workers again, where the caller has set a backend for the block.
+        with parallel_config(backend="sequential"):
+            results = [function(*task) for task in tasks]
+    if progress is not None:  # missing lines would tell that a record has ended a worker
+        progress.at(len(tasks))
+    return results
 
 
 def _undivided(function, task):

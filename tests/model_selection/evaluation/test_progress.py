@@ -8,7 +8,8 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
-from _support.internals import Progress, PublicProgress, run_isolated
+from _support.internals import Progress, PublicProgress, run_isolated, run_tasks
+from _support.planted import put
 from skdpbo import DPBayesSearchCV, DPGridSearchCV
 from skdpbo.model_selection import Chunks
 
@@ -41,6 +42,11 @@ class Talking(ClassifierMixin, BaseEstimator):
         return np.full(len(X), self.classes_[0])
 
 
+class NoWorker:
+    def __call__(self, tasks):
+        raise OSError
+
+
 class TestProgress:
     @pytest.mark.parametrize(
         ("verbose", "total", "lines"),
@@ -61,6 +67,12 @@ class TestProgress:
         progress = Progress(1, "Heading", 4)
         sys.stdout.close()
         progress.at(4)
+
+    def test_same_lines_where_no_worker_lives(self, monkeypatch, capsys):
+        put(monkeypatch, "parallel: Parallel", lambda **_: NoWorker())
+        progress = Progress(2, "Heading", 3)
+        run_tasks(abs, [(-1,)] * 3, n_jobs=1, pre_dispatch="all", progress=progress)
+        assert capsys.readouterr().out.splitlines()[1:] == [f"  {k} of 3 tasks" for k in (1, 2, 3)]
 
     def test_none_of_a_secret_number_of_tasks(self):
         how = {"n_jobs": 1, "pre_dispatch": "all", "progress": Progress(0, "")}
