@@ -1,4 +1,4 @@
-"""The API reference has every public name."""
+"""The API reference has every public name; the page of the papers adds up and names what exists."""
 
 import importlib
 import re
@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-API = Path(__file__).resolve().parent.parent / "docs" / "api"
+TESTS = Path(__file__).resolve().parent
+API = TESTS.parent / "docs" / "api"
+PAPERS = (TESTS.parent / "docs" / "papers.md").read_text("utf-8")
+STATES = ("reproduced", "refuted", "partly", "impossible", "not done")
 FLOORS = sorted(path.stem for path in API.glob("*.rst"))
 
 
@@ -22,3 +25,34 @@ def test_there_is_a_page_for_every_floor():
 def test_every_public_name_is_on_its_page(floor):
     listed = re.findall(r"^   ([A-Za-z]\w*)$", (API / f"{floor}.rst").read_text("utf-8"), re.M)
     assert sorted(listed) == sorted(importlib.import_module(f"skdpbo.{floor}").__all__)
+
+
+def test_the_tally_of_the_papers_is_that_of_their_rows():
+    total = [0] * 6
+    for section in PAPERS.split("\n## ")[1:]:
+        states = re.findall(rf"^\| [^|]+ \| ({'|'.join(STATES)}) \|", section, re.M)
+        if states:
+            title = re.escape(section.splitlines()[0])
+            (printed,) = re.findall(rf"^\| \[{title}\]\([^)]*\) \|(.*)\|$", PAPERS, re.M)
+            counts = [*map(states.count, STATES), len(states)]
+            assert [int(cell) for cell in printed.split("|")] == counts
+            total = [a + b for a, b in zip(total, counts, strict=True)]
+    (printed,) = re.findall(r"^\| all \|(.*)\|$", PAPERS, re.M)
+    assert [int(cell) for cell in printed.split("|")] == total
+    assert total[-1] == 68
+
+
+def test_tests_that_the_papers_name_exist():
+    named = re.findall(r"`([\w/]+\.py): ([^`]+)`", PAPERS)
+    assert len(named) > 50
+    for file, expression in named:
+        if file == "FILE.py":  # the explanation
+            continue
+        names = re.findall(r"(?:def|class) (test\w*)", (TESTS / file).read_text("utf-8"), re.I)
+        for word in set(re.findall(r"\w+", expression)) - {"or", "and"}:
+            assert any(word.lower() in name.lower() for name in names), (file, word)
+
+
+def test_benchmarks_that_the_papers_name_exist():
+    scripts = {path.stem for path in (API.parent / "benchmarks").glob("*/*.py")}
+    assert set(re.findall(r"`run\.py (\w+)", PAPERS)) - {"NAME"} <= scripts

@@ -135,7 +135,8 @@ HOMES = {
         "beta choice_sensitivity exact_score_sensitivity score_sensitivity"
     ),
     "model_selection.papers._kusner_release": (
-        "Gains Shares _step add_laplace choose lattice_units laplace_noise_std run_gp_ucb"
+        "BranchAndBound Gains Shares _step add_laplace choose lattice_units laplace_noise_std "
+        "run_gp_ucb"
     ),
     "model_selection.private_training._costs": "StatedCosts gaussian_budget",
     "model_selection.private_training._estimators": "is_shape_only private_steps",

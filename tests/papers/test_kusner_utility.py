@@ -11,7 +11,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 from sklearn.gaussian_process.kernels import RBF
 
-from _support.internals import Gains, add_laplace, run_gp_ucb
+from _support.internals import BranchAndBound, Gains, add_laplace, run_gp_ucb
 from skdpbo.mechanisms import ExponentialMechanism, noise_source
 from skdpbo.model_selection import Kusner2015
 from skdpbo.model_selection.papers import _kusner_constants as formulas
@@ -33,13 +33,13 @@ def prior_draw(X, generator, length_scale=0.2):
     return L @ generator.normal(size=len(X))
 
 
-def ucb_run(mechanism, X, scores, n_iter, delta, constants, seed):
+def ucb_run(mechanism, X, scores, n_iter, delta, constants, seed, **how):
     """Posterior and observed values of GP-UCB on given scores."""
     posterior, gains = mechanism._posterior(X), Gains(None, len(X))
     gains._known = dict(enumerate(scores.tolist()))  # not bounded to [0, 1]
     public = {"n_candidates": len(X), "delta": delta, "constants": constants}
     sqrt_betas = [math.sqrt(formulas.beta(t, **public)) for t in range(1, n_iter + 1)]
-    return posterior, run_gp_ucb(posterior, gains, float, sqrt_betas, noise_source(seed))
+    return posterior, run_gp_ucb(posterior, gains, float, sqrt_betas, noise_source(seed), **how)
 
 
 class TestTheorem2:
@@ -192,6 +192,25 @@ class TestTheorem6:
         results = list(self.failures(4, a=3.0, epsilon=100.0, correlation=1.0))
         assert all(regret > omega for regret, omega, _ in results)
         assert min(failure for *_, failure in results) > 0.05 + math.exp(-3)
+
+    @pytest.mark.slow
+    def test_rate_of_the_published_search(self):
+        """20 draws, 200 candidates, T = 50: branch and bound fails the rate in 0 / 3 / 19."""
+        failures = []
+        for d in (1, 2, 4):
+            generator, mechanism = np.random.default_rng(d), Kusner2015(noise_variance=0)
+            omega = formulas.exact_score_regret(n_iter=50, n_features=d, A=1.0, tau=0.1)
+            regrets = []
+            for seed in range(20):
+                X = generator.random((200, d))
+                scores = prior_draw(X, generator)
+                how = {"utilities": BranchAndBound(X)}
+                posterior, _ = ucb_run(mechanism, X, scores, 50, 0.05, "printed", seed, **how)
+                regrets.append(scores.max() - scores[posterior.observed[-1]])
+            failures.append(sum(regret > omega for regret in regrets))
+        assert failures[0] == 0
+        assert failures[1] <= 6
+        assert failures[2] >= 15
 
 
 class TestTheorem8:

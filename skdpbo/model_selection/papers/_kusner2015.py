@@ -17,9 +17,11 @@ from skdpbo.mechanisms import RandomSource
 from skdpbo.model_selection._private_choice import PrivateChoice
 from skdpbo.model_selection.papers import _kusner_constants as formulas
 from skdpbo.model_selection.papers._kusner_release import (
+    BranchAndBound,
     Gains,
     Shares,
     add_laplace,
+    check_kernel,
     choose,
     laplace_noise_std,
     run_gp_ucb,
@@ -86,6 +88,8 @@ class Kusner2015:
     A, tau : float, default=1.0, 0.1
         Positive constants of the regret :math:`A \exp(-T\tau/(\log T)^{d/4})` that Algorithm 2
         assumes for the last of T candidates. The paper states none; the defaults illustrate.
+    acquisition : {"ucb", "branch_and_bound"}, default="ucb"
+        GP-UCB, or with ``noise_variance=0`` the search of de Freitas et al. (2012), the paper's.
     score_center, score_scale : float, default=0.0, 1.0
         Public constants that map a gain in [0, 1] to the prior of mean 0 and variance 1: the
         modelled score is (gain - score_center) / score_scale.
@@ -123,6 +127,7 @@ class Kusner2015:
     constants: Literal["corrected", "printed"] = "corrected"
     A: float = 1.0
     tau: float = 0.1
+    acquisition: Literal["ucb", "branch_and_bound"] = "ucb"
     score_center: float = 0.0
     score_scale: float = 1.0
 
@@ -134,13 +139,15 @@ class Kusner2015:
         check_within(self.noise_variance, "noise_variance", "[0, inf)")
         check_within(self.dataset_correlation, "dataset_correlation", "[0, 1]")
         if self.kernel is not None:
-            _check_kernel(self.kernel, np.zeros((1, 1)))
+            check_kernel(self.kernel, np.zeros((1, 1)))
         if not isinstance(self.information_gain, str):
             check_within(self.information_gain, "information_gain", "[0, inf)")
         elif self.information_gain != "greedy":
             raise ValueError('information_gain must be "greedy" or a number.')
         if self.constants not in ("corrected", "printed"):
             raise ValueError('constants must be "corrected" or "printed".')
+        if self.acquisition not in ("ucb", "branch_and_bound")[: 1 if self._is_noisy else 2]:
+            raise ValueError('acquisition must be "ucb", or with Algorithm 2 "branch_and_bound".')
         for name in ("A", "tau", "score_scale"):
             check_positive(getattr(self, name), name)
         check_real(self.score_center, "score_center")
@@ -237,7 +244,8 @@ class Kusner2015:
         score = self._score_sensitivity(X, shares, **public) if shares.epsilon_score else None
         gains = Gains(observe, len(X))
         sqrt_betas = self._sqrt_betas(len(X), n_iter, shares)
-        values = run_gp_ucb(posterior, gains, self._modelled, sqrt_betas, source)
+        how = {"utilities": BranchAndBound(X)} if self.acquisition == "branch_and_bound" else {}
+        values = run_gp_ucb(posterior, gains, self._modelled, sqrt_betas, source, **how)
         index = choose(posterior.mean, gains, choice, shares.epsilon_choice, source)
         if score is None:
             return index, None
@@ -295,7 +303,7 @@ class Kusner2015:
         return self.information_gain
 
     def _posterior(self, X):
-        _check_kernel(self._kernel, X)
+        check_kernel(self._kernel, X)
         return CandidatePosterior(self._kernel, X, noise_variance=self._variance)
 
     def _modelled(self, gain):
@@ -339,11 +347,3 @@ class Kusner2015:
         if self.information_gain == "greedy":
             return prior
         return (*prior, f"the information gain is at most {self.information_gain:g} nats")
-
-
-def _check_kernel(kernel, X):
-    """Raise unless the kernel has variance 1 at every row of X."""
-    if not isinstance(kernel, Kernel):
-        raise TypeError("kernel must be a kernel of sklearn.gaussian_process.kernels, or None.")
-    if not np.abs(kernel.diag(X) - 1.0).max() <= 1e-9:
-        raise ValueError("kernel must have variance 1 at every candidate.")

@@ -1,4 +1,4 @@
-"""GP-UCB on protected scores, and the two releases of Kusner et al. (2015) from its posterior.
+"""Searches on protected scores, and the two releases of Kusner et al. (2015) from its posterior.
 
 Everything that these functions exchange is protected: candidates visited, values observed, and
 posterior means. What `choose` and `add_laplace` return is released.
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from skdpbo._attempt import attempt
 from skdpbo.mechanisms import (
@@ -24,9 +25,11 @@ from skdpbo.privacy._checks import check_delta, check_within
 from skdpbo.surrogate import upper_confidence_bound
 
 __all__ = [
+    "BranchAndBound",
     "Gains",
     "Shares",
     "add_laplace",
+    "check_kernel",
     "choose",
     "laplace_noise_std",
     "lattice_units",
@@ -110,7 +113,48 @@ class Gains:
         return None if answer is None else float(answer)
 
 
-def run_gp_ucb(posterior, gains, modelled, sqrt_betas, source):
+class BranchAndBound:
+    """Search of de Freitas, Smola & Zoghi (2012), on a finite set in place of their lattice.
+
+    In turn: observe relevant candidates until each of them is within a radius of an observed one;
+    keep those whose upper confidence bound reaches the largest lower one; halve the radius. Where
+    all that are left have been observed, the best is observed again.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_candidates, n_features)
+    """
+
+    def __init__(self, X):
+        self._X = X
+        self._relevant = np.ones(len(X), dtype=bool)
+        self._distances = np.linalg.norm(X - X.mean(axis=0), axis=1)  # to the nearest observed
+        self._radius = self._distances.max()
+
+    def __call__(self, posterior, sqrt_beta):
+        """Return utilities of the candidates: the largest is to be observed."""
+        if not len(posterior):
+            return -self._distances  # the candidate in the middle first
+        gaps = np.linalg.norm(self._X - self._X[posterior.observed[-1]], axis=1)
+        self._distances = gaps if len(posterior) == 1 else np.minimum(self._distances, gaps)
+        while 0 < self._distances[self._relevant].max() <= self._radius:
+            lower, upper = (
+                upper_confidence_bound(posterior.mean, sign * posterior.std, sqrt_beta)
+                for sign in (-1, 1)
+            )
+            self._relevant &= upper >= lower[self._relevant].max()
+            self._radius /= 2
+        if not self._distances[self._relevant].max():
+            return posterior.mean
+        return np.where(self._relevant, self._distances, -1.0)
+
+
+def _gp_ucb(posterior, sqrt_beta):
+    """Return the upper confidence bounds of Eq. (3)."""
+    return upper_confidence_bound(posterior.mean, posterior.std, sqrt_beta)
+
+
+def run_gp_ucb(posterior, gains, modelled, sqrt_betas, source, utilities=_gp_ucb):
     """Observe T candidates by GP-UCB (Alg. 1, lines 3 to 8); the posterior then holds them.
 
     Parameters
@@ -123,6 +167,9 @@ def run_gp_ucb(posterior, gains, modelled, sqrt_betas, source):
     sqrt_betas : sequence of float of length T
     source : RandomSource
         Of the observation noise.
+    utilities : callable
+        ``utilities(posterior, sqrt_beta)``, of which the largest is observed: those of GP-UCB, or
+        a `BranchAndBound`.
 
     Returns
     -------
@@ -135,8 +182,7 @@ def run_gp_ucb(posterior, gains, modelled, sqrt_betas, source):
     alphas = noise.release(np.zeros(len(sqrt_betas), dtype=np.int64), source).tolist()
     values = []
     for sqrt_beta, alpha in zip(sqrt_betas, alphas, strict=True):
-        bound = upper_confidence_bound(posterior.mean, posterior.std, sqrt_beta)
-        k = gains.best_usable(bound)  # Eq. (3)
+        k = gains.best_usable(utilities(posterior, sqrt_beta))
         value = from_lattice(to_lattice(modelled(gains(k)), step) + alpha, step)
         posterior.append(k, value)
         values.append(value)
@@ -196,3 +242,11 @@ def _step(scale):
 def lattice_units(sensitivity, step):
     """Integer sensitivity: rounded up, and one unit for the rounding errors of a single value."""
     return math.ceil(Fraction(sensitivity) / Fraction(step)) + 1
+
+
+def check_kernel(kernel, X):
+    """Raise unless the kernel has variance 1 at every row of X."""
+    if not isinstance(kernel, Kernel):
+        raise TypeError("kernel must be a kernel of sklearn.gaussian_process.kernels, or None.")
+    if not np.abs(kernel.diag(X) - 1.0).max() <= 1e-9:
+        raise ValueError("kernel must have variance 1 at every candidate.")

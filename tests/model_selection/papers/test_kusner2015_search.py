@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
 from _support.internals import (
+    BranchAndBound,
     Gains,
     Shares,
     _step,
@@ -182,6 +183,39 @@ class TestGuarantee:
         printed = Kusner2015Lipschitz(lipschitz=1, lambda_name="alpha", constants="printed")
         assert printed.guarantee(epsilon=1.0, score_fraction=0.1).status == "void"
         assert printed.guarantee(epsilon=1.0, score_fraction=0).status == "proved"
+
+
+class TestBranchAndBound:
+    MECHANISM = Kusner2015(noise_variance=0, acquisition="branch_and_bound")
+
+    def test_releases(self):
+        index, gain = search(self.MECHANISM, n_iter=40, epsilon=1e7)
+        assert 0 <= index < len(X)
+        assert abs(gain - GAINS.max()) < 0.05
+        assert self.MECHANISM.guarantee(**BUDGET, score_fraction=0.5).status == "conditional"
+
+    def test_is_for_exact_observations(self):
+        for acquisition, noise_variance in (("branch_and_bound", 0.01), ("ei", 0.01), ("ei", 0)):
+            with pytest.raises(ValueError, match="acquisition"):
+                Kusner2015(acquisition=acquisition, noise_variance=noise_variance)
+
+    def test_keeps_the_maximum_and_covers_what_is_relevant(self):
+        """Draws of the prior: covered to the radius before it is halved, and never discarded."""
+        generator, grid = np.random.default_rng(0), np.linspace(0, 1, 60)[:, None]
+        root = np.linalg.cholesky(RBF(0.2)(grid) + 1e-9 * np.eye(60))
+        for _ in range(5):
+            f = root @ generator.normal(size=60)
+            posterior, utilities = self.MECHANISM._posterior(grid), BranchAndBound(grid)
+            for _ in range(20):
+                radius, relevant = utilities._radius, utilities._relevant.copy()
+                k = int(utilities(posterior, 6.0).argmax())
+                if utilities._radius < radius:
+                    gaps = np.abs(grid[relevant] - grid[posterior.observed].T).min(axis=1)
+                    assert gaps.max() <= radius
+                posterior.append(k, f[k])
+                assert utilities._relevant[f.argmax()]
+            assert utilities._relevant.sum() < 20
+            assert f[posterior.observed].max() == f.max()
 
 
 class TestSearch:
