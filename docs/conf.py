@@ -58,6 +58,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": "api/backreferences",
     "reference_url": {"skdpbo": None},
     "abort_on_example_error": True,
+    "within_subsection_order": "FileNameSortKey",
     "parallel": 2,  # examples in two processes
     "download_all_examples": False,
     "remove_config_comments": True,

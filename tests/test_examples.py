@@ -108,9 +108,9 @@ def test_honkela_melkas_default_has_half_the_error_and_honest_bands():
 @pytest.mark.parametrize(
     ("journey", "stated"),
     [
-        ("public_rows", "epsilon=1, delta=0"),
-        ("classifier", "0.611994-GDP"),
-        ("curve", "0.719117-GDP"),
+        ("1_public_rows", "epsilon=1, delta=0"),
+        ("2_classifier", "0.611994-GDP"),
+        ("3_curve", "0.719117-GDP"),
     ],
 )
 def test_a_journey_ends_with_a_sentence_and_what_an_attacker_sees(journey, stated):
@@ -122,7 +122,7 @@ def test_a_journey_ends_with_a_sentence_and_what_an_attacker_sees(journey, state
 
 @pytest.mark.slow
 def test_the_journey_of_public_rows_bounds_the_loss_of_its_choice():
-    printed = run(ROOT / "examples" / "1_quickstart" / "plot_journey_public_rows.py")
+    printed = run(ROOT / "examples" / "1_quickstart" / "plot_journey_1_public_rows.py")
     assert 0 < float(re.search(r"factor e\^([\d.]+)", printed).group(1)) <= 0.9
 
 

@@ -124,7 +124,7 @@ else:
     ):
         for diagnosis, colour in ((0, "#D55E00"), (1, "#0072B2")):
             y = with_diagnosis(0, diagnosis)
-            runs = [publish(y, seed).best_score_ for _ in range(1 if seed == 0 else 150)]
+            runs = [publish(y, seed).best_score_ for _ in range(1 if seed == 0 else 60)]
             if seed == 0:
                 ax.axvline(runs[0], color=colour, linewidth=2)
             else:
@@ -143,7 +143,7 @@ else:
     inset.set(yticks=[], title="magnified", xlim=(min(ends) - 0.002, max(ends) + 0.002))
     inset.tick_params(axis="x", rotation=30, labelsize=7)
     axes[0].set_yticks([])
-    axes[1].set_ylabel("runs of 150")
+    axes[1].set_ylabel("runs of 60")
     axes[1].legend()
 
 # %%

@@ -117,7 +117,7 @@ epsilons = [0.3, 1.0, 3.0]
 new_models = {"DPGridSearchCV": new_search, "several kernels": new_chooser}
 
 
-def error(new_model, epsilon, repeats=4):
+def error(new_model, epsilon, repeats=2):
     # New models each time: one that was fitted under the ledger is charged there for good.
     fits = (new_model(epsilon).fit(X, y).predict(grid) for _ in range(repeats))
     return np.mean([np.sqrt(np.mean((mean - truth(grid[:, 0])) ** 2)) for mean in fits])

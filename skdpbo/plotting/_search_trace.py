@@ -149,6 +149,7 @@ class SearchTraceDisplay:
             ylabel=self.score_name,
             title=promise(self.guarantee),
         )
+        self.ax_.xaxis.get_major_locator().set_params(integer=True)
         self.ax_.legend()
         return self
 

@@ -6,7 +6,6 @@ import numpy as np
 
 from skdpbo.model_selection._private_choice import PrivateChoice
 from skdpbo.model_selection.evaluation._fold_losses import FoldLosses
-from skdpbo.model_selection.protection._setup import refuse_other_than_means
 from skdpbo.model_selection.scoring._multimetric import assign_metrics
 from skdpbo.privacy._checks import check_count
 
@@ -54,7 +53,11 @@ def rehearsed_scores(searcher, X, y, n_records, epsilons, n_draws):
 def _public_losses(searcher, X, y):
     """Return the scorer and integer losses of shape (n_candidates, n_rows)."""
     scorer, _, _ = assign_metrics(searcher, y, searcher._get_scorers)
-    refuse_other_than_means(scorer)
+    if not scorer.is_mean:
+        raise ValueError(
+            f"{scorer.name!r} is no mean of losses of records, and the law of a choice by it is "
+            f"not computed. Rehearse with {scorer.nearest_mean}."
+        )
     public = SimpleNamespace(
         X=X,
         y=y,
