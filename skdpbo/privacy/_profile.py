@@ -122,7 +122,9 @@ def private_root(
     while excess(safe) > 0 and 1e-300 < safe < 1e300:
         safe *= factor
     if not 1e-300 < safe < 1e300:
-        raise ValueError("No finite positive privacy parameter meets the target.")
+        raise ValueError(
+            "No finite positive privacy parameter meets the target: raise epsilon or delta."
+        )
     unsafe = safe / factor
     while excess(unsafe) <= 0:
         safe, unsafe = unsafe, unsafe / factor

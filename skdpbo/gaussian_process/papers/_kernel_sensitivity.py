@@ -70,7 +70,9 @@ def line_norm(kernel, Z):
     """
     d, p = Z.shape
     if p != 1:
-        raise ValueError("Eq. (7) is about inducing points on a line")
+        raise ValueError(
+            'sensitivity="generic" (Eq. 7) needs inducing_points on a line: one column'
+        )
     if d == 1:
         return trivial_norm(kernel, Z)
     read = stationary_kernel(kernel, 1)
@@ -115,13 +117,19 @@ def grid_centre_norm(kernel, Z):
     precision = stationary_kernel(kernel, Z.shape[1]).gaussian_precision
     axes = grid_axes(Z)
     if precision is None or axes is None or not all(_odd_and_regular(axis) for axis in axes):
-        raise ValueError("Eq. (9) needs RBF kernels and a regular grid, odd along every axis")
+        raise ValueError(
+            'sensitivity="tight" (Eq. 9) needs RBF kernels and inducing_points on a regular grid, '
+            "odd along every axis"
+        )
     centre = np.array([axis[len(axis) // 2] for axis in axes])
     e = (centre - Z) * np.sqrt(precision)
     weights = np.exp(-np.square(e).sum(axis=1))
     hessian = 4.0 * (e.T * weights) @ e - 2.0 * weights.sum() * np.eye(len(axes))  # Eq. 11
     if np.linalg.eigvalsh(hessian)[-1] >= 0:
-        raise ValueError("the centre of the grid is not a maximum: Eq. (11) is not negative")
+        raise ValueError(
+            'sensitivity="tight" does not hold for these inducing_points: the centre of their grid '
+            "is not a maximum (Eq. 11)"
+        )
     variance = stationary_kernel(kernel, Z.shape[1]).variance
     return variance * math.sqrt(weights.sum()) * _ROUNDING  # Eq. 9
 

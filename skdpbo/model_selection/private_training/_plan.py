@@ -111,7 +111,8 @@ def _calibrated(rule, costs, models, epsilon, delta):
             statement = _statement(rule, trial, whole, epsilon)
             return TrialPlan(models, rule, budget, statement, costs.kind != "profile")
     raise ValueError(
-        f"The estimator does not fit a total of epsilon={float(epsilon):.6g}, delta={delta:.6g}."
+        f"The estimator does not fit a total of epsilon={float(epsilon):.6g}, "
+        f"delta={delta:.6g}: raise epsilon or delta."
     )
 
 
