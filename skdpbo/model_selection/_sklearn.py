@@ -51,9 +51,8 @@ def all_fits_failed(error):
     return type(error) is ValueError and str(error).lstrip().startswith("All the ")
 
 
-def has_callbacks(estimator):
-    """Whether callbacks of scikit-learn's protocol (>= 1.9) are set on an estimator or a part."""
-    parts = [estimator, *estimator.get_params().values()]
+def has_callbacks(parts):
+    """Whether callbacks of scikit-learn's protocol (>= 1.9) are set on one of some objects."""
     return any(getattr(part, "_skl_callbacks", None) for part in parts)
 
 

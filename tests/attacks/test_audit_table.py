@@ -31,6 +31,7 @@ from _support.internals import (
     streamed_gram,
 )
 from _support.planted import put
+from _support.repeated import RepeatedRelease
 from _support.replay import replay_evaluations
 from skdpbo import (
     DPBayesSearchCV,
@@ -239,18 +240,23 @@ def search(kind, read, data, epsilon, **params):
     return sample
 
 
-def winner_and_half(fit):
-    return f"{fit.best_index_ == 0} {fit.best_score_ > 0.5}"
-
-
 def chooser(kind, *, n=1000, caught=4.0, epsilon=1.0, **params):
+    """The release of a fit, repeated: `test_selection_audit` shows that whole fits do the same."""
+
     def make(epsilon):
         fewer = {} if kind is DPGridSearchCV else {"n_iter": 2}
         space = {"k": [0, 1]}
         budget = {"epsilon": epsilon, "score_fraction": 0.5, "refit": False}
         return kind(Constant(), space, **budget, **fewer, **params)
 
-    sample = search(make, winner_and_half, ([0], [1]), epsilon)
+    def sample(factor, which, n):
+        with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+            warnings.simplefilter("ignore")
+            repeated = RepeatedRelease(patch, "public training: PublicTraining.release")
+            make(factor * epsilon).fit(X_PUBLIC, Y_PUBLIC, X_val=X_VAL, y_val=[which])
+            made = [repeated.again() for _ in range(n)]
+        return [f"{index == 0} {score.value > 0.5}" for index, score in made]
+
     return Release(sample, make(epsilon).privacy_guarantee(), n, caught, 0.0)
 
 

@@ -4,6 +4,7 @@ import warnings
 from functools import cache
 
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -27,7 +28,7 @@ MODELS = {
         {"logisticregression__C": [0.1, 1.0]},
     ),
     "DPSparseGPRegressor": (
-        DPSparseGPRegressor(X_bounds=(-3, 3), y_bounds=(-3, 3), inducing_points=4),
+        DPSparseGPRegressor(RBF(1.0), X_bounds=(-3, 3), y_bounds=(-3, 3), inducing_points=4),
         {"noise_variance": [0.1, 1.0]},
     ),
 }

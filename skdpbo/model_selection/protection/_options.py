@@ -41,7 +41,8 @@ def refuse_telling_parts(estimator, candidates):
     """
     for params in [{}, *candidates]:
         model = clone(estimator).set_params(**clone(params, safe=False))
-        for name, value in model.get_params().items():
+        parts = model.get_params()
+        for name, value in parts.items():
             last = name.rsplit("__", 1)[-1]
             if last == "memory" and value is not None:
                 raise ValueError(
@@ -55,7 +56,7 @@ def refuse_telling_parts(estimator, candidates):
                 'A precomputed kernel or distance cannot be used with protect="all": one record '
                 "enters the rows of all others. Give the features."
             )
-        if has_callbacks(model):
+        if has_callbacks([model, *parts.values()]):
             raise ValueError(
                 'Callbacks of the estimator cannot be used with protect="all": they are shown fits '
                 "on protected rows, and their number."
