@@ -7,7 +7,7 @@ import pytest
 
 from _support.internals import noise_to_clip
 from skdpbo.mechanisms import ClippedMean, step_budgets
-from skdpbo.privacy import epsilon_from_mu, mu_from_epsilon
+from skdpbo.privacy import TrialLaw, candidate_mu, epsilon_from_mu, mu_from_epsilon
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,9 @@ def test_private_trainings():
     """Section 3.4, corrected: b T trainings at mu / sqrt(b T) each; mu / (b sqrt T) is printed."""
     assert step_budgets(1.0, 11 * 25)[0] == pytest.approx(0.060302, abs=1e-6)
     assert 1 / (11 * math.sqrt(25)) == pytest.approx(0.018182, abs=1e-6)
+    # a trial of private selection, 30 of them expected, gets ten times as much of the same total
+    trial = candidate_mu(epsilon_from_mu(1.0, 1e-5), 1e-5, TrialLaw(mean=30))
+    assert trial == pytest.approx(0.618, abs=1e-3)
 
 
 @pytest.mark.parametrize(

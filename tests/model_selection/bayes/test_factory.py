@@ -245,6 +245,7 @@ class TestAcquisition:
         assert public["ei"].privacy_ == public["ucb"].privacy_
 
     def test_algorithm_3_with_expected_improvement(self):
+        """Unseeded noise of scale 2e-6: a false alarm has a probability below 1e-100."""
         mechanism = Kusner2015Lipschitz(lipschitz=1.0, lambda_name="level")
         settings = {"space": {"level": (0.1, 1.0)}, "epsilon": 1e6, "score_fraction": 0.5}
         fit = fitted(mechanism, acquisition="ei", **settings)
