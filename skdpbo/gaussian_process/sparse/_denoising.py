@@ -11,13 +11,14 @@ from scipy.optimize import nnls
 
 from skdpbo._gram_release import lifted
 
-__all__ = ["denoised_second_moment", "nearest_mixture", "share_in_reach"]
+__all__ = ["denoised_second_moment", "nearest_mixture", "remaining_noise", "share_in_reach"]
 
 _N_STEPS = 400
 _LEAST_FEATURES = 1e-30  # fourth power of a norm, which is at most 1
 _SMALLEST = 1e-280
 _LEAST_SHARE = 0.02  # of all weight in the start, spread evenly: a weight of 0 would stay
 _LEAST_NOISE = 0.01  # of a diagonal entry, for each record: what tells places apart stays smooth
+_LEAST_REMAINING = 0.3  # of the variance: bands stay wide where the mixture is a little off
 _LOW_QUANTILE, _LEAST_GAP = 0.1, 0.01  # of phi' M phi inside; from there to outside
 
 
@@ -45,15 +46,44 @@ def denoised_second_moment(B, support, *, sb, n_records, weights=None):
     -------
     ndarray of shape (d, d)
     """
-    d = len(B)
     weights = nearest_mixture(B, support) if weights is None else weights
     mixture = (support.T * weights) @ support
     rest = B - mixture
-    noise = 0.5 * sb**2 * d * (d + 1)  # E ||E||_F^2
+    share = _restored(_relative_square(rest, sb))
+    return lifted(mixture + share * rest, share * sb, n_records)
+
+
+def remaining_noise(B, support, *, sb, weights):
+    """Return the standard deviation of the noise that the estimate has kept, as `sb`.
+
+    A mixture has fewer degrees of freedom than a matrix: what it leaves of B' holds the noise that
+    it has not followed. At least half of `sb`, and `sb` where all of the rest is restored.
+
+    Parameters
+    ----------
+    B, support, sb, weights
+        As for `denoised_second_moment`.
+
+    Returns
+    -------
+    float
+    """
+    square = _relative_square(B - (support.T * weights) @ support, sb)
+    kept = min(max(1.0 - square, _LEAST_REMAINING), 1.0)
+    return float(sb * np.sqrt(kept + _restored(square) ** 2 * (1.0 - kept)))
+
+
+def _relative_square(rest, sb):
+    """Return the squared norm of a symmetric matrix over that expected of the noise."""
+    d = len(rest)
+    return np.sum(rest**2) / (0.5 * sb**2 * d * (d + 1))
+
+
+def _restored(square):
+    """Return the share of the rest that is restored."""
     # James and Stein's share is without the square; but an error of the mixture lies in the weak
     # directions, which the posterior feels most, so it is to vanish sooner.
-    share = 1.0 - (noise / max(np.sum(rest**2), noise)) ** 2
-    return lifted(mixture + share * rest, share * sb, n_records)
+    return 1.0 - 1.0 / max(square, 1.0) ** 2
 
 
 def nearest_mixture(B, support, designs=()):

@@ -6,6 +6,7 @@ f(x) = prior mean + phi(x)'v + residual with whitened features phi and a Gaussia
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import expit, logit, logsumexp
@@ -23,6 +24,7 @@ from skdpbo.gaussian_process.papers._kernel_sensitivity import norm_bound, optim
 from skdpbo.gaussian_process.sparse._denoising import (
     denoised_second_moment,
     nearest_mixture,
+    remaining_noise,
     share_in_reach,
 )
 from skdpbo.gaussian_process.sparse._features import (
@@ -161,7 +163,7 @@ class WhitenedMethod:
         -------
         list of FittedWeights
         """
-        support, density, B = self._denoised(moments)
+        support, density, estimate = self._denoised(moments)
         # the features of a single kernel are those that were released
         maps, errors = [None], [0.0]
         if len(self.parts) > 1:
@@ -172,7 +174,7 @@ class WhitenedMethod:
                 for k, T in zip(self.parts, maps, strict=True)
             ]
         return [
-            self._under(part, T, error, moments, B, noise_variance)
+            self._under(part, T, error, moments, estimate, noise_variance)
             for part, T, error in zip(self.parts, maps, errors, strict=True)
         ]
 
@@ -195,29 +197,28 @@ class WhitenedMethod:
         Post-processing: the evidence of the kernels, averaged, against that of a function that
         vanishes.
         """
-        _, _, B = self._denoised(moments)
-        silent = self._models(moments, B, signal_variance=0.0)
+        _, _, estimate = self._denoised(moments)
+        silent = self._models(estimate, signal_variance=0.0)
         variances = self._noise_variances(silent, noise_variance)
         nothing = sum(m.log_evidence(s2) for m, s2 in zip(silent, variances, strict=True))
         evidence = logsumexp([fit.log_evidence for fit in fits]) - math.log(len(fits))
         return float(expit(logit(_PRIOR_OF_A_SIGNAL) + evidence - nothing))
 
     def _denoised(self, moments):
-        """Return the support points, their weights, and the second moment without its noise."""
+        """Return the support points, their weights, and the moments with less noise in B."""
         support = support_design(self.features.Z)
         phi = self.features(support)
         density = nearest_mixture(moments.B, phi, SUPPORT_DESIGNS)
-        n_records = self.statistics.n_records
-        B = denoised_second_moment(
-            moments.B, phi, sb=moments.sb, n_records=n_records, weights=density
-        )
-        return support, density, B
+        released = {"sb": moments.sb, "weights": density}
+        B = denoised_second_moment(moments.B, phi, n_records=self.statistics.n_records, **released)
+        left = remaining_noise(moments.B, phi, **released)
+        return support, density, replace(moments, B=B, sb=left)
 
-    def _models(self, moments, B, **kernel):
+    def _models(self, moments, **kernel):
         """Return the model of each target under a kernel."""
         return [
             MomentModel(
-                B,
+                moments.B,
                 moments.A[:, j],
                 moments.yy[j, j],
                 sb=moments.sb,
@@ -236,10 +237,10 @@ class WhitenedMethod:
         largest = [R**2 for R in self.statistics.half_width]
         return [released_noise_variance(*pair) for pair in zip(models, largest, strict=True)]
 
-    def _under(self, part, T, error, moments, B, noise_variance):
+    def _under(self, part, T, error, moments, estimate, noise_variance):
         """Return the posterior under one kernel, averaged over the factors."""
         models = self._models(
-            moments, B, signal_variance=part.signal_variance, features=T, map_error=error
+            estimate, signal_variance=part.signal_variance, features=T, map_error=error
         )
         fits = [
             self._scaled([model.scaled(factor) for model in models], moments, noise_variance)

@@ -12,6 +12,7 @@ from _support.internals import (
     denoised_second_moment,
     lifted,
     nearest_mixture,
+    remaining_noise,
     support_design,
 )
 
@@ -19,6 +20,7 @@ N = 1000
 Z = np.linspace(-3, 3, 9)[:, None]
 FEATURES = WhitenedFeatures(RBF(1.0), Z)
 SUPPORT = FEATURES(support_design(Z))
+TABLE = np.random.default_rng(5).uniform(-3, 3, (N, 1))
 
 
 def second_moment(X):
@@ -88,6 +90,27 @@ def test_it_is_nearer_the_truth_than_clipping_the_eigenvalues(sb, where):
         estimate = denoised_second_moment(release, SUPPORT, sb=sb, n_records=N)
         ratios.append(squared_error(estimate, truth) / squared_error(lifted(release, sb, N), truth))
     assert np.mean(ratios) < 0.6  # about a quarter
+
+
+def test_noise_that_the_estimate_has_kept():
+    generator = np.random.default_rng(5)
+    features = WhitenedFeatures(RBF(0.5), np.linspace(-3, 3, 30)[:, None])
+    support, phi = (features(points) for points in (support_design(features.Z), TABLE))
+    truth, errors, kept = phi.T @ phi, [], []
+    for _ in range(10):
+        release = truth + noise(generator, 30, 7.0)
+        w = nearest_mixture(release, support, SUPPORT_DESIGNS)
+        estimate = denoised_second_moment(release, support, sb=7.0, n_records=N, weights=w)
+        errors.append(squared_error(estimate, truth) / (465 * 7.0**2))
+        kept.append(remaining_noise(release, support, sb=7.0, weights=w) ** 2 / 7.0**2)
+    assert np.mean(errors) < np.mean(kept) < 0.35  # about .1, and hardly more than .3
+
+
+@pytest.mark.parametrize("sb", [1e-6, 1e9])
+def test_all_noise_is_kept_where_a_mixture_is_far_off_or_follows_everything(sb):
+    support, w = (SUPPORT[:10], np.ones(10)) if sb < 1 else (np.eye(2), np.ones(2))
+    released = np.eye(support.shape[1])
+    assert remaining_noise(released, support, sb=sb, weights=w) == pytest.approx(sb)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 3), (9, 2), (50, 20), (2, 30_000)])
