@@ -53,7 +53,9 @@ HOMES = {
     ),
     "gaussian_process.papers._kharkovskii2020": "published_transform threshold",
     "gaussian_process.papers._stationary_kernels": "stationary_kernel",
-    "gaussian_process.sparse._denoising": "denoised_second_moment nearest_mixture remaining_noise share_in_reach",
+    "gaussian_process.sparse._denoising": (
+        "denoised_second_moment nearest_mixture remaining_noise share_in_reach"
+    ),
     "gaussian_process.sparse._features": "LatticeRows WhitenedFeatures",
     "gaussian_process.sparse._inducing": "SUPPORT_DESIGNS inducing_design support_design",
     "gaussian_process.sparse._kernel_chunks": "kernel_chunks",

@@ -46,7 +46,6 @@ from sklearn.gaussian_process.kernels import RBF
 
 import skdpbo
 from skdpbo import DPGridSearchCV
-from skdpbo._noise_aware import MomentModel
 from skdpbo.exceptions import SkdpboWarning
 from skdpbo.gaussian_process import DPSparseGPRegressor
 from skdpbo.gaussian_process.sparse._release_methods import WhitenedMethod
@@ -117,19 +116,9 @@ def choice_parameters(Z):
 class ResidualMethod(WhitenedMethod):
     """The same release, with the privatised residuals under each kernel as its evidence."""
 
-    def _under(self, part, T, error, moments, B, noise_variance):
-        fit = super()._under(part, T, error, moments, B, noise_variance)
-        model = MomentModel(
-            B,
-            moments.A[:, 0],
-            moments.yy[0, 0],
-            sb=moments.sb,
-            sa=moments.sa[0],
-            syy=moments.syy[0],
-            n_records=self.statistics.n_records,
-            signal_variance=part.signal_variance,
-            features=T,
-        )
+    def _under(self, part, T, error, moments, estimate, noise_variance):
+        fit = super()._under(part, T, error, moments, estimate, noise_variance)
+        (model,) = self._models(estimate, signal_variance=part.signal_variance, features=T)
         # Without the noisy sum of squares, which is common to all kernels.
         residuals = model.residual_sum(fit.noise_variance[0]) - model.yy
         return replace(fit, log_evidence=-1e6 * residuals)
