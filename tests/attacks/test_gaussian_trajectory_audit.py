@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from _support.batched_noise import batched  # noqa: F401  (a fixture)
 from _support.internals import PrivateScores, PublicScores, SearchProblem
 from _support.planted import plant, put
 from skdpbo.audit import normal_mu_bound
@@ -97,6 +98,7 @@ def in_order(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_order")
 class TestLikelihoodRatio:
+    @pytest.mark.usefixtures("batched")
     def test_bound_stays_below_the_claim_and_comes_close(self):
         # Standard error at n = 1500: .039; the lower limit is another 4.75 of them away.
         assert 0.62 < mu_at_least(1500) <= CLAIM
@@ -105,6 +107,7 @@ class TestLikelihoodRatio:
         plant(monkeypatch, "trajectory: one score pays for all")
         assert mu_at_least(300) > 1.5
 
+    @pytest.mark.usefixtures("batched")
     def test_noise_short_by_the_root_of_two_is_caught(self, monkeypatch):
         plant(monkeypatch, "trajectory: the noise is short by the root of two")
         assert mu_at_least(2000) > 1.0
