@@ -87,7 +87,8 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
         Number of candidates that are left for the private choice, at least 2. The others are
         dropped before by scikit-learn's successive halving (`HalvingGridSearchCV`, factor 3) on
         growing random parts of the public rows, so that many candidates cost little. None: all
-        candidates take part. Needs ``guide=True`` and ``protect="validation"``.
+        candidates take part, as with too few public rows for a first part (then with a warning).
+        Needs ``guide=True`` and ``protect="validation"``.
     refit : bool or str, default=True
         Train the winner on all public rows. A str names the deciding metric. A callable is refused.
         With ``protect="all"`` and a private estimator: keep the winning model as it was trained.

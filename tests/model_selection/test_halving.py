@@ -82,6 +82,11 @@ class TestHalving:
         assert len(search.cv_results_["params"]) == 27
         assert not hasattr(search, "halving_results_")
 
+    def test_too_few_rows(self):
+        with pytest.warns(UserWarning, match="at least 450 public rows .* got 270: all 4 cand"):
+            search = fitted(make(space={"a": [0.0, 1.0, 2.0, 3.0]}, cv=30))
+        assert len(search.cv_results_["params"]) == 4
+
     def test_failures_are_dropped(self):
         with pytest.warns(UserWarning, match="2 of 5 candidates have no finite score"):
             search = fitted(make(space={"a": ["fails", 0.9, "fails", 1.0, 0.0]}, halving=2))
@@ -118,7 +123,6 @@ class TestHalving:
             ({"guide": False}, "halving needs guide=True"),
             ({"protect": "all", "cv": None}, "halving is for"),
             ({"protect": Chunks(4), "cv": None}, "halving is for"),
-            ({"cv": 30}, r"halving needs at least 450 public rows .* got 270"),
             ({"cv": ShuffleSplit(3)}, "cv parameter must yield consistent folds"),
         ],
     )
@@ -138,6 +142,7 @@ def test_number_of_rounds():
     assert number_of_rounds(244, 9, 10_000, 10) == 4
     assert number_of_rounds(10, 9, 10_000, 10) == 1
     assert number_of_rounds(10**6, 2, 90, 10) == 2
+    assert number_of_rounds(10**6, 2, 29, 10) == 0
 
 
 class TestProtectedRows:

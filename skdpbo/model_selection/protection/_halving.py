@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.utils.multiclass import type_of_target
 
+from skdpbo._parameters import warn_caller
 from skdpbo.model_selection._sklearn import HalvingGridSearchCV, n_rows
 
 __all__ = ["halve", "number_of_rounds"]
@@ -26,7 +27,7 @@ def halve(searcher, candidates, public, scorer):
     Returns
     -------
     left : list of dict
-        At most `halving`, in the order of `candidates`.
+        At most `halving`, in the order of `candidates`; all, with a warning, of too few rows.
     results : dict of ndarrays or None
         ``cv_results_`` of the rounds; None if no candidate has to go.
     """
@@ -34,7 +35,15 @@ def halve(searcher, candidates, public, scorer):
     if len(candidates) <= n_left:
         return candidates, None
     n_splits = searcher.cv.get_n_splits(X, y, fit_params.get("groups"))
-    rounds = number_of_rounds(len(candidates), n_left, n_rows(X), _fewest_rows(y, n_splits))
+    fewest = _fewest_rows(y, n_splits)
+    rounds = number_of_rounds(len(candidates), n_left, n_rows(X), fewest)
+    if not rounds:
+        warn_caller(
+            f"halving needs at least {_FACTOR * fewest} public rows for these folds and classes, "
+            f"got {n_rows(X)}: all {len(candidates)} candidates are left.",
+            UserWarning,
+        )
+        return candidates, None
     first = n_rows(X) // _FACTOR**rounds
     halving = HalvingGridSearchCV(
         searcher.estimator,
@@ -64,21 +73,16 @@ def number_of_rounds(n_candidates, n_left, n_samples, fewest):
     fewest : int
         Rows that the first round needs at least.
 
-    Raises
-    ------
-    ValueError
-        If a third of the rows are too few for a round.
+    Returns
+    -------
+    rounds : int
+        0 if a third of the rows are too few for a round.
     """
     rounds = 1
     while n_left * _FACTOR**rounds < n_candidates:
         rounds += 1
     while rounds and n_samples < fewest * _FACTOR**rounds:
         rounds -= 1
-    if not rounds:
-        raise ValueError(
-            f"halving needs at least {_FACTOR * fewest} public rows for these folds and classes, "
-            f"got {n_samples}: set halving=None, or give a smaller cv."
-        )
     return rounds
 
 
