@@ -24,6 +24,11 @@ RNG = np.random.RandomState(0)
 UNITS = 1000
 
 
+@pytest.fixture(autouse=True)
+def same_rows_in_any_order_of_the_tests():
+    RNG.seed(0)
+
+
 class Slopes(RegressorMixin, BaseEstimator):
     """Predicts its parameters, so that the best ones are the means of the targets."""
 
