@@ -132,7 +132,8 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         mean if there is one. Public: with `guide`, the other columns of `GridSearchCV`, from the
         public rows.
     descent_ : DescentResult
-        Released. The trajectory in the unit cube, the noisy gradients and their noise scales.
+        Released. The trajectory in the unit cube, the noisy gradients and their noise scales, and
+        how well the points of each step determine its gradient (``traces``).
     privacy_ : PrivacyGuarantee
         Guarantee of the whole fit; `privacy_.mu` is the Gaussian parameter.
     scorer_ : callable or dict

@@ -25,26 +25,19 @@ def descend(records, start, *, n_iter, learning_rate, mu=1e9, tol=None):
     descent = PrivateDescent(
         n_iter=n_iter, mu=mu, clip=B, learning_rate=learning_rate, optimizer="sgd", tol=tol
     )
-    posterior = GradientPosterior(KERNEL)
     found = descent.run(
         lambda points: 0.5 * np.square(records - points[:, None]).sum(axis=2),
         start,
-        posterior,
+        GradientPosterior(KERNEL),
         noise_source(0),
     )
-    points, ends = posterior.points, np.cumsum(found.batch_sizes)
-    traces = []
-    for theta, end in zip(found.trajectory, ends, strict=False):
-        until = GradientPosterior(KERNEL)
-        until.add(points[:end])
-        traces.append(until.trace(theta))
     optimum = records.mean(axis=0)
     distances = np.linalg.norm(found.trajectory - optimum, axis=1)
     # Assumption 2.9: the gradients of the records along the path are at most B.
     assert np.linalg.norm(records - found.trajectory[:, None], axis=2).max() <= B
     return SimpleNamespace(
-        gaps=distances**2 / 2, distances=distances, traces=np.array(traces), descent=descent,
-        squared=distances[:-1] ** 2, records=records, ends=ends,
+        gaps=distances**2 / 2, distances=distances, traces=found.traces, descent=descent,
+        squared=distances[:-1] ** 2, records=records, n_points=found.batch_sizes.sum(),
     )  # fmt: skip
 
 
@@ -141,7 +134,7 @@ def test_bounds_hold_for_a_private_descent(private_descent):
     assert run.distances[-1] < corollary_3_4(run, printed=False)
     if run.descent.tol:
         assert run.traces.max() <= run.descent.tol
-        assert run.ends[-1] < 60  # Algorithm 2 evaluates fewer than (d + 1) T points
+        assert run.n_points < 60  # Algorithm 2 evaluates fewer than (d + 1) T points
         mean, gap = corollary_3_6(run, printed=False)
         assert run.squared.mean() < mean
         assert run.gaps[-1] < gap

@@ -51,6 +51,10 @@ class DescentResult:
         Clipping norms.
     batch_sizes : ndarray of shape (n_iter,)
         Points evaluated before each step.
+    traces : ndarray of shape (n_iter,)
+        Uncertainty that the points leave in the gradient of each step: the trace of its posterior
+        covariance, of which the bounds of Theorems 3.2 and 3.3 are made. Where it does not become
+        small against the first one, the surrogate does not know the gradients that it releases.
     public_weights : ndarray of shape (n_iter,) or None
         Mean weight of the public gradient in each step; None where public rows take no part.
     """
@@ -61,6 +65,7 @@ class DescentResult:
     noise_scales: np.ndarray
     clips: np.ndarray
     batch_sizes: np.ndarray
+    traces: np.ndarray
     public_weights: np.ndarray | None = None
 
 
@@ -228,7 +233,7 @@ class PrivateDescent:
             blocks = losses.gradients(weights)
             step = _GradientStep(self, float(mu), clip, losses.n_records)
             gradient, next_clip = step.release(blocks, source)
-            steps.append((gradient, step.sigma, clip, len(points)))
+            steps.append((gradient, step.sigma, clip, len(points), posterior.trace(theta)))
             if public is not None:
                 # Of public numbers and of what has been released: post-processing.
                 gradient = public.combined(weights, gradient, step.sigma, clip)
@@ -257,7 +262,7 @@ class PrivateDescent:
     def _result(self, thetas, steps, public):
         trajectory = np.array(thetas)
         n_last = max(1, math.ceil(self.averaging * self.n_iter))
-        gradients, sigmas, clips, batch_sizes = (
+        gradients, sigmas, clips, batch_sizes, traces = (
             np.array(column) for column in zip(*steps, strict=True)
         )
         return DescentResult(
@@ -267,13 +272,14 @@ class PrivateDescent:
             noise_scales=sigmas,
             clips=clips,
             batch_sizes=batch_sizes,
+            traces=traces,
             public_weights=None if public is None else np.array(public.weights),
         )
 
 
 def _refitted(posterior, refit, thetas, steps):
     """Return the surrogate that `refit` makes of released values, with the present points."""
-    gradients, sigmas, _, _ = zip(*steps, strict=True)
+    gradients, sigmas, *_ = zip(*steps, strict=True)
     again = refit(np.array(thetas[:-1]), np.array(gradients), np.array(sigmas))
     if again is None:
         return posterior

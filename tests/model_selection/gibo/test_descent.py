@@ -108,6 +108,7 @@ class TestOptions:
         assert plain.batch_sizes.tolist() == [4] * 6
         assert found.batch_sizes[0] <= 4
         assert found.batch_sizes.sum() < plain.batch_sizes.sum()
+        assert plain.traces.max() < found.traces.max() <= 0.1
 
     def test_tolerance_above_the_prior_is_refused(self):
         with pytest.raises(ValueError, match="prior trace"):
