@@ -3,7 +3,7 @@
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-__all__ = ["NUMBER", "TEXT", "WHOLE", "Hostile", "mostly", "one", "settled"]
+__all__ = ["NUMBER", "TEXT", "WHOLE", "Hostile", "Unprinted", "mostly", "one", "settled"]
 
 NUMBER, WHOLE, TEXT = 0.7316520948315577, 731652094831, "S3cr3tPatientName"
 
@@ -29,6 +29,15 @@ class Hostile:
         raise self.error(TEXT)
 
     __array__ = __eq__ = __hash__ = __bool__ = __len__ = __reduce__ = __str__ = __float__
+
+
+class Unprinted(tuple):
+    """An example that hypothesis does not print: containers of hostile values raise, too."""
+
+    __slots__ = ()
+
+    def __repr__(self):
+        return "Unprinted"
 
 
 def one(values):

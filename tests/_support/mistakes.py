@@ -184,6 +184,12 @@ FLOOR = [
 ]
 SELECTION = [
     (
+        "gibo/_gradient_release.py",
+        'mu = self.mu_end / math.sqrt(check_count(self.n_choices, "n_choices"))',
+        "mu = self.mu_end",
+        "tests/model_selection/gibo/test_safe_end.py",
+    ),
+    (
         "rows/_object_table.py",
         "return attempt(_vector_length, row)[0]",
         "return _vector_length(row)",

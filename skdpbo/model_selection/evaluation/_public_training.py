@@ -173,6 +173,8 @@ class PublicTraining:
 
     def _progress(self, candidates):
         n = len(candidates)
+        if n < 2:  # of a score; a heading for it says nothing
+            return None
         heading = f"Training on all public rows, scoring the protected ones: candidates 1 to {n}"
         return Progress(self.verbose, heading, n, "candidates")
 

@@ -16,6 +16,7 @@ from _support.internals import (
     roughness,
     squared_error,
 )
+from _support.planted import plant
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV
 from skdpbo.exceptions import FlatLossWarning, LowBoundWarning, NoisyGradientWarning
 from skdpbo.privacy import PrivacyLedger
@@ -258,6 +259,21 @@ class TestFit:
         losses = [loss(found) for found in best]
         assert loss(params[n_public]) < min(losses) + 0.01
         assert loss(best[0]) > min(losses) + 0.01  # that of the public search alone
+
+    def starts(self):
+        public = rows(60, 0.8, 0.3, 0.3)
+        for protected in (rows(1000, 0.1, 0.9), rows(1000, 0.9, 0.1)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield fitted(public, protected, epsilon=1e-6, n_iter=1).descent_.trajectory[0]
+
+    def test_without_budget_protected_rows_choose_no_start(self, monkeypatch):
+        """The noise is 10^6 times what opposite rows change; public scores decide."""
+        first, second = self.starts()
+        assert first.tolist() == second.tolist()
+        plant(monkeypatch, "gibo: the start is the best on the protected rows")
+        first, second = self.starts()
+        assert np.abs(first - second).max() > 0.05
 
     def test_own_parameters_without_a_guide(self):
         public, protected = rows(20, 0.5, 0.5), rows(2000, 0.5, 0.5)
