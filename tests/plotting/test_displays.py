@@ -179,6 +179,8 @@ def test_utility_of_public_rows_needs_a_law_and_a_mean():
         of(DPBayesSearchCV(TREE, {"max_depth": (1, 8)}), X, y)
     with pytest.raises(ValueError, match="roc_auc"):
         of(DPGridSearchCV(TREE, DEPTHS, scoring="roc_auc"), X, y)
+    with pytest.raises(ValueError, match="halving is not supported"):
+        of(DPGridSearchCV(TREE, DEPTHS, halving=2), X, y)
 
 
 def test_no_label_is_cut():
