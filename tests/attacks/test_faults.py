@@ -211,7 +211,7 @@ SEARCHERS = {
     "grid": lambda e, **k: DPGridSearchCV(e, {"k": [0, 1]}, **k),
     "randomized": lambda e, **k: DPRandomizedSearchCV(e, {"k": (0, 9)}, n_iter=2, **k),
     "bayes": lambda e, **k: DPBayesSearchCV(e, {"k": (0, 9)}, n_iter=2, n_initial_points=2, **k),
-    "gibo": lambda e, **k: DPGIBOSearchCV(e, {"k": (0.0, 9.0)}, n_iter=2, **k),
+    "gibo": lambda e, **k: DPGIBOSearchCV(e, {"k": (0.0, 9.0)}, n_iter=2, **{"cv": 2, **k}),
 }
 
 

@@ -68,7 +68,7 @@ SEARCHES = {
     "Kusner 3": lambda **k: bayes(
         mechanism=Kusner2015Lipschitz(lipschitz=1.0, lambda_name="alpha"), **k
     ),
-    "gibo": lambda **k: DPGIBOSearchCV(Talker(), {"alpha": (0.1, 9.0)}, n_iter=3, **k),
+    "gibo": lambda **k: DPGIBOSearchCV(Talker(), {"alpha": (0.1, 9.0)}, n_iter=3, **{"cv": 2, **k}),
 }
 
 

@@ -69,7 +69,7 @@ SEARCHES = {
     "bayes": lambda e, name, **k: DPBayesSearchCV(
         e, {name: (0, 9)}, n_iter=3, n_initial_points=2, **k
     ),
-    "gibo": lambda e, name, **k: DPGIBOSearchCV(e, {name: (0, 9)}, n_iter=2, **k),
+    "gibo": lambda e, name, **k: DPGIBOSearchCV(e, {name: (0, 9)}, n_iter=2, **{"cv": 2, **k}),
 }
 search_names = pytest.mark.parametrize("name", SEARCHES)
 # Eight protected rows are few for a gradient, and that is said.

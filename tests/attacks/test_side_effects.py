@@ -57,7 +57,7 @@ SEARCHES = {
     "gaussian": lambda e, **k: DPBayesSearchCV(
         e, {"k": (0.0, 1.0)}, n_iter=3, n_initial_points=2, mechanism="gaussian", cv=2, **k
     ),
-    "gibo": lambda e, **k: DPGIBOSearchCV(e, {"k": (0.0, 1.0)}, n_iter=2, **k),
+    "gibo": lambda e, **k: DPGIBOSearchCV(e, {"k": (0.0, 1.0)}, n_iter=2, **{"cv": 2, **k}),
 }
 
 

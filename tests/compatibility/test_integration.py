@@ -45,7 +45,8 @@ def make_search(kind="grid", estimator=None, space=None, **parameters):
         parameters["n_iter"] = 2
     estimator = LogisticRegression() if estimator is None else estimator
     space = SPACE if space is None else space
-    if kind == "gibo":  # lists of values become ranges
+    if kind == "gibo":  # lists of values become ranges; a public search of 32 takes long
+        parameters.setdefault("init", None)
         space = {name: (min(values), max(values)) for name, values in space.items()}
     return SEARCHERS[kind](estimator, space, cv=2, **parameters)
 
@@ -79,7 +80,10 @@ class TestEverySearcher:
             (StandardScaler(), ["age", "dose", "weight"]), (OneHotEncoder(), ["ward"])
         )
         pipeline = make_pipeline(columns, LogisticRegression())
-        search = make_search(kind, pipeline, {"logisticregression__C": [0.01, 1.0]})
+        public_search = {"init": "public"} if kind == "gibo" else {}
+        search = make_search(
+            kind, pipeline, {"logisticregression__C": [0.01, 1.0]}, **public_search
+        )
         search.fit(*frame)
         assert list(search.feature_names_in_) == ["age", "dose", "weight", "ward"]
         assert set(search.predict(frame[0])) <= {"ill", "well"}

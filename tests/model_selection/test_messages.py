@@ -34,8 +34,11 @@ def test_failed_fits_are_told_in_one_line(search_class):
     search = search_class(DecisionTreeClassifier(), DEPTHS, cv=2, epsilon=5.0)
     ((category, text),) = told(search)
     assert category is FitFailedWarning
-    assert text.startswith("2 of 6 fits on public rows failed")
-    assert "2 x InvalidParameterError: The 'max_depth' parameter" in text
+    assert text.startswith("2 fits failed out of a total of 6 on public rows. The score")
+    assert (
+        "2 fits failed with the following error: InvalidParameterError: The 'max_depth' parameter"
+        in text
+    )
     assert "\n" not in text
     assert "Traceback" not in text
 
@@ -45,8 +48,8 @@ def test_when_all_fits_fail_the_error_is_one_line_and_nothing_is_charged():
     with PrivacyLedger(epsilon=5.0) as ledger, pytest.raises(ValueError) as refused:
         search.fit(**ROWS)
     text = str(refused.value)
-    assert text.startswith("All the 4 fits on public rows failed: 2 x InvalidParameterError: ")
-    assert "Got -1 instead; 2 x " in text
+    assert text.startswith("All the 4 fits failed on public rows")
+    assert "Got -1 instead; 2 fits failed with the following error: " in text
     assert "\n" not in text
     assert not ledger.entries
 
@@ -54,7 +57,7 @@ def test_when_all_fits_fail_the_error_is_one_line_and_nothing_is_charged():
 def test_an_error_of_several_lines_is_told_by_its_first():
     rows = ROWS | {"X": np.where(np.arange(4) == 0, np.nan, ROWS["X"])}
     search = DPGridSearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, cv=2, epsilon=5.0)
-    with pytest.raises(ValueError, match="2 x ValueError: Input X contains NaN"):
+    with pytest.raises(ValueError, match=r"2 fits failed .*: ValueError: Input X contains NaN"):
         search.fit(**rows)
 
 

@@ -21,9 +21,19 @@ _ADVICE = 'error_score="raise" gives the whole traceback of the first one.'
 
 
 class FailedFits:
-    """Errors of the public cross-validation of one search."""
+    """Errors of the public cross-validation of one search.
+
+    The words are scikit-learn's, for whom looks for them; its tracebacks are left out.
+
+    Parameters
+    ----------
+    error_score : float or "raise"
+    """
 
     outcomes = ()  # of all public fits so far, as `BaseSearchCV._format_results` gets them
+
+    def __init__(self, error_score):
+        self._error_score = error_score
 
     def warn(self, scores):
         """Say once how many fits failed, and why: rows, errors and mean scores are public."""
@@ -31,8 +41,9 @@ class FailedFits:
         errors = Counter(_error_line(text) for text in texts if text is not None)
         if errors:
             warn_caller(
-                f"{errors.total()} of {len(texts)} fits on public rows failed, and their scores "
-                f"are error_score: {_quoted(errors)}. {_ADVICE}",
+                f"{errors.total()} fits failed out of a total of {len(texts)} on public rows. The "
+                "score on these train-test partitions for these parameters will be set to "
+                f"{self._error_score}. {_quoted(errors)}. {_ADVICE}",
                 FitFailedWarning,
             )
         elif missing := int(np.sum(~np.isfinite(scores))):
@@ -60,8 +71,8 @@ class FailedFits:
                 for number, text in _SECTION.findall(str(error)):
                     counts[_error_line(text)] += int(number)
                 raise ValueError(
-                    f"All the {counts.total()} fits on public rows failed: {_quoted(counts)}. "
-                    f"Nothing was charged. {_ADVICE}"
+                    f"All the {counts.total()} fits failed on public rows, perhaps because your "
+                    f"model is misconfigured. {_quoted(counts)}. Nothing was charged. {_ADVICE}"
                 ) from None
 
 
@@ -75,6 +86,9 @@ def _error_line(text):
 
 def _quoted(errors):
     """Return the most frequent errors with their numbers."""
-    quoted = [f"{number} x {error}" for error, number in errors.most_common(_KINDS)]
+    quoted = [
+        f"{number} fits failed with the following error: {error}"
+        for error, number in errors.most_common(_KINDS)
+    ]
     further = len(errors) - _KINDS
     return "; ".join(quoted) + (f"; and {further} other errors" if further > 0 else "")

@@ -53,7 +53,9 @@ def rehearsed_scores(searcher, X, y, n_records, epsilons, n_draws):
 def _public_losses(searcher, X, y):
     """Return the scorer and integer losses of shape (n_candidates, n_rows)."""
     if getattr(searcher, "halving", None) is not None:
-        raise ValueError("halving is not supported here: set halving=None to rehearse the choice among all of them.")
+        raise ValueError(
+            "halving is not supported here: set halving=None, for a choice among all candidates."
+        )
     scorer, _, _ = assign_metrics(searcher, y, searcher._get_scorers)
     if not scorer.is_mean:
         raise ValueError(

@@ -65,7 +65,7 @@ class ValidationProtection(Protection):
 
     def __init__(self, searcher):
         super().__init__(searcher)
-        self.failed_fits = FailedFits()
+        self.failed_fits = FailedFits(searcher.error_score)
 
     @cached_property
     def mechanism(self):
