@@ -167,8 +167,9 @@ class TestWorstPair:
     @pytest.mark.slow
     @pytest.mark.parametrize("epsilon", [1.0, 2.0])
     def test_fifty_candidates(self, epsilon, cheap):
-        # With many candidates the choice comes close to using up its epsilon.
-        bound, claim = audit(12_000, cheap, n_candidates=50, epsilon=epsilon, score_fraction=0.0)
+        # With many candidates the choice comes close to using up its epsilon. The limit of power
+        # lies 9 standard deviations below what the true law gives (with 12 000 releases 2).
+        bound, claim = audit(40_000, cheap, n_candidates=50, epsilon=epsilon, score_fraction=0.0)
         assert 0.2 * claim < bound <= claim
 
     @pytest.mark.slow
