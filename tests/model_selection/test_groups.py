@@ -107,7 +107,7 @@ class TestLabels:
         assert group_codes([], 0).tolist() == []
 
     @pytest.mark.parametrize(
-        "missing", [None, math.nan, pd.NA, pd.NaT, np.datetime64("NaT"), [1], {}, np.ones(2)]
+        "missing", [None, math.nan, pd.NA, pd.NaT, np.datetime64("NaT", "s"), [1], {}, np.ones(2)]
     )
     def test_a_missing_label_is_a_group_of_its_own(self, missing):
         labels = np.empty(5, dtype=object)

@@ -94,7 +94,7 @@ ZOO = [
     Fraction(1, 3),
     pd.NA,
     pd.NaT,
-    np.datetime64("NaT"),
+    np.datetime64("NaT", "s"),
     np.str_("x"),
     np.array(1),
     np.array([]),
