@@ -6,9 +6,9 @@ from sklearn.utils.validation import validate_data
 from skdpbo._parameters import warn_if_seeded
 from skdpbo._record_groups import PlacedRows, check_group_labels, group_codes
 from skdpbo._schema import checked_table, has_numeric_type, is_dask, length_of
-from skdpbo._stated_html import StatedHTML
 from skdpbo.mechanisms import noise_source
 from skdpbo.privacy import LedgerMixin, charge_active_ledger
+from skdpbo.privacy._stated_html import StatedHTML
 
 __all__ = ["PrivateEstimator"]
 

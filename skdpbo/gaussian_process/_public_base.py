@@ -222,7 +222,9 @@ class PublicBase:
         if X_public is None or y_public is None:
             raise ValueError("X_public and y_public must be given together.")
         if share_memory(X, X_public) or share_memory(y, y_public):
-            raise ValueError("X and X_public share rows: protected rows are not public.")
+            raise ValueError(
+                "X and X_public, or y and y_public, share rows: protected rows are not public."
+            )
         if self.release == "kernel" or self.prior_mean == "private":
             raise ValueError(
                 'public rows need release="whitened" and prior_mean="none": the gate needs the '

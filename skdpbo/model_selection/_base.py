@@ -10,11 +10,11 @@ from functools import partial
 from typing import ClassVar
 
 from skdpbo._parameters import warn_if_seeded
-from skdpbo._stated_html import StatedHTML
 from skdpbo.model_selection._callbacks import begin_task, end_task
 from skdpbo.model_selection._sklearn import BaseSearchCV, Interval
 from skdpbo.model_selection.protection._validation import ValidationProtection, running_fit
 from skdpbo.privacy import LedgerMixin
+from skdpbo.privacy._stated_html import StatedHTML
 
 __all__ = ["BasePrivateSearchCV", "Fitted"]
 

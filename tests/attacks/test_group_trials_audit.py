@@ -125,6 +125,14 @@ class DearGroups(DPLogisticRegression):
         return dearer if groups else stated
 
 
+class UnsureOfGroups(DPLogisticRegression):
+    """Rests on more where it keeps groups together."""
+
+    def privacy_guarantee(self, n_samples=None, *, groups=False):
+        stated = super().privacy_guarantee(groups=groups)
+        return stated.assuming("groups are small", status="void") if groups else stated
+
+
 class TestStatement:
     @pytest.mark.parametrize("protect", SELECTIONS)
     @pytest.mark.parametrize("search", [DPGridSearchCV, DPRandomizedSearchCV])
@@ -165,6 +173,17 @@ class TestStatement:
     def test_what_costs_a_group_more_is_refused(self):
         dear = DearGroups(X_bounds=(-1, 1), classes=[0, 1])
         self.refused(ValueError, "groups=True. is larger", search_of(dear))
+
+    def test_assumptions_on_groups_are_stated(self):
+        composed = PrivateSelection(accounting="composition")
+        unsure = UnsureOfGroups(X_bounds=(-1, 1), classes=[0, 1])
+        search = search_of(unsure, protect=composed)
+        promised = search.privacy_guarantee(N_GROUPS, groups=True)
+        stated = search.fit(X, Y, groups=LABELS).privacy_
+        for guarantee in (promised, stated):
+            assert guarantee.status == "void"
+            assert "groups are small" in guarantee.assumptions
+        assert search.privacy_guarantee(N_GROUPS).status != "void"
 
     def test_both_parts_need_labels(self):
         own = {"X_val": X[:40].copy(), "y_val": Y[:40]}

@@ -25,10 +25,10 @@ from skdpbo.privacy._guarantee import weakest_status
 __all__ = [
     "UNUSED_SHARES",
     "StatedCosts",
+    "costs_of_groups",
     "gaussian_budget",
     "kind_of",
     "merged_trial",
-    "refuse_dearer_groups",
     "within",
 ]
 
@@ -65,22 +65,28 @@ def within(cost, budget):
     return mu <= budget.mu
 
 
-def refuse_dearer_groups(models, n_samples):
-    """Raise a ValueError if a fit costs a group more than a record, which was budgeted.
+def costs_of_groups(models, n_samples):
+    """Return the costs (of a record, of a group) of one fit of each model.
 
     Parameters
     ----------
     models : list of estimator
         Their budgets are set.
     n_samples : int or None
+
+    Raises
+    ------
+    ValueError
+        If one costs a group more than a record, which was budgeted.
     """
-    for model in models:
-        of_group = _sizes(stated_cost_of_group(model, n_samples))
-        if any(np.greater(of_group, _sizes(stated_guarantee(model, n_samples)))):
+    costs = [(stated_guarantee(m, n_samples), stated_cost_of_group(m, n_samples)) for m in models]
+    for model, (of_record, of_group) in zip(models, costs, strict=True):
+        if any(np.greater(_sizes(of_group), _sizes(of_record))):
             raise ValueError(
                 f"groups are not supported with {type(model).__name__}, whose "
                 "privacy_guarantee(groups=True) is larger than its privacy_guarantee()."
             )
+    return costs
 
 
 def _sizes(cost):

@@ -28,7 +28,7 @@ from skdpbo.model_selection._private_choice import all_stated_for_groups
 from skdpbo.model_selection._sklearn import n_rows
 from skdpbo.model_selection.evaluation._dry_run import dry_run, synthetic_rows
 from skdpbo.model_selection.evaluation._evaluator import train
-from skdpbo.model_selection.private_training._costs import refuse_dearer_groups
+from skdpbo.model_selection.private_training._costs import costs_of_groups
 from skdpbo.model_selection.private_training._estimators import refuse_unknown_groups
 from skdpbo.model_selection.private_training._final_training import (
     SCORED_SHARE,
@@ -107,9 +107,13 @@ class PrivateModelsProtection(Protection):
     def for_groups(self, guarantee):
         """Return the guarantee of parts that divide no group; refuse what knows no groups."""
         refuse_unknown_groups(self.searcher.estimator, self.selection)
+        stated = all_stated_for_groups(guarantee)
         for models, n_samples in self._budgeted:
-            refuse_dearer_groups(models, n_samples)
-        return all_stated_for_groups(guarantee)
+            for of_record, of_group in costs_of_groups(models, n_samples):
+                known = all_stated_for_groups(of_record).assumptions
+                own = (text for text in of_group.assumptions if text not in known)
+                stated = stated.assuming(*own, status=of_group.status)
+        return stated
 
     def search(self, rows, params):
         """Run the trials and release the best.

@@ -1,6 +1,7 @@
 """HTML form of fitted estimators with the statement of their guarantee."""
 
 import html
+from typing import Any
 
 __all__ = ["StatedHTML"]
 
@@ -11,16 +12,16 @@ class StatedHTML:
     It comes before scikit-learn's `BaseEstimator` in the list of bases.
     """
 
-    def _repr_html_inner(self):
-        return super()._repr_html_inner() + self._statement()
+    def _repr_html_inner(self) -> str:
+        return f"{super()._repr_html_inner()}{self._statement()}"  # type: ignore[misc]
 
-    def _repr_mimebundle_(self, **kwargs):
-        bundle = super()._repr_mimebundle_(**kwargs)
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
         if "text/html" in bundle:
             bundle["text/html"] += self._statement()
         return bundle
 
-    def _statement(self):
+    def _statement(self) -> str:
         guarantee = vars(self).get("privacy_")
         if guarantee is None:
             return ""
