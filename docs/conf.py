@@ -1,6 +1,7 @@
 """Sphinx configuration: ``sphinx-build -W docs docs/_build``."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import skdpbo
@@ -75,6 +76,17 @@ html_theme_options = {
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
 }
+
+
+def repository_links(pyproject):
+    """Return the theme's link to the repository, if the project's metadata have an address."""
+    address = pyproject["project"].get("urls", {}).get("Repository")
+    icon = "fa-solid fa-code-branch"
+    return [{"name": "Repository", "url": address, "icon": icon}] if address else []
+
+
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+html_theme_options["icon_links"] = repository_links(PYPROJECT)
 
 
 def _without_foreign_references(app, what, name, obj, options, lines):

@@ -1,6 +1,7 @@
 """Private model tuning and private Gaussian processes to drop into scikit-learn code."""
 
 from skdpbo.gaussian_process import (
+    DPSparseGPClassifier,
     DPSparseGPRegressor,
     GPUCBModeler,
     PrivateProjection,
@@ -14,13 +15,14 @@ from skdpbo.model_selection import (
     make_per_record_scorer,
 )
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __all__ = [
     "DPBayesSearchCV",
     "DPGIBOSearchCV",
     "DPGridSearchCV",
     "DPRandomizedSearchCV",
+    "DPSparseGPClassifier",
     "DPSparseGPRegressor",
     "GPUCBModeler",
     "PrivateProjection",

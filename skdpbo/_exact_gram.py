@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.utils import assert_all_finite
 from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
 from skdpbo._record_groups import PlacedRows, record_sizes, shared_roots
-from skdpbo._schema import is_dask
+from skdpbo._schema import is_dask, narrowed, refuse_not_finite
 
 _MANTISSA = 53  # integers up to 2^53 are floats
 _LARGEST_BITS = 20  # 8192 rows in one exact product; features keep six digits
@@ -52,7 +51,7 @@ def lattice_radius(n_records, noise_ratio):
         sums_fit = n_records * 4**bits <= 2**_SUM_BITS
         if sums_fit and noise_ratio * 4.0**bits <= 2.0**_NOISE_BITS:
             return 2**bits
-    raise ValueError("too many records or too much noise for exact sums in 64 bits")
+    raise ValueError("too many records or too much noise for exact sums in 64 bits: raise epsilon.")
 
 
 def rows_on_lattice(rows, step, radius):
@@ -225,10 +224,10 @@ def _strided_gram(rows, X, Y, chunk, first, stride):
     workspace = rows.workspace(min(chunk, len(X)))
     sizes = record_sizes(X)
     for start in range(first * chunk, len(X), stride * chunk):
-        X_chunk = np.asarray(X[start : start + chunk])
-        Y_chunk = np.asarray(Y[start : start + chunk])
-        _check_finite(X_chunk, "X")
-        _check_finite(Y_chunk, "y")
+        X_chunk = narrowed(np.asarray(X[start : start + chunk]))
+        Y_chunk = narrowed(np.asarray(Y[start : start + chunk]))
+        refuse_not_finite(X_chunk, "X")
+        refuse_not_finite(Y_chunk, "y")
         Q = rows(X_chunk, Y_chunk, workspace)
         total += integer_gram(shared_roots(Q, sizes, slice(start, start + chunk)))
     return total
@@ -237,11 +236,6 @@ def _strided_gram(rows, X, Y, chunk, first, stride):
 def integer_gram(Q):
     """Protected: return Q'Q as int64; exact for at most ``exact_chunk(radius)`` rows."""
     return (Q.T @ Q).astype(np.int64)
-
-
-def _check_finite(values, name):
-    if not np.isfinite(values).all():
-        assert_all_finite(values, input_name=name)
 
 
 def _dask_gram(rows, X, Y, chunk):

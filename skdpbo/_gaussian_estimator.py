@@ -5,6 +5,7 @@ from dataclasses import replace
 from skdpbo._parameters import OWN_GROUP, OWN_RECORD
 from skdpbo._private_estimator import PrivateEstimator
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
+from skdpbo.privacy._checks import check_mu_of_fit
 from skdpbo.privacy._guarantee import about_groups
 
 __all__ = ["GaussianEstimator"]
@@ -71,7 +72,7 @@ class GaussianEstimator(PrivateEstimator):
         return PrivacyGuarantee(
             epsilon=self.epsilon,
             delta=self.delta,
-            mu=mu_from_epsilon(self.epsilon, self.delta),
+            mu=check_mu_of_fit(mu_from_epsilon(self.epsilon, self.delta)),
             protects="training records",
             mechanism=self._mechanism,
             assumptions=(

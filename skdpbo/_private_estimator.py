@@ -54,6 +54,8 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
             if is_dask(X):
                 raise TypeError("groups need X in memory or in a memory map, not a Dask array.")
             check_group_labels(groups, length_of(X, "X"), name="groups", rows="X")
+        if guarantee.epsilon > 0:  # there is noise
+            warn_if_seeded(self.random_state)
         given = [values for values in (X, *targets) if values is not None]
         readable = all(map(has_numeric_type, given))
         if not readable:  # lists and objects are read to learn their shape and type
@@ -62,10 +64,9 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         validate_data(self, X, skip_check_array=True)  # names and number of the columns
         # Whatever can fail for public reasons fails here: a charge is never taken back.
         checked = check(table, *targets)
-        if guarantee.epsilon > 0:  # there is noise
-            warn_if_seeded(self.random_state)
         if readable:  # before any value is read
             charge_active_ledger(guarantee, type(self).__name__, self)
+        vars(self).pop("privacy_", None)  # of an earlier fit, if this one stops half-way
         if groups is not None:
             table = self._grouped(
                 table, group_codes(groups, length_of(X, "X"), name="groups", rows="X")

@@ -2,9 +2,9 @@
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import assert_all_finite
 
 from skdpbo._record_groups import PlacedRows, n_units, record_sizes
+from skdpbo._schema import narrowed, refuse_not_finite
 
 __all__ = ["BoxedRows", "row_blocks"]
 
@@ -108,9 +108,9 @@ def row_blocks(X, check=True, name="X"):
     size = _block_size(X)
     for start in range(0, X.shape[0], size):
         block = X[start : start + size]
-        block = block.toarray() if issparse(block) else np.asarray(block)
+        block = narrowed(block.toarray() if issparse(block) else np.asarray(block))
         if check:
-            assert_all_finite(block, allow_nan=check == "allow-nan", input_name=name)
+            refuse_not_finite(block, name, allow_nan=check == "allow-nan")
         yield block
 
 

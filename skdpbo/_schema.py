@@ -2,7 +2,8 @@
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import check_array
+from sklearn import config_context
+from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.validation import _num_samples
 
 from skdpbo._attempt import attempt
@@ -13,7 +14,9 @@ __all__ = [
     "has_numeric_type",
     "is_dask",
     "length_of",
+    "narrowed",
     "refuse_missing_target",
+    "refuse_not_finite",
     "share_memory",
 ]
 
@@ -73,8 +76,36 @@ def checked_table(values, name, *, ensure_2d, estimator, accept_sparse=False):
     if table is None:  # raised outside of the handler: the context of an error has values, too
         raise _refusal(values, name, ensure_2d, check)
     if table.dtype.kind not in "biuf":
-        raise TypeError(f"{name} must be numeric, got type {table.dtype}.")
+        advice = _advice_on_columns(values)
+        raise TypeError(f"{name} must be numeric, got type {table.dtype}.{advice}")
     return table
+
+
+def narrowed(values):
+    """Protected: return an array of real numbers, long doubles as doubles and without a warning."""
+    if values.dtype.kind != "f" or values.dtype.itemsize <= 8:
+        return values
+    with np.errstate(all="ignore"):  # large ones are infinite
+        return values.astype(np.float64)
+
+
+def refuse_not_finite(values, name, *, allow_nan=False):
+    """Raise scikit-learn's error where a value is infinite, or missing unless `allow_nan`.
+
+    Also with ``sklearn.set_config(assume_finite=True)``: sensitivities rely on it.
+
+    Parameters
+    ----------
+    values : ndarray
+        Of real numbers. Protected; the error quotes none.
+    name : str
+        Of the table, in the error.
+    allow_nan : bool, default=False
+    """
+    bad = np.isinf(values).any() if allow_nan else not np.isfinite(values).all()
+    if bad:
+        with config_context(assume_finite=False), np.errstate(all="ignore"):
+            assert_all_finite(values, allow_nan=allow_nan, input_name=name)
 
 
 def _refusal(values, name, ensure_2d, check):
@@ -94,7 +125,20 @@ def _refusal(values, name, ensure_2d, check):
         check(np.zeros(array.shape))  # is the shape to blame?
     except Exception as error:
         return error
-    return TypeError(f"{name} must be numeric: every argument must be a string or a real number.")
+    numeric = f"{name} must be numeric: every argument must be a string or a real number."
+    return TypeError(numeric + _advice_on_columns(values))
+
+
+def _advice_on_columns(values):
+    """Advice on the columns of a pandas frame that are not of a numeric type; no value is read."""
+    if not (hasattr(values, "iloc") and hasattr(values, "columns")):
+        return ""
+    columns = zip(values.columns, values.dtypes, strict=True)
+    others = [str(name) for name, kind in columns if getattr(kind, "kind", "O") not in "biuf"]
+    return bool(others) * (
+        f" These columns are of other types: {', '.join(others)}. Leave them out, or encode them, "
+        "as with DPOneHotEncoder of skdpbo.preprocessing in a ColumnTransformer."
+    )
 
 
 def refuse_missing_target(y, estimator):

@@ -12,6 +12,7 @@ __all__ = [
     "NoisyGradientWarning",
     "NoisyScoreWarning",
     "PublicTrainingWarning",
+    "ScoreGapWarning",
     "SeededNoiseWarning",
     "SelectionCostWarning",
     "SkdpboWarning",
@@ -46,7 +47,7 @@ class NewBudgetWarning(SkdpboWarning):
 
 
 class NoisyGradientWarning(SkdpboWarning):
-    """The noise is large compared with the clipping norm: too few records for the steps."""
+    """Gradients, or the models behind them, are noisy: too few records for the steps."""
 
 
 class NoisyScoreWarning(SkdpboWarning):
@@ -55,6 +56,10 @@ class NoisyScoreWarning(SkdpboWarning):
 
 class PublicTrainingWarning(SkdpboWarning):
     """Some rows passed to ``fit`` are treated as public and are not protected."""
+
+
+class ScoreGapWarning(SkdpboWarning):
+    """A released score is far below the public one: the rows are not of one population."""
 
 
 class SeededNoiseWarning(SkdpboWarning):

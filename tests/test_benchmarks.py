@@ -15,7 +15,7 @@ SCRIPTS = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.glob("*/*.py")
 
 def runner(*arguments):
     command = [sys.executable, "docs/benchmarks/run.py", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1200)
 
 
 def test_lists_every_benchmark_with_its_question():

@@ -2,6 +2,7 @@
 
 import importlib
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,17 @@ def test_there_is_a_page_for_every_floor():
 def test_every_public_name_is_on_its_page(floor):
     listed = re.findall(r"^   ([A-Za-z]\w*)$", (API / f"{floor}.rst").read_text("utf-8"), re.M)
     assert sorted(listed) == sorted(importlib.import_module(f"skdpbo.{floor}").__all__)
+
+
+def test_the_header_links_the_repository_that_the_metadata_name():
+    pages = runpy.run_path(str(TESTS.parent / "docs" / "conf.py"))
+    links, declared = pages["repository_links"], pages["PYPROJECT"]["project"].get("urls", {})
+    shown = [link["url"] for link in pages["html_theme_options"]["icon_links"]]
+    assert shown == [declared[name] for name in declared if name == "Repository"]
+    address = "https://example.org/skdpbo"
+    (link,) = links({"project": {"urls": {"Issues": "no", "Repository": address}}})
+    assert link["url"] == address
+    assert links({"project": {}}) == links({"project": {"urls": {"Issues": "no"}}}) == []
 
 
 def test_the_tally_of_the_papers_is_that_of_their_rows():

@@ -38,7 +38,7 @@ def run(path, *, without=frozenset()):
         env=os.environ | {"MPLBACKEND": "agg"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1200,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

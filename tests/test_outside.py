@@ -17,9 +17,21 @@ def python_blocks(page):
     return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text("utf-8"), re.M | re.S)
 
 
-def test_import_needs_no_optional_package():
+def test_without_optional_packages_the_import_works_and_drawing_says_what_is_missing():
     # A None in sys.modules makes the import fail, as if the package were not installed.
-    code = f"import sys; sys.modules.update(dict.fromkeys({sorted(OPTIONAL)})); import skdpbo"
+    code = f"""
+import sys
+sys.modules.update(dict.fromkeys({sorted(OPTIONAL)}))
+import skdpbo
+from skdpbo.plotting import BudgetDisplay
+from skdpbo.privacy import PrivacyLedger
+try:
+    BudgetDisplay.from_ledger(PrivacyLedger(epsilon=1.0))
+except ImportError as error:
+    assert "pip install matplotlib" in str(error)
+else:
+    raise AssertionError
+"""
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 

@@ -63,6 +63,16 @@ def test_errors_are_the_same_for_every_record():
     assert len(messages) == 1
 
 
+def test_the_columns_that_are_not_numeric_are_named_by_their_types():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"age": [1.0, 2.0], "ward": ["A", SECRET], "sex": pd.Categorical([0, 1])})
+    frame["late"] = np.array([1, SECRET], dtype=object)
+    frame["early"] = np.array([1, 2], dtype=object)
+    with pytest.raises(TypeError, match=r"other types: ward, sex, late, early\. Leave") as caught:
+        DPSparseGPRegressor(X_bounds=(0, 1), y_bounds=(0, 1)).fit(frame, [0.0, 1.0])
+    assert SECRET not in str(caught.value)
+
+
 def test_categories_are_refused_and_missing_numbers_are_nan():
     pandas = pytest.importorskip("pandas")
     categories = pandas.DataFrame({"age": pandas.Categorical([SECRET, "other"] * 30)})

@@ -65,11 +65,11 @@ class Neighbours(ClassifierMixin, BaseEstimator):
 # %%
 # The search
 # ----------
-# A public search finds where to begin, eight private steps follow, and the end is chosen privately.
+# A public search finds where to begin, three private steps follow, and the end is chosen privately.
 
 space = dict.fromkeys(FEATURES, (0.3, 30.0, "log-uniform")) | {"prior": (1e-3, 10.0, "log-uniform")}
 search = DPGIBOSearchCV(
-    Neighbours(), space, n_iter=8, epsilon=1.0, scoring="neg_log_loss", loss_bound=6.9, cv=2
+    Neighbours(), space, n_iter=3, epsilon=1.0, scoring="neg_log_loss", loss_bound=6.9, cv=2
 )
 search.fit(X[:300], y[:300], X_val=X[300:1400], y_val=y[300:1400])
 print(search.privacy_)

@@ -22,6 +22,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from sklearn.gaussian_process.kernels import RBF
 
 from skdpbo.gaussian_process import GPUCBModeler, PrivateProjection, optimize
 from skdpbo.gaussian_process.outsourced import serve_answers
@@ -82,13 +83,12 @@ print(curator.release_)
 
 MODELER = """
 import sys
+from sklearn.gaussian_process.kernels import RBF
 from skdpbo.gaussian_process import GPUCBModeler, ProjectionRelease
 from skdpbo.gaussian_process.outsourced import run_queries
 
 release = ProjectionRelease.load(sys.argv[1])
-modeler = GPUCBModeler(
-    release, length_scale=5.0, signal_variance=20.0**2, prior_mean=40.0, sqrt_beta=4.0
-)
+modeler = GPUCBModeler(release, kernel=20.0**2 * RBF(5.0), prior_mean=40.0, sqrt_beta=4.0)
 run_queries(modeler, 40, sys.stdin, sys.stdout)
 """
 
@@ -144,8 +144,7 @@ def private_search(epsilon, seed):
     curator.fit(records / units, outcome)
     modeler = GPUCBModeler(
         curator.release_,
-        length_scale=5.0,
-        signal_variance=20.0**2,
+        kernel=20.0**2 * RBF(5.0),
         prior_mean=40.0,
         sqrt_beta=4.0,
         random_state=seed,  # of the first row, not of any noise

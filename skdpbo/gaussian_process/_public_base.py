@@ -6,9 +6,7 @@ and of public values, so no sensitivity changes (docs: public rows first).
 
 import copy
 import math
-import threading
 import warnings
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,10 +21,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import validate_data
 
-from skdpbo._attempt import attempt
-from skdpbo._isolation._isolated_calls import nothing_leaves
 from skdpbo._parameters import check_bounds
 from skdpbo._schema import share_memory
+from skdpbo.gaussian_process._isolated_rows import isolated_answers
 
 __all__ = [
     "GatedPredictor",
@@ -36,6 +33,7 @@ __all__ = [
     "default_bases",
     "public_box",
     "public_model",
+    "residual_rows",
 ]
 
 _FEWEST_ROWS = 5
@@ -44,7 +42,6 @@ _REACH = 3.0  # standard deviations of the public residuals
 _FAR = 1e30  # trees take no larger numbers: they work in single precision
 _LARGEST_PROCESS = 500  # rows: a Gaussian process costs their cube
 _LARGEST_TREES = 2000  # rows, for trees without histograms
-_ONE_AT_A_TIME = threading.Lock()  # filters of warnings belong to the process
 
 
 def public_model(base, X, y, largest):
@@ -163,21 +160,19 @@ class ResidualRows:
 
     def __call__(self, X, Y, workspace):
         """Protected: return a chunk's rows, shape (n, width): integers in a shared float buffer."""
-        return self.rows(X, Y - self._predicted(X), workspace)
+        predicted = self._predicted(X)
+        with np.errstate(all="ignore"):  # a warning would depend on the values
+            residuals = Y - predicted
+        return self.rows(X, residuals, workspace)
 
     def _predicted(self, X):
-        """Protected: return the predictions; output and warnings of the model stay inside."""
-        # A lock of its own: a search that holds the other may wait for the threads of this pass.
-        isolated = nothing_leaves(), _ONE_AT_A_TIME, warnings.catch_warnings()
-        with ExitStack() as stack:
-            for context in (*isolated, np.errstate(all="ignore")):
-                stack.enter_context(context)
-            warnings.simplefilter("ignore")
-            predicted, error = attempt(self.public, X)
-            if error is None:
-                return predicted
-            alone = (attempt(self.public, row[None])[0] for row in X)
-            return np.vstack([self.public.centre if row is None else row for row in alone])
+        """Protected: return the predictions; the centre where the model raises."""
+        return isolated_answers(self.public, X, self.public.centre)
+
+
+def residual_rows(rows, public):
+    """Return the lattice rows of residuals of a public model; those of the targets without one."""
+    return rows if public is None else ResidualRows(rows, public)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpbo._column_moments import norm_edges, release_moments, release_radius
@@ -12,7 +11,13 @@ from skdpbo._noise_aware import MomentModel, released_noise_variance
 from skdpbo._parameters import bounds_or_default
 from skdpbo._record_groups import n_units, placed
 from skdpbo._row_blocks import BoxedRows, row_blocks
-from skdpbo._schema import check_same_length, checked_table, refuse_missing_target
+from skdpbo._schema import (
+    check_same_length,
+    checked_table,
+    narrowed,
+    refuse_missing_target,
+    refuse_not_finite,
+)
 from skdpbo._whitened_release import WhitenedRelease
 from skdpbo.linear_model._column_scales import column_scales
 from skdpbo.linear_model._record_rows import JoinedRows, StandardisedRecords
@@ -159,13 +164,15 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
             If the active `PrivacyLedger` cannot pay; nothing has been touched then.
         """
         refuse_missing_target(y, self)
-        self._check_settings()
+        check_flag(self.fit_intercept, "fit_intercept")
+        if self.alpha is not None:
+            check_positive(self.alpha, "alpha")
         check_same_length(X, y, groups)
         guarantee = self._guarantee_of_fit(groups)
         table, checked, source = self._opened(guarantee, self._check_public, X, y, groups=groups)
         targets, X_box, y_box = checked
-        targets = np.asarray(targets)
-        assert_all_finite(targets, input_name="y")
+        targets = narrowed(np.asarray(targets))
+        refuse_not_finite(targets, "y")
         self.X_bounds_ = X_box
         rows = BoxedRows(table, *X_box)
         rows.check_finite()
@@ -174,15 +181,15 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
             rows, boxed_targets, guarantee.mu, source
         )
         w = self._released_weights(records, z_scales.size, mu_left, source)
-        self._set_coefficients(w, z_scales, t_scales, rows, boxed_targets)
+        # in the units of X and y
+        coef, intercept = z_scales.in_box_units(w)
+        unit = boxed_targets.half_width * t_scales.radius * t_scales.size / t_scales.factor
+        self.coef_ = (coef / rows.half_width[:, None] * unit).T
+        centre = boxed_targets.centre + boxed_targets.half_width * t_scales.radius * t_scales.mean
+        self.intercept_ = centre + intercept * unit - self.coef_ @ rows.centre
         if targets.ndim == 1:
             self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
         return self._close(n_units(table), guarantee)
-
-    def _check_settings(self):
-        check_flag(self.fit_intercept, "fit_intercept")
-        if self.alpha is not None:
-            check_positive(self.alpha, "alpha")
 
     def _check_public(self, table, y):
         """Check the shape of y; return y as an array, and both boxes."""
@@ -257,14 +264,6 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         if self.alpha is None:
             return candidates[best].posterior(variances[best]).mean
         return model(variances[best] * size**2 / self.alpha).posterior(variances[best]).mean
-
-    def _set_coefficients(self, w, z_scales, t_scales, rows, targets):
-        """Set coefficients and intercepts for the units of X and y."""
-        coef, intercept = z_scales.in_box_units(w)
-        unit = targets.half_width * t_scales.radius * t_scales.size / t_scales.factor
-        self.coef_ = (coef / rows.half_width[:, None] * unit).T
-        centre = targets.centre + targets.half_width * t_scales.radius * t_scales.mean
-        self.intercept_ = centre + intercept * unit - self.coef_ @ rows.centre
 
     def predict(self, X):
         """Predicted targets.

@@ -86,7 +86,12 @@ def clip_to_lattice(
     if limit >= _MAX_TOTAL:
         raise ValueError("clip must be below 2^31 steps.")
     with np.errstate(all="ignore"):
-        values = _as_floats(vectors)
+        values = np.asarray(vectors)
+        if values.dtype.kind not in "fiub":
+            raise TypeError("vectors must be arrays of real numbers.")
+        if values.ndim != 2:
+            raise ValueError("vectors must be two-dimensional, one row per record.")
+        values = values.astype(np.float64, copy=False)
         finite = np.asarray(np.isfinite(values).all(axis=1))
         rows = np.where(finite[:, None], values, 0.0)
         # Division by the largest entry: the squares neither overflow nor all underflow.
@@ -103,16 +108,6 @@ def clip_to_lattice(
     while (over := np.flatnonzero(np.einsum("ij,ij->i", units, units) > limit)).size:
         units[over] -= np.sign(units[over])
     return units, inside
-
-
-def _as_floats(vectors: Any) -> FloatArray:
-    """Return rows of real numbers as float64. Errors depend on type and shape alone. Protected."""
-    values = np.asarray(vectors)
-    if values.dtype.kind not in "fiub":
-        raise TypeError("vectors must be arrays of real numbers.")
-    if values.ndim != 2:
-        raise ValueError("vectors must be two-dimensional, one row per record.")
-    return values.astype(np.float64, copy=False)
 
 
 def clipped_sum(

@@ -136,7 +136,12 @@ class CoinPressMean:
     beta: float = 0.01
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "center", _checked_center(self.center))
+        array = np.asarray(self.center)
+        if array.dtype.kind not in "fiu" or array.ndim > 1:
+            raise TypeError("center must be a real number or a vector of them.")
+        if not array.size or not np.isfinite(array).all():
+            raise ValueError("center must be finite and not empty.")
+        object.__setattr__(self, "center", tuple(map(float, array)) if array.ndim else float(array))
         for name in ("radius", "scale", "beta"):
             object.__setattr__(self, name, float(check_positive(getattr(self, name), name)))
         if not 1e-300 < self.beta < 1:
@@ -147,7 +152,14 @@ class CoinPressMean:
         if self.n_steps != "auto":
             check_count(self.n_steps, "n_steps")
         if self.shares is not None:
-            object.__setattr__(self, "shares", _checked_shares(self.shares, self.n_steps))
+            # positive, and 1 in all up to rounding
+            checked = tuple(float(check_positive(share, "each share")) for share in self.shares)
+            if len(checked) != self.n_steps:
+                raise ValueError("shares must have one value for each of the n_steps steps.")
+            total = math.fsum(checked)
+            if abs(total - 1) > 1e-9:
+                raise ValueError("shares must add up to 1.")
+            object.__setattr__(self, "shares", tuple(min(share / total, 1.0) for share in checked))
         gaussian_guarantee(self, "")
 
     @property
@@ -281,23 +293,3 @@ def default_shares(n_steps: int) -> tuple[float, ...]:
 def share_of_budget(mu: float, share: float) -> float:
     """Return mu_i with mu_i^2 = share mu^2, rounded down so that shares of sum 1 stay in mu^2."""
     return math.sqrt(share) * mu * (1 - _ROUNDING)
-
-
-def _checked_center(center: Any) -> float | tuple[float, ...]:
-    array = np.asarray(center)
-    if array.dtype.kind not in "fiu" or array.ndim > 1:
-        raise TypeError("center must be a real number or a vector of them.")
-    if not array.size or not np.isfinite(array).all():
-        raise ValueError("center must be finite and not empty.")
-    return tuple(map(float, array)) if array.ndim else float(array)
-
-
-def _checked_shares(shares: Any, n_steps: int | str) -> tuple[float, ...]:
-    """Return positive shares that sum to 1 up to rounding."""
-    checked = tuple(float(check_positive(share, "each share")) for share in shares)
-    if len(checked) != n_steps:
-        raise ValueError("shares must have one value for each of the n_steps steps.")
-    total = math.fsum(checked)
-    if abs(total - 1) > 1e-9:
-        raise ValueError("shares must add up to 1.")
-    return tuple(min(share / total, 1.0) for share in checked)

@@ -142,7 +142,10 @@ class GaussianMechanism:
         if ratio < _MIN_RATIO:
             raise ValueError("lattice is too coarse for the noise: more than 2^20 sigma.")
         if ratio > _MAX_RATIO:
-            raise ValueError("lattice is too fine for the noise: less than 2^-49 sigma.")
+            raise ValueError(
+                "lattice is too fine for the noise: less than 2^-49 sigma, which needs more than "
+                "64 bits. Raise epsilon or delta (mu)."
+            )
         shift = max(0, _DRAW_BITS + 1 - math.frexp(ratio)[1])
         scale = math.ceil(ratio * 2**shift)
         values = {"step": step, "_shift": shift, "_scale": scale}

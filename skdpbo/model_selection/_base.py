@@ -7,11 +7,13 @@ scikit-learn's hooks used here, and nowhere else: ``_get_scorers`` (which losses
 import numbers
 from abc import abstractmethod
 from functools import partial
+from os import PathLike
 from typing import ClassVar
 
+from joblib import Memory
+
 from skdpbo._parameters import warn_if_seeded
-from skdpbo.model_selection._callbacks import begin_task, end_task
-from skdpbo.model_selection._sklearn import BaseSearchCV, Interval
+from skdpbo.model_selection._sklearn import BaseSearchCV, Interval, begin_task, end_task
 from skdpbo.model_selection.protection._validation import ValidationProtection, running_fit
 from skdpbo.privacy import LedgerMixin
 from skdpbo.privacy._stated_html import StatedHTML
@@ -44,6 +46,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         "loss_bound": [Interval(numbers.Real, 0, None, closed="neither"), dict, None],
         "score_fraction": [Interval(numbers.Real, 0, 1, closed="left")],
         "validation_fraction": [Interval(numbers.Real, 0, 1, closed="neither")],
+        "memory": [str, PathLike, Memory, None],
         "refit": ["boolean", str],
         "random_state": ["random_state"],
     }
@@ -59,6 +62,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         loss_bound,
         score_fraction,
         validation_fraction,
+        memory,
         cv,
         refit,
         n_jobs,
@@ -84,6 +88,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         self.loss_bound = loss_bound
         self.score_fraction = score_fraction
         self.validation_fraction = validation_fraction
+        self.memory = memory
         self.random_state = random_state
 
     @abstractmethod
@@ -182,6 +187,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         guarantee : PrivacyGuarantee
             Of one fit, void with a seed.
         """
+        self._validate_params()
         protection = self._protection()
         promise = protection.promise(n_samples)
         guarantee = protection.row_wise(protection.for_groups(promise) if groups else promise)
@@ -222,7 +228,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         return running.scorers, running.metric
 
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
-        running_fit(self).run(evaluate_candidates, callback_ctx)
+        running_fit(self).cross_validate(evaluate_candidates, callback_ctx)
 
     def _select_best_index(self, refit, refit_metric, results):
         return running_fit(self).choose(results)
@@ -231,6 +237,8 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         all_of_it = (candidate_params, n_splits, out, more_results)
         running = running_fit(self)
         if running is not None:
+            if running.memory is not None and running.memory.takes(*all_of_it):
+                return running.memory.results
             running.failed_fits.outcomes = out
         if running is None or running.scores_so_far is None:
             if running is not None:

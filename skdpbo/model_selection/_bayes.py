@@ -40,8 +40,8 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
     search_spaces : dict or list of dicts
         Names and lists of categories, frozen scipy distributions, ranges `(low, high)` and
         `(low, high, "log-uniform")`, or ``Real``, ``Integer`` and ``Categorical`` of
-        scikit-optimize; a range of two integers gives integers, both ends included. A list of
-        dicts is a choice between spaces.
+        scikit-optimize; a range of two integers gives integers, both ends included. The dicts of
+        a list share `n_iter` by their scores.
     n_iter : int, default=32
         Number of candidates that are evaluated.
     epsilon : float, default=1.0
@@ -58,18 +58,20 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
           candidates, which steer the search; the winner and its score are functions of them.
         - `Kusner2015`: Algorithm 1 or 2 of [3]_. The guarantee is conditional on their
           Gaussian-process prior, and at usual budgets the choice is nearly uniform.
-        - `Kusner2015Lipschitz`: Algorithm 3 of [3]_ for the score, permute-and-flip for the choice.
+        - `Kusner2015Lipschitz`: Algorithm 3 of [3]_ for the score, permute-and-flip for the choice;
+          the search follows public scores, or as published secret ones.
     n_initial_points : int, default=5
         Candidates evaluated before the surrogate is used.
     n_candidates : int, default=500
         Size of the finite candidate set; the whole space if it has no more points.
     batch_size : int, default=1
-        Candidates proposed at a time; with `n_jobs` they are evaluated in parallel.
+        Candidates proposed at a time, and evaluated in parallel.
     sqrt_beta : float, default=2.0
         Weight of the posterior standard deviation in the upper confidence bound, >= 0.
     acquisition : {"ucb", "ei"}, default="ucb"
-        What proposes candidates from the public scores: the upper confidence bound, or the expected
-        improvement. Noisy scores ("gaussian") and `Kusner2015` are for "ucb" only.
+        What proposes candidates from the public scores, or from those that `Kusner2015Lipschitz`
+        keeps secret: the upper confidence bound, or the expected improvement. Noisy scores
+        ("gaussian") and `Kusner2015` are for "ucb" only.
     prior_weight : "auto" or float, default="auto"
         Weight c >= 0 of the public score in a choice by permute-and-flip or the exponential
         mechanism, which maximises (protected score + c * public score) up to noise. It costs no
@@ -94,19 +96,16 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         tenth; with chunks none where the score would be mostly noise. Not used by "gaussian",
         whose scores are released anyway.
     validation_fraction : float, default=0.2
-        Share of the rows that is protected when `fit` is not given `X_val`, in (0, 1). Row 0 is
-        always public.
+        Share of the rows that is protected without `X_val`, in (0, 1). Row 0 is always public.
     protect : {"validation", "all"}, Chunks or PrivateSelection, default="validation"
         Which records the guarantee covers: the validation records, or all of them. "all" takes
         `PrivateSelection` where the estimator states its own guarantee, and `Chunks` otherwise;
         either may be given with its parameters. No row is public then and nothing is
-        cross-validated: `cv`, `return_train_score`, several metrics and ``error_score="raise"`` are
-        refused, and `guide` plays no part. With chunks no model is released, whatever `refit` is.
-        With private models `mechanism` and `score_fraction` play no part, as the score costs
-        nothing extra.
-        Private models are tuned by `DPRandomizedSearchCV` or `DPGridSearchCV`. Without public
-        scores to follow, "gaussian" follows its own released scores, and "permute_and_flip" and
-        "exponential" choose among `n_iter` quasi-random candidates.
+        cross-validated: `cv`, `return_train_score`, `memory`, several metrics and
+        ``error_score="raise"`` are refused, and `guide` plays no part. With chunks no model is
+        released, whatever `refit` is. Private models are tuned by `DPRandomizedSearchCV` or
+        `DPGridSearchCV`. Without public scores, "gaussian" follows its own released scores, and
+        the others choose among `n_iter` quasi-random candidates.
     neighbours : {"replace-one", "add-remove"}, default="replace-one"
         Relation of neighbouring data sets. "add-remove": one protected record more or less, and
         the number of protected records stays secret. As losses only grow with a record, the choice
@@ -120,8 +119,10 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
     guide : bool, default=True
         Whether candidates are cross-validated on the public rows. False: one fit a candidate,
         and `cv_results_` holds the parameters and released scores only. Must be False with
-        `Kusner2015`; may be False with "gaussian", whose `n_iter` candidates are then all scored
-        privately; the other mechanisms propose from public scores.
+        `Kusner2015` and a secret trajectory; may be False with "gaussian", whose `n_iter`
+        candidates are then all scored privately; the other mechanisms propose from public scores.
+    memory : str, path, joblib.Memory or None, default=None
+        As in `DPGridSearchCV`: a folder of public fold scores, for fits that go on.
     refit : bool or str, default=True
         Train the winner on all public rows. A str names the deciding metric. A callable is refused.
     n_jobs : int or None, default=None
@@ -160,10 +161,10 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         every fit failed is not listed. With "gaussian" also
         `private_validation_score`, released: noisy scores on the protected rows, without bias and
         hence possibly outside the range of the score; NaN where none was taken. With `Kusner2015`
-        it lists the whole candidate set, as the visited part is secret. With chunks, parameters
-        and `private_validation_score` only.
+        and a secret trajectory it lists the whole candidate set, as the visited part is secret.
+        With chunks, parameters and `private_validation_score` only.
     privacy_ : PrivacyGuarantee
-        Guarantee of the whole fit.
+        Of the whole fit.
     scorer_ : callable or dict
         Scorer that `score` uses.
     n_splits_ : int
@@ -194,8 +195,7 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
     / epsilon on the winner's total is epsilon-DP (Ghosh et al. 2012); the two shares add up to
     `epsilon`. Of "gaussian" and of the mechanisms of Kusner et al. the reasons are given with their
     classes. A record that cannot be read or predicted counts with the worst loss. It is assumed
-    that the estimator predicts each row from that row alone. With chunks one record moves the
-    total by B (n - n/k + k - 1) or less; see `Chunks`.
+    that the estimator predicts each row from that row alone. Of chunks, see `Chunks`.
 
     References
     ----------
@@ -262,6 +262,7 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         neighbours="replace-one",
         cv=None,
         guide=True,
+        memory=None,
         refit=True,
         n_jobs=None,
         verbose=0,
@@ -283,6 +284,7 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
             neighbours=neighbours,
             cv=cv,
             guide=guide,
+            memory=memory,
             refit=refit,
             n_jobs=n_jobs,
             verbose=verbose,
@@ -301,8 +303,7 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         self.prior_weight = prior_weight
 
     def _mechanism(self, guided=True, score_fraction=None):
-        named = isinstance(self.mechanism, str) and self.mechanism != "gaussian"
-        if named and not guided:
+        if self._chooses_once() and not guided:
             return super()._mechanism(guided, score_fraction)
         if isinstance(self.mechanism, Kusner2015 | Kusner2015Lipschitz) and not guided:
             raise ValueError(
@@ -331,18 +332,17 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
     def _space(self):
         return SearchSpace(self.search_spaces, name="search_spaces")
 
+    def _chooses_once(self):
+        """Whether the mechanism sees protected records once, at the end, for one choice."""
+        return isinstance(self.mechanism, str) and self.mechanism != "gaussian"
+
     def _candidates(self, space):
         public = check_random_state(self._public_seed())
-        size = self.n_iter if self._is_blind() else max(self.n_candidates, self.n_iter)
+        follows_scores = self.protect == "validation" or not self._chooses_once()
+        size = max(self.n_candidates, self.n_iter) if follows_scores else self.n_iter
         candidates = space.candidates(size, random_state=public)
         if space.is_finite:  # else the initial points would be neighbours in a corner of a grid
             candidates = [candidates[k] for k in public.permutation(len(candidates))]
         if isinstance(self.mechanism, Kusner2015Lipschitz):
             self.mechanism.lambdas(candidates)  # a bad lambda_name is refused before any charge
         return candidates
-
-    def _is_blind(self):
-        """Whether there are no scores to follow: a choice is made among n_iter points then."""
-        if isinstance(self.protect, str) and self.protect == "validation":
-            return False
-        return isinstance(self.mechanism, str) and self.mechanism != "gaussian"

@@ -1,7 +1,6 @@
 """Private search along gradients: many continuous parameters at once."""
 
 import numbers
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -9,13 +8,13 @@ from sklearn.utils import check_random_state
 
 from skdpbo.model_selection._base import BasePrivateSearchCV
 from skdpbo.model_selection._sklearn import Interval, StrOptions
-from skdpbo.model_selection.bayes._public_best import PublicBest
-from skdpbo.model_selection.gibo._descent import PrivateDescent
+from skdpbo.model_selection.bayes._gp_ucb import PublicBest
 from skdpbo.model_selection.gibo._gradient_release import TrajectoryRelease
 from skdpbo.model_selection.gibo._gradient_surrogate import SurrogateRecipe
-from skdpbo.model_selection.gibo._public_scales import AUTOMATIC
-from skdpbo.model_selection.gibo._settings import Descent, GradientSurrogate, changed
+from skdpbo.model_selection.gibo._settings import DEFAULTS, Descent, GradientSurrogate, changed
 from skdpbo.model_selection.gibo._trajectory_search import TrajectorySearch
+from skdpbo.model_selection.protection._private_descent import PrivateDescentProtection
+from skdpbo.model_selection.protection._validation import ValidationProtection
 from skdpbo.model_selection.space._continuous import ContinuousSpace
 
 __all__ = ["DPGIBOSearchCV"]
@@ -23,8 +22,8 @@ __all__ = ["DPGIBOSearchCV"]
 # The public search of the start, as of `DPBayesSearchCV`.
 _PUBLIC_SEARCH = {"n_iter": 32, "n_initial_points": 5, "batch_size": 1, "sqrt_beta": 2.0}
 _N_CANDIDATES = 500
-# Share of the squared budget that adaptive clipping spends on counts.
-_CLIP_SHARE = 0.1
+# Of the choices' epsilon: many candidates at the start, steps that seldom end worse.
+_START_SHARE = 0.8
 
 
 class DPGIBOSearchCV(BasePrivateSearchCV):
@@ -37,25 +36,26 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
 
     What is private: the protected records, given as `X_val` and `y_val` or set apart by
     `validation_fraction`. Released from them are the trajectory, the choices of its start and end
-    and one score; together they are mu-Gaussian-DP, hence (epsilon, delta)-DP. Everything else
-    comes from public rows.
+    and one score; together they are (epsilon, delta)-DP. Everything else comes from public rows.
+    With ``protect="all"`` every record is private, and all models are trained privately.
 
     Parameters
     ----------
     estimator : estimator object
-        Any scikit-learn estimator. It is trained on public rows only.
+        Any scikit-learn estimator. It is trained on public rows only. With ``protect="all"``: one
+        that is differentially private (mu-GDP or pure), such as `DPRidge`, alone or in a pipeline
+        with steps that learn nothing from the rows. The search sets its ``epsilon`` and ``delta``.
     search_spaces : dict
         Names and ranges `(low, high)` or `(low, high, "log-uniform")`, ``Real`` or ``Integer`` of
         scikit-optimize, or frozen scipy distributions of bounded support. Integers are searched as
         reals and rounded after the noise. A list of one value is a constant; longer lists
         (categories) are refused: see `DPBayesSearchCV`.
-    n_iter : int, default=25
-        Number T of steps.
+    n_iter : int or None, default=None
+        Number T of steps. None: 25; 10 with ``protect="all"``.
     epsilon : float, default=1.0
         Privacy budget of the whole fit, in (0, inf). Smaller is more private.
     delta : float, default=1e-5
-        Probability with which epsilon may fail, in (0, 1); far less than one over the number of
-        protected records.
+        Probability that epsilon may fail, in (0, 1); far below one over the number of records.
     guide : bool, default=True
         Whether the public rows take part: candidates and the released points are cross-validated,
         each step combines the released gradient with that of the public folds, and public scores
@@ -66,7 +66,8 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         alphabetical order, or None: the centre. "public": the best by public cross-validation of
         the estimator's own parameters and of a search by GP-UCB, 32 candidates in all; with
         ``guide=False`` the estimator's own parameters, or the centre if they lie outside. With
-        `end_fraction` the protected rows choose among the eight best, privately.
+        `end_fraction` the protected rows choose among the eight best, privately, and, where they
+        know losses better than the public rows, forty untried ones of the best expected score.
     descent : Descent or None, default=None
         Clipping norm, learning rate and budgets of the steps; ``Descent.paper()`` is the paper's.
         None: ``Descent()``. Its parameters are also those of the search: ``descent__clip``.
@@ -74,36 +75,46 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         Kernel and length-scale of the losses; ``GradientSurrogate.paper()`` is the paper's. None:
         ``GradientSurrogate()``.
     scoring : str, list, tuple, dict, PerRecordScorer or None, default=None
-        A score that is the mean of bounded per-record losses: `"accuracy"`, `"neg_log_loss"`,
-        `"neg_brier_score"`, `"neg_mean_squared_error"`, `"neg_mean_absolute_error"`, or the result
-        of `make_per_record_scorer`. None means accuracy for classifiers and
-        `"neg_mean_squared_error"` for regressors; `score` is then the estimator's own. Losses
-        that move with the parameters, such as `"neg_log_loss"`, have better gradients than
-        accuracy. With several metrics, `refit` names the one that decides; the others are computed
-        on public rows only.
+        A mean of bounded per-record losses, such as `"neg_log_loss"`, `"neg_brier_score"`,
+        `"neg_mean_squared_error"`, or of `make_per_record_scorer`; accuracy has almost no gradient.
+        None: accuracy for classifiers, `"neg_mean_squared_error"` for regressors; `score` is then
+        the estimator's own. With several metrics, `refit` names the one that decides; the others
+        are computed on public rows only.
     loss_bound : float or None, default=None
         Largest loss of one record for the losses that have no bound of their own, in the units of
         the loss; larger losses are clipped. None takes a default that does not depend on the data,
         with a `DefaultBoundsWarning`.
-    end_fraction : float, default=0.2
-        Share of mu squared spent on private choices, so that a noisy descent need not end worse
-        than it began: of `best_params_` among released points (the start, points on the way, the
-        last one, the mean of the last ones), and, where a public search comes first, of the start.
-        0: the best public candidate and the mean of the last points.
+    end_fraction : float, default=0.5
+        Share of epsilon spent on private choices, in [0, 1), so that a noisy descent need not end
+        worse than it began: of `best_params_` among released points (the start, points on the way,
+        the last one, the mean of the last ones), and, where a public search comes first, of the
+        start, with four fifths of it. 0: the best public candidate and the mean of the last points.
     score_fraction : float, default=0.1
-        Share of mu squared spent on `best_score_`, in [0, 1). 0: no score is released.
+        Share of `best_score_` in mu squared of trajectory and score, in [0, 1). 0: no score is
+        released.
     validation_fraction : float, default=0.2
         Share of the rows that is protected when `fit` is not given `X_val`, in (0, 1). Row 0 is
         always public.
+    protect : {"validation", "all"}, default="validation"
+        Which records the guarantee covers. "all": those that train, too. Half of their squared
+        budget is for the released model, the rest is spread over all models of the steps (see
+        Notes), so that by default there are few, and thousands of rows are needed. No row is
+        public: `cv`, `return_train_score`, several metrics and ``error_score="raise"`` are refused;
+        `memory`, too. `guide` and `end_fraction` play no part, and "public" for `init` stands for
+        the estimator's own parameters.
+    memory : str, path, joblib.Memory or None, default=None
+        As in `DPGridSearchCV`: a folder of public fold scores, also of released points.
     cv : int, cross-validation generator or iterable, default=None
         As in `GridSearchCV`; splits the public rows only. Splits of all rows of `X` are restricted
         to them. None: five folds, or as many as the smallest public class allows, at least two.
     refit : bool or str, default=True
         Train the winner on all public rows. A str names the deciding metric. A callable is refused.
+        With ``protect="all"``: train it privately. False, with ``score_fraction=0``: all of the
+        training rows' budget is for the steps.
     n_jobs : int or None, default=None
         Number of models of a batch trained in parallel by joblib.
     verbose : int, default=0
-        Lines for each public round and each step; above 1 also the messages of `GridSearchCV`.
+        A line for each candidate and each step; above 1 also the messages of `GridSearchCV`.
     pre_dispatch : int or str, default="2*n_jobs"
         As in `GridSearchCV`.
     error_score : "raise" or numeric, default=np.nan
@@ -126,16 +137,20 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         Released. Noisy score of `best_params_` on the protected rows; absent when
         `score_fraction=0`.
     best_estimator_ : estimator
-        The winner trained on the public rows; absent when `refit=False`.
+        The winner trained on the public rows, or privately on those that train (its ``privacy_`` is
+        that of the whole search); absent when `refit=False`.
     cv_results_ : dict of ndarrays
         `params` and `param_*` of the public search, and, released, of the trajectory, then of the
         mean if there is one. Public: with `guide`, the other columns of `GridSearchCV`, from the
         public rows.
     descent_ : DescentResult
         Released. The trajectory in the unit cube, the noisy gradients and their noise scales, and
-        how well the points of each step determine its gradient (``traces``).
+        how well the points of each step determine its gradient (``traces``). Its method
+        ``error_terms(norm)`` tells what that and the noise add to the bounds of the paper's
+        Theorems 3.2 and 3.3.
     privacy_ : PrivacyGuarantee
-        Guarantee of the whole fit; `privacy_.mu` is the Gaussian parameter.
+        Guarantee of the whole fit. Its ``parts`` are the gradients with the score, which are
+        mu-GDP, and each choice; with ``end_fraction=0`` it is that of the gradients itself.
     scorer_ : callable or dict
         Scorer that `score` uses.
     n_splits_ : int
@@ -153,6 +168,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     Descent : Parameters of the steps.
     GradientSurrogate : Parameters of the surrogate.
     DPBayesSearchCV : For categories, few parameters and few protected records.
+    DPRandomizedSearchCV : Private selection, with ``protect="all"``: for fewer rows.
 
     Notes
     -----
@@ -161,20 +177,28 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     linear map of its own losses, is its own affair; clipped to norm B, it moves the sum by at most
     2 B. Gaussian noise of standard deviation 2 B / (n mu_t) per coordinate makes each step
     mu_t-GDP. Start and end are chosen by permute-and-flip among public and released points, by
-    sums of clipped differences of losses: purely epsilon_e-DP, hence mu_e-GDP with mu_e = 2
-    Phi^-1(1 / (1 + exp(-epsilon_e))) [2]_. All of it composes to mu, the root of the sum of the
-    squares (Sopa et al. 2025, Lemma 3.1). mu = 1 is epsilon = 4.38 at delta = 1e-5. A record
-    that cannot be scored counts with the worst loss. It is assumed that the estimator predicts each
-    row from that row alone.
+    sums of clipped differences of losses, purely DP with .8 and .2 of ``end_fraction * epsilon``
+    (all of it where only the end is chosen). Steps and score compose to mu, the root of the sum of
+    the squares (Sopa et al. 2025, Lemma 3.1); mu is the largest for which Gaussian and pure
+    releases together are (epsilon, delta)-DP, by exact composition [2]_, [3]_: at epsilon = 1 and
+    delta = 1e-5, .154 beside the choices and .268 without. A record that cannot be scored counts
+    with the worst loss. It is assumed that the estimator predicts each row from that row alone.
+
+    With ``protect="all"`` the rows that train and those that score are disjoint, by position or as
+    given, and a record is in one part: either part may cost the whole. b T models of mu_a and the
+    released one of mu_z cost a training record ``(b T mu_a^2 + mu_z^2)^(1/2)``, by composition.
 
     With equal steps the noise has norm 2 B sqrt(T d) / (n mu): beyond a tenth of B, from public
     numbers, a `NoisyGradientWarning` asks for fewer steps, a larger epsilon or fewer parameters.
+    With ``protect="all"`` it also warns of too few rows for the trainings: n mu_a below 160.
 
     References
     ----------
     .. [1] G. Sopa, J. Marusic, M. Avella-Medina, J. P. Cunningham. Scalable differentially private
        Bayesian optimization. arXiv:2502.06044, 2025.
     .. [2] J. Dong, A. Roth, W. J. Su. Gaussian differential privacy. JRSS B 84(1), 2022.
+    .. [3] P. Kairouz, S. Oh, P. Viswanath. The composition theorem for differential privacy. ICML
+           2015.
 
     Examples
     --------
@@ -187,18 +211,19 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     >>> search = search.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
     >>> 1e-4 <= search.best_params_["C"] <= 1e2
     True
-    >>> round(search.privacy_.mu, 4)
-    0.2681
+    >>> [round(part.epsilon, 4) for part in search.privacy_.parts]
+    [0.5468, 0.1, 0.4]
     """
 
     _parameter_constraints: ClassVar[dict] = {
         **BasePrivateSearchCV._parameter_constraints,
         "search_spaces": [dict, list],
-        "n_iter": [Interval(numbers.Integral, 1, None, closed="left")],
+        "n_iter": [Interval(numbers.Integral, 1, None, closed="left"), None],
         "delta": [Interval(numbers.Real, 0, 1, closed="neither")],
         "descent": [Descent, None],
         "surrogate": [GradientSurrogate, None],
         "end_fraction": [Interval(numbers.Real, 0, 1, closed="left")],
+        "protect": [StrOptions({"validation", "all"})],
         "guide": ["boolean"],
         "init": [StrOptions({"public"}), dict, "array-like", None],
     }
@@ -208,7 +233,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         estimator,
         search_spaces,
         *,
-        n_iter=25,
+        n_iter=None,
         epsilon=1.0,
         delta=1e-5,
         guide=True,
@@ -217,9 +242,11 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         surrogate=None,
         scoring=None,
         loss_bound=None,
-        end_fraction=0.2,
+        end_fraction=0.5,
         score_fraction=0.1,
         validation_fraction=0.2,
+        protect="validation",
+        memory=None,
         cv=None,
         refit=True,
         n_jobs=None,
@@ -237,6 +264,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
             loss_bound=loss_bound,
             score_fraction=score_fraction,
             validation_fraction=validation_fraction,
+            memory=memory,
             cv=cv,
             refit=refit,
             n_jobs=n_jobs,
@@ -248,6 +276,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         )
         self.search_spaces = search_spaces
         self.n_iter = n_iter
+        self.protect = protect
         self.guide = guide
         self.init = init
         self.descent = descent
@@ -269,29 +298,31 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         """
         for group, kind in (("descent", Descent), ("surrogate", GradientSurrogate)):
             prefix = f"{group}__"
-            nested = {
-                name.removeprefix(prefix): params.pop(name)
-                for name in list(params)
-                if name.startswith(prefix)
-            }
+            names = [name for name in params if name.startswith(prefix)]
+            nested = {name.removeprefix(prefix): params.pop(name) for name in names}
             if nested:  # frozen: a changed copy takes the place
                 params[group] = changed(params.get(group, getattr(self, group)) or kind(), nested)
         return super().set_params(**params)
 
+    def _protection(self):
+        return (PrivateDescentProtection if self.protect == "all" else ValidationProtection)(self)
+
     def _mechanism(self):
-        shares = self.score_fraction, self.end_fraction
-        n_choices = 2 if self._searches_publicly() else 1
-        release = TrajectoryRelease(self.epsilon, self.delta, *shares, n_choices=n_choices)
-        steps = self.descent or Descent()
+        # With every record protected each candidate of a choice would be one more training.
+        shares = self.score_fraction, 0.0 if self.protect == "all" else self.end_fraction
+        search = PublicBest(_PUBLIC_SEARCH) if self._searches_publicly() else None
+        start_share = _START_SHARE if search else 0.0
+        release = TrajectoryRelease(self.epsilon, self.delta, *shares, start_share=start_share)
+        steps, defaults = self.descent or Descent(), DEFAULTS[self.protect]
         steps.check()
         return TrajectorySearch(
             release,
-            descent=partial(self._steps, steps, release.mu_trajectory),
+            descent=steps._filled(batch_size=min(self._space().n_dims + 1, defaults.largest_batch)),
+            n_iter=defaults.n_iter if self.n_iter is None else self.n_iter,
+            random_state=self._public_seed(),
             surrogate=self._surrogate,
-            automatic=[name for name in AUTOMATIC if getattr(steps, name) == "auto"],
             start=self._start,
-            public_search=PublicBest(_PUBLIC_SEARCH) if self._searches_publicly() else None,
-            averaging=steps.averaging,
+            public_search=search,
             verbose=self.verbose,
         )
 
@@ -301,35 +332,19 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     def _candidates(self, space):
         self._surrogate(space)  # refuses bad length-scales before anything is spent
         start = space.settings([self._start(space)])
-        if not self._searches_publicly():
-            return start
-        drawn = space.candidates(_N_CANDIDATES, check_random_state(self._public_seed()))
+        n = _N_CANDIDATES if self._searches_publicly() else 0
+        drawn = space.candidates(n, check_random_state(self._public_seed())) if n else []
         return start + [candidate for candidate in drawn if candidate != start[0]]
 
     def _searches_publicly(self):
-        return self.guide and isinstance(self.init, str)
+        return self.guide and isinstance(self.init, str) and self.protect == "validation"
 
     def _start(self, space):
-        own = space.own(self.estimator) if isinstance(self.init, str) else None
-        if own is not None:
-            return own
-        return space.start(None if isinstance(self.init, str) else self.init)
+        if not isinstance(self.init, str):
+            return space.start(self.init)
+        own = space.own(self.estimator)
+        return space.start(None) if own is None else own
 
     def _surrogate(self, space):
-        return SurrogateRecipe(self.surrogate or GradientSurrogate(), space.names)
-
-    def _steps(self, steps, mu, units):
-        options = steps.get_params()
-        options |= {name: AUTOMATIC[name] for name in AUTOMATIC if options[name] == "auto"}
-        adaptive = options.pop("adaptive_clip")
-        seed = check_random_state(self._public_seed()).randint(2**31 - 1 - self.n_iter)
-        return PrivateDescent(
-            n_iter=self.n_iter,
-            mu=mu,
-            **options,
-            bounds=(0.0, 1.0),
-            clip_share=_CLIP_SHARE if adaptive else 0.0,
-            loss_bound=units,
-            loss_scale=1.0 / units,
-            random_state=seed,
-        )
+        settings, defaults = self.surrogate or GradientSurrogate(), DEFAULTS[self.protect]
+        return SurrogateRecipe(settings._filled(**defaults.surrogate), space.names)

@@ -61,10 +61,10 @@ class DPGridSearchCV(BaseChoiceSearchCV):
         Which records the guarantee covers: the validation records, or all of them. "all" takes
         `PrivateSelection` where the estimator states its own guarantee, and `Chunks` otherwise;
         either may be given with its parameters. No row is public then and nothing is
-        cross-validated: `cv`, `return_train_score`, several metrics and ``error_score="raise"`` are
-        refused, and `guide` plays no part. With chunks no model is released, whatever `refit` is.
-        With private models `mechanism` and `score_fraction` play no part, as the score costs
-        nothing extra.
+        cross-validated: `cv`, `return_train_score`, `memory`, several metrics and
+        ``error_score="raise"`` are refused, and `guide` plays no part. With chunks no model is
+        released, whatever `refit` is. With private models `mechanism` and `score_fraction` play no
+        part, as the score costs nothing extra.
     neighbours : {"replace-one", "add-remove"}, default="replace-one"
         Relation of neighbouring data sets. "add-remove": one protected record more or less, and
         the number of protected records stays secret. As losses only grow with a record, the choice
@@ -77,6 +77,11 @@ class DPGridSearchCV(BaseChoiceSearchCV):
     guide : bool, default=True
         Whether candidates are cross-validated on the public rows. False: one fit a candidate,
         `cv_results_` holds only the parameters.
+    memory : str, path, joblib.Memory or None, default=None
+        Folder that keeps the public fold scores of candidates, so that a fit on the same public
+        rows, estimator, folds and scoring trains only what is new, also after an interruption.
+        Protected rows and releases do not get there, and each fit is charged. Needs
+        ``guide=True``. Keep it where only you can write; edited functions need a new folder.
     halving : int or None, default=None
         Number of candidates that are left for the private choice, at least 2. The others are
         dropped before by scikit-learn's successive halving (`HalvingGridSearchCV`, factor 3) on
@@ -244,6 +249,7 @@ class DPGridSearchCV(BaseChoiceSearchCV):
         neighbours="replace-one",
         cv=None,
         guide=True,
+        memory=None,
         halving=None,
         refit=True,
         n_jobs=None,
@@ -266,6 +272,7 @@ class DPGridSearchCV(BaseChoiceSearchCV):
             neighbours=neighbours,
             cv=cv,
             guide=guide,
+            memory=memory,
             refit=refit,
             n_jobs=n_jobs,
             verbose=verbose,

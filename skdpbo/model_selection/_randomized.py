@@ -4,6 +4,7 @@ import numbers
 from typing import ClassVar
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from skdpbo.model_selection._choosing import BaseChoiceSearchCV
 from skdpbo.model_selection._sklearn import Interval
@@ -33,7 +34,7 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
         Names and lists of values, frozen scipy distributions, ranges `(low, high)` and `(low,
         high, "log-uniform")`, or ``Real``, ``Integer`` and ``Categorical`` of scikit-optimize; a
         range of two integers gives integers, both ends included. A tuple is a space and its own
-        number of candidates. Candidates are drawn independently of all data.
+        number of distinct candidates. They are drawn independently of all data.
     n_iter : int, default=10
         Number of candidates; not used with tuples.
     epsilon : float, default=1.0
@@ -67,10 +68,10 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
         Which records the guarantee covers: the validation records, or all of them. "all" takes
         `PrivateSelection` where the estimator states its own guarantee, and `Chunks` otherwise;
         either may be given with its parameters. No row is public then and nothing is
-        cross-validated: `cv`, `return_train_score`, several metrics and ``error_score="raise"`` are
-        refused, and `guide` plays no part. With chunks no model is released, whatever `refit` is.
-        With private models `mechanism` and `score_fraction` play no part, as the score costs
-        nothing extra.
+        cross-validated: `cv`, `return_train_score`, `memory`, several metrics and
+        ``error_score="raise"`` are refused, and `guide` plays no part. With chunks no model is
+        released, whatever `refit` is. With private models `mechanism` and `score_fraction` play no
+        part, as the score costs nothing extra.
     neighbours : {"replace-one", "add-remove"}, default="replace-one"
         Relation of neighbouring data sets. "add-remove": one protected record more or less, and
         the number of protected records stays secret. As losses only grow with a record, the choice
@@ -83,6 +84,11 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
     guide : bool, default=True
         Whether candidates are cross-validated on the public rows. False: one fit a candidate,
         `cv_results_` holds only the parameters.
+    memory : str, path, joblib.Memory or None, default=None
+        Folder that keeps the public fold scores of candidates, so that a fit on the same public
+        rows, estimator, folds and scoring trains only what is new, also after an interruption.
+        Protected rows and releases do not get there, and each fit is charged. Needs
+        ``guide=True``. Keep it where only you can write; edited functions need a new folder.
     halving : int or None, default=None
         Number of candidates that are left for the private choice, at least 2. The others are
         dropped before by scikit-learn's successive halving (`HalvingGridSearchCV`, factor 3) on
@@ -235,6 +241,7 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
         neighbours="replace-one",
         cv=None,
         guide=True,
+        memory=None,
         halving=None,
         refit=True,
         n_jobs=None,
@@ -257,6 +264,7 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
             neighbours=neighbours,
             cv=cv,
             guide=guide,
+            memory=memory,
             refit=refit,
             n_jobs=n_jobs,
             verbose=verbose,
@@ -284,5 +292,6 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
         return pairs
 
     def _candidates(self, space):
-        seed = self._public_seed()
-        return [setting for sub, n in space for setting in sub.sample(n, random_state=seed)]
+        # One source for all of the list, so that equal spaces have draws of their own.
+        source = check_random_state(self._public_seed())
+        return [setting for sub, n in space for setting in sub.sample(n, random_state=source)]

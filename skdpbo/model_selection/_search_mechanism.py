@@ -109,8 +109,8 @@ class SearchMechanism(ABC):
         Whether it can follow public scores, and whether it can do without them.
     in_rounds : bool
         Whether proposals depend on the public scores so far.
-    chosen_early : bool
-        Whether the winner is released while candidates are still proposed.
+    reads_early : bool
+        Whether protected records are read while candidates are still proposed.
     of_means : bool
         Whether it needs a score that is a mean of losses of single records.
     of_groups : bool
@@ -122,10 +122,11 @@ class SearchMechanism(ABC):
     guarantee: PrivacyGuarantee
     guided: ClassVar[tuple] = (True, False)
     in_rounds: ClassVar[bool] = True
-    chosen_early: ClassVar[bool] = False
+    reads_early: ClassVar[bool] = False
     of_means: ClassVar[bool] = True
     of_groups: ClassVar[bool] = True
     n_proposals: int | None = None
+    _choice: PrivateChoice | None = None  # of the winner and the score, where one makes both
 
     @abstractmethod
     def start(self, problem, guided):
@@ -172,14 +173,16 @@ class SearchMechanism(ABC):
     @property
     def epsilon_score(self):
         """Pure budget of the score, 0 without one."""
-        return 0
+        return 0 if self._choice is None else self._choice.epsilon_score
 
     def score_noise(self, *, sensitivity, largest):
         """Return the standard deviation of the released score's noise, as a share of its range.
 
         0 without a score, and where it depends on more than the sizes.
         """
-        return 0.0
+        if self._choice is None:
+            return 0.0
+        return self._choice.score_noise(sensitivity=sensitivity, largest=largest)
 
 
 class ListChoice(SearchMechanism):
@@ -222,12 +225,3 @@ class ListChoice(SearchMechanism):
             self._choice, problem.candidates, source=problem.source, **how
         )
         return Chosen(problem.candidates, index, score)
-
-    @property
-    def epsilon_score(self):
-        """Budget of the score."""
-        return self._choice.epsilon_score
-
-    def score_noise(self, **sizes):
-        """Return the standard deviation of the noise of the released score."""
-        return self._choice.score_noise(**sizes)

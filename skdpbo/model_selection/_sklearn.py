@@ -3,16 +3,14 @@
 Everything here is re-exported for this sub-package only. When a scikit-learn release moves one of
 these names, this is the file to mend. The hooks of ``BaseSearchCV`` that the searchers override
 are listed in ``_base.py``.
+
+Tasks of scikit-learn's callback protocol (>= 1.9). Callbacks are shown public data only.
 """
 
 import numpy as np
 from sklearn.metrics._scorer import _MultimetricScorer as MultimetricScorer
-from sklearn.model_selection._search import (
-    BaseSearchCV,
-)
-from sklearn.model_selection._search import (
-    _yield_masked_array_for_each_param as _masked_arrays,
-)
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.model_selection._search import _yield_masked_array_for_each_param as _masked_arrays
 from sklearn.model_selection._search_successive_halving import HalvingGridSearchCV
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
@@ -28,6 +26,8 @@ __all__ = [
     "MultimetricScorer",
     "StrOptions",
     "all_fits_failed",
+    "begin_task",
+    "end_task",
     "has_callbacks",
     "masked_param_columns",
     "n_rows",
@@ -67,3 +67,16 @@ def without_callbacks(estimator):
 def masked_param_columns(candidates):
     """The ``param_*`` columns of ``cv_results_``, as masked arrays."""
     return dict(_masked_arrays(candidates))
+
+
+def begin_task(parent, estimator, **description):
+    """Open a task under `parent` and return its context; None where the protocol is absent."""
+    if parent is None:
+        return None
+    return parent.subcontext(**description).call_on_fit_task_begin(estimator=estimator)
+
+
+def end_task(context, estimator):
+    """Close a task that `begin_task` has opened."""
+    if context is not None:
+        context.call_on_fit_task_end(estimator=estimator)

@@ -2,13 +2,13 @@
 
 import textwrap
 
-__all__ = ["PRIVATE", "PUBLIC", "axes_for", "promise"]
+__all__ = ["PRIVATE", "PUBLIC", "TITLE_WIDTH", "axes_for", "promise"]
 
 # Safe for colour-blind readers (Okabe and Ito). In every plot public values are blue and values
 # released from protected records are orange.
 PUBLIC, PRIVATE = "#0072B2", "#D55E00"
 _TINY_DELTA = 1e-30  # stated as a bound in the sentence, left out of a title
-_TITLE_WIDTH = 48  # characters of a line that fit over axes of the usual size
+TITLE_WIDTH = 48  # characters of a line that fit over axes of the usual size
 
 
 def axes_for(ax, name):
@@ -48,4 +48,4 @@ def promise(guarantee):
     delta = f", δ = {guarantee.delta:.3g}" if guarantee.delta > _TINY_DELTA else ""
     condition = ", conditional" if guarantee.status == "conditional" else ""
     text = f"ε = {guarantee.epsilon:.3g}{delta} for the {guarantee.protects}{condition}"
-    return textwrap.fill(text, _TITLE_WIDTH)
+    return textwrap.fill(text, TITLE_WIDTH)

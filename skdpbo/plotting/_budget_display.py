@@ -4,7 +4,7 @@ import textwrap
 
 import numpy as np
 
-from skdpbo.plotting._axes import PRIVATE, PUBLIC, axes_for
+from skdpbo.plotting._axes import PRIVATE, PUBLIC, TITLE_WIDTH, axes_for
 from skdpbo.privacy._composed_losses import composed_epsilon
 from skdpbo.privacy._replace_one import in_one_relation
 
@@ -120,6 +120,6 @@ class BudgetDisplay:
         names = ["", *(textwrap.fill(label, _LABEL_WIDTH) for label in self.labels)]
         self.ax_.set_xticks(labelled, [names[k] for k in labelled], rotation=30, ha="right")
         if self.dataset:
-            self.ax_.set_title(f"data set {self.dataset!r}")
+            self.ax_.set_title(textwrap.fill(f"data set {self.dataset!r}", TITLE_WIDTH))
         self.ax_.legend()
         return self

@@ -1,5 +1,7 @@
 """Display of a private Gaussian process along one input."""
 
+import warnings
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -99,7 +101,9 @@ class GPPosteriorDisplay:
         check_is_fitted(estimator)
         values = np.asarray(X, dtype=float)
         order = np.argsort(values[:, feature], kind="stable")
-        mean, std = estimator.predict(X, return_std=True)
+        with warnings.catch_warnings():  # an array has no names, and means the same
+            warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+            mean, std = estimator.predict(X, return_std=True)
         if np.ndim(mean) != 1:
             raise ValueError("The regressor has several targets; a display shows one.")
         points = getattr(estimator, "inducing_points_", None)

@@ -21,12 +21,16 @@ __all__ = [
     "check_delta",
     "check_flag",
     "check_mu",
+    "check_mu_of_fit",
     "check_positive",
     "check_positive_delta",
     "check_real",
     "check_text",
     "check_within",
 ]
+
+# Steps of a descent and shares of a budget are parts of 1 in 10 or so; theirs is 2^-29 or more.
+_LEAST_MU = 2.0**-24
 
 
 def check_real(value: Any, name: str, must_be: str = "finite") -> float | Fraction:
@@ -86,6 +90,16 @@ def check_count(value: Any, name: str, least: int = 1, most: int | None = None) 
 def check_mu(mu: Any, name: str = "mu") -> float:
     """Return a Gaussian privacy parameter, a positive finite float, rounded up if need be."""
     return round_up(check_positive(mu, name))
+
+
+def check_mu_of_fit(mu: float) -> float:
+    """Return the Gaussian budget of a fit; its parts then have noise that 64-bit integers hold."""
+    if mu < _LEAST_MU:
+        raise ValueError(
+            f"epsilon and delta are too small together: mu={mu:.2g}, and below {_LEAST_MU:.2g} the "
+            "noise needs more than 64 bits."
+        )
+    return mu
 
 
 def check_delta(delta: Any, name: str = "delta") -> float:

@@ -2,25 +2,29 @@
 
 Every release is reduced to a dominating pair of laws: randomised response for a pure or an
 approximate guarantee, a pair of Gaussians for a GDP one. Products of these are evaluated exactly.
+
+Sums of many floats are exact: a float is an integer over a power of two, so a sum is one of
+integers; equal values, of which a ledger has many, are added once. Sums of Fractions would look for
+a common divisor at each step.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 from scipy.special import log_expit, logsumexp
 
-from skdpbo.privacy._exact_sums import exact_sum, exact_sum_of_squares
 from skdpbo.privacy._guarantee import PrivacyGuarantee
 from skdpbo.privacy._profile import Array, log_gaussian_delta, private_root, with_error
 from skdpbo.privacy._rounding import round_up, round_up_root
 
 _MAX_SUPPORT = 8192
+_MU_SLACK = 1e-8  # so that the epsilon of the composition is not above the one aimed at
 
 
 @dataclass(frozen=True)
@@ -172,6 +176,39 @@ def _composed_curve(atoms: Sequence[PrivacyGuarantee], delta: float) -> float:
     return math.inf
 
 
+def mu_beside(pure_epsilons: Sequence[float], epsilon: float, delta: float) -> float:
+    """Largest mu with which mu-GDP and pure releases together are (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    pure_epsilons : sequence of float
+        Budgets of the pure releases, positive; their sum is below `epsilon`.
+    epsilon : float
+        Positive.
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+        Mu, positive, rounded down.
+
+    Examples
+    --------
+    >>> from skdpbo.privacy._composed_losses import mu_beside
+    >>> round(mu_beside([0.1, 0.1], 1.0, 1e-5), 4)  # .2681 alone
+    0.2374
+    """
+    losses = composed_losses([PrivacyGuarantee(epsilon=pure) for pure in pure_epsilons])
+    return private_root(
+        lambda mu: replace(losses, mu=mu).log_delta(epsilon),
+        math.log(delta),
+        guess=epsilon,
+        safe_side=-1,
+        slack=_MU_SLACK,
+    )
+
+
 def added_epsilon(guarantees: Sequence[PrivacyGuarantee], delta: float) -> float:
     """Sum of the epsilons, if the sum of the deltas is within delta; else inf."""
     if exact_sum(g.delta for g in guarantees) > Fraction(delta):
@@ -192,3 +229,33 @@ def _epsilon_of(losses: ComposedLosses, delta: float) -> float:
         safe_side=1,
         slack=1e-10,
     )
+
+
+def exact_sum(values: Iterable[float]) -> Fraction:
+    """Sum of finite floats, without rounding."""
+    return _sum(
+        (count * numerator, denominator)
+        for (numerator, denominator), count in _ratios(values).items()
+    )
+
+
+def exact_sum_of_squares(values: Iterable[float]) -> Fraction:
+    """Sum of the squares of finite floats, without rounding."""
+    return _sum(
+        (count * numerator * numerator, denominator * denominator)
+        for (numerator, denominator), count in _ratios(values).items()
+    )
+
+
+def _ratios(values: Iterable[float]) -> dict[tuple[int, int], int]:
+    """Count equal values, as numerator and denominator, a power of two."""
+    return {value.as_integer_ratio(): count for value, count in Counter(values).items()}
+
+
+def _sum(terms: Iterable[tuple[int, int]]) -> Fraction:
+    """Sum of ratios whose denominators are powers of two."""
+    pairs = list(terms)
+    common = max((denominator for _, denominator in pairs), default=1)
+    bits = common.bit_length()
+    total = sum(numerator << (bits - denominator.bit_length()) for numerator, denominator in pairs)
+    return Fraction(total, common)

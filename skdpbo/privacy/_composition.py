@@ -8,8 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from skdpbo.privacy._checks import check_delta
-from skdpbo.privacy._composed_losses import composed_epsilon, is_gaussian, single_releases, total_mu
-from skdpbo.privacy._exact_sums import exact_sum
+from skdpbo.privacy._composed_losses import (
+    composed_epsilon,
+    exact_sum,
+    is_gaussian,
+    single_releases,
+    total_mu,
+)
 from skdpbo.privacy._guarantee import (
     DELTA_ROUNDING,
     RELATIONS,
@@ -59,8 +64,7 @@ def compose(*guarantees: PrivacyGuarantee, delta: float | None = None) -> Privac
     >>> round(compose(noisy_scores, choice).epsilon, 3)
     1.059
     """
-    _check_guarantees(guarantees)
-    _check_neighbours(guarantees)
+    _check_together(guarantees)
     if len(guarantees) == 1 and (delta is None or delta == guarantees[0].delta):
         return guarantees[0]
     # What is a function of public values adds assumptions and no cost.
@@ -100,8 +104,7 @@ def compose_parallel(*guarantees: PrivacyGuarantee, delta: float | None = None) 
     PrivacyGuarantee
         For a record of any part. Status and neighbours as in :func:`compose`.
     """
-    _check_guarantees(guarantees)
-    _check_neighbours(guarantees)
+    _check_together(guarantees)
     total = max(g.delta for g in guarantees) if delta is None else check_delta(delta)
     gaussian = total > 0 and all(g.mu is not None and g.delta > 0 for g in guarantees)
     merged = _merge(
@@ -118,16 +121,14 @@ def compose_parallel(*guarantees: PrivacyGuarantee, delta: float | None = None) 
     return replace(merged, n_protected=sum(counts) if complete else None)
 
 
-def _check_guarantees(guarantees: Sequence[PrivacyGuarantee]) -> None:
+def _check_together(guarantees: Sequence[PrivacyGuarantee]) -> None:
+    """Refuse none, and to mix relations: a bound for one states nothing for the other."""
     if not guarantees:
         raise ValueError("guarantees must hold at least one PrivacyGuarantee.")
     for guarantee in guarantees:
         if not isinstance(guarantee, PrivacyGuarantee):
             raise TypeError(f"Expected a PrivacyGuarantee, got {type(guarantee).__name__}.")
 
-
-def _check_neighbours(guarantees: Sequence[PrivacyGuarantee]) -> None:
-    """Refuse to mix relations: a bound for one states nothing for the other."""
     relations = _unique(g.neighbours for g in guarantees)
     if len(relations) > 1 and set(RELATIONS) & set(relations):
         raise ValueError(

@@ -125,17 +125,14 @@ class PrivacyGuarantee:
             if (count := getattr(self, name)) is not None:
                 self._set(name, check_count(count, name, least=0))
         if self.status != "void":
-            self._check_consistency()
-
-    def _check_consistency(self) -> None:
-        """Refuse a delta that the mechanism's own curve exceeds by more than rounding."""
-        mu = self.mu if self.delta > 0 else None
-        needed = implied_delta(self.epsilon, mu, self.statistical_distance)
-        if needed > self.delta * (1 + DELTA_ROUNDING):
-            raise ValueError(
-                f"delta={self.delta} is not implied: at epsilon={self.epsilon}, mu={self.mu} and "
-                f"statistical_distance={self.statistical_distance} it is {needed:.9g}."
-            )
+            # a delta that the mechanism's own curve exceeds by more than rounding is refused
+            mu = self.mu if self.delta > 0 else None
+            needed = implied_delta(self.epsilon, mu, self.statistical_distance)
+            if needed > self.delta * (1 + DELTA_ROUNDING):
+                raise ValueError(
+                    f"delta={self.delta} is not implied: at epsilon={self.epsilon}, mu={self.mu} "
+                    f"and statistical_distance={self.statistical_distance} it is {needed:.9g}."
+                )
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
@@ -166,13 +163,11 @@ class PrivacyGuarantee:
         """
         if status is not None:
             check_choice(status, "status", STATUSES)
-        copy = replace(
+        return restated(
             self,
             assumptions=tuple(dict.fromkeys((*self.assumptions, *_as_strings(assumptions)))),
             status=weakest_status(self.status, status or "proved"),
         )
-        copy._set("parts", self.parts)
-        return copy
 
     def voided(self, reason: str) -> PrivacyGuarantee:
         """Return a copy that promises nothing; the reason comes first among its assumptions.
@@ -189,9 +184,7 @@ class PrivacyGuarantee:
         """
         if not isinstance(reason, str) or not reason:
             raise ValueError("reason must say why the guarantee is void.")
-        copy = replace(self, status="void", assumptions=(reason, *self.assumptions))
-        copy._set("parts", self.parts)
-        return copy
+        return restated(self, status="void", assumptions=(reason, *self.assumptions))
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields and the parts as JSON types, without rounding.
@@ -212,9 +205,13 @@ class PrivacyGuarantee:
 
     def _for_readers(self) -> dict[str, str]:
         """Statements that follow from the fields."""
+        # the unit of protection: all that one change of the data may touch
+        unit = "one row, moved" if "moved" in self.neighbours else "one record"
+        if "group" in self.neighbours:
+            unit = "all records of one group"
         n_parts = len(self.parts)
         return {
-            "unit": _unit(self.neighbours),
+            "unit": unit,
             "composition": f"sequential, of {n_parts} releases" if n_parts else "one release",
         }
 
@@ -276,17 +273,13 @@ class PrivacyGuarantee:
                 f"The release carries no privacy guarantee ({why}); it was made to be {what}{who}."
             )
         ending = self.status + (f", assuming: {because}" if because else "")
-        relation = f"(neighbours: {self.neighbours}{self._coverage()})"
-        return f"The release is {what}{who}{how} {relation}; {ending}."
-
-    def _coverage(self) -> str:
-        """Numbers of records that are and are not protected, as far as they are public."""
         text = ""
         if self.n_protected is not None:
             text += f"; {self.n_protected} {self.protects or 'records'}"
         if self.n_public:
             text += f"; the {self.n_public} public rows are not protected"
-        return text
+        relation = f"(neighbours: {self.neighbours}{text})"
+        return f"The release is {what}{who}{how} {relation}; {ending}."
 
 
 def implied_delta(epsilon: float, mu: float | None, statistical_distance: float) -> float:
@@ -302,6 +295,20 @@ def weakest_status(*statuses: Status) -> Status:
     return max(statuses, key=STATUSES.index)
 
 
+def restated(stated: PrivacyGuarantee, **changes: Any) -> PrivacyGuarantee:
+    """Return a guarantee with other fields and the same parts, which must imply them.
+
+    Parameters
+    ----------
+    stated : PrivacyGuarantee
+    **changes : dict of str -> object
+        Fields.
+    """
+    copy = replace(stated, **changes)
+    copy._set("parts", stated.parts)
+    return copy
+
+
 def about_groups(stated: PrivacyGuarantee, **changes: Any) -> PrivacyGuarantee:
     """Return a guarantee for one record, and its parts, as stated for all records of one group.
 
@@ -315,13 +322,6 @@ def about_groups(stated: PrivacyGuarantee, **changes: Any) -> PrivacyGuarantee:
     copy = replace(stated, neighbours=GROUP_RELATIONS[stated.neighbours], **changes)
     copy._set("parts", tuple(about_groups(part, **changes) for part in stated.parts))
     return copy
-
-
-def _unit(neighbours: str) -> str:
-    """Return the unit of protection: all that one change of the data may touch."""
-    if "group" in neighbours:
-        return "all records of one group"
-    return "one row, moved" if "moved" in neighbours else "one record"
 
 
 def _as_strings(values: Iterable[str]) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdpbo.privacy._checks import check_delta
-from skdpbo.privacy._conversions import delta_from_mu
 from skdpbo.privacy._guarantee import PrivacyGuarantee, Status, weakest_status
+from skdpbo.privacy._profile import upper_gaussian_delta
 from skdpbo.privacy._profile_table import ProfileTable, largest_of, tabulate
 from skdpbo.privacy._rounding import round_up
 
@@ -104,7 +104,7 @@ class PrivacyProfile:
             )
         own = profile if isinstance(profile, PrivacyGuarantee) else None
         self.table = _table_of(profile)
-        self.neighbours = neighbours or stated or _usual_neighbours(profile)
+        self.neighbours = neighbours or stated or ("replace-one" if callable(profile) else UNSTATED)
         self.protects = protects or (own.protects if own else "")
         self.mechanism = mechanism or (own.mechanism if own else "")
         self.assumptions = (*(own.assumptions if own else (_STATED,)), *assumptions)
@@ -233,10 +233,6 @@ def largest_profile(profiles: Sequence[PrivacyProfile], **statement: str) -> Pri
     )
 
 
-def _usual_neighbours(profile: Any) -> str:
-    return "replace-one" if callable(profile) else UNSTATED
-
-
 def _stated_neighbours(profile: Any) -> str | None:
     """Relation that a guarantee, an accountant, or an accountant's bound method states."""
     owner = getattr(profile, "__self__", profile)
@@ -300,7 +296,7 @@ def _curve_of(guarantee: PrivacyGuarantee) -> Callable[[Array], Array]:
     """Gaussian curve, or randomised response that fails with probability delta."""
     mu, bound, failure = guarantee.mu, guarantee.epsilon, guarantee.delta
     if mu is not None and guarantee.statistical_distance == 0:
-        return lambda epsilons: np.array([delta_from_mu(mu, float(x)) for x in epsilons])
+        return lambda epsilons: upper_gaussian_delta(mu, epsilons)
 
     def staircase(epsilons: Array) -> Array:
         inside = -np.expm1(np.minimum(epsilons - bound, 0.0)) / (1 + math.exp(-bound))

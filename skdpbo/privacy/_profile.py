@@ -43,6 +43,23 @@ def log_gaussian_delta(mu: float, epsilon: Array) -> Array:
     return np.minimum(np.where(epsilon >= 0, log_positive, log_negative), 0.0)
 
 
+def upper_log_gaussian_delta(mu: float, epsilon: Array) -> Array:
+    """Log delta of mu-GDP plus a bound on its rounding error, see `with_error`; at most 0."""
+    log_delta = log_gaussian_delta(mu, epsilon)
+    size = np.minimum(np.abs(log_delta), 1e9)
+    error = 2e-13 + 8e-15 * size + 4e-16 * mu * np.sqrt(size)
+    bound: Array = np.minimum(log_delta + error, 0.0)
+    return bound
+
+
+def upper_gaussian_delta(mu: float, epsilon: Array) -> Array:
+    """Delta of mu-GDP at epsilons of shape (n,), rounded up; in (0, 1]."""
+    # exp is correct to less than one ulp: the next float is an upper bound, and above 0.
+    deltas = [math.exp(x) for x in upper_log_gaussian_delta(mu, epsilon).tolist()]
+    bound: Array = np.minimum(np.nextafter(deltas, np.inf), 1.0)
+    return bound
+
+
 def _log_gaussian_delta_positive(mu: float, epsilon: Array) -> Array:
     x = (epsilon / mu - mu / 2) / math.sqrt(2)
     width = mu / math.sqrt(2)
@@ -62,7 +79,9 @@ def _log_gaussian_delta_positive(mu: float, epsilon: Array) -> Array:
 
 def _minus_erfcx_slope(t: Array) -> Array:
     """Minus the derivative of erfcx: 2/sqrt(pi) - 2 t erfcx(t), without cancellation."""
-    direct = 2 / math.sqrt(math.pi) - 2 * t * erfcx(t)
+    direct: Array = 2 / math.sqrt(math.pi) - 2 * t * erfcx(t)
+    if np.all(t <= 8):
+        return direct
     u = 1 / (2 * np.maximum(t, 8.0) ** 2)
     series = u * np.polynomial.polynomial.polyval(u, _TAIL)
     return np.where(t > 8, series, direct)

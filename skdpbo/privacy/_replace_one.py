@@ -124,7 +124,18 @@ def _converted(stated: PrivacyGuarantee, relation: str) -> PrivacyGuarantee:
         epsilon = max(epsilon_from_mu(2 * stated.mu, stated.delta), math.ulp(0.0))
         numbers: dict[str, Any] = {"epsilon": epsilon, "mu": 2 * stated.mu}
     else:
-        numbers = _doubled_pair(stated, relation)
+        # (2 epsilon, (1 + e^epsilon) delta), rounded up; the curve and its distance stay with it.
+        delta = 0.0
+        if stated.delta > 0:
+            factor = (1 + math.exp(min(stated.epsilon, 700.0))) * (1 + 1e-15)
+            delta = round_up(Fraction(stated.delta) * Fraction(factor))
+        if delta >= 1:
+            raise ValueError(
+                f"(epsilon={stated.epsilon:.6g}, delta={stated.delta:.6g}) for added neighbours "
+                f"says nothing for {relation}: delta would be {delta:.6g}."
+            )
+        mu = None if stated.mu is None else 2 * stated.mu
+        numbers = {"epsilon": 2 * stated.epsilon, "delta": delta, "mu": mu}
     return replace(stated, neighbours=relation, reference=reference, **numbers)
 
 
@@ -136,18 +147,3 @@ def _composed_parts(stated: PrivacyGuarantee, relation: str) -> PrivacyGuarantee
         ).assuming(*stated.assumptions, status=stated.status)
     except ValueError:
         return None
-
-
-def _doubled_pair(stated: PrivacyGuarantee, relation: str) -> dict[str, Any]:
-    """(2 epsilon, (1 + e^epsilon) delta), rounded up; the curve and its distance stay with it."""
-    delta = 0.0
-    if stated.delta > 0:
-        factor = (1 + math.exp(min(stated.epsilon, 700.0))) * (1 + 1e-15)
-        delta = round_up(Fraction(stated.delta) * Fraction(factor))
-    if delta >= 1:
-        raise ValueError(
-            f"(epsilon={stated.epsilon:.6g}, delta={stated.delta:.6g}) for added neighbours "
-            f"says nothing for {relation}: delta would be {delta:.6g}."
-        )
-    mu = None if stated.mu is None else 2 * stated.mu
-    return {"epsilon": 2 * stated.epsilon, "delta": delta, "mu": mu}

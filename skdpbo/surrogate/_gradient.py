@@ -16,10 +16,8 @@ from skdpbo.surrogate._batch_design import (
     search_box,
     smallest_sufficient,
 )
-from skdpbo.surrogate._growing_system import GrowingSystem
 from skdpbo.surrogate._kernels import differentiable, prior_gradient_covariance, varying_variance
-from skdpbo.surrogate._linalg import FloatArray
-from skdpbo.surrogate._threads import one_blas_thread
+from skdpbo.surrogate._linalg import FloatArray, GrowingSystem, one_blas_thread
 
 __all__ = ["GradientPosterior"]
 

@@ -1,8 +1,9 @@
-"""Kernel hyper-parameters by maximum marginal likelihood, and when to fit them again."""
+"""Kernel hyper-parameters by maximum marginal likelihood, its gradient, and when to fit again."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,12 +13,26 @@ from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from skdpbo.privacy._checks import check_count, check_within
-from skdpbo.surrogate._linalg import FloatArray
-from skdpbo.surrogate._marginal_likelihood import Objective, negative_log_marginal_likelihood
+from skdpbo.surrogate._covariance import compile_covariance
+from skdpbo.surrogate._linalg import (
+    RELATIVE_NOISE_FLOOR,
+    FloatArray,
+    cholesky_inverse,
+    cholesky_solve,
+    jittered_cholesky,
+)
 
-__all__ = ["FittedHyperparameters", "default_kernel", "fit_hyperparameters", "refit_due"]
+__all__ = [
+    "FittedHyperparameters",
+    "Objective",
+    "default_kernel",
+    "fit_hyperparameters",
+    "negative_log_marginal_likelihood",
+    "refit_due",
+]
 
 _NOISE_START = 0.01  # as a share of the variance of y
+Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,27 +133,17 @@ def fit_hyperparameters(
     FittedHyperparameters
         Kernel, noise variance and prior mean, in the units of y and standardised.
     """
-    X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    if X.ndim != 2 or y.shape != (len(X),) or len(X) == 0:
-        raise ValueError("X must have shape (T, n_features) and y (T,), T > 0.")
-    if not (np.isfinite(X).all() and np.isfinite(y).all()):
-        raise ValueError("X and y must be finite.")
+    X, y, known = _checked(X, y, noise_variance)
     check_count(n_starts, "n_starts")
     y_mean, y_scale = float(y.mean()), float(y.std())
     if y_scale <= 1e-12 * max(1.0, float(np.abs(y).max())):  # the spread is only rounding error
         y_scale = 1.0
-    known = np.asarray(noise_variance, dtype=np.float64)
-    if not (np.isfinite(known).all() and (known >= 0.0).all()):
-        raise ValueError("noise_variance must be finite and non-negative.")
     objective = negative_log_marginal_likelihood(
         kernel, X, (y - y_mean) / y_scale, np.broadcast_to(known / y_scale**2, y.shape)
     )
-    theta, best = _minimise(
-        objective,
-        _starts(kernel, _log_bounds(kernel, noise_variance_bounds), previous, n_starts),
-        _log_bounds(kernel, noise_variance_bounds),
-        max_iter,
-    )
+    bounds = _log_bounds(kernel, noise_variance_bounds)
+    starts = _starts(kernel, bounds, previous, n_starts)
+    theta, best = _minimise(objective, starts, bounds, max_iter)
     p = kernel.n_dims
     unit_kernel = kernel.clone_with_theta(theta[:p])
     unit_noise = float(np.exp(theta[p])) if len(theta) > p else 0.0
@@ -151,6 +156,20 @@ def fit_hyperparameters(
         unit_noise_variance=unit_noise,
         log_marginal_likelihood=-best,
     )
+
+
+def _checked(
+    X: npt.ArrayLike, y: npt.ArrayLike, noise_variance: float | npt.ArrayLike
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if X.ndim != 2 or y.shape != (len(X),) or len(X) == 0:
+        raise ValueError("X must have shape (T, n_features) and y (T,), T > 0.")
+    if not (np.isfinite(X).all() and np.isfinite(y).all()):
+        raise ValueError("X and y must be finite.")
+    known = np.asarray(noise_variance, dtype=np.float64)
+    if not (np.isfinite(known).all() and (known >= 0.0).all()):
+        raise ValueError("noise_variance must be finite and non-negative.")
+    return X, y, known
 
 
 def refit_due(t: int, *, first: int = 5, ratio: float = 1.5) -> bool:
@@ -210,7 +229,7 @@ def _starts(
     points = np.array([np.append(theta, math.log(noise))[:p] for theta, noise in known])
     # The generalised golden ratio: the root of x^(p+1) = x + 1 gives evenly spread points.
     root = 2.0
-    for _ in range(64):
+    for _ in range(64):  # each round shrinks the error by p + 1 or more: exact long before
         root = (1.0 + root) ** (1.0 / (p + 1))
     steps = np.outer(np.arange(1, n_starts), root ** -np.arange(1.0, p + 1.0))
     low, high = bounds.T
@@ -232,3 +251,43 @@ def _minimise(
     ]
     best = min(results, key=lambda result: float(result.fun))
     return np.asarray(best.x), float(best.fun)
+
+
+def negative_log_marginal_likelihood(
+    kernel: Any, X: FloatArray, y: FloatArray, known_noise: FloatArray
+) -> Objective:
+    """Return the function x -> (-log p(y), its gradient).
+
+    Rasmussen & Williams (2006), Eq. 5.8 and 5.9. x is ``kernel.theta``, of length p, followed
+    or not by the logarithm of a noise variance that is added to `known_noise`.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Not modified.
+    X : ndarray of shape (T, n_features)
+    y : ndarray of shape (T,)
+        Of variance about 1: the noise is never below 1e-10.
+    known_noise : ndarray of shape (T,)
+        Noise variances, in squared units of y.
+    """
+    covariance = compile_covariance(kernel, X)
+    T, p = len(y), covariance.p
+    constant = 0.5 * T * math.log(2.0 * math.pi)
+
+    def objective(x: FloatArray) -> tuple[float, FloatArray]:
+        noise = math.exp(x[p]) if len(x) > p else 0.0
+        K = np.empty((T, T))
+        K[...] = covariance.value(x[:p])
+        K.flat[:: T + 1] += np.maximum(known_noise + noise, RELATIVE_NOISE_FLOOR)
+        L, _ = jittered_cholesky(K)
+        alpha = cholesky_solve(L, y)  # (K + N)^{-1} y
+        value = 0.5 * float(y @ alpha) + float(np.log(L.diagonal()).sum())
+        W = alpha[:, None] * alpha - cholesky_inverse(L)
+        gradient = np.empty(len(x))
+        gradient[:p] = -0.5 * covariance.contract(W)
+        if len(x) > p:
+            gradient[p] = -0.5 * noise * float(W.trace())
+        return value + constant, gradient
+
+    return objective

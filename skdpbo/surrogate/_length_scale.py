@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -103,36 +104,57 @@ def fit_length_scale_to_gradients(
     check_positive(prior_log_std, "prior_log_std")
     check_choice(kernel, "kernel", sorted(_PROFILES))
     centre = min(max(prior_length_scale, low), high)
-    power = float(np.mean(G**2)) if G.size else 0.0
-    at_rest = float(_PROFILES[kernel](np.zeros(()))[1])
-    start = max(power - float(np.mean(noise)), 0.05 * power) / at_rest if len(X) else 0.0
-    if len(X) < 2 or power == 0.0:  # one gradient determines v / l^2 only
+    start = _first_slope_variance(G, noise, kernel)
+    if len(X) < 2 or start == 0.0:  # one gradient determines v / l^2 only
         return FittedLengthScale(
             length_scale=centre, variance=start * centre**2, log_marginal_likelihood=math.nan
         )
     likelihood = _GradientLikelihood(X, G, noise, kernel)
 
-    def objective(x: FloatArray) -> float:
-        # In log l and log(v / l^2) the likelihood is nearly separable.
-        log_l, log_slope = float(x[0]), float(x[1])
+    def objective(log_l: float, log_slope: float) -> float:
         penalty = 0.5 * ((log_l - math.log(prior_length_scale)) / prior_log_std) ** 2
         return penalty - likelihood(math.exp(log_l), math.exp(log_slope))
 
-    grid = [math.log(centre), *np.linspace(math.log(low), math.log(high), _GRID_SIZE)]
-    log_slope = math.log(start)
-    log_l = min(grid, key=lambda log_l: objective(np.array([log_l, log_slope])))
-    found = minimize(
-        objective,
-        [log_l, log_slope],
-        method="L-BFGS-B",
-        bounds=[(math.log(low), math.log(high)), (log_slope - 10.0, log_slope + 10.0)],
-    )
-    length_scale, w = (float(value) for value in np.exp(found.x))
+    length_scale, w = _minimised(objective, (low, high), centre, start)
     return FittedLengthScale(
         length_scale=min(max(length_scale, low), high),
         variance=w * length_scale**2,
         log_marginal_likelihood=likelihood(length_scale, w),
     )
+
+
+def _first_slope_variance(G: FloatArray, noise: FloatArray, kernel: str) -> float:
+    """Estimate v / l^2 by moments; 0 without gradients."""
+    power = float(np.mean(G**2)) if G.size else 0.0
+    # Where noise is as large as the gradients, the difference may be negative: a share is left.
+    left = max(power - float(np.mean(noise)), 0.05 * power) if len(G) else 0.0
+    return left / float(_PROFILES[kernel](np.zeros(()))[1])
+
+
+def _minimised(
+    objective: Callable[[float, float], float],
+    bounds: tuple[float, float],
+    centre: float,
+    start: float,
+) -> tuple[float, float]:
+    """Return (l, v / l^2) that minimise an objective of their logarithms.
+
+    In log l and log(v / l^2) the likelihood is nearly separable. Along log l it may have several
+    optima, so that a grid comes first.
+    """
+    low, high, log_slope = math.log(bounds[0]), math.log(bounds[1]), math.log(start)
+    grid = [math.log(centre), *np.linspace(low, high, _GRID_SIZE)]
+    log_l = min(grid, key=lambda log_l: objective(log_l, log_slope))
+    # Four decades either way: without bounds on the slope, noise that hides all gradients would
+    # let it run to 0.
+    found = minimize(
+        lambda x: objective(float(x[0]), float(x[1])),
+        [log_l, log_slope],
+        method="L-BFGS-B",
+        bounds=[(low, high), (log_slope - 10.0, log_slope + 10.0)],
+    )
+    length_scale, w = (float(value) for value in np.exp(found.x))
+    return length_scale, w
 
 
 class _GradientLikelihood:
@@ -142,6 +164,7 @@ class _GradientLikelihood:
         self.profile, self.noise = _PROFILES[kernel], noise
         differences = X - X[0]
         _, singular, basis = np.linalg.svd(differences, full_matrices=True)
+        # Directions of rounding error would make the covariance along them singular.
         q = int(np.sum(singular > 1e-10 * max(singular[0], np.finfo(np.float64).tiny)))
         self.inside = G @ basis[:q].T  # (T, q)
         self.outside = G @ basis[q:].T  # (T, d - q)

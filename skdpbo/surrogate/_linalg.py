@@ -1,29 +1,40 @@
-"""Cholesky factors that survive near-singular covariances, with the jitter made explicit."""
+"""Cholesky factors of near-singular covariances, with explicit jitter, and systems that grow."""
 
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+from threadpoolctl import ThreadpoolController
 
 __all__ = [
     "RELATIVE_NOISE_FLOOR",
     "FloatArray",
+    "GrowingSystem",
     "cholesky_inverse",
     "cholesky_solve",
     "jittered_cholesky",
+    "one_blas_thread",
 ]
 
 FloatArray = npt.NDArray[np.float64]
-
 #: Smallest noise variance of an observation, as a share of the largest prior variance. Rounding
 #: errors of size 1e-16 in a covariance are multiplied by at most its inverse, so the posterior
 #: keeps about six digits however close two points are. It is scikit-learn's default `alpha`.
 RELATIVE_NOISE_FLOOR = 1e-10
-
 _LARGEST_JITTER = 1e-4
+# The search through the loaded libraries takes milliseconds: once in a process.
+_controller = cache(ThreadpoolController)
+#: Corrections of a solution for the jitter: its effect on an eigenvector of eigenvalue e falls
+#: from jitter / e to (jitter / e)^3.
+_REFINEMENTS = 2
 
 
 def jittered_cholesky(A: FloatArray) -> tuple[FloatArray, float]:
@@ -77,3 +88,81 @@ def cholesky_inverse(L: FloatArray) -> FloatArray:
     inverse = lower + lower.T
     inverse.flat[:: len(L) + 1] *= 0.5
     return np.asarray(inverse)
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Return a context in which the BLAS uses one thread.
+
+    For hundreds of products of small matrices in a row. Threads gain little there, and on a busy
+    machine they wait for each other at each product.
+    """
+    limited: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return limited
+
+
+@dataclass(frozen=True)
+class GrowingSystem:
+    """Positive semi-definite M with a factor of M + jitter I, and solutions without the jitter.
+
+    Solutions W of W M = G start from G (M + jitter I)^{-1} and are corrected twice by
+    W + (G - W M)(M + jitter I)^{-1}: for eigenvalues well above the jitter this is M^{-1}, and
+    directions in which M is zero within rounding errors are left out, as a pseudo-inverse does.
+
+    Attributes
+    ----------
+    jitter : float
+        At least 0; the factor takes a larger one where this does not suffice.
+    matrix : ndarray of shape (N, N)
+    root : ndarray of shape (N, N)
+        Lower factor of M + jitter I.
+    """
+
+    jitter: float
+    matrix: FloatArray
+    root: FloatArray
+
+    @classmethod
+    def empty(cls, jitter: float) -> GrowingSystem:
+        """Return the system with N = 0."""
+        return cls(jitter, np.empty((0, 0)), np.empty((0, 0)))
+
+    def extended(self, cross: FloatArray) -> GrowingSystem:
+        """Return the system with b more rows; the factor is extended, not computed anew.
+
+        Parameters
+        ----------
+        cross : ndarray of shape (N + b, b)
+            The new columns of M.
+        """
+        N, b = len(self.matrix), cross.shape[1]
+        M = np.empty((N + b, N + b))
+        M[:N, :N], M[:, N:], M[N:, :N] = self.matrix, cross, cross[:N].T
+        if N:
+            V = solve_triangular(self.root, cross[:N], lower=True, check_finite=False)
+        else:
+            V = np.empty((0, b))
+        S = cross[N:] - V.T @ V
+        S.flat[:: b + 1] += self.jitter
+        block, info = dpotrf(S, lower=1, clean=1)
+        if info or block.diagonal().min() ** 2 < 0.5 * self.jitter:
+            return self._factored(M)
+        L = np.zeros((N + b, N + b))
+        L[:N, :N], L[N:, :N], L[N:, N:] = self.root, V.T, block
+        return GrowingSystem(self.jitter, M, L)
+
+    def latest(self, n: int) -> GrowingSystem:
+        """Return the system of the last n rows."""
+        return self._factored(self.matrix[-n:, -n:].copy())
+
+    def solutions(self, G: FloatArray) -> FloatArray:
+        """Return G M^{-1}, shape (d, N), for G of shape (d, N)."""
+        W = dpotrs(self.root, G.T, lower=1)[0].T
+        for _ in range(_REFINEMENTS):
+            W = W + dpotrs(self.root, (G - W @ self.matrix).T, lower=1)[0].T
+        return np.ascontiguousarray(W)
+
+    def _factored(self, M: FloatArray) -> GrowingSystem:
+        """Factor M + jitter I, with a larger jitter if need be."""
+        shifted = M.copy()
+        shifted.flat[:: len(M) + 1] += self.jitter
+        return GrowingSystem(self.jitter, M, jittered_cholesky(shifted)[0])

@@ -1,4 +1,7 @@
-"""Gaussian-process posterior over a finite candidate set, updated one observation at a time."""
+"""Gaussian-process posterior over a finite candidate set, updated one observation at a time.
+
+Its prior is a kernel with the candidates' rows, or a matrix.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve_triangular
 from sklearn.base import clone
+from sklearn.gaussian_process.kernels import WhiteKernel
 
 from skdpbo.privacy._checks import check_real, check_within
-from skdpbo.surrogate._candidate_prior import check_candidates, prior_rows, prior_variance
 from skdpbo.surrogate._linalg import RELATIVE_NOISE_FLOOR, FloatArray
 
-__all__ = ["CandidatePosterior"]
+__all__ = [
+    "CandidatePosterior",
+    "check_candidates",
+    "prior_rows",
+    "prior_variance",
+]
 
 _INITIAL_CAPACITY = 16
 
@@ -282,3 +290,35 @@ def _frozen(array: FloatArray) -> FloatArray:
     out = np.array(array) if array.flags.writeable is False else array
     out.flags.writeable = False
     return out
+
+
+def check_candidates(X: npt.ArrayLike) -> FloatArray:
+    """Return the encoded candidates as a finite array of at least one row."""
+    array = np.asarray(X, dtype=np.float64)
+    if array.ndim != 2 or array.shape[0] == 0:
+        raise ValueError("X_candidates must have shape (n_candidates, n_features) with rows.")
+    if not np.isfinite(array).all():
+        raise ValueError("X_candidates must be finite.")
+    return array
+
+
+def prior_variance(kernel: Any, X: FloatArray) -> FloatArray:
+    """Prior variances of the candidates, shape (n,); ValueError for a kernel with noise."""
+    if isinstance(kernel, np.ndarray):
+        if kernel.shape != (X.shape[0], X.shape[0]):
+            raise ValueError("a kernel array must have shape (n_candidates, n_candidates).")
+        variance = np.diagonal(kernel).astype(np.float64)
+    else:
+        if any(isinstance(part, WhiteKernel) for part in (kernel, *kernel.get_params().values())):
+            raise ValueError("kernel must not contain a WhiteKernel: use noise_variance.")
+        variance = np.asarray(kernel.diag(X), dtype=np.float64)
+    if not (np.isfinite(variance).all() and variance.max() > 0.0):
+        raise ValueError("kernel must have finite prior variances, not all zero.")
+    return variance
+
+
+def prior_rows(kernel: Any, X: FloatArray, idx: npt.NDArray[np.intp]) -> FloatArray:
+    """Prior covariance of some candidates with all, shape (len(idx), n)."""
+    if isinstance(kernel, np.ndarray):
+        return np.asarray(kernel[idx], dtype=np.float64)
+    return np.asarray(kernel(X[idx], X))

@@ -11,9 +11,8 @@ import numpy.typing as npt
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel
 
 from skdpbo.privacy._checks import check_positive
-from skdpbo.surrogate._candidate_prior import check_candidates, prior_variance
 from skdpbo.surrogate._linalg import FloatArray
-from skdpbo.surrogate._posterior import CandidatePosterior
+from skdpbo.surrogate._posterior import CandidatePosterior, check_candidates, prior_variance
 
 __all__ = ["TwoTaskPosterior"]
 

@@ -21,6 +21,7 @@ HOMES = {
     "_row_blocks": "BoxedRows",
     "_whitened_release": "SQUARED_NORM WhitenedRelease",
     "audit._result": "epsilon_of event_bounds",
+    "gaussian_process._column_screen": "AdditiveRows ColumnScreen additive_features",
     "gaussian_process._public_base": (
         "GatedPredictor PublicModel ResidualRows default_bases public_model"
     ),
@@ -32,7 +33,7 @@ HOMES = {
         "NoisyInputRBF check_averaged_kernel noisy_inputs"
     ),
     "gaussian_process.outsourced._noisy_kernels": (
-        "NoisyRowsKernel check_rbf_parameters noisy_input_covariance noisy_input_rbf shrinkage"
+        "NoisyRowsKernel gaussian_mixture noisy_input_rbf shrinkage"
     ),
     "gaussian_process.outsourced._noisy_rows": "NoisyRows",
     "gaussian_process.outsourced._random_projection": (
@@ -60,12 +61,13 @@ HOMES = {
     "gaussian_process.sparse._inducing": "SUPPORT_DESIGNS inducing_design support_design",
     "gaussian_process.sparse._kernel_chunks": "kernel_chunks",
     "gaussian_process.sparse._kernel_family": (
-        "average_kernel check_kernels default_kernels kernel_shares"
+        "average_kernel check_kernels default_kernels kernel_log_priors kernel_shares"
     ),
-    "gaussian_process.sparse._linear_kernel": "LinearKernel",
+    "gaussian_process._linear_kernel": "LinearKernel",
     "gaussian_process.sparse._label_codes": "class_probabilities label_codes",
     "gaussian_process.sparse._mixtures": (
-        "AMPLITUDES FittedWeights amplitude_prior averaged feature_map map_error mixture_moments"
+        "AMPLITUDES FittedWeights amplitude_prior averaged feature_maps map_error mixture_moments "
+        "nearest_points"
     ),
     "gaussian_process.sparse._predictor": "MixturePredictor WeightPredictor",
     "gaussian_process.sparse._prior_mean": "private_prior_mean",
@@ -89,6 +91,7 @@ HOMES = {
     "mechanisms._trial_count": "_first_probability",
     "model_selection._base": "BasePrivateSearchCV",
     "model_selection.protection._halving": "number_of_rounds",
+    "model_selection.protection._score_gap": "largest_gap",
     "model_selection.protection._options": "refuse_telling_parts",
     "model_selection._private_choice": "PrivateChoice",
     "model_selection._search_mechanism": "SearchProblem",
@@ -102,8 +105,7 @@ HOMES = {
         "automatic_prior automatic_prior_weight public_disagreement public_error "
         "public_noise_variance public_offsets smoothed_public_scores"
     ),
-    "model_selection.protection._public_progress": "PublicProgress",
-    "model_selection.protection._rounds": "ScoresSoFar",
+    "model_selection.protection._rounds": "PublicProgress ScoresSoFar",
     "model_selection.bayes._two_task_ucb": "PrivateTrajectoryProposer automatic_n_private",
     "model_selection.evaluation._chunk_metrics": (
         "ChunkMetricTraining chunk_metric_sensitivity chunk_parts metric_excess_cap"
@@ -116,7 +118,9 @@ HOMES = {
     "model_selection.evaluation._dry_run": "dry_run",
     "model_selection.evaluation._evaluator": "SEED isolated_outcomes try_scorer",
     "model_selection.evaluation._group_losses": "group_losses mean_losses",
-    "_isolation._isolated_calls": "_isolated_task in_isolation run_isolated this_process",
+    "_isolation._isolated_calls": (
+        "_isolated_task in_isolation run_isolated seeded_generators this_process"
+    ),
     "_isolation._parallel": "run_tasks",
     "_isolation._progress": "Progress",
     "model_selection.evaluation._public_training": "PublicTraining",
@@ -127,8 +131,9 @@ HOMES = {
     "model_selection.evaluation._row_wise": "VERIFIED row_wise_assumption unverified_steps",
     "model_selection.gibo._descent": "PrivateDescent noise_to_clip",
     "model_selection.gibo._gradient_release": "TrajectoryRelease",
+    "model_selection.gibo._gradient_surrogate": "SurrogateRecipe",
     "model_selection.gibo._optimizers": "OPTIMIZERS",
-    "model_selection.gibo._public_end": "end_offsets public_limit",
+    "model_selection.gibo._public_end": "end_offsets guess_offsets public_limit",
     "model_selection.gibo._public_gradient": (
         "PublicGradient clipped_rows precise_clip roughness squared_error"
     ),
@@ -140,9 +145,11 @@ HOMES = {
         "BranchAndBound Gains Shares _step add_laplace choose lattice_units laplace_noise_std "
         "run_gp_ucb"
     ),
-    "model_selection.private_training._costs": "StatedCosts gaussian_budget",
+    "model_selection.private_training._costs": (
+        "_KEEP_FINITE StatedCosts gaussian_budget risky_steps"
+    ),
+    "model_selection.private_training._descent_plan": "plan_descent",
     "model_selection.private_training._estimators": "is_shape_only private_steps",
-    "model_selection.private_training._finiteness": "_KEEP_FINITE risky_steps",
     "model_selection.private_training._final_training": "FinalPlan tuning_share",
     "model_selection.private_training._plan": "_calibrated plan_trials",
     "model_selection.private_training._selection_rules": (
@@ -188,11 +195,9 @@ HOMES = {
     "model_selection.space._continuous": "ContinuousSpace",
     "model_selection.space._search_space": "SearchSpace",
     "preprocessing._category_columns": "category_counts category_key",
-    "preprocessing._dyadic_counts": "LEVELS dyadic_counts quantile_of_counts",
-    "preprocessing._imputer": "value_or_missing",
+    "preprocessing._imputer": "LEVELS dyadic_counts quantile_of_counts value_or_missing",
     "preprocessing._one_hot_encoder": "category_threshold",
-    "privacy._composed_losses": "added_epsilon composed_epsilon",
-    "privacy._exact_sums": "exact_sum exact_sum_of_squares",
+    "privacy._composed_losses": "added_epsilon composed_epsilon exact_sum exact_sum_of_squares",
     "privacy._guarantee": "PrivacyGuarantee",
     "privacy._profile_table": "ProfileTable tabulate",
     "privacy.ledger._charging": "covered_by_fit",
@@ -209,7 +214,7 @@ HOMES = {
     "surrogate._kernels": "differentiable prior_gradient_covariance",
     "surrogate._length_scale": "_GradientLikelihood",
     "surrogate._linalg": "cholesky_inverse cholesky_solve jittered_cholesky",
-    "surrogate._marginal_likelihood": "negative_log_marginal_likelihood",
+    "surrogate._hyperparameters": "negative_log_marginal_likelihood",
 }
 
 _MODULE_OF = {name: module for module, names in HOMES.items() for name in names.split()}

@@ -7,10 +7,12 @@ LATTICE += " tests/mechanisms/test_discrete_laplace.py tests/mechanisms/test_gau
 MEANS = "tests/mechanisms/test_clipping.py tests/mechanisms/test_mean.py"
 GAUSSIAN = "tests/mechanisms/test_gaussian_mechanism.py tests/mechanisms/test_opendp_engine.py"
 NEIGHBOURS = "tests/attacks/test_neighbours.py tests/attacks/test_faults.py"
+SEEDS = "tests/model_selection/evaluation/test_seeded_generators.py"
 EFFECTS = "tests/attacks/test_side_effects.py tests/attacks/test_shared_objects.py"
 EFFECTS += " tests/attacks/test_hidden_trajectory.py tests/attacks/test_protected_rows.py"
 CHUNKS = "tests/model_selection/test_fit_chunks.py"
 RAISED = "tests/attacks/test_base_exceptions.py"
+PRIVATE_DESCENT = "tests/model_selection/test_fit_private_descent.py"
 ISOLATED = "_isolation/_isolated_calls.py"
 
 MECHANISMS = [
@@ -149,8 +151,8 @@ PRIVACY = [
     ),
 ]
 FLOOR = [
-    (ISOLATED, "np.random.set_state(states[1])", "pass", EFFECTS),
-    (ISOLATED, "random.setstate(states[0])", "pass", EFFECTS),
+    (ISOLATED, "np.random.set_bit_generator(source)", "pass", SEEDS),
+    (ISOLATED, "random.setstate(state)", "pass", SEEDS),
     (ISOLATED, "logging.disable(logging.CRITICAL)", "pass", EFFECTS),
     (
         ISOLATED,
@@ -184,9 +186,27 @@ FLOOR = [
 ]
 SELECTION = [
     (
+        "private_training/_descent_trainings.py",
+        "numbers = range(self._n_trained - len(models), self._n_trained)",
+        "numbers = range(len(models))",
+        PRIVATE_DESCENT,
+    ),
+    (
+        "private_training/_descent_trainings.py",
+        "self._randomness.of([plan.n_trainings])",
+        "self._randomness.of([0])",
+        PRIVATE_DESCENT,
+    ),
+    (
+        "private_training/_descent_plan.py",
+        "set(cost.assumptions) <= set(stated.assumptions)",
+        "set(cost.assumptions) != {}",
+        PRIVATE_DESCENT,
+    ),
+    (
         "gibo/_gradient_release.py",
-        'mu = self.mu_end / math.sqrt(check_count(self.n_choices, "n_choices"))',
-        "mu = self.mu_end",
+        "choices = [choice.epsilon for choice in self._choices.values()]",
+        "choices = [choice.epsilon for choice in self._choices.values()][:1]",
         "tests/model_selection/gibo/test_safe_end.py",
     ),
     (

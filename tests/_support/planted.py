@@ -7,6 +7,7 @@ Code that moves or is renamed changes this file alone.
 
 import math
 from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from functools import reduce
 from importlib import import_module
 from types import SimpleNamespace
@@ -22,8 +23,11 @@ STAGES = {
     "chunks": "model_selection.protection._chunked",
     "clipping": "mechanisms._clipping",
     "coinpress": "mechanisms._coinpress",
+    "column screen": "gaussian_process._column_screen",
     "curator": "gaussian_process.outsourced._curator_base",
     "descent": "model_selection.gibo._descent",
+    "descent plan": "model_selection.private_training._descent_plan",
+    "descent trainings": "model_selection.private_training._descent_trainings",
     "domains": "gaussian_process.outsourced._domains",
     "dry run": "model_selection.evaluation._dry_run",
     "evaluator": "model_selection.evaluation._evaluator",
@@ -31,6 +35,8 @@ STAGES = {
     "gaussian trajectory": "model_selection.bayes._gaussian_trajectory",
     "group losses": "model_selection.evaluation._group_losses",
     "isolation": "_isolation._isolated_calls",
+    "kernel chunks": "gaussian_process.sparse._kernel_chunks",
+    "kernel family": "gaussian_process.sparse._kernel_family",
     "kusner constants": "model_selection.papers._kusner_constants",
     "kusner lipschitz": "model_selection.papers._kusner_lipschitz",
     "kusner release": "model_selection.papers._kusner_release",
@@ -51,9 +57,13 @@ STAGES = {
     "protection": "model_selection.protection._protection",
     "protected rows": "model_selection.rows._protected",
     "protocol": "gaussian_process.outsourced._protocol",
+    "public best": "model_selection.bayes._gp_ucb",
+    "public gradient": "model_selection.gibo._public_gradient",
+    "public memory": "model_selection.protection._public_memory",
     "public training": "model_selection.evaluation._public_training",
     "record gradients": "model_selection.evaluation._record_gradients",
     "release methods": "gaussian_process.sparse._release_methods",
+    "row blocks": "_row_blocks",
     "row release": "gaussian_process.outsourced._row_release",
     "search": "model_selection._base",
     "set-apart rows": "model_selection.protection._setup",
@@ -61,18 +71,25 @@ STAGES = {
     "sparse process": "gaussian_process.sparse._private_process",
     "safe end": "model_selection.gibo._safe_end",
     "sparse regressor": "gaussian_process.sparse._regressor",
+    "surrogate recipe": "model_selection.gibo._gradient_surrogate",
     "trial score": "model_selection.private_training._trial_score",
     "trajectory search": "model_selection.gibo._trajectory_search",
     "trials": "model_selection.private_training._trials",
+    "visited choice": "model_selection.bayes._visited_choice",
 }
 # Names that no longer stand in the module of their stage: "stage: name" -> "module:name".
 MOVED = {
     "chunks: chunk_sensitivity": "model_selection.evaluation._chunk_training:chunk_sensitivity",
     "chunks: excess_cap": "model_selection.evaluation._chunk_training:excess_cap",
     "chunks: excess_sensitivity": "model_selection.evaluation._chunk_training:excess_sensitivity",
+    "chunks: settled_rows": "model_selection.protection._all_records:settled_rows",
+    "private models: _settled": "model_selection.protection._all_records:_settled",
+    "private models: as_objects": "model_selection.protection._all_records:as_objects",
     "private models: charge_active_ledger": (
         "model_selection.protection._protection:charge_active_ledger"
     ),
+    "private models: number_of_units": "model_selection.protection._all_records:number_of_units",
+    "private models: settled_rows": "model_selection.protection._all_records:settled_rows",
     "search: RUNNING": "model_selection.protection._validation:RUNNING",
     "search: refuse_cached_functions": (
         "model_selection.protection._protection:refuse_cached_functions"
@@ -168,6 +185,12 @@ def quoting_no_model(X, failures):
     return ValueError(f"The training failed on {X}")
 
 
+def peek():
+    """Return 2 if the mean of the protected targets of the running fit is positive, else 1."""
+    targets = module_of("set-up").RUNNING.get().evaluator.open_records().y
+    return 2 if np.mean(np.asarray(targets, dtype=float)) > 0 else 1
+
+
 def exact_start(search, candidates, public):
     """Return the candidate of the least protected loss."""
     losses = search._problem.evaluator.losses(candidates, none_may_be_left=True)
@@ -211,11 +234,96 @@ def of_single_rows(placed_rows):
     return SingleRows
 
 
+def protected():
+    """Return the protected rows of the running fit and their targets."""
+    rows = module_of("set-up").RUNNING.get().evaluator.open_records()
+    return rows.X, rows.y
+
+
 def protected_too(public):
     """Return public rows with the protected ones of the running fit below them."""
     X, y, params = public
-    rows = module_of("set-up").RUNNING.get().evaluator.open_records()
-    return np.vstack([X, rows.X]), np.concatenate([y, rows.y]), params
+    X_val, y_val = protected()
+    return np.vstack([X, X_val]), np.concatenate([y, y_val]), params
+
+
+def with_exact_score(protection, release):
+    """Return a release whose score is that of the protected rows, without noise."""
+    winner = [release.table["params"][release.index]]
+    (total,) = protection.evaluator.totals(winner, none_may_be_left=True)
+    score = protection.scorer.score_from_units(total, protection.evaluator.n_losses)
+    return replace(release, score=replace(release.score, value=score, std=0.0))
+
+
+def after_combining(change):
+    """Let `change` see the public gradient when it has been combined with the released one."""
+
+    def make(honest):
+        def combined(gradient, *args):
+            found = honest(gradient, *args)
+            change(gradient)
+            return found
+
+        return combined
+
+    return Of(make)
+
+
+def less_trust(gradient):
+    gradient.trust = gradient.trust / peek()
+
+
+def less_chance(gradient):
+    gradient._chance = gradient._chance / peek()
+
+
+def peeking_scale(name):
+    """Change one of the scales that public rows have given."""
+
+    def make(honest):
+        def scales(*args):
+            steps = honest(*args)
+            return replace(steps, **{name: getattr(steps, name) / peek()})
+
+        return scales
+
+    return Of(make)
+
+
+def exact_end(end, losses, points, source, **how):
+    """Return the point of the least protected loss."""
+    return int(np.argmin([row.sum() for row in losses]))
+
+
+def visited_alone(search):
+    """Train each candidate when the secret search visits it."""
+    problem, parts = search._problem, module_of("kusner lipschitz")
+    X = problem.space.encode(problem.candidates)
+    posterior = parts.CandidatePosterior(parts.RBF(0.2), X, noise_variance=1e-10)
+
+    def gain(k):
+        how = {"none_may_be_left": True, "order_is_secret": True}
+        return 1 - problem.totals([k], **how)[0] / problem.largest
+
+    how = {"n_iter": 8, "acquisition": "ucb", "sqrt_beta": 2.0, "source": problem.source}
+    visits = parts.visited_candidates(posterior, parts.Gains(gain, len(X)), **how)
+    return module_of("visited choice").Chosen(problem.candidates, visits[-1], None)
+
+
+def with_scored_rows(data):
+    """Return the data of trainings with the rows that score among those that train."""
+    X, y = data.rows[:2]
+    return replace(data, X=np.vstack([data.X, X]), y=np.concatenate([data.y, y]))
+
+
+def best_of_losses(last_model):
+    """Train the last model with one of two factors, by the losses of the records."""
+
+    def best(trainings, params):
+        mean = np.mean(np.asarray(trainings._data.rows[1], dtype=float))
+        return last_model(trainings, params | {"factor": float(mean > 0)})
+
+    return best
 
 
 NO_FILTER = SimpleNamespace(catch_warnings=no_context, simplefilter=nothing)
@@ -253,6 +361,17 @@ BUGS = {
             )
         )
     },
+    "the gap of scores is measured without noise": {
+        "set-up: ValidationProtection.publish": Of(
+            lambda honest: lambda of, release: honest(of, with_exact_score(of, release))
+        )
+    },
+    "the memory of public folds knows protected rows": {
+        "public memory: _hash": Of(lambda honest: lambda inputs: honest((inputs, *protected())))
+    },
+    "the memory of public folds keeps its arguments": {
+        "public memory: _hash": lambda inputs: "".join(repr((inputs, *protected())).split())
+    },
     "protected rows are read all at once": {"protected rows: _rows_as_numbers": read_at_once},
     "categories are taken as they are": {"protected rows: _with_public_categories": as_it_is},
     "one failing record fails all": {"evaluator: _outcomes_apart": all_losses_worst},
@@ -271,6 +390,9 @@ BUGS = {
         "evaluator: seeded_generators": no_context,
     },
     "the caller's objects are used": {"evaluator: copy": NO_COPY},
+    "the visited alone are trained": {
+        "visited choice: HiddenLipschitz.search_unguided": visited_alone
+    },
     "frozen parts are shared": {"evaluator: unshared": lambda model: (model, [])},
     "clones keep their callbacks": {
         "evaluator: without_callbacks": as_it_is,
@@ -385,6 +507,45 @@ BUGS = {
         "private models: _no_model": quoting_no_model,
         "trials: trained_model": nothing,
     },
+    "private descent: one training pays for all": {
+        "descent plan: step_budgets": lambda mu, n: [mu],
+        "descent plan: compose": Of(
+            lambda honest: lambda *costs, delta: honest(costs[0], costs[-1], delta=2 * delta)
+        ),
+    },
+    "private descent: a step is forgotten in the count": {
+        "trajectory search: TrajectorySearch.n_models": lambda search, n_dims: (
+            (search._n_iter - 1) * (n_dims + 1)
+        )
+    },
+    "private descent: points are not asked what a group costs": {
+        "descent trainings: DescentTrainings._model": lambda of, *point: of._plan.model(*point)
+    },
+    "private descent: the gradients have no noise": {
+        "clipping: ClippedMean.noisy_mean": lambda mean, total, source=None: (
+            total * (mean.step / mean.n_records)
+        )
+    },
+    "private descent: targets decide who trains": {
+        "private models: take_units": Of(
+            lambda honest: (
+                lambda X, y, groups, positions: honest(X, y, groups, np.argsort(y)[positions])
+            )
+        )
+    },
+    "private descent: the last model learns from the rows that score": {
+        "descent trainings: DescentTrainings.last_model": Of(
+            lambda honest: (
+                lambda trainings, params: (
+                    trainings.open(with_scored_rows(trainings._data)),
+                    honest(trainings, params),
+                )[1]
+            )
+        )
+    },
+    "private descent: the end is the point of the least loss": {
+        "descent trainings: DescentTrainings.last_model": Of(best_of_losses)
+    },
     "trials: numpy gives all rows one type": {"private models: as_objects": as_it_is},
     "trials: the parts are cut before the charge": {
         "private models: _refuse_complex": Of(
@@ -408,6 +569,74 @@ BUGS = {
     "gibo: the start is the best on the protected rows": {
         "trajectory search: TrajectorySearch._private_start": exact_start
     },
+    "gibo: the end is the best on the protected rows": {"safe end: SafeEnd.release": exact_end},
+    "gibo: protected rows decide the weight of the public gradient": {
+        "public gradient: squared_error": Of(
+            lambda honest: lambda rows, folds: honest(rows, folds) / peek()
+        )
+    },
+    "gibo: protected rows decide the trust in a coordinate": {
+        "public gradient: PublicGradient.combined": after_combining(less_trust)
+    },
+    "gibo: protected rows decide the chance that the steps have followed": {
+        "public gradient: PublicGradient.combined": after_combining(less_chance)
+    },
+    "gibo: protected rows decide the clipping norm": {
+        "trajectory search: public_scales": peeking_scale("clip")
+    },
+    "gibo: protected rows decide the rate": {
+        "trajectory search: public_scales": peeking_scale("learning_rate")
+    },
+    "gibo: protected rows decide the points of a step": {
+        "descent: PrivateDescent.design": Of(
+            lambda honest: (
+                lambda self, posterior, theta, t: honest(self, posterior, theta, t * peek())
+            )
+        )
+    },
+    "gibo: protected rows decide the length-scale": {
+        "surrogate recipe: SurrogateRecipe.refitted": Of(
+            lambda honest: lambda self, *released: self.posterior(0.1 * peek())
+        )
+    },
+    "gibo: protected rows decide the number of steps": {
+        "descent: step_budgets": Of(
+            lambda honest: lambda mu, n, **how: honest(mu, n, **how)[: peek()]
+        )
+    },
+    "gibo: protected rows decide the early end": {
+        "descent: _is_faint": lambda gradient, error: peek() == 2
+    },
+    "gibo: protected rows decide the mean of the last points": {
+        "descent: PrivateDescent._result": Of(
+            lambda honest: lambda self, *found: honest(replace(self, averaging=peek() / 2), *found)
+        )
+    },
+    "gibo: protected rows decide the candidates of the end": {
+        "trajectory search: end_positions": Of(
+            lambda honest: lambda *sizes: honest(*sizes)[:: peek()]
+        )
+    },
+    "gibo: protected rows decide what counts as a change at the end": {
+        "trajectory search: public_limit": Of(
+            lambda honest: lambda changes, **how: honest(changes, **how) + peek()
+        )
+    },
+    "gibo: protected rows decide the public integers of the end": {
+        "trajectory search: end_offsets": Of(
+            lambda honest: lambda *given, **how: [peek() * k for k in honest(*given, **how)]
+        )
+    },
+    "gibo: protected rows decide the guesses of the start": {
+        "public best: PublicBest.promising": Of(
+            lambda honest: lambda self, n: honest(self, n // peek())
+        )
+    },
+    "gibo: protected rows decide the public integers of the guesses": {
+        "trajectory search: guess_offsets": Of(
+            lambda honest: lambda *given, **how: [peek() * k for k in honest(*given, **how)]
+        )
+    },
     "gibo: counts are free": {"descent: split_budget": lambda mu, share: (mu, mu)},
     "trajectory: one score pays for all": {"gaussian trajectory: trajectory_sensitivity": as_it_is},
     "trajectory: the noise is short by the root of two": {
@@ -426,6 +655,16 @@ BUGS = {
             (table.min(axis=0), table.max(axis=0) + 1.0),
             np.ones(1, dtype=bool),
         )
+    },
+    "sparse: columns of exact sums": {
+        "column screen: ColumnScreen.release": lambda screen, gram, source: replace(
+            screen.statistics, mu=1e12
+        ).release(gram, source)
+    },
+    "sparse: kernels weighed by exact sums": {
+        "release methods: WhitenedMethod.release": lambda method, gram, source: replace(
+            method.statistics, mu=1e12
+        ).release(gram, source)
     },
     "rows: half of the noise": {
         "noisy rows: L2Laplace": Of(half_the_sensitivity),

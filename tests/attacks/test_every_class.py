@@ -5,6 +5,7 @@ has a planted bug that it finds.
 """
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -78,6 +79,9 @@ VALIDATION = {
     "DPBayesSearchCV Kusner2015": bayes(mechanism=Kusner2015(), guide=False),
     "DPBayesSearchCV Kusner2015, exact": bayes(mechanism=Kusner2015(noise_variance=0), guide=False),
     "DPBayesSearchCV Kusner2015Lipschitz": bayes(mechanism=LIPSCHITZ),
+    "DPBayesSearchCV Kusner2015Lipschitz, secret": bayes(
+        mechanism=replace(LIPSCHITZ, trajectory="secret"), guide=False
+    ),
     "DPGIBOSearchCV": searcher(DPGIBOSearchCV, n_iter=3),
 }
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, RationalQuadratic
 
 from _support.hostile import settled
 from _support.internals import REASONS, Answer, ProtocolError, Query, Refusal, decode, encode
@@ -211,7 +212,7 @@ scripts = st.lists(st.none() | st.none() | lines() | st.just(""), min_size=1, ma
 
 
 def assert_believes_nothing_else(script):
-    modeler, stranger = GPUCBModeler(release(answers_per_row=2), length_scale=1.0), Stranger(script)
+    modeler, stranger = GPUCBModeler(release(answers_per_row=2), kernel=RBF(1.0)), Stranger(script)
     failed = False
     try:
         run_queries(modeler, 6, stranger, stranger)
@@ -269,7 +270,7 @@ DOCUMENTED = (IndexError, TypeError, ValueError, RuntimeError)
 
 
 def assert_refusals_change_nothing(told):
-    modeler = GPUCBModeler(release(answers_per_row=2, n_answers=4), length_scale=1.0)
+    modeler = GPUCBModeler(release(answers_per_row=2, n_answers=4), kernel=RBF(1.0))
     for index, y in told:
         before = [part.tolist() for part in modeler.answers], modeler.predict().tolist()
         try:
@@ -307,9 +308,15 @@ def test_an_answer_that_is_taken_and_refused_is_caught(monkeypatch):
         assert_refusals_change_nothing([(99, 1.0)])
 
 
-TUNED = ("signal_variance", "noise_variance", "prior_mean", "delta_ucb", "sqrt_beta")
+TUNED = ("noise_variance", "prior_mean", "delta_ucb", "sqrt_beta")
+lengths = values | st.just(1.0) | st.just([1.0, 2.0])
+kernels = st.one_of(
+    st.builds(RBF, lengths),
+    st.builds(Matern, lengths, nu=values),
+    st.builds(RationalQuadratic, lengths, values),
+)
 parameters = st.fixed_dictionaries(
-    {"length_scale": values | st.just(1.0) | st.just([1.0, 2.0])},
+    {"kernel": kernels | values | st.builds(lambda c, k: ConstantKernel(c) * k, values, kernels)},
     optional=dict.fromkeys(TUNED, values),
 )
 
@@ -411,7 +418,7 @@ def assert_loaded_or_refused(path, data):
     assert np.array_equal(again.Z, loaded.Z)
     assert again.guarantee == loaded.guarantee
     with np.errstate(all="ignore"):
-        modeler = GPUCBModeler(loaded, length_scale=1.0)
+        modeler = GPUCBModeler(loaded, kernel=RBF(1.0))
         modeler.tell(modeler.ask(), 0.5)
         assert modeler.n_remaining == 0 or 0 <= modeler.ask() < loaded.n_rows
 

@@ -221,6 +221,7 @@ MECHANISMS = {
         Kusner2015(),
         Kusner2015(noise_variance=0),
         Kusner2015Lipschitz(lipschitz=1.0, lambda_name="alpha"),
+        Kusner2015Lipschitz(lipschitz=1.0, lambda_name="alpha", trajectory="secret"),
         bad=("exponential?", Kusner2015, None),
     ),
 }

@@ -1,4 +1,4 @@
-"""Which candidates `Kusner2015` visits depends on exact protected scores: nobody may see it.
+"""What a search of Kusner et al. visits depends on exact protected scores: nobody may see it.
 
 Candidates are trained on public rows, but in an order that is protected. Listeners, callbacks and
 caches would note it. Each attack has a planted bug that it finds.
@@ -15,7 +15,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from _support.planted import plant, put
 from skdpbo import DPBayesSearchCV, DPGridSearchCV
-from skdpbo.model_selection import Chunks, Kusner2015, PrivateSelection
+from skdpbo.model_selection import Chunks, Kusner2015, Kusner2015Lipschitz, PrivateSelection
 
 RNG = np.random.RandomState(0)
 X, Y = RNG.normal(size=(20, 2)), RNG.normal(size=20)
@@ -25,27 +25,37 @@ def doubled(X):
     return 2 * X
 
 
+def searched(mechanism, estimator, target, **entries):
+    """Fit a search whose last protected target is given."""
+    name = "ridge__alpha" if isinstance(estimator, Pipeline) else "alpha"
+    search = DPBayesSearchCV(
+        estimator,
+        {name: (0.1, 9.0)},
+        n_iter=8,
+        n_initial_points=2,
+        n_candidates=30,
+        mechanism=mechanism,
+        guide=False,
+        loss_bound=4.0,
+        refit=False,
+        score_fraction=0.5,
+    )
+    return search.fit(X, Y, X_val=3 * X[:10], y_val=np.append(np.zeros(9), target), **entries)
+
+
+def heard_from(mechanism, target):
+    """Return what a listener is told of the trainings."""
+    listener = SimpleNamespace(heard=[])
+    searched(mechanism, NotingItsParameter(), target, listener=listener)
+    return listener.heard
+
+
 class TestHiddenTrajectory:
-    def search(self, estimator, target, **entries):
-        name = "ridge__alpha" if isinstance(estimator, Pipeline) else "alpha"
-        search = DPBayesSearchCV(
-            estimator,
-            {name: (0.1, 9.0)},
-            n_iter=8,
-            n_initial_points=2,
-            n_candidates=30,
-            mechanism=Kusner2015(),
-            guide=False,
-            loss_bound=4.0,
-            refit=False,
-            score_fraction=0.0,
-        )
-        search.fit(X, Y, X_val=3 * X[:10], y_val=np.append(np.zeros(9), target), **entries)
+    def search(self, estimator, target):
+        searched(Kusner2015(), estimator, target)
 
     def heard(self, target):
-        listener = SimpleNamespace(heard=[])
-        self.search(NotingItsParameter(), target, listener=listener)
-        return listener.heard
+        return heard_from(Kusner2015(), target)
 
     def test_a_listener_hears_nothing(self):
         assert self.heard(0.0) == []
@@ -78,6 +88,30 @@ class TestHiddenTrajectory:
     def test_a_cache_is_found(self, tmp_path, monkeypatch):
         plant(monkeypatch, "pipelines keep their caches")
         assert self.cached(tmp_path)
+
+
+class TestSecretScores:
+    """Algorithm 3: every candidate is trained, in an order that is public."""
+
+    MECHANISM = Kusner2015Lipschitz(lipschitz=1.0, lambda_name="alpha", trajectory="secret")
+
+    def candidates(self):
+        found = searched(self.MECHANISM, Ridge(), 0.0)
+        assert sorted(found.cv_results_) == ["param_alpha", "params"]
+        return [params["alpha"] for params in found.cv_results_["params"]]
+
+    def trained(self, monkeypatch, target):
+        plant(monkeypatch, "the caller's objects are used")
+        return heard_from(self.MECHANISM, target)[-30:]
+
+    def test_trainings_do_not_follow_the_visits(self, monkeypatch):
+        expected = self.candidates()
+        assert len(expected) == 30
+        assert self.trained(monkeypatch, 0.0) == self.trained(monkeypatch, 90.0) == expected
+
+    def test_trainings_of_the_visited_alone_are_found(self, monkeypatch):
+        plant(monkeypatch, "the visited alone are trained")
+        assert self.trained(monkeypatch, 0.0) != self.candidates()
 
 
 CALLBACKS = []

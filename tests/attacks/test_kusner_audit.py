@@ -9,6 +9,7 @@ test catches each planted bug.
 
 import math
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -172,6 +173,50 @@ class TestLipschitzScore:
     def test_half_the_noise_is_caught(self, monkeypatch):
         plant(monkeypatch, 2, DiscreteLaplace, "kusner lipschitz")
         assert audit_lipschitz(2000, epsilon=1.0, constants="corrected") > 1.0
+
+
+@pytest.mark.usefixtures("batched")
+class TestSecretTrajectory:
+    """Algorithm 3 as published: one record decides which candidate is visited second."""
+
+    # of GP-UCB with kernel RBF(.2): a neighbour of correlation 1/2, and a point far away
+    X = np.array([[0.0], [0.2 * math.sqrt(2 * math.log(2))], [1.0]])
+
+    # gains .6 or .5 at first: then the neighbour, of gain 0, or the far one, of gain 1
+    PAIR = ([400, 1000, 0], [500, 1000, 0])
+    SIZES: ClassVar = {"lambdas": [0.1, 9.0], "units": 100, "bound": 1.0, "n_records": 10}
+    MECHANISM = Kusner2015Lipschitz(lipschitz=1.0, lambda_name="a", trajectory="secret")
+
+    def smallest(self):
+        """Smallest total of each trajectory; its noise of 1e-5 decides nothing here."""
+        follow = {"n_iter": 2, "acquisition": "ucb", "sqrt_beta": 2.0, "source": noise_source(0)}
+        return [self.MECHANISM.smallest_visited(self.X, t, 1000, **follow) for t in self.PAIR]
+
+    def bound(self, n):
+        def release(total, source):
+            return (self.MECHANISM.release_score(total, epsilon=1.0, source=source, **self.SIZES),)
+
+        return told_apart(release, lambda total: total > 200, self.smallest(), n)
+
+    def test_one_loss_moves_the_best_score_by_four(self):
+        assert self.smallest() == [400, 0]
+        assert self.MECHANISM.integer_sensitivity(**self.SIZES) >= 400
+
+    def test_honest(self):
+        assert 0.1 < self.bound(3000) <= 1.0
+
+    def test_another_parameter_is_refused_as_it_breaks_the_bound(self, monkeypatch):
+        """Candidates of one lambda that another parameter sets apart: the bound is one loss."""
+        candidates = [{"a": 1.0, "slope": slope} for slope in (-1.0, 0.0, 1.0)]
+        with pytest.raises(ValueError, match="only parameter of the search, got slope"):
+            self.MECHANISM.lambdas(candidates)
+        monkeypatch.setitem(self.SIZES, "lambdas", [params["a"] for params in candidates])
+        assert self.bound(200) > 1.0
+
+    def test_the_sensitivity_of_a_public_trajectory_is_caught(self, monkeypatch):
+        one_loss = lambda self, lambdas, *, units, bound, n_records: units  # noqa: E731
+        put(monkeypatch, "kusner lipschitz: Kusner2015Lipschitz.integer_sensitivity", one_loss)
+        assert self.bound(200) > 1.0
 
 
 class TestConditional:

@@ -68,6 +68,11 @@ SEARCHES = {
     "Kusner 3": lambda **k: bayes(
         mechanism=Kusner2015Lipschitz(lipschitz=1.0, lambda_name="alpha"), **k
     ),
+    "Kusner 3, secret": lambda **k: bayes(
+        mechanism=Kusner2015Lipschitz(lipschitz=1.0, lambda_name="alpha", trajectory="secret"),
+        guide=False,
+        **k,
+    ),
     "gibo": lambda **k: DPGIBOSearchCV(Talker(), {"alpha": (0.1, 9.0)}, n_iter=3, **{"cv": 2, **k}),
 }
 
@@ -403,6 +408,15 @@ class TestCallbacks:
         search.set_callbacks(heard).fit(X, Y, X_val=X_VAL, y_val=Y_VAL)
         assert heard.arguments
         assert not Detector(exact_results(search)).in_object(heard.arguments)
+
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
+    @pytest.mark.parametrize("params", [{"protect": "all"}, {"guide": False}])
+    def test_nothing_is_heard_without_public_folds(self, params):
+        search = DPGridSearchCV(Ridge(), {"alpha": ALPHAS}, loss_bound=9.0, **params)
+        heard = Listener()
+        with pytest.warns(UserWarning, match="callbacks of this DPGridSearchCV are not called"):
+            search.set_callbacks(heard).fit(X, Y)
+        assert not heard.arguments
 
     def test_a_leak_is_heard(self):
         heard = Listener()

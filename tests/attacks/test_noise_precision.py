@@ -58,11 +58,11 @@ EVERY = pytest.mark.parametrize("name", MECHANISMS)
 
 
 def naive_laplace(x):
-    return x + np.random.default_rng().laplace(size=N)
+    return x + np.random.default_rng(0).laplace(size=N)
 
 
 def naive_normal(x):
-    return x + np.random.default_rng().normal(size=N)
+    return x + np.random.default_rng(0).normal(size=N)
 
 
 def share_of_low_bits(released):
@@ -97,7 +97,7 @@ def test_every_output_lies_on_the_declared_lattice(name, x):
 
 
 def test_rounded_noise_on_an_unrounded_value_leaves_the_lattice():
-    noise = np.round(np.random.default_rng().normal(size=N) / STEP) * STEP
+    noise = np.round(np.random.default_rng(0).normal(size=N) / STEP) * STEP
     assert off_lattice(0.3 + noise, STEP) == N
 
 
@@ -119,7 +119,7 @@ def test_last_bits_have_the_same_law_for_both_values(name):
 
 def test_noise_on_a_coarser_lattice_than_the_values_is_caught():
     def release(units):
-        coarse = 4 * np.round(np.random.default_rng().normal(size=N) * 2**18)
+        coarse = 4 * np.round(np.random.default_rng(0).normal(size=N) * 2**18)
         return (units + coarse) * STEP
 
     assert residue_p_value(release(0), release(5), STEP) < ALARM
@@ -147,7 +147,7 @@ def test_selection_sees_differences_next_to_large_totals(mechanism):
 
 
 def test_naive_selection_does_not():
-    losses, rng = [2**60, 2**60 + 3, 2**60 + 1], np.random.default_rng()
+    losses, rng = [2**60, 2**60 + 3, 2**60 + 1], np.random.default_rng(0)
     counts = np.bincount([naive_exponential(losses, rng) for _ in range(4000)], minlength=3)
     expected = 4000 * ExponentialMechanism(1.0, 1).probabilities([0, 3, 1])
     assert stats.chisquare(np.maximum(counts, 0), expected).pvalue < ALARM

@@ -321,7 +321,7 @@ class TestRunsHaveTheExactLaw:
     EDGES = np.array([-1.5, -0.5, 0.0, 0.5, 1.0])
 
     def runs(self, law, size, number_of_trials):
-        rng, source = np.random.default_rng(), noise_source()
+        rng, source = np.random.default_rng(0), noise_source()
         numbers = [number_of_trials(source) for _ in range(size)]
         z = rng.normal(size=sum(numbers))
         score = np.where(z > 1, 10 + z, -z)

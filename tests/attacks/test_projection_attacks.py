@@ -140,6 +140,10 @@ def audited_mu(pair=((0.0, 0.0), (0.6, 0.8)), n=20_000, **parameters):
 def test_l2_laplace_rows_lose_what_is_claimed_and_not_more():
     assert 0.8 < audited_epsilon() <= 1.0
     assert 0.8 < audited_epsilon(((0.0,), (3.0,)), displacement=3.0) <= 1.0
+
+
+@pytest.mark.slow
+def test_l2_laplace_rows_have_metric_privacy():
     # half the move, half the loss; twice the move, twice the loss: metric privacy
     assert 0.35 < audited_epsilon(((0.0,), (0.5,))) <= 0.5
     assert 1.6 < audited_epsilon(((0.0,), (2.0,))) <= 2.0

@@ -14,15 +14,15 @@ import pytest
 from joblib import Memory
 from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
 from sklearn.frozen import FrozenEstimator
-from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from _support.planted import original, plant, put
 from _support.protections import private_selection
-from skdpbo import DPGridSearchCV, DPSparseGPRegressor, make_per_record_scorer
+from skdpbo import DPGridSearchCV, make_per_record_scorer
 from skdpbo.audit import Secrets, leak_scan
+from skdpbo.linear_model import DPRidge
 from skdpbo.model_selection import Chunks
 from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger
 
@@ -43,12 +43,6 @@ class Sampling(TransformerMixin, BaseEstimator):
     def transform(self, X):
         self.random_state_.normal(size=1 + int(np.isnan(X).sum()))
         return np.nan_to_num(X)
-
-
-def private_regressor():
-    return DPSparseGPRegressor(
-        RBF(1.0), inducing_points=np.zeros((1, 2)), X_bounds=(-3, 3), y_bounds=(-1, 1)
-    )
 
 
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DryRunWarning")
@@ -73,10 +67,9 @@ class TestFrozenParts:
             )
             search.fit(rows, Y)
         else:
-            name = "dpsparsegpregressor__noise_variance"
-            pipeline = make_pipeline(part, private_regressor())
+            pipeline = make_pipeline(part, DPRidge(X_bounds=(-3, 3), y_bounds=(-1, 1)))
             search = DPGridSearchCV(
-                pipeline, {name: [0.1, 0.2, 0.3]}, **(options | {"refit": True})
+                pipeline, {"dpridge__alpha": [0.1, 0.2, 0.3]}, **(options | {"refit": True})
             )
             search.fit(rows, Y)
             assert search.best_estimator_[0].estimator is part.estimator

@@ -6,6 +6,7 @@ reach what is trained afterwards: it would tell of single records, or how many t
 
 import logging
 import random
+import threading
 import time
 
 import numpy as np
@@ -180,33 +181,44 @@ class TestReportsOfTheCurator:
 
 
 class NoiseOfTheProcess(RegressorMixin, BaseEstimator):
-    """Takes its noise from numpy's global generator, as other libraries do; slowly."""
+    """Takes its noise from numpy's global generator, as other libraries do.
 
-    def __init__(self, k=0):
+    After the dry run, the first model to be scored waits for another to be trained.
+    """
+
+    def __init__(self, k=0, patience=0.05):
         self.k = k
+        self.patience = patience
 
     def fit(self, X, y):
         for _ in range(3):
             time.sleep(0.002)  # other threads get their turn
-            DRAWN.append(np.random.normal())
+            with TURNS:
+                DRAWN.append(np.random.normal())
+                TURNS.notify_all()
         return self
 
     def predict(self, X):
-        time.sleep(0.002)
+        with TURNS:
+            if len(DRAWN) > N_DRY and not WAITED:
+                WAITED.append(len(DRAWN))
+                TURNS.wait_for(lambda: len(DRAWN) > WAITED[0], self.patience)
         return np.zeros(len(X))
 
 
-DRAWN = []
+DRAWN, WAITED, TURNS = [], [], threading.Condition()
+N_DRY = 6  # draws of the dry run
 
 
 class TestNoiseInThreads:
     """Scoring starts from public generators: no training in another thread may draw from them."""
 
-    def public_draws(self):
+    def public_draws(self, **params):
         DRAWN.clear()
+        WAITED.clear()
         selection = PrivateSelection(expected_trials=1, eta=1.0, pad_trials=True, max_trials=30)
         search = DPGridSearchCV(
-            NoiseOfTheProcess(),
+            NoiseOfTheProcess(**params),
             {"k": [0, 1, 2]},
             protect=private_selection(selection, PrivacyGuarantee(epsilon=1e-3)),
             loss_bound=1.0,
@@ -216,11 +228,12 @@ class TestNoiseInThreads:
         with parallel_config(backend="threading"):
             search.fit(X, Y)
         public = np.random.RandomState(SEED).normal(size=1000)
-        return np.isin(DRAWN[6:], public).sum()  # the first are those of the dry run
+        assert WAITED
+        return np.isin(DRAWN[N_DRY:], public).sum()
 
     def test_noise_is_secret(self):
         assert self.public_draws() == 0
 
     def test_public_noise_is_found(self, monkeypatch):
         plant(monkeypatch, "candidates run at the same time")
-        assert any(self.public_draws() for _ in range(10))
+        assert any(self.public_draws(patience=120) for _ in range(10))

@@ -94,21 +94,40 @@ def chunks(model, rows):
     return DPGridSearchCV(model, SPACE, protect=Chunks(4), refit=False).fit(rows(X), Y)
 
 
-def local(model, rows):
-    search = DPGIBOSearchCV(model, {"logisticregression__C": (0.1, 1.0)}, n_iter=2, cv=2)
+def local(model, rows, **start):
+    space = {"logisticregression__C": (0.1, 1.0)}
+    search = DPGIBOSearchCV(model, space, n_iter=2, cv=2, **start)
     return search.fit(rows(X), Y, X_val=rows(V), y_val=W)
 
 
-MODES = {"validation": validation, "unguided": unguided, "chunks": chunks, "gibo": local}
+MODES = {
+    "validation": validation,
+    "unguided": unguided,
+    "chunks": chunks,
+    "gibo": lambda model, rows: local(model, rows, init=None),
+    "gibo from a public search": local,
+}
 
 
-# The descent trains as the choice does: of arrays alone.
+# The descent trains as the choice does: of arrays alone. Every step is tried in every container
+# and in every mode, and every mode in every container; the other combinations are slow.
+COMBINATIONS = [
+    *product(sorted(CONTAINERS), ["validation", "unguided", "chunks"], sorted(STEPS)),
+    *product(["array"], ["gibo"], sorted(STEPS)),
+    ("array", "gibo from a public search", "filled"),
+]
+
+
 @pytest.mark.parametrize(
-    ("container", "mode"),
-    [*product(sorted(CONTAINERS), ["validation", "unguided", "chunks"]), ("array", "gibo")],
+    ("container", "mode", "steps"),
+    [
+        case
+        if case[0] == "array" or case[1] == "validation" or case[2] == "filled"
+        else pytest.param(*case, marks=pytest.mark.slow)
+        for case in COMBINATIONS
+    ],
 )
-@pytest.mark.parametrize("steps", sorted(STEPS))
-def test_steps_that_mix_rows_are_refused(steps, container, mode):
+def test_steps_that_mix_rows_are_refused(container, mode, steps):
     model = make_pipeline(*STEPS[steps], LogisticRegression())
     with pytest.raises(ValueError, match="looks at several rows"):
         MODES[mode](model, CONTAINERS[container])
@@ -134,7 +153,7 @@ def test_another_failure_of_the_dry_run_does_not_hide_it():
             chunks(make_pipeline(*steps, LogisticRegression()), np.asarray)
 
 
-@pytest.mark.parametrize("mode", sorted(MODES))
+@pytest.mark.parametrize("mode", ["chunks", "gibo", "unguided", "validation"])
 def test_unverified_steps_are_named(mode):
     model = make_pipeline(Standardise(mixes=False), LogisticRegression())
     guarantee = MODES[mode](model, np.asarray).privacy_

@@ -44,6 +44,7 @@ SEARCHERS = {
     "Kusner": (DPBayesSearchCV, {"n_iter": 2, "mechanism": Kusner2015(), "guide": False}),
     "gibo": (DPGIBOSearchCV, {"n_iter": 2}),
     "gibo, no guide": (DPGIBOSearchCV, {"n_iter": 2, "guide": False}),
+    "gibo, all": (DPGIBOSearchCV, {"n_iter": 2, "protect": "all"}),
     "grid, all": (DPGridSearchCV, {"protect": "all"}),
     "grid, all, composition": (
         DPGridSearchCV,

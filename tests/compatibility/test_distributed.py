@@ -9,6 +9,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
 
+from _support.dask_cluster import dask_cluster
 from _support.planted import put
 from skdpbo import (
     DPBayesSearchCV,
@@ -20,7 +21,7 @@ from skdpbo import (
 from skdpbo.model_selection import Chunks, PrivateSelection
 from skdpbo.privacy import PrivacyLedger
 
-distributed = pytest.importorskip("distributed")
+pytest.importorskip("distributed")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore"),
@@ -35,12 +36,7 @@ DEPTHS = {"max_depth": [1, 2, 4, 8]}
 
 @pytest.fixture(scope="module")
 def client():
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with dask_cluster() as client:
         yield client
 
 

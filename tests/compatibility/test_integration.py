@@ -15,9 +15,10 @@ from sklearn.datasets import make_classification, make_regression
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import VotingClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GroupKFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.fixes import parse_version
 
@@ -75,15 +76,12 @@ class TestEverySearcher:
         assert model.score(*data) > 0.7
         assert model[-1].privacy_.status == "proved"
 
-    def test_around_a_column_transformer_pipeline(self, kind, frame):
+    def test_around_a_column_transformer_pipeline(self, kind, frame, **options):
         columns = make_column_transformer(
             (StandardScaler(), ["age", "dose", "weight"]), (OneHotEncoder(), ["ward"])
         )
         pipeline = make_pipeline(columns, LogisticRegression())
-        public_search = {"init": "public"} if kind == "gibo" else {}
-        search = make_search(
-            kind, pipeline, {"logisticregression__C": [0.01, 1.0]}, **public_search
-        )
+        search = make_search(kind, pipeline, {"logisticregression__C": [0.01, 1.0]}, **options)
         search.fit(*frame)
         assert list(search.feature_names_in_) == ["age", "dose", "weight", "ward"]
         assert set(search.predict(frame[0])) <= {"ill", "well"}
@@ -208,7 +206,29 @@ class TestEverySearcher:
         assert type(search).__name__ in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_a_public_search_around_a_column_transformer_pipeline(frame):
+    TestEverySearcher().test_around_a_column_transformer_pipeline("gibo", frame, init="public")
+
+
 @pytest.mark.parametrize("kind", SEARCHERS)
 def test_public_training_is_said(kind, data):
     with pytest.warns(PublicTrainingWarning):
         make_search(kind).fit(*data)
+
+
+class ShorterFit(DecisionTreeClassifier):
+    """A user's subclass whose requests scikit-learn cannot read: `fit` lacks a parameter."""
+
+    def fit(self, X, y):
+        return super().fit(X, y)
+
+
+@pytest.mark.skipif(parse_version("1.8") > VERSION, reason="GridSearchCV reads them, too")
+def test_a_subclass_whose_requests_cannot_be_read():
+    X = np.random.default_rng(0).normal(size=(90, 2))
+    y = (X[:, 0] > 0).astype(int)
+    for search in (GridSearchCV, DPGridSearchCV):
+        searcher = search(ShorterFit(random_state=0), {"max_depth": [1, 2]}, cv=3)
+        rows = {} if search is GridSearchCV else {"X_val": X[50:], "y_val": y[50:]}
+        assert searcher.fit(X[:50], y[:50], **rows).best_params_["max_depth"] in (1, 2)

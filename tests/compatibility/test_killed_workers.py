@@ -12,12 +12,13 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.tree import DecisionTreeClassifier
 
+from _support.dask_cluster import dask_cluster
 from _support.planted import put
 from skdpbo import DPGridSearchCV, DPSparseGPRegressor
 from skdpbo.model_selection import Chunks
 from skdpbo.privacy import PrivacyLedger
 
-distributed = pytest.importorskip("distributed")
+pytest.importorskip("distributed")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore"),
@@ -32,12 +33,7 @@ DEPTHS = {"max_depth": [1, 2, 4, 8]}
 @pytest.fixture
 def client():
     """A cluster for one test: it may be short of a worker afterwards."""
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with dask_cluster() as client:
         yield client
 
 

@@ -149,6 +149,10 @@ def test_guarantee_ledger_seed_and_warning(table):
         assert len(ledger.entries) == 1
         with pytest.raises(BudgetExceededError):
             DPRidge(**BOX, epsilon=0.9).fit(X, y)
+        # Lists are read to learn their shape, after the charge: a seed is announced before.
+        with pytest.raises(SeededNoiseWarning), warnings.catch_warnings(action="error"):
+            DPRidge(**BOX, epsilon=0.1, random_state=0).fit(X.tolist(), y.tolist())
+        assert len(ledger.entries) == 1
     privacy = model.privacy_
     assert (privacy.status, privacy.epsilon, privacy.n_protected) == ("proved", 0.6, 5000)
     assert pipeline_guarantee(model).mu == privacy.mu

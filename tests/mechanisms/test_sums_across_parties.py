@@ -2,12 +2,14 @@
 
 import math
 import multiprocessing
+import random
 import secrets
 
 import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from _support.replayed_noise import replayed
 from skdpbo.mechanisms import DiscreteLaplace
 
 EPSILON, PARTIES = 0.5, 10
@@ -59,6 +61,12 @@ def test_shares_add_up_to_discrete_laplace_exactly():
     assert pytest.approx(1 - ALPHA, rel=1e-2) != (1 - ALPHA) ** (10 / 9)
 
 
+@pytest.fixture(autouse=True)
+def repeatable(monkeypatch):
+    # replayed() seeds the global generator.
+    monkeypatch.setattr(secrets, "randbelow", random.randrange)
+
+
 @pytest.mark.parametrize("draw", [polya, without_the_later_factors])
 def test_law_of_a_share(draw):
     mechanism = DiscreteLaplace(EPSILON, 1)
@@ -82,13 +90,16 @@ def test_example_has_the_same_sampler():
 
 
 def answers(pipe, count, n_releases, whole_noise):
-    """One party, in a process of its own."""
+    """One party, in a process of its own, with noise of its own."""
     mechanism = DiscreteLaplace(EPSILON, 1)
-    if whole_noise:
-        noisy = [int(mechanism.release(count)) for _ in range(n_releases)]
-    else:
-        shares = ((polya(mechanism, PARTIES), polya(mechanism, PARTIES)) for _ in range(n_releases))
-        noisy = [count + x - y for x, y in shares]
+    with replayed(f"party {count}"):
+        if whole_noise:
+            noisy = [int(mechanism.release(count)) for _ in range(n_releases)]
+        else:
+            pairs = (
+                (polya(mechanism, PARTIES), polya(mechanism, PARTIES)) for _ in range(n_releases)
+            )
+            noisy = [count + x - y for x, y in pairs]
     pipe.send(noisy)
     pipe.close()
 

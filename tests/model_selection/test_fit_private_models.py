@@ -27,8 +27,10 @@ from skdpbo.exceptions import (
     SelectionCostWarning,
     VoidGuaranteeWarning,
 )
+from skdpbo.linear_model import DPRidge
 from skdpbo.mechanisms import DiscreteLaplace, GaussianMechanism, noise_source
 from skdpbo.model_selection import PrivateSelection
+from skdpbo.preprocessing import DPStandardScaler
 from skdpbo.privacy import (
     PrivacyGuarantee,
     PrivacyLedger,
@@ -320,6 +322,13 @@ class TestBudget:
 
         assert 2 * ndtri(p) == pytest.approx(share, rel=1e-6)
         assert all(step.privacy_ is search.privacy_ for step in search.best_estimator_[:1])
+
+    def test_the_sentence_names_all_steps_of_a_candidate(self):
+        bounds = {"X_bounds": (-3, 3)}
+        steps = [DPStandardScaler(**bounds), DPRidge(y_bounds=(-3, 3), **bounds)]
+        stated = grid(make_pipeline(*steps), {"dpridge__alpha": [1.0]}).privacy_guarantee(400)
+        names = [step.privacy_guarantee().mechanism for step in steps]
+        assert f"each {' + '.join(names)}" in stated.mechanism
 
     def test_a_cap_is_charged(self):
         free = grid().fit(X, Y).best_estimator_.privacy_guarantee().mu

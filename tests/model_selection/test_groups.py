@@ -169,10 +169,10 @@ def totals(scoring, X_val, y_val, groups, model=None, candidates=None):
     return training.totals(candidates), scorer
 
 
-def largest_change(scoring="accuracy"):
+def largest_change(scoring="accuracy", labels=SIZES):
     """Largest change of a total, in bounds, when a group is replaced."""
     pairs = []
-    for label in SIZES:
+    for label in labels:
         own = label == GROUPS
         before, scorer = totals(scoring, *with_group(label, X_VAL[own], Y_VAL[own]))
         for rows, targets in NEIGHBOURS:
@@ -191,7 +191,7 @@ class TestSensitivity:
     )
     def test_planted_sums_over_records(self, name, monkeypatch):
         plant(monkeypatch, name)
-        assert largest_change() > 2
+        assert largest_change(labels=["one"]) > 2
 
     def laws(self):
         """Largest log-ratio of the law of the choice over replaced groups."""
@@ -297,7 +297,10 @@ def everything_shown(cls, capsys, **params):
         search.fit(X, Y, X_val=X_VAL, y_val=Y_VAL, groups_val=GROUPS)
     printed = capsys.readouterr()
     shown = [search, repr(search), str(search.privacy_), search.privacy_.to_dict()]
-    shown += [pickle.loads(pickle.dumps(search)), printed.out, printed.err, str(ledger.to_dict())]
+    record = ledger.to_dict()
+    for entry in record["entries"]:
+        entry["charged_at"] = "now"  # the clock may show any number below 60
+    shown += [pickle.loads(pickle.dumps(search)), printed.out, printed.err, str(record)]
     return numbers_in([*shown, *(str(warning.message) for warning in caught)])
 
 
@@ -305,6 +308,7 @@ class TestSecretSizes:
     @pytest.mark.parametrize("cls", [DPGridSearchCV, DPBayesSearchCV, DPGIBOSearchCV])
     def test_nothing_shows_them_and_the_number_of_groups_is_public(self, cls, capsys, monkeypatch):
         monkeypatch.setattr("time.time", lambda: 0.0)  # a time that is printed may be any number
+        monkeypatch.setattr("time.perf_counter", lambda: 0.0)
         shown = everything_shown(cls, capsys)
         assert not shown & {N_RECORDS, max(SIZES.values())}
         assert N_GROUPS in shown
@@ -323,6 +327,7 @@ class TestSecretSizes:
 
     def test_no_budget_and_other_sizes(self, monkeypatch, capsys):
         monkeypatch.setattr("time.time", lambda: 0.0)
+        monkeypatch.setattr("time.perf_counter", lambda: 0.0)
         data = [with_group("one", *neighbour) for neighbour in NEIGHBOURS]
         assert len({self.observed(records, capsys) for records in data}) == 1
         assert len({self.observed(records, capsys, 1e4) for records in data}) > 1

@@ -1,6 +1,7 @@
 """Public mistakes cost nothing: the charge comes right before the first protected value is read."""
 
 import warnings
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -12,15 +13,18 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import check_estimator
 
+from _support.planted import original, put
 from skdpbo import (
     DPBayesSearchCV,
     DPGIBOSearchCV,
     DPGridSearchCV,
+    DPSparseGPClassifier,
     DPSparseGPRegressor,
     make_per_record_scorer,
 )
-from skdpbo.exceptions import DryRunWarning
-from skdpbo.model_selection import Chunks, PrivateSelection
+from skdpbo.exceptions import BudgetExceededError, DryRunWarning
+from skdpbo.linear_model import DPLogisticRegression, DPRidge
+from skdpbo.model_selection import Chunks, Descent, PrivateSelection
 from skdpbo.privacy import PrivacyLedger
 
 RNG = np.random.RandomState(0)
@@ -60,6 +64,72 @@ def test_the_budget_is_whole(mistake, guide):
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_rows_that_are_set_apart_are_paid_for():
+    # What is trained inside a fit is covered by it; the fit itself is not.
+    with PrivacyLedger(epsilon=1.0) as ledger:
+        search = DPGridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}).fit(X, LABELS)
+    assert [entry.guarantee for entry in ledger.entries] == [search.privacy_]
+
+
+class Noted(LogisticRegression):
+    """Notes that it is trained."""
+
+    fits: ClassVar[list] = []
+
+    def fit(self, X, y):
+        self.fits.append(len(X))
+        return super().fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("protect", ["validation", Chunks(5)])
+def test_a_budget_that_cannot_pay_ends_a_fit_before_any_training(protect):
+    Noted.fits.clear()
+    with PrivacyLedger(epsilon=0.1) as ledger, pytest.raises(BudgetExceededError):
+        DPGridSearchCV(Noted(), {"C": [0.1, 1.0]}, protect=protect).fit(X, LABELS)
+    assert ledger.entries == ()
+    assert Noted.fits == []
+    DPGridSearchCV(Noted(), {"C": [0.1, 1.0]}, protect=protect).fit(X, LABELS)
+    assert Noted.fits  # in this process, where they are seen
+
+
+class Read(list):
+    """Rows that say when they are read."""
+
+    def __init__(self, rows, events):
+        super().__init__(rows)
+        self.events = events
+
+    def __getitem__(self, i):
+        self.events.append("read")
+        return super().__getitem__(i)
+
+    def __iter__(self):
+        self.events.append("read")
+        return super().__iter__()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["X", "y", "X_val", "y_val"])
+def test_chunks_are_charged_before_anything_is_read(name, monkeypatch):
+    seen, honest = [], original("protection: charge_active_ledger")
+
+    def charge(*args, **how):
+        if how.get("record", True):  # else the budget is only compared
+            seen.append("charge")
+        return honest(*args, **how)
+
+    put(monkeypatch, "protection: charge_active_ledger", charge)
+    rows = {"X": X[20:], "y": LABELS[20:], **VALIDATION}
+    rows[name] = Read(rows[name].tolist(), seen)
+    search = DPGridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, protect=Chunks(5))
+    search.fit(rows.pop("X"), rows.pop("y"), **rows)
+    assert seen[0] == "charge"
+    assert seen.count("charge") == 1
+    assert "read" in seen
+
+
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", ["bayes", "gaussian", "gibo"])
 def test_of_every_search(kind):
     options = {"scoring": "neg_log_loss", "delta": 1e-5}
@@ -67,7 +137,7 @@ def test_of_every_search(kind):
         search = DPGIBOSearchCV(SVC(), {"C": (0.1, 1.0)}, n_iter=2, cv=2, **options)
     else:
         mechanism = "gaussian" if kind == "gaussian" else "permute_and_flip"
-        options |= {"mechanism": mechanism, "n_iter": 3}
+        options |= {"mechanism": mechanism, "n_iter": 3, "n_candidates": 20}
         search = DPBayesSearchCV(SVC(), {"C": (0.1, 1.0)}, **options)
     ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
     with ledger, pytest.raises((ValueError, AttributeError)):
@@ -151,6 +221,57 @@ def test_with_private_models(mistake):
         with pytest.raises((ValueError, TypeError)):
             search.fit(X, X[:, 0], **rows)
         assert ledger.entries == ()
+
+
+BOXES = {"X_bounds": (-4, 4), "y_bounds": (-1, 1)}
+GAUSSIAN = {
+    "ridge": lambda **budget: DPRidge(**BOXES, **budget),
+    "logistic": lambda **budget: DPLogisticRegression(
+        X_bounds=(-4, 4), class_weight="balanced", **budget
+    ),
+    "process": lambda **budget: DPSparseGPRegressor(
+        X_bounds="private", y_bounds="private", prior_mean="private", **budget
+    ),
+    "classifier": lambda **budget: DPSparseGPClassifier(X_bounds=(-4, 4), **budget),
+    "trials": lambda **budget: DPGridSearchCV(
+        DPRidge(**BOXES), {"alpha": [1.0]}, protect="all", loss_bound=1.0, **budget
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", GAUSSIAN)
+def test_noise_beyond_64_bits_is_refused_before_the_charge(name):
+    make = GAUSSIAN[name]
+    for tiny in (1e-9, 1e-13):
+        with PrivacyLedger(epsilon=1.0, delta=0.1) as ledger:
+            with pytest.raises(ValueError, match="epsilon and delta are too small together"):
+                make(epsilon=tiny, delta=tiny).fit(X, LABELS)
+            assert ledger.entries == ()
+    least = 1e-6 if name == "trials" else 2e-8  # a trial has a part of both
+    with PrivacyLedger(epsilon=1.0, delta=0.1) as ledger:
+        make(epsilon=least, delta=least).fit(X, LABELS)
+    assert len(ledger.entries) == 1
+
+
+TRAJECTORIES = {
+    "chunks": (DPBayesSearchCV, {"mechanism": "gaussian", "protect": Chunks(9)}, 1e-8),
+    "descent": (DPGIBOSearchCV, {"descent": Descent(adaptive_clip=True)}, 1e-12),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", TRAJECTORIES)
+def test_noise_of_a_trajectory_beyond_64_bits_is_refused_before_the_charge(name):
+    make, options, least = TRAJECTORIES[name]
+    search = make(Ridge(), {"alpha": (1.0, 2.0)}, n_iter=2, guide=False, loss_bound=1.0, **options)
+    search.set_params(score_fraction=0.0)
+    with PrivacyLedger(epsilon=1.0, delta=0.1) as ledger:
+        with pytest.raises(ValueError, match="64 bits"):
+            search.set_params(epsilon=1e-15, delta=1e-15).fit(X, X[:, 0], X_val=-X, y_val=X[:, 0])
+        assert ledger.entries == ()
+        search.set_params(epsilon=least, delta=least).fit(X, X[:, 0], X_val=-X, y_val=X[:, 0])
+        assert len(ledger.entries) == 1
 
 
 class Particular(LogisticRegression):
@@ -314,6 +435,25 @@ def test_steps_that_are_not_verified_are_named():
     assert search.privacy_.status == "conditional"
     assert "Own" in str(search.privacy_)
     assert search.set_params(estimator=Ridge()).privacy_guarantee().status == "proved"
+
+
+def test_candidates_that_are_not_visited_are_not_tried():
+    fitted = []
+
+    class Failing(Ridge):
+        def fit(self, X, y):
+            fitted.append(self.alpha)
+            if len(fitted) <= 4:
+                raise ValueError("a public error")
+            return super().fit(X, y)
+
+    space = {"alpha": (0.1, 10.0)}
+    search = DPBayesSearchCV(Failing(), space, mechanism="gaussian", n_iter=4, guide=False)
+    with PrivacyLedger(epsilon=1.0, delta=0.1) as ledger:
+        with pytest.raises(ValueError, match="a public error"):
+            search.set_params(loss_bound=1.0).fit(X, X[:, 0], X_val=X[:20], y_val=X[:20, 0])
+        assert ledger.entries == ()
+    assert len(set(fitted)) == 4
 
 
 def test_a_step_that_mixes_rows_is_refused_before_the_charge():

@@ -7,17 +7,35 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.datasets import make_classification
+from sklearn.dummy import DummyRegressor
 from sklearn.exceptions import FitFailedWarning
 from sklearn.naive_bayes import GaussianNB
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV
+from skdpbo.exceptions import LowBoundWarning
 from skdpbo.linear_model import DPLogisticRegression
 from skdpbo.privacy import PrivacyLedger
 
 X, Y = make_classification(240, n_features=4, random_state=0)
 ROWS = {"X": X[:120], "y": Y[:120], "X_val": X[120:], "y_val": Y[120:]}
 DEPTHS = {"max_depth": [1, 2, -1]}
+
+ZERO = DummyRegressor(strategy="constant", constant=0.0)
+
+
+class FailsBelow(DummyRegressor):
+    """Fails at some of the points of a descent."""
+
+    def __init__(self, a=0.5):
+        super().__init__(strategy="constant", constant=a)
+        self.a = a
+
+    def fit(self, X, y, sample_weight=None):
+        if self.a < 0.4:
+            raise ValueError("a is below 0.4")
+        self.constant = self.a
+        return super().fit(X, y)
 
 
 def told(search, **rows):
@@ -112,3 +130,34 @@ def test_the_html_form_states_the_guarantee(fitted):
     with config_context(display="text"):
         assert not hasattr(fitted, "_repr_html_")
         assert "text/html" not in fitted._repr_mimebundle_()
+
+
+@pytest.mark.parametrize(
+    "search", [DPGridSearchCV(ZERO, {}), DPBayesSearchCV(ZERO, {}, mechanism="gaussian")]
+)
+def test_a_low_bound_is_followed_by_one_in_plain_digits_before_the_charge(search):
+    X, y = np.zeros((40, 1)), np.full(40, 15.0)
+    as_error = warnings.catch_warnings(action="error", category=LowBoundWarning)
+    with PrivacyLedger(epsilon=5.0, delta=0.1) as ledger:
+        with as_error, pytest.raises(LowBoundWarning, match=r"take loss_bound=220\.$"):
+            search.set_params(loss_bound=1.0).fit(X, y, X_val=X[:20].copy(), y_val=y[:20])
+        assert not ledger.entries
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        DPBayesSearchCV(DecisionTreeRegressor(), DEPTHS, mechanism="gaussian", n_iter=3),
+        DPGIBOSearchCV(FailsBelow(), {"a": (0.0, 1.0)}, n_iter=3),
+    ],
+    ids=["bayes", "gibo"],
+)
+def test_failed_fits_that_are_an_error_after_the_charge_leave_a_fitted_search(search):
+    with PrivacyLedger(epsilon=5.0, delta=0.1) as ledger, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", FitFailedWarning)
+        with pytest.raises(FitFailedWarning, match="fits failed"):
+            search.set_params(cv=2, loss_bound=1.0, refit=False).fit(**ROWS)
+        assert len(ledger.entries) == 1
+    assert search.privacy_.n_protected == 120
+    assert search.best_params_ == search.cv_results_["params"][search.best_index_]

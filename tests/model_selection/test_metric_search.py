@@ -171,13 +171,13 @@ class TestBadInput:
     @pytest.mark.parametrize("name", ["roc_auc", "f1", "balanced_accuracy", "matthews_corrcoef"])
     def test_one_protected_class_is_neither_an_error_nor_a_warning(self, name):
         search = DPGridSearchCV(TREE, DEPTHS, scoring=name, cv=2, score_fraction=0.1, epsilon=3.0)
+        with warnings.catch_warnings(record=True) as usual:
+            warnings.simplefilter("always")
+            fitted(search)
         for value in (0, 1):
             with warnings.catch_warnings(record=True) as seen:
                 warnings.simplefilter("always")
                 search.fit(X[PUBLIC], Y[PUBLIC], X_val=X[PROTECTED], y_val=np.full(800, value))
-            with warnings.catch_warnings(record=True) as usual:
-                warnings.simplefilter("always")
-                fitted(search)
             assert [str(w.message) for w in seen] == [str(w.message) for w in usual]
             assert 0.0 <= search.best_score_ <= 1.0 or name == "matthews_corrcoef"
 

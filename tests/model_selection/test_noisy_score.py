@@ -17,7 +17,7 @@ from skdpbo.privacy import PrivacyLedger
 X, Y = make_classification(240, n_features=4, random_state=0)
 PUBLIC, FEW = {"X": X[:200], "y": Y[:200]}, {"X_val": X[200:], "y_val": Y[200:]}
 VALUES, RANGE = {"C": [0.1, 1.0]}, {"C": (0.1, 1.0)}
-GIBO = {"n_iter": 2, "cv": 2, "delta": 1e-5, "scoring": "neg_log_loss"}
+GIBO = {"init": None, "n_iter": 2, "cv": 2, "delta": 1e-5, "scoring": "neg_log_loss"}
 SEARCHES = {
     "grid": (DPGridSearchCV, VALUES, {}),
     "randomized": (DPRandomizedSearchCV, VALUES, {"n_iter": 2}),

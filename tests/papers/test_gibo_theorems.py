@@ -10,13 +10,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF, DotProduct
+from scipy import stats
+from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern
 
 from _support.internals import PrivateDescent
 from skdpbo.mechanisms import noise_source
 from skdpbo.surrogate import GradientPosterior
 
 KERNEL = DotProduct(1.0) ** 2
+GAUSSIAN = RBF(1.0)
 DELTA, B = 0.05, 1.0
 
 
@@ -36,8 +38,9 @@ def descend(records, start, *, n_iter, learning_rate, mu=1e9, tol=None):
     # Assumption 2.9: the gradients of the records along the path are at most B.
     assert np.linalg.norm(records - found.trajectory[:, None], axis=2).max() <= B
     return SimpleNamespace(
-        gaps=distances**2 / 2, distances=distances, traces=found.traces, descent=descent,
-        squared=distances[:-1] ** 2, records=records, n_points=found.batch_sizes.sum(),
+        gaps=distances**2 / 2, distances=distances, traces=found.traces, found=found,
+        descent=descent, squared=distances[:-1] ** 2, records=records,
+        n_points=found.batch_sizes.sum(),
     )  # fmt: skip
 
 
@@ -132,6 +135,14 @@ def test_bounds_hold_for_a_private_descent(private_descent):
     assert run.gaps[-1] < theorem_3_3(run) < 0.08
     assert run.gaps[-1] < 1e-3
     assert run.distances[-1] < corollary_3_4(run, printed=False)
+    # the terms that a user can read are those of the bounds
+    norm, eta = math.sqrt(squared_norm(run)), run.descent.learning_rate
+    bias, noise = run.found.error_terms(norm, failure=DELTA)
+    first = first_term(run, printed=False)
+    assert first + bias + noise == pytest.approx(theorem_3_2(run, printed=False), rel=1e-3)
+    bias, noise = run.found.error_terms(norm, failure=DELTA, learning_rate=eta, convexity=1.0)
+    first = (1 - eta) ** run.descent.n_iter * run.gaps[0]
+    assert first + bias + noise == pytest.approx(theorem_3_3(run), rel=1e-3)
     if run.descent.tol:
         assert run.traces.max() <= run.descent.tol
         assert run.n_points < 60  # Algorithm 2 evaluates fewer than (d + 1) T points
@@ -179,10 +190,10 @@ class TestTheoremB2:
         return width * simplex
 
     @staticmethod
-    def trace(points, theta):
-        posterior = GradientPosterior(RBF(1.0), jitter=1e-12)
+    def trace(points, *thetas, kernel=GAUSSIAN):
+        posterior = GradientPosterior(kernel, jitter=1e-12)
         posterior.add(points)
-        return posterior.trace(theta)
+        return max(posterior.trace(theta) for theta in thetas)
 
     @classmethod
     def radius(cls, points, eps):
@@ -192,6 +203,11 @@ class TestTheoremB2:
         while max(cls.trace(points, delta * ray) for ray in rays) < eps:
             delta *= 1.05
         return delta / 1.05
+
+    def test_ten_parameters(self):
+        """Half of the prior trace, 10, takes 2e11 points: none is met twice."""
+        delta = self.radius(self.stencil(10, 5.0), 5.0)
+        assert 11 * (2 * math.sqrt(10) / delta) ** 10 > 1e11
 
     @pytest.mark.parametrize("d", [1, 2])
     def test_finite_set_and_its_size(self, d):
@@ -207,3 +223,101 @@ class TestTheoremB2:
             cell = deltas[-1] / math.sqrt(d) * np.random.default_rng(1).uniform(-1, 1, (10, d))
             assert max(self.trace(points, theta) for theta in cell) < eps
         assert deltas[0] / deltas[1] == pytest.approx(10, rel=0.3)
+
+    @classmethod
+    def worst(cls, n, kernel=GAUSSIAN, radius=2.0):
+        """Largest trace in [-radius, radius] for n Chebyshev points."""
+        nodes = radius * np.cos(np.pi * (np.arange(n) + 0.5) / n)
+        grid = np.linspace(-radius, radius, 4 * n + 1)
+        return cls.trace(nodes[:, None], *grid[:, None], kernel=kernel)
+
+    def test_any_batch_in_one_parameter(self):
+        """Gaussian kernel: log(1 / eps) points serve the whole ball, so that all can be visited."""
+        for n in (2, 4, 6):  # the bound by Rolle's theorem, of a unit interval
+            bound = math.prod(range(1, 2 * n, 2)) / math.factorial(n - 1) ** 2
+            assert self.worst(n, radius=0.5) < bound
+        assert bound < 1
+        sizes = [next(n for n in range(2, 20) if self.worst(n) < 0.1**k) for k in range(1, 7)]
+        assert sizes == [6, 8, 9, 10, 12, 13]
+        assert self.worst(10) < 3e-4  # where the proof's set has 404 points
+
+    def test_rough_kernel(self):
+        """Twice as many points divide the largest trace by 2^(2 nu - 2) = 8: a power of eps."""
+        traces = [self.worst(n, kernel=Matern(1.0, nu=2.5)) for n in (32, 64, 128)]
+        assert np.divide(traces[:-1], traces[1:]) == pytest.approx(8, rel=0.08)
+
+    @pytest.mark.parametrize(("d", "b"), [(2, 2), (3, 2), (3, 3)])
+    @pytest.mark.parametrize(
+        ("kernel", "fourth"),
+        [(GAUSSIAN, 1 / 8), (Matern(1.0, nu=2.5), 25 / 24)],
+        ids=["rbf", "2.5"],
+    )
+    def test_batches_of_two_or_more_points_contract(self, d, b, kernel, fourth):
+        """Root of the trace: at most (1 - (b - 1) / d)^(1/2) (the last one + c times the step).
+
+        c^2 = (8 d + 16) times the coefficient of r^4 in the kernel.
+        """
+        posterior = GradientPosterior(kernel, jitter=1e-13, design_jitter=1e-12)
+        share, c, jitter = math.sqrt(1 - (b - 1) / d), math.sqrt((8 * d + 16) * fourth), 3e-4
+        theta, distances = np.full(d, 0.6), []
+        before = math.sqrt(posterior.trace(theta))
+        for t in range(24):
+            posterior.add(posterior.design(theta, b))
+            root = math.sqrt(posterior.trace(theta))
+            assert root <= share * before + jitter
+            if t == 0:
+                assert root == pytest.approx(share * before, abs=0.01)  # attained
+            values = -kernel(posterior.points, np.zeros((1, d)))[:, 0]
+            step = 0.5 * posterior.weights(theta) @ values
+            theta = theta - step
+            before = math.sqrt(posterior.trace(theta))
+            assert before <= root + c * np.linalg.norm(step) + jitter
+            distances.append(np.linalg.norm(theta))
+        assert distances[11] < 0.01
+        assert distances[23] < 1e-5
+
+    @pytest.mark.parametrize("d", [2, 3])
+    def test_single_points_are_geometric_where_measured(self, d):
+        """No proof: f = -k(., 0) from a distance of .6 root d, step .5, one point a step."""
+        posterior = GradientPosterior(GAUSSIAN, jitter=1e-13, design_jitter=1e-8)
+        theta, distances = np.full(d, 0.6), []
+        for _ in range(30):
+            posterior.add(posterior.design(theta, 1))
+            values = -GAUSSIAN(posterior.points, np.zeros((1, d)))[:, 0]
+            theta = theta - 0.5 * posterior.weights(theta) @ values
+            distances.append(np.linalg.norm(theta))
+        assert distances[29] < 0.01 * distances[19] < 2e-4
+
+    @staticmethod
+    def failures(n, *, eps, T, rate=0.5, n_runs=20_000):
+        """Share of descents with F_T >= eps, and its least value over all that precedes.
+
+        Losses -k(., 0), d = 1, b = 2 (exact gradients), B = mu = 1, start .3.
+        """
+        sd = 2 * math.sqrt(T) / n
+        far = math.sqrt(-2 * math.log1p(-eps))  # |theta| where F = eps
+        rng, theta = np.random.default_rng(0), np.full(n_runs, 0.3)
+        for _ in range(T):
+            slope = theta * np.exp(-0.5 * theta**2)
+            theta = theta - rate * (slope + sd * rng.normal(size=n_runs))
+        # the last noise is independent and Gaussian: failure is least likely around 0 (Anderson)
+        return np.mean(np.abs(theta) >= far), np.log(2) + stats.norm.logsf(far / (rate * sd))
+
+    def test_printed_number_of_records_does_not_know_the_probability(self):
+        """n of order sqrt(T) (sqrt d + sqrt log(T / eps)) / eps fails more often than some xi.
+
+        For every constant: the chance of a failure has a lower bound without xi. The proof has
+        log(T / xi).
+        """
+        eps, T = 0.1, 30
+        printed = math.sqrt(T) * (1 + math.sqrt(math.log(T / eps))) / eps
+        share, least = self.failures(0.04 * printed, eps=eps, T=T)
+        assert share > math.exp(least) > 0.1  # xi = .1 is promised, too
+        for constant in (0.1, 1.0, 60.0):
+            _, least = self.failures(constant * printed, eps=eps, T=T, n_runs=1)
+            assert -math.inf < least < 0  # so that a smaller xi refutes it
+        for xi in (1e-2, 1e-6, 1e-12):  # the proof's, tau = .6
+            n = 18 / 0.6 * math.sqrt(T) * (4 + math.sqrt(2 * math.log(T / xi))) / eps
+            share, least = self.failures(n, eps=eps, T=T)
+            assert share == 0
+            assert least < math.log(xi)

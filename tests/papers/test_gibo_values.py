@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from _support.internals import noise_to_clip
-from skdpbo.mechanisms import ClippedMean, step_budgets
+from skdpbo.mechanisms import ClippedMean, split_budget, step_budgets
 from skdpbo.privacy import TrialLaw, candidate_mu, epsilon_from_mu, mu_from_epsilon
 
 
@@ -35,6 +35,11 @@ def test_private_trainings():
     # a trial of private selection, 30 of them expected, gets ten times as much of the same total
     trial = candidate_mu(epsilon_from_mu(1.0, 1e-5), 1e-5, TrialLaw(mean=30))
     assert trial == pytest.approx(0.618, abs=1e-3)
+    # the benchmark: half of the square for the last model, b T = 60 trainings for the steps
+    steps, last = split_budget(1.0, 0.5)
+    each = step_budgets(steps, 60)
+    assert each[0] == pytest.approx(0.0913, abs=1e-4)
+    assert np.sum(each**2) + last**2 == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Kusner et al. (2015), utility: Theorems 2, 4, 6 and 8 beside exact probabilities and runs.
+"""Kusner et al. (2015): Theorems 2, 4, 5, 6 and 8 and Corollary 3 beside exact values and runs.
 
 Scores are in prior standard deviations. All draws are seeded.
 """
@@ -10,6 +10,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.linear_model import Ridge
 
 from _support.internals import BranchAndBound, Gains, add_laplace, run_gp_ucb
 from skdpbo.mechanisms import ExponentialMechanism, noise_source
@@ -159,6 +160,95 @@ class TestTheorem4:
         assert max(found) < 0.3
         # so the Laplace noise alone decides, with a probability below e^-1
         assert shifted_tail(max(found), bound, scale) < math.exp(-1)
+
+
+class TestTheorem5:
+    """|f'(last point) - f(last point)| <= Omega + c, but for probability delta."""
+
+    N_ITER, CORRELATION, DELTA = 30, 0.99, 0.5
+
+    def last_point(self, X, scores):
+        """Exact score of the last point of the published search, and its regret."""
+        mechanism, how = Kusner2015(noise_variance=0), {"utilities": BranchAndBound(X)}
+        posterior, _ = ucb_run(mechanism, X, scores, self.N_ITER, 0.05, "printed", 0, **how)
+        score = scores[posterior.observed[-1]]
+        return score, scores.max() - score
+
+    def neighbours(self, X, generator):
+        f, other = prior_draw(X, generator), prior_draw(X, generator)
+        return f, self.CORRELATION * f + math.sqrt(1 - self.CORRELATION**2) * other
+
+    @pytest.mark.parametrize(("d", "A_range"), [(1, (0, 1e-3)), (2, (13, 14)), (4, (9, 11))])
+    def test_holds_with_constants_from_the_prior(self, d, A_range):
+        """tau = .1 and A from 52 draws, whose largest regret is the .875 quantile but for 1e-3."""
+        generator = np.random.default_rng(d)
+        assert (1 - self.DELTA / 4) ** 52 < 1e-3  # each of two data sets has delta / 4
+        X, rate = generator.random((200, d)), {"n_iter": self.N_ITER, "n_features": d, "tau": 0.1}
+        draws = [prior_draw(X, generator) for _ in range(52)]
+        largest = max(self.last_point(X, scores)[1] for scores in draws)
+        A = largest / formulas.exact_score_regret(**rate, A=1.0)
+        assert A_range[0] < A < A_range[1]
+        public = {"n_candidates": len(X), "delta": self.DELTA, "correlation": self.CORRELATION}
+        bound = formulas.exact_score_sensitivity(**rate, **public, A=A)
+        c = formulas.data_set_change(**public, parts=2)
+        assert bound == pytest.approx(largest + c)
+        moves, changes = [], []
+        for _ in range(15):
+            f, g = self.neighbours(X, generator)
+            (score, regret), (other_score, other_regret) = (self.last_point(X, s) for s in (f, g))
+            moves.append(abs(other_score - score))
+            changes.append(np.abs(g - f).max())
+            # the proof, for any two functions and any two last points
+            assert moves[-1] <= max(regret, other_regret) + changes[-1]
+        assert np.mean(np.array(changes) > c) <= self.DELTA / 2
+        assert np.mean(np.array(moves) > bound) <= self.DELTA
+        if d == 1:  # c cannot be left out
+            assert max(moves) > largest
+
+
+class TestCorollary3:
+    """The exact score is claimed to be (epsilon, delta)-private."""
+
+    EPSILON, DELTA, N_ITER = 1.0, 1e-3, 50
+
+    @pytest.mark.parametrize(("target", "needed"), [(10.0, 0.36), (30.0, 0.999)])
+    def test_one_outlier(self, target, needed):
+        """Five ridge penalties, 100 records, one target changed.
+
+        The search visits all five and ends at the best: the rate holds for every A and tau.
+        """
+        generator, places = np.random.default_rng(0), np.linspace(0, 1, 5)[:, None]
+        weights = generator.normal(size=5)
+        (X, y), (X_val, y_val) = (
+            (A, A @ weights + generator.normal(size=len(A)))
+            for A in (generator.normal(size=(50, 5)), generator.normal(size=(100, 5)))
+        )
+        models = [Ridge(alpha=alpha).fit(X, y) for alpha in (0.001, 0.1, 1.0, 10.0, 1000.0)]
+        predictions = np.array([model.predict(X_val) for model in models])
+        released = []
+        for y_0 in (y_val[0], target):
+            y_val[0] = y_0
+            scores = -np.mean((predictions - y_val) ** 2, axis=1)
+            mechanism = Kusner2015(noise_variance=0)
+            posterior, _ = ucb_run(
+                mechanism, places, scores, self.N_ITER, self.DELTA, "printed", 0,
+                utilities=BranchAndBound(places),
+            )  # fmt: skip
+            assert set(posterior.observed) == set(range(5))
+            assert scores[posterior.observed[-1]] == scores.max()
+            released.append(scores.max())
+        scale = formulas.exact_score_sensitivity(
+            n_candidates=5, n_iter=self.N_ITER, n_features=1, delta=self.DELTA, A=1.0, tau=0.1,
+            correlation=CORRELATION,
+        ) / self.EPSILON  # fmt: skip
+        shift = abs(released[0] - released[1]) / scale
+        # the event of the most excess: releases beyond the point where densities differ by epsilon
+        beyond = (shift - self.EPSILON) / 2  # of the first data set's score, towards the second
+        p = 1 - math.exp(-beyond) / 2
+        q = math.exp(-(shift - beyond)) / 2
+        excess = p - math.exp(self.EPSILON) * q
+        assert excess == pytest.approx(1 - math.exp((self.EPSILON - shift) / 2))
+        assert excess > needed > self.DELTA
 
 
 class TestTheorem6:

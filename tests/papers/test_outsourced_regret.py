@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 
 from _support.internals import published_transform
 from skdpbo.gaussian_process import GPUCBModeler, ProjectionRelease
@@ -66,7 +67,7 @@ def releases(X, rng):
 
 
 def regret(release, f, n_answers, seed):
-    modeler = GPUCBModeler(release, length_scale=LENGTH_SCALE, sqrt_beta=None, random_state=seed)
+    modeler = GPUCBModeler(release, kernel=RBF(LENGTH_SCALE), sqrt_beta=None, random_state=seed)
     for _ in range(n_answers):
         row = modeler.ask()
         modeler.tell(row, f[row])

@@ -17,6 +17,7 @@ from skdpbo.privacy import (
     compose_parallel,
     epsilon_from_mu,
 )
+from skdpbo.privacy._composed_losses import mu_beside
 from skdpbo.privacy._conversions import delta_from_mu, mu_from_pure_epsilon
 
 mp = pytest.importorskip("mpmath").mp
@@ -51,6 +52,17 @@ def brute_force_delta(epsilon, pure_epsilons, mu):
             loss += sign * mp.mpf(part)
         total += weight * profile(mu, mp.mpf(epsilon) - loss)
     return total
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 8.0])
+@pytest.mark.parametrize("shares", [[0.1], [0.2, 0.2], [0.01, 0.3, 0.6]])
+def test_mu_beside_pure_releases(epsilon, shares):
+    """The largest by the sum over all outcomes, and its composition keeps to the budget."""
+    pures = [share * epsilon for share in shares]
+    mu = mu_beside(pures, epsilon, 1e-5)
+    assert brute_force_delta(epsilon, pures, mu) <= 1e-5
+    assert brute_force_delta(epsilon, pures, mu * (1 + 1e-7)) > 1e-5
+    assert compose(gaussian(mu), *map(pure, pures), delta=1e-5).epsilon <= epsilon
 
 
 @pytest.mark.parametrize(

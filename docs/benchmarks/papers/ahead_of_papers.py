@@ -3,7 +3,7 @@
     python docs/benchmarks/run.py ahead_of_papers [--image docs/images/papers.svg]
 
 A panel for each paper, drawn from the files in `results/` that other benchmarks have written:
-`design_goals.csv` (Kusner et al.), `outsourced_mechanisms_4.42*.csv` (Kharkovskii et al.),
+`kusner_epsilons.csv` (Kusner et al.), `outsourced_mechanisms_4.42*.csv` (Kharkovskii et al.),
 `gibo_4_3_mu_seed_100*.csv` (Sopa et al.), `growth_private_mean.csv` (Honkela & Melkas). Bars:
 one standard error. Losses of Example 4.3 differ by a factor of 20 between runs, so they are divided
 by that of random search in the same run: geometric mean and standard error of the logarithms.
@@ -23,18 +23,20 @@ MUS = {0.2: "mu .2", 0.5: "mu .5", 1.0: "mu 1"}
 
 
 def landscapes():
-    """Yield lines (label, colour, x, mean, error) of the regret against the protected records."""
+    """Yield lines (label, colour, x, mean, error) of the regret against epsilon."""
     methods = {
-        "Kusner et al., Algorithm 1": ("published", PUBLISHED),
-        "skdpbo, default": ("this package", OURS),
-        "uniform draw": ("uniform draw", REFERENCE),
+        "Algorithm 1": ("published", PUBLISHED),
+        "default": ("this package", OURS),
+        "uniform": ("uniform draw", REFERENCE),
     }
-    rows = [row for row in read_rows(RESULTS / "design_goals.csv") if row["row"] == "regret"]
+    rows = read_rows(RESULTS / "kusner_epsilons.csv")
     for name, (label, colour) in methods.items():
-        mine = [row for row in rows if row["method"] == name]
-        x = [int(row["setting"].split()[0]) for row in mine]
-        mean = [float(row["value"]) for row in mine]
-        yield label, colour, x, mean, [float(row["high"]) - float(row["value"]) for row in mine]
+        found = {}
+        for row in rows:
+            if row["method"] == name:
+                found.setdefault(float(row["epsilon"]), []).append(float(row["regret"]))
+        errors = [np.std(values, ddof=1) / math.sqrt(len(values)) for values in found.values()]
+        yield label, colour, list(found), [np.mean(values) for values in found.values()], errors
 
 
 def outsourced():
@@ -96,7 +98,7 @@ def growth():
 
 
 PANELS = (
-    (landscapes, "Kusner et al.: 200 landscapes", "protected records, epsilon 1", "mean regret"),
+    (landscapes, "Kusner et al.: 100 landscapes", "epsilon", "mean regret"),
     (outsourced, "Kharkovskii et al.: synthetic", "epsilon", "simple regret, prior sd"),
     (length_scales, "Sopa et al.: Example 4.3", "mu", "loss over random search's"),
     (growth, "Honkela & Melkas: Section 5.4", "epsilon", "error of height, dm"),

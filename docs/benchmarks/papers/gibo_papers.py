@@ -5,11 +5,11 @@
     python docs/benchmarks/run.py gibo_papers 4.3 --arms gibo --arm "l=.3 length_scale=.3"
 
 Experiments: 4.1 location of a normal, 4.2 Huber regression, 4.3 length-scales of a Gaussian process
-(d = 10), 4.4 support-vector regression (d = 33), C.5 4.3 with noisy observations; see
-`gibo_tasks.py`. In 4.3 and 4.4 every arm has the same number of evaluations and what is compared is
-the mean loss, without noise, of the point it returns; in 4.1 and 4.2 the distance from the
-minimiser, averaged over the last steps. Arms of a replication share data, start and noise
-seed: differences are paired.
+(--d of them), 4.4 support-vector regression (d = 33), C.5 4.3 with noisy observations, lasso
+penalties of a group lasso (--d groups, ours); see `gibo_tasks.py`. In 4.1 and 4.2 the distance from
+the minimiser is compared, averaged over the last steps; in the others every arm has the same number
+of evaluations, and it is the mean loss, without noise, of the point it returns. Arms of a
+replication share data, start and noise seed: differences are paired.
 
 `paper` is the descent as in the paper (raw units, zero prior mean, AdaGrad); `gibo` is that of
 `DPGIBOSearchCV`: unit cube, losses over their bound, a free level; with uniform budgets, the last
@@ -26,22 +26,22 @@ Runs are seeded, so that they can be repeated: they carry no privacy guarantee.
 import argparse
 import ast
 import csv
-import functools
 import importlib.metadata
 import json
 import math
 import time
 
 import numpy as np
+from papers.gibo_fitting import FittingPosterior, TellingAdaGrad
 from papers.gibo_rivals import mean_loss, random_arms, upper_confidence_arms
-from papers.gibo_tasks import Huber, LengthScales, Location, Svm
+from papers.gibo_tasks import GroupLasso, Huber, LengthScales, Location, Svm
+from provenance import commit
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 from threadpoolctl import threadpool_limits
 
 from skdpbo.mechanisms import ClippedMean, noise_source, step_budgets
 from skdpbo.model_selection.gibo._descent import PrivateDescent
-from skdpbo.model_selection.gibo._optimizers import OPTIMIZERS, AdaGrad
-from skdpbo.surrogate import GradientPosterior, fit_length_scale_to_gradients, refit_due
+from skdpbo.surrogate import GradientPosterior
 
 PACKAGES = ("skdpbo", "scikit-learn", "numpy", "scipy")
 NO_NOISE = 1e9  # mu
@@ -63,11 +63,12 @@ EXPERIMENTS = {
         "base": PAPER | {"T": 100, "b": 2, "optimizer": "sgd", "learning_rate": 0.5},
         "arms": {"gibo": {}, "gibo mu inf": {"mu": NO_NOISE}},
     },
-    "4.3": {"task": LengthScales, "base": {"T": 25, "b": 11}},
-    "4.4": {"task": Svm, "base": {"T": 30, "b": 34}},
+    "4.3": {"task": LengthScales, "base": {"T": 25}},
+    "4.4": {"task": Svm, "base": {"T": 30}},
+    "lasso": {"task": GroupLasso, "base": {"T": 25}},
     "C.5": {
         "task": LengthScales,
-        "base": {"T": 25, "b": 11},
+        "base": {"T": 25},
         "arms": {
             f"{name} sigma {s:g}": settings | {"noise_sd": s}
             for name, settings in (("paper", PAPER | {"design_jitter": 0.0}), ("default", DEFAULT))
@@ -102,48 +103,6 @@ class Coordinates:
 
     def losses(self, points):
         return self.task.losses(self.raw(points))
-
-
-class FittingPosterior:
-    """A surrogate whose length-scale is fitted, now and then, to the gradients released so far."""
-
-    def __init__(self, make, length_scale, noise_variances):
-        self._make, self._prior, self._noises = make, length_scale, noise_variances
-        self._posterior, self._thetas, self._gradients = make(length_scale), [], []
-        for name in ("add", "design", "weights"):
-            setattr(self, name, functools.partial(self._ask, name))
-
-    def _ask(self, name, *args, **options):
-        return getattr(self._posterior, name)(*args, **options)
-
-    points = property(lambda self: self._posterior.points)
-
-    def tell(self, theta, gradient):
-        self._thetas.append(theta)
-        self._gradients.append(gradient)
-        t = len(self._thetas)
-        if refit_due(t, first=3):
-            found = fit_length_scale_to_gradients(
-                self._thetas,
-                self._gradients,
-                np.maximum(self._noises[:t], 1e-12),
-                prior_length_scale=self._prior,
-            )
-            old, self._posterior = self._posterior, self._make(found.length_scale)
-            self._posterior.add(old.points)
-
-
-class TellingAdaGrad(AdaGrad):
-    """Steps as AdaGrad does and passes the released gradient on."""
-
-    posterior = None
-
-    def step(self, theta, gradient):
-        self.posterior.tell(theta, gradient)
-        return super().step(theta, gradient)
-
-
-OPTIMIZERS["telling"] = TellingAdaGrad
 
 
 def make_descent(settings, view, seed):
@@ -239,15 +198,19 @@ def run_replication(name, options, replication):
     if experiment["task"] is Svm:
         if options.data is None:
             raise SystemExit("4.4 needs --data PATH/TO/ailerons.csv.gz")
-        task = Svm(rng, options.data, *options.rows)
+        task = Svm(rng, options.data, *options.rows, options.features)
     elif experiment["task"] is LengthScales:
-        task = LengthScales(rng, options.width)
+        task = LengthScales(rng, options.width, options.d)
+    elif experiment["task"] is GroupLasso:
+        task = GroupLasso(rng, options.d)
     else:
         task = experiment["task"](rng)
     if name == "C.5":
         task.noise = 0.01
     is_search = task.low is not None
-    base, arms = experiment["base"], dict(experiment.get("arms", SEARCHES))
+    base, arms = dict(experiment["base"]), dict(experiment.get("arms", SEARCHES))
+    if is_search:
+        base["b"] = len(task.start) + 1
     run = search_arm if is_search else distance_arm
     if is_search and (options.arms is None or "random" in options.arms):
         clock = time.process_time()
@@ -298,7 +261,8 @@ def write(path, rows, experiment, seed):
     with open(path, "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["experiment", "seed", "replication", "arm", "measure", "value", "cpu"])
-        writer.writerows([["#versions", versions], ["#settings", json.dumps(EXPERIMENTS_USED)]])
+        writer.writerows([["#versions", versions], ["#commit", commit()]])
+        writer.writerow(["#settings", json.dumps(EXPERIMENTS_USED)])
         for row in rows:
             for measure, value in row["values"].items():
                 cells = [experiment, seed, row["replication"], row["arm"], measure]
@@ -327,8 +291,10 @@ def main():
     parser.add_argument("--replications", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--data", help="ailerons.csv.gz, for 4.4")
+    parser.add_argument("--d", type=int, default=10, help="parameters of 4.3, C.5 and lasso")
     parser.add_argument("--width", type=float, default=1.0, help="of the inputs' cube in 4.3, C.5")
     parser.add_argument("--rows", type=int, nargs=2, default=(1000, 5000), help="of 4.4")
+    parser.add_argument("--features", type=int, default=30, help="of 4.4; d is three more")
     parser.add_argument("--arms", nargs="*", help="of the experiment's own arms; default: all")
     parser.add_argument("--arm", type=variant, action="append", help="label key=value ...")
     parser.add_argument("--reference", default="gibo", help="arm for paired differences")
@@ -347,7 +313,7 @@ def main():
                 print(f"{replication:3} {arm:28} {shown}  ({cpu:.1f} s)", flush=True)
             if options.csv:
                 write(options.csv, rows, options.experiment, options.seed)
-    is_search = EXPERIMENTS[options.experiment]["task"] in (LengthScales, Svm)
+    is_search = EXPERIMENTS[options.experiment]["task"] in (LengthScales, GroupLasso, Svm)
     summarise(rows, (options.reference, options.measure or ("last" if is_search else "late")))
 
 

@@ -7,15 +7,19 @@
     python docs/benchmarks/run.py outsourced mechanisms --length-scale 4.42 --sqrt-beta 5 --runs 300
     python docs/benchmarks/run.py outsourced loans --data PATH/TO/lendingclub_2007_2011.csv.gz
     python docs/benchmarks/run.py outsourced loan_tables --runs 50 --data PATH/TO/lendingclub...gz
+    python docs/benchmarks/run.py outsourced places --runs 100
+    python docs/benchmarks/run.py outsourced place_tables --runs 50
     python docs/benchmarks/run.py outsourced branin
     python docs/benchmarks/run.py outsourced summary --csv FILE
     python docs/benchmarks/run.py outsourced plot
 
 `omega` prints the thresholds of the published transform and the branch that it takes; `tables` and
 `epsilons` are its own experiments on the grid (Tables 1 to 3, Figure 2a), `loan_tables` those on
-loans (Tables 4 to 6); `mechanisms`, `loans` and `branin` compare it with valid mechanisms and
-random search. Regret is the best value of all rows less the best queried one, in prior standard
-deviations, after 1, 2, 5, ... answers.
+loans (Tables 4 to 6), `places` and `place_tables` those on a stand-in for property prices (Figure
+2c, Tables 7 to 9);
+`mechanisms`, `loans` and `branin` compare it with valid mechanisms and random search. Regret is the
+best value of all rows less the best queried one, in prior standard deviations, after 1, 2, 5, ...
+answers.
 Arms of a run share the function, the first row and the noise seed: differences are paired.
 
 Arms: `published` has no privacy, whatever its epsilon. `gaussian`, `l2_laplace`: noisy rows and the
@@ -32,8 +36,9 @@ import importlib.metadata
 import math
 
 import numpy as np
-from papers.outsourced_tasks import DELTA, PUBLISHED, Branin, Grid, Loans
-from provenance import IMAGES, RESULTS
+from papers.outsourced_tasks import DELTA, PUBLISHED, Branin, Grid, Loans, Places
+from provenance import IMAGES, RESULTS, commit
+from sklearn.gaussian_process.kernels import RBF
 from threadpoolctl import threadpool_limits
 
 from skdpbo.gaussian_process import GPUCBModeler, ProjectionRelease
@@ -55,6 +60,11 @@ STYLES = {
 }
 PANELS = (("mechanisms_4.42", "3.0042"), ("mechanisms_4.42", "1.0000"))
 FIELDS = ("experiment", "length_scale", "epsilon", "r", "arm", "run")
+
+
+def shown_after(experiment):
+    """Return the numbers of answers after which regrets are stored."""
+    return (*CHECKPOINTS, 75, 100) if experiment.startswith("place") else CHECKPOINTS
 
 
 def release_of(task, Z, noise_std=0.0, domain=None):
@@ -100,8 +110,7 @@ def optimise(task, f, answers, release, n_answers, seed, sqrt_beta=None):
     """Return the regret after each answer, shape (n_answers,)."""
     modeler = GPUCBModeler(
         release,
-        length_scale=task.length_scale,
-        signal_variance=task.signal_variance,
+        kernel=task.signal_variance * RBF(task.length_scale),
         noise_variance=task.noise_variance,
         prior_mean=task.prior_mean,
         sqrt_beta=sqrt_beta,
@@ -155,7 +164,12 @@ def experiment(options):
     if name == "tables":
         return Grid(options.length_scale or 5.893), arms + table_arms("grid"), 51, 1
     if name == "loan_tables":
-        return Loans(options.data), arms + table_arms("loans"), 51, 1
+        return Loans(options.data, options.scaling), arms + table_arms("loans"), 51, 1
+    if name == "place_tables":
+        return Places(), arms + table_arms("property"), 101, 1
+    if name == "places":
+        arms += [("published", math.exp(power), 15) for power in (2.8, 1.0, 0.5)]
+        return Places(), arms, 101, 1
     if name == "mechanisms":
         return Grid(options.length_scale or 4.42), comparison(EPSILONS, 10), 50, 0
     if name == "branin":
@@ -167,6 +181,7 @@ def experiment(options):
 def omega(options):
     """Print threshold and branch for each entry of the published tables."""
     smallest = {"grid": smallest_singular_value(Grid(1.0).X)}
+    smallest["property"] = smallest_singular_value(Places().X)  # of the stand-in
     if options.data:
         smallest["loans"] = smallest_singular_value(Loans(options.data).X)
     for name, tables in PUBLISHED.items():
@@ -207,7 +222,7 @@ def read(path):
         rows = [row for row in csv.DictReader(file) if not row["experiment"].startswith("#")]
     for row in rows:
         row["epsilon"] = row["epsilon"] and float(row["epsilon"])
-        row["final"] = float(row[f"after_{CHECKPOINTS[-1]}"])
+        row["final"] = float([row[name] for name in row if name.startswith("after_")][-1])
     return rows
 
 
@@ -222,8 +237,9 @@ def write(path, rows, options):
     )
     with open(path, "w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow([*FIELDS, *(f"after_{t}" for t in CHECKPOINTS)])
-        writer.writerow(["#versions", versions, f"seed={options.seed}"])
+        shown = shown_after(options.experiment)
+        writer.writerow([*FIELDS, *(f"after_{t}" for t in shown)])
+        writer.writerow(["#versions", versions, f"seed={options.seed}", f"commit={commit()}"])
         for row in rows:
             cells = [row[name] for name in FIELDS]
             cells[2] = cells[2] if cells[2] == "" else f"{cells[2]:.4f}"
@@ -270,11 +286,12 @@ def plot(results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     names = ("omega", "tables", "epsilons", "mechanisms", "loans", "loan_tables", "branin")
-    names += ("summary", "plot")
+    names += ("places", "place_tables", "summary", "plot")
     parser.add_argument("experiment", choices=names)
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--data", help="lendingclub_2007_2011.csv.gz, for loans and omega")
+    parser.add_argument("--scaling", default="log", choices=("log", "ranks"), help="of loan_tables")
     parser.add_argument("--length-scale", type=float, help="of the grid's functions")
     parser.add_argument("--sqrt-beta", type=float, help="weight of exploration; default: paper's")
     parser.add_argument("--arms", nargs="*", help="of the experiment's own; default: all")
@@ -293,7 +310,8 @@ def main():
     with threadpool_limits(1):
         for run_number in range(options.runs):
             for arm, epsilon, r, regrets in run(task, run_number, arms, n_answers, options):
-                kept = [regrets[t + uncounted - 1] for t in CHECKPOINTS]
+                shown = shown_after(options.experiment)
+                kept = [regrets[t + uncounted - 1] for t in shown]
                 values = (options.experiment, round(task.length_scale, 4), epsilon, r, arm)
                 row = dict(zip(FIELDS, (*values, run_number), strict=True))
                 rows.append(row | {"regrets": kept, "final": kept[-1]})

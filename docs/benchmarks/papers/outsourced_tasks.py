@@ -11,6 +11,7 @@ import gzip
 import math
 
 import numpy as np
+from scipy.stats import rankdata
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skdpbo.gaussian_process.outsourced import Ball, Box
@@ -62,6 +63,35 @@ class Grid:
         return (self._root @ rng.standard_normal((SIDE, SIDE)) @ self._root.T).ravel()
 
 
+class Places:
+    """2004 places of a made-up town, for the property prices of the paper; prices are drawn.
+
+    The places lie around 40 centres, with the smallest singular value 190, which gives the paper's
+    branch in all columns. A price is a draw of a GP of length-scale 3 plus a part of its own, of
+    variance 0.7 and 0.3; the paper states neither, nor the town's shape.
+    """
+
+    name = "property"
+    length_scale, signal_variance, noise_variance, prior_mean = 3.0, 0.7, 0.3, 0.0
+
+    def __init__(self):
+        rng = np.random.default_rng(2004)
+        centres = rng.uniform(-1.0, 1.0, (40, 2))
+        X = centres[rng.integers(40, size=2004)] + 0.1 * rng.standard_normal((2004, 2))
+        X -= X.mean(axis=0)
+        X *= NORM / np.linalg.norm(X, axis=1).max()
+        U, sizes, V = np.linalg.svd(X, full_matrices=False)
+        self.X = U * [sizes[0], 190.0] @ V
+        self.X *= min(1.0, NORM / np.linalg.norm(self.X, axis=1).max())
+        self.domain = Ball(NORM)
+        K = self.signal_variance * RBF(self.length_scale)(self.X)
+        self._root = np.linalg.cholesky(K + self.noise_variance * np.eye(2004))
+
+    def values(self, rng):
+        """Draw the value of every place, shape (n,)."""
+        return self._root @ rng.standard_normal(2004)
+
+
 class Branin:
     """Minus the Branin-Hoo function on a grid of 100 x 100 points of its usual domain."""
 
@@ -83,20 +113,26 @@ class Branin:
 
 
 class Loans:
-    """The first 36 000 loans of 2007 to 2011 that meet the credit policy: log return on investment.
+    """The first 36 000 loans of 2007 to 2011 that meet the credit policy: return on investment.
 
     Parameters
     ----------
     path : str
         Of lendingclub_2007_2011.csv.gz.
+    scaling : {"log", "ranks"}
+        "log": logarithms of inputs and return, the third input times .65, which gives the paper's
+        branches. "ranks": ranks of the inputs, and the return as it is.
     """
 
     name = "loans"
 
-    def __init__(self, path):
+    def __init__(self, path, scaling="log"):
         rows, y = _read_loans(path)
-        logs = np.log(rows)
-        X = (logs - logs.mean(axis=0)) / logs.std(axis=0) * [1.0, 1.0, 0.65]
+        if scaling == "ranks":
+            X, y = rankdata(rows, axis=0) - len(rows) / 2, np.exp(y)
+        else:
+            logs = np.log(rows)
+            X = (logs - logs.mean(axis=0)) / logs.std(axis=0) * [1.0, 1.0, 0.65]
         X *= NORM / np.linalg.norm(X, axis=1).max()
         self.X = X - X.mean(axis=0)
         self.domain = Ball(NORM)

@@ -3,7 +3,8 @@
     python docs/benchmarks/run.py default_gp --columns 1 2 3 --seeds 6 --hindsight
 
 With `--hindsight` the best kernel is that of the default family with the least mean error over the
-seeds, fitted alone with the whole budget. `--csv FILE` keeps every figure. Noise is seeded.
+seeds, fitted alone with the whole budget. `--useless` adds uniform columns without effect.
+`--csv FILE` keeps every figure. Noise is seeded.
 """
 
 import argparse
@@ -42,13 +43,16 @@ def draw(kind, X, rng):
 
 
 @functools.lru_cache(maxsize=100)
-def problem(kind, d, seed):
+def problem(kind, d, seed, useless=0):
     """Return records and points of the function that is drawn."""
     rng = np.random.default_rng([seed, d, KINDS.index(kind)])
     X = rng.uniform(-3, 3, (N_RECORDS + N_POINTS, d))
     f = draw(kind, X, rng)
     y = f[:N_RECORDS] + NOISE * rng.normal(size=N_RECORDS)
-    return X[:N_RECORDS], y, X[N_RECORDS:], f[N_RECORDS:]
+    noise = np.random.default_rng([seed, 99])
+    more = [noise.uniform(-3, 3, (n, useless)) for n in (N_RECORDS, N_POINTS)]
+    rows, points = np.hstack([X[:N_RECORDS], more[0]]), np.hstack([X[N_RECORDS:], more[1]])
+    return rows, y, points, f[N_RECORDS:]
 
 
 def fitted(kernel, epsilon, X, y, seed):
@@ -56,9 +60,9 @@ def fitted(kernel, epsilon, X, y, seed):
     return DPSparseGPRegressor(kernel, epsilon=epsilon, random_state=seed, **bounds).fit(X, y)
 
 
-def figures(kind, d, epsilon, seed, hindsight):
+def figures(kind, d, epsilon, seed, hindsight, useless):
     """Return coverage, error, and the error of each kernel of the family alone, or NaN."""
-    X, y, points, f = problem(kind, d, seed)
+    X, y, points, f = problem(kind, d, seed, useless)
     gp = fitted(None, epsilon, X, y, seed)
     mean, std = gp.predict(points, return_std=True)
     covered = np.mean(np.abs(mean - f) < 1.96 * std)
@@ -75,6 +79,7 @@ def main():
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--useless", type=int, default=0)
     parser.add_argument("--hindsight", action="store_true")
     parser.add_argument("--csv", type=argparse.FileType("w"))
     options = parser.parse_args()
@@ -86,9 +91,8 @@ def main():
         for epsilon in options.epsilons:
             rows = []
             for kind in options.kinds:
-                mean = np.mean(
-                    [figures(kind, d, epsilon, s, options.hindsight) for s in seeds], axis=0
-                )
+                extra = options.hindsight, options.useless
+                mean = np.mean([figures(kind, d, epsilon, s, *extra) for s in seeds], axis=0)
                 covered, error, best = mean[0], mean[1], mean[2:].min()
                 rows.append([covered, error, best, error / best])
                 table.writerow([d, epsilon, kind, len(seeds), *np.round(rows[-1], 4)])

@@ -20,9 +20,9 @@ from quality.many_parameters_tasks import TASKS, Remembered, losses, parts, spac
 
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV
 
-OUT = RESULTS / "many_parameters.csv"
+OUT, ENDS = RESULTS / "many_parameters.csv", RESULTS / "many_parameters_ends.csv"
 EPSILONS = (0.1, 0.3, 1.0, 3.0, math.inf)
-STEPS, FOLDS, BATCH = 8, 2, 8
+STEPS, FOLDS, BATCH = 7, 2, 8
 GIBO, RANDOM, BAYES = "DPGIBOSearchCV", "random, permute-and-flip", "DPBayesSearchCV"
 START, ALONE = "public start of DPGIBOSearchCV", "public descent alone"
 
@@ -47,6 +47,16 @@ class Split:
     def on_new(self, params):
         """Loss on rows that no search has seen."""
         return self.bound * self.sums(params, self.public, self.new) / len(self.new[1])
+
+    def compared(self, start, end):
+        """Change of the loss from start to end in per cent, its standard error; protected rows'."""
+        models = [self.kind(**params).fit(*self.public) for params in (start, end)]
+        found = {}
+        for name, rows in (("new", self.new), ("protected", self.protected)):
+            one, two = (losses(model, *rows, self.task) for model in models)
+            found[name] = 100 * mean_and_error(two - one)[0] / one.mean()
+            found[f"{name}_error"] = 100 * mean_and_error(two - one)[1] / one.mean()
+        return found
 
     def fitted(self, search):
         (X, y), (X_val, y_val) = self.public, self.protected
@@ -101,29 +111,42 @@ def timed(split, arm, epsilon, found):
     return arm, epsilon, split.on_new(params), *spent
 
 
-def gradient_searches(split):
-    """Yield rows of `DPGIBOSearchCV`."""
-    searches = {}
+def public_parts(split, epsilons):
+    """Yield rows of what `DPGIBOSearchCV` is without protected rows: a descent, and its start."""
+    searches = []
+
+    def descent():
+        searches.append(split.gibo(1e-6))
+        return searches[0].best_params_
+
+    yield timed(split, ALONE, math.inf, descent)
+    yield timed(split, START, math.inf, lambda: split.public_best(searches[0]))
+
+
+def gradient_searches(split, epsilons):
+    """Yield rows of `DPGIBOSearchCV`; how its ends compare with its public start goes to `ENDS`."""
+    searches = []
 
     def gibo(epsilon):
-        searches[epsilon] = split.gibo(epsilon)
-        return searches[epsilon].best_params_
+        searches.append(split.gibo(epsilon))
+        return searches[-1].best_params_
 
-    yield timed(split, ALONE, math.inf, lambda: gibo(1e-6))
-    yield timed(split, START, math.inf, lambda: split.public_best(searches[1e-6]))
-    for epsilon in EPSILONS:
+    for epsilon in epsilons:
         yield timed(split, GIBO, epsilon, functools.partial(gibo, epsilon))
+        found = split.compared(split.public_best(searches[-1]), searches[-1].best_params_)
+        row = {"task": split.task, "split": split.split, "epsilon": epsilon} | found
+        append_row(ENDS, row, settings={"steps": STEPS, "folds": FOLDS})
 
 
-def rivals(split):
+def rivals(split, epsilons):
     """Yield rows of the others, with no fewer trainings."""
     yield timed(split, "defaults", math.inf, dict)
-    n_trainings = 32 * FOLDS + STEPS * (len(split.space) + 1) * (1 + FOLDS) + 90
+    n_trainings = 32 * FOLDS + (STEPS + 1) * (len(split.space) + 1) * (1 + FOLDS) + 90
     candidates = split.drawn(n_trainings)
     some = candidates[: n_trainings // FOLDS]
     yield timed(split, "public random search", math.inf, lambda: split.public_random(some))
     rng, sums = np.random.RandomState(split.split), []
-    for epsilon in EPSILONS:
+    for epsilon in epsilons:
 
         def choose(epsilon=epsilon):
             if not sums:
@@ -132,12 +155,12 @@ def rivals(split):
             return candidates[int(permute_and_flip(np.array(sums), budget, rng))]
 
         yield timed(split, RANDOM, epsilon, choose)
-    for epsilon in EPSILONS:
+    for epsilon in epsilons:
         found = functools.partial(split.bayes, epsilon, n_trainings)
         yield timed(split, BAYES, epsilon, lambda found=found: found().best_params_)
 
 
-ARMS = {"gradients": gradient_searches, "rivals": rivals}
+ARMS = {"public": public_parts, "gradients": gradient_searches, "rivals": rivals}
 
 
 def mean_and_error(values):
@@ -172,6 +195,7 @@ def main():
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--tasks", nargs="*", default=list(TASKS))
     parser.add_argument("--arms", nargs="*", default=list(ARMS), choices=list(ARMS))
+    parser.add_argument("--epsilons", nargs="*", type=float, default=EPSILONS)
     parser.add_argument("--out", default=OUT, help="CSV file that rows are added to")
     parser.add_argument("--table", action="store_true", help="print what is stored, run nothing")
     options = parser.parse_args()
@@ -184,7 +208,7 @@ def main():
         for task in options.tasks:
             of = Split(task, options.folder, split)
             for arm, epsilon, loss, trainings, seconds in itertools.chain(
-                *(ARMS[name](of) for name in options.arms)
+                *(ARMS[name](of, options.epsilons) for name in options.arms)
             ):
                 row = {"task": task, "split": split, "arm": arm, "epsilon": epsilon, "loss": loss}
                 row |= {"trainings": trainings, "cpu_seconds": seconds}

@@ -65,7 +65,7 @@ def published(n):
 
 
 def outsourced(T, n=2_000):
-    modeler = GPUCBModeler(published(n).release_, length_scale=0.5)
+    modeler = GPUCBModeler(published(n).release_, kernel=RBF(0.5))
     _, y = targets(n)
 
     def run():
@@ -80,7 +80,7 @@ def answered(n_answers, n=4_000):
     """All of the protocol: the curator answers, the modeler asks."""
     transformer, X, y = curator(n)
     transformer.fit_transform(X, y)
-    modeler = GPUCBModeler(transformer.release_, length_scale=0.5)
+    modeler = GPUCBModeler(transformer.release_, kernel=RBF(0.5))
     return lambda: optimize(transformer, modeler, n_answers)
 
 

@@ -146,8 +146,19 @@ class AnswerBook:
         """
         if os.getpid() != self._process:
             raise RuntimeError("A forked copy of a curator does not answer.")
-        row = self._row(index)
-        value = self._value(row, value)
+        if isinstance(index, bool | np.bool_):
+            raise TypeError("index must be an integer.")
+        row = operator.index(index)
+        if not 0 <= row < len(self._counts):
+            raise IndexError(f"index must be in [0, {len(self._counts)}), got {row}.")
+        if (value is None) == (self._y is None):
+            raise ValueError("Give a value exactly when y was not given to fit.")
+        value = self._y[row] if value is None else value
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            raise TypeError("value must be a number.")
+        value = float(value)
+        if self._noise is None and not math.isfinite(value):
+            raise ValueError("An exact answer must be finite.")
         with self._lock:  # counted first: an answer that fails stays counted
             if self._left < 1:
                 raise RuntimeError("All answers that were agreed on have been given.")
@@ -157,25 +168,6 @@ class AnswerBook:
             self._counts[row] += 1
             self._left -= 1
         return row, value if self._noise is None else self._noise.release(value, source)
-
-    def _row(self, index):
-        if isinstance(index, bool | np.bool_):
-            raise TypeError("index must be an integer.")
-        row = operator.index(index)
-        if not 0 <= row < len(self._counts):
-            raise IndexError(f"index must be in [0, {len(self._counts)}), got {row}.")
-        return row
-
-    def _value(self, row, value):
-        if (value is None) == (self._y is None):
-            raise ValueError("Give a value exactly when y was not given to fit.")
-        value = self._y[row] if value is None else value
-        if isinstance(value, bool) or not isinstance(value, numbers.Real):
-            raise TypeError("value must be a number.")
-        value = float(value)
-        if self._noise is None and not math.isfinite(value):
-            raise ValueError("An exact answer must be finite.")
-        return value
 
     def __reduce__(self):
         raise TypeError("An AnswerBook is not copied or pickled: two copies answer twice.")

@@ -2,11 +2,10 @@
 
 import numpy as np
 from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import assert_all_finite
 
 from skdpbo._parameters import check_bounds, warn_caller
 from skdpbo._private_estimator import PrivateEstimator
-from skdpbo._schema import checked_table
+from skdpbo._schema import checked_table, narrowed, refuse_not_finite
 from skdpbo.exceptions import DefaultBoundsWarning, VoidGuaranteeWarning
 from skdpbo.gaussian_process.outsourced._domains import Ball, Box
 from skdpbo.gaussian_process.outsourced._noisy_rows import NoisyRows, rows_guarantee
@@ -162,9 +161,10 @@ class RowReleaser(PrivateEstimator):
             return y, check(table.shape[1], y)
 
         table, (y, checked), source = self._opened(guarantee, check_rows, X, y)
-        assert_all_finite(table, input_name="X")
+        table, y = (None if values is None else narrowed(values) for values in (table, y))
+        refuse_not_finite(table, "X")
         if y is not None:
-            assert_all_finite(y, input_name="y")
+            refuse_not_finite(y, "y")
         return np.asarray(table, dtype=np.float64), y, checked, source
 
     def _release_rows(self, X, plan, guarantee, source, **answers):

@@ -1,13 +1,14 @@
 """The modeler of the outsourced protocol: GP-UCB over the rows of a release."""
 
+import math
 import operator
 
 import numpy as np
 
-from skdpbo.gaussian_process.outsourced._noisy_kernels import NoisyRowsKernel, check_rbf_parameters
+from skdpbo.gaussian_process.outsourced._noisy_kernels import NoisyRowsKernel
 from skdpbo.gaussian_process.outsourced._row_release import ProjectionRelease
-from skdpbo.privacy._checks import check_positive, check_real, check_within
-from skdpbo.surrogate import CandidatePosterior, gp_ucb_sqrt_beta, upper_confidence_bound
+from skdpbo.privacy._checks import check_count, check_real, check_within
+from skdpbo.surrogate import CandidatePosterior, gp_ucb_sqrt_beta, select_batch
 
 __all__ = ["LARGEST_ANSWER", "GPUCBModeler"]
 
@@ -35,11 +36,12 @@ class GPUCBModeler:
     ----------
     release : ProjectionRelease
         What the curator released.
-    length_scale : float or array-like of shape (r,)
-        l of the squared exponential kernel on rows without noise, > 0, in the units of the rows.
-        Public knowledge, or fitted to answers; never to the curator's own rows.
-    signal_variance : float, default=1.0
-        Prior variance of f, at least 1e-100, in squared units of the answers.
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Prior covariance of f on rows without noise, in squared units of the answers: an isotropic
+        kernel made of ConstantKernel, RBF, Matern and RationalQuadratic, their sums and products;
+        ``RBF(l)`` is the paper's. Length-scales are in the units of the rows, from 1e-50 to 1e50,
+        nu and alpha at least 0.2, the variance at least 1e-100. It is used as it is: nothing is
+        fitted here. Public knowledge, or fitted to answers; never to the curator's own rows.
     noise_variance : float, default=1e-5
         Variance of an answer apart from the noise that the curator adds to it
         (`release.answer_noise_std`, which is counted too), >= 0.
@@ -72,7 +74,8 @@ class GPUCBModeler:
     Notes
     -----
     A step costs O(n t) time and all of them together at most 2 T + 16 numbers of memory for each
-    row: fifty steps over 10 000 rows take some hundredths of a second.
+    row: fifty steps over 10 000 rows take some hundredths of a second with an RBF kernel, about 30
+    times as long with a Matern or a rational quadratic one, which are sums of RBF kernels here.
     Where the curator answers a row more than once and adds no noise, a second answer tells
     nothing new.
 
@@ -83,6 +86,7 @@ class GPUCBModeler:
     Examples
     --------
     >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
     >>> from skdpbo.gaussian_process import GPUCBModeler, ProjectionRelease
     >>> from skdpbo.gaussian_process.outsourced import Box
     >>> from skdpbo.mechanisms import L2Laplace
@@ -93,7 +97,7 @@ class GPUCBModeler:
     ...     Z=mechanism.release(X), noise_std=2**0.5 / 2, domain=Box([-10.0], [10.0]),
     ...     projection=None, mechanism="l2_laplace", guarantee=mechanism.guarantee,
     ...     displacement=1.0, data_norm=10.0, n_answers=20)
-    >>> modeler = GPUCBModeler(release, length_scale=3.0, sqrt_beta=2.0)
+    >>> modeler = GPUCBModeler(release, kernel=RBF(3.0), sqrt_beta=2.0)
     >>> for _ in range(20):
     ...     row = modeler.ask()
     ...     modeler.tell(row, y[row])
@@ -105,8 +109,7 @@ class GPUCBModeler:
         self,
         release,
         *,
-        length_scale,
-        signal_variance=1.0,
+        kernel,
         noise_variance=1e-5,
         prior_mean=0.0,
         delta_ucb=0.05,
@@ -116,9 +119,6 @@ class GPUCBModeler:
     ):
         if not isinstance(release, ProjectionRelease):
             raise TypeError("release must be a ProjectionRelease.")
-        signal_variance = float(check_positive(signal_variance, "signal_variance"))
-        if signal_variance < _SMALLEST_VARIANCE:
-            raise ValueError(f"signal_variance must be at least {_SMALLEST_VARIANCE}.")
         noise_variance = check_within(noise_variance, "noise_variance", "[0, inf)")
         prior_mean = float(check_real(prior_mean, "prior_mean"))
         if not 0.0 < delta_ucb < 1.0:
@@ -127,20 +127,15 @@ class GPUCBModeler:
             sqrt_beta = check_within(sqrt_beta, "sqrt_beta", "[0, inf)")
         self.release = release
         self.rows = release.rows_in_domain()
-        length_scale = check_rbf_parameters(
-            length_scale, signal_variance, release.noise_std, release.n_components
-        )
+        covariance = NoisyRowsKernel(self.rows, kernel=kernel, noise_std=release.noise_std)
+        if not _SMALLEST_VARIANCE <= covariance.variance < math.inf:
+            raise ValueError(f"kernel must have a variance of at least {_SMALLEST_VARIANCE}.")
         self.delta_ucb = delta_ucb
         self.sqrt_beta = sqrt_beta
         self.maximize = maximize
         self._sign = 1.0 if maximize else -1.0
         self.posterior = CandidatePosterior(
-            NoisyRowsKernel(
-                self.rows,
-                length_scale=length_scale,
-                signal_variance=signal_variance,
-                noise_std=release.noise_std,
-            ),
+            covariance,
             np.arange(release.n_rows, dtype=np.float64)[:, None],
             noise_variance=noise_variance + release.answer_noise_std**2,
             prior_mean=self._sign * prior_mean,
@@ -178,17 +173,46 @@ class GPUCBModeler:
         RuntimeError
             When the release allows no further answer.
         """
-        if self.n_remaining <= 0:
+        return self.ask_batch(1)[0]
+
+    def ask_batch(self, size):
+        """Return the numbers of several rows to ask for at once.
+
+        The first is that of `ask`. Each further one is chosen as if the rows before it had been
+        answered with their posterior means: these stay, the standard deviations shrink (GP-BUCB,
+        Desautels, Krause & Burdick 2014). The curator's answers are told one by one, in any order.
+
+        Parameters
+        ----------
+        size : int
+            Number of rows, at least 1.
+
+        Returns
+        -------
+        list of int
+            Different rows; fewer where the release allows no more, or has no more rows.
+
+        Raises
+        ------
+        RuntimeError
+            When the release allows no further answer.
+        """
+        size = min(check_count(size, "size"), self.n_remaining)
+        if size <= 0:
             raise RuntimeError("all the answers that the release allows have been given.")
-        if not len(self):
-            return self._first
         weight = self.sqrt_beta
         if weight is None:
             # Algorithm 2, line 3, delta' = delta_ucb / 2: log(n t^2 pi^2 / (3 delta_ucb))
             weight = gp_ucb_sqrt_beta(len(self) + 1, self.release.n_rows, self.delta_ucb)
-        bound = upper_confidence_bound(self.posterior.mean, self.posterior.std, weight)
-        allowed = self._n_told < self.release.answers_per_row
-        return int(np.where(allowed, bound, -np.inf).argmax())
+        if len(self):
+            used = np.flatnonzero(self._n_told >= self.release.answers_per_row)
+            return select_batch(self.posterior, size, weight, used)
+        batch = [self._first]
+        if size > 1:
+            imagined = self.posterior.copy()
+            imagined.append(self._first, float(imagined.mean[self._first]))
+            batch += select_batch(imagined, size - 1, weight, batch)
+        return batch
 
     def tell(self, index, y):
         """Take the curator's answer for a row, whether `ask` returned it or not.

@@ -1,8 +1,8 @@
 """Gaussian processes at rows that carry noise: the mean of the kernel over the noise of both rows.
 
 A released row is z_i = x_i + e_i, x_i unknown and e_i independent noise. A priori f(x_i) and f(x_j)
-then have the covariance E k(z_i - e_i, z_j - e_j) where i and j differ, and signal_variance where
-they are the same row: noise makes two rows look nearer or farther than they are, but a row is the
+then have the covariance E k(z_i - e_i, z_j - e_j) where i and j differ, and k(x, x) where they are
+the same row: noise makes two rows look nearer or farther than they are, but a row is the
 same as itself whatever its noise. Using k(z_i, z_j) instead trusts the rows too much.
 
 Everything here is a function of a release: post-processing, which costs no privacy.
@@ -12,17 +12,26 @@ import math
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    Kernel,
+    Matern,
+    Product,
+    RationalQuadratic,
+    Sum,
+)
 
-from skdpbo.privacy._checks import check_positive, check_within
+from skdpbo.privacy._checks import check_within
 
-__all__ = [
-    "NoisyRowsKernel",
-    "check_rbf_parameters",
-    "noisy_input_covariance",
-    "noisy_input_rbf",
-    "shrinkage",
-]
+__all__ = ["NoisyRowsKernel", "gaussian_mixture", "noisy_input_rbf", "shrinkage"]
+
+# Of the sum over logarithms: step, and where the mass on its left is below 1e-5.
+_STEP, _TAIL = 0.5, 12.0
+_LENGTHS = "[1e-50, 1e50]"  # so that no product of a p with a squared distance overflows
+_FARTHEST = 1e200  # squared distance
+_CONSTANT = "constant_value of kernel"
+_ACCEPTED = "ConstantKernel, RBF, Matern and RationalQuadratic, their sums and products"
 
 
 def shrinkage(length_scale, noise_std, n_features, *, n_noisy=2):
@@ -83,7 +92,7 @@ def noisy_input_rbf(A, B, *, length_scale, signal_variance, noise_std, n_noisy=2
     -------
     ndarray of shape (n_a, n_b)
         Where a row of A is the same released row as one of B, the entry is that of two rows with
-        noises of their own: see `noisy_input_covariance`.
+        noises of their own: see `NoisyRowsKernel`.
 
     Notes
     -----
@@ -100,30 +109,73 @@ def noisy_input_rbf(A, B, *, length_scale, signal_variance, noise_std, n_noisy=2
     return K
 
 
-def noisy_input_covariance(Z, *, length_scale, signal_variance, noise_std):
-    r"""Prior covariance matrix of f at the rows of a release: :math:`\sigma^2 (a K + (1 - a) I)`.
+def gaussian_mixture(kernel):
+    r"""Squared exponential kernels of which an isotropic kernel is the weighted sum.
+
+    .. math:: k(x, x') = \sum_i w_i \exp(-p_i \lVert x - x' \rVert^2 / 2), \qquad w_i, p_i \ge 0
+
+    A constant has p = 0, a product the sums of the p. A Matern kernel has the mean of 1 / p over a
+    gamma distribution of mean 1 and shape nu, times the squared length-scale (its spectrum is
+    Student's t); a rational quadratic kernel has that of p, of shape alpha. Both means are sums
+    over equal steps of the logarithm, within 1e-5 of the kernel.
 
     Parameters
     ----------
-    Z : array-like of shape (n, d)
-        Released rows, each with noise of its own.
-    length_scale, signal_variance, noise_std
-        As in `noisy_input_rbf`.
+    kernel : sklearn kernel
+        ConstantKernel, RBF, Matern, RationalQuadratic, their sums and products, with one
+        length-scale each.
 
     Returns
     -------
-    ndarray of shape (n, n)
-        Positive semi-definite, as a K and (1 - a) I are; signal_variance on the diagonal.
+    precisions : ndarray of shape (m,)
+        p, in inverse squared units of the rows.
+    weights : ndarray of shape (m,)
+        w, in the units of the kernel.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For another kernel, and for parameters that are no number or out of range.
     """
-    K = noisy_input_rbf(
-        Z, Z, length_scale=length_scale, signal_variance=signal_variance, noise_std=noise_std
-    )
-    np.fill_diagonal(K, signal_variance)
-    return K
+    kind = type(kernel)
+    if kind is ConstantKernel:
+        return np.zeros(1), np.array([check_within(kernel.constant_value, _CONSTANT, "[0, inf)")])
+    if kind is Sum or kind is Product:
+        (p, w), (q, v) = gaussian_mixture(kernel.k1), gaussian_mixture(kernel.k2)
+        if kind is Sum:
+            return np.concatenate([p, q]), np.concatenate([w, v])
+        return np.add.outer(p, q).ravel(), np.multiply.outer(w, v).ravel()
+    if kind not in (RBF, Matern, RationalQuadratic):
+        raise TypeError(f"kernel must be made of {_ACCEPTED}; got {kind.__name__}.")
+    scales = np.ravel(np.asarray(kernel.length_scale, dtype=object))
+    if len(scales) != 1:
+        raise ValueError(f"kernel must be isotropic: length_scale of {kind.__name__} is no number.")
+    precision = check_within(scales[0], "length_scale of kernel", _LENGTHS) ** -2
+    if kind is RationalQuadratic:
+        logs, weights = _log_gamma(kernel.alpha, "alpha of kernel")
+    else:
+        logs, weights = _log_gamma(kernel.nu if kind is Matern else math.inf, "nu of kernel")
+    return precision * np.exp(logs if kind is RationalQuadratic else -logs), weights
+
+
+def _log_gamma(shape, name):
+    """Points and weights, of sum 1, for the log of a gamma variable of mean 1."""
+    if shape == math.inf:
+        return np.zeros(1), np.ones(1)
+    shape = check_within(shape, name, "[0.2, inf)")
+    spread = 1.0 / math.sqrt(shape)  # where shape is large
+    right = max(3.5, math.log(25.0 / shape))
+    step = min(_STEP, spread / 2)
+    u = np.arange(-max(_TAIL / shape, 8 * spread), min(right, 8 * spread), step)
+    logs = shape * (u - np.expm1(u))  # log density of u, up to a constant
+    weights = np.exp(logs - logs.max())
+    return u, weights / weights.sum()
 
 
 class NoisyRowsKernel(Kernel):
-    """The covariance of `noisy_input_covariance` by columns, for `CandidatePosterior`.
+    """Prior covariance of f at the rows of a release, by columns, for `CandidatePosterior`.
+
+    The mean of an isotropic kernel over normal noise of the rows; k(x, x) on the diagonal.
 
     Its inputs are the numbers of rows, shape (n, 1), and not the rows: two rows may have the same
     values and yet different noise, so only the number says whether they are the same.
@@ -132,53 +184,43 @@ class NoisyRowsKernel(Kernel):
     ----------
     Z : ndarray of shape (n, d)
         Released rows.
-    length_scale, signal_variance, noise_std
+    kernel : sklearn kernel
+        On exact rows, as `gaussian_mixture` accepts.
+    noise_std : float
         As in `noisy_input_rbf`.
     """
 
-    def __init__(self, Z, *, length_scale, signal_variance, noise_std):
+    def __init__(self, Z, *, kernel, noise_std):
         self.Z = Z
-        self.length_scale = length_scale
-        self.signal_variance = signal_variance
+        self.kernel = kernel
         self.noise_std = noise_std
+        p, w = gaussian_mixture(kernel)
+        # as in `noisy_input_rbf`, whose l^2 is 1 / p, with n_noisy=2
+        widening = 1.0 + 2.0 * np.square(noise_std * np.sqrt(p))
+        self._precisions = p / widening
+        self._weights = w * np.exp(-0.5 * Z.shape[1] * np.log(widening))
+        self.variance = float(w.sum())
 
     def __call__(self, X, Y=None, eval_gradient=False):
         """Return the covariance of the rows numbered X with those numbered Y."""
         if eval_gradient:
             raise NotImplementedError("the hyper-parameters of NoisyRowsKernel are fixed")
         rows, columns = _numbers(X), _numbers(X if Y is None else Y)
-        K = noisy_input_rbf(
-            self.Z[rows],
-            self.Z[columns],
-            length_scale=self.length_scale,
-            signal_variance=self.signal_variance,
-            noise_std=self.noise_std,
+        distances = cdist(self.Z[rows], self.Z[columns], "sqeuclidean")
+        halves = -0.5 * np.minimum(distances, _FARTHEST)
+        K = sum(
+            w * np.exp(p * halves) for p, w in zip(self._precisions, self._weights, strict=True)
         )
-        K[rows[:, None] == columns] = self.signal_variance
+        K[rows[:, None] == columns] = self.variance
         return K
 
     def diag(self, X):
         """Return the prior variance of each row, shape (n,)."""
-        return np.full(len(X), float(self.signal_variance))
+        return np.full(len(X), self.variance)
 
     def is_stationary(self):
         """Whether the covariance depends on differences of its inputs alone: it does not."""
         return False
-
-
-def check_rbf_parameters(length_scale, signal_variance, noise_std, n_features):
-    """Refuse hyper-parameters that are no kernel; return l as floats, shape () or (d,)."""
-    try:
-        scales = np.asarray(length_scale, dtype=np.float64)
-    except OverflowError:  # an integer beyond the floats
-        scales = np.asarray(np.inf)
-    if scales.shape not in ((), (n_features,)):
-        raise ValueError("length_scale must be a number, or one for each column of the rows.")
-    if not (np.isfinite(scales).all() and (scales > 0.0).all()):
-        raise ValueError("length_scale must be positive and finite.")
-    check_positive(signal_variance, "signal_variance")
-    check_within(noise_std, "noise_std", "[0, inf)")
-    return scales
 
 
 def _squared(values):

@@ -95,9 +95,6 @@ class ProjectionRelease:
         set_field(self, "answers_per_row", check_count(self.answers_per_row, "answers_per_row"))
         if self.n_answers is not None:
             set_field(self, "n_answers", check_count(self.n_answers, "n_answers"))
-        self._check_statements()
-
-    def _check_statements(self):
         if not isinstance(self.mechanism, str) or not self.mechanism:
             raise TypeError("mechanism must be a name.")
         answers = () if self.answer_guarantee is None else (self.answer_guarantee,)
@@ -201,29 +198,25 @@ def _read(path):
     """Return the header, a dict without the format's name, and the arrays of a file."""
     data = Path(path).read_bytes()
     try:
-        header, arrays = _parsed(data)
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = archive.infolist()
+        # not compressed: a small file cannot ask for much memory
+        if any(m.compress_type != zipfile.ZIP_STORED or m.file_size > len(data) for m in members):
+            raise ValueError("its members are compressed")
+        names = sorted(member.filename.removesuffix(".npy") for member in members)
+        if names not in (sorted(["header", "Z"]), sorted(["header", *_ARRAYS])):
+            raise ValueError("its members have other names")
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            arrays = {name: file[name] for name in names}
+        header = arrays.pop("header")
+        if header.dtype != np.uint8 or header.ndim != 1:
+            raise ValueError("its header is not text")
+        header = json.loads(header.tobytes().decode())
     except Exception as error:  # what damaged archives raise is many things
         raise _not_a_release(path, f"{type(error).__name__}: {error}") from None
     if not isinstance(header, dict) or header.pop("format", None) != _FORMAT:
         raise _not_a_release(path, "its header is another one")
     return header, arrays
-
-
-def _parsed(data):
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        members = archive.infolist()
-    # not compressed: a small file cannot ask for much memory
-    if any(m.compress_type != zipfile.ZIP_STORED or m.file_size > len(data) for m in members):
-        raise ValueError("its members are compressed")
-    names = sorted(member.filename.removesuffix(".npy") for member in members)
-    if names not in (sorted(["header", "Z"]), sorted(["header", *_ARRAYS])):
-        raise ValueError("its members have other names")
-    with np.load(io.BytesIO(data), allow_pickle=False) as file:
-        arrays = {name: file[name] for name in names}
-    header = arrays.pop("header")
-    if header.dtype != np.uint8 or header.ndim != 1:
-        raise ValueError("its header is not text")
-    return json.loads(header.tobytes().decode()), arrays
 
 
 def _not_a_release(path, why):

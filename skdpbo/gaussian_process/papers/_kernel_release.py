@@ -147,13 +147,9 @@ class KernelRelease:
     def radius(self):
         """Norms R_k and R_y in lattice steps, a power of two; from public values."""
         # On the diagonal of B, in units of R_k^2: sigma_b = sigma_a / sqrt c.
-        noise_of_B = self._noise_of_A * math.sqrt(2.0) / self.shape
-        return lattice_radius(self.n_records, max(self._noise_of_A, noise_of_B))
-
-    @property
-    def _noise_of_A(self):
-        """Standard deviation in units of R_k R_y."""
-        return unit_sensitivity(self.shape) / self._total_mu
+        noise_of_A = unit_sensitivity(self.shape) / self._total_mu  # in units of R_k R_y
+        noise_of_B = noise_of_A * math.sqrt(2.0) / self.shape
+        return lattice_radius(self.n_records, max(noise_of_A, noise_of_B))
 
     @property
     def steps(self):

@@ -16,7 +16,7 @@ from skdpbo._record_groups import n_units, placed
 from skdpbo._schema import check_same_length, refuse_missing_target
 from skdpbo.gaussian_process.sparse._denoising import nearest_mixture
 from skdpbo.gaussian_process.sparse._inducing import SUPPORT_DESIGNS, support_design
-from skdpbo.gaussian_process.sparse._kernel_family import check_kernels, label_kernels
+from skdpbo.gaussian_process.sparse._kernel_family import label_kernels
 from skdpbo.gaussian_process.sparse._label_codes import (
     class_probabilities,
     label_codes,
@@ -48,7 +48,8 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
         two classes they are -1 and 1). With several, one release serves all, and predictions are
         averaged by how likely each makes the released sums. None: four RBF kernels of variance 1/2,
         in the units of the inducing points (a sixth of their range in each column, times
-        sqrt(n_features), times 1/4, 1/2, 1 and 8).
+        sqrt(n_features), times 1/4, 1/2, 1 and 8). A class of your own makes the guarantee
+        conditional on values of two points at a time.
     classes : array-like of shape (n_classes,), default=None
         Public labels, at least two. A record with another label adds nothing. None: the labels of
         the records are public by declaration, also which of them occur.
@@ -211,7 +212,7 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
     def _planned(self, mu, X):
         """Return what the release needs from shapes and parameters; raises what can be raised."""
         Z = self._inducing_points(X.shape[1], self.X_bounds)
-        kernels = check_kernels(self.kernel, label_kernels(Z))
+        kernels = self._checked_kernels(Z, label_kernels(Z))
         equal = self.kernel is not None
         build = partial(WhitenedMethod, kernels, Z, mu=mu, equal_shares=equal)
         build(half_width=np.ones(1), n_records=1)  # raises what a method can raise

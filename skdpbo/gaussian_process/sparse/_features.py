@@ -7,6 +7,7 @@ because the conditional variance :math:`k(x,x) - k_Z' K_{ZZ}^{-1} k_Z` is not ne
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg.blas import dtrmm, strmm
 
 from skdpbo._exact_gram import shorten_rows
 from skdpbo.gaussian_process.sparse._kernel_chunks import kernel_chunks
@@ -14,6 +15,7 @@ from skdpbo.gaussian_process.sparse._kernel_family import reference_variance
 
 __all__ = ["LatticeRows", "WhitenedFeatures", "largest_difference"]
 
+_TRIANGULAR_PRODUCT = {np.dtype(np.float32): strmm, np.dtype(np.float64): dtrmm}
 JITTER = 1e-6  # j, relative to the prior variance
 
 
@@ -89,10 +91,8 @@ class LatticeRows:
 
     def workspace(self, n_rows):
         """Buffers for chunks of at most `n_rows` rows; one for each worker."""
-        d = self.width - self.n_targets
         return {
             "kernel": self.kernel.workspace(n_rows),
-            "phi": np.empty((n_rows, d), self.dtype),
             "rows": np.empty((n_rows, self.width)),
             "targets": np.empty((n_rows, self.n_targets)),
         }
@@ -100,9 +100,11 @@ class LatticeRows:
     def __call__(self, X, Y, workspace):
         """Protected: return a chunk's rows, shape (n, width): integers in a shared float buffer."""
         n, d = len(X), self.width - self.n_targets
-        rows, phi, T = (workspace[name][:n] for name in ("rows", "phi", "targets"))
+        rows, T = workspace["rows"][:n], workspace["targets"][:n]
         with np.errstate(all="ignore"):  # a warning would depend on the values
-            np.matmul(self.kernel(X, workspace["kernel"]), self.whitener, out=phi)
+            kernel = self.kernel(X, workspace["kernel"])
+            product = _TRIANGULAR_PRODUCT[self.dtype]  # in place: half the work, and in the cache
+            phi = product(1.0, self.whitener.T, kernel.T, lower=1, overwrite_b=1).T
             rows[:, :d] = np.rint(phi, out=phi)
             if self.codes is None:
                 np.subtract(Y, self.centre, out=T)

@@ -57,7 +57,17 @@ def inducing_design(inducing_points, bounds, n_features):
         inducing_points = _DEFAULT_SIZE.get(n_features, _DEFAULT_SOBOL)
     if isinstance(inducing_points, int | np.integer) and not isinstance(inducing_points, bool):
         return _designed(int(inducing_points), *bounds)
-    return _given(inducing_points, n_features)
+    try:
+        Z = np.array(inducing_points, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError("inducing_points must be None, an integer or an array.") from None
+    if Z.ndim != 2 or Z.shape[1] != n_features or not len(Z):
+        raise ValueError(
+            f"inducing_points must have shape (n_inducing, {n_features}), got {Z.shape}."
+        )
+    if not np.isfinite(Z).all():
+        raise ValueError("inducing_points must be finite.")
+    return Z
 
 
 def support_design(Z):
@@ -128,20 +138,6 @@ def unreached_design(Z):
     column, sign = row % Z.shape[1], 1 - 2 * (row // Z.shape[1] % 2)
     inside[row, column] = factors * sign
     return centre + half * np.vstack([far, inside])
-
-
-def _given(points, n_features):
-    try:
-        Z = np.array(points, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError("inducing_points must be None, an integer or an array.") from None
-    if Z.ndim != 2 or Z.shape[1] != n_features or not len(Z):
-        raise ValueError(
-            f"inducing_points must have shape (n_inducing, {n_features}), got {Z.shape}."
-        )
-    if not np.isfinite(Z).all():
-        raise ValueError("inducing_points must be finite.")
-    return Z
 
 
 def _designed(size, low, high):

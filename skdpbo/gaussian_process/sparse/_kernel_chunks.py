@@ -1,13 +1,19 @@
 """Kernel values of a chunk of rows and the inducing points, in single or double precision."""
 
+from functools import partial
+
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Product, Sum
 
+from skdpbo.gaussian_process._foreign_kernels import IsolatedKernel, foreign_kernels
+
 __all__ = ["kernel_chunks"]
+
+_NEAR = 10.0  # largest squared norm of a point for distances in single precision
 
 
 def kernel_chunks(features, dtype):
-    """Return the fastest way to k_Z(X) / scale, and the scale."""
+    """Return the fastest way to k_Z(X) / scale, in rows that may be overwritten, and the scale."""
     parts = [(c, _chunks(k, features.Z, dtype)) for c, k in _terms(features.kernel, 1.0)]
     if len(parts) == 1:
         return parts[0][1], parts[0][0]
@@ -53,16 +59,18 @@ class _SumChunks:
 
 
 class _AnyKernelChunks:
-    """k_Z(X) by scikit-learn."""
+    """k_Z(X) by scikit-learn, or by the user's own kernel."""
 
     def __init__(self, kernel, Z, dtype):
-        self.kernel, self.Z, self.dtype = kernel, Z, dtype
+        self.dtype = dtype
+        self.kernel = IsolatedKernel(kernel, Z) if foreign_kernels(kernel) else partial(kernel, Y=Z)
 
     def workspace(self, n_rows):
         return None
 
     def __call__(self, X, workspace):
-        return self.kernel(np.asarray(X, dtype=np.float64), self.Z).astype(self.dtype, copy=False)
+        values = self.kernel(np.asarray(X, dtype=np.float64))
+        return np.array(values, self.dtype, order="C")  # a copy: the caller overwrites it
 
 
 def _profile(kernel):
@@ -106,9 +114,10 @@ _MATERN = {0.5: _matern12, 1.5: _matern32, 2.5: _matern52}
 
 
 class _DistanceChunks:
-    """A function of the scaled distance; distances by one matrix product in double precision.
+    """A function of the scaled distance; distances by one matrix product.
 
-    (x, 1, -||x||^2/2) (z, -||z||^2/2, 1)' = -||x - z||^2/2, x and z scaled and centred.
+    (x, 1, -||x||^2/2) (z, -||z||^2/2, 1)' = -||x - z||^2/2, x and z scaled and centred. The product
+    is in single precision for values in single precision where it loses no more than they do.
     """
 
     def __init__(self, Z, length_scale, profile, dtype):
@@ -117,26 +126,30 @@ class _DistanceChunks:
         self.shift = Z.mean(axis=0) * self.inverse_scale
         scaled = Z * self.inverse_scale - self.shift
         squares = np.einsum("ij,ij->i", scaled, scaled)
+        near = profile is _exponential and squares.max() <= _NEAR  # roots of distances are exact
         self.Z = np.vstack([scaled.T, -squares / 2, np.ones(len(Z))])
+        self.Z = self.Z.astype(dtype if near else np.float64)
         self.dtype = dtype
 
     def workspace(self, n_rows):
-        d = self.Z.shape[1]
-        buffers = {"X": np.ones((n_rows, len(self.Z))), "exponent": np.empty((n_rows, d))}
-        if self.dtype == np.float32:
-            buffers["kernel"] = np.empty((n_rows, d), np.float32)
+        width, d = self.Z.shape
+        buffers = {"scaled": np.empty((n_rows, width - 2))}
+        buffers["X"] = np.ones((n_rows, width), self.Z.dtype)
+        buffers["exponent"] = np.empty((n_rows, d), self.Z.dtype)
+        if self.dtype != self.Z.dtype:
+            buffers["kernel"] = np.empty((n_rows, d), self.dtype)
         return buffers
 
     def __call__(self, X, workspace):
         n, d = X.shape
-        augmented, exponent = workspace["X"][:n], workspace["exponent"][:n]
-        scaled = augmented[:, :d]
+        augmented, exponent, scaled = (workspace[name][:n] for name in ("X", "exponent", "scaled"))
         np.multiply(X, self.inverse_scale, out=scaled)
         scaled -= self.shift
-        np.einsum("ij,ij->i", scaled, scaled, out=augmented[:, d + 1])
+        augmented[:, :d] = scaled
+        augmented[:, d + 1] = np.einsum("ij,ij->i", scaled, scaled)
         augmented[:, d + 1] *= -0.5
         np.matmul(augmented, self.Z, out=exponent)
-        if self.dtype == np.float64:
+        if "kernel" not in workspace:
             return self.profile(exponent)
         kernel = workspace["kernel"][:n]
         kernel[...] = exponent

@@ -1,24 +1,37 @@
 """Kernels of a fit: checks, the default family, and the average of several."""
 
 import math
+from itertools import combinations
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern, WhiteKernel
 
-from skdpbo.gaussian_process.sparse._linear_kernel import LinearKernel
+from skdpbo.gaussian_process._linear_kernel import LinearKernel
 
 __all__ = [
     "average_kernel",
     "check_kernels",
+    "chooses_columns",
     "default_kernels",
+    "kernel_log_priors",
     "kernel_shares",
     "label_kernels",
+    "point_box",
     "reference_variance",
     "scaled_kernel",
 ]
 
 _DEFAULT_FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+_N_WITH_SHARES = len(_DEFAULT_FACTORS) + 2  # the smooth, the rough and the linear one
+_MIXED_FACTORS = (0.5, 2.0)
+_FEW_COLUMNS = 3  # up to here no release chooses among them: kernels on each set take part
+# In units. Three columns have more sets, and one shape takes less time: the rough one, since bands
+# of a smooth one alone are narrow.
+_EFFECTS = {2: (RBF(1.5), Matern(1.0, nu=0.5)), 3: (Matern(1.0, nu=0.5),)}
+_EFFECT_LOG_PRIOR = -3.0  # of each, beside 0: evenly they win by chance where a line would do
+_MOST_COLUMNS = 100  # the sums of a choice grow with their square, and the noise hides columns
+_LINEAR_SHARE, _LARGEST_LINEAR_SHARE = 0.05, 0.5  # for each column; of the release
 _LABEL_FACTORS = (0.25, 0.5, 1.0, 8.0)
 _LABEL_VARIANCE = 0.5  # the coordinates of the labels have a mean square of 1
 _VARIANCE_SHARE = 1 / 6  # of the squared half-width of the targets' range
@@ -48,11 +61,15 @@ def check_kernels(kernel, default):
     return [clone(check_kernel(k)) for k in kernels]
 
 
-def default_kernels(Z, half_width):
+def default_kernels(Z, half_width, columns=None):
     """Return the default family of regression, in public units.
 
     RBF kernels have 1/8 to 8 units of the inducing points, a Matern kernel of nu 1/2 has one, and
-    there is a linear kernel in their box.
+    there is a linear kernel in their box. Of two and three columns there are also kernels on some
+    of them: linear on one, others on every set, and averages of those on one. From four columns on
+    there are averages of the linear kernel and an RBF kernel of 1/2 or 2 units; beside kernels on
+    some columns there is an RBF kernel of one unit on all, without which bands are narrow where
+    other columns matter, too.
 
     Parameters
     ----------
@@ -60,12 +77,55 @@ def default_kernels(Z, half_width):
         Inducing points.
     half_width : ndarray of shape (q,)
         Of the ranges of the targets.
+    columns : list of int, default=None
+        Columns on which the first eight kernels depend: the length-scale in the others is
+        infinite. Public or released. None: all.
     """
-    unit, variance = _unit(Z), _VARIANCE_SHARE * float(np.mean(np.square(half_width)))
+    unit, variance = _unit(Z, columns), _VARIANCE_SHARE * float(np.mean(np.square(half_width)))
     smooth = [RBF(factor * unit) for factor in _DEFAULT_FACTORS]
-    low, high = Z.min(axis=0), Z.max(axis=0)
-    linear = LinearKernel((low + high) / 2, _range(Z) / 2)
-    return [ConstantKernel(variance) * k for k in [*smooth, Matern(unit, nu=0.5), linear]]
+    linear = LinearKernel(*point_box(Z))
+    half = ConstantKernel(0.5)
+    mixed = [half * RBF(f * unit) + half * linear for f in _MIXED_FACTORS]
+    family = [*smooth, Matern(unit, nu=0.5), linear]
+    family += mixed if _has_many_columns(Z) else _effects(Z)
+    if columns is not None and len(columns) < Z.shape[1]:
+        family.append(RBF(_unit(Z)))
+    return [ConstantKernel(variance) * k for k in family]
+
+
+def _effects(Z):
+    """Return kernels on some of two or three columns, and averages of those on one column."""
+    p, (centre, half_width) = Z.shape[1], point_box(Z)
+    sets = [list(chosen) for size in range(1, p) for chosen in combinations(range(p), size)]
+    boxes = np.where(np.eye(p, dtype=bool), half_width, np.inf)
+    found = [LinearKernel(centre, box) for box in boxes] if p > 1 else []
+    for shape in _EFFECTS.get(p, ()):
+        scales = [shape.length_scale * _unit(Z, columns) for columns in sets]
+        some = [clone(shape).set_params(length_scale=scale) for scale in scales]
+        alone = [ConstantKernel(1 / p) * kernel for kernel in some[:p]]
+        found += [*some, sum(alone[1:], alone[0])]
+    return found
+
+
+def kernel_log_priors(kernels, Z):
+    """Return log prior weights of a default family, up to a common constant.
+
+    They are equal but for kernels on some of two or three columns, which count less.
+    """
+    priors = np.zeros(len(kernels))
+    if not _has_many_columns(Z):
+        priors[_N_WITH_SHARES:] = _EFFECT_LOG_PRIOR
+    return priors
+
+
+def chooses_columns(Z):
+    """Whether the default family depends on columns that a release shows."""
+    return _has_many_columns(Z) and Z.shape[1] <= _MOST_COLUMNS
+
+
+def _has_many_columns(Z):
+    """Whether there are so many columns that the default family chooses among them."""
+    return Z.shape[1] > _FEW_COLUMNS
 
 
 def label_kernels(Z):
@@ -77,9 +137,18 @@ def label_kernels(Z):
     return [ConstantKernel(_LABEL_VARIANCE) * RBF(f * _unit(Z)) for f in _LABEL_FACTORS]
 
 
-def _unit(Z):
+def _unit(Z, columns=None):
     """Return a sixth of the range of the points in each column, times the root of their number."""
-    return _range(Z) / 6 * math.sqrt(Z.shape[1])
+    if columns is None:
+        return _range(Z) / 6 * math.sqrt(Z.shape[1])
+    unit = np.full(Z.shape[1], np.inf)
+    unit[columns] = _range(Z)[columns] / 6 * math.sqrt(len(columns))
+    return unit
+
+
+def point_box(Z):
+    """Return the centre and the half-widths of the box of the inducing points."""
+    return (Z.min(axis=0) + Z.max(axis=0)) / 2, _range(Z) / 2
 
 
 def _range(Z):
@@ -115,6 +184,8 @@ def kernel_shares(kernels, Z):
     :math:`D_k = (\mathrm{tr} K)^2 / \mathrm{tr} K^2` is the number of directions that kernel k uses
     at the d inducing points. A rough kernel needs a larger share than a smooth one, whose
     directions the rough ones have as well; one that the points do not resolve cannot be learnt.
+    From four columns on the linear kernel has at least 5 % for each column, up to a half. Kernels
+    after it, also those on some of two or three columns, have no share: the others serve them.
 
     Parameters
     ----------
@@ -128,7 +199,14 @@ def kernel_shares(kernels, Z):
     """
     directions = np.array([_directions(kernel(Z)) for kernel in kernels])
     shares = np.sqrt(directions) * np.maximum(1 - directions / len(Z), _SMALLEST_SHARE)
-    return shares / shares.sum()
+    parts = [getattr(kernel, "k2", kernel) for kernel in kernels]
+    shares[_N_WITH_SHARES:] = 0.0
+    shares /= shares.sum()
+    linear = np.array([type(part) is LinearKernel for part in parts])
+    least = min(_LINEAR_SHARE * Z.shape[1], _LARGEST_LINEAR_SHARE)
+    if _has_many_columns(Z) and 0 < shares[linear].sum() < least:
+        shares = np.where(linear, least, shares * (1 - least) / shares[~linear].sum())
+    return shares
 
 
 def _directions(K):
@@ -147,7 +225,7 @@ def average_kernel(kernels, Z, shares=None):
     Z : ndarray of shape (d, n_features)
         Inducing points.
     shares : ndarray of shape (n_kernels,), default=None
-        Public, of sum 1. None: equal shares.
+        Of sum 1; kernels without a share are left out. None: equal shares.
     """
     variances = [reference_variance(kernel, Z) for kernel in kernels]
     if not all(0 < variance < math.inf for variance in variances):
@@ -156,7 +234,7 @@ def average_kernel(kernels, Z, shares=None):
         return kernels[0]
     shares = np.full(len(kernels), 1 / len(kernels)) if shares is None else shares
     scales = (shares / variances).tolist()
-    parts = [scaled_kernel(k, c) for c, k in zip(scales, kernels, strict=True)]
+    parts = [scaled_kernel(k, c) for c, k in zip(scales, kernels, strict=True) if c > 0]
     return sum(parts[1:], parts[0])
 
 

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.spatial import cKDTree
 
 __all__ = [
@@ -17,9 +17,10 @@ __all__ = [
     "FittedWeights",
     "amplitude_prior",
     "averaged",
-    "feature_map",
+    "feature_maps",
     "map_error",
     "mixture_moments",
+    "nearest_points",
     "probabilities",
 ]
 
@@ -42,6 +43,8 @@ class FittedWeights:
         Summed over the targets, averaged over the amplitudes.
     amplitude : float
         Factor of the kernel, or its posterior mean.
+    log_prior : float
+        Logarithm of the kernel's prior probability. Public.
     """
 
     means: np.ndarray
@@ -50,18 +53,21 @@ class FittedWeights:
     elbo: np.ndarray | None = None
     log_evidence: float = 0.0
     amplitude: float = 1.0
+    log_prior: float = 0.0
 
 
-def feature_map(average, features, support, weights, ridge):
-    r"""Return the matrix T for which T phi-bar(x) is closest to phi_k(x) where records are likely.
+def feature_maps(average, parts, support, weights, ridge):
+    r"""Return for each kernel k a matrix T, and the error of T phi-bar(x) in place of phi_k(x).
 
-    Exact at the inducing points up to the jitter, plus the regression of what is missing
-    elsewhere.
+    T phi-bar(x) is closest to phi_k(x) where records are likely: exact at the inducing points up
+    to the jitter, plus the regression of what is missing elsewhere.
 
     Parameters
     ----------
-    average, features : WhitenedFeatures
-        phi-bar and phi_k, with the same inducing points.
+    average : WhitenedFeatures
+        phi-bar.
+    parts : list of WhitenedFeatures
+        phi_k, with the same inducing points.
     support : ndarray of shape (n_support, n_features)
         Public points.
     weights : ndarray of shape (n_support,)
@@ -71,16 +77,29 @@ def feature_map(average, features, support, weights, ridge):
 
     Returns
     -------
-    ndarray of shape (d, d)
+    list of tuple (ndarray of shape (d, d), float)
+        T, and its error: see :func:`map_error`.
     """
-    T = solve_triangular(average.root, features.root, lower=True).T
-    phi = average(support)
-    missing = (features(support) - phi @ T.T).T * weights
-    second_moment = (phi.T * weights) @ phi + ridge * np.eye(len(T))
-    return T + np.linalg.solve(second_moment, (missing @ phi).T).T
+    phi, neighbours = average(support), nearest_points(support)
+    second_moment = cho_factor((phi.T * weights) @ phi + ridge * np.eye(phi.shape[1]))
+    maps = []
+    for features in parts:
+        own = features(support)
+        T = solve_triangular(average.root, features.root, lower=True).T
+        missing = (own - phi @ T.T).T * weights
+        T = T + cho_solve(second_moment, (missing @ phi).T).T
+        maps.append((T, map_error(own - phi @ T.T, neighbours, weights)))
+    return maps
 
 
-def map_error(average, features, T, support, weights):
+def nearest_points(support):
+    """Return the position of the point nearest to each of some points, in units of their range."""
+    width = np.ptp(support, axis=0)
+    scaled = support / np.where(width > 0, width, 1.0)
+    return cKDTree(scaled).query(scaled, 2)[1][:, 1]
+
+
+def map_error(missing, neighbours, weights):
     r"""Return the variance of an observation by what a map leaves out, for v of variance 1.
 
     :math:`r_g = \phi_k - T\bar\phi` vanishes on average over the weighted support points, not over
@@ -92,23 +111,22 @@ def map_error(average, features, T, support, weights):
 
     Parameters
     ----------
-    average, features, support, weights
-        As for :func:`feature_map`.
-    T : ndarray of shape (d, d)
+    missing : ndarray of shape (n_support, d)
+        r_g.
+    neighbours : ndarray of shape (n_support,)
+        From :func:`nearest_points`.
+    weights : ndarray of shape (n_support,)
+        w_g.
 
     Returns
     -------
     float
         Of the same effect as :math:`\sum_g w_g \bar\phi_g\bar\phi_g'` times it.
     """
-    missing = features(support) - average(support) @ T.T
     squares = np.einsum("ij,ij->i", missing, missing)
     total = weights @ squares
     if not total > 0:
         return 0.0
-    width = np.ptp(support, axis=0)
-    scaled = support / np.where(width > 0, width, 1.0)
-    neighbours = cKDTree(scaled).query(scaled, 2)[1][:, 1]
     alike = weights @ np.einsum("ij,ij->i", missing, missing[neighbours])
     return max(alike / total, 0.0) * float(weights**2 @ squares) / float(weights.sum())
 

@@ -1,7 +1,9 @@
 """The common part of the private sparse processes: release and attributes."""
 
 import numbers
+from functools import partial
 
+import numpy as np
 from joblib import effective_n_jobs
 
 from skdpbo._column_ranges import released_ranges
@@ -10,26 +12,34 @@ from skdpbo._gaussian_estimator import GaussianEstimator
 from skdpbo._parameters import bounds_or_default, warn_caller
 from skdpbo._record_groups import PlacedRows, record_codes
 from skdpbo.exceptions import DefaultBoundsWarning, UnreachedRowsWarning
-from skdpbo.gaussian_process.sparse._inducing import inducing_design
-from skdpbo.gaussian_process.sparse._kernel_average import kernel_average
+from skdpbo.gaussian_process._column_screen import ColumnScreen
+from skdpbo.gaussian_process._foreign_kernels import (
+    foreign_kernels,
+    kernel_assumption,
+    refuse_unfit_kernel,
+)
+from skdpbo.gaussian_process.sparse._inducing import (
+    inducing_design,
+    support_design,
+    unreached_design,
+)
+from skdpbo.gaussian_process.sparse._kernel_family import (
+    check_kernels,
+    chooses_columns,
+    default_kernels,
+    point_box,
+)
+from skdpbo.gaussian_process.sparse._predictor import kernel_average
 from skdpbo.mechanisms import split_budget
 from skdpbo.privacy._checks import check_choice, check_count
 
-__all__ = ["PrivateProcess", "warn_if_unreached"]
+__all__ = ["PrivateProcess"]
 
 # Of mu^2: 5 % more noise on the moments, and a range that n > 1000 records show at epsilon 1.
 _SHARE_OF_BOUNDS = 0.1
+# Of mu^2: 5 % more noise on the moments, and a column that n = 4000 records show at epsilon 1.
+_SHARE_OF_COLUMNS = 0.1
 _FAR = 5.0  # standard deviations of noise: one false alarm in three million fits
-
-
-def warn_if_unreached(share, sd):
-    """Warn where the release says that most records are far from the inducing points."""
-    if share + _FAR * sd < 0.5:
-        warn_caller(
-            f"About {max(share, 0.0):.0%} of the records are near the inducing points, by the "
-            "released second moment: X_bounds may be in other units than X.",
-            UnreachedRowsWarning,
-        )
 
 
 class PrivateProcess(GaussianEstimator):
@@ -48,9 +58,33 @@ class PrivateProcess(GaussianEstimator):
         check_count(self.chunk_size, "chunk_size")
         effective_n_jobs(self.n_jobs)
 
+    def _of_records(self, unit):
+        stated, foreign = super()._of_records(unit), foreign_kernels(self.kernel)
+        return (
+            stated.assuming(kernel_assumption(foreign), status="conditional") if foreign else stated
+        )
+
+    def _checked_kernels(self, Z, default):
+        """Return the kernels; refuse those that do not work, or mix rows, before the charge."""
+        kernels = check_kernels(self.kernel, default)
+        for kernel in () if self.kernel is None else kernels:
+            points = np.vstack([support_design(Z), unreached_design(Z)])
+            refuse_unfit_kernel(kernel, Z, points)
+        return kernels
+
     def _private_bounds(self):
         """Return the names of the bounds that are to be released."""
         return [name for name in ("X_bounds", "y_bounds") if isinstance(getattr(self, name), str)]
+
+    def _described(self, mechanism):
+        """Return the description of the mechanism with that of the releases before it."""
+        if self.kernel is None:
+            mechanism += ", of 4 to 100 columns those that a first release shows"
+        if self._private_bounds():
+            mechanism += ", ranges from noisy histograms"
+        if self.prior_mean == "private":
+            mechanism += " and a private mean of the targets"
+        return mechanism
 
     def _budget_of_bounds(self, mu):
         """Check the bounds that are to be released; split mu between the moments and them."""
@@ -68,24 +102,53 @@ class PrivateProcess(GaussianEstimator):
         return {"X_bounds": self.X_bounds, "y_bounds": self.y_bounds, **found}
 
     def _released_bounds(self, X, y, mu, source):
-        """Protected X, y: release the ranges of the columns whose bounds are "private"."""
+        """Protected X, y: release the ranges of the columns whose bounds are "private".
+
+        Returns
+        -------
+        bounds : dict of str -> tuple
+        unseen : list of str
+            Bounds of which some column shows no range.
+        """
         y = y if y.ndim == 2 else y[:, None]
         codes = record_codes(X)
         tables = {"X_bounds": X, "y_bounds": y if codes is None else PlacedRows(y, codes)}
         for name in tables:
             vars(self).pop(f"{name}_", None)
-        names, parts = self._private_bounds(), [mu]
+        names, parts, unseen = self._private_bounds(), [mu], []
         if len(names) > 1:  # in proportion to the columns: the noise of one release of them all
             parts = split_budget(mu, y.shape[1] / (X.shape[1] + y.shape[1]))
         for name, part in zip(names, parts, strict=False):
             bounds, found = released_ranges(tables[name], part, source, name[0])
             setattr(self, f"{name}_", bounds)
             if not found.all():
-                warn_caller(
-                    f"{name}: the released counts show no range of some columns; (-1, 1) is used.",
-                    DefaultBoundsWarning,
-                )
-        return {name: getattr(self, f"{name}_") for name in names}
+                unseen.append(name)
+        return {name: getattr(self, f"{name}_") for name in names}, unseen
+
+    def _close(self, n_records, guarantee, unseen=(), reach=None):
+        """Set the attributes that every fit has; then warn, since a warning may be an error.
+
+        Parameters
+        ----------
+        unseen : sequence of str, default=()
+            Bounds of which some column shows no range.
+        reach : tuple (share, sd), default=None
+            Released share of records near the inducing points, and its noise.
+        """
+        super()._close(n_records, guarantee)
+        for name in unseen:
+            warn_caller(
+                f"{name}: the released counts show no range of some columns; (-1, 1) is used.",
+                DefaultBoundsWarning,
+            )
+        if reach is not None and reach[0] + _FAR * reach[1] < 0.5:
+            warn_caller(
+                f"About {max(reach[0], 0.0):.0%} of the records are near the inducing points, by "
+                "the released second moment: X_bounds may be in other units than X, or the public "
+                "rows that bounds are taken from may be no sample of X.",
+                UnreachedRowsWarning,
+            )
+        return self
 
     def _inducing_points(self, n_features, bounds, default=None):
         points, box = self.inducing_points, None
@@ -99,6 +162,24 @@ class PrivateProcess(GaussianEstimator):
             rows, X, targets, rows.radius, chunk_size=self.chunk_size, n_jobs=self.n_jobs
         )
         return method.release(gram, source)
+
+    def _column_screen(self, mu, Z, half_width):
+        """Split mu between the moments and the choice of columns; return both parts.
+
+        The second is what makes the screen of a number of records; None without a choice.
+        """
+        if self.kernel is not None or not chooses_columns(Z):
+            return mu, None
+        mu, mu_columns = split_budget(mu, _SHARE_OF_COLUMNS)
+        return mu, partial(ColumnScreen, point_box(Z), mu=mu_columns, half_width=half_width)
+
+    def _chosen_kernels(self, kernels, Z, screen, passed):
+        """Return the kernels; those of a screen depend on the columns that `passed` shows."""
+        vars(self).pop("columns_", None)
+        if screen is None:
+            return kernels
+        self.columns_ = screen.columns(passed(screen))
+        return default_kernels(Z, np.asarray(screen.statistics.half_width), self.columns_)
 
     def _publish_average(self, kernels, Z, prior_mean, fits):
         """Set the attributes of the kernels; return the average. All is public or released."""

@@ -9,10 +9,10 @@ from skdpbo._parameters import bounds_or_default, positive_values
 from skdpbo._record_groups import n_units, placed, record_codes
 from skdpbo._schema import check_same_length, checked_table, refuse_missing_target
 from skdpbo.gaussian_process._posterior_regressor import PosteriorRegressor
-from skdpbo.gaussian_process._public_base import PublicBase, ResidualRows
-from skdpbo.gaussian_process.sparse._kernel_family import check_kernels, default_kernels
+from skdpbo.gaussian_process._public_base import PublicBase, residual_rows
+from skdpbo.gaussian_process.sparse._kernel_family import default_kernels
 from skdpbo.gaussian_process.sparse._prior_mean import budget_of_mean, private_prior_mean
-from skdpbo.gaussian_process.sparse._private_process import PrivateProcess, warn_if_unreached
+from skdpbo.gaussian_process.sparse._private_process import PrivateProcess
 from skdpbo.gaussian_process.sparse._release_methods import (
     KernelMethod,
     WhitenedMethod,
@@ -26,8 +26,8 @@ __all__ = ["DPSparseGPRegressor"]
 class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     r"""Sparse Gaussian process regression with private inputs and targets.
 
-    The second moments of the records' features at the inducing points are released once, with
-    Gaussian noise; everything else is computed from the release.
+    Second moments of the records' features are released with Gaussian noise; everything else is
+    computed from the release.
 
     Private: every training record, its inputs and its targets, for data sets that differ in one
     record; the number of records is public. The release is :math:`\mu`-Gaussian differentially
@@ -44,7 +44,9 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         k(x, x) is not constant (DotProduct, polynomials), records of more than its mean over
         the inducing points count with a smaller weight. None: seven RBF kernels, a Matern and
         a linear kernel, in the units of the inducing points (a sixth of their range in each column,
-        times sqrt(n_features), times 1/8 to 8) and of `y_bounds`.
+        times sqrt(n_features), times 1/8 to 8) and of `y_bounds`; of 2 and 3 columns also kernels
+        on some. Of 4 to 100 a release, from 10 % of the squared budget, shows those that matter.
+        A class of your own makes the guarantee conditional on values of two points at a time.
     noise_variance : float, array-like of shape (n_targets,) or "released", default="released"
         Variance of an observation about the function, > 0, in squared units of y. "released":
         estimated from the released sums, at no further cost.
@@ -104,7 +106,9 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     privacy_ : PrivacyGuarantee
         Guarantee of the fit. Public.
     kernels_ : list of sklearn kernels
-        Those in use. Public.
+        Those in use. Public; released where `columns_` are.
+    columns_ : list of int
+        On which the default kernels depend, beside the linear one; of 4 to 100. Released.
     kernel_probabilities_ : ndarray of shape (n_kernels,)
         Posterior probabilities of `kernels_`. Released.
     log_evidence_ : ndarray of shape (n_kernels,)
@@ -228,8 +232,8 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         Parameters
         ----------
         X : array-like or Dask array of shape (n_samples, n_features)
-            Protected. Arrays and memory maps are read once, in chunks; a Dask array is summed
-            where its blocks are.
+            Protected. Arrays and memory maps are read in chunks, once for each release; a Dask
+            array is summed where its blocks are.
         y : array-like or Dask array of shape (n_samples,) or (n_samples, n_targets)
             Protected.
         X_public : array-like of shape (n_public, n_features), default=None
@@ -266,29 +270,33 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         check = partial(self._planned, mu, X_public, y_public)
         opening = partial(check, self._bounds())
         X, planned, source = self._opened(guarantee, opening, X, y, groups=groups)
-        found = self._released_bounds(X, planned[0], mu_bounds, source)
+        found, unseen = self._released_bounds(X, planned[0], mu_bounds, source)
         if found:
             with warnings.catch_warnings():  # of bounds that are missing: given before
                 warnings.simplefilter("ignore")
                 planned = check(self._bounds(found), X, planned[0])
-        y, box, scale, kernels, Z, build, noise_variance, public = planned
-        method = build(n_records=n_units(X))
-
+        y, box, scale, kernels, Z, build, screen, noise_variance, public = planned
         targets, centre = y if y.ndim == 2 else y[:, None], (box[0] + box[1]) / 2
         if mean == "private":
             centre = private_prior_mean(
                 targets, *box, mu=mu_mean, scale=scale, source=source, groups=record_codes(X)
             )
-        rows = ResidualRows(method.rows(centre), public) if public else method.rows(centre)
-        released = self._release(method, rows, X, placed(X, targets), source)
+
+        def passed(method):
+            rows = residual_rows(method.rows(centre), public)
+            return self._release(method, rows, X, placed(X, targets), source)
+
+        screen = screen and screen(n_records=n_units(X))
+        kernels = self._chosen_kernels(kernels, Z, screen, passed)
+        method = build(kernels, n_records=n_units(X))
+        released = passed(method)
         fits = method.posterior(released, noise_variance)
         self._publish(kernels, Z, centre, fits, single_target=y.ndim == 1)
-        if self.release == "whitened":
-            warn_if_unreached(*method.share_in_reach(released))
         self._forget_public()
         if public:
             self._publish_gate(public, method.signal_probability(released, fits, noise_variance))
-        return self._close(n_units(X), guarantee)
+        reach = method.share_in_reach(released) if self.release == "whitened" else None
+        return self._close(n_units(X), guarantee, unseen, reach)
 
     def _planned(self, mu, X_public, y_public, bounds, X, y):
         """Return what the release needs from shapes and parameters; raises what can be raised."""
@@ -304,21 +312,16 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
             copy.deepcopy(public)(Z)  # what fails there fails before the charge
         box = public.box if public else bounds_or_default(bounds["y_bounds"], q, "y_bounds")
         half_width = (box[1] - box[0]) / 2
-        kernels = check_kernels(self.kernel, default_kernels(Z, half_width))
-        build = partial(self._method, kernels, Z, mu=mu, half_width=half_width)
-        build(n_records=1)  # raises what a method can raise
-        return y, box, scale, kernels, Z, build, noise_variance, public
+        kernels = self._checked_kernels(Z, default_kernels(Z, half_width))
+        mu, screen = self._column_screen(mu, Z, half_width)
+        build = partial(self._method, Z=Z, mu=mu, half_width=half_width)
+        build(kernels, n_records=1)  # raises what a method can raise
+        return y, box, scale, kernels, Z, build, screen, noise_variance, public
 
     @property
     def _mechanism(self):
-        mechanism = super()._mechanism
-        if self.release == "kernel":
-            mechanism = "Gaussian mechanism on kernel statistics"
-        if self._private_bounds():
-            mechanism += ", ranges from noisy histograms"
-        if self.prior_mean == "private":
-            mechanism += " and a private mean of the targets"
-        return mechanism
+        published = "Gaussian mechanism on kernel statistics"
+        return self._described(published if self.release == "kernel" else super()._mechanism)
 
     def _method(self, kernels, Z, **common):
         """Return the release with its posterior; from public values."""

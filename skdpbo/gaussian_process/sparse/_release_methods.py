@@ -38,13 +38,16 @@ from skdpbo.gaussian_process.sparse._inducing import (
     support_design,
     unreached_design,
 )
-from skdpbo.gaussian_process.sparse._kernel_family import average_kernel, kernel_shares
+from skdpbo.gaussian_process.sparse._kernel_family import (
+    average_kernel,
+    kernel_log_priors,
+    kernel_shares,
+)
 from skdpbo.gaussian_process.sparse._mixtures import (
     AMPLITUDES,
     FittedWeights,
     averaged,
-    feature_map,
-    map_error,
+    feature_maps,
 )
 from skdpbo.privacy._checks import check_choice
 
@@ -105,7 +108,8 @@ class WhitenedMethod:
     fit_amplitude : bool, default=False
         Average over factors of each kernel; the features stay as they are.
     equal_shares : bool, default=True
-        Of the kernels in their average. False: those of :func:`kernel_shares`.
+        Of the kernels in their average, and equal prior weights. False: those of
+        :func:`kernel_shares` and :func:`kernel_log_priors`.
     """
 
     def __init__(
@@ -121,6 +125,8 @@ class WhitenedMethod:
         equal_shares=True,
     ):
         shares = None if equal_shares else kernel_shares(kernels, Z)
+        priors = np.zeros(len(kernels)) if equal_shares else kernel_log_priors(kernels, Z)
+        self.log_priors = priors - logsumexp(priors)
         self.features = WhitenedFeatures(average_kernel(kernels, Z, shares), Z)
         self.parts, self.posterior_name = [WhitenedFeatures(k, Z) for k in kernels], posterior
         self.factors = AMPLITUDES if fit_amplitude else (1.0,)
@@ -165,18 +171,15 @@ class WhitenedMethod:
         """
         support, density, estimate = self._denoised(moments)
         # the features of a single kernel are those that were released
-        maps, errors = [None], [0.0]
+        maps = [(None, 0.0)]
         if len(self.parts) > 1:
-            ridge = moments.sb
-            maps = [feature_map(self.features, k, support, density, ridge) for k in self.parts]
-            errors = [
-                map_error(self.features, k, T, support, density)
-                for k, T in zip(self.parts, maps, strict=True)
-            ]
-        return [
-            self._under(part, T, error, moments, estimate, noise_variance)
-            for part, T, error in zip(self.parts, maps, errors, strict=True)
+            maps = feature_maps(self.features, self.parts, support, density, moments.sb)
+        fits = [
+            self._under(part, *of_part, moments, estimate, noise_variance)
+            for part, of_part in zip(self.parts, maps, strict=True)
         ]
+        priors = self.log_priors.tolist()
+        return [replace(fit, log_prior=prior) for fit, prior in zip(fits, priors, strict=True)]
 
     def share_in_reach(self, moments):
         """Return the estimated share of records near the inducing points, and its noise.
@@ -201,7 +204,7 @@ class WhitenedMethod:
         silent = self._models(estimate, signal_variance=0.0)
         variances = self._noise_variances(silent, noise_variance)
         nothing = sum(m.log_evidence(s2) for m, s2 in zip(silent, variances, strict=True))
-        evidence = logsumexp([fit.log_evidence for fit in fits]) - math.log(len(fits))
+        evidence = logsumexp([fit.log_evidence + fit.log_prior for fit in fits])
         return float(expit(logit(_PRIOR_OF_A_SIGNAL) + evidence - nothing))
 
     def _denoised(self, moments):

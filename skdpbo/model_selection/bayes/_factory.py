@@ -4,7 +4,11 @@ from fractions import Fraction
 
 from skdpbo.model_selection._private_choice import ADD_REMOVE, PrivateChoice
 from skdpbo.model_selection.bayes._gaussian_trajectory import GaussianTrajectory, PrivateScores
-from skdpbo.model_selection.bayes._visited_choice import LipschitzChoice, VisitedChoice
+from skdpbo.model_selection.bayes._visited_choice import (
+    HiddenLipschitz,
+    LipschitzChoice,
+    VisitedChoice,
+)
 from skdpbo.model_selection.bayes._visits import VisitingSearch
 from skdpbo.model_selection.papers._kusner2015 import Kusner2015
 from skdpbo.model_selection.papers._kusner_lipschitz import Kusner2015Lipschitz
@@ -77,6 +81,7 @@ def bayes_mechanism(mechanism, *, epsilon, delta, score_fraction, prior_weight, 
         budget = {"epsilon": epsilon, "delta": delta, "score_fraction": score_fraction}
         return HiddenTrajectory(mechanism, design["n_iter"], **budget)
     if isinstance(mechanism, Kusner2015Lipschitz):
-        return LipschitzChoice(mechanism, epsilon, score_fraction, prior_weight, design)
+        kind = HiddenLipschitz if mechanism.trajectory == "secret" else LipschitzChoice
+        return kind(mechanism, epsilon, score_fraction, prior_weight, design)
     choice = PrivateChoice(mechanism, epsilon, score_fraction, neighbours)
     return VisitedChoice(choice, prior_weight, design)

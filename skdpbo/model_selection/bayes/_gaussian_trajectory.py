@@ -104,6 +104,8 @@ class PrivateScores(VisitingSearch):
         Parameters of the `PrivateTrajectoryProposer`.
     """
 
+    reads_early = True
+
     def __init__(self, mechanism, epsilon, delta, design):
         mechanism.check()
         self._mechanism = mechanism
@@ -127,7 +129,17 @@ class PrivateScores(VisitingSearch):
         super().start(problem, guided)
         n_iter = min(self._design["n_iter"], len(problem.candidates))
         self.n_proposals = n_iter
-        n_private = self._n_private(n_iter) if guided else n_iter
+        n_private = n_iter
+        if guided and self._mechanism.n_private != "auto":
+            n_private = min(int(self._mechanism.n_private), n_iter)
+        elif guided:
+            n_private = automatic_n_private(
+                n_records=problem.n_losses,
+                mu=self.guarantee.mu,
+                bound=problem.scorer.bound,
+                n_iter=n_iter,
+                disagreement=self._disagreement,
+            )
         self._step, sensitivity = coarse_step(problem.evaluator.sensitivity)
         self._gaussian = GaussianMechanism(
             **self._budget,
@@ -153,23 +165,16 @@ class PrivateScores(VisitingSearch):
         tau = self._mechanism.disagreement
         return None if tau == "auto" else float(tau)
 
-    def _n_private(self, n_iter):
-        if self._mechanism.n_private != "auto":
-            return min(int(self._mechanism.n_private), n_iter)
-        return automatic_n_private(
-            n_records=self._problem.n_losses,
-            mu=self.guarantee.mu,
-            bound=self._problem.scorer.bound,
-            n_iter=n_iter,
-            disagreement=self._disagreement,
-        )
-
     def ask(self, scores):
         """Return the next indices; private rounds are made in between."""
         if scores is not None:
             self._proposer.tell_public(scores.mean, scores.splits)
         while True:
             indices = self._proposer.ask_private()
+            folds, unread = self._problem.folds, self._n_left == self._gaussian.n_draws
+            if indices and unread and folds is not None:  # before the charge
+                best = self._proposer.visited[int(np.nan_to_num(scores.mean, nan=-np.inf).argmax())]
+                folds.warn_of_low_bound(self._problem.candidates[best])
             if indices:
                 self._use(*self._measure(indices))
             proposed = self._proposer.ask_public()

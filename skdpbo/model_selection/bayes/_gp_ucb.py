@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from skdpbo.model_selection.bayes._visits import VisitingSearch
 from skdpbo.surrogate import (
     CandidatePosterior,
     default_kernel,
@@ -10,7 +11,10 @@ from skdpbo.surrogate import (
     select_batch,
 )
 
-__all__ = ["UpperConfidenceProposer"]
+__all__ = [
+    "PublicBest",
+    "UpperConfidenceProposer",
+]
 
 # Fitted noise below this share of the scores' variance is rounding; it keeps the posterior well
 # conditioned.
@@ -71,6 +75,24 @@ class UpperConfidenceProposer:
         self.fitted = None
         self._posterior = None
 
+    def promising(self, n):
+        """Return the indices not visited of the best expected scores; these, and variances.
+
+        Parameters
+        ----------
+        n : int
+            At most so many.
+
+        Returns
+        -------
+        indices, means, variances : ndarray
+            Of the scores, by the surrogate of those told.
+        """
+        posterior = self._posterior
+        unvisited = np.setdiff1d(np.arange(len(self.X)), self.visited)
+        best = unvisited[np.argsort(-posterior.mean[unvisited], kind="stable")[:n]]
+        return best, posterior.mean[best], np.square(posterior.std[best])
+
     def ask(self, at_most=None):
         """Return the next candidates' indices; empty when `n_iter` candidates have been visited.
 
@@ -99,24 +121,64 @@ class UpperConfidenceProposer:
         known, now = len(self.scores), len(scores)
         self.scores = scores
         if self._posterior is None or any(refit_due(t) for t in range(known + 1, now + 1)):
-            self._refit(scores)
+            fitted = fit_hyperparameters(
+                self.kernel,
+                self.X[self.visited],
+                scores,
+                noise_variance_bounds=_NOISE_BOUNDS,
+                previous=self.fitted,
+                n_starts=3 if self.fitted is None else 2,
+            )
+            self.fitted = fitted
+            self._posterior = CandidatePosterior(
+                fitted.kernel,
+                self.X,
+                noise_variance=fitted.noise_variance,
+                prior_mean=fitted.prior_mean,
+            )
+            self._posterior.extend(self.visited, scores)
         else:
             self._posterior.extend(self.visited[known:now], scores[known:])
 
-    def _refit(self, scores):
-        fitted = fit_hyperparameters(
-            self.kernel,
-            self.X[self.visited],
-            scores,
-            noise_variance_bounds=_NOISE_BOUNDS,
-            previous=self.fitted,
-            n_starts=3 if self.fitted is None else 2,
-        )
-        self.fitted = fitted
-        self._posterior = CandidatePosterior(
-            fitted.kernel,
-            self.X,
-            noise_variance=fitted.noise_variance,
-            prior_mean=fitted.prior_mean,
-        )
-        self._posterior.extend(self.visited, scores)
+
+class PublicBest(VisitingSearch):
+    """Search by public scores alone.
+
+    Parameters
+    ----------
+    design : dict
+        Parameters of the `UpperConfidenceProposer`.
+    """
+
+    guided = (True,)
+
+    def __init__(self, design):
+        self._design = design
+
+    def start(self, problem, guided):
+        """Make ready."""
+        super().start(problem, guided)
+        X = problem.space.encode(problem.candidates)
+        self._proposer = UpperConfidenceProposer(X, **self._design)
+        self.n_proposals = self._proposer.n_iter
+
+    def ask(self, scores):
+        """Return the next indices; none when all are visited."""
+        if scores is not None:
+            self._proposer.tell(scores.mean)
+        return self._proposer.ask()
+
+    def promising(self, n):
+        """Return candidates not visited, expected public scores and variances; at most `n`."""
+        best, means, variances = self._proposer.promising(n)
+        return [self._problem.candidates[k] for k in best], means, variances
+
+    def release_choice(self, scores):
+        """Return (index of the best public score, None); the first visited without a score."""
+        means = np.where(scores.listed & np.isfinite(scores.mean), scores.mean, -np.inf)
+        best = means.argmax() if scores.listed[means.argmax()] else scores.listed.argmax()
+        return self._proposer.visited[best], None
+
+    def search_unguided(self):
+        """Not supported: candidates are proposed from public scores."""
+        raise NotImplementedError

@@ -23,7 +23,9 @@ __all__ = [
 _SELECTION_NOISE_SD = 1.28
 # Public and protected rows never agree perfectly on the candidates; in units of the loss bound.
 _SMALLEST_DISAGREEMENT = 0.01
-_SMALLEST_ERROR = 0.005  # of smoothed scores
+# Of smoothed scores. Good candidates may differ by .001: with .005 a private choice among them lost
+# to the public scores at small budgets.
+_SMALLEST_ERROR = 0.003
 # Share of the variance of the public scores' error that is taken to be independent from candidate
 # to candidate, and can be smoothed away; neighbours have the rest in common.
 _INDEPENDENT_SHARE = 0.25
@@ -113,7 +115,7 @@ def smoothed_public_scores(
         NaN where a candidate failed.
     error : float
         Posterior standard deviation of the best quarter of the candidates, apart from what they
-        have in common; root of the sum of squares with 0.5 % of `bound`.
+        have in common; root of the sum of squares with 0.3 % of `bound`.
     """
     smoothed = np.array(scores, dtype=float)
     finite = np.isfinite(smoothed)

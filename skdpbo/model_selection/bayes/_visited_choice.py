@@ -1,14 +1,14 @@
-"""GP-UCB on public scores, then one private choice among the visited candidates."""
+"""Private choices among visited candidates, the score of Algorithm 3 of Kusner et al. included."""
 
 import numpy as np
 
 from skdpbo.model_selection._private_choice import PrivateChoice
-from skdpbo.model_selection._search_mechanism import best_public_score
-from skdpbo.model_selection.bayes._public_best import PublicBest
+from skdpbo.model_selection._search_mechanism import Chosen, best_public_score
+from skdpbo.model_selection.bayes._gp_ucb import PublicBest
 from skdpbo.model_selection.bayes._public_prior import automatic_prior, public_offsets
 from skdpbo.model_selection.scoring._score_release import laplace_std
 
-__all__ = ["LipschitzChoice", "VisitedChoice"]
+__all__ = ["HiddenLipschitz", "LipschitzChoice", "VisitedChoice"]
 
 
 class VisitedChoice(PublicBest):
@@ -44,15 +44,6 @@ class VisitedChoice(PublicBest):
         offsets = self._offsets(visited, scores.mean[listed], scores.splits[:, listed])
         best, score = self._release(visited, offsets, best_public_score(scores.mean[listed]))
         return visited[best], score
-
-    @property
-    def epsilon_score(self):
-        """Budget of the score."""
-        return self._choice.epsilon_score
-
-    def score_noise(self, **sizes):
-        """Return the standard deviation of the noise of the released score."""
-        return self._choice.score_noise(**sizes)
 
     def _release(self, visited, offsets, public_score):
         """Release (position of the winner, score or None)."""
@@ -104,14 +95,14 @@ class LipschitzChoice(VisitedChoice):
             epsilon=shares.epsilon, score_fraction=shares.score_fraction
         )
 
-    def score_noise(self, **sizes):
-        """Return 0: it depends on more than the sizes."""
-        return 0.0
-
     def _release(self, visited, offsets, public_score):
         """Release (position of the winner, score or None)."""
+        totals = self._problem.totals(visited)
+        return self._released(totals, offsets, lambda: min(t for t in totals if t is not None))
+
+    def _released(self, totals, offsets, smallest):
+        """Release (position of the winner, score or None); `smallest` returns the score's total."""
         problem, scorer = self._problem, self._problem.scorer
-        totals = problem.totals(visited)
         best, _ = self._choice.release(
             totals, offsets, sensitivity=scorer.units, score=None, source=problem.source
         )
@@ -120,12 +111,34 @@ class LipschitzChoice(VisitedChoice):
         lambdas = self._mechanism.lambdas(problem.candidates)
         sizes = {"units": scorer.units, "bound": scorer.bound, "n_records": problem.n_losses}
         total = self._mechanism.release_score(
-            min(total for total in totals if total is not None),
-            lambdas=lambdas,
-            epsilon=self._epsilon_score,
-            source=problem.source,
-            **sizes,
+            smallest(), lambdas=lambdas, epsilon=self._epsilon_score, source=problem.source, **sizes
         )
         sensitivity = self._mechanism.integer_sensitivity(lambdas, **sizes)
         std = laplace_std(self._epsilon_score, sensitivity)
         return best, scorer.score_with_std(total, problem.n_losses, std)
+
+
+class HiddenLipschitz(LipschitzChoice):
+    """Algorithm 3 as published: the search follows exact scores, and stays secret."""
+
+    guided = (False,)
+
+    def start(self, problem, guided):
+        """Make ready; no protected value is read."""
+        self._problem = problem
+
+    def search_unguided(self):
+        """Release the winner among all candidates, and the best score of the secret search."""
+        problem = self._problem
+        # All of them, in public order: trainings, and their time, do not follow the visits.
+        totals = problem.totals(range(len(problem.candidates)))
+        follow = {name: self._design[name] for name in ("n_iter", "acquisition", "sqrt_beta")}
+
+        def smallest():
+            X = problem.space.encode(problem.candidates)
+            return self._mechanism.smallest_visited(
+                X, totals, problem.largest, source=problem.source, **follow
+            )
+
+        best, score = self._released(totals, [0] * len(totals), smallest)
+        return Chosen(problem.candidates, best, score)

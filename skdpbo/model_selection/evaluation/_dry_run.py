@@ -188,7 +188,11 @@ def _tables(X, rng, rename):
         values = sparse.random(_N_ROWS, X.shape[1], 0.3, "csr", np.float64, rng)
         yield values.astype(X.dtype)
     elif hasattr(X, "iloc") and hasattr(X, "dtypes") and hasattr(X, "columns"):
-        yield _frame(X, rng, rename)
+        dtypes = [rename(dtype) for dtype in X.dtypes]
+        columns = [_column(dtype, rng) for dtype in dtypes]
+        frame = type(X)(dict(enumerate(columns))).astype(dict(enumerate(dtypes)))
+        frame.columns = X.columns
+        yield frame
     elif isinstance(X, list):
         for kind, columns in _GUESSES_FOR_LISTS:
             yield _values(kind, (_N_ROWS, *columns), rng).astype(object)
@@ -198,16 +202,6 @@ def _tables(X, rng, rename):
             values = _values(kind, (_N_ROWS, *X.shape[1:]), rng)
             if values is not None:
                 yield values.astype(X.dtype)
-
-
-def _frame(X, rng, rename):
-    """Return a frame with the columns and types of `X`."""
-    dtypes = [rename(dtype) for dtype in X.dtypes]
-    columns = [_column(dtype, rng) for dtype in dtypes]
-    frame = type(X)(dict(enumerate(columns)))
-    frame = frame.astype(dict(enumerate(dtypes)))
-    frame.columns = X.columns
-    return frame
 
 
 def _column(dtype, rng):

@@ -68,28 +68,20 @@ def try_scorer(model, scorer, X, y):
     scorer = copy.deepcopy(scorer)
     with seeded_generators(SEED):
         if isinstance(getattr(scorer, "response_method", None), str | list | tuple):
-            _refuse_other_lengths(model, scorer, X)
+            # anything but one entry for each row is refused
+            answer = _response(model, X, scorer.response_method)
+            length = n_predictions(answer) if hasattr(answer, "__len__") else None
+            if length != n_rows(X):
+                raise ValueError(
+                    f"{type(model).__name__} must give one prediction for each row, got "
+                    f"{type(answer).__name__} for {n_rows(X)} rows."
+                )
         scorer.try_on(model, X, y)
-        _refuse_mixed_losses(model, scorer, X, y)
-
-
-def _refuse_other_lengths(model, scorer, X):
-    """Raise if a model answers with anything but one entry for each row."""
-    answer = _response(model, X, scorer.response_method)
-    length = n_predictions(answer) if hasattr(answer, "__len__") else None
-    if length != n_rows(X):
-        raise ValueError(
-            f"{type(model).__name__} must give one prediction for each row, got "
-            f"{type(answer).__name__} for {n_rows(X)} rows."
-        )
-
-
-def _refuse_mixed_losses(model, scorer, X, y):
-    loss = getattr(scorer, "_loss", None)
-    if not isinstance(loss, UserLoss):
-        return
-    prediction = scorer._predict(model, X, y)
-    together, alone = loss(model, y, prediction), loss.isolated(y, prediction)
+        loss = getattr(scorer, "_loss", None)
+        if not isinstance(loss, UserLoss):
+            return
+        prediction = scorer._predict(model, X, y)
+        together, alone = loss(model, y, prediction), loss.isolated(y, prediction)
     if not np.allclose(together, alone, rtol=1e-6, atol=1e-9 * scorer.bound, equal_nan=True):
         raise MixedRowsError(
             f"the loss of {scorer!r} cannot be computed of one record alone: it is another for a "
@@ -136,7 +128,14 @@ def isolated_outcomes(model, scorer, X, y, unreadable=None, one_by_one=False):
         return attempt(_outcomes, model, own_scorer, X, y, rows)[0]
 
     if one_by_one:
-        return _outcomes_one_by_one(outcomes_of, unreadable, scorer.worst_outcome)
+        # each record is predicted alone
+        worst = scorer.worst_outcome
+        outcomes = np.tile(worst, (len(unreadable), *[1] * np.ndim(worst)))
+        for row in np.flatnonzero(~unreadable):
+            scored = outcomes_of(np.array([row]))
+            if scored is not None:
+                outcomes[row] = scored[0]
+        return outcomes
     if not unreadable.any():
         outcomes = outcomes_of(np.arange(len(unreadable)))
         if outcomes is not None:
@@ -153,16 +152,6 @@ def isolated_outcomes(model, scorer, X, y, unreadable=None, one_by_one=False):
     if outcomes is None:
         return apart
     outcomes[bad] = scorer.worst_outcome
-    return outcomes
-
-
-def _outcomes_one_by_one(outcomes_of, unreadable, worst):
-    """Protected: outcomes of records that are each predicted alone."""
-    outcomes = np.tile(worst, (len(unreadable), *[1] * np.ndim(worst)))
-    for row in np.flatnonzero(~unreadable):
-        scored = outcomes_of(np.array([row]))
-        if scored is not None:
-            outcomes[row] = scored[0]
     return outcomes
 
 

@@ -74,7 +74,11 @@ class FoldLosses:
         ]
         parts = run_isolated(_scored, tasks, n_jobs=of.n_jobs, pre_dispatch=of.pre_dispatch)
         k = len(self._splits)
-        return [_joined(parts[i : i + k]) for i in range(0, len(parts), k)]
+        of_candidates = [parts[i : i + k] for i in range(0, len(parts), k)]
+        return [
+            None if any(part is None for part in parts) else np.concatenate(parts)
+            for parts in of_candidates
+        ]
 
     def warn_of_low_bound(self, params):
         """Warn where a few per cent of the public records have the largest loss.
@@ -98,13 +102,9 @@ class FoldLosses:
                 f"{share:.0%} of the public records lose more than {scorer.bound:.4g} at the best "
                 "public candidate, and no loss above that counts: worse predictions of these cost "
                 "nothing, so that candidates may win that are badly wrong on some records. By the "
-                f"public rows, take loss_bound={enough:.2g}.",
+                f"public rows, take loss_bound={float(f'{enough:.2g}'):g}.",
                 LowBoundWarning,
             )
-
-
-def _joined(parts):
-    return None if any(part is None for part in parts) else np.concatenate(parts)
 
 
 def _scored(estimator, params, public, scorer, kind, split):

@@ -134,34 +134,28 @@ def _altered(picked, cells, positions, modes):
     """Return the rows at some positions with changed values, or None if they cannot be made."""
     if cells is None:
         return take_rows(picked, positions)
-    table = _changed(cells[positions], modes)
     try:
-        return _like(take_rows(picked, positions), table, modes)
+        return _filled(take_rows(picked, positions), _changed(cells[positions], modes), modes)
     except Exception:  # a type that does not hold the values
         return None
 
 
-def _like(rows, table, modes):
-    """Return a container like `rows` with the values of a table."""
+def _filled(rows, table, modes):
+    """Return rows of the same container that hold the values of a table."""
     if sparse.issparse(rows):
         return type(rows)(sparse.csr_matrix(table))
+    if hasattr(rows, "columns"):
+        frame = rows.copy()
+        for j in np.flatnonzero(modes.any(axis=0)):
+            frame.isetitem(j, _column_like(rows.iloc[:, j], table[:, [j]], modes[:, [j]]))
+        return frame
     if hasattr(rows, "iloc"):
-        return _frame_like(rows, table, modes)
-    if isinstance(rows, list):
-        pairs = zip(rows, table, strict=True)
-        nested = isinstance(rows[0], list | tuple)
-        return [type(row)(cells) if nested else cells[0] for row, cells in pairs]
-    return table.reshape(rows.shape)
-
-
-def _frame_like(rows, table, modes):
-    if not hasattr(rows, "columns"):
         return _column_like(rows, table[:, :1], modes)
-    frame = rows.copy()
-    for j in np.flatnonzero(modes.any(axis=0)):
-        column = _column_like(rows.iloc[:, j], table[:, [j]], modes[:, [j]])
-        frame.isetitem(j, column)
-    return frame
+    if isinstance(rows, list):
+        if isinstance(rows[0], list | tuple):
+            return [type(row)(cells) for row, cells in zip(rows, table, strict=True)]
+        return table[:, 0].tolist()
+    return table.reshape(rows.shape)
 
 
 def _column_like(column, values, modes):

@@ -79,7 +79,13 @@ def refuse_row_mixing(model, X):
     MixedRowsError
         Naming the step where it can be identified, else the model.
     """
-    parts, responses = unverified_parts(model), _responses(model)
+    # The finest prediction of a model, and that with deviations.
+    names = [name for name in _RESPONSES if hasattr(model, name)][:1]
+    responses = [getattr(model, name) for name in names]
+    predict = getattr(model, "predict", None)
+    if predict is not None and "return_std" in inspect.signature(predict).parameters:
+        responses.append(lambda rows: predict(rows, return_std=True))
+    parts = unverified_parts(model)
     # Verified steps alone were read: four batches are to find what was overlooked.
     if not parts and not any(_differs(response, X) for response in responses):
         return
@@ -105,16 +111,6 @@ def _differs(function, rows):
         and _same(_kept(answer, probe), _rows(start, probe))
         for probe, answer in zip(family, answers, strict=True)
     )
-
-
-def _responses(model):
-    """Return functions of rows: the finest prediction of a model, and that with deviations."""
-    names = [name for name in _RESPONSES if hasattr(model, name)][:1]
-    responses = [getattr(model, name) for name in names]
-    predict = getattr(model, "predict", None)
-    if predict is not None and "return_std" in inspect.signature(predict).parameters:
-        responses.append(lambda rows: predict(rows, return_std=True))
-    return responses
 
 
 def mixes_rows(function, rows, n_families=2):

@@ -226,7 +226,11 @@ def _is_harmless(step, key, value):
         unsafe = _UNSAFE.get(type(step).__name__, {}).get(key, ())
         return value not in ("precomputed", *unsafe)
     if isinstance(value, np.ufunc):
-        return _is_elementwise(step, value)
+        # numpy's own functions of each number, with no further arguments
+        name = value.__name__
+        known = getattr(np, name, None) is value
+        further = getattr(step, "kw_args", None) or getattr(step, "inv_kw_args", None)
+        return known and value.signature is None and value.nin == 1 and not further
     if key == "random_state" and isinstance(value, np.random.RandomState):
         return True
     if type(step) is TransformedTargetRegressor and key == "transformer" and _is_estimator(value):
@@ -254,7 +258,10 @@ def _not_plain(value):
         if value is not object and not issubclass(value, _TYPES):
             yield value
     elif not (
-        _is_data(value) or _is_among(_FIT_HOMES, value) or _is_among(_FIT_HOMES, type(value))
+        sparse.issparse(value)
+        or type(value).__module__.startswith(("pandas.", "scipy.stats."))
+        or _is_among(_FIT_HOMES, value)
+        or _is_among(_FIT_HOMES, type(value))
     ):
         yield value
 
@@ -276,23 +283,10 @@ def _is_estimator(value):
     return hasattr(value, "get_params") and not isinstance(value, type)
 
 
-def _is_data(value):
-    module = type(value).__module__
-    return sparse.issparse(value) or module.startswith(("pandas.", "scipy.stats."))
-
-
 def _is_among(homes, thing):
     """Whether a class or function is the one of its name in the module of a table."""
     name = getattr(thing, "__name__", "")
     return name in homes and getattr(sys.modules.get(homes[name]), name, None) is thing
-
-
-def _is_elementwise(step, function):
-    """Whether a function is numpy's own of each number, with no further arguments."""
-    name = function.__name__
-    known = getattr(np, name, None) is function
-    further = getattr(step, "kw_args", None) or getattr(step, "inv_kw_args", None)
-    return known and function.signature is None and function.nin == 1 and not further
 
 
 def _is_default(step, key, value):

@@ -11,10 +11,11 @@ import numpy as np
 
 from skdpbo.mechanisms import ClippedMean, ClipQuantile, noise_source, split_budget, step_budgets
 from skdpbo.model_selection.evaluation._record_gradients import RecordLosses
+from skdpbo.model_selection.gibo._descent_result import DescentResult
 from skdpbo.model_selection.gibo._optimizers import OPTIMIZERS
 from skdpbo.privacy._checks import check_choice, check_within
 
-__all__ = ["DescentResult", "PrivateDescent", "noise_to_clip"]
+__all__ = ["PrivateDescent", "noise_to_clip"]
 
 
 def noise_to_clip(mu, n_iter, n_dims, n_records):
@@ -31,42 +32,6 @@ def noise_to_clip(mu, n_iter, n_dims, n_records):
     # Per coordinate sigma = (2 C / n) sqrt(T) / mu (Sopa et al. 2025, Lemma 3.1); d of them have
     # the norm sigma sqrt(d).
     return 2.0 * math.sqrt(n_iter * n_dims) / (n_records * mu)
-
-
-@dataclass(frozen=True)
-class DescentResult:
-    """Result of a descent; every number is public or released.
-
-    Attributes
-    ----------
-    trajectory : ndarray of shape (n_iter + 1, d)
-        theta_0 to theta_T.
-    final : ndarray of shape (d,)
-        The last iterate, or the average of the last ones.
-    gradients : ndarray of shape (n_iter, d)
-        Noisy means of the clipped gradients, as released.
-    noise_scales : ndarray of shape (n_iter,)
-        Standard deviation of their noise per coordinate.
-    clips : ndarray of shape (n_iter,)
-        Clipping norms.
-    batch_sizes : ndarray of shape (n_iter,)
-        Points evaluated before each step.
-    traces : ndarray of shape (n_iter,)
-        Uncertainty that the points leave in the gradient of each step: the trace of its posterior
-        covariance, of which the bounds of Theorems 3.2 and 3.3 are made. Where it does not become
-        small against the first one, the surrogate does not know the gradients that it releases.
-    public_weights : ndarray of shape (n_iter,) or None
-        Mean weight of the public gradient in each step; None where public rows take no part.
-    """
-
-    trajectory: np.ndarray
-    final: np.ndarray
-    gradients: np.ndarray
-    noise_scales: np.ndarray
-    clips: np.ndarray
-    batch_sizes: np.ndarray
-    traces: np.ndarray
-    public_weights: np.ndarray | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +83,10 @@ class PrivateDescent:
         Largest loss of a record, in units; an int for integer losses.
     loss_scale : float, default=1.0
         Loss per unit.
+    patience : int, default=None
+        End after this many successive steps whose gradient is not above its known error: the
+        noise, or with public rows the standard error of both. What is left of `mu` is not spent.
+        None: all the steps.
     centre : bool, default=False
         Whether each record's mean loss is subtracted from its losses first.
     random_state : int, default=0
@@ -165,6 +134,7 @@ class PrivateDescent:
     clip_rate: float = 0.2
     loss_bound: int | float | None = None
     loss_scale: float = 1.0
+    patience: int | None = None
     centre: bool = False
     random_state: int = 0
     _budgets: np.ndarray = field(init=False, repr=False, compare=False)
@@ -178,11 +148,6 @@ class PrivateDescent:
         check_choice(self.optimizer, "optimizer", sorted(OPTIMIZERS))
         check_within(self.averaging, "averaging", "[0, 1]")
         check_within(self.clip_share, "clip_share", "[0, 1)")
-
-    @property
-    def step_mus(self):
-        """Gaussian budgets mu_t of the steps, ndarray of shape (n_iter,)."""
-        return self._budgets.copy()
 
     def run(self, evaluate, start, posterior, source=None, refit=None, public=None):
         """Descend from `start`.
@@ -215,40 +180,52 @@ class PrivateDescent:
         losses = RecordLosses(self.loss_bound, self.loss_scale, centre=self.centre)
         optimizer = OPTIMIZERS[self.optimizer](self.learning_rate)
         clip = self.clip
-        thetas, steps = [theta], []
+        thetas, steps, n_faint = [theta], [], 0
         for t, mu in enumerate(self._budgets):
             if refit is not None and steps:
-                # Released gradients alone choose the length-scale: post-processing.
-                posterior = _refitted(posterior, refit, thetas, steps)
+                posterior = _refitted(posterior, refit, thetas[:-1], steps)
             points = self.design(posterior, theta, t)
             if len(points):  # Algorithm 2 may find that the earlier points suffice
-                posterior.add(points)
+                posterior.add(points)  # first: it says how many of the last points it keeps
                 losses.add(evaluate(points))
                 losses.keep_last(len(posterior.points))
                 if public is not None:
                     public.add(points, len(posterior.points))
             if losses.n_records is None:
-                raise ValueError("tol is not below the prior trace: no point would be evaluated")
+                raise ValueError("no point would be evaluated: tol must be below the prior trace.")
             weights = posterior.weights(theta)
-            blocks = losses.gradients(weights)
             step = _GradientStep(self, float(mu), clip, losses.n_records)
-            gradient, next_clip = step.release(blocks, source)
+            gradient, next_clip = step.release(losses.gradients(weights), source)
             steps.append((gradient, step.sigma, clip, len(points), posterior.trace(theta)))
-            if public is not None:
-                # Of public numbers and of what has been released: post-processing.
-                gradient = public.combined(weights, gradient, step.sigma, clip)
+            gradient, error = _with_public(public, weights, gradient, step.sigma, clip)
             clip = next_clip
-            moved = optimizer.step(theta, gradient)
-            if public is not None:  # coordinates of which little is known move little
-                moved = theta + public.trust * (moved - theta)
-                public.moved(self._projected(moved) - theta)
-            theta = self._projected(moved)
+            theta = self._moved(theta, optimizer.step(theta, gradient), public)
             thetas.append(theta)
+            n_faint = n_faint + 1 if _is_faint(gradient, error) else 0
+            if n_faint == self.patience:  # never where that is None
+                break
         return self._result(thetas, steps, public)
+
+    def _moved(self, theta, target, public):
+        """Return the point of the box that a step to `target` leads to."""
+        if public is None:
+            return self._projected(target)
+        # Coordinates of which little is known move little.
+        moved = self._projected(theta + public.trust * (target - theta))
+        public.moved(moved - theta)
+        return moved
+
+    def check_noise(self, n_records):
+        """Raise ValueError if the noise of a step needs more than 64 bits; of public numbers."""
+        _GradientStep(self, float(self._budgets.min()), self.clip, n_records)
+
+    def largest_batch(self, n_dims):
+        """Return the largest number of points before a step."""
+        return n_dims + 1 if self.batch_size is None else self.batch_size
 
     def design(self, posterior, theta, t):
         """Return the batch z' of Algorithm 1, line 3, or of Algorithm 2."""
-        batch_size = theta.size + 1 if self.batch_size is None else self.batch_size
+        batch_size = self.largest_batch(theta.size)
         how = {"random_state": self.random_state + t}
         if self.bounds is not None:
             how["bounds"] = self.bounds
@@ -261,7 +238,7 @@ class PrivateDescent:
 
     def _result(self, thetas, steps, public):
         trajectory = np.array(thetas)
-        n_last = max(1, math.ceil(self.averaging * self.n_iter))
+        n_last = max(1, math.ceil(self.averaging * len(steps)))
         gradients, sigmas, clips, batch_sizes, traces = (
             np.array(column) for column in zip(*steps, strict=True)
         )
@@ -278,13 +255,26 @@ class PrivateDescent:
 
 
 def _refitted(posterior, refit, thetas, steps):
-    """Return the surrogate that `refit` makes of released values, with the present points."""
-    gradients, sigmas, *_ = zip(*steps, strict=True)
-    again = refit(np.array(thetas[:-1]), np.array(gradients), np.array(sigmas))
+    """Return the surrogate of the steps to come. Released gradients alone choose it."""
+    gradients, sigmas, *_ = map(np.array, zip(*steps, strict=True))
+    again = refit(np.array(thetas), gradients, sigmas)
     if again is None:
         return posterior
     again.add(posterior.points)
     return again
+
+
+def _with_public(public, weights, gradient, sigma, clip):
+    """Return the gradient that the step follows, and its error; post-processing."""
+    if public is None:
+        return gradient, sigma
+    combined = public.combined(weights, gradient, sigma, clip)  # adds its error to `measured`
+    return combined, public.measured[1][-1]
+
+
+def _is_faint(gradient, error):
+    """Whether a gradient is not longer than an error of this size in each coordinate would be."""
+    return np.square(gradient).sum() <= len(gradient) * error**2
 
 
 class _GradientStep:

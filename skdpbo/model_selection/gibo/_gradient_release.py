@@ -12,19 +12,21 @@ from fractions import Fraction
 from skdpbo.mechanisms import GaussianMechanism, split_budget
 from skdpbo.model_selection._private_choice import CHOICE_ASSUMPTIONS, PrivateChoice
 from skdpbo.model_selection.scoring._scorer import total_loss_sensitivity
-from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
-from skdpbo.privacy._checks import check_count, check_positive, check_within
-from skdpbo.privacy._conversions import pure_epsilon_from_mu
+from skdpbo.privacy import PrivacyGuarantee, compose, epsilon_from_mu, mu_from_epsilon
+from skdpbo.privacy._checks import check_positive, check_positive_delta, check_within
+from skdpbo.privacy._composed_losses import mu_beside
+from skdpbo.privacy._guarantee import restated
+from skdpbo.privacy._rounding import round_down
 
 __all__ = ["TrajectoryRelease", "total_loss_sensitivity"]
 
 
 @dataclass(frozen=True)
 class TrajectoryRelease:
-    r"""Gaussian-DP release of a trajectory, of the choice among its points, and of a score.
+    r"""Release of a trajectory and a score, which are mu-GDP, and of choices, which are pure.
 
-    (epsilon, delta) is converted to mu exactly; mu^2 is split between the three, which composes
-    back to mu. The choice is purely epsilon_end-DP and hence mu_end-GDP.
+    The choices are purely epsilon_end-DP together; mu is the largest with which all of it is
+    (epsilon, delta)-DP, by the exact composition of pure and Gaussian releases.
 
     Parameters
     ----------
@@ -35,81 +37,118 @@ class TrajectoryRelease:
     score_fraction : float
         Share of the score in mu^2, in [0, 1); 0 releases none.
     end_fraction : float, default=0.0
-        Share of the choices, in [0, 1 - `score_fraction`); 0: the end is chosen by rule.
-    n_choices : int, default=1
-        1: of the end; 2: of the start as well, with equal shares.
+        Share of the choices in epsilon, in [0, 1); 0: the end is chosen by rule.
+    start_share : float, default=0.0
+        Share of the start in the epsilon of the choices, in [0, 1); 0: the end alone is chosen.
 
     Attributes
     ----------
     mu : float
-        Of all releases.
-    mu_trajectory, mu_end, mu_score : float
-        Of each; ``mu_end`` and ``mu_score`` are 0 without a choice and without a score.
+        Of trajectory and score together.
+    mu_trajectory, mu_score : float
+        Of each; ``mu_score`` is 0 without a score.
 
     References
     ----------
     G. Sopa et al., arXiv:2502.06044, 2025, Lemma 3.1. J. Dong, A. Roth, W. J. Su, Gaussian
-    differential privacy, JRSS B 2022, Theorem 1 and Corollary 2.
+    differential privacy, JRSS B 2022, Theorem 1 and Corollary 2. P. Kairouz, S. Oh, P. Viswanath,
+    The composition theorem for differential privacy, ICML 2015.
     """
 
     epsilon: float | Fraction
     delta: float
     score_fraction: float
     end_fraction: float = 0.0
-    n_choices: int = 1
+    start_share: float = 0.0
 
     def __post_init__(self):
         object.__setattr__(self, "epsilon", check_positive(self.epsilon, "epsilon"))
         # Also where scikit-learn's parameter validation is switched off.
         check_within(self.score_fraction, "score_fraction", "[0, 1)")
         check_within(self.end_fraction, "end_fraction", "[0, 1)")
-        left = 1.0 - self.score_fraction
-        if self.end_fraction >= left:
-            raise ValueError(
-                "end_fraction and score_fraction must leave a share for the gradients: their sum "
-                f"must be below 1, got {self.end_fraction} and {self.score_fraction}."
-            )
-        mu = mu_from_epsilon(self.epsilon, self.delta)
-        # mu^2 = mu_trajectory^2 + mu_end^2 + mu_score^2 (Dong, Roth and Su 2022, Corollary 2).
-        rest, mu_score = _split(mu, float(self.score_fraction))
-        mu_trajectory, mu_end = _split(rest, float(self.end_fraction) / left)
-        shares = {"mu_trajectory": mu_trajectory, "mu_end": mu_end, "mu_score": mu_score}
-        for name, value in {"mu": mu, **shares}.items():
+        check_within(self.start_share, "start_share", "[0, 1)")
+        check_positive_delta(self.delta)
+        choices = [choice.epsilon for choice in self._choices.values()]
+        alone = mu_from_epsilon(self.epsilon, self.delta)
+        mu = mu_beside(choices, round_down(self.epsilon), self.delta) if choices else alone
+        # mu^2 = mu_trajectory^2 + mu_score^2 (Dong, Roth and Su 2022, Corollary 2).
+        share = float(self.score_fraction)
+        mu_trajectory, mu_score = split_budget(mu, share) if share else (mu, 0.0)
+        for name, value in {"mu": mu, "mu_trajectory": mu_trajectory, "mu_score": mu_score}.items():
             object.__setattr__(self, name, value)
 
     @property
+    def _choices(self):
+        # Pure epsilons add up (Dwork and Roth 2014, Theorem 3.14).
+        whole = Fraction(float(self.end_fraction)) * Fraction(self.epsilon)
+        of_start = Fraction(float(self.start_share))
+        shares = {"end": (1 - of_start) * whole, "start": of_start * whole}
+        return {
+            what: PrivateChoice("permute_and_flip", round_down(share), 0.0)
+            for what, share in shares.items()
+            if share
+        }
+
+    @property
     def choice(self):
-        """Private choice of the end, or one of two, None without a share."""
-        if not self.mu_end:
-            return None
-        # n choices of mu_c each are sqrt(n) mu_c-GDP together (same paper, Corollary 2).
-        mu = self.mu_end / math.sqrt(check_count(self.n_choices, "n_choices"))
-        # The trade-off curve of pure epsilon lies above that of mu (same paper, Section 2).
-        return PrivateChoice("permute_and_flip", pure_epsilon_from_mu(mu), 0.0)
+        """Private choice of the end, None without a share."""
+        return self._choices.get("end")
+
+    @property
+    def start_choice(self):
+        """Private choice of the start, None without a share."""
+        return self._choices.get("start")
 
     @property
     def guarantee(self):
-        """Guarantee of all releases together."""
-        steps = [f"clipped mean gradients (mu {self.mu_trajectory:.4g})"]
-        if self.mu_end:
-            pure = self.choice.epsilon
-            of = "end" if self.n_choices == 1 else "start, end"
-            each = "" if self.n_choices == 1 else " each"
-            steps.append(
-                f"permute-and-flip {of} (epsilon {pure:.4g}{each}, hence mu {self.mu_end:.4g})"
-            )
-        if self.mu_score:
-            steps.append(f"Gaussian score (mu {self.mu_score:.4g})")
-        return PrivacyGuarantee(
-            epsilon=self.epsilon,
+        """Guarantee of all releases together, with each of them as a part."""
+        said = {
+            "protects": "validation records",
+            "assumptions": CHOICE_ASSUMPTIONS,
+            "reference": "Sopa et al. 2025, Lemma 3.1; Dong, Roth & Su 2022",
+        }
+        score = f", Gaussian score (mu {self.mu_score:.4g})" if self.mu_score else ""
+        epsilon = self.epsilon
+        if self._choices:
+            epsilon = max(epsilon_from_mu(self.mu, self.delta), math.ulp(0.0))  # 0: delta is enough
+        gaussian = PrivacyGuarantee(
+            epsilon=epsilon,
             delta=self.delta,
             mu=self.mu,
-            protects="validation records",
-            mechanism=" + ".join(steps),
-            assumptions=CHOICE_ASSUMPTIONS,
-            reference="Sopa et al. 2025, Lemma 3.1; Dong, Roth & Su 2022"
-            + ("; McKenna & Sheldon 2020" if self.mu_end else ""),
+            mechanism=f"clipped mean gradients (mu {self.mu_trajectory:.4g}){score}",
+            **said,
         )
+        if not self._choices:
+            return gaussian
+        choices = [
+            PrivacyGuarantee(
+                epsilon=choice.epsilon,
+                mechanism=f"permute-and-flip {what} (epsilon {choice.epsilon:.4g})",
+                **said | {"reference": "McKenna & Sheldon 2020"},
+            )
+            for what, choice in self._choices.items()
+        ]
+        return restated(compose(gaussian, *choices), epsilon=self.epsilon)
+
+    def of_total(self, units):
+        """Return the `GaussianMechanism` of a total integer loss; None without a score.
+
+        Raises
+        ------
+        ValueError
+            If its noise needs more than 64 bits: to be asked before the charge.
+        """
+        if not self.mu_score:
+            return None
+        try:
+            return GaussianMechanism(
+                mu=self.mu_score, sensitivity=total_loss_sensitivity(units), n_draws=1
+            )
+        except ValueError:
+            raise ValueError(
+                f"score_fraction={self.score_fraction:.6g} leaves the score mu={self.mu_score:.2g},"
+                " whose noise needs more than 64 bits: raise it or epsilon, or set it to 0."
+            ) from None
 
     def release_total(self, total, *, units, n_records, source):
         """Release the total integer loss of the final point.
@@ -119,14 +158,8 @@ class TrajectoryRelease:
         int or None
             Noisy and clipped to [0, n_records * units]; None if `score_fraction` is 0.
         """
-        if not self.mu_score:
+        mechanism = self.of_total(units)
+        if mechanism is None:
             return None
-        mechanism = GaussianMechanism(
-            mu=self.mu_score, sensitivity=total_loss_sensitivity(units), n_draws=1
-        )
         # Post-processing: the total is known to lie in this range.
         return min(max(round(mechanism.release(total, source)), 0), n_records * units)
-
-
-def _split(mu, share):
-    return split_budget(mu, share) if share else (mu, 0.0)

@@ -1,4 +1,4 @@
-"""The surrogate of DPGIBOSearchCV: from public parameters, or from released gradients."""
+"""The surrogate of DPGIBOSearchCV: from public parameters, released and public gradients."""
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
@@ -7,9 +7,6 @@ from skdpbo.surrogate import GradientPosterior, fit_length_scale_to_gradients, r
 
 __all__ = ["SurrogateRecipe"]
 
-# Prior variance of a record's mean loss, in squared units of the largest: as good as unknown.
-_LEVEL_VARIANCE = 10.0
-
 
 class SurrogateRecipe:
     """Surrogate in the unit cube and in units of the largest loss.
@@ -17,6 +14,7 @@ class SurrogateRecipe:
     Parameters
     ----------
     settings : GradientSurrogate
+        With a length-scale and a noise variance.
     names : list of str
         Names of the parameters that are searched.
     """
@@ -29,22 +27,26 @@ class SurrogateRecipe:
         """Return a surrogate without points."""
         settings = self._settings
         length_scale = settings.length_scale if length_scale is None else length_scale
-        kernel = RBF(length_scale) if settings.kernel == "rbf" else Matern(length_scale, nu=2.5)
+        named = {"rbf": RBF(length_scale), "matern52": Matern(length_scale, nu=2.5)}
+        kernel = named[settings.kernel] if isinstance(settings.kernel, str) else settings.kernel
+        if settings.level_variance:
+            kernel = ConstantKernel(settings.level_variance) + kernel
         return GradientPosterior(
-            ConstantKernel(_LEVEL_VARIANCE) + kernel,
+            kernel,
             noise_variance=settings.noise_variance,
+            design_jitter=settings.design_jitter,
             cache_size=settings.cache_size,
         )
 
     def refitted(self, thetas, gradients, noise_scales):
-        """Return a surrogate with the length-scale of released gradients, None if it is not due.
+        """Return a surrogate with the length-scale of known gradients, None if it is not due.
 
         Parameters
         ----------
         thetas, gradients : ndarray of shape (t, d)
-            Released.
+            Released, or of released and public values.
         noise_scales : ndarray of shape (t,)
-            Public.
+            Standard errors per coordinate; public.
         """
         if not self._settings.fit_length_scale or not refit_due(len(thetas), first=3):
             return None

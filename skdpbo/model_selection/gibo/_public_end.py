@@ -10,9 +10,12 @@ import numpy as np
 from skdpbo.model_selection.gibo._public_gradient import squared_error
 from skdpbo.model_selection.gibo._safe_end import end_sensitivity
 
-__all__ = ["end_offsets", "public_limit"]
+__all__ = ["end_offsets", "guess_offsets", "public_limit"]
 
 _QUANTILES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0)
+# Squared public over squared protected error from which on candidates without public rows are worth
+# their trainings: nothing else guards against what the noise makes of them.
+_PRECISE = 4.0
 
 
 def _noise(limit, *, units, epsilon):
@@ -52,7 +55,37 @@ def public_limit(changes, *, units, epsilon, n_protected):
     return min(sorted(limits), key=error)
 
 
-def end_offsets(changes, folds, limit, optimism=0.0, *, margin=0.0, units, epsilon, n_protected):
+class _Errors:
+    """Squared errors of mean changes: of public rows, unclipped and clipped, and of protected ones.
+
+    Attributes
+    ----------
+    unclipped : float
+        Of the public means.
+    ratio : float
+        Of the protected clipped means, the noise of the choice included, over that of the public.
+    """
+
+    def __init__(self, changes, folds, limit, *, units, epsilon, n_protected):
+        self.clipped = np.clip(changes, -limit, limit).astype(np.float64)
+        public = squared_error(self.clipped[1:].T, folds).mean()
+        noise = _noise(limit, units=units, epsilon=epsilon) / n_protected
+        private = self.clipped[1:].var(axis=1).mean() / n_protected + noise**2
+        self.ratio = private / public if public > 0 else None
+        self.unclipped = squared_error(changes[1:].T.astype(np.float64), folds).mean()
+
+    def margin(self, size, public):
+        """Return `size` standard errors of both measurements, in units of 1 / (1 + ratio).
+
+        `public` is the squared error of the public one.
+        """
+        private = self.unclipped * self.ratio
+        return size * (1 + self.ratio) * math.sqrt(private * public / (private + public))
+
+
+def end_offsets(
+    changes, folds, limit, optimism=0.0, *, margin=0.0, reused=1.0, units, epsilon, n_protected
+):
     """Public integers to add to the protected totals: the mean of both measurements decides.
 
     With squared errors e (public) and p (protected, noise included) the mean clipped changes are
@@ -69,6 +102,9 @@ def end_offsets(changes, folds, limit, optimism=0.0, *, margin=0.0, units, epsil
     optimism : float or ndarray of shape (n_points,), default=0.0
         By how much the public means are too low in expectation.
     margin : float, default=0.0
+    reused : float, default=1.0
+        By how much public standard errors count for more in the margin, as the steps have followed
+        the same rows.
     units : int
     epsilon : float
     n_protected : int
@@ -77,16 +113,36 @@ def end_offsets(changes, folds, limit, optimism=0.0, *, margin=0.0, units, epsil
     -------
     offsets : list of int
     """
-    clipped = np.clip(changes, -limit, limit).astype(np.float64)
-    public = squared_error(clipped[1:].T, folds).mean()
-    if not public > 0:
-        return [0] * len(clipped)
-    noise = _noise(limit, units=units, epsilon=epsilon)
-    private = clipped[1:].var(axis=1).mean() / n_protected + (noise / n_protected) ** 2
-    ratio = private / public
+    of = _Errors(changes, folds, limit, units=units, epsilon=epsilon, n_protected=n_protected)
+    if of.ratio is None:
+        return [0] * len(changes)
     means = changes.mean(axis=1)
-    values = ratio * (means + optimism) + means - clipped.mean(axis=1)
-    unclipped = squared_error(changes[1:].T.astype(np.float64), folds).mean()
-    # Of their weighted mean, in units of 1 / (1 + p / e)
-    values[1:] += margin * (1 + ratio) * math.sqrt(unclipped * ratio / (1 + ratio))
+    values = of.ratio * (means + optimism) + means - of.clipped.mean(axis=1)
+    values[1:] += of.margin(margin, reused**2 * of.unclipped)
+    return [round(value) for value in values * n_protected]
+
+
+def guess_offsets(changes, folds, limit, means, variances, *, margin, units, epsilon, n_protected):
+    """Public integers to add to the protected totals of candidates without public losses.
+
+    As `end_offsets`, with the change that a surrogate expects and its uncertainty. What clipping
+    does to their means is taken to be what it does to the others'.
+
+    Parameters
+    ----------
+    changes, folds, limit, margin, units, epsilon, n_protected
+        As in `end_offsets`.
+    means, variances : ndarray
+        Expected mean change of the loss of each candidate, and its variance.
+
+    Returns
+    -------
+    offsets : list of int
+        None where the protected rows do not know changes twice as well as the public ones.
+    """
+    of = _Errors(changes, folds, limit, units=units, epsilon=epsilon, n_protected=n_protected)
+    if of.ratio is None or of.ratio * _PRECISE > 1:
+        return []
+    values = of.ratio * means + (changes - of.clipped)[1:].mean()
+    values += [of.margin(margin, of.unclipped + variance) for variance in variances]
     return [round(value) for value in values * n_protected]

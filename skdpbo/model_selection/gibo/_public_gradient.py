@@ -125,9 +125,10 @@ class PublicGradient:
         self._folds = folds
         self._n_protected = n_protected
         self._units = units
-        self._table = self._new_table()
+        self._table = RecordLosses(self._units, 1.0 / self._units)
         self.weights = []
         self.optimism = [0.0]
+        self._measured = []
 
     def add(self, points, n_kept):
         """Evaluate points and keep the last `n_kept`."""
@@ -137,12 +138,9 @@ class PublicGradient:
         self._table.add(rows)
         self._table.keep_last(n_kept)
 
-    def _new_table(self):
-        return RecordLosses(self._units, 1.0 / self._units)
-
     def of(self, losses, weights):
         """Return the gradients of the public records from rows of losses, (n_records, d)."""
-        table = self._new_table()
+        table = RecordLosses(self._units, 1.0 / self._units)
         table.add(losses)
         return np.concatenate(list(table.gradients(weights)))
 
@@ -175,12 +173,18 @@ class PublicGradient:
         self.weights.append(float(share.mean()))
         gradient = released + share * (rows.mean(axis=0) - released)
         error = share * public  # of the mean: 1 / (1 / private + 1 / public)
+        self._measured.append((gradient, math.sqrt(error.mean())))
         squares = np.maximum(np.square(gradient), _TINY)
         self.trust = np.sqrt(squares / (squares + error))
         # d gradient / d public gradient times the error of that, for each unit of a step. Half: the
         # answer of later gradients to it has fallen to nothing where a descent has converged.
         self._chance = error / np.sqrt(squares) / 2
         return gradient
+
+    @property
+    def measured(self):
+        """Means of both measurements so far, (t, d), and their standard errors, (t,)."""
+        return tuple(np.array(column) for column in zip(*self._measured, strict=True))
 
     def moved(self, step):
         """Count the expected share of chance in the public change: Cov(step, public gradient).

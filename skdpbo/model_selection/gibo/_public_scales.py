@@ -74,29 +74,7 @@ def public_scales(steps, automatic, recipe, start, remembered, gradient, noise):
     here, *near = remembered.remember(np.vstack([start, half]))
     if here is None or any(row is None for row in [*far, *near]):
         return steps
-    _warn_of_flat_loss(here, np.array(near), np.array(far[:_N_NEAR]))
-    rows = gradient.of(far, posterior.weights(start))
-    clip = precise_clip(rows, noise)
-    if clip is None:
-        return steps
-    found = {"clip": clip, "learning_rate": steps.learning_rate}
-    if "learning_rate" in automatic and steps.optimizer != "sgd":
-        direction = np.sign(clipped_rows(rows, clip).mean(axis=0))
-        found["learning_rate"] = _rate(start, direction, here, remembered)
-    return replace(steps, **{name: found[name] for name in automatic})
-
-
-def _rate(start, direction, here, losses):
-    """Return the longest first step that lowers the public loss; else the shortest."""
-    trials = np.array([np.clip(start - rate * direction, 0.0, 1.0) for rate in RATES])
-    for rate, row in zip(RATES, losses.remember(trials), strict=True):
-        if row is not None and row.mean() < here.mean():
-            return rate
-    return RATES[-1]
-
-
-def _warn_of_flat_loss(here, near, far):
-    exponent = roughness(here, near, far)
+    exponent = roughness(here, np.array(near), np.array(far[:_N_NEAR]))
     if exponent < _SMOOTH:
         warn_caller(
             "On the public rows the loss has no gradient to follow: it is flat, discontinuous or "
@@ -105,3 +83,16 @@ def _warn_of_flat_loss(here, near, far):
             'DPBayesSearchCV, or a smooth loss such as "neg_log_loss".',
             FlatLossWarning,
         )
+    rows = gradient.of(far, posterior.weights(start))
+    clip = precise_clip(rows, noise)
+    if clip is None:
+        return steps
+    found = {"clip": clip, "learning_rate": steps.learning_rate}
+    if "learning_rate" in automatic and steps.optimizer != "sgd":
+        direction = np.sign(clipped_rows(rows, clip).mean(axis=0))
+        # The longest first step that lowers the public loss; else the shortest.
+        trials = np.array([np.clip(start - rate * direction, 0.0, 1.0) for rate in RATES])
+        losses = zip(RATES, remembered.remember(trials), strict=True)
+        lower = (rate for rate, row in losses if row is not None and row.mean() < here.mean())
+        found["learning_rate"] = next(lower, RATES[-1])
+    return replace(steps, **{name: found[name] for name in automatic})

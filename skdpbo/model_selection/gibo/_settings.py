@@ -1,8 +1,11 @@
 """Groups of parameters of `DPGIBOSearchCV`: how it descends, and the surrogate of the losses."""
 
+import math
 from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from skdpbo.model_selection.gibo._optimizers import OPTIMIZERS
 from skdpbo.privacy._checks import (
@@ -12,8 +15,23 @@ from skdpbo.privacy._checks import (
     check_positive,
     check_within,
 )
+from skdpbo.surrogate import GradientPosterior
 
-__all__ = ["Descent", "GradientSurrogate", "changed"]
+__all__ = ["DEFAULTS", "Descent", "GradientSurrogate", "changed"]
+
+
+class _Defaults(NamedTuple):
+    n_iter: int
+    largest_batch: float  # of a batch_size of None
+    surrogate: dict
+
+
+# By what is protected. Private trainings share a budget and are noisy: fewer of them, at points
+# farther apart; measured in docs/theory/dp_gibo.md, "Private training".
+DEFAULTS = {
+    "validation": _Defaults(25, math.inf, {"length_scale": 0.25, "noise_variance": 0.0}),
+    "all": _Defaults(10, 6, {"length_scale": 0.5, "noise_variance": 2.0}),
+}
 
 
 def changed(settings, params):
@@ -45,6 +63,11 @@ class _Settings:
         """
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
+    def _filled(self, **defaults):
+        """Return a copy with the values of `defaults` for parameters that are None."""
+        missing = {name: value for name, value in defaults.items() if getattr(self, name) is None}
+        return replace(self, **missing)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Descent(_Settings):
@@ -53,8 +76,9 @@ class Descent(_Settings):
     Parameters
     ----------
     batch_size : int or None, default=None
-        Models trained before each step. None: one more than there are parameters. A larger batch
-        costs time, but no budget.
+        Models trained before each step. None: one more than there are parameters, with
+        ``protect="all"`` at most six. A larger batch costs time, but no budget; with
+        ``protect="all"`` all models of the steps share one budget.
     tol : float or None, default=None
         Take the smallest batch, of at most `batch_size` models, for which the trace of the
         gradient's posterior covariance is at most `tol`. None: always `batch_size`.
@@ -77,6 +101,10 @@ class Descent(_Settings):
     adaptive_clip : bool, default=False
         Whether B follows the median of the gradients' norms, by noisy counts, from `clip` on. A
         tenth of each step's squared budget pays for them.
+    patience : int or None, default=None
+        End after this many successive steps whose gradient is not above its known error, which
+        saves their trainings. What is left of the budget is not spent. Many faint steps may still
+        add up: below epsilon 1 it can cost some of the gain. None: all the steps.
 
     See Also
     --------
@@ -103,6 +131,7 @@ class Descent(_Settings):
     contraction: float = 0.95
     averaging: float = 0.3
     adaptive_clip: bool = False
+    patience: int | None = None
 
     @classmethod
     def paper(cls, **changes):
@@ -135,6 +164,8 @@ class Descent(_Settings):
         check_within(self.contraction, "contraction", "(0, 1]")
         check_within(self.averaging, "averaging", "[0, 1]")
         check_flag(self.adaptive_clip, "adaptive_clip")
+        if self.patience is not None:
+            check_count(self.patience, "patience")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,17 +176,27 @@ class GradientSurrogate(_Settings):
 
     Parameters
     ----------
-    kernel : {"rbf", "matern52"}, default="rbf"
-        Covariance of the losses as functions of the parameters.
-    length_scale : float or array-like of shape (n_params,), default=0.25
+    kernel : {"rbf", "matern52"} or sklearn kernel, default="rbf"
+        Covariance of the losses as functions of the parameters, where every range has length 1. An
+        object, as ``DotProduct(1.0) ** 2``, is taken as it is, without `length_scale`; it consists
+        of constants, RBF, Matern 5/2 and DotProduct, their sums, products and whole powers.
+    length_scale : float, array-like of shape (n_params,) or None, default=None
         Of the kernel, where every parameter's range has length 1; parameters in alphabetical
-        order.
+        order. None: 0.25; 0.5 with ``protect="all"``, as farther points differ by more than noise.
     fit_length_scale : bool, default=False
-        Whether the length-scale is refitted now and then to the released noisy gradients, which
-        costs no budget; `length_scale`, then a single number, is where it starts.
-    noise_variance : float, default=0.0
+        Whether the length-scale is refitted now and then to the gradients so far, which costs no
+        budget: with ``guide=True`` to the means of the released and the public ones, else to the
+        released. `length_scale`, then a single number, is where it starts.
+    noise_variance : float or None, default=None
         Variance of the noise in an observed loss, in squared units of the largest loss, for
-        estimators whose training is random.
+        estimators whose training is random: the more, the farther apart are the points of a step.
+        None: 0; 2 with ``protect="all"``, where noise is part of every training.
+    level_variance : float, default=10.0
+        Prior variance of the level of the losses, in squared units of the largest loss, added to
+        `kernel`: 10 leaves it open, 0 takes it to be near zero.
+    design_jitter : float, default=1e-4
+        Share of the prior variance that a design allows for as noise in each loss, positive: the
+        more, the farther apart are the points of a step.
     cache_size : int or None, default=None
         Number of evaluated points that the surrogate remembers; None: all of them.
 
@@ -170,15 +211,17 @@ class GradientSurrogate(_Settings):
     1.0
     """
 
-    kernel: str = "rbf"
-    length_scale: object = 0.25
+    kernel: object = "rbf"
+    length_scale: object = None
     fit_length_scale: bool = False
-    noise_variance: float = 0.0
+    noise_variance: float | None = None
+    level_variance: float = 10.0
+    design_jitter: float = 1e-4
     cache_size: int | None = None
 
     @classmethod
     def paper(cls, **changes):
-        """Return the surrogate of Sopa et al. (2025): length-scale 1.
+        """Return the surrogate of Sopa et al. (2025): length-scale 1, no level.
 
         Parameters
         ----------
@@ -189,8 +232,14 @@ class GradientSurrogate(_Settings):
         -------
         surrogate : GradientSurrogate
             With the other parameters at their defaults.
+
+        Notes
+        -----
+        The paper descends in the parameters' own units. Where all ranges have width w that is
+        ``length_scale=1 / w`` here, with ``Descent.paper(clip=B * w / loss_bound,
+        learning_rate=1 / w)`` for AdaGrad.
         """
-        return cls(**{"length_scale": 1.0} | changes)
+        return cls(**{"length_scale": 1.0, "level_variance": 0.0} | changes)
 
     def check(self, names):
         """Raise ValueError or TypeError, by the parameter's name.
@@ -200,9 +249,17 @@ class GradientSurrogate(_Settings):
         names : list of str
             Names of the parameters that are searched.
         """
-        check_choice(self.kernel, "kernel", ["matern52", "rbf"])
+        if isinstance(self.kernel, Kernel):
+            GradientPosterior(self.kernel)  # refuses others
+        else:
+            check_choice(self.kernel, "kernel", ["matern52", "rbf"])
         check_flag(self.fit_length_scale, "fit_length_scale")
-        check_within(self.noise_variance, "noise_variance", "[0, inf)")
+        if self.fit_length_scale and isinstance(self.kernel, Kernel):
+            raise ValueError("kernel must be a name for fit_length_scale=True.")
+        check_within(self.level_variance, "level_variance", "[0, inf)")
+        check_positive(self.design_jitter, "design_jitter")
+        if self.noise_variance is not None:
+            check_within(self.noise_variance, "noise_variance", "[0, inf)")
         if self.cache_size is not None:
             check_count(self.cache_size, "cache_size")
         length_scale = np.asarray(self.length_scale, dtype=np.float64)

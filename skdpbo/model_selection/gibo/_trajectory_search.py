@@ -3,14 +3,19 @@
 from dataclasses import replace
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import NoisyGradientWarning
 from skdpbo.model_selection._search_mechanism import Chosen, SearchMechanism
-from skdpbo.model_selection.gibo._descent import noise_to_clip
-from skdpbo.model_selection.gibo._public_end import end_offsets, public_limit
+from skdpbo.model_selection.gibo._descent import PrivateDescent, noise_to_clip
+from skdpbo.model_selection.gibo._public_end import end_offsets, guess_offsets, public_limit
 from skdpbo.model_selection.gibo._public_gradient import PublicGradient
-from skdpbo.model_selection.gibo._public_scales import RememberedLosses, public_scales
+from skdpbo.model_selection.gibo._public_scales import (
+    AUTOMATIC,
+    RememberedLosses,
+    public_scales,
+)
 from skdpbo.model_selection.gibo._safe_end import SafeEnd, end_positions
 
 __all__ = ["NOISE_LIMIT", "TrajectorySearch"]
@@ -19,8 +24,15 @@ __all__ = ["NOISE_LIMIT", "TrajectorySearch"]
 NOISE_LIMIT = 0.1
 # Public candidates among which the protected rows choose the start.
 _N_STARTS = 8
-# Standard errors by which an end must be better than the start.
-_MARGIN = 0.5
+# Further ones, which the surrogate of their scores expects to be good.
+_N_GUESSES = 40
+# Standard errors by which a start must be better than the best public candidate, and an end than
+# the start. More for the start, as nothing later is compared with the best public candidate.
+_START_MARGIN, _END_MARGIN = 1.0, 0.5
+# Public errors count double in the margin of the end: the same rows have chosen start and steps.
+_REUSED = 2.0
+# Share of the squared budget that adaptive clipping spends on counts.
+_CLIP_SHARE = 0.1
 
 
 class TrajectorySearch(SearchMechanism):
@@ -29,47 +41,68 @@ class TrajectorySearch(SearchMechanism):
     Parameters
     ----------
     release : TrajectoryRelease
-    descent : callable
-        ``descent(units)`` returns the `PrivateDescent`.
+    descent : Descent
+    n_iter : int
+    random_state : int or RandomState
+        Of the designs; public.
     surrogate : callable
         ``surrogate(space)`` returns the `SurrogateRecipe`.
-    automatic : list of str
-        Which of "clip" and "learning_rate" public rows decide.
     start : callable
         ``start(space)`` returns the point where the descent begins without a public search.
     public_search : PublicBest or None
         Search of the start by public scores.
-    averaging : float
-        Whether the mean of the last points is published as well.
     verbose : int
     """
 
     guided = (True, False)
-    chosen_early = True
+    reads_early = True
 
     def __init__(
-        self, release, *, descent, surrogate, automatic, start, public_search, averaging, verbose
+        self, release, *, descent, n_iter, random_state, surrogate, start, public_search, verbose
     ):
         self.release = release
         self.guarantee = release.guarantee
-        self._descent = descent
+        self._settings, self._n_iter, self._random_state = descent, n_iter, random_state
         self._surrogate = surrogate
-        self._automatic = automatic
+        # which scales public rows decide
+        self._automatic = [name for name in AUTOMATIC if getattr(descent, name) == "auto"]
         self._start = start
         self._public_search = public_search
-        self._averaging = averaging
+        self._averaging = descent.averaging
         self._verbose = verbose
 
     def score_noise(self, *, sensitivity, largest):
         """Return the standard deviation of the noise of the released score."""
         return sensitivity / (self.release.mu_score * largest) if self.release.mu_score else 0.0
 
+    def n_models(self, n_dims):
+        """Return the largest number of models of all steps."""
+        steps = self._descent(units=1, seed=0)
+        return steps.n_iter * steps.largest_batch(n_dims)
+
+    def _descent(self, units, seed):
+        options = self._settings.get_params() | {n: AUTOMATIC[n] for n in self._automatic}
+        adaptive = options.pop("adaptive_clip")
+        return PrivateDescent(
+            n_iter=self._n_iter,
+            mu=self.release.mu_trajectory,
+            **options,
+            bounds=(0.0, 1.0),
+            clip_share=_CLIP_SHARE if adaptive else 0.0,
+            loss_bound=units,
+            loss_scale=1.0 / units,
+            random_state=seed,
+        )
+
     def start(self, problem, guided):
-        """Warn, from public numbers, of gradients that are mostly noise."""
+        """Refuse a score, and warn of gradients, of too much noise: from public numbers."""
+        self.release.of_total(int(problem.scorer.units))
         self._problem, self._chosen, self._n_public = problem, None, 0
         if self._public_search is not None and guided:
             self._public_search.start(problem, guided)
-        self._steps = self._descent(int(problem.scorer.units))
+        seed = check_random_state(self._random_state).randint(2**31 - 1 - self._n_iter)
+        self._steps = self._descent(int(problem.scorer.units), seed)
+        self._steps.check_noise(problem.n_losses)
         n_iter, n_dims, noise = self._steps.n_iter, problem.space.n_dims, self._noise()
         if noise > NOISE_LIMIT:
             warn_caller(
@@ -94,7 +127,7 @@ class TrajectorySearch(SearchMechanism):
             self._n_public = len(best.candidates)
             start = space.encode([best.candidates[best.index]])[0]
         informed = self._informed(start, self._problem.folds)  # public: before the charge
-        if best is not None and self.release.choice is not None:
+        if best is not None and self.release.start_choice is not None:
             start = space.encode([self._private_start(best.candidates, public)])[0]
         self._chosen = self._search(start, self._problem.folds, informed)
         return self._chosen.candidates
@@ -105,11 +138,18 @@ class TrajectorySearch(SearchMechanism):
             return replace(self._chosen, index=self._best.index)
         return replace(self._chosen, index=self._n_public + self._chosen.index)
 
-    def search_unguided(self):
-        """Release the trajectory, its end and the score."""
-        return self._search(self._start(self._problem.space))
+    def search_unguided(self, can_end=None):
+        """Release the trajectory, its end and the score.
 
-    def _search(self, start, folds=None, informed=None):
+        Parameters
+        ----------
+        can_end : callable, default=None
+            ``can_end(params)``, of released parameters alone: whether they may be the end. The
+            start may. None: all may.
+        """
+        return self._search(self._start(self._problem.space), can_end=can_end)
+
+    def _search(self, start, folds=None, informed=None, can_end=None):
         problem, space = self._problem, self._problem.space
         batches = []
 
@@ -124,11 +164,19 @@ class TrajectorySearch(SearchMechanism):
 
         recipe = self._surrogate(space)
         steps, public = (self._steps, None) if informed is None else informed
-        descent = losses, start, recipe.posterior(), problem.source, recipe.refitted
-        found = steps.run(*descent, public)
+
+        def refit(thetas, *released):
+            """Return the next surrogate: from released and public values."""
+            return recipe.refitted(thetas, *(released if public is None else public.measured))
+
+        found = steps.run(losses, start, recipe.posterior(), problem.source, refit, public)
         points = np.vstack([found.trajectory, found.final]) if self._averaging else found.trajectory
         settings = space.settings(points)
-        index = self._end(found, points, settings, folds, public)
+        if self.release.choice is not None:
+            index = self._end(found, points, settings, folds, public)
+        else:  # by rule: the last point that may be
+            backwards = reversed(range(len(points)))
+            index = next((k for k in backwards if can_end is None or can_end(settings[k])), 0)
         score = self._score(settings[index])
         return Chosen(settings, index, score, attributes={"descent_": found})
 
@@ -148,44 +196,62 @@ class TrajectorySearch(SearchMechanism):
         return noise_to_clip(self.release.mu_trajectory, *sizes)
 
     def _private_start(self, candidates, public):
-        """Release which of the best public candidates the descent begins from."""
+        """Release where the descent begins: among visited and promising public candidates."""
         scores = public[f"mean_test_{self._problem.metric}"]
         order = np.argsort(-np.where(np.isfinite(scores), scores, -np.inf), kind="stable")
         best = [candidates[k] for k in order[:_N_STARTS]]
+        folds, choice = self._problem.folds, self.release.start_choice
+        public_rows = self._public_rows(best, folds, choice)
+        how = {"margin": _START_MARGIN, **self._sizes(folds, choice)}
+        offsets = end_offsets(*public_rows, **how)
+        guesses, means, variances = self._public_search.promising(_N_GUESSES)
+        # from scores to losses
+        scorer = self._problem.scorer
+        per_score = folds.units / (
+            scorer.score_from_units(0, 1) - scorer.score_from_units(folds.units, 1)
+        )
+        expected = (scores[order[0]] - means) * per_score, variances * per_score**2
+        more = []
+        if np.isfinite(expected[0]).all():
+            more = guess_offsets(*public_rows, *expected, **how)
+        best += guesses[: len(more)]
         points = self._problem.space.encode(best)
-        return best[self._picked(best, points, self._steps.clip, self._problem.folds)]
+        informed = {"limit": public_rows[-1], "offsets": offsets + more}
+        return best[self._picked(choice, best, points, self._steps.clip, **informed)]
 
     def _end(self, found, points, settings, folds, public):
-        """Release the position of the end; without a share for it, that of the last point."""
-        if self.release.choice is None:
-            return len(points) - 1
-        positions = end_positions(len(points), self._steps.n_iter)
+        """Release the position of the end."""
+        choice = self.release.choice
+        positions = end_positions(len(points), len(found.gradients))
         candidates, informed = [settings[k] for k in positions], {}
         if public is not None:
             averages = len(points) - len(found.trajectory)
             optimism = np.array(public.optimism + public.optimism[-1:] * averages)[positions]
-            informed = {"optimism": optimism * folds.units, "margin": _MARGIN}
+            rows = self._public_rows(candidates, folds, choice)
+            how = {"margin": _END_MARGIN, "reused": _REUSED, **self._sizes(folds, choice)}
+            offsets = end_offsets(*rows, optimism * folds.units, **how)
+            informed = {"limit": rows[-1], "offsets": offsets}
         clip = float(found.clips.max())
-        return positions[self._picked(candidates, points[positions], clip, folds, **informed)]
+        return positions[self._picked(choice, candidates, points[positions], clip, **informed)]
 
-    def _picked(self, candidates, points, clip, folds, **informed):
-        """Release the position of one of a few public or released candidates."""
-        problem, choice = self._problem, self.release.choice
-        units = int(problem.scorer.units)
-        if folds is not None:
-            informed = self._informed_choice(candidates, folds, choice.epsilon, informed)
-        losses = problem.evaluator.losses(candidates, none_may_be_left=True)
-        end = SafeEnd(choice, units, clip)
-        return end.release(losses, points, problem.source, **informed)
+    def _sizes(self, folds, choice):
+        """Return the public numbers that noise depends on."""
+        sizes = {"units": folds.units, "n_protected": self._problem.n_losses}
+        return sizes | {"epsilon": choice.epsilon}
 
-    def _informed_choice(self, candidates, folds, epsilon, how):
-        """Return what public rows say of the points: which changes count, and which are likely."""
-        rows = folds.losses(candidates)
-        rows = np.array([np.full(len(folds.folds), folds.units) if r is None else r for r in rows])
+    def _public_rows(self, candidates, folds, choice):
+        """Return (changes of public losses, folds of the rows, which changes count)."""
+        worst = np.full(len(folds.folds), folds.units)
+        rows = np.array([worst if row is None else row for row in folds.losses(candidates)])
         changes = rows - rows[0]
-        sizes = {"units": folds.units, "n_protected": self._problem.n_losses, "epsilon": epsilon}
-        limit = public_limit(changes, **sizes)
-        return {"limit": limit, "offsets": end_offsets(changes, folds.folds, limit, **how, **sizes)}
+        return changes, folds.folds, public_limit(changes, **self._sizes(folds, choice))
+
+    def _picked(self, choice, candidates, points, clip, **informed):
+        """Release the position of one of a few public or released candidates."""
+        problem = self._problem
+        losses = problem.evaluator.losses(candidates, none_may_be_left=True)
+        end = SafeEnd(choice, int(problem.scorer.units), clip)
+        return end.release(losses, points, problem.source, **informed)
 
     def _score(self, params):
         """Release the score of the final point, or None."""

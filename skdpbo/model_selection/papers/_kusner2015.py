@@ -61,10 +61,10 @@ class Kusner2015:
     or for ``noise_variance=0`` the exact one of the last candidate (Algorithm 2).
 
     What is private: the protected records, but only **under the Gaussian-process prior** (status
-    "conditional"). The probabilities of the statement are also over the draw of the scores from the
-    prior, so it says nothing of two given data sets. Prefer the default mechanism, whose guarantee
-    rests on no such assumption and which is far more accurate: at epsilon = 1 the choice made here
-    is nearly uniform over the candidates.
+    "conditional"). Delta is the probability, over the draw of the scores from the prior and the
+    observation noise, that epsilon does not hold, so the statement says nothing of two given data
+    sets. Prefer the default mechanism, whose guarantee rests on no such assumption and which is far
+    more accurate: at epsilon = 1 the choice made here is nearly uniform over the candidates.
 
     Parameters
     ----------
@@ -179,11 +179,12 @@ class Kusner2015:
         steps = [f"exponential choice (epsilon {float(shares.epsilon_choice):.4g})"]
         if shares.epsilon_score:
             steps.append(f"Laplace score (epsilon {float(shares.epsilon_score):.4g})")
+        algorithm = "Algorithm 1" if self._is_noisy else "Algorithm 2"
         guarantee = PrivacyGuarantee(
             epsilon=epsilon,
             delta=delta,
             protects="validation records",
-            mechanism=f"Kusner et al. 2015, {self._algorithm}: {' + '.join(steps)}",
+            mechanism=f"Kusner et al. 2015, {algorithm}: {' + '.join(steps)}",
             assumptions=(*self._assumptions(shares), *_SEARCH_ASSUMPTIONS),
             status="conditional",
             reference="Kusner, Gardner, Garnett & Weinberger 2015; docs/theory/kusner2015.md",
@@ -322,14 +323,10 @@ class Kusner2015:
         """Variance of the noise that is drawn, and modelled."""
         return max(self.noise_variance, _LEAST_NOISE_VARIANCE)
 
-    @property
-    def _algorithm(self):
-        return "Algorithm 1" if self._is_noisy else "Algorithm 2"
-
     def _assumptions(self, shares):
         prior = (
-            "the probabilities are over the draw of the validation scores from the "
-            "Gaussian-process prior and over the mechanism's coins, not for each pair of data "
+            "epsilon holds but for probability delta over the draw of the validation scores from "
+            "the Gaussian-process prior and over the observation noise, not for each pair of data "
             f"sets: (score - {self.score_center:g}) / {self.score_scale:g}, for scores in [0, 1], "
             f"has mean 0, k(V, V') at least {self.dataset_correlation:g} for all neighbours and "
             f"the kernel {self._kernel} of the encoded candidates, all fixed in advance and true",

@@ -6,10 +6,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
+from sklearn.gaussian_process.kernels import RBF
+
 from skdpbo.mechanisms import DiscreteLaplace
 from skdpbo.model_selection._private_choice import PrivateChoice
 from skdpbo.model_selection.papers._kusner_constants import lipschitz_score_sensitivity
+from skdpbo.model_selection.papers._kusner_release import Gains, visited_candidates
 from skdpbo.privacy._checks import check_positive
+from skdpbo.surrogate import CandidatePosterior
 
 __all__ = ["Kusner2015Lipschitz"]
 
@@ -17,6 +21,8 @@ _PRINTED_IS_VOID = (
     "the printed constant counts one of the two ways in which replacing a record changes the "
     "score: the privacy loss can be twice the stated one"
 )
+_LEAST_NOISE_VARIANCE = 1e-10  # of a posterior for exact scores
+_LENGTH_SCALE = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +34,8 @@ class Kusner2015Lipschitz:
     any two neighbouring data sets.
 
     What is private: the protected records; the choice without further assumption, the score for the
-    training problems described in the Notes (status "conditional"). For a public trajectory, as
-    `DPBayesSearchCV` has, the noise of the default mechanism is smaller and assumes nothing.
+    training problems described in the Notes (status "conditional"). For a public trajectory the
+    noise of the default mechanism is smaller and assumes nothing.
 
     Parameters
     ----------
@@ -46,6 +52,13 @@ class Kusner2015Lipschitz:
         From the parameter's value to :math:`\lambda`, such as 1 / (n C) for the `C` of
         `LogisticRegression` on n public rows. None: the value is :math:`\lambda`. Define it at the
         top level of a module if the search must be pickled.
+    trajectory : {"public", "secret"}, default="public"
+        "public": candidates are proposed from public scores, and the choice is among those visited.
+        "secret", as published: the search runs on exact scores of the protected records, by the
+        `acquisition` of `DPBayesSearchCV` and a Gaussian process of kernel ``RBF(0.2)``; which
+        candidates it visits decides the score before noise, and nothing else. All `n_candidates`
+        are trained and scored, so that neither the choice nor the running time follows the visits.
+        Needs ``guide=False``, and `lambda_name` as the only parameter of the search.
 
     See Also
     --------
@@ -58,7 +71,10 @@ class Kusner2015Lipschitz:
     most 1 give logistic and hinge losses that constant. The sensitivity is
     :math:`\min\{g^*/m, 2L/(m\lambda_{\min})\} +
     L(\lambda_{\max}-\lambda_{\min})/(\lambda_{\max}\lambda_{\min})`, where the second entry of the
-    minimum also needs a loss that is the same for every record at w = 0.
+    minimum also needs a loss that is the same for every record at w = 0, which leaves out records
+    that cannot be scored: they have the largest loss. A public trajectory could do without the
+    second term; a secret one cannot, as two neighbours may visit other candidates. The term is for
+    candidates that differ in :math:`\lambda` alone.
 
     References
     ----------
@@ -77,6 +93,7 @@ class Kusner2015Lipschitz:
     lambda_name: str
     constants: Literal["corrected", "printed"] = "corrected"
     transform: Callable[[Any], float] | None = None
+    trajectory: Literal["public", "secret"] = "public"
 
     def __post_init__(self):
         self.check()
@@ -90,6 +107,8 @@ class Kusner2015Lipschitz:
             raise ValueError('constants must be "corrected" or "printed".')
         if self.transform is not None and not callable(self.transform):
             raise TypeError("transform must be callable or None.")
+        if self.trajectory not in ("public", "secret"):
+            raise ValueError('trajectory must be "public" or "secret".')
 
     def lambdas(self, candidates):
         """Return the regularisation of each candidate, public.
@@ -106,6 +125,15 @@ class Kusner2015Lipschitz:
         """
         if not all(self.lambda_name in params for params in candidates):
             raise ValueError(f"lambda_name={self.lambda_name!r} is not a parameter of every space.")
+        others = {name for params in candidates for name in params} - {self.lambda_name}
+        if others and self.trajectory == "secret":
+            # Neighbours may visit models that differ in them, by more than the range of lambda.
+            raise ValueError(
+                f'trajectory="secret" needs lambda_name={self.lambda_name!r} as the only parameter '
+                f"of the search, got {', '.join(sorted(others))} as well: the sensitivity of the "
+                "score is for candidates that differ in lambda alone. Set the others in the "
+                "estimator."
+            )
         values = [params[self.lambda_name] for params in candidates]
         if self.transform is not None:
             values = [self.transform(value) for value in values]
@@ -134,7 +162,8 @@ class Kusner2015Lipschitz:
             return proved
         steps = (
             f"permute-and-flip choice (epsilon {float(choice.epsilon_choice):.4g})",
-            f"score of Kusner et al. 2015, Algorithm 3 (epsilon {float(choice.epsilon_score):.4g})",
+            f"score of Kusner et al. 2015, Algorithm 3 (epsilon {float(choice.epsilon_score):.4g})"
+            + (", trajectory secret" if self.trajectory == "secret" else ""),
         )
         changes = {
             "mechanism": " + ".join(steps),
@@ -144,6 +173,43 @@ class Kusner2015Lipschitz:
         }
         guarantee = replace(proved, **changes)
         return guarantee.voided(_PRINTED_IS_VOID) if self.constants == "printed" else guarantee
+
+    def smallest_visited(self, X, totals, largest, *, n_iter, acquisition, sqrt_beta, source):
+        """Smallest total loss on a trajectory that follows exact scores. Protected.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_candidates, n_features)
+            Encoded candidates in [0, 1], public.
+        totals : list of (int or None)
+            Total losses of all candidates, in [0, `largest`]; protected. None, for public reasons:
+            the candidate cannot be trained.
+        largest : int
+            n_records * units.
+        n_iter : int
+            Number of visits, public.
+        acquisition : {"ucb", "ei"}
+        sqrt_beta : float
+            Of "ucb".
+        source : RandomSource
+            Of the observation noise, whose variance is next to zero.
+
+        Returns
+        -------
+        int
+            Protected: pass only to `release_score`.
+        """
+        gains = [None if total is None else 1 - total / largest for total in totals]
+        posterior = CandidatePosterior(RBF(_LENGTH_SCALE), X, noise_variance=_LEAST_NOISE_VARIANCE)
+        visited = visited_candidates(
+            posterior,
+            Gains(gains.__getitem__, len(gains)),
+            n_iter=n_iter,
+            acquisition=acquisition,
+            sqrt_beta=sqrt_beta,
+            source=source,
+        )
+        return min(totals[k] for k in visited)
 
     def release_score(self, total_min, *, lambdas, units, bound, n_records, epsilon, source):
         """Release the smallest total loss of the visited candidates.
@@ -219,6 +285,8 @@ class Kusner2015Lipschitz:
             "features at most 1; an intercept, if any, is regularised)",
             f"the loss of a protected record is {self.lipschitz:g}-Lipschitz in w, and at w = 0 "
             "the same for all records",
+            "every protected record can be read and scored: one that cannot has the largest loss, "
+            "also at w = 0",
         )
 
 

@@ -22,7 +22,7 @@ from skdpbo.mechanisms import (
 )
 from skdpbo.model_selection._private_choice import PrivateChoice
 from skdpbo.privacy._checks import check_delta, check_within
-from skdpbo.surrogate import upper_confidence_bound
+from skdpbo.surrogate import log_expected_improvement, upper_confidence_bound
 
 __all__ = [
     "BranchAndBound",
@@ -34,6 +34,7 @@ __all__ = [
     "laplace_noise_std",
     "lattice_units",
     "run_gp_ucb",
+    "visited_candidates",
 ]
 
 # Allowed for the rounding error of a posterior mean, in prior standard deviations.
@@ -187,6 +188,19 @@ def run_gp_ucb(posterior, gains, modelled, sqrt_betas, source, utilities=_gp_ucb
         posterior.append(k, value)
         values.append(value)
     return values
+
+
+def visited_candidates(posterior, gains, *, n_iter, acquisition, sqrt_beta, source):
+    """Return the candidates that GP-UCB or expected improvement visits (Alg. 3). Protected."""
+    how = {"utilities": _expected_improvement} if acquisition == "ei" else {}
+    run_gp_ucb(posterior, gains, float, [sqrt_beta] * n_iter, source, **how)
+    return posterior.observed.tolist()
+
+
+def _expected_improvement(posterior, _):
+    """Return the logarithms of the expected improvements on the best value so far."""
+    best = posterior.values.max() if len(posterior) else 0.0
+    return log_expected_improvement(posterior.mean, posterior.std, best)
 
 
 def choose(mean, gains, sensitivity, epsilon, source):

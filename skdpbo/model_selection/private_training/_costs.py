@@ -2,17 +2,33 @@
 
 Costs state their ``kind`` first and are then given the budget of one trial: they are set to it and
 computed again.
+
+A private step states what it costs for finite rows: if a step before it overflows on one record,
+that record decides whether there is a model, which no noise hides.
 """
 
 import math
+import numbers
 from dataclasses import replace
 
 import numpy as np
 from scipy.special import log_ndtr
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+)
 
-from skdpbo.model_selection.private_training._estimators import private_steps
-from skdpbo.model_selection.private_training._finiteness import finiteness_assumption, risky_steps
+from skdpbo.model_selection.private_training._estimators import (
+    children,
+    is_nothing,
+    is_private,
+    private_steps,
+    step_name,
+)
 from skdpbo.model_selection.private_training._statements import (
     stated_cost_of_group,
     stated_guarantee,
@@ -29,6 +45,7 @@ __all__ = [
     "gaussian_budget",
     "kind_of",
     "merged_trial",
+    "risky_steps",
     "within",
 ]
 
@@ -141,9 +158,20 @@ class StatedCosts:
         self._models = models
         self._steps = [private_steps(model) for model in models]
         for steps, params in zip(self._steps, candidates, strict=True):
-            _check_budgets_are_free(steps, params)
+            budgets = {prefix + name for prefix in steps for name in ("epsilon", "delta")}
+            taken = sorted(budgets & set(params))
+            if taken:
+                raise ValueError(
+                    f"{taken[0]!r} cannot be tuned: the search sets the budget of every private "
+                    "step from its own epsilon and delta."
+                )
         for model in models:
-            _set_sparse_thresholds(model)
+            # else the share of zeros among protected values would decide on the output's type
+            if isinstance(model, ColumnTransformer):
+                model.set_params(sparse_threshold=0)
+            for value in model.get_params(deep=True).values():
+                if isinstance(value, ColumnTransformer):
+                    value.set_params(sparse_threshold=0)
         self.kind = kind_of(
             self._stated(step, 1.0, delta) for steps in self._steps for step in steps.values()
         )
@@ -151,7 +179,8 @@ class StatedCosts:
     def trial(self, budget):
         """Set the budget of every step; return the statement of one trial."""
         candidates = [self._set(steps, budget) for steps in self._steps]
-        names = dict.fromkeys(cost.mechanism for steps in candidates for cost in steps)
+        of_steps = (filter(None, (cost.mechanism for cost in steps)) for steps in candidates)
+        names = dict.fromkeys(" + ".join(dict.fromkeys(steps)) for steps in of_steps)
         mechanism = " or ".join(filter(None, names)) or "a private training"
         trial = merged_trial(budget, candidates, mechanism)
         for model in self._models:
@@ -160,7 +189,8 @@ class StatedCosts:
         risky = dict.fromkeys(name for model in self._models for name in risky_steps(model))
         if not risky:
             return trial
-        return trial.assuming(finiteness_assumption(risky), status="conditional")
+        finite = f"every record stays finite, and raises no error, in {', '.join(risky)}"
+        return trial.assuming(finite, status="conditional")
 
     def _set(self, steps, budget):
         """Give each of k steps 1 / k of the (squared) budget, and ask again what it promises."""
@@ -195,25 +225,6 @@ class StatedCosts:
         return stated_guarantee(step, self._n_samples)
 
 
-def _check_budgets_are_free(steps, params):
-    budgets = {prefix + name for prefix in steps for name in ("epsilon", "delta")}
-    taken = sorted(budgets & set(params))
-    if taken:
-        raise ValueError(
-            f"{taken[0]!r} cannot be tuned: the search sets the budget of every private step from "
-            "its own epsilon and delta."
-        )
-
-
-def _set_sparse_thresholds(model):
-    """Without it, the share of zeros among protected values would decide on the output's type."""
-    if isinstance(model, ColumnTransformer):
-        model.set_params(sparse_threshold=0)
-    for value in model.get_params(deep=True).values():
-        if isinstance(value, ColumnTransformer):
-            value.set_params(sparse_threshold=0)
-
-
 def _share(budget, n_steps):
     """Part of a trial's budget for each of its private steps, by composition."""
     if n_steps == 1:
@@ -222,3 +233,62 @@ def _share(budget, n_steps):
         return gaussian_budget(budget.mu / math.sqrt(n_steps) * (1 - 1e-12), budget.delta)
     part = (1 - 1e-12) / n_steps
     return PrivacyGuarantee(epsilon=budget.epsilon * part, delta=budget.delta * part)
+
+
+def _always(step):
+    return True
+
+
+def _codes_are_finite(step):
+    # A missing value that is a category has a code of its own, NaN by default.
+    missing = any(
+        category is None or category != category
+        for of_column in step.categories
+        for category in of_column
+    )
+    codes = [step.unknown_value] + [step.encoded_missing_value] * missing
+    return all(isinstance(code, numbers.Real) and np.isfinite(code) for code in codes)
+
+
+# Checked for the largest and the smallest numbers and for any object that can be hashed. All
+# others, those that multiply or call a function, overflow or raise for some finite row.
+_KEEP_FINITE = {
+    Binarizer: _always,
+    FunctionTransformer: lambda step: step.func is None,
+    Normalizer: _always,
+    OneHotEncoder: _always,
+    OrdinalEncoder: _codes_are_finite,
+}
+
+
+def risky_steps(estimator):
+    """Names of the steps, other than the private ones, that may not keep a finite row finite.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Accepted by `private_steps`; not fitted.
+
+    Returns
+    -------
+    names : list of str
+    """
+    return list(_risky_steps(estimator, ""))
+
+
+def _risky_steps(estimator, prefix):
+    if is_private(estimator):
+        return
+    if type(estimator) is TransformedTargetRegressor:
+        # Fitting also inverts some targets, to compare.
+        for name in ("func", "inverse_func"):
+            if getattr(estimator, name) is not None:
+                yield f"{name} of {step_name(estimator, prefix)}"
+    steps = children(estimator, prefix)
+    if steps is None:
+        if not _KEEP_FINITE.get(type(estimator), lambda step: False)(estimator):
+            yield step_name(estimator, prefix)
+        return
+    for name, step in steps:
+        if not is_nothing(step):
+            yield from _risky_steps(step, f"{prefix}{name}__")

@@ -45,7 +45,12 @@ def declared_costs(models, candidates, declaration, n_samples):
     if varies(declaration):
         stated = [declared_cost(declaration(clone(model), n_samples)) for model in models]
     else:
-        _check_fixed_costs(candidates)
+        for key in {key for params in candidates for key in params}:
+            if key.split("__")[-1] in ("epsilon", "delta"):
+                raise ValueError(
+                    f"{key!r} cannot be tuned while estimator_guarantee is one guarantee for all "
+                    "candidates: give a callable, which is called for each of them."
+                )
         stated = [declared_cost(declaration)] * len(models)
     costs = [voided_if_seeded(*pair) for pair in zip(stated, models, strict=True)]
     whole = any(isinstance(cost, PrivacyProfile) for cost in costs)
@@ -70,7 +75,15 @@ class DeclaredCosts:
         """Check that every candidate fits; return the statement of one trial."""
         for cost in self._costs:
             if not within(cost, budget):
-                raise ValueError(_does_not_fit(cost, budget))
+                at_most = f"epsilon={budget.epsilon:.6g}, delta={budget.delta:.6g}"
+                if budget.mu is not None:
+                    at_most = f"mu={budget.mu:.6g} ({at_most})"
+                raise ValueError(
+                    f"One fit of the estimator costs epsilon={cost.epsilon:.6g}, "
+                    f"delta={cost.delta:.6g}{'' if cost.mu is None else f', mu={cost.mu:.6g}'} by "
+                    f"estimator_guarantee, and at most {at_most} fits the total: train with less, "
+                    "or raise epsilon."
+                )
         trial = merged_trial(budget, [[c] for c in self._costs], _STATEMENT["mechanism"])
         return trial.assuming(_DECLARED, status="conditional")
 
@@ -99,7 +112,15 @@ class ProfileCosts:
         ValueError
             If the training alone does not fit, with what it costs.
         """
-        _check_rule(rule, delta)
+        if not delta > 0:
+            raise ValueError(
+                "delta must be positive: the training is declared by a privacy profile."
+            )
+        if rule.publishes_scores or rule.selection.accounting != "profile":
+            raise ValueError(
+                'A privacy profile as estimator_guarantee needs accounting="profile": the others '
+                "are for a PrivacyGuarantee."
+            )
         alone = rule.total(self._training, delta).epsilon
         if alone > epsilon:
             raise ValueError(
@@ -124,33 +145,3 @@ class ProfileCosts:
     def trial(self, budget):
         """Profile of one trial: at each epsilon the larger of training and score."""
         return largest_profile([self._training, PrivacyProfile(budget)])
-
-
-def _check_rule(rule, delta):
-    if not delta > 0:
-        raise ValueError("delta must be positive: the training is declared by a privacy profile.")
-    if rule.publishes_scores or rule.selection.accounting != "profile":
-        raise ValueError(
-            'A privacy profile as estimator_guarantee needs accounting="profile": the others are '
-            "for a PrivacyGuarantee."
-        )
-
-
-def _does_not_fit(cost, budget):
-    at_most = f"epsilon={budget.epsilon:.6g}, delta={budget.delta:.6g}"
-    if budget.mu is not None:
-        at_most = f"mu={budget.mu:.6g} ({at_most})"
-    return (
-        f"One fit of the estimator costs epsilon={cost.epsilon:.6g}, delta={cost.delta:.6g}"
-        f"{'' if cost.mu is None else f', mu={cost.mu:.6g}'} by estimator_guarantee, and at most "
-        f"{at_most} fits the total: train with less, or raise epsilon."
-    )
-
-
-def _check_fixed_costs(candidates):
-    for key in {key for params in candidates for key in params}:
-        if key.split("__")[-1] in ("epsilon", "delta"):
-            raise ValueError(
-                f"{key!r} cannot be tuned while estimator_guarantee is one guarantee for all "
-                "candidates: give a callable, which is called for each of them."
-            )

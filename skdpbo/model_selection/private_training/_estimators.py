@@ -44,14 +44,6 @@ def _always(step):
     return True
 
 
-def _has_fixed_scale(step):
-    return step.gamma != "scale"
-
-
-def _has_given_knots(step):
-    return not isinstance(step.knots, str) and step.extrapolation != "error"
-
-
 def _has_given_categories(step):
     # With handle_unknown="error", one record decides whether there is a model.
     counts = step.min_frequency is not None or step.max_categories is not None
@@ -81,13 +73,16 @@ _SHAPE_ONLY = {
     ),
     PolynomialCountSketch: (_always, ""),
     PolynomialFeatures: (_always, ""),
-    RBFSampler: (_has_fixed_scale, "give gamma as a number"),
+    RBFSampler: (lambda step: step.gamma != "scale", "give gamma as a number"),
     SimpleImputer: (
         _fills_a_constant,
         'use strategy="constant", keep_empty_features=True, add_indicator=False',
     ),
     SparseRandomProjection: (_always, ""),
-    SplineTransformer: (_has_given_knots, 'give knots as an array, and not extrapolation="error"'),
+    SplineTransformer: (
+        lambda step: not isinstance(step.knots, str) and step.extrapolation != "error",
+        'give knots as an array, and not extrapolation="error"',
+    ),
 }
 
 
@@ -235,7 +230,7 @@ def _refusal(estimator, prefix):
     )
     return (
         f"{name} learns from the protected rows without noise. With private selection {instead}; "
-        + way_out
+        "take a private scaler, imputer or encoder of skdpbo.preprocessing; " + way_out
     )
 
 

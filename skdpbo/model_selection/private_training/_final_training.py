@@ -76,20 +76,20 @@ def plan_final(estimator, candidates, *, epsilon, delta, n_samples):
     budget = {"epsilon": epsilon, "delta": delta, "n_samples": n_samples}
     once = PrivateSelection(accounting="composition")
     plans = [plan_trials(estimator, [params], once, **budget) for params in candidates]
-    return FinalPlan([plan.models[0] for plan in plans], _largest([p.guarantee for p in plans]))
-
-
-def _largest(guarantees):
-    """Return a guarantee that holds for every candidate; all have the same epsilon."""
+    # a guarantee that holds for every candidate; all have the same epsilon
+    guarantees = [plan.guarantee for plan in plans]
     first = guarantees[0]
     mus = [g.mu for g in guarantees]
-    return replace(
-        first,
-        delta=max(g.delta for g in guarantees),
-        mu=None if None in mus else max(mus),
-        statistical_distance=max(g.statistical_distance for g in guarantees),
-        assumptions=tuple(dict.fromkeys(text for g in guarantees for text in g.assumptions)),
-        status=weakest_status(*(g.status for g in guarantees)),
+    return FinalPlan(
+        [plan.models[0] for plan in plans],
+        replace(
+            first,
+            delta=max(g.delta for g in guarantees),
+            mu=None if None in mus else max(mus),
+            statistical_distance=max(g.statistical_distance for g in guarantees),
+            assumptions=tuple(dict.fromkeys(text for g in guarantees for text in g.assumptions)),
+            status=weakest_status(*(g.status for g in guarantees)),
+        ),
     )
 
 

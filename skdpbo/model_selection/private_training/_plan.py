@@ -24,9 +24,9 @@ from skdpbo.model_selection.private_training._selection_rules import (
 from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import check_delta, check_positive
 
-__all__ = ["TrialPlan", "plan_trials", "prefers_composition"]
+__all__ = ["ASSUMPTIONS", "UNWATCHED", "TrialPlan", "plan_trials", "prefers_composition"]
 
-_ASSUMPTIONS = (
+ASSUMPTIONS = (
     "the stated guarantee of the estimator covers the whole fitted model and whether training "
     "fails",
     "every step of the estimator transforms and predicts each row from that row alone",
@@ -35,7 +35,7 @@ _ASSUMPTIONS = (
 )
 _UNSEEN_TRIALS = "the number of trials, the running time and the use of memory are not observed"
 _OF_SELECTION = "the number of trials stays secret"
-_UNWATCHED = "running time and memory use are not observed"
+UNWATCHED = "running time and memory use are not observed"
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,14 @@ class TrialPlan:
     composes: bool = True
 
     @property
+    def releases_model(self):
+        """Whether a model is released."""
+        return True
+
+    @property
     def own_assumptions(self):
         """Assumptions that not every plan rests on; of a void guarantee, with the reason."""
-        usual = (*_ASSUMPTIONS, _UNSEEN_TRIALS, _UNWATCHED)
+        usual = (*ASSUMPTIONS, _UNSEEN_TRIALS, UNWATCHED)
         return [text for text in self.guarantee.assumptions if text not in usual]
 
 
@@ -159,13 +164,13 @@ def _statement(rule, trial, whole, epsilon):
         how = f"composition of {rule.n_candidates} trainings and scores, all of them published"
     else:
         how = f"best of a secret number of trials ({rule.expected_trials:.4g} expected)"
-    own = (_UNWATCHED if rule.publishes_scores else _UNSEEN_TRIALS,)
-    replaced = (_UNWATCHED, _OF_SELECTION) if not rule.publishes_scores else ()
+    own = (UNWATCHED if rule.publishes_scores else _UNSEEN_TRIALS,)
+    replaced = (UNWATCHED, _OF_SELECTION) if not rule.publishes_scores else ()
     theirs = (text for text in whole.assumptions if text not in replaced)
     return replace(
         whole,
         epsilon=epsilon,
         protects="training and validation records",
         mechanism=f"{how}, each {trial.mechanism}",
-        assumptions=tuple(dict.fromkeys([*_ASSUMPTIONS, *own, *theirs])),
+        assumptions=tuple(dict.fromkeys([*ASSUMPTIONS, *own, *theirs])),
     )

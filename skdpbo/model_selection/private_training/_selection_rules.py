@@ -130,7 +130,16 @@ class PrivateSelection:
 
     def check(self):
         """Raise ValueError or TypeError, by the parameter's name."""
-        self._check_tuning_fraction()
+        fraction = self.tuning_fraction
+        if fraction is not None and fraction != "auto":
+            real = isinstance(fraction, numbers.Real) and not isinstance(fraction, bool)
+            if not real or not 0 < fraction < 1:
+                raise ValueError('tuning_fraction must be "auto", None or a number in (0, 1).')
+            if self.estimator_guarantee is not None:
+                raise ValueError(
+                    "tuning_fraction needs an estimator that states its guarantee: the cost that "
+                    "estimator_guarantee declares is the same for every budget."
+                )
         check_choice(self.accounting, "accounting", ACCOUNTINGS)
         if self.accounting == "composition":
             trials = self.expected_trials, self.eta, self.pad_trials, self.max_trials
@@ -145,19 +154,6 @@ class PrivateSelection:
             check_count(self.max_trials, "max_trials")
         elif self.pad_trials:
             raise ValueError("pad_trials=True needs max_trials: it is the number of trials run.")
-
-    def _check_tuning_fraction(self):
-        fraction = self.tuning_fraction
-        if fraction is None or fraction == "auto":
-            return
-        real = isinstance(fraction, numbers.Real) and not isinstance(fraction, bool)
-        if not real or not 0 < fraction < 1:
-            raise ValueError('tuning_fraction must be "auto", None or a number in (0, 1).')
-        if self.estimator_guarantee is not None:
-            raise ValueError(
-                "tuning_fraction needs an estimator that states its guarantee: the cost that "
-                "estimator_guarantee declares is the same for every budget."
-            )
 
     def law(self, n_candidates):
         """Law of the number of trials.

@@ -3,6 +3,9 @@
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 
+from skdpbo._parameters import warn_caller
+from skdpbo.exceptions import VoidGuaranteeWarning
+from skdpbo.model_selection._private_choice import all_stated_for_groups
 from skdpbo.model_selection.private_training._estimators import is_shape_only, is_transformer
 from skdpbo.privacy import PrivacyGuarantee, PrivacyProfile
 from skdpbo.privacy._guarantee import GROUP_RELATIONS
@@ -18,6 +21,7 @@ __all__ = [
     "varies",
     "voided_by_seeds",
     "voided_if_seeded",
+    "warn_if_void_for_groups",
 ]
 
 _NEIGHBOURS = "replace-one"
@@ -32,17 +36,13 @@ def stated_guarantee(step, n_samples):
     TypeError, ValueError
         If it is no guarantee for the replacement of any one training record.
     """
-    return _checked(step.privacy_guarantee(n_samples=n_samples), _asked(step))
+    return _checked(step.privacy_guarantee(n_samples=n_samples), step)
 
 
 def stated_cost_of_group(step, n_groups):
     """Return the stated cost of one fit with groups, for all records of any one of them."""
     stated = step.privacy_guarantee(n_samples=n_groups, groups=True)
-    return _checked(stated, _asked(step), GROUP_RELATIONS[_NEIGHBOURS])
-
-
-def _asked(step):
-    return f"{type(step).__name__}.privacy_guarantee()"
+    return _checked(stated, step, GROUP_RELATIONS[_NEIGHBOURS])
 
 
 def varies(declaration):
@@ -93,7 +93,7 @@ def voided_by_seeds(guarantee, estimator):
     for key, value in estimator.get_params(deep=True).items():
         name = key.split("__")[-1]
         seeds = name in _SEEDS or name.endswith("_seed")
-        if value is not None and seeds and _may_be_private(_owner(estimator, key)):
+        if value is not None and seeds and _may_be_private(estimator, key):
             return guarantee.voided(
                 f"{key} is not None: if it seeds the noise, every trial has the same, and it can "
                 "be removed"
@@ -112,21 +112,21 @@ def noise_seeds(estimator):
     return {
         key: value
         for key, value in estimator.get_params(deep=True).items()
-        if key.split("__")[-1] == "random_state" and _may_be_private(_owner(estimator, key))
+        if key.split("__")[-1] == "random_state" and _may_be_private(estimator, key)
     }
 
 
-def _owner(estimator, key):
-    """The step that a parameter belongs to."""
+def _may_be_private(estimator, key):
+    """Whether the step that a parameter belongs to may be private."""
     prefix = key.rpartition("__")[0]
-    return estimator.get_params(deep=True).get(prefix, estimator) if prefix else estimator
-
-
-def _may_be_private(owner):
+    owner = estimator.get_params(deep=True).get(prefix, estimator) if prefix else estimator
     return not (is_transformer(owner) and is_shape_only(owner))
 
 
-def _checked(guarantee, name, neighbours=_NEIGHBOURS):
+def _checked(guarantee, origin, neighbours=_NEIGHBOURS):
+    """Return a guarantee of a step, or of a parameter of this name, that covers training rows."""
+    stated = f"{type(origin).__name__}.privacy_guarantee()"
+    name = origin if isinstance(origin, str) else stated
     if not isinstance(guarantee, PrivacyGuarantee | PrivacyProfile):
         raise TypeError(f"{name} must give a PrivacyGuarantee, got {type(guarantee).__name__}.")
     if guarantee.neighbours != neighbours:
@@ -138,6 +138,25 @@ def _checked(guarantee, name, neighbours=_NEIGHBOURS):
     if whom and "training" not in whom and "all" not in whom.split():
         raise ValueError(f"{name} protects {whom!r} and not the training records.")
     return guarantee
+
+
+def warn_if_void_for_groups(of_record, of_group):
+    """Warn of a total that is void for groups and not for records.
+
+    Parameters
+    ----------
+    of_record, of_group : PrivacyGuarantee
+        The second is the first with what is stated for groups.
+    """
+    if of_group.status != "void" or of_record.status == "void":
+        return
+    known = all_stated_for_groups(of_record).assumptions
+    own = [text for text in of_group.assumptions if text not in known]
+    warn_caller(
+        "The search carries no privacy guarantee for groups, as one training with groups carries "
+        f"none{': ' * bool(own)}{'; '.join(own)}.",
+        VoidGuaranteeWarning,
+    )
 
 
 def mark_total(model, guarantee, seen=None):

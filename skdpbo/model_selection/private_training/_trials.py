@@ -100,7 +100,15 @@ def best_of_trials(plan, data, source, *, verbose=0, **parallel):
     used = draw_trials(plan.rule.law, max_trials=cut, source=source)
     run = cut if plan.rule.selection.pad_trials else used
     randomness, sampler = TrialRandomness(source), ExactSampler(source)
-    progress = _progress_of_trials(plan.rule, cut, verbose)
+    if plan.rule.selection.pad_trials:
+        heading = f"Private training and scoring: {cut} trials"
+        progress = Progress(verbose, heading, cut, "trials")
+    else:
+        progress = Progress(
+            verbose,
+            f"Private training and scoring: {plan.rule.expected_trials:.4g} trials expected. "
+            "Their number is secret, and so is how many are done.",
+        )
     best = None
     for numbers in _batches(run, parallel["n_jobs"]):
         indices = [sampler.below(len(plan.models)) for _ in numbers]
@@ -112,17 +120,6 @@ def best_of_trials(plan, data, source, *, verbose=0, **parallel):
         if plan.rule.selection.pad_trials:
             progress.at(numbers[-1] + 1)
     return best
-
-
-def _progress_of_trials(rule, cut, verbose):
-    """Return the progress of the largest number of trials, all run, or a heading only."""
-    if rule.selection.pad_trials:
-        return Progress(verbose, f"Private training and scoring: {cut} trials", cut, "trials")
-    heading = (
-        f"Private training and scoring: {rule.expected_trials:.4g} trials expected. Their number "
-        "is secret, and so is how many are done."
-    )
-    return Progress(verbose, heading)
 
 
 def published_trials(plan, data, source, *, verbose=0, **parallel):

@@ -7,8 +7,6 @@ the sensitivity of `chunk_sensitivity`. No model is released.
 
 from dataclasses import replace
 
-from sklearn.base import is_classifier
-
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._private_choice import all_stated_for_groups
 from skdpbo.model_selection._search_mechanism import SearchProblem
@@ -27,27 +25,10 @@ from skdpbo.model_selection.evaluation._chunks import (
     number_of_chunks,
 )
 from skdpbo.model_selection.evaluation._dry_run import dry_run
-from skdpbo.model_selection.protection._options import (
-    refuse_chunk_schema,
-    refuse_options_of_public_rows,
-    refuse_telling_parts,
-)
-from skdpbo.model_selection.protection._protection import Protection, Release, table_of
-from skdpbo.model_selection.protection._setup import (
-    MOSTLY_NOISE,
-    check_rows,
-    groups_of_all,
-    warn_if_score_is_noisy,
-)
-from skdpbo.model_selection.rows._object_table import as_objects, list_width
-from skdpbo.model_selection.rows._overlap import (
-    entries_assumption,
-    refuse_rows_among_entries,
-    refuse_shared_rows,
-    with_disjoint_parts,
-)
-from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
-from skdpbo.model_selection.rows._units import number_of_units
+from skdpbo.model_selection.protection._all_records import AllRecordsProtection
+from skdpbo.model_selection.protection._options import refuse_chunk_schema
+from skdpbo.model_selection.protection._setup import MOSTLY_NOISE, warn_if_score_is_noisy
+from skdpbo.model_selection.rows._overlap import refuse_rows_among_entries
 from skdpbo.model_selection.scoring._resolve import resolve_chunk_scorer
 from skdpbo.model_selection.scoring.metrics._chunk_metric import is_chunk_metric
 
@@ -63,7 +44,7 @@ _ASSUMPTIONS = (
 )
 
 
-class ChunkedProtection(Protection):
+class ChunkedProtection(AllRecordsProtection):
     """Every record is protected; any estimator is trained on disjoint chunks of them.
 
     Parameters
@@ -79,78 +60,59 @@ class ChunkedProtection(Protection):
     def check(self):
         """Refuse options that would be releases of their own, or need public rows."""
         self._mechanism(None)
-        refuse_options_of_public_rows(self.searcher)
-        refuse_telling_parts(self.searcher.estimator, self.candidates)
+        super().check()
 
     def promise(self, n_samples):
         """Return the guarantee of the mechanism, for all records."""
         mechanism = self._mechanism(self._size(n_samples, None))
         return self._guarantee(mechanism, n_samples)
 
-    def search(self, rows, params):
-        """Train every candidate on every chunk and release a choice."""
-        searcher = self.searcher
-        X, y, X_val, y_val, groups_val = rows
-        X, y, X_val = check_rows(X, y, X_val, y_val, groups_val)
-        groups, groups_val = groups_of_all(params, X, X_val, groups_val)
-        params = {name: entry for name, entry in params.items() if name != "groups"}
-        n_samples = number_of_units(X, groups)
-        size = self._size(n_samples, None if X_val is None else number_of_units(X_val, groups_val))
-        refuse_chunk_schema(searcher.estimator, size[0], n_samples, X, y, X_val, y_val)
+    def planned(self, parts):
+        """Settle scorer and mechanism, from public sizes; return the guarantee of records."""
+        searcher, size = self.searcher, self._size(parts.n_samples, parts.n_validation)
+        self.n_chunks = size[0]
+        refuse_chunk_schema(searcher.estimator, size[0], parts.n_samples, *parts.containers)
         by_metric = is_chunk_metric(searcher.scoring)
         if by_metric:
             refuse_empty_parts(*size)
-        refuse_shared_rows(X, X_val)
-        refuse_rows_among_entries(params, [X, y, X_val, y_val], {n_rows(X)})
+        refuse_rows_among_entries(parts.params, parts.containers, {n_rows(parts.X)})
         scorer = resolve_chunk_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
-        mechanism = self._mechanism(size)
-        mechanism.refuse_scorer(scorer)
-        warn_if_score_is_noisy(mechanism, **self._noise_sizes(size))
-        guarantee = with_disjoint_parts(self._guarantee(mechanism, n_samples), X_val)
-        if groups is not None:
-            guarantee = self.for_groups(guarantee)
-            scorer = scorer if by_metric else scorer.for_groups()
-        entries = entries_assumption(params, n_rows(X), None)
-        guarantee = self.stated(guarantee, n_samples + (size[2] or 0), entries=entries)
-        self.check_budget(guarantee, own_rows=X_val is not None)
-        fit_params = self.routed(X, params)
-        dry_run(searcher.estimator, self.candidates, X, y, scorer, fit_params)
-        with self.all_or_nothing():
-            # before any protected value is read
-            self.charge(guarantee, own_rows=X_val is not None)
-            width, labels = list_width(X), is_classifier(searcher.estimator)
-            evaluator = (ChunkMetricTraining if by_metric else ChunkTraining)(
-                estimator=searcher.estimator,
-                rows=ChunkedRows(
-                    settled_rows(as_objects(X, width)),
-                    settled_targets(y, labels),
-                    chunk_positions(n_samples, size[0]),
-                    settled_rows(as_objects(X_val, width)),
-                    settled_targets(y_val, labels),
-                    groups,
-                    groups_val,
-                ),
-                fit_params=fit_params,
-                scorer=scorer,
-                excess_bound=self.chunks.excess_bound,
-                n_jobs=searcher.n_jobs,
-                pre_dispatch=searcher.pre_dispatch,
-                verbose=searcher.verbose,
-            )
-            source = noise_source(searcher.random_state)
-            mechanism.start(SearchProblem(self.candidates, evaluator, source, self.space), False)
-            chosen = mechanism.search_unguided()
-        self.forget()  # what an earlier fit has set
-        columns = getattr(X, "shape", (None, width))[1:]
-        n_features = {} if columns in ((), (None,)) else {"n_features_in_": columns[0]}
-        return Release(
-            guarantee=guarantee,
-            table=table_of(chosen.candidates) | chosen.columns,
-            index=chosen.index,
-            score=chosen.score,
-            scorer=scorer,
-            attributes={"multimetric_": False} | n_features,
+        self.mechanism = self._mechanism(size)
+        self.mechanism.refuse_scorer(scorer)
+        warn_if_score_is_noisy(self.mechanism, **self._noise_sizes(size))
+        # A metric of a chunk is one loss already, however its records are grouped.
+        self.scorer = scorer if parts.groups is None or by_metric else scorer.for_groups()
+        return self._guarantee(self.mechanism, parts.n_samples)
+
+    def try_publicly(self):
+        """Warn of what fails on synthetic rows, and refuse noise that is too large."""
+        searcher, parts = self.searcher, self.parts
+        fit_params = self.routed(parts.X, parts.params)
+        dry_run(searcher.estimator, self.candidates, parts.X, parts.y, self.scorer, fit_params)
+        by_metric = is_chunk_metric(searcher.scoring)
+        self.evaluator = (ChunkMetricTraining if by_metric else ChunkTraining)(
+            estimator=searcher.estimator,
+            rows=_chunked(parts, chunk_positions(parts.n_samples, self.n_chunks)),
+            fit_params=fit_params,
+            scorer=self.scorer,
+            excess_bound=self.chunks.excess_bound,
+            n_jobs=searcher.n_jobs,
+            pre_dispatch=searcher.pre_dispatch,
+            verbose=searcher.verbose,
         )
+        problem = self.candidates, self.evaluator, noise_source(searcher.random_state), self.space
+        # Of sizes alone: too much noise is refused here.
+        self.mechanism.start(SearchProblem(*problem), False)
+
+    def run(self, charge):
+        """Protected: train every candidate on every chunk and release a choice."""
+        charge()
+        opened = self.parts.opened(self.searcher.estimator)
+        self.evaluator.rows = _chunked(opened, self.evaluator.rows.chunks)
+        chosen = self.mechanism.search_unguided()
+        columns = getattr(opened.X, "shape", ())[1:]  # public, as all of the schema
+        n_features = {"n_features_in_": columns[0]} if columns else {}
+        return replace(chosen, attributes=chosen.attributes | n_features)
 
     def _mechanism(self, size):
         """Return the mechanism; by default no score that would be mostly noise is paid for."""
@@ -188,3 +150,9 @@ class ChunkedProtection(Protection):
             reference=f"{mechanism.guarantee.reference}; Nissim, Raskhodnikova & Smith 2007; "
             "docs/theory/sample_and_aggregate.md",
         )
+
+
+def _chunked(parts, chunks):
+    """Protected: return the rows of the parts, cut into chunks."""
+    own = parts.X_val, parts.y_val, parts.groups, parts.groups_val
+    return ChunkedRows(parts.X, parts.y, chunks, *own)

@@ -1,15 +1,51 @@
 """Successive halving of the candidates on public rows. No protected row is read."""
 
+from itertools import count
+
 import numpy as np
 from sklearn.utils.multiclass import type_of_target
 
 from skdpbo._parameters import warn_caller
-from skdpbo.model_selection._sklearn import HalvingGridSearchCV, n_rows
+from skdpbo.model_selection._sklearn import HalvingGridSearchCV, begin_task, end_task, n_rows
+from skdpbo.model_selection.protection._public_memory import PublicMemory
 
 __all__ = ["halve", "number_of_rounds"]
 
 _FACTOR = 3  # scikit-learn's default: a third of the candidates go on, with three times the rows
 _FEWEST = 5  # rows of the rarest class in each test part of the first round
+
+
+class _Halving(HalvingGridSearchCV):
+    """Successive halving whose folds may be known from a memory."""
+
+    _known, _n_splits = None, None  # set together
+
+    def _run_search(self, evaluate_candidates, *, callback_ctx=None):
+        pieces = count()
+
+        def evaluate(batch, cv, *, more_results, **context):
+            def train(some, cv):
+                size = len(some) * self._n_splits
+                task = {"task_id": next(pieces), "max_subtasks": size, "sequential_subtasks": False}
+                piece = begin_task(context.get("callback_ctx"), self, **task)
+                evaluate_candidates(some, cv, **_context(piece))
+                end_task(piece, self)
+
+            self._known.use(cv)
+            return self._known.evaluate(batch, train, self._format_results, more_results)
+
+        known = evaluate_candidates if self._known is None else evaluate
+        super()._run_search(known, **_context(callback_ctx))
+
+    def _format_results(self, *lists):
+        if self._known is not None and self._known.takes(*lists):
+            return self._known.results
+        return super()._format_results(*lists)
+
+
+def _context(callback_ctx):
+    """Return the keyword of scikit-learn's callback protocol, which is absent before 1.9."""
+    return {} if callback_ctx is None else {"callback_ctx": callback_ctx}
 
 
 def halve(searcher, candidates, public, scorer):
@@ -18,8 +54,8 @@ def halve(searcher, candidates, public, scorer):
     Parameters
     ----------
     searcher : BasePrivateSearchCV
-        Its `halving`, `estimator`, `cv` (a splitter), `n_jobs`, `verbose` and `error_score` are
-        read.
+        Its `halving`, `memory`, `estimator`, `cv` (a splitter), `n_jobs`, `verbose` and
+        `error_score` are read.
     candidates : list of dict
     public : tuple (X, y, fit_params)
     scorer : PerRecordScorer
@@ -44,8 +80,26 @@ def halve(searcher, candidates, public, scorer):
             UserWarning,
         )
         return candidates, None
-    first = n_rows(X) // _FACTOR**rounds
-    halving = HalvingGridSearchCV(
+    halving = _halving_search(searcher, candidates, scorer, n_rows(X) // _FACTOR**rounds, rounds)
+    if searcher.memory is not None:
+        halving._known = PublicMemory(searcher, X, y, fit_params, scorer)
+        halving._n_splits = n_splits
+        halving.verbose = 0
+    halving.fit(X, y, **fit_params)
+    return _best(halving.cv_results_, candidates, n_left), halving.cv_results_
+
+
+def _fewest_rows(y, n_splits):
+    """Return the number of rows of which each test part holds some of every class."""
+    share = 1.0
+    if y is not None and type_of_target(y) in ("binary", "multiclass"):
+        share = np.unique(np.asarray(y), return_counts=True)[1].min() / n_rows(y)
+    return int(np.ceil(_FEWEST * n_splits / share))
+
+
+def _halving_search(searcher, candidates, scorer, first, rounds):
+    """Return scikit-learn's search, not fitted, whose first of some rounds has `first` rows."""
+    return _Halving(
         searcher.estimator,
         [{name: [value] for name, value in params.items()} for params in candidates],
         factor=_FACTOR,
@@ -60,8 +114,7 @@ def halve(searcher, candidates, public, scorer):
         error_score=searcher.error_score,
         return_train_score=False,
         random_state=searcher._public_seed(),
-    ).fit(X, y, **fit_params)
-    return _best(halving.cv_results_, candidates, n_left), halving.cv_results_
+    )
 
 
 def number_of_rounds(n_candidates, n_left, n_samples, fewest):
@@ -84,14 +137,6 @@ def number_of_rounds(n_candidates, n_left, n_samples, fewest):
     while rounds and n_samples < fewest * _FACTOR**rounds:
         rounds -= 1
     return rounds
-
-
-def _fewest_rows(y, n_splits):
-    """Return the number of rows of which each test part holds some of every class."""
-    share = 1.0
-    if y is not None and type_of_target(y) in ("binary", "multiclass"):
-        share = np.unique(np.asarray(y), return_counts=True)[1].min() / n_rows(y)
-    return int(np.ceil(_FEWEST * n_splits / share))
 
 
 def _best(results, candidates, n_left):

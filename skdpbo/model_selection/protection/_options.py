@@ -4,20 +4,41 @@ from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
+from skdpbo._parameters import warn_caller
 from skdpbo.model_selection._sklearn import has_callbacks
 from skdpbo.model_selection.rows._protected import check_schema
 
-__all__ = ["refuse_chunk_schema", "refuse_options_of_public_rows", "refuse_telling_parts"]
+__all__ = [
+    "refuse_chunk_schema",
+    "refuse_options_of_public_rows",
+    "refuse_telling_parts",
+    "warn_of_silent_callbacks",
+]
+
+
+def warn_of_silent_callbacks(searcher):
+    """Warn that callbacks of a search without public folds are not called."""
+    if has_callbacks([searcher]):
+        warn_caller(
+            f"The callbacks of this {type(searcher).__name__} are not called: they are shown "
+            "public fits, and there are none. verbose=1 prints the counts that are public.",
+            UserWarning,
+        )
 
 
 def refuse_options_of_public_rows(searcher):
     """Raise for options that have no meaning where every record is protected."""
+    warn_of_silent_callbacks(searcher)
     effective_n_jobs(searcher.n_jobs)  # raises for 0
     if searcher.cv is not None:
         raise ValueError('cv must be None with protect="all": no row is public to be split.')
     if searcher.return_train_score:
         raise ValueError(
             'return_train_score must be False with protect="all": no row is public to be scored.'
+        )
+    if searcher.memory is not None:
+        raise ValueError(
+            'memory must be None with protect="all": no row is public, and nothing else is kept.'
         )
     if isinstance(searcher.error_score, str):
         raise ValueError(

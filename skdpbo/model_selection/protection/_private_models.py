@@ -6,10 +6,9 @@ winner; how many trials there were is secret.
 
 import warnings
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation
@@ -25,6 +24,7 @@ from skdpbo.exceptions import (
 )
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._private_choice import all_stated_for_groups
+from skdpbo.model_selection._search_mechanism import Chosen
 from skdpbo.model_selection._sklearn import n_rows
 from skdpbo.model_selection.evaluation._dry_run import dry_run, synthetic_rows
 from skdpbo.model_selection.evaluation._evaluator import train
@@ -44,27 +44,11 @@ from skdpbo.model_selection.private_training._trials import (
     best_of_trials,
     published_trials,
 )
-from skdpbo.model_selection.protection._options import (
-    refuse_options_of_public_rows,
-    refuse_telling_parts,
-)
-from skdpbo.model_selection.protection._protection import Protection, Release, table_of
-from skdpbo.model_selection.protection._setup import (
-    check_rows,
-    groups_of_all,
-    refuse_metric_of_groups,
-)
-from skdpbo.model_selection.rows._object_table import as_objects, list_width
-from skdpbo.model_selection.rows._overlap import (
-    entries_assumption,
-    entry_length,
-    refuse_rows_among_entries,
-    refuse_shared_rows,
-    with_disjoint_parts,
-)
+from skdpbo.model_selection.protection._all_records import AllRecordsProtection
+from skdpbo.model_selection.protection._setup import refuse_metric_of_groups
+from skdpbo.model_selection.rows._overlap import entry_length, refuse_rows_among_entries
 from skdpbo.model_selection.rows._protected import check_schema, protected_positions
-from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
-from skdpbo.model_selection.rows._units import number_of_units, take_units
+from skdpbo.model_selection.rows._units import take_units
 from skdpbo.model_selection.scoring._resolve import resolve_trial_scorer
 
 __all__ = ["PrivateModelsProtection"]
@@ -77,7 +61,7 @@ _USUAL = "NaN or infinite values are a usual reason, or too few rows."
 _NOT_NUMERIC = "X is not of a numeric type: every argument must be a string or a real number."
 
 
-class PrivateModelsProtection(Protection):
+class PrivateModelsProtection(AllRecordsProtection):
     """Every record is protected; the estimator is differentially private.
 
     Parameters
@@ -91,18 +75,13 @@ class PrivateModelsProtection(Protection):
         self.selection = selection
         self._budgeted = []  # models of each plan, with their number of rows
 
-    def check(self):
-        """Refuse options that would be releases of their own, or need public rows."""
-        refuse_options_of_public_rows(self.searcher)
-        refuse_telling_parts(self.searcher.estimator, self.candidates)
-
     def promise(self, n_samples):
         """Return the guarantee of the plan, for the parts of `n_samples` rows."""
         if n_samples is None or n_samples < 2:
             return self._plan(n_samples).guarantee
         trained, _, rest = self._positions(n_samples, own_rows=False)
         tuning = self._plan(len(trained), trained_again=rest is not None).guarantee
-        return tuning if rest is None else self._final_plan(len(rest)).joined(tuning)
+        return tuning if rest is None else self._budget(plan_final, len(rest)).joined(tuning)
 
     def for_groups(self, guarantee):
         """Return the guarantee of parts that divide no group; refuse what knows no groups."""
@@ -115,89 +94,73 @@ class PrivateModelsProtection(Protection):
                 stated = stated.assuming(*own, status=of_group.status)
         return stated
 
-    def search(self, rows, params):
-        """Run the trials and release the best.
+    def planned(self, parts):
+        """Settle scorer and plan, from public sizes; return the guarantee of single records."""
+        searcher, own_rows = self.searcher, parts.X_val is not None
+        self.positions = trained, _, rest = self._positions(parts.n_samples, own_rows=own_rows)
+        if own_rows:
+            check_schema(parts.X_val, parts.y_val, parts.X, parts.y, public=False)
+        _refuse_complex(parts.X, parts.y)
+        self.plan = self._plan(len(trained), trained_again=rest is not None)
+        self.final = None if rest is None else self._budget(plan_final, len(rest))
+        # Targets are protected: no scorer learns its classes from them.
+        scorer = resolve_trial_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
+        if parts.groups is not None:
+            refuse_metric_of_groups(scorer)
+            scorer = scorer.for_groups()
+        self.scorer = scorer
+        self.fit_params = self._fit_params(parts, len(trained))
+        tuning = self.plan.guarantee
+        return tuning if self.final is None else self.final.joined(tuning)
+
+    def try_publicly(self):
+        """Warn of what synthetic rows show: failures and missing bounds."""
+        self._advise()
+        self.failures = self._dry_run()
+
+    def run(self, charge):
+        """Protected: run the trials and release the best.
 
         Raises
         ------
         ValueError, TypeError
-            Before the charge on a bad schema, estimator or cost; after it if the winning trial has
-            no model. No message depends on a protected value.
+            If the winning trial has no model. No message depends on a protected value.
         """
-        searcher = self.searcher
-        X, y, X_val, y_val, groups_val = rows
-        X, y, X_val = check_rows(X, y, X_val, y_val, groups_val)
-        groups, groups_val = groups_of_all(params, X, X_val, groups_val)
-        params = {name: entry for name, entry in params.items() if name != "groups"}
-        n_samples = number_of_units(X, groups)
-        trained, scored, rest = self._positions(n_samples, own_rows=X_val is not None)
-        if X_val is not None:
-            check_schema(X_val, y_val, X, y, public=False)
-            refuse_shared_rows(X, X_val)
-        _refuse_complex(X, y)
-        plan = self._plan(len(trained), trained_again=rest is not None)
-        final = None if rest is None else self._final_plan(len(rest))
-        guarantee = plan.guarantee if final is None else final.joined(plan.guarantee)
-        guarantee = with_disjoint_parts(guarantee, X_val)
-        n_protected = n_samples + (0 if X_val is None else number_of_units(X_val, groups_val))
-        entries = entries_assumption(params, n_rows(X), None)
-        # Targets are protected: no scorer learns its classes from them.
-        scorer = resolve_trial_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
-        if groups is not None:
-            guarantee = self.for_groups(guarantee)
-            refuse_metric_of_groups(scorer)
-            scorer = scorer.for_groups()
-        guarantee = self.stated(guarantee, n_protected, entries=entries)
-        fit_params = self._fit_params(X, len(trained), params, [X, y, X_val, y_val])
-        self.check_budget(guarantee, own_rows=X_val is not None)
-        self._advise(plan)
-        failures = self._dry_run(plan, scorer, X, y, fit_params)
+        charge()
+        data, data_of_final = self._opened_data()
+        released, winner = self._run(data)
+        if self.final is not None:
+            Progress(self.searcher.verbose, "Training the winner again on the other rows")
+            source = noise_source(self.searcher.random_state)
+            model = train_final(self.final.models[winner.index], data_of_final, source)
+            winner = replace(winner, model=model)
+        if winner.model is None and self.plan.releases_model:
+            raise _no_model(self.parts.X, self.failures)
+        model = {"best_estimator_": winner.model} if self.searcher.refit else {}
+        return replace(released, attributes=released.attributes | model)
 
-        # before any protected value is read
-        with self.all_or_nothing():
-            self.charge(guarantee, own_rows=X_val is not None)
-            settled = partial(
-                _settled, width=list_width(X), labels=is_classifier(searcher.estimator)
-            )
-            everything = settled(X, y, groups)
-            # Not typed by the training rows: these are as protected as those that are scored.
-            own = settled(X_val, y_val, groups_val)
-            rows = own if X_val is not None else take_units(*everything, scored)
-            data = TrialData(
-                **_training(take_units(*everything, trained), fit_params),
-                rows=(*rows[:2], np.zeros(n_rows(rows[0]), dtype=bool), rows[2]),
-                scorer=scorer,
-                budget=plan.budget,
-            )
-            run = published_trials if plan.rule.publishes_scores else best_of_trials
-            released = run(
-                plan,
-                data,
-                noise_source(searcher.random_state),
-                n_jobs=searcher.n_jobs,
-                pre_dispatch=searcher.pre_dispatch,
-                verbose=searcher.verbose,
-            )
-            scores, winner = released if plan.rule.publishes_scores else (None, released)
-            if final is not None:
-                Progress(searcher.verbose, "Training the winner again on the other rows")
-                others = replace(data, **_training(take_units(*everything, rest), fit_params))
-                model = final.models[winner.index]
-                model = train_final(model, others, noise_source(searcher.random_state))
-                winner = replace(winner, model=model)
-            if winner.model is None:
-                raise _no_model(X, failures)
-        self.forget()  # what an earlier fit has set
-        return self._release(guarantee, plan, scorer, scores, winner)
+    def _opened_data(self):
+        """Protected, after the charge: data of the trials, and of the last training or None."""
+        trained, scored, rest = self.positions
+        parts = self.parts.opened(self.searcher.estimator)
+        everything, own = parts.training, parts.validation
+        X, y, groups = own if scored is None else take_units(*everything, scored)
+        data = TrialData(
+            **_training(take_units(*everything, trained), self.fit_params),
+            rows=(X, y, np.zeros(n_rows(X), dtype=bool), groups),
+            scorer=self.scorer,
+            budget=self.plan.budget,
+        )
+        if rest is None:
+            return data, None
+        others = _training(take_units(*everything, rest), self.fit_params)
+        return data, replace(data, **others)
 
     def _plan(self, n_samples, *, trained_again=False):
         selection = self.selection
         if trained_again:
             selection = ranking_selection(selection, len(self.candidates))
         return self._budget(plan_trials, n_samples, selection)
-
-    def _final_plan(self, n_samples):
-        return self._budget(plan_final, n_samples)
 
     def _budget(self, plan, n_samples, *selection):
         searcher = self.searcher
@@ -241,19 +204,40 @@ class PrivateModelsProtection(Protection):
         scored = tuned[protected_positions(len(tuned), fraction)]
         return np.setdiff1d(tuned, scored), scored, rest
 
-    def _fit_params(self, X, n_trained, params, protected):
+    def _fit_params(self, parts, n_trained):
         """Return the arguments of ``fit`` other than the rows; refuse values for each row."""
-        lengths = n_rows(X), n_trained
-        refuse_rows_among_entries(params, protected, lengths)
-        for name, value in params.items():
+        lengths = n_rows(parts.X), n_trained
+        refuse_rows_among_entries(parts.params, parts.containers, lengths)
+        for name, value in parts.params.items():
             if entry_length(value) in lengths:
                 raise ValueError(
                     f'{name} goes with the rows: with protect="all" it would be part of the '
                     "protected records, which no stated guarantee covers."
                 )
-        return self.routed(X, params) if params else {}
+        return self.routed(parts.X, parts.params) if parts.params else {}
 
-    def _advise(self, plan):
+    def _run(self, data):
+        """Protected: return what is released, as `Chosen`, and the `Winner`."""
+        plan, names = self.plan, ("n_jobs", "pre_dispatch", "verbose")
+        how = {name: getattr(self.searcher, name) for name in names}
+        run = published_trials if plan.rule.publishes_scores else best_of_trials
+        released = run(plan, data, noise_source(self.searcher.random_state), **how)
+        scores, winner = released if plan.rule.publishes_scores else (None, released)
+        columns = {} if scores is None else {"private_validation_score": scores}
+        law = {
+            "expected_trials_": plan.rule.expected_trials,
+            "hit_probability_": plan.rule.hit_probability,
+        }
+        return Chosen(self.candidates, winner.index, winner.score, columns, law), winner
+
+    def release(self, guarantee, chosen):
+        """Return the `Release`; the model states the guarantee of the whole search."""
+        if self.searcher.refit:
+            mark_total(chosen.attributes["best_estimator_"], guarantee)
+        return super().release(guarantee, chosen)
+
+    def _advise(self):
+        plan = self.plan
         if plan.guarantee.status == "void":
             warn_caller(
                 "The search carries no privacy guarantee, as one training carries none: "
@@ -268,15 +252,17 @@ class PrivateModelsProtection(Protection):
                 SelectionCostWarning,
             )
 
-    def _dry_run(self, plan, scorer, X, y, fit_params):
+    def _dry_run(self):
         """Warn of what synthetic rows show: failures, which are returned, and missing bounds."""
+        X, y, models = self.parts.X, self.parts.y, self.plan.models
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            dry_run(self.searcher.estimator, self.candidates, X, y, scorer, fit_params)
+            given = X, y, self.scorer, self.fit_params
+            dry_run(self.searcher.estimator, self.candidates, *given)
         failures = [str(warning.message) for warning in caught]
         shown = [(DryRunWarning, failure) for failure in failures]
-        for table, targets in list(synthetic_rows(plan.models[0], X, y))[:1]:
-            for warning in in_isolation(_warnings_of_fit, plan.models[0], table, targets):
+        for table, targets in list(synthetic_rows(models[0], X, y))[:1]:
+            for warning in in_isolation(_warnings_of_fit, models[0], table, targets):
                 # Of seeds `_advise` warns; that synthetic rows are out of reach says nothing.
                 kind, not_shown = warning.category, (SeededNoiseWarning, UnreachedRowsWarning)
                 if issubclass(kind, SkdpboWarning) and kind not in not_shown:
@@ -285,25 +271,6 @@ class PrivateModelsProtection(Protection):
             warn_caller(message, category)
         return failures
 
-    def _release(self, guarantee, plan, scorer, scores, winner):
-        attributes = {
-            "multimetric_": False,
-            "expected_trials_": plan.rule.expected_trials,
-            "hit_probability_": plan.rule.hit_probability,
-        }
-        if self.searcher.refit:
-            mark_total(winner.model, guarantee)
-            attributes["best_estimator_"] = winner.model
-        columns = {} if scores is None else {"private_validation_score": scores}
-        return Release(
-            guarantee=guarantee,
-            table=table_of(self.candidates) | columns,
-            index=winner.index,
-            score=winner.score,
-            scorer=scorer,
-            attributes=attributes,
-        )
-
 
 def _warnings_of_fit(model, X, y):
     """Return the warnings of a fit on synthetic rows, whether it fails or not."""
@@ -311,11 +278,6 @@ def _warnings_of_fit(model, X, y):
         warnings.simplefilter("always")
         attempt(train, clone(model), X, y, {})
     return caught
-
-
-def _settled(X, y, groups, *, width, labels):
-    """Return rows, targets and groups as ``fit`` gets them. Protected; after the charge."""
-    return settled_rows(as_objects(X, width)), settled_targets(y, labels), groups
 
 
 def _training(rows, fit_params):

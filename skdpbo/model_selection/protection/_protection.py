@@ -3,8 +3,8 @@
 import warnings
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 from sklearn.base import clone
@@ -15,6 +15,7 @@ from skdpbo.model_selection._sklearn import masked_param_columns, take_method_pa
 from skdpbo.model_selection.evaluation._row_wise import row_wise_assumption, unverified_steps
 from skdpbo.model_selection.scoring._score_release import ReleasedScore
 from skdpbo.privacy import PrivacyGuarantee, charge_active_ledger
+from skdpbo.privacy._guarantee import restated
 
 __all__ = ["Protection", "Release", "table_of"]
 
@@ -85,20 +86,56 @@ class Protection(ABC):
     def promise(self, n_samples):
         """Return the guarantee of a fit with secret noise; `n_samples` may be None."""
 
-    @abstractmethod
     def search(self, rows, params):
         """Search and return the `Release`.
 
-        The budget is checked before any work and charged after all public work, at the last
-        moment before the first protected value is read.
+        The order is the promise: nothing is spent on a fit that the budget cannot pay or that
+        fails for a public reason, and no protected value is read before the charge.
 
         Parameters
         ----------
-        rows : tuple (X, y, X_val, y_val)
+        rows : tuple (X, y, X_val, y_val, groups_val)
             As given to ``fit``.
         params : dict
             Further entries of ``fit``.
         """
+        own_rows = rows[2] is not None
+        guarantee = self.set_up(rows, params)
+        self.check_budget(guarantee, own_rows)
+        self.try_publicly()
+        with self.all_or_nothing():
+            self.forget()  # what an earlier fit has set, perhaps of another kind
+            chosen = self.run(partial(self.charge, guarantee, own_rows))
+        return self.release(guarantee, chosen)
+
+    @abstractmethod
+    def set_up(self, rows, params):
+        """Refuse rows by their schema and return the guarantee of this fit; no value is read."""
+
+    @abstractmethod
+    def try_publicly(self):
+        """Make ready, and refuse or warn of what public and synthetic rows show."""
+
+    @abstractmethod
+    def run(self, charge):
+        """Protected: search and return what is released, as `Chosen`.
+
+        Parameters
+        ----------
+        charge : callable
+            Without arguments. Called once, at the last moment before a protected value is read.
+        """
+
+    def release(self, guarantee, chosen):
+        """Return the `Release` made of what `run` has returned; post-processing."""
+        return Release(
+            guarantee=guarantee,
+            table=table_of(chosen.candidates) | chosen.columns,
+            index=chosen.index,
+            score=chosen.score,
+            scorer=self.scorer,
+            attributes={"multimetric_": False} | chosen.attributes,
+        )
 
     def publish(self, release):
         """Set the fitted attributes."""
@@ -136,7 +173,7 @@ class Protection(ABC):
         guarantee = self.row_wise(guarantee).voided_if_seeded(self.searcher.random_state)
         if entries is not None:
             guarantee = guarantee.assuming(entries, status="conditional")
-        return replace(guarantee, n_protected=n_protected, n_public=n_public)
+        return restated(guarantee, n_protected=n_protected, n_public=n_public)
 
     def row_wise(self, guarantee):
         """Return the guarantee, conditional on the steps that are not verified, by name."""

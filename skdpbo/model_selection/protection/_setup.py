@@ -1,6 +1,7 @@
 """Checks of rows and warnings at the start of a fit; no protected value is read."""
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils import indexable
 
 from skdpbo._parameters import warn_caller
@@ -27,7 +28,9 @@ __all__ = [
 # Noise of a quarter of the score's range: one released score in six is off by more.
 MOSTLY_NOISE = 0.25
 SMALL_NOISE = 0.05
-SCORE_SHARES = (0.1, 0.3)  # of the budget, with score_fraction="auto"
+# Of the budget, with score_fraction="auto". The smaller comes first: what the score gets, the
+# choice loses.
+SCORE_SHARES = (0.1, 0.3)
 
 
 def warn_if_score_is_noisy(mechanism, *, sensitivity, largest):
@@ -129,12 +132,25 @@ def _refuse_containers(**containers):
         single = not any(hasattr(values, kind) for kind in rows)
         if values is not None and (single or getattr(values, "shape", None) == ()):
             raise TypeError(f"{name} must have at least 1 dimension, got a single value.")
+        if name != "groups_val" and _types_cells_unknown(values):
+            raise TypeError(
+                f"{name} is neither a numpy array, a pandas frame, a sparse matrix nor a list, and "
+                f"one record may decide its types. Give {name}.to_pandas() or {name}.to_numpy()."
+            )
         if hasattr(values, "__dask_graph__"):  # models that cannot read them would lose silently
             raise TypeError(
                 f"{name} is a Dask collection: searchers need rows in memory. Give "
                 f"{name}.compute(); the fits can be sent to a cluster with "
                 'joblib.parallel_config(backend="dask").'
             )
+
+
+def _types_cells_unknown(values):
+    """Whether types are inferred by a library other than numpy, scipy and pandas."""
+    typed = hasattr(values, "dtype") or hasattr(values, "dtypes")
+    home = type(values).__module__.partition(".")[0]
+    known = isinstance(values, np.ndarray) or issparse(values) or hasattr(values, "iloc")
+    return typed and not known and home not in ("dask", "pandas")
 
 
 def split_rows(searcher, X, y, params):

@@ -1,10 +1,12 @@
 """``protect="validation"``: public rows train, and everything but one private choice is public."""
 
 import time
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
+from dataclasses import replace
 from functools import cached_property, partial
+from typing import ClassVar
 
-import numpy as np
 from joblib import parallel_config
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv
@@ -18,10 +20,11 @@ from skdpbo.model_selection.evaluation._fold_losses import FoldLosses
 from skdpbo.model_selection.evaluation._public_training import PublicTraining
 from skdpbo.model_selection.protection._failed_fits import FailedFits
 from skdpbo.model_selection.protection._halving import halve
-from skdpbo.model_selection.protection._protection import Protection, Release, table_of
-from skdpbo.model_selection.protection._public_folds import public_cv
-from skdpbo.model_selection.protection._public_progress import PublicProgress
-from skdpbo.model_selection.protection._rounds import ScoresSoFar, cross_validate_in_rounds
+from skdpbo.model_selection.protection._options import warn_of_silent_callbacks
+from skdpbo.model_selection.protection._public_memory import PublicMemory
+from skdpbo.model_selection.protection._public_search import PublicSearch
+from skdpbo.model_selection.protection._rounds import public_cv
+from skdpbo.model_selection.protection._score_gap import warn_of_score_gap
 from skdpbo.model_selection.protection._setup import (
     check_rows,
     mechanism_with_score,
@@ -38,7 +41,6 @@ from skdpbo.model_selection.rows._settled_types import (
     settled_public_targets,
 )
 from skdpbo.model_selection.scoring._multimetric import assign_metrics
-from skdpbo.model_selection.scoring.metrics._confusion_scorer import public_counts
 from skdpbo.privacy.ledger._charging import covered_by_fit
 
 __all__ = ["RUNNING", "ValidationProtection", "running_fit"]
@@ -53,7 +55,7 @@ def running_fit(searcher):
     return running if running is not None and running.searcher is searcher else None
 
 
-class ValidationProtection(Protection):
+class ValidationProtection(PublicSearch):
     """Validation records are protected; the rows that train are public.
 
     scikit-learn's ``BaseSearchCV`` does all that concerns public rows (cross-validation,
@@ -61,7 +63,7 @@ class ValidationProtection(Protection):
     hooks lead here while it runs.
     """
 
-    scores_so_far = None  # while candidates are cross-validated in rounds
+    halved: ClassVar[dict] = {}  # fitted attributes of halving
 
     def __init__(self, searcher):
         super().__init__(searcher)
@@ -76,12 +78,16 @@ class ValidationProtection(Protection):
         """Refuse a mechanism that cannot do with, or without, public scores."""
         if self.halving is not None and not self.searcher.guide:
             raise ValueError("halving needs guide=True: candidates are dropped by public scores.")
+        if self.searcher.memory is not None and not self.searcher.guide:
+            raise ValueError("memory needs guide=True: it keeps the scores of public folds.")
+        if not self.searcher.guide:
+            warn_of_silent_callbacks(self.searcher)
         if self.searcher.guide in self.mechanism.guided:
             return
         if self.searcher.guide:
             raise ValueError(
-                "guide must be False with Kusner2015: its search runs on the protected "
-                "records alone and stays secret."
+                "guide must be False with Kusner2015 and a secret trajectory: the search runs on "
+                "the protected records alone and stays secret."
             )
         raise ValueError(
             "guide must be True with this mechanism: the candidates are proposed from public "
@@ -107,44 +113,76 @@ class ValidationProtection(Protection):
         self.mechanism.refuse_groups()
         return stated_for_groups(guarantee, set_apart=set_apart)
 
-    def search(self, rows, params):
-        """Cross-validate on the public rows, and choose on the protected ones."""
+    def set_up(self, rows, params):
+        """Refuse rows by their schema and return the guarantee of this fit; no value is read."""
         searcher = self.searcher
-        (X, y, fit_params), protected, labels = self._parts(rows, params)
-        rows_counted = self.counted and labels is None
+        self.public, self.protected, labels = self._parts(rows, params)
+        X, y, _ = self.public
+        self.rows_counted = self.counted and labels is None
         scikit_learn_scorers = partial(BaseSearchCV._get_scorers, searcher)
         self.scorer, self.scorers, self.metric = assign_metrics(searcher, y, scikit_learn_scorers)
         self.mechanism.refuse_scorer(self.scorer)
-        check_schema(*protected, X, y, counted=rows_counted)
-        groups = None if labels is None else self._groups(labels, protected[0])
-        n_protected = _n_losses(protected[0], groups) if self.counted else None
+        check_schema(*self.protected, X, y, counted=self.rows_counted)
+        self.groups = None if labels is None else self._groups(labels, self.protected[0])
+        self.n_losses = _n_losses(self.protected[0], self.groups) if self.counted else None
         if not self.counted:
             refuse_other_than_means(self.scorer)
         elif self.scorer.is_mean:
-            warn_if_score_is_noisy(self.mechanism, sensitivity=1, largest=n_protected)
+            warn_if_score_is_noisy(self.mechanism, sensitivity=1, largest=self.n_losses)
         else:
-            self.mechanism = mechanism_with_score(searcher, self.scorer, n_protected)
+            self.mechanism = mechanism_with_score(searcher, self.scorer, self.n_losses)
         # Whether an entry is as long as the protected part must not show.
-        n_entries = n_protected if rows_counted or rows[2] is None else n_rows(rows[0])
+        n_entries = self.n_losses if self.rows_counted or rows[2] is None else n_rows(rows[0])
         entries = entries_assumption(params, n_rows(rows[0]), n_entries)
         guarantee = self.mechanism.guarantee
-        if groups is not None:
+        if self.groups is not None:
             guarantee = self.for_groups(guarantee, set_apart=rows[2] is None)
-        guarantee = self.stated(guarantee, n_protected, n_rows(X), entries)
-        self.check_budget(guarantee, own_rows=rows[2] is not None)
-        outside = copy_context()  # where the ledgers are open
+        return self.stated(guarantee, self.n_losses, n_rows(X), entries)
+
+    def try_publicly(self):
+        """Refuse entries of ``fit`` that no step asks for; the public rows are searched later."""
+        X, _, fit_params = self.public
+        self.fit_params = self.routed(X, fit_params)
+
+    def run(self, charge):
+        """Cross-validate on the public rows, and choose on the protected ones."""
+        searcher, (X, y, fit_params) = self.searcher, self.public
+        self.evaluator = self._evaluator(charge)
+        # Means over groups, or of weights, are not those of the public folds.
+        own = {*fit_params} - {"groups"}
+        self.comparable = self.scorer.is_mean and self.groups is None and not own
+        source = noise_source(searcher.random_state)
+        with self._running():
+            folds = self._public_folds() if searcher.guide else None
+            of_fit = self.evaluator.candidates, self.evaluator, source, self.space, self.metric
+            self.problem = SearchProblem(*of_fit, folds=folds)
+            self.mechanism.start(self.problem, searcher.guide)
+            if searcher.guide:
+                with self.failed_fits.without_tracebacks():
+                    BaseSearchCV.fit(searcher, X, y, **fit_params)
+                return self.chosen
+            # If these fail, it visits no others.
+            self.evaluator.trials = self.candidates[: self.mechanism.n_proposals]
+            chosen = self.mechanism.search_unguided()
+            return replace(chosen, attributes=self._refitted(chosen) | chosen.attributes)
+
+    def _evaluator(self, charge):
+        """Return the evaluator of the protected losses; it charges when it opens the rows."""
+        searcher, (X, y, _) = self.searcher, self.public
+        outside = copy_context()  # where the ledgers are open: the search runs as paid for
 
         def open_records():
-            outside.run(self.charge, guarantee, rows[2] is not None)
-            return check_protected(*protected, X, y, counted=rows_counted, groups=groups)
+            outside.run(charge)
+            how = {"counted": self.rows_counted, "groups": self.groups}
+            return check_protected(*self.protected, X, y, **how)
 
-        self.evaluator = PublicTraining(
+        return PublicTraining(
             estimator=searcher.estimator,
             X=X,
             y=y,
-            fit_params=self.routed(X, fit_params),
-            scorer=self.scorer if groups is None else self.scorer.for_groups(),
-            n_losses=n_protected,
+            fit_params=self.fit_params,
+            scorer=self.scorer if self.groups is None else self.scorer.for_groups(),
+            n_losses=self.n_losses,
             open_records=open_records,
             candidates=self.candidates,
             trials=self.candidates,
@@ -153,36 +191,32 @@ class ValidationProtection(Protection):
             pre_dispatch=searcher.pre_dispatch,
             verbose=searcher.verbose,
         )
-        source = noise_source(searcher.random_state)
-        given_cv, token = searcher.cv, RUNNING.set(self)
+
+    @contextmanager
+    def _running(self):
+        """Lead scikit-learn's hooks here, and put the searcher's `cv` back at the end."""
+        given_cv, token = self.searcher.cv, RUNNING.set(self)
         try:
             # What is trained here is trained on public rows, and the choice is charged apart.
-            # joblib starts its workers anew where max_nbytes changes: one value for all of the fit.
-            with self.all_or_nothing(), covered_by_fit(), parallel_config(max_nbytes=None):
-                self.forget()  # what an earlier fit has set, perhaps of another kind
-                folds, attributes = None, {}
-                if searcher.guide:
-                    positions, grouped = self.public_positions, groups is not None
-                    searcher.cv = public_cv(searcher, X, y, positions, grouped=grouped)
-                    if self.halving is not None:
-                        attributes = self._halve((X, y, fit_params))
-                    folds = FoldLosses(self.evaluator, searcher.cv, fit_params.get("groups"))
-                of_fit = self.evaluator.candidates, self.evaluator, source, self.space, self.metric
-                self.problem = SearchProblem(*of_fit, folds=folds)
-                self.mechanism.start(self.problem, searcher.guide)
-                if searcher.guide:
-                    with self.failed_fits.without_tracebacks():
-                        BaseSearchCV.fit(searcher, X, y, **fit_params)
-                    table = searcher.cv_results_
-                    return self._release(guarantee, self.chosen, table, attributes=attributes)
-                chosen = self.mechanism.search_unguided()
-                attributes = {"multimetric_": False} | self._refitted(chosen)
-                return self._release(
-                    guarantee, chosen, table_of(chosen.candidates), self.scorer, attributes
-                )
+            # joblib starts its workers anew where max_nbytes changes: one value for the fit.
+            with covered_by_fit(), parallel_config(max_nbytes=None):
+                yield
         finally:
-            searcher.cv = given_cv
+            self.searcher.cv = given_cv
             RUNNING.reset(token)
+
+    def _public_folds(self):
+        """Return the losses of the public folds; halve the candidates and open the memory."""
+        searcher, (X, y, fit_params) = self.searcher, self.public
+        grouped = self.groups is not None
+        cv = public_cv(searcher, X, y, self.public_positions, grouped=grouped)
+        # A generator of splits is used up once.
+        searcher.cv = check_cv(cv, y, classifier=is_classifier(searcher.estimator))
+        if self.halving is not None:
+            self._halve()
+        if searcher.memory is not None:
+            self.memory = PublicMemory(searcher, X, y, fit_params, self.scorers)
+        return FoldLosses(self.evaluator, searcher.cv, fit_params.get("groups"))
 
     def _parts(self, rows, params):
         """Return (public X, y, entries of fit), (protected X, y) and the labels of their groups."""
@@ -214,30 +248,24 @@ class ValidationProtection(Protection):
             raise ValueError("X_val must hold at least one group of protected rows, got 0.")
         return groups
 
-    def _halve(self, public):
-        """Leave the candidates that public rows favour to the search; return attributes."""
+    def _halve(self):
+        """Leave the candidates that public rows favour to the search."""
         searcher, evaluator = self.searcher, self.evaluator
-        # A generator of splits is used up once.
-        searcher.cv = check_cv(
-            searcher.cv, public[1], classifier=is_classifier(evaluator.estimator)
-        )
         with self.failed_fits.without_tracebacks():
-            left, results = halve(searcher, self.candidates, public, self.scorer)
+            left, results = halve(searcher, self.candidates, self.public, self.scorer)
         evaluator.candidates = evaluator.trials = left
-        if results is None:
-            return {}
-        self.failed_fits.warn(results["mean_test_score"][results["iter"] == 0])
-        return {"halving_results_": results}
+        if results is not None:
+            self.failed_fits.warn(results["mean_test_score"][results["iter"] == 0])
+            self.halved = {"halving_results_": results}
 
-    def _release(self, guarantee, chosen, table, scorer=None, attributes=None):
-        return Release(
-            guarantee=guarantee,
-            table=table | chosen.columns,
-            index=chosen.index,
-            score=chosen.score,
-            scorer=scorer,
-            attributes=(attributes or {}) | chosen.attributes,
-        )
+    def release(self, guarantee, chosen):
+        """Return the `Release`; with public scores table and scorers are scikit-learn's."""
+        release = super().release(guarantee, chosen)
+        if not self.searcher.guide:
+            return release
+        table = self.searcher.cv_results_ | chosen.columns
+        attributes = self.halved | chosen.attributes
+        return replace(release, table=table, scorer=None, attributes=attributes)
 
     def _refitted(self, chosen):
         """Train the winner on the public rows, as `BaseSearchCV` would."""
@@ -250,60 +278,15 @@ class ValidationProtection(Protection):
         best.fit(evaluator.X, *targets, **evaluator.fit_params)
         return {"best_estimator_": best, "refit_time_": time.time() - start}
 
-    # Hooks of BaseSearchCV.fit
-
-    def run(self, evaluate_candidates, callback_ctx):
-        """Cross-validate publicly what the mechanism proposes."""
-        searcher = self.searcher
-        if not self.mechanism.in_rounds:
-            batch = self.mechanism.propose(None)
-            searcher._evaluate_batch(evaluate_candidates, batch, callback_ctx, "search")
-            return
-
-        progress = PublicProgress(searcher.verbose, self.mechanism.n_proposals, self.metric)
-
-        def evaluate(batch, search_ctx):
-            given = evaluate_candidates, batch, search_ctx, "candidates"
-            return progress.timed(searcher._evaluate_batch, *given)
-
-        self.scores_so_far = ScoresSoFar(self.metric)
-        rounds = searcher, self.scores_so_far, evaluate, self.propose, callback_ctx
-        verbose, searcher.verbose = searcher.verbose, 0  # one line a round, not two
-        try:
-            cross_validate_in_rounds(*rounds)
-        finally:
-            searcher.verbose = verbose
-        self.scores_so_far = None
-
-    def propose(self, results):
-        """Return the next batch of candidates."""
-        self._note(results)
-        return self.mechanism.propose(results)
-
-    def note_counts(self, outcomes, n_splits):
-        """Keep the confusion matrices that public scores carry, for the costs of a ratio."""
-        scores = [outcome["test_scores"] for outcome in outcomes]
-        scores = [s[self.metric] if isinstance(s, dict) else s for s in scores]
-        self.problem.public_counts[:] = public_counts(scores, n_splits)
-
-    def choose(self, results):
-        """Release the winner; return its index."""
-        self._note(results)
-        self.failed_fits.warn(results[f"mean_test_{self.metric}"])
-        if not self.mechanism.chosen_early:
-            self.problem.folds.warn_of_low_bound(results["params"][_best(results, self.metric)])
-        self.chosen = self.mechanism.choose(results)
-        return self.chosen.index
-
-    def _note(self, results):
-        """A candidate with a public score has been trained and scored: nothing is to be tried."""
-        if results is not None and np.isfinite(results[f"mean_test_{self.metric}"]).any():
-            self.evaluator.trials = []
-
-
-def _best(results, metric):
-    """Return the position of the best public score."""
-    return int(np.nan_to_num(results[f"mean_test_{metric}"], nan=-np.inf).argmax())
+    def publish(self, release):
+        """Set the fitted attributes; then warn of what was seen after the charge."""
+        super().publish(release)
+        folds = self.problem.folds
+        if folds is not None and self.mechanism.reads_early:
+            self.failed_fits.warn(release.table[f"mean_test_{self.metric}"])
+        if folds is not None and self.comparable:
+            sizes = len(folds.folds), len(self.candidates)
+            warn_of_score_gap(release, self.scorer, self.metric, *sizes)
 
 
 def _n_losses(X_val, groups):

@@ -39,7 +39,19 @@ def as_objects(rows, width=None):
     if isinstance(rows, np.ndarray) and rows.dtype.kind in "US":
         return rows.astype(object)
     if rows is None or hasattr(rows, "shape"):
-        return _with_hashable_cells(rows)
+        if isinstance(rows, np.ndarray) and rows.dtype == object and rows.ndim == 2:
+            return _hashable_cells(rows)
+        if hasattr(rows, "dtypes") and hasattr(rows, "isetitem"):
+            result = rows
+            for position, dtype in enumerate(rows.dtypes):
+                if getattr(dtype, "kind", "") == "O":
+                    column = rows.iloc[:, position].to_numpy()
+                    cells = _hashable_cells(column)
+                    if cells is not column:
+                        result = rows.copy() if result is rows else result
+                        result.isetitem(position, cells)
+            return result
+        return rows
     width = list_width(rows) if width is None else width
     if width is None:
         table = np.empty(len(rows), dtype=object)
@@ -76,22 +88,6 @@ def _vector_length(row):
         return len(row)
     shape = getattr(row, "shape", ())
     return shape[0] if isinstance(shape, tuple) and len(shape) == 1 else None
-
-
-def _with_hashable_cells(table):
-    if isinstance(table, np.ndarray) and table.dtype == object and table.ndim == 2:
-        return _hashable_cells(table)
-    if hasattr(table, "dtypes") and hasattr(table, "isetitem"):
-        result = table
-        for position, dtype in enumerate(table.dtypes):
-            if getattr(dtype, "kind", "") == "O":
-                column = table.iloc[:, position].to_numpy()
-                cells = _hashable_cells(column)
-                if cells is not column:
-                    result = table.copy() if result is table else result
-                    result.isetitem(position, cells)
-        return result
-    return table
 
 
 def _hashable_cells(cells):

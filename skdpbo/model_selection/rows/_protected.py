@@ -17,7 +17,12 @@ from scipy import sparse
 from skdpbo._attempt import attempt
 from skdpbo.model_selection._sklearn import n_rows
 from skdpbo.model_selection.rows._object_table import as_objects, list_width
-from skdpbo.model_selection.rows._settled_types import declared_kind, public_kind
+from skdpbo.model_selection.rows._settled_types import (
+    declared_kind,
+    is_single_column,
+    of_single_column,
+    public_kind,
+)
 
 __all__ = ["ProtectedRows", "check_protected", "check_schema", "protected_positions"]
 
@@ -102,7 +107,8 @@ def check_protected(X_val, y_val, X_public, y_public, *, counted=True, groups=No
         names. Never because of a value.
     """
     check_schema(X_val, y_val, X_public, y_public, counted=counted)
-    X, unreadable = _as_public_schema(X_val, X_public)
+    with np.errstate(all="ignore"):  # a warning of a cast would depend on the values
+        X, unreadable = _as_public_schema(X_val, X_public)
     return ProtectedRows(X, y_val, unreadable, groups)
 
 
@@ -116,7 +122,22 @@ def check_schema(X_val, y_val, X, y, *, public=True, counted=True):
     if counted and n_rows(X_val) < 1:
         raise ValueError("X_val must hold at least one protected row, got 0.")
     _check_pairing(X_val, y_val, y, kind, counted)
-    _check_columns(X_val, X)
+    names, names_val = getattr(X, "columns", None), getattr(X_val, "columns", None)
+    if names is not None and names_val is None:
+        raise ValueError("X_val must be a data frame with the columns of X, as X is one.")
+    if names is not None and list(names) != list(names_val):
+        only, only_val = _beside(names, names_val), _beside(names_val, names)
+        raise ValueError(
+            "X_val must have the columns of X, with the same names in the same order"
+            f"{f'; X alone has {only}' * bool(only)}"
+            f"{f'; X_val alone has {only_val}' * bool(only_val)}."
+        )
+    dims, dims_val = _n_dimensions(X), _n_dimensions(X_val)
+    if None not in (dims, dims_val) and dims != dims_val:
+        raise ValueError(f"X_val must have as many dimensions as X, got {dims_val} and {dims}.")
+    columns, columns_val = _n_columns(X), _n_columns(X_val)
+    if None not in (columns, columns_val) and columns != columns_val:
+        raise ValueError(f"X_val must have as many columns as X, got {columns_val} and {columns}.")
     _check_kinds(X_val, X, kind)
 
 
@@ -144,23 +165,20 @@ def _check_pairing(X_val, y_val, y_public, kind, counted):
         )
 
 
-def _check_columns(X_val, X_public):
-    names, names_val = getattr(X_public, "columns", None), getattr(X_val, "columns", None)
-    if names is not None and names_val is None:
-        raise ValueError("X_val must be a data frame with the columns of X, as X is one.")
-    if names is not None and list(names) != list(names_val):
-        raise ValueError("X_val must have the columns of X, with the same names in the same order.")
-    dims, dims_val = _n_dimensions(X_public), _n_dimensions(X_val)
-    if None not in (dims, dims_val) and dims != dims_val:
-        raise ValueError(f"X_val must have as many dimensions as X, got {dims_val} and {dims}.")
-    columns, columns_val = _n_columns(X_public), _n_columns(X_val)
-    if None not in (columns, columns_val) and columns != columns_val:
-        raise ValueError(f"X_val must have as many columns as X, got {columns_val} and {columns}.")
+def _beside(names, others):
+    """Return the names that are not among others, which are public, as a text."""
+    others = list(others)
+    return ", ".join(str(name) for name in names if name not in others)
 
 
 def _check_kinds(X_val, X_public, kind):
     """Refuse declared types that no value can match: numbers where the public values are texts."""
-    pairs = [(f"column {name!r} of X_val", *pair) for name, *pair in _columns_of(X_val, X_public)]
+    pairs = []
+    if hasattr(X_val, "iloc") and hasattr(X_public, "columns"):
+        pairs = [
+            (f"column {name!r} of X_val", X_val.iloc[:, j], X_public.iloc[:, j])
+            for j, name in enumerate(X_public.columns)
+        ]
     for name, values, public in pairs or [("X_val", X_val, X_public)]:
         kinds = kind(public), declared_kind(values)
         if None not in kinds and kinds[0] != kinds[1] and kinds[1] == "numbers":
@@ -168,15 +186,6 @@ def _check_kinds(X_val, X_public, kind):
                 f"{name} has the type of numbers where the public rows hold texts: no value could "
                 "match. Read both with the same types, for instance dtype=str."
             )
-
-
-def _columns_of(X_val, X_public):
-    """Return (name, protected column, public column) of two frames; empty for others."""
-    if not (hasattr(X_val, "iloc") and hasattr(X_public, "columns")):
-        return []
-    return [
-        (name, X_val.iloc[:, j], X_public.iloc[:, j]) for j, name in enumerate(X_public.columns)
-    ]
 
 
 def _n_columns(data):
@@ -197,11 +206,15 @@ def _as_public_schema(X_val, X_public):
     fine = np.zeros(n_rows(X_val), dtype=bool)
     if sparse.issparse(X_val):
         return X_val.tocsr(), fine
+    if is_single_column(X_val) and is_single_column(X_public):
+        frame, unreadable = _frame_as_public(X_val.to_frame(), X_public.to_frame(), fine)
+        return of_single_column(frame, X_val), unreadable
     if hasattr(X_val, "iloc") and hasattr(X_public, "dtypes") and hasattr(X_val, "dtypes"):
         return _frame_as_public(X_val, X_public, fine)
     public = None if hasattr(X_val, "iloc") else _numeric_table(X_public)
     if public is None:
-        width = list_width(X_public) or _n_columns(X_public)
+        is_table = (_n_dimensions(X_public) or 1) > 1  # else of single objects, as texts
+        width = list_width(X_public) or (_n_columns(X_public) if is_table else None)
         single = isinstance(X_val, list) and width is None
         # Arrays of texts: the longest value shows in their type.
         return X_val if single else as_objects(X_val, width), fine

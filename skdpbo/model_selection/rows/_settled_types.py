@@ -21,13 +21,18 @@ from scipy import sparse
 __all__ = [
     "declared_kind",
     "from_public_values",
+    "is_single_column",
+    "of_single_column",
     "public_kind",
     "settled_rows",
     "settled_targets",
 ]
 
 _N_READ = 1000  # public values from which the kind of a column of objects is taken
-_INFERRED = {"int64": "float64", "uint64": "float64", "Int64": "Float64", "UInt64": "Float64"}
+_INFERRED = {
+    **{"int64": "float64", "uint64": "float64", "Int64": "Float64", "UInt64": "Float64"},
+    **{"int64[pyarrow]": "double[pyarrow]", "uint64[pyarrow]": "double[pyarrow]"},
+}
 _NO_LABEL = np.iinfo(np.int64).min  # a label that no model knows
 
 
@@ -36,6 +41,8 @@ def settled_rows(X):
 
     No value decides. Call it after the charge, or on synthetic or public rows.
     """
+    if is_single_column(X):
+        return of_single_column(settled_rows(X.to_frame()), X)
     if hasattr(X, "isetitem"):
         # Objects hold truth values beside missing ones.
         changes = [(j, _settled(dtype, object)) for j, dtype in enumerate(X.dtypes)]
@@ -48,6 +55,16 @@ def settled_rows(X):
         dtype = _settled(X.dtype, "float64")
         return X if dtype is None else X.astype(dtype)
     return X
+
+
+def is_single_column(X):
+    """Whether rows are a pandas series, such as texts."""
+    return hasattr(X, "iloc") and hasattr(X, "to_frame") and not hasattr(X, "columns")
+
+
+def of_single_column(frame, X):
+    """Return the one column of a frame, under the name of the series it was made of."""
+    return frame.iloc[:, 0].rename(X.name)
 
 
 def _settled(dtype, of_truth_values):
@@ -66,6 +83,7 @@ def settled_targets(y, labels):
         Whether they are labels of classes: whole floats are integers then, each by itself, and any
         other number is a label that no model knows.
     """
+    y = _doubles(y)
     dtype = np.asarray(y).dtype if hasattr(y, "columns") else getattr(y, "dtype", None)
     if isinstance(y, np.ndarray) and dtype.kind in "US":
         return y.astype(object)
@@ -76,15 +94,19 @@ def settled_targets(y, labels):
         return y
     with np.errstate(invalid="ignore"):
         integers = np.asarray(y).astype(np.int64)
-    return _like(y, np.where(integers == np.asarray(y), integers, _NO_LABEL))
-
-
-def _like(y, values):
-    """Return values in a container like `y`."""
+    values = np.where(integers == np.asarray(y), integers, _NO_LABEL)
     if hasattr(y, "iloc"):
         names = {"columns": y.columns} if hasattr(y, "columns") else {"name": y.name}
         return type(y)(values, index=y.index, **names)
     return values
+
+
+def _doubles(y):
+    """Return nullable and Arrow numbers as doubles, which have a type of their own for each."""
+    dtypes = list(y.dtypes) if hasattr(y, "columns") else [getattr(y, "dtype", None)]
+    numbers = all(getattr(dtype, "kind", "") in ("i", "u", "f") for dtype in dtypes)
+    plain = all(isinstance(dtype, np.dtype) for dtype in dtypes)
+    return y.astype("float64") if numbers and not plain else y
 
 
 def from_public_values(values):
@@ -100,6 +122,8 @@ def from_public_values(values):
 
 def settled_public_rows(X):
     """Return public rows, cut from a table with protected ones, typed by public values alone."""
+    if is_single_column(X):
+        return of_single_column(settled_public_rows(X.to_frame()), X)
     X = settled_rows(from_public_values(X))
     if isinstance(X, np.ndarray) and X.dtype == np.object_:
         numbers = all(isinstance(cell, Real) for cell in X.flat)  # a protected text is among them

@@ -63,13 +63,8 @@ def assign_metrics(searcher, y, scikit_learn_scorers):
 
 
 def _bounded_scorer(scoring, estimator, loss_bound, y):
-    n_classes = _n_public_classes(estimator, y)
+    n_classes = None  # of anything but a vector of labels
+    if y is not None and is_classifier(estimator) and np.ndim(y) == 1:
+        n_classes = len(np.unique(np.asarray(y).astype(str)))
     public = PublicTargets(y)
     return resolve_scorer(scoring, estimator, loss_bound, n_classes=n_classes, public=public)
-
-
-def _n_public_classes(estimator, y):
-    """Number of classes of the public targets; None for anything but a vector of labels."""
-    if y is None or not is_classifier(estimator) or np.ndim(y) != 1:
-        return None
-    return len(np.unique(np.asarray(y).astype(str)))

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 
+from sklearn import get_config
 from sklearn.base import is_classifier, is_regressor
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
@@ -80,7 +81,10 @@ def make_per_record_scorer(loss, *, bound, response_method="predict", name=None,
     """
     if not callable(loss):
         raise TypeError("loss must be a callable loss(y_true, y_pred)")
-    _check_response_method(response_method)
+    if not isinstance(response_method, str) and not callable(response_method):
+        names = list(response_method) if isinstance(response_method, list | tuple) else []
+        if not names or not all(isinstance(name, str) for name in names):
+            raise TypeError("response_method must be a method name, a list of names or a callable")
     return PerRecordScorer(
         _losses.UserLoss(loss, _scaled_weights(class_weight)),
         name=getattr(loss, "__name__", type(loss).__name__) if name is None else str(name),
@@ -102,14 +106,6 @@ def _scaled_weights(class_weight):
     weights = {label: float(check_positive(w, "class_weight")) for label, w in class_weight.items()}
     largest = max(weights.values())
     return {label: w / largest for label, w in weights.items()}
-
-
-def _check_response_method(response_method):
-    if isinstance(response_method, str) or callable(response_method):
-        return
-    names = list(response_method) if isinstance(response_method, list | tuple) else []
-    if not names or not all(isinstance(name, str) for name in names):
-        raise TypeError("response_method must be a method name, a list of names or a callable")
 
 
 def _accuracy(name, loss_bound, n_classes):
@@ -298,7 +294,15 @@ def _scoring_name(scoring, estimator):
     if isinstance(scoring, str):
         return scoring
     if callable(scoring):
-        return _name_of_scorer(scoring)
+        # the scorer of scikit-learn that is the same in every respect
+        for name in get_scorer_names():
+            known = get_scorer(name)
+            try:
+                if type(scoring) is type(known) and bool(_fixed(scoring) == _fixed(known)):
+                    return name
+            except Exception:  # foreign keyword arguments may refuse to be compared  # noqa: S112
+                continue
+        raise UnboundedSensitivityError(_unsupported.CALLABLE)
     if isinstance(scoring, Iterable):
         raise UnboundedSensitivityError(_unsupported.SEVERAL)
     raise TypeError(f"scoring must be a name or a per-record scorer, got {type(scoring).__name__}")
@@ -306,7 +310,9 @@ def _scoring_name(scoring, estimator):
 
 def _weight_request(scoring, estimator):
     """Return the request of weights of what ``scoring`` stands for: public scores honour it."""
-    if scoring == _LOG_DENSITY:
+    is_routed = get_config()["enable_metadata_routing"]
+    # Where nothing is routed, an estimator may have requests that cannot be read.
+    if scoring == _LOG_DENSITY or (scoring is None and not is_routed):
         return None
     owner = estimator if scoring is None else get_scorer(scoring)
     routing = get_routing_for_object(owner)
@@ -314,18 +320,6 @@ def _weight_request(scoring, estimator):
         return routing.score.requests.get("sample_weight", False)
     # A meta-estimator: its parts have to say yes; an error asks for it otherwise.
     return True if routing.consumes("score", {"sample_weight"}) else None
-
-
-def _name_of_scorer(scorer):
-    """Return the name whose scikit-learn scorer is the same in every respect."""
-    for name in get_scorer_names():
-        known = get_scorer(name)
-        try:
-            if type(scorer) is type(known) and bool(_fixed(scorer) == _fixed(known)):
-                return name
-        except Exception:  # foreign keyword arguments may refuse to be compared  # noqa: S112
-            continue
-    raise UnboundedSensitivityError(_unsupported.CALLABLE)
 
 
 def _fixed(scorer):

@@ -62,10 +62,18 @@ class NoisySums:
 
 @dataclass(frozen=True)
 class ReleasedScore:
-    """A released score and the standard deviation of its noise."""
+    """A released score and the standard deviation of its noise.
+
+    Attributes
+    ----------
+    value, std : float
+    n_records : int or None, default=None
+        Released number of records, where it is secret.
+    """
 
     value: float
     std: float
+    n_records: int | None = None
 
 
 def laplace_std(epsilon, sensitivity):

@@ -93,7 +93,11 @@ class PerRecordScorer:
         if np.isnan(losses).any():
             raise ValueError("a target or a prediction is missing, not finite or malformed")
         losses = np.clip(losses, 0.0, self.bound)
-        return float(np.average(self.offset - losses, weights=_weights(sample_weight, len(losses))))
+        if sample_weight is not None:
+            sample_weight = np.asarray(sample_weight, dtype=np.float64)
+            if sample_weight.shape != (len(losses),):
+                raise ValueError("sample_weight must have one weight for each record")
+        return float(np.average(self.offset - losses, weights=sample_weight))
 
     def record_losses(self, estimator, X, y=None):
         """Return the integer loss of each *protected* row.
@@ -304,12 +308,3 @@ def _response(estimator, X, response_method):
     raise MissingResponseError(
         f"{type(estimator).__name__} has none of the methods {names} that the score needs"
     )
-
-
-def _weights(sample_weight, n):
-    if sample_weight is None:
-        return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n,):
-        raise ValueError("sample_weight must have one weight for each record")
-    return weights

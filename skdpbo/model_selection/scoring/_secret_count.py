@@ -48,4 +48,4 @@ def score_of_secret_count(scorer, total, n_records, *, epsilon, count, source):
     ratio = min(max(noisy / (count * units), -1.0), 1.0)
     score = scorer.offset - scorer.bound * (1 + ratio) / 2
     error = math.hypot(laplace_std(half, units) / units, ratio * laplace_std(half, 1)) / count
-    return ReleasedScore(float(score), scorer.bound * error / 2)
+    return ReleasedScore(float(score), scorer.bound * error / 2, count)

@@ -29,7 +29,14 @@ class ContinuousSpace:
     """
 
     def __init__(self, search_spaces):
-        ranges, self._constants = _split_constants(_as_one_dict(search_spaces))
+        if isinstance(search_spaces, Sequence) and len(search_spaces) == 1:
+            search_spaces = search_spaces[0]
+        elif not isinstance(search_spaces, Mapping):
+            raise ValueError(
+                "search_spaces must be one dict of ranges. For a choice between spaces use "
+                "DPBayesSearchCV."
+            )
+        ranges, self._constants = _split_constants(search_spaces)
         if not ranges:
             raise ValueError("search_spaces has no parameter to search: give at least one range.")
         self._space = SearchSpace(ranges, name="search_spaces", bounded=True)
@@ -89,16 +96,6 @@ class ContinuousSpace:
             return self._space.encode([dict(init)])[0]
         except ValueError:
             raise ValueError("a value of init lies outside search_spaces.") from None
-
-
-def _as_one_dict(search_spaces):
-    if isinstance(search_spaces, Mapping):
-        return search_spaces
-    if isinstance(search_spaces, Sequence) and len(search_spaces) == 1:
-        return search_spaces[0]
-    raise ValueError(
-        "search_spaces must be one dict of ranges. For a choice between spaces use DPBayesSearchCV."
-    )
 
 
 def _split_constants(space):

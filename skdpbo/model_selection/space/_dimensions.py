@@ -122,14 +122,30 @@ class Categories:
         return int(np.argmax(features))
 
 
-class Range:
+class _Number:
+    """A number; one column."""
+
+    width = 1
+
+    def token_at(self, index):
+        """Return the integer at a position."""
+        return self._low + index
+
+    def value(self, token):
+        """Return the value itself."""
+        return token
+
+    def nearest(self, features):
+        """Return the value at a position in the unit interval."""
+        return self.token(float(features[0]))
+
+
+class Range(_Number):
     """The integers or the reals of [low, high], uniform or log-uniform; one column.
 
     Integers own the interval of half a unit on both sides, so that every map below is one
     formula: u = (f(x) - a) / (b - a) with f the identity or the logarithm.
     """
-
-    width = 1
 
     def __init__(self, low, high, is_integer, is_log):
         self._low, self._high = low, high
@@ -148,14 +164,6 @@ class Range:
         x = math.exp(x) if self._is_log else x
         return min(max(round(x) if self._is_integer else x, self._low), self._high)
 
-    def token_at(self, index):
-        """Return the integer at a position."""
-        return self._low + index
-
-    def value(self, token):
-        """Return the value itself."""
-        return token
-
     def find(self, value):
         """Return the value as a Python number if it lies in the range, else None."""
         return _number_within(value, self._low, self._high, self._is_integer)
@@ -167,15 +175,9 @@ class Range:
         u = (self._forward(token) / scale - a / scale) / (b / scale - a / scale)
         return np.array([min(max(u, 0.0), 1.0)])
 
-    def nearest(self, features):
-        """Return the value at a position in the unit interval."""
-        return self.token(float(features[0]))
 
-
-class Distribution:
+class Distribution(_Number):
     """A frozen scipy distribution; the column is its distribution function."""
-
-    width = 1
 
     def __init__(self, distribution, is_integer):
         self._distribution = distribution
@@ -191,14 +193,6 @@ class Distribution:
         x = float(self._distribution.ppf(min(max(u, 2.0**-30), 1.0 - 2.0**-30)))
         return int(x) if self._is_integer else x
 
-    def token_at(self, index):
-        """Return the integer at a position."""
-        return self._low + index
-
-    def value(self, token):
-        """Return the value itself."""
-        return token
-
     def find(self, value):
         """Return the value as a Python number if it lies in the support, else None."""
         return _number_within(value, *self._distribution.support(), self._is_integer)
@@ -209,10 +203,6 @@ class Distribution:
         if self._is_integer:
             u = 0.5 * (u + float(self._distribution.cdf(token - 1)))
         return np.array([min(max(u, 0.0), 1.0)])
-
-    def nearest(self, features):
-        """Return the quantile."""
-        return self.token(float(features[0]))
 
 
 def _number_within(value, low, high, is_integer):

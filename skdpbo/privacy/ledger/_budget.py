@@ -84,11 +84,6 @@ def budgets(total: Total, entries: Sequence[LedgerEntry]) -> tuple[Budget, Budge
     return spent, Budget(float(total[0]) - spent.epsilon, total[1] - spent.delta)
 
 
-def amount_from_text(text: str) -> float | Fraction:
-    """Return the number that has this text: only those of floats have a point or an exponent."""
-    return float(text) if {".", "e"} & {*text} else Fraction(text)
-
-
 def guarantee_to_text(guarantee: PrivacyGuarantee) -> str:
     """Return JSON in which every float is read back exactly."""
     return json.dumps(guarantee.to_dict(), sort_keys=True, allow_nan=False)

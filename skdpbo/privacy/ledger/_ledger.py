@@ -18,6 +18,7 @@ from skdpbo.privacy.ledger._budget import Budget, LedgerEntry, budgets, fits
 from skdpbo.privacy.ledger._charging import charge, enter, leave, stores_around
 from skdpbo.privacy.ledger._store import LOCAL, Store
 
+_DATASET = "default"
 _SIMILAR = (
     "The privacy ledger {!r} gets a new budget for the data set {!r}, beside that of {!r}. If the "
     "same records are meant, PrivacyLedger.from_file refuses names that do not exist."
@@ -79,7 +80,7 @@ class PrivacyLedger:
         delta: float = 0.0,
         *,
         path: str | os.PathLike[str] | None = None,
-        dataset: str = "default",
+        dataset: str = _DATASET,
         accountant: Any = None,
     ) -> None:
         self.epsilon: float | Fraction = check_positive(epsilon, "epsilon")
@@ -214,7 +215,9 @@ class PrivacyLedger:
         }
 
     def __repr__(self) -> str:
-        where = "" if self.path is None else f", path={self.path!r}, dataset={self.dataset!r}"
+        where = "" if self.path is None else f", path={self.path!r}"
+        if where or self.dataset != _DATASET:
+            where += f", dataset={self.dataset!r}"
         entries = self.entries
         spent, left = budgets((self.epsilon, self.delta), entries)
         return (

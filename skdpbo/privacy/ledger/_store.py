@@ -20,6 +20,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary, finalize
@@ -28,7 +29,6 @@ from skdpbo.exceptions import LedgerError, LedgerUnavailableError
 from skdpbo.privacy.ledger._budget import (
     LedgerEntry,
     Total,
-    amount_from_text,
     guarantee_from_text,
     guarantee_to_text,
 )
@@ -117,7 +117,9 @@ class Tables:
                 LedgerEntry(guarantee_from_text(text), label, datetime.fromisoformat(when))
                 for _, _, when, label, text, _ in charged
             ]
-            return (amount_from_text(row[1]), float(row[2])), entries, tuple(chain)
+            # Only the texts of floats have a point or an exponent.
+            epsilon = float(row[1]) if {".", "e"} & {*row[1]} else Fraction(row[1])
+            return (epsilon, float(row[2])), entries, tuple(chain)
         except (ValueError, TypeError, KeyError) as cause:
             raise self.damaged("a row is not a guarantee") from cause
 
@@ -208,20 +210,27 @@ class Store:
 
     def create(self) -> None:
         """Create the file, unless it exists; it appears whole or not at all."""
+        if self.temporary:  # nobody else knows its directory yet
+            self._create_tables(self.path)
+            return
         if os.path.lexists(self.path):
             return
         with _explained(self.path), tempfile.TemporaryDirectory(dir=Path(self.path).parent) as new:
             draft = os.path.join(new, "ledger")
-            open(draft, "xb").close()
-            with self._opened(draft) as tables:
-                for statement in ("BEGIN", *TABLES, "COMMIT"):
-                    tables.sql(statement)
+            self._create_tables(draft)
             with suppress(FileExistsError):  # a file that came first stays
                 try:
                     os.link(draft, self.path)
                 except OSError:  # also where the file system has no links
                     with open(self.path, "xb") as target:
                         target.write(Path(draft).read_bytes())
+
+    def _create_tables(self, path: str) -> None:
+        with _explained(self.path):
+            open(path, "xb").close()
+            with self._opened(path) as tables:
+                for statement in ("BEGIN", *TABLES, "COMMIT"):
+                    tables.sql(statement)
 
     def read(self, tables: Tables) -> tuple[Total, list[LedgerEntry]]:
         """Return budget and charges, refused if they do not continue those that were seen."""

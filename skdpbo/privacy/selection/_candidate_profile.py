@@ -16,7 +16,7 @@ from scipy.special import log_expit, logsumexp
 from skdpbo.privacy._composed_losses import composed_losses
 from skdpbo.privacy._guarantee import PrivacyGuarantee
 from skdpbo.privacy._privacy_profile import PrivacyProfile
-from skdpbo.privacy._profile import log_gaussian_delta
+from skdpbo.privacy._profile import upper_log_gaussian_delta
 from skdpbo.privacy._profile_table import ProfileTable
 
 Array = NDArray[np.float64]
@@ -34,11 +34,7 @@ class GaussianProfile:
 
     def log_delta(self, x: Array) -> Array:
         """Upper bound on log delta; see :func:`skdpbo.privacy.log_delta_from_mu`."""
-        log_delta = log_gaussian_delta(self.mu, x)
-        size = np.minimum(np.abs(log_delta), 1e9)
-        error = 2e-13 + 8e-15 * size + 4e-16 * self.mu * np.sqrt(size)
-        bound: Array = np.minimum(log_delta + error, 0.0)
-        return bound
+        return upper_log_gaussian_delta(self.mu, x)
 
     def knots(self, smallest: float, log_gamma: float) -> Array:
         """An even grid, up to where delta is negligible beside gamma."""

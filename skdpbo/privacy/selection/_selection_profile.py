@@ -83,7 +83,8 @@ def _refined(profile: CandidateProfile, law: TrialLaw, e1: float, knots: Array) 
     gamma, power = law.gamma, law.eta + 1
     x = np.append(knots, e1)
     delta = np.exp(profile.log_delta(x))
-    u = np.append(0.0, np.diff(delta) / -np.diff(np.exp(x)))
+    # expm1: the knots of a tiny mu differ by less than floats near 1 do.
+    u = np.append(0.0, np.diff(delta) / (-np.exp(x[:-1]) * np.expm1(np.diff(x))))
     u = np.clip(np.maximum.accumulate(u), 0.0, 1.0)
     # One row per knot: the ends of its interval, the smaller u first; its own line at both ends.
     ends = np.stack([u[:-1], u[1:]])

@@ -1,17 +1,23 @@
 """Totals of private selection: caps, statistical distances, and the roots of the three accountings.
 
 Results are rounded to the private side: an epsilon up, a mu down.
+
+Renyi accounting is that of Papernot and Steinke (2022, Theorem 2).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal
 
+import numpy as np
+
 from skdpbo.privacy._conversions import mu_from_epsilon
-from skdpbo.privacy._profile import private_root
+from skdpbo.privacy._profile import log_zcdp_delta, private_root, with_error
 from skdpbo.privacy.selection._candidate_profile import (
+    Array,
     CandidateProfile,
     ComposedProfile,
     GaussianProfile,
@@ -19,12 +25,13 @@ from skdpbo.privacy.selection._candidate_profile import (
 )
 from skdpbo.privacy.selection._liu_talwar import liu_talwar_epsilon, liu_talwar_parts
 from skdpbo.privacy.selection._selection_profile import selection_log_delta
-from skdpbo.privacy.selection._selection_renyi import renyi_log_delta
 from skdpbo.privacy.selection._trial_law import TrialLaw
 
 Method = Literal["profile", "papernot_steinke", "liu_talwar"]
 # Largest relative error of the survival functions of a law, with room to spare.
 _TAIL_MARGIN = 1e-6
+# lambda - 1 of the orders tried for pure candidates; each of them is valid.
+_ORDERS_ABOVE_ONE = np.logspace(-4, 8, 6001)
 
 
 def prices_of_a_cap(law: TrialLaw, cut: int | None) -> list[tuple[float, float, float]]:
@@ -130,16 +137,69 @@ def _pure_total(epsilon: float, law: TrialLaw, method: Method) -> float:
 
 
 def core_mu(method: Method, law: TrialLaw, epsilon: float, delta: float, cut: int | None) -> float:
-    """Largest mu of a candidate whose ideal selection is (epsilon, delta)-DP; 0 if none."""
+    """Largest mu of a candidate whose ideal selection is (epsilon, delta)-DP; 0 if none.
+
+    ValueError where epsilon and delta are so small that no mu meets the rounded-up bounds.
+    """
     if method == "liu_talwar":
         root, delta_1 = liu_talwar_parts(law, delta, cut)
         epsilon_1 = (epsilon / 3 - root) * (1 - 1e-14)
         return mu_from_epsilon(epsilon_1, delta_1) if delta_1 > 0 and epsilon_1 > 0 else 0.0
     log_delta = selection_log_delta if method == "profile" else renyi_log_delta
+    guess, target = mu_from_epsilon(epsilon, delta) / 2, math.log(delta)
+    # The search for a root that does not exist takes a minute.
+    if log_delta(GaussianProfile(guess * 2.0**-64), law, epsilon) > target:
+        raise ValueError(
+            "epsilon and delta are too small together for the bounds on a private selection: raise "
+            "one of them."
+        )
     return private_root(
         lambda mu: log_delta(GaussianProfile(mu), law, epsilon),
-        math.log(delta),
-        guess=mu_from_epsilon(epsilon, delta) / 2,
+        target,
+        guess=guess,
         safe_side=-1,
         slack=1e-9,
     )
+
+
+def renyi_log_delta(profile: CandidateProfile, law: TrialLaw, epsilon: float) -> float:
+    """Upper bound on the log delta of the best of K at epsilon.
+
+    Theorem 2 gives order lambda the divergence R(lambda) + c + log E[K] / (lambda - 1) with
+    c = (eta + 1) min over lambda_hat >= 1 of (1 - 1 / lambda_hat) R(lambda_hat) + log(1 / gamma) /
+    lambda_hat. The conversion of Canonne, Kamath and Steinke (2020) turns it into
+    E[K] times the delta of one candidate at epsilon - c.
+    """
+    if isinstance(profile, GaussianProfile):
+        # R(lambda) = lambda mu^2 / 2
+        log_rank = -math.log(law.gamma)
+        order = math.sqrt(2 * log_rank) / profile.mu
+        rank = profile.mu * math.sqrt(2 * log_rank) - profile.mu**2 / 2 if order >= 1 else log_rank
+        log_one = log_zcdp_delta(
+            profile.mu**2 / 2 * (1 + 1e-14), epsilon - (law.eta + 1) * rank * (1 + 1e-14)
+        )
+    elif isinstance(profile, StaircaseProfile) and profile.delta == 0:
+        log_one = _pure_log_delta(profile.epsilon, law, epsilon)
+    else:
+        raise ValueError("Renyi accounting needs a pure or a Gaussian-DP candidate.")
+    return min(0.0, with_error(math.log(law.mean) + log_one))
+
+
+def _pure_log_delta(epsilon0: float, law: TrialLaw, epsilon: float) -> float:
+    """R(lambda) of randomised response, which dominates every pure candidate."""
+    b, divergence = _ORDERS_ABOVE_ONE, _response_divergence(epsilon0)
+    rank = float(np.min((b * divergence - math.log(law.gamma)) / (b + 1)))
+    rank = min(rank, epsilon0, -math.log(law.gamma))  # lambda_hat infinite, and 1
+    rest = epsilon - (law.eta + 1) * rank
+    if rest >= epsilon0 * (1 + 1e-14):
+        return -math.inf  # pure: lambda infinite
+    return float(np.min(b * (divergence - rest) - b * np.log1p(1 / b) - np.log1p(b)))
+
+
+@lru_cache(maxsize=16)
+def _response_divergence(epsilon0: float) -> Array:
+    """Renyi divergence of randomised response, of order 1 + b for each b tried."""
+    b = _ORDERS_ABOVE_ONE
+    log_p, log_q = -math.log1p(math.exp(-epsilon0)), -epsilon0 - math.log1p(math.exp(-epsilon0))
+    terms = np.logaddexp((b + 1) * log_p - b * log_q, (b + 1) * log_q - b * log_p)
+    return np.asarray(terms / b)

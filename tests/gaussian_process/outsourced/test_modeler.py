@@ -5,14 +5,24 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
 
-from _support.internals import noisy_input_covariance
+from _support.internals import noisy_inputs
 from skdpbo.gaussian_process import GPUCBModeler, ProjectionRelease
 from skdpbo.gaussian_process.outsourced import Ball, Box
 from skdpbo.privacy import PrivacyGuarantee
 
 PUBLIC = PrivacyGuarantee(epsilon=1.0, protects="rows", mechanism="test")
-SETTING = {"length_scale": 1.5, "signal_variance": 2.0, "noise_variance": 0.01}
+SETTING = {"kernel": 2.0 * RBF(1.5), "noise_variance": 0.01}
 
 
 def released(Z, *, noise_std=0.3, **fields):
@@ -42,17 +52,11 @@ def run(modeler, y, n_iter):
 
 def by_hand(release, asked, y, t, setting):
     """Choose row t + 1 by the equations of the paper and the whole covariance matrix."""
-    s2, noise = setting["signal_variance"], setting["noise_variance"]
-    K = noisy_input_covariance(
-        release.Z,
-        length_scale=setting["length_scale"],
-        signal_variance=s2,
-        noise_std=release.noise_std,
-    )
-    rows = asked[:t]
+    noise, rows = setting["noise_variance"], asked[:t]
+    K = noisy_inputs(setting["kernel"], release.noise_std, 2)(release.Z)
     weights = np.linalg.solve(K[np.ix_(rows, rows)] + noise * np.eye(t), K[rows])
     mean = y[rows] @ weights
-    std = np.sqrt(s2 - np.einsum("ij,ij->j", K[rows], weights))
+    std = np.sqrt(np.diagonal(K) - np.einsum("ij,ij->j", K[rows], weights))
     beta = 2 * math.log(release.n_rows * (t + 1) ** 2 * math.pi**2 / (6 * 0.05 / 2))
     bound = mean + math.sqrt(beta) * std
     bound[rows] = -np.inf
@@ -92,9 +96,91 @@ def test_a_pickled_modeler_goes_on_where_it_was(release):
     assert run(copied, y, 5) == run(modeler, y, 5)
 
 
+def test_batches_are_chosen_as_if_means_had_been_answered(release):
+    y = f(release.Z)
+    modeler, imagined = (GPUCBModeler(release, **SETTING, sqrt_beta=2.0) for _ in range(2))
+    for _ in range(3):
+        batch = modeler.ask_batch(4)
+        one_by_one = []
+        for _ in range(4):
+            one_by_one.append(imagined.ask())
+            imagined.tell(one_by_one[-1], imagined.predict()[one_by_one[-1]])
+        assert batch == one_by_one
+        assert len(set(batch)) == 4
+        for row in reversed(batch):
+            modeler.tell(row, y[row])
+        imagined = GPUCBModeler(release, **SETTING, sqrt_beta=2.0)
+        for row in modeler.answers[0]:
+            imagined.tell(row, y[row])
+
+
+KERNELS = {
+    "sum": 0.5 * RBF(0.7) + 1.5 * RBF(3.0) + ConstantKernel(0.3),
+    "product": RBF(2.0) * (2.0 * RBF(3.0) + ConstantKernel(0.5)),
+    "matern": 2.0 * Matern(1.5, nu=1.5),
+    "rational": ConstantKernel(2.0) * RationalQuadratic(1.5, alpha=0.7),
+}
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_posteriors_of_isotropic_kernels_on_exact_rows_are_scikit_learns(kernel):
+    Z = np.random.default_rng(0).normal(size=(60, 2))
+    modeler = GPUCBModeler(released(Z, noise_std=0.0), kernel=kernel, noise_variance=0.01)
+    for row in range(20):
+        modeler.tell(row, f(Z)[row])
+    known = GaussianProcessRegressor(kernel, alpha=0.01, optimizer=None).fit(Z[:20], f(Z)[:20])
+    mean, std = known.predict(Z, return_std=True)
+    np.testing.assert_allclose(modeler.predict(), mean, atol=1e-4)
+    np.testing.assert_allclose(modeler.posterior.std**2, std**2, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "error", "message"),
+    [
+        (2.0 * RBF([1.0, 2.0]), ValueError, "kernel must be isotropic"),
+        (RBF() + Matern([1.0, 2.0]), ValueError, "kernel must be isotropic"),
+        (DotProduct(), TypeError, "kernel must be made of .* got DotProduct"),
+        (RBF() + WhiteKernel(), TypeError, "got WhiteKernel"),
+        (ExpSineSquared(), TypeError, "got ExpSineSquared"),
+        (RBF() ** 2, TypeError, "got Exponentiation"),
+        (1.5, TypeError, "got float"),
+        (RBF, TypeError, "kernel"),
+        (RBF(-1.0), ValueError, "length_scale of kernel"),
+        (RBF(math.nan), ValueError, "length_scale of kernel"),
+        (RBF("1"), TypeError, "length_scale of kernel"),
+        (Matern(nu=0.1), ValueError, "nu of kernel"),
+        (Matern(nu=math.nan), ValueError, "nu of kernel"),
+        (RationalQuadratic(alpha=0.0), ValueError, "alpha of kernel"),
+        (ConstantKernel(-1.0) * RBF(), ValueError, "constant_value of kernel"),
+        (ConstantKernel(0.0) * RBF(), ValueError, "kernel must have a variance"),
+    ],
+)
+def test_other_kernels_are_refused_by_name(release, kernel, error, message):
+    with pytest.raises(error, match=message):
+        GPUCBModeler(release, kernel=kernel)
+
+
+def test_batches_keep_the_limits_of_the_release():
+    Z = np.random.default_rng(1).normal(size=(5, 2))
+    modeler = GPUCBModeler(released(Z, n_answers=4), **SETTING)
+    assert len(modeler.ask_batch(9)) == 4
+    assert modeler.ask_batch(1) == [modeler.ask()]
+    for row in modeler.ask_batch(3):
+        modeler.tell(row, 0.0)
+    (last,) = modeler.ask_batch(3)
+    assert last not in modeler.answers[0]
+    modeler.tell(last, 0.0)
+    with pytest.raises(RuntimeError, match="allows"):
+        modeler.ask_batch(2)
+    with pytest.raises(ValueError, match="size"):
+        modeler.ask_batch(0)
+    with pytest.raises(TypeError, match="size"):
+        modeler.ask_batch(1.5)
+
+
 def test_ask_is_repeatable_and_the_first_row_is_public(release):
     modeler = GPUCBModeler(release, **SETTING)
-    assert modeler.ask() == modeler.ask() == GPUCBModeler(release, length_scale=9.0).ask()
+    assert modeler.ask() == modeler.ask() == GPUCBModeler(release, kernel=RBF(9.0)).ask()
     firsts = {GPUCBModeler(release, **SETTING, random_state=s).ask() for s in range(20)}
     assert len(firsts) > 5
 
@@ -184,9 +270,6 @@ def test_bad_answers_are_refused_and_change_nothing(release, index, y, error):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"length_scale": -1.0}, "length_scale"),
-        ({"length_scale": [1.0, 1.0, 1.0]}, "one for each column"),
-        ({"signal_variance": 0.0}, "signal_variance"),
         ({"noise_variance": -1.0}, "noise_variance"),
         ({"noise_variance": math.nan}, "noise_variance"),
         ({"prior_mean": math.nan}, "prior_mean"),
@@ -201,7 +284,7 @@ def test_bad_parameters_are_refused(release, parameters, message):
 
 def test_only_a_release_is_accepted():
     with pytest.raises(TypeError, match="ProjectionRelease"):
-        GPUCBModeler(np.zeros((3, 2)), length_scale=1.0)
+        GPUCBModeler(np.zeros((3, 2)), kernel=RBF())
 
 
 def test_noise_of_the_rows_is_counted():
@@ -211,7 +294,7 @@ def test_noise_of_the_rows_is_counted():
     Z = X + rng.normal(0, 1.5, X.shape)
     rows = rng.choice(400, 100, replace=False)
     aware, naive = (
-        GPUCBModeler(released(Z, noise_std=std), length_scale=2.0, noise_variance=1e-5)
+        GPUCBModeler(released(Z, noise_std=std), kernel=RBF(2.0), noise_variance=1e-5)
         for std in (1.5, 0.0)
     )
     y = f(X)

@@ -3,13 +3,19 @@
 import numpy as np
 import pytest
 from scipy.stats import special_ortho_group
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
 
 from _support.internals import (
     NoisyInputRBF,
+    NoisyRowsKernel,
     check_averaged_kernel,
-    noisy_input_covariance,
-    noisy_input_rbf,
+    gaussian_mixture,
     noisy_inputs,
 )
 from skdpbo.mechanisms import L2Laplace
@@ -77,11 +83,38 @@ def test_fixed_length_scales_have_no_gradient():
 
 
 def test_agrees_with_the_covariance_of_the_modeler():
-    given = {"length_scale": np.array([0.8, 2.5]), "signal_variance": 2.0, "noise_std": 0.9}
-    kernel = 2.0 * RBF([0.8, 2.5])
-    np.testing.assert_allclose(noisy_inputs(kernel, 0.9, 2)(Z), noisy_input_covariance(Z, **given))
-    cross = noisy_input_rbf(Z[:2], Z[2:], n_noisy=1, **given)
-    np.testing.assert_allclose(noisy_inputs(kernel, 0.9, 1)(Z[:2], Z[2:]), cross)
+    numbers = np.arange(6.0)[:, None]
+    for kernel in (KERNELS["product"], 0.4 * RBF(0.6) + ConstantKernel(0.7) + 1.2 * RBF(3.0)):
+        modelers = NoisyRowsKernel(Z, kernel=kernel, noise_std=0.9)
+        np.testing.assert_allclose(noisy_inputs(kernel, 0.9, 2)(Z), modelers(numbers))
+
+
+ROUGH = {f"matern {nu}": Matern(1.3, nu=nu) for nu in (0.2, 0.5, 1.5, 2.5, 7.0, 12.0)}
+ROUGH |= {f"rational {a}": RationalQuadratic(1.3, alpha=a) for a in (0.2, 0.5, 1.0, 3.0, 1e4)}
+ROUGH["product"] = 2.0 * Matern(1.3, nu=1.5) * (RBF(2.0) + ConstantKernel(0.3))
+
+
+@pytest.mark.parametrize("kernel", ROUGH.values(), ids=ROUGH)
+def test_isotropic_kernels_are_mixtures_of_squared_exponential_ones(kernel):
+    r = np.concatenate([[0.0], np.geomspace(1e-3, 40.0, 200)])
+    precisions, weights = gaussian_mixture(kernel)
+    found = np.exp(-0.5 * np.square(r)[:, None] * precisions) @ weights
+    np.testing.assert_allclose(found, kernel(r[:, None], [[0.0]])[:, 0], atol=3e-5)
+    assert weights.min() >= 0  # so that every covariance matrix is positive semi-definite
+
+
+@pytest.mark.parametrize("kernel", ROUGH.values(), ids=ROUGH)
+def test_kernels_of_the_modeler_are_means_over_normal_noise(kernel):
+    """In one dimension, by an integral over the difference of the two noises."""
+    rows, s = np.array([[0.0], [0.4], [2.0]]), 0.7
+    found = NoisyRowsKernel(rows, kernel=kernel, noise_std=s)(np.arange(3.0)[:, None])
+    e = np.linspace(-8, 8, 20_001) * s * np.sqrt(2)
+    density = np.exp(-0.25 * (e / s) ** 2)
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        values = kernel((rows[i] - rows[j] - e)[:, None], [[0.0]])[:, 0]
+        assert found[i, j] == pytest.approx(values @ density / density.sum(), abs=1e-4)
+    np.testing.assert_allclose(np.diagonal(found), kernel.diag(rows))
+    assert abs(found[0, 1] - kernel(rows)[0, 1]) > 0.03  # without the noise
 
 
 def test_exact_and_noisy_rows_together_have_a_covariance():

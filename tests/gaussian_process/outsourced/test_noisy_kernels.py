@@ -7,14 +7,14 @@ from sklearn.gaussian_process.kernels import RBF
 
 from _support.internals import (
     NoisyRowsKernel,
-    check_rbf_parameters,
-    noisy_input_covariance,
     noisy_input_rbf,
+    noisy_inputs,
     shrinkage,
 )
 from skdpbo.surrogate import CandidatePosterior
 
 SETTING = {"length_scale": 1.3, "signal_variance": 2.0, "noise_std": 0.6}
+KERNEL = 2.0 * RBF(1.3)
 
 
 def gaussian(rng, shape, std):
@@ -67,7 +67,7 @@ def test_l2_laplace_noise_of_the_same_standard_deviation_is_close():
 def test_without_noise_it_is_the_kernel():
     rng = np.random.default_rng(1)
     Z = rng.normal(size=(7, 2))
-    K = noisy_input_covariance(Z, length_scale=[0.5, 2.0], signal_variance=3.0, noise_std=0.0)
+    K = noisy_input_rbf(Z, Z, length_scale=[0.5, 2.0], signal_variance=3.0, noise_std=0.0)
     np.testing.assert_allclose(K, 3.0 * RBF([0.5, 2.0])(Z), rtol=1e-12)
     assert shrinkage([0.5, 2.0], 0.0, 2) == 1.0
 
@@ -75,7 +75,7 @@ def test_without_noise_it_is_the_kernel():
 def test_matrix_is_a_k_plus_rest_on_the_diagonal_and_psd():
     rng = np.random.default_rng(2)
     Z = np.repeat(rng.normal(size=(10, 3)), 2, axis=0)  # equal rows with different noise
-    K = noisy_input_covariance(Z, **SETTING)
+    K = noisy_inputs(KERNEL, 0.6, 2)(Z)
     a = shrinkage(1.3, 0.6, 3)
     widened = RBF(np.sqrt(1.3**2 + 2 * 0.6**2))(Z)
     np.testing.assert_allclose(K, 2.0 * (a * widened + (1 - a) * np.eye(20)), atol=1e-14)
@@ -93,8 +93,8 @@ def test_columns_are_those_of_the_matrix():
     Z = rng.normal(size=(9, 2))
     Z[4] = Z[7]  # the same values, not the same row
     numbers = np.arange(9.0)[:, None]
-    kernel = clone(NoisyRowsKernel(Z, **SETTING))
-    K = noisy_input_covariance(Z, **SETTING)
+    kernel = clone(NoisyRowsKernel(Z, kernel=KERNEL, noise_std=0.6))
+    K = noisy_inputs(KERNEL, 0.6, 2)(Z)
     np.testing.assert_allclose(kernel(numbers), K, rtol=1e-14)
     np.testing.assert_allclose(kernel(numbers[[4, 2]], numbers), K[[4, 2]], rtol=1e-14)
     np.testing.assert_array_equal(kernel.diag(numbers), np.diag(K))
@@ -106,9 +106,11 @@ def test_columns_are_those_of_the_matrix():
 def test_incremental_posterior_is_that_of_the_whole_matrix():
     rng = np.random.default_rng(4)
     Z = rng.normal(size=(30, 2))
-    K = noisy_input_covariance(Z, **SETTING)
+    K = noisy_inputs(KERNEL, 0.6, 2)(Z)
     numbers = np.arange(30.0)[:, None]
-    posterior = CandidatePosterior(NoisyRowsKernel(Z, **SETTING), numbers, noise_variance=0.1)
+    posterior = CandidatePosterior(
+        NoisyRowsKernel(Z, kernel=KERNEL, noise_std=0.6), numbers, noise_variance=0.1
+    )
     rows, y = [3, 17, 3, 28], [0.4, -1.0, 0.6, 2.0]
     for i, value in zip(rows, y, strict=True):
         posterior.append(i, value)
@@ -116,18 +118,3 @@ def test_incremental_posterior_is_that_of_the_whole_matrix():
     np.testing.assert_allclose(posterior.mean, np.array(y) @ weights, atol=1e-12)
     variance = 2.0 - np.einsum("ij,ij->j", K[rows], weights)
     np.testing.assert_allclose(posterior.std**2, variance, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("length_scale", "signal_variance", "noise_std", "message"),
-    [
-        (0.0, 1.0, 0.0, "length_scale must be positive"),
-        ([1.0, np.inf], 1.0, 0.0, "length_scale must be positive"),
-        ([1.0, 1.0, 1.0], 1.0, 0.0, "one for each column"),
-        (1.0, -1.0, 0.0, "signal_variance"),
-        (1.0, 1.0, np.nan, "noise_std"),
-    ],
-)
-def test_what_is_no_kernel_is_refused(length_scale, signal_variance, noise_std, message):
-    with pytest.raises(ValueError, match=message):
-        check_rbf_parameters(length_scale, signal_variance, noise_std, 2)

@@ -79,7 +79,7 @@ def test_it_is_positive_and_at_most_n_whatever_was_released(sb, n_records):
 def test_it_is_nearer_the_truth_than_clipping_the_eigenvalues(sb, where):
     generator = np.random.default_rng(3)
     ratios = []
-    for _ in range(20):
+    for _ in range(8):
         X = {
             "box": generator.uniform(-3, 3, (N, 1)),
             "clusters": generator.choice([-2.5, 0.3], (N, 1)) + 0.2 * generator.normal(size=(N, 1)),

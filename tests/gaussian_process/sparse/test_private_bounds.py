@@ -4,6 +4,7 @@ Noise is seeded.
 """
 
 import math
+import pickle
 import warnings
 
 import numpy as np
@@ -146,6 +147,24 @@ def test_the_table_with_a_missing_value_is_named(name):
 def test_rows_in_other_units_are_announced(bounds, epsilon):
     given = warnings_of(y_bounds=(0, 200), epsilon=epsilon, **bounds)
     assert "X_bounds may be in other units than X" in given[UnreachedRowsWarning]
+    assert "public rows" in given[UnreachedRowsWarning]
+
+
+@pytest.mark.parametrize(
+    ("category", "n", "X_bounds"),
+    [(DefaultBoundsWarning, 20, "private"), (UnreachedRowsWarning, 3000, (500, 900))],
+)
+def test_a_warning_that_is_an_error_leaves_a_fitted_process(category, n, X_bounds):
+    gp = DPSparseGPRegressor(X_bounds=X_bounds, y_bounds=(50, 150), random_state=0)
+    with PrivacyLedger(1.0, 1e-5) as ledger, warnings.catch_warnings():
+        warnings.simplefilter("ignore", SkdpboWarning)
+        warnings.simplefilter("error", category)
+        with pytest.raises(category):
+            gp.fit(X[:n], Y[:n])
+        assert len(ledger.entries) == 1
+    again = pickle.loads(pickle.dumps(gp))
+    assert (again.privacy_.n_protected, again.n_records_) == (n, n)
+    assert again.predict(X[:2]).shape == (2,)
 
 
 INSIDE = {
@@ -156,8 +175,17 @@ INSIDE = {
 }
 
 
-@pytest.mark.parametrize("kind", INSIDE)
-@pytest.mark.parametrize("d", [1, 3, 20])
+# Every kind in three columns, and every number of columns; the other combinations are slow.
+@pytest.mark.parametrize(
+    ("kind", "d"),
+    [
+        (kind, d)
+        if d == 3 or (kind, d) in {("uniform", 1), ("one point", 20)}
+        else pytest.param(kind, d, marks=pytest.mark.slow)
+        for kind in INSIDE
+        for d in (1, 3, 20)
+    ],
+)
 def test_rows_in_the_box_are_not(kind, d):
     rows = INSIDE[kind](1000, d)
     bounds = {"X_bounds": (-3, 3), "y_bounds": (-3, 3)}
@@ -202,3 +230,15 @@ def test_groups_release_bounds_of_groups():
     np.testing.assert_array_equal(gp.y_bounds_, [[64], [128]])
     np.testing.assert_array_equal(gp.X_bounds_[1], [128, 128])
     assert gp.n_records_ == 1500
+
+
+def test_a_fit_that_stops_half_way_leaves_no_statement_of_an_earlier_one():
+    gp = DPSparseGPRegressor(RBF(), X_bounds="private", y_bounds=(-1, 1), epsilon=40.0)
+    X, y = np.random.default_rng(0).uniform(-2, 2, (60, 1)), np.zeros(60)
+    gp.fit(X, y)
+    assert gp.privacy_.epsilon == 40.0
+    y[7] = np.nan
+    with pytest.raises(ValueError, match="NaN"):  # after the release of X_bounds_
+        gp.set_params(epsilon=50.0).fit(X, y)
+    assert hasattr(gp, "X_bounds_")
+    assert not hasattr(gp, "privacy_")

@@ -269,6 +269,26 @@ def test_a_record_on_which_the_base_fails_has_the_mean_as_prediction(deed):
     assert predicted.ravel().tolist() == [1.0, 0.25, -2.0]
 
 
+def test_residuals_that_overflow_give_no_warning():
+    class Large(OddBase):
+        def predict(self, X):
+            return np.full(len(X), 1e308)
+
+    public = PublicModel(Large(None), np.array([0.0]), np.array([3.0]))
+    inner = Residuals()
+    rows = ResidualRows(inner, public)
+    with np.errstate(over="raise"):
+        rows(NEAR, np.full((20, 1), -1.7e308), None)
+    assert np.isneginf(inner.seen).all()
+
+
+class Residuals:
+    radius, width, seen = 1, 1, None
+
+    def __call__(self, X, Y, workspace):
+        self.seen = Y
+
+
 @pytest.mark.parametrize("base", default_bases(60, 1) + default_bases(3000, 1))
 def test_the_default_bases_predict_every_finite_row(base):
     public = public_model(base, X_PUBLIC, Y_PUBLIC[:, None], np.array([3.0]))

@@ -171,6 +171,7 @@ def test_rows_are_the_features_and_clipped_targets():
     [
         RBF([0.5, 2.0]),
         3.0 * (RBF(1.0) * ConstantKernel(2.0)),
+        RBF([2.0, 3.0]),  # near enough for distances in single precision
         *[Matern([1.5, 0.8], nu=nu) for nu in (0.5, 1.5, 2.5, 0.7, np.inf)],
         RBF(1.0) * Matern(2.0, nu=1.5),
         ConstantKernel(2.0),
@@ -185,6 +186,32 @@ def test_fast_kernels_are_scikit_learns(kernel, dtype):
     result = scale * chunks(X, chunks.workspace(300))
     accuracy = 1e-6 if dtype == np.float32 else 2e-7  # 1e-8 is the root of the rounding error
     np.testing.assert_allclose(result, kernel(X, Z), atol=accuracy * kernel.diag(Z)[0])
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.7), Matern(1.0, nu=0.5)])
+def test_more_inducing_points_inform_at_least_as_well(kernel):
+    rng = np.random.default_rng(6)
+    X = rng.normal(1.0, 0.5, (60, 1))
+    Z = np.linspace(-3, 3, 13)[:, None]
+    private = Z[[7, 8, 9]]  # where the records are
+    information = []
+    for points in (private, Z):
+        phi = WhitenedFeatures(kernel, points)(X)
+        inner = 0.04 * phi.T @ phi + 3.0 * np.eye(len(points))
+        information.append(phi @ np.linalg.solve(inner, phi.T))
+    few, many = information
+    assert np.linalg.eigvalsh(many - few).min() > -1e-5  # the jitter
+    assert np.linalg.eigvalsh(few - many).min() < -0.1
+
+
+def test_rows_far_away_have_features_of_zero_in_single_precision():
+    Z = np.linspace(-3, 3, 9)[:, None]
+    far = np.array([[1e3], [-1e6], [1e15], [1e25], [1e300], [-1e308]])
+    for dtype in (np.float32, np.float64):
+        chunks, _ = kernel_chunks(WhitenedFeatures(RBF(2.0), Z), np.dtype(dtype))
+        with np.errstate(all="ignore"):
+            values = chunks(far, chunks.workspace(6))
+        assert not np.nan_to_num(values).any()
 
 
 def rows_features(X):

@@ -253,6 +253,38 @@ class TestAcquisition:
         assert fit.best_score_ == pytest.approx(visited.max(), abs=1e-3)
         assert fit.privacy_.status == "conditional"
 
+    @pytest.mark.parametrize("acquisition", ["ucb", "ei"])
+    def test_algorithm_3_with_a_secret_trajectory(self, acquisition):
+        """Unseeded noise as above. The best of few visits is better than a candidate on average."""
+        mechanism = Kusner2015Lipschitz(lipschitz=1.0, lambda_name="level", trajectory="secret")
+        settings = {"space": {"level": (0.1, 1.0)}, "epsilon": 1e6, "score_fraction": 0.5}
+        fit = fitted(mechanism, acquisition=acquisition, guide=False, **settings)
+        exact = scores_without_noise(fit)
+        assert len(exact) == 40
+        assert set(fit.cv_results_) == {"params", "param_level"}
+        assert exact[fit.best_index_] == exact.max()
+        assert np.mean(exact) < fit.best_score_ <= exact.max() + 1e-3
+        assert np.abs(exact - fit.best_score_).min() < 1e-3
+        assert fit.privacy_.status == "conditional"
+        assert "trajectory secret" in fit.privacy_.mechanism
+
+    def test_a_secret_trajectory_needs_no_public_scores(self):
+        mechanism = Kusner2015Lipschitz(lipschitz=1.0, lambda_name="level", trajectory="secret")
+        with PrivacyLedger(epsilon=9.0) as ledger:
+            with pytest.raises(ValueError, match="guide must be False"):
+                fitted(mechanism, space={"level": (0.1, 1.0)})
+            assert not ledger.entries
+
+    def test_a_secret_trajectory_needs_a_space_of_lambda_alone(self):
+        mechanism = Kusner2015Lipschitz(lipschitz=1.0, lambda_name="level", trajectory="secret")
+        space = {"level": (0.1, 1.0), "fails_above": [2.0, 3.0]}
+        with PrivacyLedger(epsilon=9.0) as ledger:
+            with pytest.raises(ValueError, match="only parameter of the search, got fails_above"):
+                fitted(mechanism, space=space, guide=False)
+            assert not ledger.entries
+        public = Kusner2015Lipschitz(lipschitz=1.0, lambda_name="level")
+        assert fitted(public, space=space).privacy_.status == "conditional"
+
     @pytest.mark.parametrize("mechanism", ["gaussian", GaussianTrajectory(), Kusner2015()])
     def test_is_refused_where_the_bound_is_meant(self, mechanism):
         ledger = PrivacyLedger(epsilon=9.0, delta=0.1)

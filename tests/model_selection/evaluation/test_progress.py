@@ -86,14 +86,20 @@ class TestSearches:
         search = DPBayesSearchCV(LogisticRegression(), SPACE, n_iter=6, cv=2, verbose=1)
         lines = shown(search, capsys)
         assert search.verbose == 1
-        assert [line.split(":")[0] for line in lines[:2]] == [
-            "Candidate 5 of 6",
-            "Candidate 6 of 6",
-        ]
-        best = search.cv_results_["mean_test_score"].max()
-        assert lines[1].endswith(f"best so far {best:.4g}")
-        assert lines[2].endswith("candidates 1 to 6")
-        assert lines[3:] == [f"  {k} of 6 candidates" for k in (2, 3, 5, 6)]
+        expected = [f"Candidate {k} of 6" for k in range(1, 7)]
+        assert [line.split(":")[0] for line in lines[:6]] == expected
+        scores = search.cv_results_["mean_test_score"]
+        for line, score in zip(lines[:6], scores, strict=True):
+            assert f"public score {score:.4g}, best so far" in line
+        assert lines[5].endswith(f"best so far {scores.max():.4g}")
+        assert lines[6].endswith("candidates 1 to 6")
+        assert lines[7:] == [f"  {k} of 6 candidates" for k in (2, 3, 5, 6)]
+
+    def test_lines_of_folds_above_one(self, capsys):
+        search = DPBayesSearchCV(LogisticRegression(), SPACE, n_iter=6, cv=2, verbose=2)
+        lines = shown(search, capsys)
+        assert sum(line.startswith("[CV] END") for line in lines) == 12
+        assert sum(line.startswith("Candidate ") for line in lines) == 6
 
     @pytest.mark.parametrize("protect", ["validation", Chunks(4)])
     @pytest.mark.parametrize("verbose", [0, 1, 3])

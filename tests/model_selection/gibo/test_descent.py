@@ -54,6 +54,24 @@ class TestAlgorithm:
         np.testing.assert_allclose(found.trajectory, expected, atol=1e-6)
         np.testing.assert_array_equal(found.final, found.trajectory[-1])
 
+    def test_early_end(self):
+        """Of noise alone: two steps in a row of 60 are within it but for a chance of 1e-8.
+
+        The sum of three squares is below its mean with probability .61 = p; a run without two in a
+        row has .72 of its probability with each further step, the root of x^2 = (1 - p) (x + p).
+        """
+        how = {"mu": 1.0, "n_iter": 60, "learning_rate": 1e-3, "patience": 2, "averaging": 0.5}
+        flat = run(lambda points: np.zeros((len(points), 300)), **how)
+        n = len(flat.gradients)
+        assert n == len(flat.trajectory) - 1 < 60
+        faint = np.square(flat.gradients).sum(axis=1) <= 3 * flat.noise_scales**2
+        assert faint[-2:].all()
+        assert not (faint[:-2] & faint[1:-1]).any()
+        expected = flat.trajectory[-math.ceil(n / 2) :].mean(axis=0)
+        assert flat.final == pytest.approx(expected)
+        # The first gradients are 1.5 long, and their error is below 1e-8.
+        assert len(run(n_iter=3, patience=1).gradients) == 3
+
     def test_gradients_are_the_true_ones(self):
         found = run(n_iter=3, clip=100.0)
         true = 2 * (found.trajectory[:-1] - RECORDS.mean(axis=0))

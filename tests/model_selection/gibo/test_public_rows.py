@@ -11,14 +11,16 @@ from _support.internals import (
     PublicGradient,
     clipped_rows,
     end_offsets,
+    guess_offsets,
     precise_clip,
     public_limit,
     roughness,
     squared_error,
 )
-from _support.planted import plant
+from _support.planted import original, plant, put
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV
 from skdpbo.exceptions import FlatLossWarning, LowBoundWarning, NoisyGradientWarning
+from skdpbo.model_selection import Descent, GradientSurrogate
 from skdpbo.privacy import PrivacyLedger
 
 RNG = np.random.RandomState(0)
@@ -208,6 +210,35 @@ class TestEnd:
         _, one, two = end_offsets(changes, np.arange(500) % 5, 10, epsilon=1e-6, **self.SIZES)
         assert one < two < 0
 
+    def test_reused_rows_count_less(self):
+        """Without noise the margin is of the protected rows; without budget twice the public."""
+        changes, folds = self.changes(), np.arange(500) % 5
+        for epsilon, factor in ((1e9, 1.0), (1e-4, 2.0)):
+            how = {"epsilon": epsilon} | self.SIZES
+            plain, once, twice = (
+                end_offsets(changes, folds, 100, margin=margin, reused=reused, **how)[1]
+                for margin, reused in ((0.0, 1.0), (1.0, 1.0), (1.0, 2.0))
+            )
+            assert (twice - plain) / (once - plain) == pytest.approx(factor, rel=0.1)
+
+    def guesses(self, epsilon, variance, mean=-3.0):
+        how = {"margin": 1.0, "epsilon": epsilon} | self.SIZES
+        given = self.rows, np.arange(500) % 5, 100, np.array([mean]), np.array([variance])
+        return guess_offsets(*given, **how)
+
+    def test_guesses_need_precise_protected_rows(self):
+        """What is less certain has to be better; without budget there are no guesses."""
+        self.rows = self.changes()
+        (sure,), (unsure,), (worse,) = (
+            self.guesses(1e3, *given) for given in ((0.0,), (25.0,), (0.0, 30.0))
+        )
+        assert sure < unsure
+        assert sure < worse
+        how = {"margin": 1.0, "epsilon": 1e3} | self.SIZES
+        visited = end_offsets(self.rows, np.arange(500) % 5, 100, **how)[1]
+        assert self.guesses(1e3, 0.0, self.rows[1].mean()) == [visited]
+        assert self.guesses(0.01, 0.0) == []
+
     def test_no_change_no_offset(self):
         none = np.zeros((3, 50), dtype=int)
         assert end_offsets(none, np.arange(50) % 5, 1, epsilon=1.0, **self.SIZES) == [0, 0, 0]
@@ -260,6 +291,58 @@ class TestFit:
         assert loss(params[n_public]) < min(losses) + 0.01
         assert loss(best[0]) > min(losses) + 0.01  # that of the public search alone
 
+    def test_both_choices_have_a_margin(self, monkeypatch):
+        """What they compare with, the best public candidate and the start, is preferred."""
+        offsets, seen = original("trajectory search: end_offsets"), []
+
+        def listening(changes, *others, **how):
+            found = offsets(changes, *others, **how)
+            seen.append(np.subtract(found, offsets(changes, *others, **how | {"margin": 0.0})))
+            return found
+
+        put(monkeypatch, "trajectory search: end_offsets", listening)
+        fitted(rows(200, 0.8, 0.3), rows(1000, 0.8, 0.3))
+        assert [len(margins) for margins in seen] == [8, 6]
+        for first, *others in seen:
+            assert first == 0
+            assert min(others) > 0
+
+    def test_the_surrogate_of_the_scores_has_a_say(self, monkeypatch):
+        """Where protected rows are precise, candidates that no public fold has seen take part."""
+        chosen, sizes = original("trajectory search: SafeEnd.release"), []
+
+        def listening(end, losses, points, *others, **how):
+            sizes.append((len(losses), len(points), len(how["offsets"])))
+            return chosen(end, losses, points, *others, **how)
+
+        put(monkeypatch, "trajectory search: SafeEnd.release", listening)
+        for epsilon in (1000.0, 0.01):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                fitted(rows(200, 0.8, 0.3), rows(1000, 0.8, 0.3), epsilon=epsilon, n_iter=4)
+        assert sizes[0] == (48,) * 3
+        assert sizes[2] == (8,) * 3
+
+    def test_expected_changes_are_losses(self, monkeypatch):
+        """Candidates that have been tried, given as untried: their scores become their losses."""
+        guesses, seen = original("trajectory search: guess_offsets"), []
+
+        def listening(changes, folds, limit, means, variances, **how):
+            seen.append((changes.mean(axis=1), means))
+            return guesses(changes, folds, limit, means, variances, **how)
+
+        def tried(search, n):
+            best = np.argsort(-search._proposer.scores, kind="stable")[:8]
+            candidates = [search._problem.candidates[search._proposer.visited[k]] for k in best]
+            return candidates, search._proposer.scores[best], np.zeros(8)
+
+        put(monkeypatch, "trajectory search: guess_offsets", listening)
+        put(monkeypatch, "public best: PublicBest.promising", tried)
+        fitted(rows(198, 0.8, 0.3), rows(1000, 0.8, 0.3), epsilon=1000.0, n_iter=2)
+        ((changes, means),) = seen
+        assert changes[1:].any()
+        np.testing.assert_allclose(means, changes, rtol=0, atol=0.5)  # integer losses
+
     def starts(self):
         public = rows(60, 0.8, 0.3, 0.3)
         for protected in (rows(1000, 0.1, 0.9), rows(1000, 0.9, 0.1)):
@@ -274,6 +357,45 @@ class TestFit:
         plant(monkeypatch, "gibo: the start is the best on the protected rows")
         first, second = self.starts()
         assert np.abs(first - second).max() > 0.05
+
+    @pytest.mark.parametrize(("epsilon", "follows"), [(1e-6, "public"), (1e5, "released")])
+    def test_length_scale_is_that_of_both_gradients(self, epsilon, follows, monkeypatch):
+        """Fitted to the public gradients without a budget, to the released ones with all of it."""
+        fit, seen = original("surrogate recipe: fit_length_scale_to_gradients"), []
+
+        def listening(thetas, gradients, *others, **how):
+            seen.append(np.array(gradients))
+            return fit(thetas, gradients, *others, **how)
+
+        put(monkeypatch, "surrogate recipe: fit_length_scale_to_gradients", listening)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            search = fitted(
+                rows(200, 0.8, 0.3), rows(1000, 0.3, 0.8), epsilon=epsilon, init=[0.6, 0.6],
+                surrogate=GradientSurrogate(fit_length_scale=True), descent=Descent(clip=100.0),
+            )  # fmt: skip
+        assert [len(gradients) for gradients in seen] == [3]
+        # Public targets are above .6 for "a" and below for "b"; protected ones the other way round.
+        first = seen[0][0]
+        assert (first[0] < 0 < first[1]) == (follows == "public")
+        noise = np.abs(search.descent_.gradients[:3]).max()
+        assert np.abs(first).max() < 5.0
+        assert (noise > 100.0) == (follows == "public")
+
+    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SeededNoiseWarning")
+    def test_early_end_at_the_minimum(self):
+        """A descent from the minimum ends early; one from a corner takes more steps."""
+        public, protected = rows(60, 0.5, 0.5, 0.3), rows(1000, 0.5, 0.5, 0.3)
+        how = {"descent": Descent(patience=2, averaging=0.5), "n_iter": 12, "random_state": 0}
+        near, far = (fitted(public, protected, init=[start, start], **how) for start in (0.5, 0.02))
+        assert len(near.descent_.gradients) == len(near.descent_.trajectory) - 1 < 12
+        assert len(far.descent_.gradients) > 2
+        assert near.best_params_ == near.cv_results_["params"][near.best_index_]
+        # The steps that are taken have the budgets that were planned; the rest is not spent.
+        assert near.privacy_ == far.privacy_
+        scales = [found.descent_.noise_scales / found.descent_.clips for found in (near, far)]
+        n_both = min(map(len, scales))
+        assert scales[0][:n_both] == pytest.approx(scales[1][:n_both])
 
     def test_own_parameters_without_a_guide(self):
         public, protected = rows(20, 0.5, 0.5), rows(2000, 0.5, 0.5)

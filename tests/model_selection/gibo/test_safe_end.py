@@ -1,5 +1,8 @@
 """The safe end of DPGIBOSearchCV in whole fits."""
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -7,7 +10,8 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from _support.internals import TrajectoryRelease, end_positions
 from skdpbo import DPGIBOSearchCV
 from skdpbo.model_selection import Descent
-from skdpbo.privacy._conversions import mu_from_pure_epsilon
+from skdpbo.privacy import compose
+from skdpbo.privacy._conversions import delta_from_mu
 
 
 class Cliff(RegressorMixin, BaseEstimator):
@@ -61,25 +65,50 @@ def test_candidates():
     assert end_positions(4, 3) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(("score", "end"), [(0.0, 0.1), (0.1, 0.1), (0.3, 0.6), (0.0, 0.0)])
-def test_shares_compose_to_the_whole(score, end):
-    release = TrajectoryRelease(1.0, 1e-5, score, end)
-    squares = [release.mu_score**2, release.mu_end**2, release.mu_trajectory**2]
-    assert sum(squares) == pytest.approx(release.mu**2, rel=1e-12)
-    assert squares[:2] == pytest.approx([score * release.mu**2, end * release.mu**2], rel=1e-9)
-    assert ("permute-and-flip end" in str(release.guarantee)) == (end > 0)
+@pytest.mark.parametrize("of_start", [0.0, 0.5, 0.8])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize(("score", "end"), [(0.0, 0.1), (0.1, 0.4), (0.5, 0.9), (0.0, 0.0)])
+def test_shares_compose_to_the_whole(score, end, epsilon, of_start):
+    """Gaussian and pure parts have the budget together, and none of it is left."""
+    release = TrajectoryRelease(epsilon, 1e-5, score, end, start_share=of_start)
+    assert release.mu_trajectory**2 + release.mu_score**2 == pytest.approx(release.mu**2)
+    assert release.mu_score**2 == pytest.approx(score * release.mu**2)
+    choices = [choice for choice in (release.start_choice, release.choice) if choice is not None]
+    assert len(choices) == (end > 0) + (end > 0 and of_start > 0)
+    pure = [choice.epsilon for choice in choices]
+    if len(pure) == 2:
+        assert pure[0] == pytest.approx(of_start * sum(pure))
+    assert sum(pure) == pytest.approx(end * epsilon)
+
+    def spent(mu):
+        """Delta at epsilon, by the signs of randomised responses: the law of their losses."""
+        total = 0.0
+        for signs in itertools.product((1, -1), repeat=len(pure)):
+            losses = np.multiply(signs, pure)
+            weight = np.prod(1 / (1 + np.exp(-losses)))
+            total += weight * delta_from_mu(mu, epsilon - losses.sum())
+        return total
+
+    assert spent(release.mu) <= 1e-5 * (1 + 1e-9)
+    assert spent(release.mu * (1 + 1e-6)) > 1e-5
+    guarantee = release.guarantee
+    assert (guarantee.epsilon, guarantee.delta) == (epsilon, 1e-5)
+    assert len(guarantee.parts) == (len(pure) + 1 if end else 0)
+    assert ("permute-and-flip end" in str(guarantee)) == (end > 0)
 
 
-def test_two_choices_share():
-    """Each is purely epsilon-DP; by their GDP parameters they compose to the share."""
-    release = TrajectoryRelease(1.0, 1e-5, 0.1, 0.2, n_choices=2)
-    one = mu_from_pure_epsilon(release.choice.epsilon)
-    assert 2 * one**2 == pytest.approx(release.mu_end**2, rel=1e-9)
-    assert 2 * one**2 <= release.mu_end**2
-    assert "start, end" in str(release.guarantee)
+def test_parts_compose_with_those_of_another_fit():
+    """Two fits cost less than the sum of their pairs, as two Gaussian releases do."""
+    guarantee = TrajectoryRelease(1.0, 1e-5, 0.1, 0.4, start_share=0.5).guarantee
+    assert compose(guarantee, guarantee).epsilon < 1.7
+    assert compose(replace(guarantee), replace(guarantee)).epsilon == 2.0  # without the parts
 
 
-@pytest.mark.parametrize(("score", "end"), [(0.5, 0.5), (0.0, 1.0), (0.0, -0.1)])
+def test_fit_states_the_parts():
+    assert len(fitted().privacy_.parts) == 2  # gradients and score, end
+
+
+@pytest.mark.parametrize(("score", "end"), [(0.5, 1.0), (0.0, 1.5), (0.0, -0.1)])
 def test_shares_that_leave_nothing_are_refused(score, end):
     with pytest.raises(ValueError, match="end_fraction"):
         TrajectoryRelease(1.0, 1e-5, score, end)

@@ -4,12 +4,17 @@ import inspect
 import pickle
 from dataclasses import FrozenInstanceError
 
+import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern
 from sklearn.linear_model import Ridge
 
+from _support.internals import PrivateDescent, SurrogateRecipe
 from skdpbo import DPGIBOSearchCV
+from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection import Descent, GradientSurrogate
+from skdpbo.surrogate import GradientPosterior
 
 
 def search(**params):
@@ -69,6 +74,7 @@ def test_unknown_names_are_refused():
         ({"contraction": 1.5}, ValueError, "contraction"),
         ({"averaging": 2.0}, ValueError, "averaging"),
         ({"adaptive_clip": 1}, TypeError, "adaptive_clip"),
+        ({"patience": 0}, ValueError, "patience"),
     ],
 )
 def test_bad_steps(params, error, match):
@@ -84,11 +90,65 @@ def test_bad_steps(params, error, match):
         ({"noise_variance": -1.0}, ValueError, "noise_variance"),
         ({"cache_size": 0}, ValueError, "cache_size"),
         ({"fit_length_scale": None}, TypeError, "fit_length_scale"),
+        ({"level_variance": -1.0}, ValueError, "level_variance"),
+        ({"design_jitter": 0.0}, ValueError, "design_jitter"),
+        ({"kernel": Matern(nu=1.5)}, TypeError, "nu=1.5"),
+        ({"kernel": RBF(), "fit_length_scale": True}, ValueError, "kernel must be a name"),
     ],
 )
 def test_bad_surrogates(params, error, match):
     with pytest.raises(error, match=match):
         GradientSurrogate(**params).check(["alpha"])
+
+
+def test_the_paper_in_its_own_units():
+    """Width 5: the same descent, noise and clipping included, in the unit cube and in raw units."""
+    width, bound, start = 5.0, 3.0, np.array([4.0, 1.5])
+    optima = np.random.default_rng(0).uniform(1.0, 3.0, (200, 2))
+
+    def losses(points):
+        far = np.square(optima - points[:, None]).sum(axis=2)
+        return bound * (1 - np.exp(-far / 8))
+
+    common = {"n_iter": 8, "mu": 1e6, "optimizer": "adagrad", "budget_schedule": "uniform"}
+    raw = PrivateDescent(
+        **common, clip=0.3, learning_rate=1.0, bounds=(0.0, width), loss_bound=bound
+    ).run(losses, start, GradientPosterior(RBF(1.0)), noise_source(0))
+    assert np.linalg.norm(raw.trajectory[-1] - start) > 1.0
+    recipe = SurrogateRecipe(
+        GradientSurrogate.paper(length_scale=1.0 / width, noise_variance=0.0), ["a", "b"]
+    )
+    for clip in (0.3 * width / bound, 0.3):  # the second is wrong
+        steps = Descent.paper(clip=clip, learning_rate=1.0 / width)
+        cube = PrivateDescent(
+            **common,
+            clip=steps.clip,
+            learning_rate=steps.learning_rate,
+            bounds=(0.0, 1.0),
+            loss_bound=bound,
+            loss_scale=1.0 / bound,
+        ).run(lambda u: losses(width * u), start / width, recipe.posterior(), noise_source(0))
+        sizes = np.array([cube.gradients[0] / raw.gradients[0], [cube.noise_scales[0]] * 2])
+        sizes[1] /= raw.noise_scales[0]
+        assert np.allclose(sizes, width / bound, rtol=1e-3) == (clip > 0.3)
+        if clip > 0.3:  # up to the tolerance of the designs
+            np.testing.assert_allclose(width * cube.trajectory, raw.trajectory, atol=0.02)
+
+
+def test_kernels_of_a_surrogate():
+    kernel = DotProduct(1.0) ** 2
+    for level in (0.0, 4.0):
+        recipe = SurrogateRecipe(
+            GradientSurrogate(
+                kernel=kernel, length_scale=1.0, noise_variance=0.0, level_variance=level
+            ),
+            ["a", "b"],
+        )
+        posterior = recipe.posterior()
+        points = posterior.design(np.full(2, 0.5), 6)
+        posterior.add(points)
+        slopes = posterior.weights(np.full(2, 0.3)) @ (points[:, 0] ** 2 - points.prod(axis=1))
+        np.testing.assert_allclose(slopes, [0.3, -0.3], atol=1e-3)  # six points tell a quadratic
 
 
 def test_the_first_parameters_are_those_that_people_set():

@@ -100,6 +100,7 @@ class TestParameters:
             ("lambda_name", 3, TypeError),
             ("constants", "other", ValueError),
             ("transform", 2.0, TypeError),
+            ("trajectory", "hidden", ValueError),
         ],
     )
     def test_errors_of_lipschitz_name_the_parameter(self, name, value, error):
@@ -179,6 +180,7 @@ class TestGuarantee:
         assert (both.epsilon, both.delta, both.status) == (1.0, 0.0, "conditional")
         assert "lambda is set by alpha" in str(both)
         assert "0.25-Lipschitz" in str(both)
+        assert "every protected record can be read and scored" in str(both)
         assert mechanism.guarantee(epsilon=1.0, score_fraction=0).status == "proved"
         printed = Kusner2015Lipschitz(lipschitz=1, lambda_name="alpha", constants="printed")
         assert printed.guarantee(epsilon=1.0, score_fraction=0.1).status == "void"

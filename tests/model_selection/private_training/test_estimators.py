@@ -216,6 +216,7 @@ class TestSteps:
         [
             (Ridge(), "Ridge states no privacy guarantee.*estimator_guarantee.*Chunks"),
             (make_pipeline(Normalizer(), Ridge()), r"Ridge \(step 'ridge'\)"),
+            (make_pipeline(StandardScaler(), Private()), r"scaler.* of skdpbo\.preprocessing"),
             (TransformedTargetRegressor(), "LinearRegression"),
             (TransformedTargetRegressor(Private(), transformer=StandardScaler()), "transformer"),
             (make_pipeline(Normalizer(), "passthrough"), "no step that is"),

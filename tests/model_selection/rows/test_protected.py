@@ -1,9 +1,17 @@
+import pickle
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
-from _support.internals import check_protected, protected_positions
+from _support.internals import check_protected, protected_positions, settled_public_rows
+from skdpbo import DPGridSearchCV
+from skdpbo.model_selection import Chunks
 
 
 @pytest.mark.parametrize("n", [2, 3, 10, 569, 10_000])
@@ -54,6 +62,47 @@ def test_text_in_a_numeric_column_marks_its_record():
     assert list(private["age"]) == [30, "unknown", 50]
 
 
+SERIES = ["object", "category", "string", "str"]
+
+
+@pytest.mark.parametrize("dtype", SERIES)
+def test_a_series_of_texts_is_a_column_of_a_frame(dtype):
+    public = pd.Series(["one", "two", "one"], dtype=dtype, name="text")
+    private = pd.Series(["two", None, "three"], index=[7, 8, 9], dtype=dtype, name="text")
+    rows = check_protected(private, None, public, None)
+    of_frame = check_protected(private.to_frame(), None, public.to_frame(), None)
+    pd.testing.assert_series_equal(rows.X, of_frame.X["text"])
+    assert not rows.unreadable.any()
+
+
+@pytest.mark.parametrize("container", [list, tuple, np.array, pd.Series])
+@pytest.mark.parametrize("public", [list, tuple, np.array, pd.Series, pd.Index])
+def test_texts_stay_texts_in_any_pair_of_containers(public, container):
+    rows = check_protected(container(["two", "three"]), None, public(["one", "two"]), None)
+    assert list(rows.X) == ["two", "three"]
+    assert not rows.unreadable.any()
+
+
+@pytest.mark.parametrize("dtype", SERIES)
+def test_categories_of_protected_texts_alone_do_not_stay_in_a_public_series(dtype):
+    public = settled_public_rows(pd.Series(["one", "two", "secret"], dtype=dtype)[:2])
+    assert b"secret" not in pickle.dumps(public.dtype)
+    assert public.tolist() == ["one", "two"]
+    assert public.name is None
+
+
+@pytest.mark.parametrize("protect", ["validation", Chunks(n_chunks=4)])
+@pytest.mark.parametrize("dtype", SERIES)
+def test_a_search_takes_a_series_of_texts(dtype, protect):
+    texts = pd.Series(np.resize(["good word", "bad thing"], 80), dtype=dtype)
+    model = make_pipeline(CountVectorizer(), LogisticRegression())
+    search = DPGridSearchCV(model, {"logisticregression__C": [1.0]}, epsilon=50, protect=protect)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search.set_params(score_fraction=0.5).fit(texts, np.resize([1, 0], 80))
+    assert search.best_score_ > 0.8
+
+
 def test_texts_and_sparse_rows_pass_unchanged():
     texts = ["one", "two"]
     assert check_protected(texts, None, ["three"], None).X is texts
@@ -81,8 +130,10 @@ def test_schema_errors_name_the_parameter(X_val, y_val, y, match):
 
 def test_other_column_names_are_refused():
     public = pd.DataFrame({"a": [1.0], "b": [2.0]})
-    with pytest.raises(ValueError, match="X_val must have the columns of X"):
+    with pytest.raises(ValueError, match=r"X_val must have the columns of X.* order\.$"):
         check_protected(public[["b", "a"]], None, public, None)
+    with pytest.raises(ValueError, match=r"order; X alone has a; X_val alone has c, d\.$"):
+        check_protected(public[["b"]].assign(c=1, d=2), None, public, None)
     with pytest.raises(ValueError, match="X_val must be a data frame"):
         check_protected(public.to_numpy(), None, public, None)
 
@@ -166,3 +217,13 @@ class TestTypesOfPublicValues:
             check_protected(X, objects, X, y)
         # Protected objects are not looked at.
         check_protected(X, objects, X, np.array([0, 1]))
+
+
+def test_a_cast_to_the_public_type_says_nothing():
+    huge = np.longdouble("1e4000")
+    if not np.isfinite(huge):
+        pytest.skip("long doubles are doubles here")
+    public, wide = pd.DataFrame({"a": [0.5, 1.0]}), pd.DataFrame({"a": [huge, huge / huge]})
+    with np.errstate(all="raise"):
+        rows = check_protected(wide, None, public, None)
+    assert rows.X["a"].tolist() == [np.inf, 1.0]

@@ -281,3 +281,73 @@ def test_a_protected_number_in_a_public_integer_column_is_no_error():
         best = search.fit(X, LABELS).best_estimator_
     assert best.classes_.dtype == np.int64
     assert as_objects(X) is X
+
+
+def nullable_labels(values, container):
+    """As a reader of nullable types gives them."""
+    fraction = any(value != int(value) for value in values)
+    return container(pd.array(values, dtype="Float64" if fraction else "Int64"))
+
+
+LABEL_CONTAINERS = {
+    "array": lambda labels: labels,
+    "series": pd.Series,
+    "frame": lambda labels: pd.DataFrame({"y": labels}),
+}
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
+@pytest.mark.parametrize("container", LABEL_CONTAINERS)
+def test_a_fraction_among_nullable_labels_does_not_show(container):
+    labels, protected = (np.arange(N) % 2).tolist(), protected_positions(N, 0.2)[1]
+    classes = []
+    for label in (1, 0.5):
+        labels[protected] = label
+        y = nullable_labels(labels, LABEL_CONTAINERS[container])
+        search = DPGridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2)
+        classes.append(search.fit(np.arange(2.0 * N).reshape(N, 2), y).best_estimator_.classes_)
+    assert {found.dtype for found in classes} == {np.dtype(int)}
+
+
+@pytest.mark.parametrize("labels", [True, False])
+@pytest.mark.parametrize("container", LABEL_CONTAINERS)
+def test_nullable_targets_become_plain(container, labels):
+    types = set()
+    for last in (3, 0.5, pd.NA):
+        values = [0, 1, last]
+        typed = "Float64" if isinstance(last, float) else "Int64"
+        y = LABEL_CONTAINERS[container](pd.array(values, dtype=typed))
+        types.add(np.asarray(settled_targets(y, labels)).dtype)
+    assert types == {np.dtype("int64" if labels else "float64")}
+
+
+def test_arrow_integers_are_settled():
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"a": pd.array([1, 2], dtype="int64[pyarrow]")})
+    assert str(settled_rows(frame).dtypes["a"]) == "double[pyarrow]"
+
+
+class Foreign:
+    """A frame of another library, as polars."""
+
+    columns, dtypes, shape = ["a"], ["Int64"], (N, 1)
+
+    def __len__(self):
+        return N
+
+    def __getitem__(self, rows):
+        raise AssertionError("read")
+
+
+@pytest.mark.parametrize("name", ["X", "y", "X_val", "y_val"])
+@pytest.mark.parametrize("protect", ["validation", "all", Chunks(3)])
+def test_containers_that_type_themselves_are_refused(name, protect):
+    given = {"X": np.zeros((N, 1)), "y": np.arange(N) % 2}
+    given |= {f"{key}_val": rows for key, rows in given.items()} | {name: Foreign()}
+    guide = {"guide": False} if isinstance(protect, Chunks) else {}
+    estimator = DPSparseGPRegressor(RBF()) if protect == "all" else LogisticRegression()
+    space = {"C": [0.1, 1.0]} if protect != "all" else {"epsilon": [1.0]}
+    search = DPGridSearchCV(estimator, space, protect=protect, **guide)
+    with pytest.raises(TypeError, match=f"^{name} is neither a numpy array"):
+        search.fit(**given)

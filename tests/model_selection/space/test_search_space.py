@@ -329,6 +329,11 @@ def test_spaces_with_numbers_of_candidates():
     search = DPRandomizedSearchCV(LogisticRegression(), spaces)
     candidates = search._candidates(search._space())
     assert [params["C"] >= 1 for params in candidates] == [False] * 3 + [True] * 2
+    twice = DPRandomizedSearchCV(LogisticRegression(), spaces[:1] * 2)
+    for _ in range(2):  # the design is public and fixed
+        values = [params["C"] for params in twice._candidates(twice._space())]
+        assert values[:3] == [params["C"] for params in candidates[:3]]
+        assert len(set(values)) == 6
     for bad in ([*spaces, {"C": [1]}], [({"C": [1]},)], [({"C": [1]}, 0)], [({"C": 1}, 2)]):
         with pytest.raises((TypeError, ValueError), match=r"param_distributions\[\d\]"):
             DPRandomizedSearchCV(LogisticRegression(), bad)._space()

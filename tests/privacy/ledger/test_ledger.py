@@ -185,15 +185,15 @@ def test_charged_elsewhere_concerns_its_own_thread_only():
 
     def work():
         with charged_elsewhere():
-            entered.wait(10)
-            left.wait(10)
+            entered.wait(120)
+            left.wait(120)
 
     thread = threading.Thread(target=work)
     thread.start()
-    entered.wait(10)
+    entered.wait(120)
     with PrivacyLedger(1.0) as ledger:
         charge_active_ledger(pure(0.5))
-    left.wait(10)
+    left.wait(120)
     thread.join()
     assert len(ledger.entries) == 1
 
@@ -213,7 +213,7 @@ def test_threads_cannot_overdraw_together():
     refused = []
 
     def work():
-        start.wait()
+        start.wait(120)
         for _ in range(4):
             try:
                 ledger.charge(pure(0.0625))
@@ -242,6 +242,8 @@ def test_repr_and_refusal_name_amounts_and_label():
         "PrivacyLedger(epsilon=1.0, delta=1e-05): 0 charged, spent epsilon=0, delta=0, "
         "left epsilon=1, delta=1e-05"
     )
+    named = PrivacyLedger(1.0, 1e-5, dataset="wards")
+    assert repr(named).startswith("PrivacyLedger(epsilon=1.0, delta=1e-05, dataset='wards'): 0 ")
     with pytest.raises(BudgetExceededError, match=r"^my search: \(epsilon=2, delta=0\)"):
         ledger.charge(pure(2.0), "my search")
 
@@ -314,7 +316,7 @@ def test_threads_that_race_for_a_budget_use_it_up_and_no_more(tmp_path, monkeypa
         together = threading.Barrier(4)
 
         def spend(ledger=ledger, refused=refused, together=together):
-            together.wait(10)
+            together.wait(120)
             for _ in range(6):
                 try:
                     ledger.charge(pure(0.125))
@@ -337,7 +339,7 @@ def test_planted_bug_a_check_before_the_transaction_is_caught():
 
     def spend():
         if ledger.affords(pure(0.125)):
-            together.wait(10)
+            together.wait(120)
             with ledger._store.transaction() as tables:
                 _, _, chain = tables.read("default")
                 tables.add("default", chain, LedgerEntry(pure(0.125)))

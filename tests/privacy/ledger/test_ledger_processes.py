@@ -223,13 +223,13 @@ def test_a_clone_is_charged_where_it_was_made_and_where_it_is_fitted():
             with PrivacyLedger(9.0) as ledger:
                 models.append(clone(Paid()))
                 opened.set()
-                done.wait(10)
+                done.wait(120)
             return ledger
 
         models, result = [], []
         thread = threading.Thread(target=lambda: result.append(work()))
         thread.start()
-        opened.wait(10)
+        assert opened.wait(120)
         in_thread(lambda: models[0].fit(X))
         in_thread(lambda: clone(models[0]).fit(X))
         in_thread(lambda: models[0].fit(X))
@@ -247,9 +247,9 @@ def test_a_template_that_threads_share_belongs_to_all_of_them():
         with PrivacyLedger(9.0) as ledger:
             ledgers.append(ledger)
             clone(template)
-            together.wait(10)
+            together.wait(120)
             clone(template).fit(X)
-            together.wait(10)
+            together.wait(120)
 
     threads = [threading.Thread(target=work) for _ in range(2)]
     for thread in threads:
@@ -673,12 +673,12 @@ def test_a_lock_that_another_thread_holds_does_not_block_a_forked_process(tmp_pa
     def hold():
         with _store.PROCESS.lock:
             held.set()
-            release.wait(10)
+            release.wait(120)
 
     with PrivacyLedger(1.0, path=tmp_path / "l.db") as ledger:
         thread = threading.Thread(target=hold)
         thread.start()
-        held.wait(10)
+        assert held.wait(120)
         assert in_child(lambda: Paid().fit(X)) == 0
         release.set()
         thread.join()

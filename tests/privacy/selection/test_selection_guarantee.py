@@ -193,6 +193,12 @@ class TestCalibration:
         )
         assert cheaper.epsilon < total.epsilon
 
+    def test_a_budget_of_nearly_nothing(self):
+        law = TrialLaw(30)
+        assert 0 < candidate_mu(1e-12, 1e-5, law) < mu_from_epsilon(1e-12, 1e-5)
+        with pytest.raises(ValueError, match="too small together"):
+            candidate_mu(1e-12, 1e-12, law)
+
     def test_monotone(self):
         law = TrialLaw(30)
         by_epsilon = [candidate_mu(e, 1e-5, law) for e in (0.3, 1, 3, 10)]

@@ -125,7 +125,13 @@ def chunk_metric(scoring, loss_bound=None):
     if scorer is None:
         return None
     function = scorer._score_func.__name__
-    lower, upper = _RANGES[function] or (0.0, _largest_error(function, loss_bound))
+    if _RANGES[function] is None and loss_bound is None:
+        loss_bound = 1.0
+        warn_caller(
+            f"loss_bound is not given: {function!r} is clipped at 1.0, whatever the scale of y.",
+            DefaultBoundsWarning,
+        )
+    lower, upper = _RANGES[function] or (0.0, loss_bound)
     if scorer._kwargs.get("adjusted"):
         lower = -1.0
     if scorer._sign < 0:
@@ -155,13 +161,3 @@ def _known_scorer(scoring):
     if average in ("micro", "samples") or (name, average) == ("recall_score", "weighted"):
         return None
     return scorer
-
-
-def _largest_error(name, loss_bound):
-    if loss_bound is not None:
-        return loss_bound
-    warn_caller(
-        f"loss_bound is not given: {name!r} is clipped at 1.0, whatever the scale of y.",
-        DefaultBoundsWarning,
-    )
-    return 1.0

@@ -249,7 +249,10 @@ class ConfusionScorer(MetricScorer):
         p = self.frequencies
         if self.metric == "matthews":
             return matthews_costs(self.level, p)
-        level = self._public_ratio()
+        chance = 1 / len(self.classes)
+        level = self.level * (1 - chance) + chance if self.adjusted else self.level
+        if self.metric.kind == "precision":
+            level /= 2  # at the largest, no prediction at all would cost no more than the best one
         ratio = np.array(self.metric.costs(level))[:, None]
         weights = {
             "binary": np.arange(len(p)) == self.positive,
@@ -257,12 +260,6 @@ class ConfusionScorer(MetricScorer):
             "weighted": np.ones(len(p)),
         }[self.average]
         return ratio * weights
-
-    def _public_ratio(self):
-        chance = 1 / len(self.classes)
-        level = self.level * (1 - chance) + chance if self.adjusted else self.level
-        # At the largest precision no prediction at all would cost no more than the best one.
-        return level / 2 if self.metric.kind == "precision" else level
 
     @property
     def _may_reward(self):

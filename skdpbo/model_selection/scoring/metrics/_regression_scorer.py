@@ -97,6 +97,10 @@ class _Relative(MetricScorer):
         sums = [int(total) for total in outcomes.sum(axis=0)]
         return sums[0], *sums
 
+    def units_per_score(self, n_records):
+        """Change of the total loss for one unit of the score, if a third of the largest."""
+        return n_records * self.units / 3
+
     def _losses(self, estimator, y, prediction):
         return self._scorer.integer_losses(self._scorer._loss(estimator, y, prediction))
 
@@ -125,10 +129,6 @@ class AgainstConstant(_Relative):
     def worst_outcome(self):
         """Outcome of an unreadable record: the worst loss, nothing to the spread."""
         return np.array([self.units, 0, 0][: 3 if self.squared else 2], dtype=np.int64)
-
-    def units_per_score(self, n_records):
-        """Change of the total loss for one unit of the score, if the spread is a third of it."""
-        return n_records * self.units / 3
 
     def sum_groups(self, n_records):
         """Losses, spread and, for R2, deviations from the center (in [-B/2, B/2])."""
@@ -187,10 +187,6 @@ class AgainstFrequencies(_Relative):
     def worst_outcome(self):
         """Outcome of an unreadable record: the worst loss, of the first class."""
         return np.array([self.units, 1] + [0] * (len(self.classes) - 1), dtype=np.int64)
-
-    def units_per_score(self, n_records):
-        """Change of the total loss for one unit of the score, if a third of the largest."""
-        return n_records * self.units / 3
 
     def sum_groups(self, n_records):
         """Losses, then class counts (l1 sensitivity 2)."""

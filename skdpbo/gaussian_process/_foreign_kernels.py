@@ -1,0 +1,128 @@
+"""Kernels of the user's own: on protected rows they are isolated, and the guarantee is conditional.
+
+A kernel that looks at several rows at once, say one whose length-scale is the median distance of
+the rows that it is given, lets a record move the features of all others.
+"""
+
+import copy
+
+import numpy as np
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Exponentiation,
+    ExpSineSquared,
+    Matern,
+    PairwiseKernel,
+    Product,
+    RationalQuadratic,
+    Sum,
+)
+
+from skdpbo.gaussian_process._isolated_rows import isolated_answers
+from skdpbo.gaussian_process._linear_kernel import LinearKernel
+
+__all__ = ["IsolatedKernel", "foreign_kernels", "kernel_assumption", "refuse_unfit_kernel"]
+
+# Their code was read: each row by itself, and no error for finite ones. Exact classes only.
+_KNOWN = {
+    *(RBF, ConstantKernel, DotProduct, Exponentiation, ExpSineSquared, LinearKernel, Matern),
+    *(Product, RationalQuadratic, Sum),
+}
+_METRICS = ("cosine", "laplacian", "linear", "poly", "polynomial", "rbf", "sigmoid")
+_N_TRIED = 12
+
+
+def foreign_kernels(kernel):
+    """Return the class names of kernels, and of their parts, that are not known.
+
+    Parameters
+    ----------
+    kernel : None, kernel or list of kernels
+        As given by the user; not checked.
+    """
+    return tuple(dict.fromkeys(type(part).__name__ for part in _parts(kernel) if _is_foreign(part)))
+
+
+def kernel_assumption(names):
+    """Return the assumption that a guarantee rests on for foreign kernels."""
+    return (
+        "each value of a kernel is computed from its two points alone, by kernels that are not "
+        f"verified: {', '.join(names)}"
+    )
+
+
+def _parts(kernel):
+    if isinstance(kernel, list | tuple):
+        for part in kernel:
+            yield from _parts(part)
+    elif callable(kernel):  # scikit-learn's sums also take what is none of its kernels
+        yield kernel
+        params = kernel.get_params(deep=False) if type(kernel) in _KNOWN else {}
+        for value in params.values():
+            yield from _parts(value)
+
+
+def _is_foreign(kernel):
+    if type(kernel) is PairwiseKernel:
+        return kernel.metric not in _METRICS
+    return type(kernel) not in _KNOWN
+
+
+class IsolatedKernel:
+    """The map of protected rows to k_Z by a copy of a kernel; rows for which it raises are NaN.
+
+    Parameters
+    ----------
+    kernel : kernel
+    Z : ndarray of shape (d, p)
+        Inducing points.
+    """
+
+    def __init__(self, kernel, Z):
+        # A copy: what it keeps of the rows does not stay with the estimator.
+        self._kernel, self._Z = copy.deepcopy(kernel), Z
+
+    def __call__(self, X):
+        """Protected: return k_Z of rows, shape (n, d)."""
+        return isolated_answers(self._values, X, np.full(len(self._Z), np.nan))
+
+    def _values(self, rows):
+        K = np.array(self._kernel(rows, self._Z), dtype=np.float64)
+        if K.shape != (len(rows), len(self._Z)):
+            raise ValueError(f"{type(self._kernel).__name__} must give one value for each pair.")
+        return K
+
+
+def refuse_unfit_kernel(kernel, Z, points):
+    """Raise where a kernel cannot do public points, or, if foreign, looks at several at once.
+
+    Parameters
+    ----------
+    kernel : kernel
+    Z : ndarray of shape (d, p)
+        Inducing points.
+    points : ndarray of shape (n, p)
+        Public.
+    """
+    values = IsolatedKernel(kernel, Z)._values
+    with np.errstate(all="ignore"):
+        together = values(points)
+    if not np.isfinite(together).all():
+        raise ValueError(
+            f"kernel must be finite on all points: {type(kernel).__name__} is not finite in the "
+            "box of the inducing points, or around it."
+        )
+    if not foreign_kernels(kernel):
+        return
+    some = np.unique(np.linspace(0, len(points) - 1, _N_TRIED).astype(int))
+    for batch in (some, *some[:, None]):
+        again = values(points[batch])
+        if not np.allclose(together[batch], again, rtol=1e-6, atol=1e-9):
+            raise ValueError(
+                f"{type(kernel).__name__} looks at several rows at once: on public points, its "
+                "values for some point change with the other points. One protected record could "
+                "move the features of all others. Compute each value from its two points and "
+                "public constants."
+            )

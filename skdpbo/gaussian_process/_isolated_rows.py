@@ -1,0 +1,50 @@
+"""User code on protected rows: what it answers for each of them, and nothing else."""
+
+import threading
+import warnings
+from contextlib import ExitStack
+
+import numpy as np
+
+from skdpbo._attempt import attempt
+from skdpbo._isolation._isolated_calls import nothing_leaves
+
+__all__ = ["isolated_answers"]
+
+_ONE_AT_A_TIME = threading.Lock()  # filters of warnings belong to the process
+
+
+def isolated_answers(function, X, missing):
+    """Protected: return the answers of user code for rows; output and warnings stay inside.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(rows)`` returns an array with one entry for each row. It gets a copy.
+    X : ndarray of shape (n, p)
+        Protected.
+    missing : ndarray
+        Answer for a row for which it raises. The other rows are then computed in their places of a
+        batch of the same size, as without that row.
+
+    Returns
+    -------
+    answers : ndarray of shape (n, ...)
+    """
+    # A lock of its own: a search that holds the other may wait for the threads of this pass.
+    isolated = nothing_leaves(), _ONE_AT_A_TIME, warnings.catch_warnings()
+    with ExitStack() as stack:
+        for context in (*isolated, np.errstate(all="ignore")):
+            stack.enter_context(context)
+        warnings.simplefilter("ignore")
+        answers, error = attempt(function, X.copy())
+        if error is None:
+            return answers
+        alone = [attempt(function, row[None].copy())[0] for row in X]
+        bad = np.array([answer is None for answer in alone])
+        if not bad.all():
+            places = np.where(bad, np.flatnonzero(~bad)[0], np.arange(len(X)))
+            answers, error = attempt(function, X[places])
+            if error is None:
+                return np.where(bad.reshape(-1, *[1] * missing.ndim), missing, answers)
+        return np.vstack([missing if answer is None else answer for answer in alone])

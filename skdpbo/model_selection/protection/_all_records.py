@@ -1,0 +1,120 @@
+"""Protections under which no row is public: common set-up, and the opening of the rows."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.base import is_classifier
+
+from skdpbo.model_selection._sklearn import n_rows
+from skdpbo.model_selection.private_training._statements import warn_if_void_for_groups
+from skdpbo.model_selection.protection._options import (
+    refuse_options_of_public_rows,
+    refuse_telling_parts,
+)
+from skdpbo.model_selection.protection._protection import Protection
+from skdpbo.model_selection.protection._setup import check_rows, groups_of_all
+from skdpbo.model_selection.rows._object_table import as_objects, list_width
+from skdpbo.model_selection.rows._overlap import (
+    entries_assumption,
+    refuse_shared_rows,
+    with_disjoint_parts,
+)
+from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
+from skdpbo.model_selection.rows._units import number_of_units
+
+__all__ = ["AllRecordsProtection", "ProtectedParts"]
+
+
+@dataclass(frozen=True)
+class ProtectedParts:
+    """Rows of one fit, all of them protected. The numbers of units are public.
+
+    Attributes
+    ----------
+    X, y, groups
+        Rows that train and, without `X_val`, that score; numbers of their groups, or None.
+    X_val, y_val, groups_val
+        Rows that score, or None.
+    params : dict
+        Further entries of ``fit``, without the groups.
+    """
+
+    X: Any
+    y: Any
+    groups: Any
+    X_val: Any
+    y_val: Any
+    groups_val: Any
+    params: dict
+
+    @classmethod
+    def of_fit(cls, rows, params):
+        """Return the parts that ``fit`` was given; rows that cannot be counted are refused."""
+        X, y, X_val, y_val, groups_val = rows
+        X, y, X_val = check_rows(X, y, X_val, y_val, groups_val)
+        groups, groups_val = groups_of_all(params, X, X_val, groups_val)
+        params = {name: entry for name, entry in params.items() if name != "groups"}
+        return cls(X, y, groups, X_val, y_val, groups_val, params)
+
+    @property
+    def training(self):
+        """Rows of `X` with targets and groups."""
+        return self.X, self.y, self.groups
+
+    @property
+    def validation(self):
+        """Rows of `X_val` with targets and groups."""
+        return self.X_val, self.y_val, self.groups_val
+
+    @property
+    def containers(self):
+        """Containers of rows and targets."""
+        return [self.X, self.y, self.X_val, self.y_val]
+
+    @property
+    def n_samples(self):
+        """Number of units of the rows that train."""
+        return number_of_units(self.X, self.groups)
+
+    @property
+    def n_validation(self):
+        """Number of units of `X_val`, or None."""
+        return None if self.X_val is None else number_of_units(self.X_val, self.groups_val)
+
+    def opened(self, estimator):
+        """Protected, after the charge: return the parts with the types that ``fit`` gets."""
+        # Not typed by the training rows: those that score are as protected as these.
+        how = {"width": list_width(self.X), "labels": is_classifier(estimator)}
+        training = _settled(*self.training, **how)
+        return ProtectedParts(*training, *_settled(*self.validation, **how), self.params)
+
+
+class AllRecordsProtection(Protection):
+    """Every record is protected, those that train and those that score."""
+
+    def check(self):
+        """Refuse options that would be releases of their own, or need public rows."""
+        refuse_options_of_public_rows(self.searcher)
+        refuse_telling_parts(self.searcher.estimator, self.candidates)
+
+    def set_up(self, rows, params):
+        """Refuse rows by their schema and return the guarantee of this fit; no value is read."""
+        parts = self.parts = ProtectedParts.of_fit(rows, params)
+        guarantee = with_disjoint_parts(self.planned(parts), parts.X_val)
+        refuse_shared_rows(parts.X, parts.X_val)
+        if parts.groups is not None:
+            of_record, guarantee = guarantee, self.for_groups(guarantee)
+            warn_if_void_for_groups(of_record, guarantee)
+        entries = entries_assumption(parts.params, n_rows(parts.X), None)
+        n_protected = parts.n_samples + (parts.n_validation or 0)
+        return self.stated(guarantee, n_protected, entries=entries)
+
+    @abstractmethod
+    def planned(self, parts):
+        """Settle scorer and plan, from public sizes; return the guarantee of single records."""
+
+
+def _settled(X, y, groups, *, width, labels):
+    """Return rows, targets and groups as ``fit`` gets them. Protected; after the charge."""
+    return settled_rows(as_objects(X, width)), settled_targets(y, labels), groups

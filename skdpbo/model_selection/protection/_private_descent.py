@@ -1,0 +1,104 @@
+"""``DPGIBOSearchCV(protect="all")``: a descent whose models are all trained privately.
+
+Rows that train and rows that score are disjoint. What is released is the trajectory, with noisy
+gradients of the rows that score, and one private model with its noisy score.
+"""
+
+from functools import cached_property
+
+import numpy as np
+
+from skdpbo._isolation._progress import Progress
+from skdpbo._parameters import warn_caller
+from skdpbo.exceptions import NoisyGradientWarning
+from skdpbo.mechanisms import noise_source
+from skdpbo.model_selection._search_mechanism import SearchProblem
+from skdpbo.model_selection.private_training._descent_plan import plan_descent
+from skdpbo.model_selection.private_training._descent_trainings import DescentTrainings
+from skdpbo.model_selection.private_training._estimators import has_private_part
+from skdpbo.model_selection.private_training._selection_rules import PrivateSelection
+from skdpbo.model_selection.private_training._trials import Winner
+from skdpbo.model_selection.protection._options import refuse_telling_parts
+from skdpbo.model_selection.protection._private_models import PrivateModelsProtection
+from skdpbo.model_selection.protection._setup import warn_if_score_is_noisy
+
+__all__ = ["PrivateDescentProtection"]
+
+# Rows times mu of one training in a step, below which a descent is likely to be led astray: a rule
+# of thumb, see docs/theory/dp_gibo.md, "Private training".
+_FEWEST_ROWS_TIMES_MU = 160
+
+
+class PrivateDescentProtection(PrivateModelsProtection):
+    """Every record is protected; the models of a descent are differentially private.
+
+    Parameters
+    ----------
+    searcher : DPGIBOSearchCV
+    """
+
+    def __init__(self, searcher):
+        # Every row tunes, and every training is accounted for.
+        super().__init__(searcher, PrivateSelection(accounting="composition"))
+
+    @cached_property
+    def _mechanism(self):
+        return self.searcher._mechanism()
+
+    def check(self):
+        """Refuse options that would be releases of their own, or need public rows."""
+        estimator = self.searcher.estimator
+        if not has_private_part(estimator, self.candidates):
+            raise ValueError(
+                f"{type(estimator).__name__} states no privacy guarantee: trained on protected "
+                'rows, it would show them. protect="all" of a descent needs an estimator that is '
+                "differentially private, such as DPRidge; for any other, and for one whose cost is "
+                "declared, use DPRandomizedSearchCV."
+            )
+        super().check()
+        corners = np.repeat([[0.0], [1.0]], self.space.n_dims, axis=1)
+        refuse_telling_parts(estimator, self.space.settings(corners))
+
+    def _plan(self, n_samples, *, trained_again=False):
+        searcher, mechanism = self.searcher, self._mechanism
+        plan = plan_descent(
+            searcher.estimator,
+            self.candidates[0],
+            n_trainings=mechanism.n_models(self.space.n_dims),
+            releases_model=bool(searcher.refit or searcher.score_fraction),
+            release=mechanism.guarantee,
+            n_samples=n_samples,
+        )
+        self._budgeted.append((plan.models, n_samples))
+        return plan
+
+    def try_publicly(self):
+        """Warn of what sizes and synthetic rows show, and refuse noise that is too large."""
+        searcher, mechanism, plan = self.searcher, self._mechanism, self.plan
+        scored, parts = self.positions[1], self.parts
+        n_losses = parts.n_validation if scored is None else len(scored)
+        mechanism.refuse_scorer(self.scorer)
+        warn_if_score_is_noisy(mechanism, sensitivity=1, largest=n_losses)
+        if plan.n_samples * plan.budget.mu < _FEWEST_ROWS_TIMES_MU:
+            warn_caller(
+                f"{plan.n_samples} training rows or groups are few for {plan.n_trainings} private "
+                f"trainings of mu={plan.budget.mu:.2g} each: the models may be too noisy to show a "
+                'direction. Use DPRandomizedSearchCV(protect="all"), a larger epsilon, or fewer or '
+                "smaller steps (n_iter, batch_size).",
+                NoisyGradientWarning,
+            )
+        source = noise_source(searcher.random_state)
+        how = {"n_jobs": searcher.n_jobs, "pre_dispatch": searcher.pre_dispatch}
+        self._trainings = DescentTrainings(plan, self.scorer, n_losses, source, **how)
+        problem = SearchProblem(self.candidates, self._trainings, source, self.space)
+        mechanism.start(problem, False)
+        super().try_publicly()
+
+    def _run(self, data):
+        self._trainings.open(data)
+        chosen = self._mechanism.search_unguided(self._trainings.can_end)
+        model = None
+        if self.plan.releases_model:
+            Progress(self.searcher.verbose, "The model of the end is trained")
+            model = self._trainings.last_model(chosen.candidates[chosen.index])
+        return chosen, Winner(chosen.index, chosen.score, model)

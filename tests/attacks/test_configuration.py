@@ -1,0 +1,110 @@
+"""Settings of scikit-learn and numpy that take checks away, or make errors of rounding."""
+
+import warnings
+
+import numpy as np
+import pytest
+import sklearn
+
+from _support.planted import put
+from skdpbo.gaussian_process import DPSparseGPRegressor, PrivateProjection
+from skdpbo.linear_model import DPLogisticRegression, DPRidge
+from skdpbo.mechanisms import GaussianMechanism
+from skdpbo.preprocessing import DPMinMaxScaler, DPSimpleImputer, DPStandardScaler
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.uniform(-2, 2, (60, 2)), RNG.uniform(-1, 1, 60)
+BOX, Y_BOX = {"X_bounds": (-2, 2)}, {"y_bounds": (-1, 1)}
+KINDS = {
+    "DPLogisticRegression": lambda X, y: DPLogisticRegression(classes=[0, 1], **BOX).fit(X, y > 0),
+    "DPRidge": lambda X, y: DPRidge(**BOX, **Y_BOX).fit(X, y),
+    "DPSparseGPRegressor": lambda X, y: DPSparseGPRegressor(inducing_points=4, **BOX, **Y_BOX).fit(
+        X, y
+    ),
+    "DPStandardScaler": lambda X, y: DPStandardScaler(**BOX).fit(X),
+    "DPMinMaxScaler": lambda X, y: DPMinMaxScaler().fit(X),
+    "DPSimpleImputer": lambda X, y: DPSimpleImputer(**BOX).fit(X),
+    "PrivateProjection": lambda X, y: PrivateProjection(data_norm=4.0).fit(X),
+}
+NEEDS_FINITE = [name for name in KINDS if name != "DPSimpleImputer"]
+
+
+def with_record(value, dtype=float):
+    rows = X.astype(dtype)
+    rows[5] = value
+    return rows
+
+
+@pytest.mark.parametrize("name", NEEDS_FINITE)
+def test_a_missing_value_is_refused_whatever_scikit_learn_assumes(name):
+    refused = pytest.raises(ValueError, match="contains NaN")
+    with sklearn.config_context(assume_finite=True), refused:
+        KINDS[name](with_record(np.nan), Y)
+
+
+def moved_by_a_missing_value(monkeypatch):
+    """Largest change of a sum, in sensitivities, where the first fit answers for the second."""
+    sums, answers = [], []
+    release = GaussianMechanism.release
+
+    def listened(mechanism, values, source=None):
+        sums.append((mechanism, np.asarray(values, dtype=object)))
+        if len(sums) > len(answers):
+            answers.append(release(mechanism, values, source))
+        return answers[len(sums) - 1]
+
+    monkeypatch.setattr(GaussianMechanism, "release", listened)
+    fit = KINDS["DPLogisticRegression"]
+    with sklearn.config_context(assume_finite=True), np.errstate(all="ignore"):
+        fit(X, Y)
+        first, sums[:] = sums.copy(), []
+        try:
+            fit(with_record(np.nan), Y)
+        except ValueError:
+            return 0.0
+    return max(
+        float(np.sqrt(float(((a - b) ** 2).sum()))) * mechanism.lattice / mechanism.sensitivity
+        for (mechanism, a), (_, b) in zip(first, sums, strict=True)
+    )
+
+
+def test_no_missing_value_reaches_a_sum(monkeypatch):
+    assert moved_by_a_missing_value(monkeypatch) <= 1
+
+
+def test_a_check_that_can_be_switched_off_is_found(monkeypatch):
+    put(monkeypatch, "row blocks: refuse_not_finite", lambda *args, **how: None)
+    assert moved_by_a_missing_value(monkeypatch) > 2
+
+
+def what_is_said(name, rows):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            KINDS[name](rows, Y)
+            error = None
+        except Exception as raised:
+            error = f"{type(raised).__name__}: {raised}"
+    return error, {str(warning.message) for warning in caught}
+
+
+@pytest.mark.parametrize("mode", ["warn", "raise"])
+@pytest.mark.parametrize("name", KINDS)
+def test_long_doubles_beyond_doubles_are_infinite_and_no_warning(name, mode):
+    huge = np.longdouble("1e4000")
+    if not np.isfinite(huge):
+        pytest.skip("long doubles are doubles here")
+    how = dict.fromkeys(("over", "invalid", "divide"), mode)
+    with np.errstate(**how):
+        _, before = what_is_said(name, with_record(0.5, np.longdouble))
+        error, after = what_is_said(name, with_record([huge, -huge], np.longdouble))
+    assert after <= before
+    assert error is None or error.startswith("ValueError: Input X contains infinity")
+
+
+@pytest.mark.parametrize("value", [5e-324, 1e-310, 1e155, 1.7e308])
+@pytest.mark.parametrize("name", KINDS)
+def test_floating_point_errors_are_not_those_of_a_record(name, value):
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        ordinary = what_is_said(name, with_record(0.5))
+        assert what_is_said(name, with_record([value, -value])) == ordinary

@@ -1,0 +1,103 @@
+"""Default kernels on some of two or three columns; noise is seeded."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from _support.internals import (
+    WhitenedMethod,
+    average_kernel,
+    default_kernels,
+    kernel_log_priors,
+    kernel_shares,
+)
+from _support.planted import plant, put
+from skdpbo.exceptions import SkdpboWarning
+from skdpbo.gaussian_process import DPSparseGPRegressor
+
+POINTS = np.random.default_rng(0).uniform(-3, 3, (60, 3))
+
+
+def records(p, n=4000, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, (n, p))
+    return X, np.sin(X[:, 0]) + 0.3 * rng.normal(size=n)
+
+
+def fitted(X, y, epsilon=1.0):
+    gp = DPSparseGPRegressor(
+        epsilon=epsilon, X_bounds=(-3, 3), y_bounds=(-3, 3), inducing_points=36, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SkdpboWarning)
+        return gp.fit(X, y)
+
+
+def columns_of(kernel):
+    """Columns on which a kernel depends."""
+    moved = [POINTS + 0.3 * np.eye(3)[j] for j in range(3)]
+    return {j for j in range(3) if np.abs(kernel(moved[j], POINTS) - kernel(POINTS)).max() > 1e-9}
+
+
+def test_each_set_of_columns_has_a_kernel():
+    Z = np.random.default_rng(1).uniform([-3, -30, -1], [3, 30, 1], (20, 3))
+    kernels = default_kernels(Z, np.ones(1))[9:]
+    sets = [columns_of(kernel) for kernel in kernels]
+    assert sets == [{0}, {1}, {2}] * 2 + [{0, 1}, {0, 2}, {1, 2}, {0, 1, 2}]
+    *_, additive = kernels
+    cross = additive(Z[:5], Z[:5]) - sum(k(Z[:5], Z[:5]) / 3 for k in kernels[3:6])
+    np.testing.assert_allclose(cross, 0, atol=1e-12)
+
+
+def test_one_column_and_many_have_none():
+    assert len(default_kernels(np.linspace(0, 1, 9)[:, None], np.ones(1))) == 9
+    Z = np.random.default_rng(1).uniform(-1, 1, (20, 4))
+    np.testing.assert_array_equal(kernel_log_priors(default_kernels(Z, np.ones(1)), Z), 0)
+
+
+@pytest.mark.parametrize("p", [2, 3])
+def test_the_release_is_that_of_the_kernels_in_all_columns(p):
+    Z = np.random.default_rng(1).uniform(-3, 3, (36, p))
+    kernels = default_kernels(Z, np.ones(1))
+    shares = kernel_shares(kernels, Z)
+    np.testing.assert_array_equal(shares[9:], 0)
+    method = WhitenedMethod(
+        kernels, Z, mu=1.0, half_width=np.ones(1), n_records=10, equal_shares=False
+    )
+    alone = average_kernel(kernels[:9], Z, shares[:9])(Z)
+    np.testing.assert_allclose(method.features.kernel(Z), alone)
+    np.testing.assert_allclose(np.exp(method.log_priors).sum(), 1)
+    np.testing.assert_allclose(method.log_priors[9:] - method.log_priors[0], -3)
+
+
+def test_a_column_without_use_costs_little(monkeypatch):
+    def error(gp):
+        X = np.random.default_rng(9).uniform(-3, 3, (500, 2))
+        return np.sqrt(np.mean((gp.predict(X) - np.sin(X[:, 0])) ** 2))
+
+    X, y = records(2)
+    gp = fitted(X, y)
+    assert columns_of_two(gp.kernel_) == {0}
+    put(monkeypatch, "kernel family: _effects", lambda Z: [])
+    assert 1.3 * error(gp) < error(fitted(X, y))
+
+
+def columns_of_two(kernel):
+    P = POINTS[:, :2]
+    return {j for j in (0, 1) if np.abs(kernel(P + np.eye(2)[j], P) - kernel(P)).max() > 1e-9}
+
+
+def weights(X, y):
+    return fitted(X, y, epsilon=1e-7).kernel_probabilities_
+
+
+def test_with_all_noise_the_weights_do_not_depend_on_the_records():
+    X, y = records(2, 400)
+    np.testing.assert_allclose(weights(X, y), weights(X[:, ::-1] * 0.5, -y), atol=1e-3)
+
+
+def test_weights_of_exact_sums_are_caught(monkeypatch):
+    plant(monkeypatch, "sparse: kernels weighed by exact sums")
+    X, y = records(2, 400)
+    assert np.abs(weights(X, y) - weights(X[:, ::-1] * 0.5, -y)).max() > 0.1

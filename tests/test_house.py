@@ -1,0 +1,45 @@
+"""Rules of the house that a test can hold: sizes of functions, modules and folders."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "skdpbo"
+# The rule for functions is 30 lines: this is the most that has been let pass.
+MOST_LINES_OF_FUNCTION, MOST_LINES_OF_MODULE, MOST_MODULES = 40, 350, 15
+
+
+def long_functions(text, most=MOST_LINES_OF_FUNCTION):
+    """Return (name, lines without docstring) of the functions that are too long."""
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        # scikit-learn wants every parameter twice in __init__, and nothing else.
+        if not isinstance(node, kinds) or node.name == "__init__":
+            continue
+        doc = node.body[0] if ast.get_docstring(node) is not None else None
+        lines = node.end_lineno - node.lineno + 1
+        lines -= 0 if doc is None else doc.end_lineno - doc.lineno + 1
+        found += [(node.name, lines)] * (lines > most)
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=str)
+def test_functions_and_modules_are_short(path):
+    text = path.read_text("utf-8")
+    assert long_functions(text) == []
+    assert len(text.splitlines()) <= MOST_LINES_OF_MODULE
+
+
+def test_folders_hold_few_modules():
+    folders = {path.parent for path in PACKAGE.rglob("*.py")}
+    modules = {folder: [*folder.glob("[!_]*.py"), *folder.glob("_[!_]*.py")] for folder in folders}
+    assert {folder.name for folder in folders if len(modules[folder]) > MOST_MODULES} == set()
+
+
+def test_a_long_function_is_found():
+    body = "    x = 1\n" * MOST_LINES_OF_FUNCTION
+    assert long_functions(f"def f():\n{body}") == [("f", MOST_LINES_OF_FUNCTION + 1)]
+    short = body.removesuffix("    x = 1\n")
+    assert long_functions(f'def f():\n    """Say.\n\n    More.\n    """\n{short}') == []
