@@ -16,11 +16,16 @@ def columns_of(X, estimator):
     if issparse(X):
         raise TypeError("Sparse data was passed for X, but dense data is required.")
     if hasattr(X, "iloc"):  # each column of a frame has its own type
-        return [X.iloc[:, j].to_numpy() for j in range(_checked_shape(X.shape, estimator)[1])]
+        return [_cells(X.iloc[:, j]) for j in range(_checked_shape(X.shape, estimator)[1])]
     array = np.asarray(X) if hasattr(X, "dtype") else np.asarray(X, dtype=object)
     if array.dtype.kind == "c":
         raise ValueError("Complex data not supported: X must be real or strings.")
     return [array[:, j] for j in range(_checked_shape(array.shape, estimator)[1])]
+
+
+def _cells(column):
+    """Protected: return a vector of a declared type; pandas gives numpy one by missing values."""
+    return (column if isinstance(column.dtype, np.dtype) else column.astype(object)).to_numpy()
 
 
 def _checked_shape(shape, estimator):

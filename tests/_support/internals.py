@@ -116,7 +116,7 @@ HOMES = {
         "excess_sensitivity n_chunk_losses"
     ),
     "model_selection.evaluation._dry_run": "dry_run",
-    "model_selection.evaluation._evaluator": "SEED isolated_outcomes try_scorer",
+    "model_selection.evaluation._evaluator": "SEED isolated_losses isolated_outcomes try_scorer",
     "model_selection.evaluation._group_losses": "group_losses mean_losses",
     "_isolation._isolated_calls": (
         "_isolated_task in_isolation run_isolated seeded_generators this_process"

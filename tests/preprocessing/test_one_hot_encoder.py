@@ -22,6 +22,7 @@ from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.preprocessing import DPOneHotEncoder
 from skdpbo.privacy import PrivacyLedger, compose
 
+COLUMNS = import_module("skdpbo.preprocessing._category_columns")
 ENCODER = import_module("skdpbo.preprocessing._one_hot_encoder")
 GUARANTEE = DPOneHotEncoder().privacy_guarantee()
 
@@ -97,6 +98,27 @@ def test_equal_values_of_other_types_cannot_choose_a_category_s_name():
     assert category_counts(ones) == category_counts(first) == {("number", 1.0): 500}
     assert category_key(-0.0) == category_key(0.0)
     assert str(category_key(-0.0)) == str(category_key(0.0))
+
+
+def categories_of(column):
+    """Released categories of one column, and their type."""
+    (found,) = DPOneHotEncoder(epsilon=8.0).fit(pd.DataFrame({"a": column})).categories_
+    return found.dtype, found.tolist()
+
+
+WITH_CATEGORIES = pd.CategoricalDtype([0, 1])
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "boolean", WITH_CATEGORIES])
+def test_one_missing_value_does_not_choose_the_type_of_the_categories(dtype, monkeypatch):
+    full = pd.Series([0, 1] * 1000).astype(dtype)
+    missing = full.copy()
+    missing[7] = None
+    assert categories_of(missing) == categories_of(full) == (np.object_, [0.0, 1.0])
+    # Planted bug: pandas makes an array of a column by its missing values.
+    monkeypatch.setattr(COLUMNS, "_cells", pd.Series.to_numpy)
+    if dtype is WITH_CATEGORIES:  # of the others only newer versions of pandas do
+        assert categories_of(missing)[0] != categories_of(full)[0]
 
 
 def test_values_of_other_types_are_not_counted():

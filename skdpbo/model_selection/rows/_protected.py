@@ -270,6 +270,10 @@ def _frame_as_public(X_val, X_public, unreadable):
                 X.isetitem(position, _with_public_categories(column, dtype))
             elif dtype == np.object_ != column.dtype:
                 X.isetitem(position, column.astype(object))
+            elif dtype != column.dtype:
+                cells, bad = _cells_as(column, dtype)
+                X.isetitem(position, cells)
+                unreadable |= bad
             continue
         if column.dtype == dtype:
             continue
@@ -284,6 +288,20 @@ def _frame_as_public(X_val, X_public, unreadable):
         X.isetitem(position, cells.astype(dtype))
         unreadable |= bad | ~fits
     return X, unreadable
+
+
+def _cells_as(column, dtype):
+    """Return (column, bad): dates, texts or categories of a public type, each cell by itself.
+
+    One cell that fits no date makes a column one of objects.
+    """
+    series, missing = type(column), [None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a warning would tell of a record
+        typed = [attempt(series, [cell], dtype=dtype)[0] for cell in column]
+        bad = np.array([cell is None for cell in typed], dtype=bool)
+        cells = [(series(missing, dtype=dtype) if cell is None else cell)[0] for cell in typed]
+        return series(cells, index=column.index, dtype=dtype), bad
 
 
 def _with_public_categories(column, dtype):

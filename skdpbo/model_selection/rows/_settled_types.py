@@ -135,8 +135,11 @@ def settled_public_rows(X):
         column = X.iloc[:, j]
         if getattr(dtype, "categories", None) is not None:
             X.isetitem(j, column.cat.remove_unused_categories())
-        elif dtype == np.object_ and column.infer_objects().dtype.kind in "iuf":
-            X.isetitem(j, column.astype("float64"))
+        elif dtype == np.object_:
+            inferred = column.infer_objects()
+            if inferred.dtype.kind != "b":
+                numbers = inferred.dtype.kind in "iuf"
+                X.isetitem(j, column.astype("float64") if numbers else inferred)
     return X
 
 

@@ -10,12 +10,16 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from _support.internals import (
     as_objects,
+    check_protected,
     from_public_values,
+    isolated_losses,
     protected_positions,
+    resolve_scorer,
     settled_public_rows,
     settled_public_targets,
     settled_rows,
@@ -256,6 +260,73 @@ def test_a_protected_text_among_numbers_changes_no_public_type(container):
     with_text[protected_positions(N, 0.2)[2]] = "a text"
     usual = types_seen("default split", container(numbers), LABELS)
     assert types_seen("default split", container(with_text), LABELS) == usual
+
+
+DAYS = pd.Series(pd.date_range("2020-01-01", periods=N, freq="D"))
+TYPED = {
+    "dates": (DAYS, "a text"),
+    "dates of a zone": (DAYS.dt.tz_localize("UTC"), "a text"),
+    "intervals of time": (DAYS - DAYS[0], "a text"),
+    "texts": (pd.Series(["red", "blue"] * (N // 2)), 5),
+}
+
+
+def column_with(column, i, cell):
+    """As pandas types the same values with another one among them."""
+    return pd.DataFrame({"a": [*column[:i], cell, *column[i + 1 :]]})
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", sorted(TYPED))
+def test_a_cell_of_another_kind_changes_no_public_type(kind):
+    column, cell = TYPED[kind]
+    usual = types_seen("default split", column.to_frame("a"), LABELS)
+    with_cell = column_with(column, protected_positions(N, 0.2)[2], cell)
+    assert types_seen("default split", with_cell, LABELS) == usual
+
+
+def day(X):
+    """Day of each date of a frame."""
+    return X.assign(a=X["a"].dt.day)
+
+
+def days_losses(cell=None):
+    """Losses of protected dates of which a model needs the type, one replaced by `cell`."""
+    X, y = DAYS.to_frame("a"), (DAYS.dt.day > 15).to_numpy()
+    model = make_pipeline(FunctionTransformer(day), DecisionTreeClassifier()).fit(X, y)
+    X_val = X if cell is None else column_with(DAYS, 3, cell)
+    rows = check_protected(X_val, y, X, y)
+    scorer = resolve_scorer("accuracy", model, n_classes=2)
+    return isolated_losses(model, scorer, rows.X, rows.y, rows.unreadable) / scorer.units
+
+
+def test_one_text_among_dates_has_the_worst_loss_and_moves_no_other():
+    assert not days_losses().any()
+    assert np.flatnonzero(days_losses("a text")).tolist() == [3]
+
+
+def test_dates_that_stay_objects_are_found(monkeypatch):
+    # Planted bug: the type that the reader inferred from all protected cells is kept.
+    put(monkeypatch, "protected rows: _cells_as", lambda column, dtype: (column.to_numpy(), False))
+    assert days_losses("a text").all()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("public", "protected", "bad"),
+    [
+        (DAYS.dt.tz_localize("UTC"), [DAYS[0], "a text"], [False, True]),
+        (pd.Series(["a", "b"], dtype="category"), ["b", "new"], [False, False]),
+        (pd.Series(["a", "b"], dtype="string"), ["b", None], [False, False]),
+    ],
+)
+def test_cells_take_the_public_type(public, protected, bad):
+    X_val = pd.Series(protected, dtype=object, index=[7, 8]).to_frame("a")
+    y = np.zeros(len(public)), np.zeros(2)
+    rows = check_protected(X_val, y[1], public.to_frame("a"), y[0])
+    assert rows.X["a"].dtype == public.dtype
+    assert rows.X.index.tolist() == [7, 8]
+    assert rows.unreadable.tolist() == bad
 
 
 @pytest.mark.filterwarnings("ignore")
