@@ -9,6 +9,7 @@ import random
 import threading
 import warnings
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from types import SimpleNamespace
 
 import numpy as np
 from joblib import parallel_config
@@ -53,7 +54,7 @@ def run_isolated(function, tasks, *, n_jobs, pre_dispatch, secretly_often=False,
         raise ValueError("progress would tell the secret number of tasks.")
     tasks = [(this_process(), secretly_often, function, task) for task in tasks]
     # One job inside `ONE_AT_A_TIME`: threads would wait for the one that waits for them.
-    n_jobs = 1 if ONE_AT_A_TIME.depth else n_jobs
+    n_jobs = 1 if ONE_AT_A_TIME.held.depth else n_jobs
     # The filters are also set here: with threads, each worker restores those of the one before.
     # What slips through while a worker resets them is recorded, that is not shown, and dropped.
     with nothing_leaves(), covered_by_fit(), warnings.catch_warnings(record=True):
@@ -71,9 +72,11 @@ def in_isolation(function, *args):
 
 
 def _isolated_task(parent, secretly_often, function, args):
+    """Protected: call a function where nothing else of it leaves; in workers, too."""
     with ExitStack() as stack:
         if this_process() != parent:  # threads share the silence of the parent
             stack.enter_context(nothing_leaves())
+        # The fit has paid: an estimator inside that is private itself charges no ledger again.
         paid = covered_by_fit("given rows, secretly often" if secretly_often else "given rows")
         contexts = ONE_AT_A_TIME, paid, warnings.catch_warnings()
         for context in (*contexts, np.errstate(all="ignore")):
@@ -93,20 +96,21 @@ class _OneAtATime:
 
     def reset(self):
         """Hold nothing: a thread that is not in a forked child may have held it."""
-        self._lock, self._mine = threading.RLock(), threading.local()
+        self._lock, self.held = threading.RLock(), _Held()
 
     def __enter__(self):
         self._lock.acquire()
-        self._mine.depth = self.depth + 1
+        self.held.depth += 1
 
     def __exit__(self, *exc_info):
-        self._mine.depth = self.depth - 1
+        self.held.depth -= 1
         self._lock.release()
 
-    @property
-    def depth(self):
-        """Number of times that this thread holds it."""
-        return getattr(self._mine, "depth", 0)
+
+class _Held(threading.local):
+    """Number of times that the thread which asks holds the lock."""
+
+    depth = 0
 
 
 ONE_AT_A_TIME = _OneAtATime()
@@ -127,9 +131,41 @@ def nothing_leaves():
     may use, are put back and not seeded: other threads may draw noise from them. What compiled
     code writes to the terminal by itself is not held back.
     """
-    # Parallel work inside would otherwise write large arrays to disk for its workers.
-    with _QUIET, parallel_config(max_nbytes=None):
-        yield
+    # The streams belong to the process: the first thread silences them, the last restores them.
+    with _SILENCE.lock:
+        if _SILENCE.depth == 0:
+            _SILENCE.undo = _silence()
+        _SILENCE.depth += 1
+    try:
+        # Parallel work inside would otherwise write large arrays to disk for its workers.
+        with parallel_config(max_nbytes=None):
+            yield
+    finally:
+        with _SILENCE.lock:
+            _SILENCE.depth -= 1
+            if _SILENCE.depth == 0:
+                _SILENCE.undo.close()
+
+
+# Of the process, shared by its threads.
+_SILENCE = SimpleNamespace(lock=threading.Lock(), depth=0, undo=None)
+
+
+def _silence():
+    """Silence the process and return the stack that undoes it."""
+    with ExitStack() as undo:  # also of an error half-way
+        nowhere = undo.enter_context(open(os.devnull, "w", encoding="utf-8"))
+        undo.enter_context(redirect_stdout(nowhere))
+        undo.enter_context(redirect_stderr(nowhere))
+        undo.callback(logging.disable, logging.root.manager.disable)
+        undo.callback(random.setstate, random.getstate())
+        # A dict: the tuple is for MT19937 alone, and asking for it warns with another source.
+        undo.callback(np.random.set_state, np.random.get_state(legacy=False))  # noqa: NPY002
+        logging.disable(logging.CRITICAL)
+        # Recorded, that is not shown: threads that reset the filters let some warnings through.
+        undo.enter_context(warnings.catch_warnings(record=True))
+        warnings.simplefilter("ignore")
+        return undo.pop_all()
 
 
 @contextmanager
@@ -146,7 +182,7 @@ def seeded_generators(seed):
     state, source = random.getstate(), np.random.get_bit_generator()
     # Another source in its place: numpy copies a state word by word, slower than most predictions.
     spare = _SPARE_SOURCES.pop() if _SPARE_SOURCES else np.random.MT19937()
-    random.seed(seed if isinstance(seed, int) else seed.tobytes())
+    random.seed(seed if isinstance(seed, int) else seed.tobytes())  # of an array all words
     np.random.set_bit_generator(spare)
     try:
         np.random.seed(seed)  # noqa: NPY002
@@ -159,45 +195,6 @@ def seeded_generators(seed):
 
 # Never freed: another thread may be drawing while the source is exchanged.
 _SPARE_SOURCES: list = []
-
-
-class _Quiet:
-    """Silence, re-entrant and shared by threads: the first enters it, the last restores."""
-
-    def __init__(self):
-        self._lock, self._depth, self._restore = threading.Lock(), 0, None
-
-    def __enter__(self):
-        with self._lock:
-            if self._depth == 0:
-                self._restore = _silence()
-            self._depth += 1
-
-    def __exit__(self, *exc_info):
-        with self._lock:
-            self._depth -= 1
-            if self._depth == 0:
-                self._restore.close()
-
-
-def _silence():
-    """Return the stack that undoes it."""
-    with ExitStack() as undo:  # also of an error half-way
-        nowhere = undo.enter_context(open(os.devnull, "w", encoding="utf-8"))
-        undo.enter_context(redirect_stdout(nowhere))
-        undo.enter_context(redirect_stderr(nowhere))
-        undo.callback(logging.disable, logging.root.manager.disable)
-        undo.callback(random.setstate, random.getstate())
-        # A dict: the tuple is for MT19937 alone, and asking for it warns with another source.
-        undo.callback(np.random.set_state, np.random.get_state(legacy=False))  # noqa: NPY002
-        logging.disable(logging.CRITICAL)
-        # Recorded, that is not shown: threads that reset the filters let some warnings through.
-        undo.enter_context(warnings.catch_warnings(record=True))
-        warnings.simplefilter("ignore")
-        return undo.pop_all()
-
-
-_QUIET = _Quiet()
 
 
 def unshared(model):
@@ -221,7 +218,7 @@ def unshared(model):
     originals = {id(part): part for part in _frozen_among(parts)}
     if not originals:
         return model, []
-    copies = {}
+    copies = {}  # deepcopy's memo: by the id of an original, its copy
     model = copy.deepcopy(model, copies)
     return model, [(copies[key], original) for key, original in originals.items()]
 
@@ -265,11 +262,11 @@ def refuse_cached_functions(estimator, candidates, scoring):
     loss = getattr(getattr(scoring, "_loss", None), "function", None)
     for params in [estimator.get_params(deep=True), {"scoring": loss}, *candidates]:
         for name, value in params.items():
-            parts = [value]
+            parts = [value]  # of a candidate that is an estimator, its own functions as well
             if hasattr(value, "get_params") and not isinstance(value, type):
                 parts += value.get_params(deep=True).values()
             for part in parts:
-                while isinstance(part, functools.partial):
+                while isinstance(part, functools.partial):  # also around a cached function
                     part = part.func
                 if isinstance(part, MemorizedFunc):
                     raise ValueError(

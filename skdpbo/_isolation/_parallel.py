@@ -10,7 +10,7 @@ from skdpbo._attempt import attempt
 
 __all__ = ["run_tasks"]
 
-_ATTEMPTS = 2
+_ATTEMPTS = 2  # with workers, before the work is done in this process
 
 
 def run_tasks(function, tasks, *, n_jobs, pre_dispatch, progress=None):
@@ -40,6 +40,7 @@ def run_tasks(function, tasks, *, n_jobs, pre_dispatch, progress=None):
         parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch, max_nbytes=None)
         if progress is not None:  # joblib calls this in its own process when tasks are done
             parallel.print_progress = lambda p=parallel: progress.at(p.n_completed_tasks)
+        # The error is dropped: joblib quotes the tasks in it.
         results, error = attempt(parallel, (delayed(_undivided)(function, task) for task in tasks))
         if error is None:
             break

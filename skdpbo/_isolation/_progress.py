@@ -28,6 +28,7 @@ class Progress:
     def __init__(self, verbose, heading, total=0, unit="tasks"):
         # Kept: while the tasks run, the name stands for a stream that drops everything.
         self._stream = sys.stdout if verbose else None
+        # Rounded up: a quarter is announced when it is full.
         every = [-(-total * part // _PARTS) for part in range(1, _PARTS + 1)]
         self._due = sorted(set(every) if verbose == 1 else range(1, total + 1))
         if total < 2:
@@ -39,7 +40,7 @@ class Progress:
     def at(self, n_done):
         """Print the lines that are due when `n_done` tasks are done."""
         with self._lock:
-            while self._due and self._due[0] <= n_done:
+            while self._due and self._due[0] <= n_done:  # all of them, if several end at once
                 self._say(f"  {self._due.pop(0)} {self._last}")
 
     def _say(self, text):

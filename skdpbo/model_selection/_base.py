@@ -13,7 +13,7 @@ from typing import ClassVar
 from joblib import Memory
 
 from skdpbo._parameters import warn_if_seeded
-from skdpbo.model_selection._sklearn import BaseSearchCV, Interval, begin_task, end_task
+from skdpbo.model_selection._sklearn import BaseSearchCV, Interval
 from skdpbo.model_selection.protection._validation import ValidationProtection, running_fit
 from skdpbo.privacy import LedgerMixin
 from skdpbo.privacy._stated_html import StatedHTML
@@ -190,8 +190,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         self._validate_params()
         protection = self._protection()
         promise = protection.promise(n_samples)
-        guarantee = protection.row_wise(protection.for_groups(promise) if groups else promise)
-        return guarantee.voided_if_seeded(self.random_state)
+        return protection.stated(protection.for_groups(promise) if groups else promise)
 
     def get_metadata_routing(self):
         """Routing of scikit-learn's searchers; `fit` itself may request the protected rows.
@@ -246,18 +245,3 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
             return super()._format_results(*all_of_it)
         make_table = partial(super()._format_results, *all_of_it)
         return running.scores_so_far.take(candidate_params, n_splits, out, make_table)
-
-    def _evaluate_batch(self, evaluate_candidates, batch, parent_ctx, task_name):
-        """Cross-validate a batch of candidates as one task of the callback protocol."""
-        if parent_ctx is None:  # scikit-learn before 1.9
-            return evaluate_candidates(batch)
-        context = begin_task(
-            parent_ctx,
-            self,
-            task_name=task_name,
-            max_subtasks=len(batch) * self.n_splits_,
-            sequential_subtasks=False,
-        )
-        results = evaluate_candidates(batch, callback_ctx=context)
-        end_task(context, self)
-        return results

@@ -92,7 +92,7 @@ HOMES = {
     "model_selection._base": "BasePrivateSearchCV",
     "model_selection.protection._halving": "number_of_rounds",
     "model_selection.protection._score_gap": "largest_gap",
-    "model_selection.protection._options": "refuse_telling_parts",
+    "model_selection.protection._setup": "refuse_telling_parts",
     "model_selection._private_choice": "PrivateChoice",
     "model_selection._search_mechanism": "SearchProblem",
     "model_selection._sklearn": "BaseSearchCV",

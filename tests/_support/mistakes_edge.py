@@ -191,7 +191,7 @@ _EDGE = [
         f"{_SEARCH}/test_protect.py",
     ),
     (
-        "protection/_options.py",
+        "protection/_setup.py",
         "effective_n_jobs(searcher.n_jobs)  # raises for 0",
         "pass",
         f"{_SEARCH}/test_late_charge.py -k job",
@@ -252,8 +252,8 @@ _EDGE = [
     ),
     (
         "protection/_protection.py",
-        "        self.check_budget(guarantee, own_rows)\n",
-        "",
+        "charge_active_ledger(*payment, own_rows=own_rows, record=False)",
+        "pass",
         f"{_SEARCH}/test_late_charge.py -k cannot_pay",
     ),
     (
@@ -294,8 +294,8 @@ _EDGE = [
     ),
     (
         "protection/_all_records.py",
-        "guarantee = with_disjoint_parts(self.planned(parts), parts.X_val)",
-        "guarantee = self.planned(parts)",
+        "guarantee = guarantee.assuming(_DISJOINT)",
+        "pass",
         f"{_SEARCH}/test_fit_chunks.py",
     ),
     (

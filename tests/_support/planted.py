@@ -140,7 +140,7 @@ def as_it_is(first, *others, **how):
 class Unlocked(nullcontext):
     """A lock that locks nothing."""
 
-    depth = 0
+    held = SimpleNamespace(depth=0)
 
 
 def no_context(*args, **how):

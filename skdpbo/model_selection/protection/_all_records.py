@@ -6,24 +6,23 @@ from typing import Any
 
 from sklearn.base import is_classifier
 
+from skdpbo._record_groups import group_codes
 from skdpbo.model_selection._sklearn import n_rows
 from skdpbo.model_selection.private_training._statements import warn_if_void_for_groups
-from skdpbo.model_selection.protection._options import (
+from skdpbo.model_selection.protection._protection import Protection
+from skdpbo.model_selection.protection._setup import (
+    check_rows,
     refuse_options_of_public_rows,
     refuse_telling_parts,
 )
-from skdpbo.model_selection.protection._protection import Protection
-from skdpbo.model_selection.protection._setup import check_rows, groups_of_all
 from skdpbo.model_selection.rows._object_table import as_objects, list_width
-from skdpbo.model_selection.rows._overlap import (
-    entries_assumption,
-    refuse_shared_rows,
-    with_disjoint_parts,
-)
+from skdpbo.model_selection.rows._overlap import entries_assumption, refuse_shared_rows
 from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
 from skdpbo.model_selection.rows._units import number_of_units
 
 __all__ = ["AllRecordsProtection", "ProtectedParts"]
+
+_DISJOINT = "no record is both in X and in X_val"
 
 
 @dataclass(frozen=True)
@@ -53,8 +52,17 @@ class ProtectedParts:
         """Return the parts that ``fit`` was given; rows that cannot be counted are refused."""
         X, y, X_val, y_val, groups_val = rows
         X, y, X_val = check_rows(X, y, X_val, y_val, groups_val)
-        groups, groups_val = groups_of_all(params, X, X_val, groups_val)
-        params = {name: entry for name, entry in params.items() if name != "groups"}
+        params = dict(params)
+        groups = params.pop("groups", None)
+        if groups is not None or groups_val is not None:
+            # A part without groups would be of single records, and have another guarantee.
+            if groups is None or (groups_val is None) != (X_val is None):
+                raise ValueError(
+                    "groups must name the group of each row of X, and groups_val of each row of "
+                    "X_val, if it is given: every record is protected."
+                )
+            groups = group_codes(groups, n_rows(X), name="groups", rows="X")
+            groups_val = None if X_val is None else group_codes(groups_val, n_rows(X_val))
         return cls(X, y, groups, X_val, y_val, groups_val, params)
 
     @property
@@ -101,12 +109,15 @@ class AllRecordsProtection(Protection):
     def set_up(self, rows, params):
         """Refuse rows by their schema and return the guarantee of this fit; no value is read."""
         parts = self.parts = ProtectedParts.of_fit(rows, params)
-        guarantee = with_disjoint_parts(self.planned(parts), parts.X_val)
+        guarantee = self.planned(parts)
+        if parts.X_val is not None:  # copies are not found below, only memory that is shared
+            guarantee = guarantee.assuming(_DISJOINT)
         refuse_shared_rows(parts.X, parts.X_val)
         if parts.groups is not None:
             of_record, guarantee = guarantee, self.for_groups(guarantee)
             warn_if_void_for_groups(of_record, guarantee)
         entries = entries_assumption(parts.params, n_rows(parts.X), None)
+        # Units: with groups, what is counted is groups.
         n_protected = parts.n_samples + (parts.n_validation or 0)
         return self.stated(guarantee, n_protected, entries=entries)
 

@@ -26,8 +26,11 @@ from skdpbo.model_selection.evaluation._chunks import (
 )
 from skdpbo.model_selection.evaluation._dry_run import dry_run
 from skdpbo.model_selection.protection._all_records import AllRecordsProtection
-from skdpbo.model_selection.protection._options import refuse_chunk_schema
-from skdpbo.model_selection.protection._setup import MOSTLY_NOISE, warn_if_score_is_noisy
+from skdpbo.model_selection.protection._setup import (
+    MOSTLY_NOISE,
+    refuse_chunk_schema,
+    warn_if_score_is_noisy,
+)
 from skdpbo.model_selection.rows._overlap import refuse_rows_among_entries
 from skdpbo.model_selection.scoring._resolve import resolve_chunk_scorer
 from skdpbo.model_selection.scoring.metrics._chunk_metric import is_chunk_metric
@@ -64,14 +67,16 @@ class ChunkedProtection(AllRecordsProtection):
 
     def promise(self, n_samples):
         """Return the guarantee of the mechanism, for all records."""
-        mechanism = self._mechanism(self._size(n_samples, None))
-        return self._guarantee(mechanism, n_samples)
+        n_chunks = number_of_chunks(self.chunks, self.searcher.epsilon, n_samples)
+        size = None if n_samples is None else (n_chunks, n_samples, None)
+        return self._guarantee(self._mechanism(size), n_chunks)
 
     def planned(self, parts):
         """Settle scorer and mechanism, from public sizes; return the guarantee of records."""
-        searcher, size = self.searcher, self._size(parts.n_samples, parts.n_validation)
-        self.n_chunks = size[0]
-        refuse_chunk_schema(searcher.estimator, size[0], parts.n_samples, *parts.containers)
+        searcher, n_samples = self.searcher, parts.n_samples
+        self.n_chunks = number_of_chunks(self.chunks, searcher.epsilon, n_samples)
+        size = self.n_chunks, n_samples, parts.n_validation  # all that the sensitivities depend on
+        refuse_chunk_schema(searcher.estimator, self.n_chunks, n_samples, *parts.containers)
         by_metric = is_chunk_metric(searcher.scoring)
         if by_metric:
             refuse_empty_parts(*size)
@@ -82,7 +87,7 @@ class ChunkedProtection(AllRecordsProtection):
         warn_if_score_is_noisy(self.mechanism, **self._noise_sizes(size))
         # A metric of a chunk is one loss already, however its records are grouped.
         self.scorer = scorer if parts.groups is None or by_metric else scorer.for_groups()
-        return self._guarantee(self.mechanism, parts.n_samples)
+        return self._guarantee(self.mechanism, self.n_chunks)
 
     def try_publicly(self):
         """Warn of what fails on synthetic rows, and refuse noise that is too large."""
@@ -133,15 +138,7 @@ class ChunkedProtection(AllRecordsProtection):
         """Return the guarantee of chunks that divide no group, for all records of a group."""
         return all_stated_for_groups(guarantee)
 
-    def _size(self, n_samples, n_validation):
-        """Return (k, n, m), all that the sensitivities depend on; None without n."""
-        if n_samples is None:
-            return None
-        n_chunks = number_of_chunks(self.chunks, self.searcher.epsilon, n_samples)
-        return n_chunks, n_samples, n_validation
-
-    def _guarantee(self, mechanism, n_samples):
-        n_chunks = number_of_chunks(self.chunks, self.searcher.epsilon, n_samples)
+    def _guarantee(self, mechanism, n_chunks):
         return replace(
             mechanism.guarantee,
             protects="training and validation records",

@@ -71,7 +71,10 @@ def halve(searcher, candidates, public, scorer):
     if len(candidates) <= n_left:
         return candidates, None
     n_splits = searcher.cv.get_n_splits(X, y, fit_params.get("groups"))
-    fewest = _fewest_rows(y, n_splits)
+    share = 1.0  # of the rarest class, of which each test part shall hold some rows
+    if y is not None and type_of_target(y) in ("binary", "multiclass"):
+        share = np.unique(np.asarray(y), return_counts=True)[1].min() / n_rows(y)
+    fewest = int(np.ceil(_FEWEST * n_splits / share))
     rounds = number_of_rounds(len(candidates), n_left, n_rows(X), fewest)
     if not rounds:
         warn_caller(
@@ -87,14 +90,6 @@ def halve(searcher, candidates, public, scorer):
         halving.verbose = 0
     halving.fit(X, y, **fit_params)
     return _best(halving.cv_results_, candidates, n_left), halving.cv_results_
-
-
-def _fewest_rows(y, n_splits):
-    """Return the number of rows of which each test part holds some of every class."""
-    share = 1.0
-    if y is not None and type_of_target(y) in ("binary", "multiclass"):
-        share = np.unique(np.asarray(y), return_counts=True)[1].min() / n_rows(y)
-    return int(np.ceil(_FEWEST * n_splits / share))
 
 
 def _halving_search(searcher, candidates, scorer, first, rounds):

@@ -109,13 +109,34 @@ class PrivateModelsProtection(AllRecordsProtection):
             refuse_metric_of_groups(scorer)
             scorer = scorer.for_groups()
         self.scorer = scorer
-        self.fit_params = self._fit_params(parts, len(trained))
+        lengths = n_rows(parts.X), len(trained)
+        refuse_rows_among_entries(parts.params, parts.containers, lengths)
+        for name, value in parts.params.items():
+            if entry_length(value) in lengths:
+                raise ValueError(
+                    f'{name} goes with the rows: with protect="all" it would be part of the '
+                    "protected records, which no stated guarantee covers."
+                )
+        self.fit_params = self.routed(parts.X, parts.params) if parts.params else {}
         tuning = self.plan.guarantee
         return tuning if self.final is None else self.final.joined(tuning)
 
     def try_publicly(self):
-        """Warn of what synthetic rows show: failures and missing bounds."""
-        self._advise()
+        """Warn of a plan that is void or poor, and of what synthetic rows show."""
+        plan = self.plan
+        if plan.guarantee.status == "void":
+            warn_caller(
+                "The search carries no privacy guarantee, as one training carries none: "
+                f"{'; '.join(plan.own_assumptions)}.",
+                VoidGuaranteeWarning,
+            )
+        if prefers_composition(plan, self.searcher.epsilon, self.searcher.delta):
+            warn_caller(
+                f"With {len(plan.models)} candidate(s), train each once and publish every score "
+                '(protect=PrivateSelection(accounting="composition")): a secret number of trials '
+                "may miss the best one, and needs as much noise or more.",
+                SelectionCostWarning,
+            )
         self.failures = self._dry_run()
 
     def run(self, charge):
@@ -204,18 +225,6 @@ class PrivateModelsProtection(AllRecordsProtection):
         scored = tuned[protected_positions(len(tuned), fraction)]
         return np.setdiff1d(tuned, scored), scored, rest
 
-    def _fit_params(self, parts, n_trained):
-        """Return the arguments of ``fit`` other than the rows; refuse values for each row."""
-        lengths = n_rows(parts.X), n_trained
-        refuse_rows_among_entries(parts.params, parts.containers, lengths)
-        for name, value in parts.params.items():
-            if entry_length(value) in lengths:
-                raise ValueError(
-                    f'{name} goes with the rows: with protect="all" it would be part of the '
-                    "protected records, which no stated guarantee covers."
-                )
-        return self.routed(parts.X, parts.params) if parts.params else {}
-
     def _run(self, data):
         """Protected: return what is released, as `Chosen`, and the `Winner`."""
         plan, names = self.plan, ("n_jobs", "pre_dispatch", "verbose")
@@ -236,22 +245,6 @@ class PrivateModelsProtection(AllRecordsProtection):
             mark_total(chosen.attributes["best_estimator_"], guarantee)
         return super().release(guarantee, chosen)
 
-    def _advise(self):
-        plan = self.plan
-        if plan.guarantee.status == "void":
-            warn_caller(
-                "The search carries no privacy guarantee, as one training carries none: "
-                f"{'; '.join(plan.own_assumptions)}.",
-                VoidGuaranteeWarning,
-            )
-        if prefers_composition(plan, self.searcher.epsilon, self.searcher.delta):
-            warn_caller(
-                f"With {len(plan.models)} candidate(s), train each once and publish every score "
-                '(protect=PrivateSelection(accounting="composition")): a secret number of trials '
-                "may miss the best one, and needs as much noise or more.",
-                SelectionCostWarning,
-            )
-
     def _dry_run(self):
         """Warn of what synthetic rows show: failures, which are returned, and missing bounds."""
         X, y, models = self.parts.X, self.parts.y, self.plan.models
@@ -263,7 +256,7 @@ class PrivateModelsProtection(AllRecordsProtection):
         shown = [(DryRunWarning, failure) for failure in failures]
         for table, targets in list(synthetic_rows(models[0], X, y))[:1]:
             for warning in in_isolation(_warnings_of_fit, models[0], table, targets):
-                # Of seeds `_advise` warns; that synthetic rows are out of reach says nothing.
+                # Of seeds the search warns; that synthetic rows are out of reach says nothing.
                 kind, not_shown = warning.category, (SeededNoiseWarning, UnreachedRowsWarning)
                 if issubclass(kind, SkdpboWarning) and kind not in not_shown:
                     shown.append((kind, str(warning.message)))

@@ -2,7 +2,6 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -17,7 +16,7 @@ from skdpbo.model_selection.scoring._score_release import ReleasedScore
 from skdpbo.privacy import PrivacyGuarantee, charge_active_ledger
 from skdpbo.privacy._guarantee import restated
 
-__all__ = ["Protection", "Release", "table_of"]
+__all__ = ["Protection", "Release"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,11 +100,16 @@ class Protection(ABC):
         """
         own_rows = rows[2] is not None
         guarantee = self.set_up(rows, params)
-        self.check_budget(guarantee, own_rows)
+        # Raises where the active ledgers cannot pay; charges nothing yet.
+        payment = guarantee, type(self.searcher).__name__, self.searcher
+        charge_active_ledger(*payment, own_rows=own_rows, record=False)
         self.try_publicly()
-        with self.all_or_nothing():
+        try:
             self.forget()  # what an earlier fit has set, perhaps of another kind
             chosen = self.run(partial(self.charge, guarantee, own_rows))
+        except BaseException:
+            self.forget()  # a half-made release carries no statement
+            raise
         return self.release(guarantee, chosen)
 
     @abstractmethod
@@ -130,7 +134,11 @@ class Protection(ABC):
         """Return the `Release` made of what `run` has returned; post-processing."""
         return Release(
             guarantee=guarantee,
-            table=table_of(chosen.candidates) | chosen.columns,
+            table={
+                **masked_param_columns(chosen.candidates),
+                "params": chosen.candidates,
+                **chosen.columns,
+            },
             index=chosen.index,
             score=chosen.score,
             scorer=self.scorer,
@@ -159,47 +167,30 @@ class Protection(ABC):
             searcher.feature_names_in_ = names
         searcher.privacy_ = release.guarantee
 
-    def stated(self, guarantee, n_protected, n_public=None, entries=None):
-        """Return the guarantee of this fit, with the numbers of records.
+    def stated(self, guarantee, n_protected=None, n_public=None, entries=None):
+        """Return the guarantee of this fit, with its assumptions and the numbers of records.
+
+        It is conditional on the steps that are not verified to be row-wise, by name.
 
         Parameters
         ----------
         guarantee : PrivacyGuarantee
-        n_protected : int
-        n_public : int, default=None
+        n_protected, n_public : int, default=None
         entries : str, default=None
             Of `entries_assumption`.
         """
-        guarantee = self.row_wise(guarantee).voided_if_seeded(self.searcher.random_state)
+        names = unverified_steps(self.searcher.estimator, self.candidates)
+        if names:
+            guarantee = guarantee.assuming(row_wise_assumption(names), status="conditional")
+        guarantee = guarantee.voided_if_seeded(self.searcher.random_state)
         if entries is not None:
             guarantee = guarantee.assuming(entries, status="conditional")
         return restated(guarantee, n_protected=n_protected, n_public=n_public)
-
-    def row_wise(self, guarantee):
-        """Return the guarantee, conditional on the steps that are not verified, by name."""
-        names = unverified_steps(self.searcher.estimator, self.candidates)
-        if not names:
-            return guarantee
-        return guarantee.assuming(row_wise_assumption(names), status="conditional")
-
-    def check_budget(self, guarantee, own_rows):
-        """Raise if the active ledgers cannot pay; nothing is charged."""
-        name = type(self.searcher).__name__
-        charge_active_ledger(guarantee, name, self.searcher, own_rows=own_rows, record=False)
 
     def charge(self, guarantee, own_rows):
         """Charge the active ledgers; `own_rows` as in `charge_active_ledger`."""
         name = type(self.searcher).__name__
         charge_active_ledger(guarantee, name, self.searcher, own_rows=own_rows)
-
-    @contextmanager
-    def all_or_nothing(self):
-        """Forget all that is fitted if a block fails: a half-made release carries no statement."""
-        try:
-            yield
-        except BaseException:
-            self.forget()
-            raise
 
     def forget(self):
         """Drop the fitted attributes."""
@@ -213,8 +204,3 @@ class Protection(ABC):
             warnings.simplefilter("ignore")  # the public part gives them
             params = take_method_params(X, params)
             return self.searcher._get_routed_params_for_fit(params).estimator.fit
-
-
-def table_of(candidates):
-    """Return ``cv_results_`` without scores."""
-    return {**masked_param_columns(candidates), "params": candidates}

@@ -40,7 +40,11 @@ class PublicMemory:
         memory = searcher.memory
         if not isinstance(memory, joblib.Memory):  # which puts a path and a str in two folders
             memory = joblib.Memory(os.fspath(memory), verbose=0)
-        self._kept = memory.cache(_anew(_fold_outcomes), ignore=["outcomes"])
+        # A copy, which joblib has not met: of a function that it knows it writes no code into a
+        # further folder, and a later process loses the first candidate that it looks for there.
+        code, name = _fold_outcomes.__code__, _fold_outcomes.__name__
+        anew = FunctionType(code, globals(), name, _fold_outcomes.__defaults__)
+        self._kept = memory.cache(anew, ignore=["outcomes"])
         self._n_at_once, self.verbose = effective_n_jobs(searcher.n_jobs), searcher.verbose
         routed = searcher._get_routed_params_for_fit(take_method_params(X, params))
         self._split = partial(_SameSplits, X, y, routed.splitter.split)
@@ -147,15 +151,6 @@ class _SameSplits:
 def _fold_outcomes(key, outcomes=None):
     """Return what is kept under a key; None where it cannot be read."""
     return outcomes
-
-
-def _anew(function):
-    """Return a copy of a function, which joblib has not met.
-
-    Of one that it knows it writes no code into a further folder, and a later process loses the
-    first candidate that it looks for in a folder without.
-    """
-    return FunctionType(function.__code__, globals(), function.__name__, function.__defaults__)
 
 
 def _is_whole(outcome):

@@ -1,8 +1,10 @@
-"""Checks of rows and warnings at the start of a fit; no protected value is read."""
+"""Checks of options and rows, and warnings, at the start of a fit; no protected value is read."""
 
 import numpy as np
+from joblib import effective_n_jobs
 from scipy.sparse import issparse
-from sklearn.utils import indexable
+from sklearn.base import clone
+from sklearn.utils import get_tags, indexable
 
 from skdpbo._parameters import warn_caller
 from skdpbo._record_groups import group_codes
@@ -11,18 +13,26 @@ from skdpbo.exceptions import (
     PublicTrainingWarning,
     UnboundedSensitivityError,
 )
-from skdpbo.model_selection._sklearn import n_rows, split_for_estimator, take_method_params
-from skdpbo.model_selection.rows._protected import protected_positions
+from skdpbo.model_selection._sklearn import (
+    has_callbacks,
+    n_rows,
+    split_for_estimator,
+    take_method_params,
+)
+from skdpbo.model_selection.rows._protected import check_schema, protected_positions
 
 __all__ = [
     "MOSTLY_NOISE",
     "check_rows",
-    "groups_of_all",
     "mechanism_with_score",
+    "refuse_chunk_schema",
     "refuse_metric_of_groups",
+    "refuse_options_of_public_rows",
     "refuse_other_than_means",
+    "refuse_telling_parts",
     "split_rows",
     "warn_if_score_is_noisy",
+    "warn_of_silent_callbacks",
 ]
 
 # Noise of a quarter of the score's range: one released score in six is off by more.
@@ -31,6 +41,100 @@ SMALL_NOISE = 0.05
 # Of the budget, with score_fraction="auto". The smaller comes first: what the score gets, the
 # choice loses.
 SCORE_SHARES = (0.1, 0.3)
+
+
+def warn_of_silent_callbacks(searcher):
+    """Warn that callbacks of a search without public folds are not called."""
+    if has_callbacks([searcher]):
+        warn_caller(
+            f"The callbacks of this {type(searcher).__name__} are not called: they are shown "
+            "public fits, and there are none. verbose=1 prints the counts that are public.",
+            UserWarning,
+        )
+
+
+def refuse_options_of_public_rows(searcher):
+    """Raise for options that have no meaning where every record is protected."""
+    warn_of_silent_callbacks(searcher)
+    effective_n_jobs(searcher.n_jobs)  # raises for 0
+    if searcher.cv is not None:
+        raise ValueError('cv must be None with protect="all": no row is public to be split.')
+    if searcher.return_train_score:
+        raise ValueError(
+            'return_train_score must be False with protect="all": no row is public to be scored.'
+        )
+    if searcher.memory is not None:
+        raise ValueError(
+            'memory must be None with protect="all": no row is public, and nothing else is kept.'
+        )
+    if isinstance(searcher.error_score, str):
+        raise ValueError(
+            'error_score="raise" is not supported with protect="all": an error could quote a '
+            "record. A model that fails has the worst score."
+        )
+    if isinstance(searcher.scoring, list | tuple | set | dict):
+        raise ValueError(
+            'scoring cannot hold several metrics with protect="all": each further score would be '
+            "a release of its own."
+        )
+
+
+def refuse_telling_parts(estimator, candidates):
+    """Raise for an estimator that would store, print, count or mix protected rows.
+
+    Parameters
+    ----------
+    estimator : estimator
+    candidates : list of dict
+    """
+    for params in [{}, *candidates]:
+        model = clone(estimator).set_params(**clone(params, safe=False))
+        parts = model.get_params()
+        for name, value in parts.items():
+            last = name.rsplit("__", 1)[-1]
+            if last == "memory" and value is not None:
+                raise ValueError(
+                    f"{name} must be None: a cache stores protected rows on disk and repeats the "
+                    "noise of an earlier fit."
+                )
+            if last == "verbose" and value:
+                raise ValueError(f"{name} must be 0: messages could reveal protected rows.")
+        if get_tags(model).input_tags.pairwise:
+            raise ValueError(
+                'A precomputed kernel or distance cannot be used with protect="all": one record '
+                "enters the rows of all others. Give the features."
+            )
+        if has_callbacks([model, *parts.values()]):
+            raise ValueError(
+                'Callbacks of the estimator cannot be used with protect="all": they are shown fits '
+                "on protected rows, and their number."
+            )
+
+
+def refuse_chunk_schema(estimator, n_chunks, n_samples, X, y, X_val, y_val):
+    """Raise for types and numbers of columns and of rows, or of groups, that cannot be fitted."""
+    if n_samples < n_chunks:
+        raise ValueError(
+            f"Found array with n_samples={n_samples} while n_chunks={n_chunks} needs at least one "
+            "row, or group of rows, for each chunk, and hundreds to train well."
+        )
+    shape, kind = getattr(X, "shape", None), getattr(getattr(X, "dtype", None), "kind", "O")
+    if kind == "c":
+        raise ValueError("Complex data not supported.")
+    if shape is not None and len(shape) == 1 and kind in "biuf":
+        raise ValueError(f"Expected 2D array, got 1D array instead, of shape {shape}.")
+    if shape is not None and 0 in shape[1:]:
+        raise ValueError(
+            f"Found array with 0 feature(s) (shape={shape}) while a minimum of 1 is required."
+        )
+    if y is None and get_tags(estimator).target_tags.required:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None."
+        )
+    if len(getattr(y, "shape", ())) > 2:
+        raise ValueError(f"y must have one or two dimensions, got {len(y.shape)}.")
+    if X_val is not None:
+        check_schema(X_val, y_val, X, y, public=False)
 
 
 def warn_if_score_is_noisy(mechanism, *, sensitivity, largest):
@@ -52,10 +156,10 @@ def mechanism_with_score(searcher, scorer, n_records):
     ``score_fraction="auto"`` takes the smallest of two shares of which the noise is small, from
     public numbers alone, or releases no score, with a warning.
     """
-    automatic = isinstance(searcher.score_fraction, str)
+    automatic = isinstance(searcher.score_fraction, str)  # "auto" is its only text
     for share in SCORE_SHARES if automatic else (searcher.score_fraction,):
         mechanism = searcher._mechanism(score_fraction=share)
-        if not mechanism.epsilon_score:
+        if not mechanism.epsilon_score:  # score_fraction=0: there is no score to be noisy
             return mechanism
         noise = scorer.expected_noise(mechanism.epsilon_score, n_records)
         if noise <= (SMALL_NOISE if automatic else MOSTLY_NOISE):
@@ -93,23 +197,6 @@ def refuse_metric_of_groups(scorer):
         )
 
 
-def groups_of_all(params, X, X_val, groups_val):
-    """Return the number of the group of each row of both parts, None for single records.
-
-    For searches that protect every record. Protected; the numbers of groups are public.
-    """
-    groups = params.get("groups")
-    if groups is None and groups_val is None:
-        return None, None
-    if groups is None or (groups_val is None) != (X_val is None):
-        raise ValueError(
-            "groups must name the group of each row of X, and groups_val of each row of "
-            "X_val, if it is given: every record is protected."
-        )
-    codes = group_codes(groups, n_rows(X), name="groups", rows="X")
-    return codes, None if X_val is None else group_codes(groups_val, n_rows(X_val))
-
-
 def check_rows(X, y, X_val, y_val, groups_val=None):
     """Return (X, y, X_val) that can be indexed by row, of consistent lengths; no value is read."""
     if X is None:
@@ -132,7 +219,12 @@ def _refuse_containers(**containers):
         single = not any(hasattr(values, kind) for kind in rows)
         if values is not None and (single or getattr(values, "shape", None) == ()):
             raise TypeError(f"{name} must have at least 1 dimension, got a single value.")
-        if name != "groups_val" and _types_cells_unknown(values):
+        # Types inferred by a library other than numpy, scipy and pandas are not known to be public.
+        typed = hasattr(values, "dtype") or hasattr(values, "dtypes")
+        home = type(values).__module__.partition(".")[0]
+        known = isinstance(values, np.ndarray) or issparse(values) or hasattr(values, "iloc")
+        known = known or name == "groups_val" or home in ("dask", "pandas")
+        if typed and not known:
             raise TypeError(
                 f"{name} is neither a numpy array, a pandas frame, a sparse matrix nor a list, and "
                 f"one record may decide its types. Give {name}.to_pandas() or {name}.to_numpy()."
@@ -143,14 +235,6 @@ def _refuse_containers(**containers):
                 f"{name}.compute(); the fits can be sent to a cluster with "
                 'joblib.parallel_config(backend="dask").'
             )
-
-
-def _types_cells_unknown(values):
-    """Whether types are inferred by a library other than numpy, scipy and pandas."""
-    typed = hasattr(values, "dtype") or hasattr(values, "dtypes")
-    home = type(values).__module__.partition(".")[0]
-    known = isinstance(values, np.ndarray) or issparse(values) or hasattr(values, "iloc")
-    return typed and not known and home not in ("dask", "pandas")
 
 
 def split_rows(searcher, X, y, params):
@@ -188,7 +272,7 @@ def split_rows(searcher, X, y, params):
         "influence everything that is released.",
         PublicTrainingWarning,
     )
-    if groups is not None:
+    if groups is not None:  # from numbers of groups to positions of their rows
         protected = np.flatnonzero(np.isin(codes, protected))
     public = np.setdiff1d(np.arange(n_samples), protected)
     X_public, y_public = split_for_estimator(searcher.estimator, X, y, public)

@@ -18,9 +18,7 @@ from skdpbo.model_selection._search_mechanism import SearchProblem
 from skdpbo.model_selection._sklearn import BaseSearchCV, n_rows
 from skdpbo.model_selection.evaluation._fold_losses import FoldLosses
 from skdpbo.model_selection.evaluation._public_training import PublicTraining
-from skdpbo.model_selection.protection._failed_fits import FailedFits
 from skdpbo.model_selection.protection._halving import halve
-from skdpbo.model_selection.protection._options import warn_of_silent_callbacks
 from skdpbo.model_selection.protection._public_memory import PublicMemory
 from skdpbo.model_selection.protection._public_search import PublicSearch
 from skdpbo.model_selection.protection._rounds import public_cv
@@ -32,6 +30,7 @@ from skdpbo.model_selection.protection._setup import (
     refuse_other_than_means,
     split_rows,
     warn_if_score_is_noisy,
+    warn_of_silent_callbacks,
 )
 from skdpbo.model_selection.rows._overlap import entries_assumption, refuse_rows_among_entries
 from skdpbo.model_selection.rows._protected import check_protected, check_schema
@@ -67,7 +66,10 @@ class ValidationProtection(PublicSearch):
 
     def __init__(self, searcher):
         super().__init__(searcher)
-        self.failed_fits = FailedFits(searcher.error_score)
+        # Of the searchers that choose among candidates: how many of them halving leaves, and
+        # whether the number of protected records, or of their groups, is public.
+        self.halving = getattr(searcher, "halving", None)
+        self.counted = getattr(searcher, "neighbours", REPLACE_ONE) == REPLACE_ONE
 
     @cached_property
     def mechanism(self):
@@ -93,16 +95,6 @@ class ValidationProtection(PublicSearch):
             "guide must be True with this mechanism: the candidates are proposed from public "
             'scores. mechanism="gaussian" can do without.'
         )
-
-    @property
-    def halving(self):
-        """Number of candidates that successive halving leaves, or None."""
-        return getattr(self.searcher, "halving", None)
-
-    @property
-    def counted(self):
-        """Whether the number of protected records, or of their groups, is public."""
-        return getattr(self.searcher, "neighbours", REPLACE_ONE) == REPLACE_ONE
 
     def promise(self, n_samples):
         """Return the guarantee of the mechanism."""
@@ -213,7 +205,12 @@ class ValidationProtection(PublicSearch):
         # A generator of splits is used up once.
         searcher.cv = check_cv(cv, y, classifier=is_classifier(searcher.estimator))
         if self.halving is not None:
-            self._halve()
+            with self.failed_fits.without_tracebacks():
+                left, results = halve(searcher, self.candidates, self.public, self.scorer)
+            self.evaluator.candidates = self.evaluator.trials = left
+            if results is not None:
+                self.failed_fits.warn(results["mean_test_score"][results["iter"] == 0])
+                self.halved = {"halving_results_": results}
         if searcher.memory is not None:
             self.memory = PublicMemory(searcher, X, y, fit_params, self.scorers)
         return FoldLosses(self.evaluator, searcher.cv, fit_params.get("groups"))
@@ -247,16 +244,6 @@ class ValidationProtection(PublicSearch):
         if self.counted and not len(groups):
             raise ValueError("X_val must hold at least one group of protected rows, got 0.")
         return groups
-
-    def _halve(self):
-        """Leave the candidates that public rows favour to the search."""
-        searcher, evaluator = self.searcher, self.evaluator
-        with self.failed_fits.without_tracebacks():
-            left, results = halve(searcher, self.candidates, self.public, self.scorer)
-        evaluator.candidates = evaluator.trials = left
-        if results is not None:
-            self.failed_fits.warn(results["mean_test_score"][results["iter"] == 0])
-            self.halved = {"halving_results_": results}
 
     def release(self, guarantee, chosen):
         """Return the `Release`; with public scores table and scorers are scikit-learn's."""

@@ -11,10 +11,8 @@ __all__ = [
     "entry_length",
     "refuse_rows_among_entries",
     "refuse_shared_rows",
-    "with_disjoint_parts",
 ]
 
-_DISJOINT = "no record is both in X and in X_val"
 # Entries of `fit` are looked into so deep, and lists up to so long: eval_set=[(X, y)] has depth 2.
 _DEPTH, _LONGEST_LIST = 3, 100
 
@@ -58,6 +56,7 @@ def refuse_rows_among_entries(params, protected, lengths, n_public=None, counted
     all_lengths = {*lengths, *own_lengths}
     for name, entry in params.items():
         for depth, part in _parts(entry):
+            # Only an entry itself is cut by row; what is inside of one goes to every training.
             aligned = depth == 0 and entry_length(part) in (*lengths, n_public)
             if _is_single(part) or (aligned and not _is_among(part, protected, lengths)):
                 continue
@@ -89,6 +88,7 @@ def entries_assumption(params, n_cut, n_protected):
     names = [
         name
         for name, entry in params.items()
+        # Where both parts are as long, an entry of that length may be of either.
         if not _is_single(entry) and (entry_length(entry) != n_cut or n_cut == n_protected)
     ]
     if not names:
@@ -117,10 +117,5 @@ def entry_length(value):
         return None
     shape = getattr(value, "shape", None)
     if shape is not None:
-        return shape[0] if shape else None
+        return shape[0] if shape else None  # () is one number
     return len(value) if hasattr(value, "__len__") else None
-
-
-def with_disjoint_parts(guarantee, X_val):
-    """Return the guarantee with the assumption that validation rows of their own call for."""
-    return guarantee if X_val is None else guarantee.assuming(_DISJOINT)

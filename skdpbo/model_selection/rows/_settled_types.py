@@ -83,30 +83,26 @@ def settled_targets(y, labels):
         Whether they are labels of classes: whole floats are integers then, each by itself, and any
         other number is a label that no model knows.
     """
-    y = _doubles(y)
+    # Nullable and Arrow numbers have a type of their own for each width: as doubles they have one.
+    dtypes = list(y.dtypes) if hasattr(y, "columns") else [getattr(y, "dtype", None)]
+    numbers = all(getattr(dtype, "kind", "") in ("i", "u", "f") for dtype in dtypes)
+    if numbers and not all(isinstance(dtype, np.dtype) for dtype in dtypes):
+        y = y.astype("float64")
     dtype = np.asarray(y).dtype if hasattr(y, "columns") else getattr(y, "dtype", None)
     if isinstance(y, np.ndarray) and dtype.kind in "US":
-        return y.astype(object)
+        return y.astype(object)  # the width of a text array shows its longest text
     if not labels:
         settled = _INFERRED.get(str(dtype))
         return y if settled is None else y.astype(settled)
     if str(dtype) != "float64":
         return y
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # a NaN has no integer: it differs below
         integers = np.asarray(y).astype(np.int64)
     values = np.where(integers == np.asarray(y), integers, _NO_LABEL)
     if hasattr(y, "iloc"):
         names = {"columns": y.columns} if hasattr(y, "columns") else {"name": y.name}
         return type(y)(values, index=y.index, **names)
     return values
-
-
-def _doubles(y):
-    """Return nullable and Arrow numbers as doubles, which have a type of their own for each."""
-    dtypes = list(y.dtypes) if hasattr(y, "columns") else [getattr(y, "dtype", None)]
-    numbers = all(getattr(dtype, "kind", "") in ("i", "u", "f") for dtype in dtypes)
-    plain = all(isinstance(dtype, np.dtype) for dtype in dtypes)
-    return y.astype("float64") if numbers and not plain else y
 
 
 def from_public_values(values):
@@ -134,6 +130,7 @@ def settled_public_rows(X):
     for j, dtype in enumerate(X.dtypes):
         column = X.iloc[:, j]
         if getattr(dtype, "categories", None) is not None:
+            # Those that no public row has may be known from protected rows alone.
             X.isetitem(j, column.cat.remove_unused_categories())
         elif dtype == np.object_:
             inferred = column.infer_objects()
@@ -156,6 +153,7 @@ def settled_public_targets(y, labels):
     if getattr(dtype, "kind", "") in ("U", "S"):
         return from_public_values(y)
     if getattr(dtype, "categories", None) is not None and hasattr(y, "cat"):
+        # Those that no public row has may be known from protected rows alone.
         return y.cat.remove_unused_categories()
     settled = settled_targets(y, labels)
     return y if settled is not y and np.any(np.asarray(settled) == _NO_LABEL) else settled
@@ -164,7 +162,7 @@ def settled_public_targets(y, labels):
 def declared_kind(values):
     """Return "texts" or "numbers" by the declared type, which is public; None for others."""
     dtype = getattr(values, "dtype", None)
-    # Categories have a declared type of their own.
+    # Categories have a declared type of their own: that of what they name.
     dtype = getattr(getattr(dtype, "categories", None), "dtype", dtype)
     kind = getattr(dtype, "kind", None)
     if kind in ("U", "S", "T") or getattr(dtype, "name", "") in ("str", "string"):
@@ -183,4 +181,4 @@ def public_kind(values):
         values = np.asarray(values, dtype=object).ravel()[:_N_READ].tolist()
     rows = (row if isinstance(row, list | tuple) else [row] for row in values[:_N_READ])
     kinds = {isinstance(cell, str | bytes) for row in rows for cell in row}
-    return "texts" if kinds == {True} else None
+    return "texts" if kinds == {True} else None  # of mixed cells nothing is claimed
