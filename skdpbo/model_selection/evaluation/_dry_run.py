@@ -81,7 +81,14 @@ def dry_run(estimator, candidates, X, y, scorer=None, fit_params=None):
         )
     for params, error in zip(first, errors, strict=True):
         if error is not None:
-            _warn(estimator, params, error, _text_of(error, estimator, params, *how))
+            text = _text_of(error, estimator, params, *how)
+            warn_caller(
+                f"{type(estimator).__name__} with {params} cannot be trained and scored on "
+                f"synthetic rows of the given shape and types: {type(error).__name__}{text} What "
+                "fails on protected rows is never reported; it costs the worst score. If the "
+                "synthetic values alone are to blame, ignore this.",
+                DryRunWarning,
+            )
 
 
 def _is_public(error, guessed):
@@ -92,11 +99,9 @@ def _is_public(error, guessed):
     if isinstance(error, TypeError | AttributeError) and not isinstance(error, ValueError):
         return not guessed or isinstance(error, MissingResponseError)
     kinds = InvalidParameterError | NameError | ImportError | NotImplementedError
-    return isinstance(error, kinds) or (error is not None and _is_raised_by_a_private_step(error))
-
-
-def _is_raised_by_a_private_step(error):
-    """Whether an estimator of this library raises it: these say nothing that a value decides."""
+    if error is None or isinstance(error, kinds):
+        return error is not None
+    # What an estimator of this library raises says nothing that a value decides.
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     module = frames[-1].f_globals.get("__name__", "") if frames else ""
     floor = module.removeprefix("skdpbo.").partition(".")[0]
@@ -162,16 +167,6 @@ def _fit_and_score(estimator, params, scorer, X, y, fit_params):
             if error is not None:
                 raise error
     refuse_row_mixing(model, X)
-
-
-def _warn(estimator, params, error, text):
-    warn_caller(
-        f"{type(estimator).__name__} with {params} cannot be trained and scored on synthetic rows "
-        f"of the given shape and types: {type(error).__name__}{text} What fails on protected "
-        "rows is never reported; it costs the worst score. If the synthetic values alone are to "
-        "blame, ignore this.",
-        DryRunWarning,
-    )
 
 
 def synthetic_rows(estimator, X, y, rename=None):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from skdpbo._attempt import attempt
 from skdpbo.model_selection._sklearn import n_rows, take_rows
 
 __all__ = ["Probe", "probe_batches"]
@@ -101,8 +102,10 @@ def _family(picked, cells, kept_modes, few):
         batches = [batches[0], *batches[3:5], batches[-4]] if shape[1] else batches
     probes = []
     for positions, modes, kept, which in batches:
-        rows = _altered(picked, cells, positions, modes)
-        if rows is not None:
+        rows = take_rows(picked, positions)
+        if cells is not None:
+            rows, _ = attempt(_altered, rows, cells[positions], modes)
+        if rows is not None:  # as where a type does not hold the values
             in_place = len(positions) > _N_KEPT and np.array_equal(kept, which)
             probes.append(Probe(rows, kept, which, in_place))
     return probes
@@ -130,18 +133,9 @@ def _cells(rows):
     return rows.reshape(len(rows), -1) if type(rows) is np.ndarray and rows.ndim else None
 
 
-def _altered(picked, cells, positions, modes):
-    """Return the rows at some positions with changed values, or None if they cannot be made."""
-    if cells is None:
-        return take_rows(picked, positions)
-    try:
-        return _filled(take_rows(picked, positions), _changed(cells[positions], modes), modes)
-    except Exception:  # a type that does not hold the values
-        return None
-
-
-def _filled(rows, table, modes):
-    """Return rows of the same container that hold the values of a table."""
+def _altered(rows, cells, modes):
+    """Return rows of the same container, whose cells are given, with values changed."""
+    table = _changed(cells, modes)
     if sparse.issparse(rows):
         return type(rows)(sparse.csr_matrix(table))
     if hasattr(rows, "columns"):
@@ -153,7 +147,7 @@ def _filled(rows, table, modes):
         return _column_like(rows, table[:, :1], modes)
     if isinstance(rows, list):
         if isinstance(rows[0], list | tuple):
-            return [type(row)(cells) for row, cells in zip(rows, table, strict=True)]
+            return [type(row)(values) for row, values in zip(rows, table, strict=True)]
         return table[:, 0].tolist()
     return table.reshape(rows.shape)
 

@@ -104,13 +104,7 @@ def _differs(function, rows):
     except Exception:  # a container that cannot be indexed by row
         return False
     answers = [_answers(function, probe.rows) for probe in family]
-    start = None if answers[0] is None else _kept(answers[0], family[0])
-    return start is not None and not all(
-        answer is not None
-        and start is not False
-        and _same(_kept(answer, probe), _rows(start, probe))
-        for probe, answer in zip(family, answers, strict=True)
-    )
+    return answers[0] is not None and any(_departures(answers, family, 0))
 
 
 def mixes_rows(function, rows, n_families=2):
@@ -141,11 +135,8 @@ def _is_mixed(function, family):
     first = next((i for i, answer in enumerate(answers) if answer is not None), None)
     if first is None or len(family[first].which) < len(family[0].which):
         return False
-    start = _kept(answers[first], family[first])
-    differing = [
-        start is False or answer is None or not _same(_kept(answer, probe), _rows(start, probe))
-        for probe, answer in zip(family, answers, strict=True)
-    ]
+    differing = _departures(answers, family, first)
+    # One that answers twice differently, as by draws, is not judged.
     if not any(differing) or not _same(answers[first], _answers(function, family[first].rows)):
         return False
     if any(
@@ -160,19 +151,36 @@ def _is_mixed(function, family):
     # label at a tie may turn with the rounding of another number.
     return (
         not differing[several[0]]
-        and any(part.dtype.kind in "fc" for part in start)
+        and any(part.dtype.kind in "fc" for part in answers[first])
         and any(differing[i] for i in several)
     )
 
 
-def _rows(start, probe):
-    return [part[probe.which] for part in start]
+def _departures(answers, family, first):
+    """Return for each batch whether the rows that stay have other answers there, or none.
 
+    Parameters
+    ----------
+    answers : list of (list of ndarray, or None)
+        Of the batches of the family.
+    family : list of Probe
+    first : int
+        Batch with an answer, with which the others are compared.
 
-def _kept(answer, probe):
-    """Return the parts of an answer at the rows that stay; False if there is none for each row."""
-    n = n_rows(probe.rows)
-    return all(len(part) == n for part in answer) and [part[probe.kept] for part in answer]
+    Returns
+    -------
+    departures : list of bool
+    """
+    kept = []  # parts of each answer at the rows that stay; None if it is not one for each row
+    for probe, answer in zip(family, answers, strict=True):
+        n = n_rows(probe.rows)
+        whole = answer is not None and all(len(part) == n for part in answer)
+        kept.append([part[probe.kept] for part in answer] if whole else None)
+    start = kept[first]
+    return [
+        start is None or parts is None or not _same(parts, [part[probe.which] for part in start])
+        for probe, parts in zip(family, kept, strict=True)
+    ]
 
 
 def _answers(function, rows):
@@ -194,21 +202,24 @@ def _parts(function, rows):
 
 
 def _same(first, second):
-    if not isinstance(first, list) or not isinstance(second, list) or len(first) != len(second):
-        return first is second
-    return all(_same_values(*pair) for pair in zip(first, second, strict=True))
-
-
-def _same_values(first, second):
-    if first.shape != second.shape:
+    """Whether two answers are the same but for rounding; the second may be None."""
+    if second is None or len(first) != len(second):
         return False
-    try:
-        first, second = first.astype(float), second.astype(float)
-    except (TypeError, ValueError):
-        return all(_same_cell(*pair) for pair in zip(first.flat, second.flat, strict=True))
-    finite = np.abs(second[np.isfinite(second)])
-    scale = finite.max() if finite.size else 0.0
-    return bool(np.allclose(first, second, rtol=0, atol=_ROUNDING * scale, equal_nan=True))
+    for one, other in zip(first, second, strict=True):
+        if one.shape != other.shape:
+            return False
+        try:
+            numbers = one.astype(float), other.astype(float)
+        except (TypeError, ValueError):  # texts and other objects
+            if not all(_same_cell(*pair) for pair in zip(one.flat, other.flat, strict=True)):
+                return False
+            continue
+        # One tolerance for a whole part: an entry near zero may be the rest of large terms.
+        finite = np.abs(numbers[1][np.isfinite(numbers[1])])
+        tolerance = _ROUNDING * (finite.max() if finite.size else 0.0)
+        if not np.allclose(*numbers, rtol=0, atol=tolerance, equal_nan=True):
+            return False
+    return True
 
 
 def _same_cell(first, second):

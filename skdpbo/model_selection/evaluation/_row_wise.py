@@ -149,19 +149,15 @@ def unverified_steps(estimator, candidates=()):
         Each a class and its place, with the parameter to blame where the class itself is verified;
         empty if every step is verified.
     """
-    models = [estimator, *_variants(estimator, candidates)]
-    return tuple(dict.fromkeys(name for model in models for name, _ in unverified_parts(model)))
-
-
-def _variants(estimator, candidates):
-    """Yield the estimator with each distinct set of parameters that are not numbers."""
-    seen = set()
+    models, seen = [estimator], set()
     for params in candidates:
         changes = {k: v for k, v in params.items() if not isinstance(v, numbers.Number)}
-        mark = tuple((k, v if _is_text(v) else id(v)) for k, v in changes.items())
+        # Texts by value, as many candidates repeat them; objects by identity: they may not hash.
+        mark = tuple((k, v if type(v) is str else id(v)) for k, v in changes.items())
         if changes and mark not in seen:
             seen.add(mark)
-            yield clone(estimator).set_params(**clone(changes, safe=False))
+            models.append(clone(estimator).set_params(**clone(changes, safe=False)))
+    return tuple(dict.fromkeys(name for model in models for name, _ in unverified_parts(model)))
 
 
 def row_wise_assumption(names):
@@ -178,22 +174,21 @@ def row_wise_assumption(names):
     )
 
 
-def unverified_parts(estimator, path=""):
+def unverified_parts(step, path="", seen=None):
     """Return (name, step) for every step that is not verified, the inner and fitted ones included.
 
     Parameters
     ----------
-    estimator : estimator
+    step : estimator
         Fitted or not.
     path : str, default=""
         Prefix of its parameters in those of the whole.
+    seen : set of int, default=None
+        Ids of the steps that have been looked at; those of this one are added.
     """
-    return list(_unverified(estimator, path, set()))
-
-
-def _unverified(step, path, seen):
-    if id(step) in seen:
-        return
+    seen = set() if seen is None else seen
+    if id(step) in seen:  # steps may hold each other
+        return []
     seen.add(id(step))
     verified = _is_among(_HOMES, type(step))
     params = step.get_params(deep=False)
@@ -202,14 +197,13 @@ def _unverified(step, path, seen):
         if verified and not _is_harmless(step, key, value):
             found.append((f"{key} of {step_name(step, path)}", step))
         found += _unverified_among({key: value}, path, seen)
-    yield from found
     # Fitted parts of verified steps are clones of their parameters, or the step's own classes.
+    fitted = {}
     if found:
-        yield from _unverified_among(
-            {key: value for key, value in vars(step).items() if key not in params}, path, seen
-        )
+        fitted = {key: value for key, value in vars(step).items() if key not in params}
     elif type(step) is FrozenEstimator:
-        yield from _unverified_among(vars(step.estimator), f"{path}estimator__", seen)
+        fitted, path = vars(step.estimator), f"{path}estimator__"
+    return [*found, *_unverified_among(fitted, path, seen)]
 
 
 def _unverified_among(attributes, path, seen):
@@ -217,12 +211,12 @@ def _unverified_among(attributes, path, seen):
         for part in _not_plain(value):
             if _is_estimator(part):
                 place = _place(value, part, path) or f"{path}{key}__"
-                yield from _unverified(part, place, seen)
+                yield from unverified_parts(part, place, seen)
 
 
 def _is_harmless(step, key, value):
     """Whether a value of a verified class's parameter, apart from estimators, is verified too."""
-    if _is_text(value):
+    if type(value) is str:
         unsafe = _UNSAFE.get(type(step).__name__, {}).get(key, ())
         return value not in ("precomputed", *unsafe)
     if isinstance(value, np.ufunc):
@@ -239,7 +233,12 @@ def _is_harmless(step, key, value):
         return not any(type(part) is SimpleImputer for part in parts)
     if key in _SPACES and _UNSAFE_TEXTS & set(_texts(value)):
         return False
-    return all(_is_estimator(part) or _is_default(step, key, part) for part in _not_plain(value))
+    parts = [part for part in _not_plain(value) if not _is_estimator(part)]
+    if not all(map(callable, parts)):
+        return False
+    # A function is verified where the class has this very one by default: it was read with it.
+    default = inspect.signature(type(step)).parameters.get(key) if parts else None
+    return all(default is not None and default.default is part for part in parts)
 
 
 def _not_plain(value):
@@ -268,15 +267,11 @@ def _not_plain(value):
 
 def _texts(value):
     """Yield the texts among the values of a space."""
-    if _is_text(value):
+    if type(value) is str:
         yield value
     elif isinstance(value, list | tuple | dict):
         for part in value.values() if isinstance(value, dict) else value:
             yield from _texts(part)
-
-
-def _is_text(value):
-    return type(value) is str
 
 
 def _is_estimator(value):
@@ -289,19 +284,11 @@ def _is_among(homes, thing):
     return name in homes and getattr(sys.modules.get(homes[name]), name, None) is thing
 
 
-def _is_default(step, key, value):
-    """Whether a verified class has this very object by default: it was read with it."""
-    if not callable(value):
-        return False
-    parameter = inspect.signature(type(step)).parameters.get(key)
-    return parameter is not None and parameter.default is value
-
-
 def _place(value, part, path):
     """Prefix of an estimator in a list of (name, estimator, ...), "" elsewhere."""
     if isinstance(value, list | tuple):
         for item in value:
-            named = isinstance(item, tuple) and len(item) > 1 and _is_text(item[0])
+            named = isinstance(item, tuple) and len(item) > 1 and type(item[0]) is str
             if named and any(of_item is part for of_item in item):
                 return f"{path}{item[0]}__"
     return ""

@@ -97,7 +97,15 @@ class ChunkedProtection(AllRecordsProtection):
         by_metric = is_chunk_metric(searcher.scoring)
         self.evaluator = (ChunkMetricTraining if by_metric else ChunkTraining)(
             estimator=searcher.estimator,
-            rows=_chunked(parts, chunk_positions(parts.n_samples, self.n_chunks)),
+            rows=ChunkedRows(
+                X=parts.X,
+                y=parts.y,
+                chunks=chunk_positions(parts.n_samples, self.n_chunks),
+                X_val=parts.X_val,
+                y_val=parts.y_val,
+                groups=parts.groups,
+                groups_val=parts.groups_val,
+            ),
             fit_params=fit_params,
             scorer=self.scorer,
             excess_bound=self.chunks.excess_bound,
@@ -113,7 +121,8 @@ class ChunkedProtection(AllRecordsProtection):
         """Protected: train every candidate on every chunk and release a choice."""
         charge()
         opened = self.parts.opened(self.searcher.estimator)
-        self.evaluator.rows = _chunked(opened, self.evaluator.rows.chunks)
+        rows = {name: getattr(opened, name) for name in ("X", "y", "X_val", "y_val")}
+        self.evaluator.rows = replace(self.evaluator.rows, **rows)  # the chunks stay
         chosen = self.mechanism.search_unguided()
         columns = getattr(opened.X, "shape", ())[1:]  # public, as all of the schema
         n_features = {"n_features_in_": columns[0]} if columns else {}
@@ -147,9 +156,3 @@ class ChunkedProtection(AllRecordsProtection):
             reference=f"{mechanism.guarantee.reference}; Nissim, Raskhodnikova & Smith 2007; "
             "docs/theory/sample_and_aggregate.md",
         )
-
-
-def _chunked(parts, chunks):
-    """Protected: return the rows of the parts, cut into chunks."""
-    own = parts.X_val, parts.y_val, parts.groups, parts.groups_val
-    return ChunkedRows(parts.X, parts.y, chunks, *own)
