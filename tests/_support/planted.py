@@ -68,6 +68,7 @@ STAGES = {
     "search": "model_selection._base",
     "set-apart rows": "model_selection.protection._setup",
     "set-up": "model_selection.protection._validation",
+    "share design": "gaussian_process.sparse._share_design",
     "sparse process": "gaussian_process.sparse._private_process",
     "safe end": "model_selection.gibo._safe_end",
     "sparse regressor": "gaussian_process.sparse._regressor",

@@ -49,6 +49,7 @@ from skdpbo.gaussian_process.sparse._mixtures import (
     averaged,
     feature_maps,
 )
+from skdpbo.gaussian_process.sparse._share_design import designed_shares
 from skdpbo.privacy._checks import check_choice
 
 __all__ = ["KernelMethod", "WhitenedMethod", "check_choices", "given_noise_variance"]
@@ -109,7 +110,7 @@ class WhitenedMethod:
         Average over factors of each kernel; the features stay as they are.
     equal_shares : bool, default=True
         Of the kernels in their average, and equal prior weights. False: those of
-        :func:`kernel_shares` and :func:`kernel_log_priors`.
+        :func:`designed_shares` and :func:`kernel_shares`, and of :func:`kernel_log_priors`.
     """
 
     def __init__(
@@ -124,13 +125,15 @@ class WhitenedMethod:
         fit_amplitude=False,
         equal_shares=True,
     ):
-        shares = None if equal_shares else kernel_shares(kernels, Z)
+        self.statistics = WhitenedRelease(mu, tuple(half_width.tolist()), n_records)
+        self.parts, self.posterior_name = [WhitenedFeatures(k, Z) for k in kernels], posterior
+        shares = None
+        if not equal_shares:
+            shares = designed_shares(self.parts, kernel_shares(kernels, Z), self.statistics)
         priors = np.zeros(len(kernels)) if equal_shares else kernel_log_priors(kernels, Z)
         self.log_priors = priors - logsumexp(priors)
         self.features = WhitenedFeatures(average_kernel(kernels, Z, shares), Z)
-        self.parts, self.posterior_name = [WhitenedFeatures(k, Z) for k in kernels], posterior
         self.factors = AMPLITUDES if fit_amplitude else (1.0,)
-        self.statistics = WhitenedRelease(mu, tuple(half_width.tolist()), n_records)
 
     def rows(self, centre, codes=None):
         """Return the map of records to lattice rows, for targets about `centre`, or for labels.

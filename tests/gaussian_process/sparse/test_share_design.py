@@ -1,0 +1,100 @@
+"""Shares of a default family by a design: public, of sum 1, and better than fixed ones."""
+
+import numpy as np
+import pytest
+
+from _support.internals import (
+    WhitenedFeatures,
+    WhitenedMethod,
+    WhitenedRelease,
+    default_kernels,
+    designed_shares,
+    inducing_design,
+    kernel_shares,
+)
+from _support.planted import put
+
+
+def family(p, n_records=2000, mu=0.25):
+    Z = inducing_design(None, (np.full(p, -3.0), np.full(p, 3.0)), p)
+    kernels = default_kernels(Z, np.full(1, 3.0))
+    parts = [WhitenedFeatures(kernel, Z) for kernel in kernels]
+    return Z, kernels, parts, WhitenedRelease(mu, (3.0,), n_records)
+
+
+def expected_errors(Z, parts, shares, release, X):
+    """Root mean square error under each kernel with a share, by dense formulas, records at X."""
+    K_x = sum(
+        p * part.kernel(X, Z) / part.signal_variance for p, part in zip(shares, parts, strict=True)
+    )
+    K_z = sum(
+        p * part.kernel(Z) / part.signal_variance for p, part in zip(shares, parts, strict=True)
+    )
+    noise = (release.noise / np.sqrt(2) / release.beta[0]) ** 2
+    weight, found = release.n_records / len(X), []
+    for part, share in zip(parts, shares, strict=True):
+        if share:
+            phi = part(X)
+            left = np.maximum(part.kernel.diag(X) - part.signal_variance * (phi**2).sum(1), 0)
+            other = left.mean() + 0.1 * part.signal_variance
+            C = weight * K_x.T @ phi
+            S = other * weight * K_x.T @ K_x + noise * (K_z + 1e-6 * np.eye(len(Z)))
+            precision = np.eye(len(Z)) / part.signal_variance + C.T @ np.linalg.solve(S, C)
+            spread = np.einsum("ij,jk,ik->i", phi, np.linalg.inv(precision), phi)
+            found.append(np.sqrt(np.mean(spread + left)))
+    return np.array(found)
+
+
+@pytest.mark.parametrize(("p", "gain"), [(1, 0.97), (3, 0.96), (6, 0.98)])
+def test_expected_errors_become_smaller(p, gain):
+    Z, kernels, parts, release = family(p)
+    fixed = kernel_shares(kernels, Z)
+    shares = designed_shares(parts, fixed, release)
+    assert shares.sum() == pytest.approx(1.0)
+    assert (shares[:9] >= 0.25 * fixed[:9]).all()  # whatever the function is
+    np.testing.assert_array_equal(shares[9:], 0)
+    X = np.random.default_rng(0).uniform(-3, 3, (400, p))
+    before, after = (expected_errors(Z, parts, one, release, X) for one in (fixed, shares))
+    assert np.mean(after / before) < gain
+    assert np.max(after / before) < 1.1
+
+
+def test_gradient_is_that_of_the_error(monkeypatch):
+    seen = []
+
+    def kept(design, shares):
+        seen.append((design, shares))
+        return shares
+
+    put(monkeypatch, "share design: _least", kept)
+    Z, kernels, parts, release = family(2)
+    designed_shares(parts, kernel_shares(kernels, Z), release)
+    ((design, shares),) = seen
+    value, slope = design.mean_error(shares)
+    for k, one in enumerate(np.eye(len(shares))):
+        step = 1e-5 * one
+        moved = design.mean_error(shares + step)[0] - design.mean_error(shares - step)[0]
+        assert moved / 2e-5 == pytest.approx(slope[k], abs=1e-4)
+    assert value < 2
+
+
+def test_more_noise_favours_the_linear_kernel():
+    (Z, kernels, parts, release), noisy = family(3), family(3, mu=0.08)[3]
+    fixed = kernel_shares(kernels, Z)
+    much, little = (designed_shares(parts, fixed, one)[8] for one in (noisy, release))
+    assert much > 1.5 * little
+    assert much > 2 * fixed[8]
+
+
+def test_shares_depend_on_public_values_alone():
+    Z, kernels, _, _ = family(3)
+    public = {"mu": 0.3, "half_width": np.full(1, 3.0), "equal_shares": False}
+    one, other = (WhitenedMethod(kernels, Z, n_records=500, **public) for _ in range(2))
+    np.testing.assert_array_equal(one.features.kernel(Z), other.features.kernel(Z))
+    assert np.diag(one.features.kernel(Z)).mean() == pytest.approx(1.0)
+    check = WhitenedMethod(kernels, Z, n_records=1, **public)  # before a fit: without a search
+    fixed = kernel_shares(kernels, Z)
+    alone = sum(
+        s * p.kernel(Z) / p.signal_variance for s, p in zip(fixed, check.parts, strict=True)
+    )
+    np.testing.assert_allclose(check.features.kernel(Z), alone)
