@@ -33,6 +33,10 @@ def checked_labels(y, classes):
     """
     if classes is None:
         check_classification_targets(y)
+    elif isinstance(y, list | tuple):
+        y = np.asarray(y, dtype=object)  # for one text, numpy would make texts of all labels
+    if np.asarray(y).dtype.kind == "c":  # scikit-learn's error quotes them
+        raise ValueError("Complex data not supported: y must be real.")
     labels = column_or_1d(y, warn=True)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("Input y contains NaN or infinity.")

@@ -10,6 +10,7 @@ from importlib import import_module
 # Module below skdpbo: names that tests import from it.
 HOMES = {
     "_attempt": "attempt",
+    "_class_labels": "checked_labels label_positions",
     "_column_moments": "histogram_sensitivity moment_blocks norm_counts norm_edges release_moments",
     "_column_ranges": "counts_sensitivity magnitude_counts",
     "_exact_gram": (
