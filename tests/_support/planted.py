@@ -566,6 +566,9 @@ BUGS = {
             row - losses[0] for row in losses
         ]
     },
+    "gibo: all records have one middle": {
+        "safe end: centred": lambda rows: rows - (rows.min() + rows.max()) // 2
+    },
     "gibo: the end has no noise": {"safe end: end_sensitivity": lambda limit, units: 1},
     "gibo: the start is the best on the protected rows": {
         "trajectory search: TrajectorySearch._private_start": exact_start

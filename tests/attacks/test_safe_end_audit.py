@@ -5,6 +5,7 @@ are as much better off at the first. Bounds hold with probability 1 - 1e-6 (fals
 same test catches each planted bug.
 """
 
+import itertools
 import math
 
 import numpy as np
@@ -56,6 +57,24 @@ def test_brute_force_sensitivity():
         assert moved == end_sensitivity(limit, units), limit
 
 
+def test_brute_force_sensitivity_at_three_points():
+    """The middle is of a record's own losses: every record counts within the bound, attained."""
+    units = 4
+    records = np.array(list(itertools.product(range(units + 1), repeat=3))).T
+    for limit in range(1, units + 1):
+        rows = np.array(SafeEnd(None, units, 1.0).relative(list(records), limit))
+        assert (np.ptp(rows, axis=1) == end_sensitivity(limit, units)).all(), limit
+        # alone or among others, a record counts the same
+        alone = SafeEnd(None, units, 1.0).relative(list(records[:, :1]), limit)
+        assert [row[0] for row in alone] == rows[:, 0].tolist()
+
+
+def test_points_that_fail_have_no_part_in_the_middle():
+    end = SafeEnd(None, UNITS, 1.0)
+    found = end.relative([np.array([100]), None, np.array([301])], 150)
+    assert [None if row is None else int(row[0]) for row in found] == [-100, None, 101]
+
+
 def test_limit_is_that_of_a_clipped_gradient():
     assert SafeEnd(None, UNITS, CLIP).limit(POINTS) == LIMIT
     assert SafeEnd(None, UNITS, 1e9).limit(POINTS) == UNITS
@@ -76,6 +95,24 @@ class TestChoice:
     def test_bugs_are_caught(self, bug, monkeypatch):
         plant(monkeypatch, bug)
         assert bound(3000) > EPSILON
+
+    def moved_by_one(self, n=1500):
+        """Bound from a record of equal losses against one with larger ones that are equal, too.
+
+        Forty others lose as much at one point as they gain at the other.
+        """
+        rows = np.repeat([[500], [450], [550]], 41, axis=1)
+        hits = []
+        for record in ([500, 500, 500], [500, 1000, 1000]):
+            rows[:, 0] = record
+            hits.append(released(list(rows), n))
+        pairs = hits, hits[::-1], [n - k for k in hits], [n - k for k in hits][::-1]
+        return max(epsilon_at_least(*pair, n) for pair in pairs)
+
+    def test_one_middle_for_all_is_caught(self, monkeypatch):
+        assert self.moved_by_one() <= EPSILON
+        plant(monkeypatch, "gibo: all records have one middle")
+        assert self.moved_by_one() > EPSILON
 
     def test_unclipped_losses_are_caught(self, monkeypatch):
         plant(monkeypatch, "gibo: the end compares unclipped losses")

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from skdpbo.model_selection.gibo._public_gradient import squared_error
-from skdpbo.model_selection.gibo._safe_end import end_sensitivity
+from skdpbo.model_selection.gibo._safe_end import centred, end_sensitivity
 
 __all__ = ["end_offsets", "guess_offsets", "public_limit"]
 
@@ -27,7 +27,7 @@ def _noise(limit, *, units, epsilon):
 
 
 def public_limit(changes, *, units, epsilon, n_protected):
-    """Largest change of a record's loss that counts: least bias and noise together.
+    """Largest deviation from a record's middle that counts: least bias and noise together.
 
     Parameters
     ----------
@@ -44,13 +44,14 @@ def public_limit(changes, *, units, epsilon, n_protected):
     limit : int
         In {1, ..., units}.
     """
-    sizes = np.abs(changes)
+    rows = centred(changes)
+    sizes = np.abs(rows)
     limits = {max(1, math.ceil(np.quantile(sizes, share))) for share in _QUANTILES}
 
     def error(limit):
-        bias = (np.clip(changes, -limit, limit) - changes).mean(axis=1)
+        bias = (np.clip(rows, -limit, limit) - rows).mean(axis=1)
         noise = _noise(limit, units=units, epsilon=epsilon) / n_protected
-        return np.square(bias).max() + noise**2
+        return np.square(bias - bias[0]).max() + noise**2
 
     return min(sorted(limits), key=error)
 
@@ -60,6 +61,8 @@ class _Errors:
 
     Attributes
     ----------
+    clipped : ndarray of shape (n_points, n_records)
+        Changes after clipping around the middles, as the protected totals have them.
     unclipped : float
         Of the public means.
     ratio : float
@@ -67,7 +70,8 @@ class _Errors:
     """
 
     def __init__(self, changes, folds, limit, *, units, epsilon, n_protected):
-        self.clipped = np.clip(changes, -limit, limit).astype(np.float64)
+        rows = np.clip(centred(changes), -limit, limit).astype(np.float64)
+        self.clipped = rows - rows[0]
         public = squared_error(self.clipped[1:].T, folds).mean()
         noise = _noise(limit, units=units, epsilon=epsilon) / n_protected
         private = self.clipped[1:].var(axis=1).mean() / n_protected + noise**2

@@ -1,6 +1,7 @@
 """Choice of the end of a descent among released points, on the protected records.
 
-The protected totals are sums of the records' losses, relative to the start and clipped. Theorem:
+The protected totals are sums of the records' losses, relative to the middle of what the record has
+at all of the points, and clipped. Theorem:
 ``docs/theory/dp_gibo.md``.
 """
 
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["SafeEnd", "end_positions", "end_sensitivity"]
+__all__ = ["SafeEnd", "centred", "end_positions", "end_sensitivity"]
 
 _BETWEEN = (0.25, 0.5, 0.75)  # shares of the steps after which a point is a candidate, too
 
@@ -33,12 +34,30 @@ def end_positions(n_points, n_iter):
     return sorted({0, *between, *range(n_iter, n_points)})
 
 
+def centred(rows):
+    """Return losses minus the middle of each record's least and largest; of one record alone.
+
+    Protected, if `rows` are. Only differences between points decide, and the middle makes the
+    largest of a record as small as it can be: less is clipped at the same sensitivity.
+
+    Parameters
+    ----------
+    rows : ndarray of int of shape (n_points, n_records)
+
+    Returns
+    -------
+    centred : ndarray of int of shape (n_points, n_records)
+    """
+    return rows - (rows.min(axis=0) + rows.max(axis=0)) // 2
+
+
 def end_sensitivity(limit, units):
     """Largest change of any clipped total when one record is replaced.
 
-    A record's part of a total is its loss at a point minus that at the start, clipped to
-    [-limit, limit]: replaced, it moves the total by at most ``2 * limit``. Where that is no less
-    than `units`, losses are compared as they are: one that is replaced moves a total by `units`.
+    A record's part of a total is its loss at a point minus the middle of its losses at all points,
+    clipped to [-limit, limit]: replaced, it moves the total by at most ``2 * limit``. Where that is
+    no less than `units`, losses are compared as they are: one that is replaced moves a total by
+    `units`.
     """
     return min(2 * limit, units)
 
@@ -62,21 +81,22 @@ class SafeEnd:
     clip: float
 
     def limit(self, points):
-        """Return the largest change of a record's loss that counts, in {1, ..., units}; released.
+        """Return the largest deviation of a record's loss that counts, in {1, ..., units}; released.
 
-        That of a record whose gradient has the clipping norm, on the way to the farthest point.
+        A record whose gradient has the clipping norm loses no more on the way to the farthest point
+        from the start, and its losses at two points are no more than twice that apart.
         """
         farthest = np.linalg.norm(points - points[0], axis=1).max()
         return max(1, min(math.ceil(self.clip * farthest * self.units), self.units))
 
     def relative(self, losses, limit):
-        """Return losses of records at points, relative to the start and clipped.
+        """Return losses of records at points, relative to their middle and clipped. Protected.
 
         Parameters
         ----------
         losses : list of (ndarray of int, or None)
-            One for each point, the start first. None for a point that fails for a public reason:
-            every record has the worst loss there.
+            One for each point. None for a point that fails for a public reason: no record's middle
+            depends on it, as every record has the worst loss there.
         limit : int
 
         Returns
@@ -85,8 +105,9 @@ class SafeEnd:
         """
         if end_sensitivity(limit, self.units) == self.units:
             return losses
-        first = self.units if losses[0] is None else losses[0]
-        return [None if row is None else np.clip(row - first, -limit, limit) for row in losses]
+        kept = centred(np.array([row for row in losses if row is not None]))
+        clipped = iter(np.clip(kept, -limit, limit))
+        return [None if row is None else next(clipped) for row in losses]
 
     def release(self, losses, points, source, offsets=None, limit=None):
         """Release the position of the chosen point; of the last if none can be trained.
