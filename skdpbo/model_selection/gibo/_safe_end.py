@@ -81,7 +81,7 @@ class SafeEnd:
     clip: float
 
     def limit(self, points):
-        """Return the largest deviation of a record's loss that counts, in {1, ..., units}; released.
+        """Return the largest deviation of a loss that counts, in {1, ..., units}; released.
 
         A record whose gradient has the clipping norm loses no more on the way to the farthest point
         from the start, and its losses at two points are no more than twice that apart.
