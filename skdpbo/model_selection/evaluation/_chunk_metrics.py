@@ -44,7 +44,7 @@ def chunk_parts(rows, j):
     chunk = rows.chunks[j]
     if rows.X_val is not None:
         return chunk, chunk_positions(rows.n_validation, len(rows.chunks))[j]
-    scores = np.arange(len(chunk)) % _HELD_BACK == _HELD_BACK - 1
+    scores = np.arange(len(chunk)) % _HELD_BACK == _HELD_BACK - 1  # by position: no value decides
     return chunk[~scores], chunk[scores]
 
 
@@ -84,7 +84,7 @@ class ChunkMetricTraining(ChunkTraining):
 
     def _excess_cap(self):
         cap = metric_excess_cap(self.scorer.units, self.excess_bound)
-        return cap, cap
+        return cap, cap  # a record moves the excess of its own chunk alone
 
     @staticmethod
     def loss_of_model(estimator, params, j, rows, fit_params, scorer):

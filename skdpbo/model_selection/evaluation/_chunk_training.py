@@ -107,7 +107,7 @@ class ChunkTraining:
 
         return choice.release(
             totals,
-            [0] * len(candidates),
+            [0] * len(candidates),  # offsets: no public score is known
             sensitivity=self.sensitivity,
             score=score,
             source=source,
@@ -144,6 +144,7 @@ class ChunkTraining:
         n_chunks = len(self.rows.chunks)
         pairs = [(k, j) for k in range(len(candidates)) for j in range(n_chunks)]
         n_batches = min(len(pairs), _BATCHES * max(effective_n_jobs(self.n_jobs), 1))
+        # Dealt in turn: candidates that train slowly are spread over the batches.
         batches = [pairs[start::n_batches] for start in range(n_batches)]
         common = self.estimator, candidates, self.rows, self.fit_params, self.scorer
         heading = (
@@ -170,12 +171,13 @@ class ChunkTraining:
         X, y, groups = rows.scoring(rows.outside(j) if rows.X_val is None else None)
         if groups is None:
             return int(isolated_losses(model, scorer, X, y).sum())
-        readable = np.zeros(len(groups), dtype=bool)
-        return int(group_losses(model, scorer, X, y, readable, False, groups).sum())
+        unreadable = np.zeros(len(groups), dtype=bool)  # none: all were typed as rows that train
+        return int(group_losses(model, scorer, X, y, unreadable, False, groups).sum())
 
     @staticmethod
     def worst_loss(j, rows, fit_params, scorer):
         """Return the loss of a model that cannot be trained or scored."""
+        # That of every row which the model would have scored, a public number.
         outside = rows.n_samples - len(rows.chunks[j])
         return scorer.units * (outside if rows.X_val is None else rows.n_validation)
 
@@ -184,6 +186,7 @@ def trained_on(units, estimator, params, j, rows, fit_params):
     """Return a candidate trained on some units of chunk j. Protected."""
     positions = rows.training(units)
     model = clone(estimator).set_params(**clone(params, safe=False))
+    # The seed is of the chunk, not of the candidate: candidates are compared under equal draws.
     model, _ = train(model, rows.X, rows.y, fit_params, rows=positions, seed=SEED + j)
     return model
 

@@ -118,7 +118,8 @@ def chunk_positions(n_samples, n_chunks):
     chunks : list of ndarray, length n_chunks
         Disjoint, sorted, together all positions; their sizes differ by at most one.
     """
-    # RandomState is frozen by numpy's compatibility policy: the same chunks in every version.
+    # At random: tables are often sorted, and a chunk shall be like the whole. RandomState is
+    # frozen by numpy's compatibility policy: the same chunks in every version.
     order = np.random.RandomState(_CHUNK_SEED).permutation(n_samples)  # public randomness
     return [np.sort(chunk) for chunk in np.array_split(order, n_chunks)]
 
@@ -174,6 +175,7 @@ def chunk_sensitivity(units, n_chunks, n_samples, n_validation=None):
 def excess_cap(units, excess_bound, n_chunks, n_samples, n_validation=None):
     """Integer R at which the excess of one model's total loss is clipped; public."""
     rows = _most_rows(n_chunks, n_samples, n_validation)
+    # Rounded down, for no more noise than asked for; 0 would make all candidates alike.
     return max(math.floor(excess_bound * units * rows), 1)
 
 
@@ -191,7 +193,7 @@ def clipped_excess(losses, cap):
     list of int, length n_candidates
         sum_j min(L_kj - min_l L_lj, R)
     """
-    best = [min(of_chunk) for of_chunk in zip(*losses, strict=True)]
+    best = [min(of_chunk) for of_chunk in zip(*losses, strict=True)]  # min_l L_lj
     return [
         sum(min(loss - least, cap) for loss, least in zip(of_models, best, strict=True))
         for of_models in losses

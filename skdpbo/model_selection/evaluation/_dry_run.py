@@ -96,6 +96,7 @@ def _is_public(error, guessed):
 
     Other errors may be those of synthetic values alone.
     """
+    # An InvalidParameterError is a ValueError and a TypeError: it is judged below.
     if isinstance(error, TypeError | AttributeError) and not isinstance(error, ValueError):
         return not guessed or isinstance(error, MissingResponseError)
     kinds = InvalidParameterError | NameError | ImportError | NotImplementedError
@@ -229,7 +230,8 @@ def _targets(estimator, y, rng, rename):
         return _column(dtype, rng)
     kind = getattr(dtype, "kind", "i" if is_classifier(estimator) else "f")
     if not is_classifier(estimator):
-        return 0.5 + rng.uniform(size=shape)
+        return 0.5 + rng.uniform(size=shape)  # as Poisson and gamma regressions need
+    # As many rows of each class: every fold of an inner cross-validation has both.
     labels = rng.permutation(np.resize([0, 1], _N_ROWS * int(np.prod(shape[1:])))).reshape(shape)
     return (
         np.array(_TEXTS)[labels] if kind in "OUST" else labels.astype(float if kind == "f" else int)

@@ -66,7 +66,7 @@ def try_scorer(model, scorer, X, y):
         If a user's loss of some row is another in a batch than of the row alone. On protected rows
         it is computed of each alone: a score by other losses, or the worst in silence.
     """
-    scorer = copy.deepcopy(scorer)
+    scorer = copy.deepcopy(scorer)  # a user's loss may keep what it is shown
     with seeded_generators(SEED):
         if isinstance(getattr(scorer, "response_method", None), str | list | tuple):
             # anything but one entry for each row is refused
@@ -83,6 +83,7 @@ def try_scorer(model, scorer, X, y):
             return
         prediction = scorer._predict(model, X, y)
         together, alone = loss(model, y, prediction), loss.isolated(y, prediction)
+    # Rounding alone may differ: sums over a batch are taken in another order.
     if not np.allclose(together, alone, rtol=1e-6, atol=1e-9 * scorer.bound, equal_nan=True):
         raise MixedRowsError(
             f"the loss of {scorer!r} cannot be computed of one record alone: it is another for a "
@@ -157,6 +158,7 @@ def _outcomes_apart(outcomes_of, unreadable, worst):
     """Protected: outcomes of ever smaller groups, by bisection, and the records that have none."""
     outcomes = np.tile(worst, (len(unreadable), *[1] * np.ndim(worst)))
     bad = unreadable.copy()
+    # In halves: one bad record among m costs about 2 log2(m) predictions.
     pending = [np.flatnonzero(~unreadable)]
     while pending:
         rows = pending.pop()

@@ -94,8 +94,9 @@ class FoldLosses:
         (losses,) = self._of_folds([params], _unclipped_losses)
         if losses is None:
             return
-        share = float(np.mean(losses > scorer.bound * (1 + 1e-9)))
+        share = float(np.mean(losses > scorer.bound * (1 + 1e-9)))  # above, not by rounding alone
         if share > _COMMON:
+            # A bound that few enough records exceed, and at least twice the one that was too low.
             enough = max(float(np.quantile(losses, 1 - _COMMON / 2)), 2 * scorer.bound)
             enough = enough if np.isfinite(enough) else 2 * scorer.bound
             warn_caller(

@@ -34,6 +34,7 @@ def group_losses(model, scorer, X, y, unreadable, one_by_one, groups):
         return mean_losses(scorer.losses_of(of_records), groups)
     of_records = np.empty(len(groups), dtype=np.int64)
     for batch in place_batches(groups):
+        # Empty places hold some record of the batch, so that all batches are equally long.
         filled = np.where(batch < 0, batch.max(), batch)
         targets = None if y is None else take_rows(y, filled)
         losses = isolated_losses(model, scorer, take_rows(X, filled), targets, unreadable[filled])
@@ -57,4 +58,4 @@ def mean_losses(losses, groups):
     sizes = np.bincount(groups)
     totals = np.zeros(len(sizes), dtype=np.int64)
     np.add.at(totals, groups, losses)
-    return (2 * totals + sizes) // (2 * sizes)
+    return (2 * totals + sizes) // (2 * sizes)  # floor(total / size + 1/2), in integers

@@ -60,7 +60,7 @@ def probe_batches(rows, few=False):
         First with the rows that stay as they are, then with missing and huge values in these.
     """
     n = n_rows(rows)
-    picked = take_rows(rows, np.arange(_N_KEPT + _N_OTHERS) % n)
+    picked = take_rows(rows, np.arange(_N_KEPT + _N_OTHERS) % n)  # again from 0 if there are fewer
     cells = _cells(picked)
     width = 0 if cells is None else cells.shape[1]
     plain = np.zeros((_N_KEPT, width), dtype=int)
@@ -80,6 +80,7 @@ def _family(picked, cells, kept_modes, few):
     shape = (_N_OTHERS, kept_modes.shape[1])
     usual = np.zeros(shape, dtype=int)
     missing, mixed = _MISSING * rng.randint(2, size=shape), rng.randint(4, size=shape)
+    # The others as they are, one row in all places, and in reverse; then with other values.
     changes = [(others, usual), (0 * others, usual), (others[::-1], usual)]
     if shape[1]:
         changes += [(others, usual + _HIGH), (others, usual + _LOW), (others, missing)]
@@ -167,7 +168,7 @@ def _changed(table, modes):
             table[i, j] = _changed_cell(table[i, j], modes[i, j], kind)
         return table
     if kind == "f":
-        high = min(_HUGE, np.finfo(table.dtype).max / 4)
+        high = min(_HUGE, np.finfo(table.dtype).max / 4)  # float16 holds less than _HUGE
         low, missing = -high, np.nan
     elif kind in "iu":
         high, low = np.iinfo(table.dtype).max // 4, np.iinfo(table.dtype).min // 4

@@ -112,6 +112,7 @@ class PublicTraining:
         index : int
         score : ReleasedScore or None
         """
+        # The costs of a ratio are set before any loss is seen, from public numbers alone.
         scorer = self.scorer.informed_by(public_score)
         if self.n_losses is not None:
             noise = choice.epsilon_choice, len(candidates), self.n_losses
@@ -229,9 +230,11 @@ class PublicTraining:
         if model is not None and unverified_parts(model):
             tried = None
         n = n_rows(self.X)
+        # Spread over all: tables are often sorted, and the first rows may be of one class.
         some = np.unique(np.linspace(0, n - 1, min(n, _N_MIXED)).astype(int))
         for params in one_of_each_structure(self.candidates):
             trial = _fit_and_refuse_mixing, self.estimator, params, self, some
+            # The very dict: equal ones may name other objects of one class.
             if params is tried:
                 trial = refuse_row_mixing, model, take_rows(self.X, some)
             _, error = in_isolation(attempt, *trial)

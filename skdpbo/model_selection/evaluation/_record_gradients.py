@@ -62,7 +62,21 @@ class RecordLosses:
                 self.n_records = len(row)
         if self.n_records is None:
             raise ValueError("no point could be evaluated")
-        self._rows.extend(self._bounded(row) for row in losses)
+        for row in losses:
+            if row is None:
+                if self._bound is None:
+                    raise ValueError("a point without losses needs a bound, the worst loss")
+                bounded = np.full(self.n_records, self._bound, dtype=self._dtype)
+            elif self._is_integer:
+                if np.asarray(row).dtype.kind not in "iu":
+                    raise TypeError("losses must be integers")
+                bounded = np.clip(row, 0, self._bound).astype(self._dtype)
+            else:
+                bounded = np.asarray(row).astype(np.float64)  # a copy: the caller's rows stay
+                if self._bound is not None:
+                    worst = np.where(np.isnan(bounded), self._bound, bounded)
+                    bounded = np.clip(worst, 0.0, self._bound)
+            self._rows.append(bounded)
 
     def keep_last(self, n_points):
         """Forget the losses of all but the last `n_points` points."""
@@ -92,18 +106,3 @@ class RecordLosses:
                 chunk = np.stack([row[start : start + width] for row in self._rows])
                 block = (weights @ chunk.astype(np.float64)).T
             yield block
-
-    def _bounded(self, row):
-        if row is None:
-            if self._bound is None:
-                raise ValueError("a point without losses needs a bound, the worst loss")
-            return np.full(self.n_records, self._bound, dtype=self._dtype)
-        row = np.asarray(row)
-        if self._is_integer:
-            if row.dtype.kind not in "iu":
-                raise TypeError("losses must be integers")
-            return np.clip(row, 0, self._bound).astype(self._dtype)
-        row = row.astype(np.float64)
-        if self._bound is None:
-            return row
-        return np.clip(np.where(np.isnan(row), self._bound, row), 0.0, self._bound)

@@ -62,7 +62,7 @@ class ChunkedProtection(AllRecordsProtection):
 
     def check(self):
         """Refuse options that would be releases of their own, or need public rows."""
-        self._mechanism(None)
+        self._mechanism(None)  # raises for parameters that do not go together
         super().check()
 
     def promise(self, n_samples):

@@ -55,6 +55,7 @@ class PrivateDescentProtection(PrivateModelsProtection):
                 "declared, use DPRandomizedSearchCV."
             )
         super().check()
+        # Two corners of the cube stand for all of its points, which are not listed.
         corners = np.repeat([[0.0], [1.0]], self.space.n_dims, axis=1)
         refuse_telling_parts(estimator, self.space.settings(corners))
 
@@ -90,7 +91,7 @@ class PrivateDescentProtection(PrivateModelsProtection):
         how = {"n_jobs": searcher.n_jobs, "pre_dispatch": searcher.pre_dispatch}
         self._trainings = DescentTrainings(plan, self.scorer, n_losses, source, **how)
         problem = SearchProblem(self.candidates, self._trainings, source, self.space)
-        mechanism.start(problem, False)
+        mechanism.start(problem, False)  # reads sizes alone; too much noise is refused here
         super().try_publicly()
 
     def _run(self, data):

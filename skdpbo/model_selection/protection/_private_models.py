@@ -77,7 +77,7 @@ class PrivateModelsProtection(AllRecordsProtection):
 
     def promise(self, n_samples):
         """Return the guarantee of the plan, for the parts of `n_samples` rows."""
-        if n_samples is None or n_samples < 2:
+        if n_samples is None or n_samples < 2:  # no parts can be cut yet
             return self._plan(n_samples).guarantee
         trained, _, rest = self._positions(n_samples, own_rows=False)
         tuning = self._plan(len(trained), trained_again=rest is not None).guarantee
@@ -87,6 +87,7 @@ class PrivateModelsProtection(AllRecordsProtection):
         """Return the guarantee of parts that divide no group; refuse what knows no groups."""
         refuse_unknown_groups(self.searcher.estimator, self.selection)
         stated = all_stated_for_groups(guarantee)
+        # Every plan that was made: what a model's cost for a group assumes beyond that of a record.
         for models, n_samples in self._budgeted:
             for of_record, of_group in costs_of_groups(models, n_samples):
                 known = all_stated_for_groups(of_record).assumptions
@@ -216,6 +217,7 @@ class PrivateModelsProtection(AllRecordsProtection):
                 "validation rows apart."
             )
         tuned = everything if share is None else protected_positions(n_samples, share)
+        # Rows that did not tune train the winner again, with the whole budget of their own.
         rest = None if share is None else np.setdiff1d(everything, tuned)
         if own_rows:
             return tuned, None, rest
@@ -254,6 +256,7 @@ class PrivateModelsProtection(AllRecordsProtection):
             dry_run(self.searcher.estimator, self.candidates, *given)
         failures = [str(warning.message) for warning in caught]
         shown = [(DryRunWarning, failure) for failure in failures]
+        # One guess of the types is enough here: the warnings are of missing bounds.
         for table, targets in list(synthetic_rows(models[0], X, y))[:1]:
             for warning in in_isolation(_warnings_of_fit, models[0], table, targets):
                 # Of seeds the search warns; that synthetic rows are out of reach says nothing.

@@ -100,13 +100,13 @@ class Protection(ABC):
         """
         own_rows = rows[2] is not None
         guarantee = self.set_up(rows, params)
-        # Raises where the active ledgers cannot pay; charges nothing yet.
         payment = guarantee, type(self.searcher).__name__, self.searcher
-        charge_active_ledger(*payment, own_rows=own_rows, record=False)
+        charge = partial(charge_active_ledger, *payment, own_rows=own_rows)
+        charge(record=False)  # raises where the active ledgers cannot pay; charges nothing
         self.try_publicly()
         try:
             self.forget()  # what an earlier fit has set, perhaps of another kind
-            chosen = self.run(partial(self.charge, guarantee, own_rows))
+            chosen = self.run(charge)
         except BaseException:
             self.forget()  # a half-made release carries no statement
             raise
@@ -186,11 +186,6 @@ class Protection(ABC):
         if entries is not None:
             guarantee = guarantee.assuming(entries, status="conditional")
         return restated(guarantee, n_protected=n_protected, n_public=n_public)
-
-    def charge(self, guarantee, own_rows):
-        """Charge the active ledgers; `own_rows` as in `charge_active_ledger`."""
-        name = type(self.searcher).__name__
-        charge_active_ledger(guarantee, name, self.searcher, own_rows=own_rows)
 
     def forget(self):
         """Drop the fitted attributes."""

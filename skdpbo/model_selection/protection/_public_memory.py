@@ -75,6 +75,7 @@ class PublicMemory:
             Further columns of the results, for this batch.
         """
         batch = list(batch)
+        # Sorted: the order in which a space names its parameters makes no other candidate.
         keys = [_hash((self._of_folds, sorted(params.items()))) for params in batch]
         found = [self._kept(key) if self._kept.check_call_in_cache(key) else None for key in keys]
         missing = [k for k, outcomes in enumerate(found) if outcomes is None]
@@ -96,6 +97,7 @@ class PublicMemory:
             # scikit-learn gives up where all of a batch fail: one that does not fail is with them.
             good = [k for k, outcomes in enumerate(found) if outcomes is not None]
             self._train(failed + good[:1], batch, keys, found, train)
+        # scikit-learn's own lists, which `takes` has emptied of what was trained: filled in order.
         candidates, _, outcomes, columns = self._lists
         candidates += batch
         for name, column in (more or {}).items():
@@ -115,12 +117,17 @@ class PublicMemory:
             n_splits = len(self._splits.folds)
             for i, k in enumerate(piece):
                 found[k] = self._fresh[i * n_splits : (i + 1) * n_splits]
-                if all(map(_is_whole, found[k])):
-                    self._keep(keys[k], found[k])
+                self._keep(keys[k], found[k])
         finally:
             self._fresh = None
 
     def _keep(self, key, outcomes):
+        """Keep public outcomes, unless a fold has failed: it may do better another time."""
+        for outcome in outcomes:
+            scores = outcome["test_scores"]
+            values = list(scores.values()) if isinstance(scores, dict) else [scores]
+            if outcome["fit_error"] is not None or not np.isfinite(np.asarray(values, float)).all():
+                return
         with warnings.catch_warnings():
             # joblib says so where a slow disk takes half a second; nothing is amiss.
             warnings.filterwarnings("ignore", "Persisting input arguments took")
@@ -131,7 +138,7 @@ class PublicMemory:
         """Take what has been trained out of scikit-learn's lists; return whether this was due."""
         if self._fresh is None:
             return False
-        known = self._n_listed
+        known = self._n_listed  # those of the batches before stay in the lists
         self._lists = candidates, n_splits, outcomes, more
         self._fresh = outcomes[known * n_splits :]
         del candidates[known:], outcomes[known * n_splits :]
@@ -151,13 +158,6 @@ class _SameSplits:
 def _fold_outcomes(key, outcomes=None):
     """Return what is kept under a key; None where it cannot be read."""
     return outcomes
-
-
-def _is_whole(outcome):
-    """Whether a public fold was trained and scored: what fails may do better another time."""
-    scores = outcome["test_scores"]
-    values = list(scores.values()) if isinstance(scores, dict) else [scores]
-    return outcome["fit_error"] is None and bool(np.isfinite(np.asarray(values, float)).all())
 
 
 def _hash(inputs):

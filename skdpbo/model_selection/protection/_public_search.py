@@ -22,7 +22,7 @@ from skdpbo.model_selection.protection._rounds import (
 )
 from skdpbo.model_selection.scoring.metrics._confusion_scorer import public_counts
 
-__all__ = ["PublicSearch"]
+__all__ = ["FailedFits", "PublicSearch"]
 
 _KINDS = 5  # errors that a message quotes
 _SECTION = re.compile(
@@ -36,10 +36,6 @@ class PublicSearch(Protection):
 
     scores_so_far = None  # while candidates are cross-validated in rounds
     memory = None  # of public folds
-
-    def __init__(self, searcher):
-        super().__init__(searcher)
-        self.failed_fits = FailedFits(searcher.error_score)
 
     def cross_validate(self, evaluate_candidates, callback_ctx):
         """Cross-validate publicly what the mechanism proposes."""
@@ -104,6 +100,7 @@ class PublicSearch(Protection):
         """Release the winner; return its index."""
         if not self.mechanism.reads_early:  # nothing is charged yet
             self.failed_fits.warn(results[f"mean_test_{self.metric}"])
+            # The one that GridSearchCV would take; NaN, of candidates that fail, comes last.
             best = np.nan_to_num(results[f"mean_test_{self.metric}"], nan=-np.inf).argmax()
             self.problem.folds.warn_of_low_bound(results["params"][int(best)])
         self.chosen = self.mechanism.choose(results)
@@ -168,6 +165,7 @@ class FailedFits:
 
 def _error_line(text):
     """Return the error at the end of a traceback, without the module of its type."""
+    # Of a chain of errors the last; its type stands in the first line that is not indented.
     frames = text.rpartition("Traceback (most recent call last):\n")[2].splitlines()
     line = next((line for line in frames if line and not line[0].isspace()), "an error")
     kind, colon, message = line.partition(": ")

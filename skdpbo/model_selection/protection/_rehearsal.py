@@ -46,6 +46,7 @@ def rehearsed_scores(searcher, X, y, n_records, epsilons, n_draws):
             choice = PrivateChoice(searcher.mechanism, epsilon, share, searcher.neighbours)
             rate = choice.rate * choice.epsilon_choice
             law = choice.SELECTIONS[choice.mechanism](rate, scorer.choice_sensitivity(size))
+            # Totals of a draw, the law of the choice among them, and the mean score under it.
             expected[i, j] = [law.probabilities(losses @ drawn) @ scores for drawn in counts]
     return expected, scores
 
@@ -73,6 +74,7 @@ def _public_losses(searcher, X, y):
     )
     candidates = list(searcher._candidates(searcher._space()))
     losses = FoldLosses(public, searcher.cv).losses(candidates)
+    # One that fails on public rows cannot win.
     kept = [of_candidate for of_candidate in losses if of_candidate is not None]
     if not kept:
         raise ValueError("No candidate can be trained and scored on the public rows.")

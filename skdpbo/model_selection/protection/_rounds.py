@@ -68,6 +68,7 @@ class ScoresSoFar:
             self._scores.append(scores[self._metric] if isinstance(scores, dict) else scores)
         folds = np.array(self._scores, dtype=np.float64).reshape(len(candidates), n_splits)
         self.results["params"] = candidates
+        # The mean that scikit-learn's table has, to the bit: proposals are the same with either.
         self.results[f"mean_test_{self._metric}"] = np.average(folds, axis=1)
         for k in range(n_splits):
             self.results[f"split{k}_test_{self._metric}"] = folds[:, k]
@@ -134,8 +135,11 @@ class PublicProgress:
         if self._verbose:
             scores = np.asarray(results[self._column])
             new = range(self._n_said + 1, len(scores) + 1)
-            print(*(self._line(scores[:n]) for n in new), sep="\n", end=self._left(len(scores)))
-            self._n_said = len(scores)
+            self._n_said = n = len(scores)
+            left = 0 if self._total is None else (self._total - n) * self._seconds / n
+            rounded = f"{left:.0f} s" if left < 100 else f"{left / 60:.0f} min"
+            end = "\n" if left < _SOON else f", about {rounded} of public folds left\n"
+            print(*(self._line(scores[:k]) for k in new), sep="\n", end=end)
         return results
 
     def _line(self, scores):
@@ -143,11 +147,6 @@ class PublicProgress:
         last, best = scores[-1], known.max() if len(known) else math.nan
         of = "" if self._total is None else f" of {self._total}"
         return f"Candidate {len(scores)}{of}: public score {last:.4g}, best so far {best:.4g}"
-
-    def _left(self, n):
-        left = 0 if self._total is None else (self._total - n) * self._seconds / n
-        rounded = f"{left:.0f} s" if left < 100 else f"{left / 60:.0f} min"
-        return "\n" if left < _SOON else f", about {rounded} of public folds left\n"
 
 
 def public_cv(searcher, X, y, positions, grouped=False):
@@ -179,7 +178,7 @@ def public_cv(searcher, X, y, positions, grouped=False):
         ):
             fewest = np.unique(np.asarray(y), return_counts=True)[1].min()
         return int(min(max(fewest, _FEWEST_FOLDS), _MOST_FOLDS))
-    if positions is None or isinstance(cv, numbers.Integral):
+    if positions is None or isinstance(cv, numbers.Integral):  # cv is of the public rows already
         return cv
     if hasattr(cv, "split") and not isinstance(cv, PredefinedSplit):
         return cv
@@ -192,6 +191,7 @@ def public_cv(searcher, X, y, positions, grouped=False):
     folds = [tuple(map(np.asarray, fold)) for fold in splits.split()]
     if max((part.max() for fold in folds for part in fold if part.size), default=0) < n_rows(X):
         return splits  # of the public rows alone
+    # Places among the public rows, for those of the rows that are public.
     public = [
         tuple(np.searchsorted(positions, part[np.isin(part, positions)]) for part in fold)
         for fold in folds

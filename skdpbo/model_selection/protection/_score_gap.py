@@ -41,12 +41,15 @@ def largest_gap(losses, n_losses, noise, folds, n_candidates):
     """
     fewest = min(n_losses)
     pooled = float(np.clip(np.average(losses, weights=n_losses), 0, 1))
-    variance = pooled * (1 - pooled) * sum(1 / n for n in n_losses)
+    variance = pooled * (1 - pooled) * sum(1 / n for n in n_losses)  # of the gap: Bhatia & Davis
+    # One fold shows no spread.
     variance += float(np.var(folds, ddof=1)) if len(folds) > 1 else 0.0
+    # Rates at which both moments exist: below 3 n of Bernstein's, below sqrt(2) / std of Laplace's.
     rate = np.geomspace(1e-4, 0.99, 200) * min(3 * fewest, math.sqrt(2) / max(noise, 1e-9))
     moments = rate**2 * variance / (2 - 2 * rate / (3 * fewest)) - np.log1p(
         -((rate * noise) ** 2) / 2
     )
+    # Chernoff: P(gap > t) <= exp(moments - rate t), which is alpha / n_candidates at this t.
     return float(((math.log(n_candidates / _FALSE_ALARMS) + moments) / rate).min())
 
 
@@ -72,6 +75,7 @@ def warn_of_score_gap(release, scorer, metric, n_scored, n_candidates):
     ]
     if released is None or not splits:
         return
+    # From scores back to mean losses in [0, 1].
     loss, *folds = (scorer.offset - np.array([released.value, *splits])) / scorer.bound
     n_protected = released.n_records if stated.n_protected is None else stated.n_protected
     sizes = min(n_scored, stated.n_public), n_protected

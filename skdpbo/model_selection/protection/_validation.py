@@ -20,7 +20,7 @@ from skdpbo.model_selection.evaluation._fold_losses import FoldLosses
 from skdpbo.model_selection.evaluation._public_training import PublicTraining
 from skdpbo.model_selection.protection._halving import halve
 from skdpbo.model_selection.protection._public_memory import PublicMemory
-from skdpbo.model_selection.protection._public_search import PublicSearch
+from skdpbo.model_selection.protection._public_search import FailedFits, PublicSearch
 from skdpbo.model_selection.protection._rounds import public_cv
 from skdpbo.model_selection.protection._score_gap import warn_of_score_gap
 from skdpbo.model_selection.protection._setup import (
@@ -66,6 +66,7 @@ class ValidationProtection(PublicSearch):
 
     def __init__(self, searcher):
         super().__init__(searcher)
+        self.failed_fits = FailedFits(searcher.error_score)
         # Of the searchers that choose among candidates: how many of them halving leaves, and
         # whether the number of protected records, or of their groups, is public.
         self.halving = getattr(searcher, "halving", None)
@@ -110,6 +111,7 @@ class ValidationProtection(PublicSearch):
         searcher = self.searcher
         self.public, self.protected, labels = self._parts(rows, params)
         X, y, _ = self.public
+        # With groups their number is public; that of the rows, the sum of their sizes, is not.
         self.rows_counted = self.counted and labels is None
         scikit_learn_scorers = partial(BaseSearchCV._get_scorers, searcher)
         self.scorer, self.scorers, self.metric = assign_metrics(searcher, y, scikit_learn_scorers)
@@ -122,6 +124,7 @@ class ValidationProtection(PublicSearch):
         elif self.scorer.is_mean:
             warn_if_score_is_noisy(self.mechanism, sensitivity=1, largest=self.n_losses)
         else:
+            # Ratios and pairs: what share of the budget a useful score needs depends on the scorer.
             self.mechanism = mechanism_with_score(searcher, self.scorer, self.n_losses)
         # Whether an entry is as long as the protected part must not show.
         n_entries = self.n_losses if self.rows_counted or rows[2] is None else n_rows(rows[0])

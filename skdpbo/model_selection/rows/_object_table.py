@@ -47,7 +47,7 @@ def as_objects(rows, width=None):
                 if getattr(dtype, "kind", "") == "O":
                     column = rows.iloc[:, position].to_numpy()
                     cells = _hashable_cells(column)
-                    if cells is not column:
+                    if cells is not column:  # the caller's frame is never changed
                         result = rows.copy() if result is rows else result
                         result.isetitem(position, cells)
             return result
@@ -74,6 +74,7 @@ def list_width(rows):
     """
     if rows is None or hasattr(rows, "shape"):
         return None
+    # Of lengths that are equally frequent the largest: the order of the records decides nothing.
     counts = Counter(_length(row) for row in rows)
     return max(counts, key=lambda width: (counts[width], width or 0)) if counts else None
 

@@ -119,7 +119,7 @@ def check_schema(X_val, y_val, X, y, *, public=True, counted=True):
     not public.
     """
     kind = public_kind if public else declared_kind
-    if counted and n_rows(X_val) < 1:
+    if counted and n_rows(X_val) < 1:  # a secret number may be 0
         raise ValueError("X_val must hold at least one protected row, got 0.")
     _check_pairing(X_val, y_val, y, kind, counted)
     names, names_val = getattr(X, "columns", None), getattr(X_val, "columns", None)
@@ -132,10 +132,9 @@ def check_schema(X_val, y_val, X, y, *, public=True, counted=True):
             f"{f'; X alone has {only}' * bool(only)}"
             f"{f'; X_val alone has {only_val}' * bool(only_val)}."
         )
-    dims, dims_val = _n_dimensions(X), _n_dimensions(X_val)
+    (dims, columns), (dims_val, columns_val) = _sizes(X), _sizes(X_val)
     if None not in (dims, dims_val) and dims != dims_val:
         raise ValueError(f"X_val must have as many dimensions as X, got {dims_val} and {dims}.")
-    columns, columns_val = _n_columns(X), _n_columns(X_val)
     if None not in (columns, columns_val) and columns != columns_val:
         raise ValueError(f"X_val must have as many columns as X, got {columns_val} and {columns}.")
     _check_kinds(X_val, X, kind)
@@ -152,9 +151,9 @@ def _check_pairing(X_val, y_val, y_public, kind, counted):
     if n_rows(y_val) != n_rows(X_val):
         numbers_of_rows = f", got {n_rows(X_val)} and {n_rows(y_val)}" if counted else ""
         raise ValueError(f"X_val and y_val must have the same number of rows{numbers_of_rows}.")
-    if (_n_dimensions(y_val) or 1) > 2:
-        raise ValueError(f"y_val must have one or two dimensions, got {_n_dimensions(y_val)}.")
-    outputs, outputs_val = _n_columns(y_public), _n_columns(y_val)
+    (_, outputs), (dims_val, outputs_val) = _sizes(y_public), _sizes(y_val)
+    if (dims_val or 1) > 2:
+        raise ValueError(f"y_val must have one or two dimensions, got {dims_val}.")
     if None not in (outputs, outputs_val) and outputs != outputs_val:
         raise ValueError(f"y_val must have as many outputs as y, got {outputs_val} and {outputs}.")
     kinds = kind(y_public), declared_kind(y_val)
@@ -188,24 +187,19 @@ def _check_kinds(X_val, X_public, kind):
             )
 
 
-def _n_columns(data):
-    """Number of columns of an array or frame; 1 for a vector, None for another container."""
-    shape = getattr(data, "shape", None)
-    if shape is None or len(shape) == 0:
-        return None
-    return shape[1] if len(shape) > 1 else 1
-
-
-def _n_dimensions(data):
-    """Number of dimensions of an array or frame; None for another container."""
-    return len(getattr(data, "shape", ())) or None
+def _sizes(data):
+    """Numbers of dimensions and of columns; 1 column for a vector, None for other containers."""
+    shape = getattr(data, "shape", None) or ()
+    if not shape:
+        return None, None
+    return len(shape), shape[1] if len(shape) > 1 else 1
 
 
 def _as_public_schema(X_val, X_public):
     """Return (X, unreadable): `X_val` typed as `X_public`; what does not fit is marked."""
     fine = np.zeros(n_rows(X_val), dtype=bool)
     if sparse.issparse(X_val):
-        return X_val.tocsr(), fine
+        return X_val.tocsr(), fine  # stored numbers: every record can be read
     if is_single_column(X_val) and is_single_column(X_public):
         frame, unreadable = _frame_as_public(X_val.to_frame(), X_public.to_frame(), fine)
         return of_single_column(frame, X_val), unreadable
@@ -213,8 +207,9 @@ def _as_public_schema(X_val, X_public):
         return _frame_as_public(X_val, X_public, fine)
     public = None if hasattr(X_val, "iloc") else _numeric_table(X_public)
     if public is None:
-        is_table = (_n_dimensions(X_public) or 1) > 1  # else of single objects, as texts
-        width = list_width(X_public) or (_n_columns(X_public) if is_table else None)
+        dims, columns = _sizes(X_public)
+        is_table = (dims or 1) > 1  # else of single objects, as texts
+        width = list_width(X_public) or (columns if is_table else None)
         single = isinstance(X_val, list) and width is None
         # Arrays of texts: the longest value shows in their type.
         return X_val if single else as_objects(X_val, width), fine
@@ -223,9 +218,10 @@ def _as_public_schema(X_val, X_public):
     if values.dtype == public.dtype:
         return values, bad
     if public.dtype.kind == "f":
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # a number that is too large becomes infinite: its loss
             return values.astype(public.dtype), bad
     # As one missing or broken number turns an array of integers into one of floats.
+    # What does not fit is marked, so that the 0 in its place is never shown to a model.
     fits = _fits(values, public.dtype).all(axis=1)
     return np.where(fits[:, None], values, 0).astype(public.dtype), bad | ~fits
 
@@ -318,7 +314,7 @@ def _with_public_categories(column, dtype):
 
 def _fits(values, dtype):
     """Whether the type of a public column can hold each number."""
-    if dtype.kind == "f":
+    if dtype.kind == "f":  # NaN and infinity, too
         return np.ones(len(values), dtype=bool)
     missing = np.isnan(values)
     numpy_dtype = getattr(dtype, "numpy_dtype", dtype)

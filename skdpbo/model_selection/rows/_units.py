@@ -9,6 +9,7 @@ __all__ = ["number_of_units", "rows_of_units", "take_units"]
 
 def number_of_units(X, groups):
     """Return the number of groups, or of rows where there are none. Public."""
+    # -1, not an error, of no rows: they may be none where their number is secret.
     return n_rows(X) if groups is None else int(groups.max(initial=-1)) + 1
 
 
@@ -37,5 +38,6 @@ def take_units(X, y, groups, units=None):
     if units is None or len(units) == number_of_units(X, groups):
         return X, y, groups
     rows = rows_of_units(groups, units)
+    # Numbers from 0 anew: the place of each group among those that are taken.
     inside = None if groups is None else np.searchsorted(np.sort(units), groups[rows])
     return take_rows(X, rows), None if y is None else take_rows(y, rows), inside
