@@ -84,8 +84,8 @@ _EDGE = [
     ),
     (
         "protection/_all_records.py",
-        "_settled(*self.validation, **how)",
-        "(as_objects(self.X_val, how['width']), *self.validation[1:])",
+        "_settled(self.X_val, self.y_val, self.groups_val, **how)",
+        "(as_objects(self.X_val, how['width']), self.y_val, self.groups_val)",
         f"{_SEARCH}/rows/test_settled_types.py -k validation_part",
     ),
     (

@@ -66,16 +66,6 @@ class ProtectedParts:
         return cls(X, y, groups, X_val, y_val, groups_val, params)
 
     @property
-    def training(self):
-        """Rows of `X` with targets and groups."""
-        return self.X, self.y, self.groups
-
-    @property
-    def validation(self):
-        """Rows of `X_val` with targets and groups."""
-        return self.X_val, self.y_val, self.groups_val
-
-    @property
     def containers(self):
         """Containers of rows and targets."""
         return [self.X, self.y, self.X_val, self.y_val]
@@ -94,8 +84,9 @@ class ProtectedParts:
         """Protected, after the charge: return the parts with the types that ``fit`` gets."""
         # Not typed by the training rows: those that score are as protected as these.
         how = {"width": list_width(self.X), "labels": is_classifier(estimator)}
-        training = _settled(*self.training, **how)
-        return ProtectedParts(*training, *_settled(*self.validation, **how), self.params)
+        training = _settled(self.X, self.y, self.groups, **how)
+        validation = _settled(self.X_val, self.y_val, self.groups_val, **how)
+        return ProtectedParts(*training, *validation, self.params)
 
 
 class AllRecordsProtection(Protection):

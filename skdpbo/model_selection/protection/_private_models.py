@@ -165,7 +165,8 @@ class PrivateModelsProtection(AllRecordsProtection):
         """Protected, after the charge: data of the trials, and of the last training or None."""
         trained, scored, rest = self.positions
         parts = self.parts.opened(self.searcher.estimator)
-        everything, own = parts.training, parts.validation
+        everything = parts.X, parts.y, parts.groups
+        own = parts.X_val, parts.y_val, parts.groups_val
         X, y, groups = own if scored is None else take_units(*everything, scored)
         data = TrialData(
             **_training(take_units(*everything, trained), self.fit_params),
