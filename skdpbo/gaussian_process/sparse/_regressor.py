@@ -330,8 +330,8 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
             return KernelMethod(
                 kernels, Z, sensitivity=self.sensitivity, ratio=self.ratio, **common
             )
-        amplitude, equal = self.signal_variance == "released", self.kernel is not None
-        return WhitenedMethod(kernels, Z, fit_amplitude=amplitude, equal_shares=equal, **common)
+        common |= {"fit_amplitude": self.signal_variance == "released", "by_design": True}
+        return WhitenedMethod(kernels, Z, equal_shares=self.kernel is not None, **common)
 
     def _publish(self, kernels, Z, prior_mean, fits, single_target):
         """Set the attributes; everything here is public or released."""

@@ -110,7 +110,9 @@ class WhitenedMethod:
         Average over factors of each kernel; the features stay as they are.
     equal_shares : bool, default=True
         Of the kernels in their average, and equal prior weights. False: those of
-        :func:`designed_shares` and :func:`kernel_shares`, and of :func:`kernel_log_priors`.
+        :func:`kernel_shares` and :func:`kernel_log_priors`.
+    by_design : bool, default=False
+        Whether shares that are not equal become those of :func:`designed_shares`.
     """
 
     def __init__(
@@ -124,12 +126,13 @@ class WhitenedMethod:
         posterior="noise_aware",
         fit_amplitude=False,
         equal_shares=True,
+        by_design=False,
     ):
         self.statistics = WhitenedRelease(mu, tuple(half_width.tolist()), n_records)
         self.parts, self.posterior_name = [WhitenedFeatures(k, Z) for k in kernels], posterior
-        shares = None
-        if not equal_shares:
-            shares = designed_shares(self.parts, kernel_shares(kernels, Z), self.statistics)
+        shares = None if equal_shares else kernel_shares(kernels, Z)
+        if by_design and not equal_shares:
+            shares = designed_shares(self.parts, shares, self.statistics)
         priors = np.zeros(len(kernels)) if equal_shares else kernel_log_priors(kernels, Z)
         self.log_priors = priors - logsumexp(priors)
         self.features = WhitenedFeatures(average_kernel(kernels, Z, shares), Z)
