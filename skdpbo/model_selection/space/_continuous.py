@@ -36,11 +36,24 @@ class ContinuousSpace:
                 "search_spaces must be one dict of ranges. For a choice between spaces use "
                 "DPBayesSearchCV."
             )
-        ranges, self._constants = _split_constants(search_spaces)
+        if not isinstance(search_spaces, Mapping):
+            raise TypeError(f"search_spaces must be a dict, got {type(search_spaces).__name__}")
+        ranges, self._constants = {}, {}
+        for name, values in search_spaces.items():
+            values = plain_values(values, f"search_spaces[{name!r}]")
+            if not isinstance(values, list | np.ndarray):
+                ranges[name] = values
+                continue
+            if len(values) != 1:
+                raise ValueError(
+                    f"search_spaces[{name!r}] is a list of categories, between which there is no "
+                    "gradient: give a range (low, high), or use DPBayesSearchCV."
+                )
+            self._constants[name] = values[0]
         if not ranges:
             raise ValueError("search_spaces has no parameter to search: give at least one range.")
         self._space = SearchSpace(ranges, name="search_spaces", bounded=True)
-        self.names = sorted(ranges)
+        self.names = sorted(ranges)  # the order in which a space encodes them
         self.n_dims = len(ranges)
 
     def settings(self, points):
@@ -55,7 +68,9 @@ class ContinuousSpace:
 
     def encode(self, settings):
         """Return the points of settings, shape (n, n_dims)."""
-        return self._space.encode([self._searched(setting) for setting in settings])
+        # A space knows no other parameters than its own: constants are left out.
+        searched = [{name: setting[name] for name in self.names} for setting in settings]
+        return self._space.encode(searched)
 
     def candidates(self, n_max, random_state):
         """Return at most `n_max` public candidates, as dicts."""
@@ -66,19 +81,23 @@ class ContinuousSpace:
         """Return the estimator's own point, shape (n_dims,); None where it lies outside."""
         params = estimator.get_params()
         try:
-            return self._space.encode([self._searched(params)])[0]
+            return self.encode([params])[0]
+        # A parameter of a step that is not there, None or a str, a number outside its range.
         except (KeyError, TypeError, ValueError):
             return None
-
-    def _searched(self, setting):
-        return {name: setting[name] for name in self.names}
 
     def start(self, init):
         """Return a public starting point, shape (n_dims,): the centre for None."""
         if init is None:
             return np.full(self.n_dims, 0.5)
         if isinstance(init, Mapping):
-            return self._position(init)
+            if set(init) != set(self.names):
+                given = sorted(map(str, init))
+                raise ValueError(f"init must name each of {self.names}, got {given}.")
+            try:
+                return self._space.encode([dict(init)])[0]
+            except ValueError:
+                raise ValueError("a value of init lies outside search_spaces.") from None
         point = np.asarray(init, dtype=np.float64)
         if point.shape != (self.n_dims,):
             raise ValueError(
@@ -88,30 +107,3 @@ class ContinuousSpace:
         if not ((point >= 0) & (point <= 1)).all():
             raise ValueError("init must lie in the unit cube; give a dict for values in units.")
         return point
-
-    def _position(self, init):
-        if set(init) != set(self.names):
-            raise ValueError(f"init must name each of {self.names}, got {sorted(map(str, init))}.")
-        try:
-            return self._space.encode([dict(init)])[0]
-        except ValueError:
-            raise ValueError("a value of init lies outside search_spaces.") from None
-
-
-def _split_constants(space):
-    """Separate ranges from lists of one value; refuse categories."""
-    if not isinstance(space, Mapping):
-        raise TypeError(f"search_spaces must be a dict, got {type(space).__name__}")
-    ranges, constants = {}, {}
-    for name, values in space.items():
-        values = plain_values(values, f"search_spaces[{name!r}]")
-        if isinstance(values, list | np.ndarray):
-            if len(values) != 1:
-                raise ValueError(
-                    f"search_spaces[{name!r}] is a list of categories, between which there is no "
-                    "gradient: give a range (low, high), or use DPBayesSearchCV."
-                )
-            constants[name] = values[0]
-        else:
-            ranges[name] = values
-    return ranges, constants

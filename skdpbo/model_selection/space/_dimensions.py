@@ -40,7 +40,8 @@ def plain_values(values, name):
             )
         return list(values.categories)
     if not (hasattr(values, "low") and hasattr(values, "high")):
-        return values
+        return values  # a distribution of scipy
+    # Older versions of scikit-optimize have no dtype: the class tells integers from reals.
     usual = int if type(values).__name__ == "Integer" else float
     kind = int if np.dtype(getattr(values, "dtype", usual)).kind in "iu" else float
     return kind(values.low), kind(values.high), getattr(values, "prior", None) or "uniform"
@@ -65,7 +66,7 @@ def make_dimension(values, name, bounded=False):
     """
     values = plain_values(values, name)
     if hasattr(values, "rvs"):
-        return _make_distribution(values, name, bounded)
+        return Distribution(values, name, bounded)
     if isinstance(values, tuple):
         return Range(*_check_range(values, name))
     if isinstance(values, np.ndarray):
@@ -93,7 +94,7 @@ class Categories:
 
     def token(self, u):
         """Return the position of the draw at ``u`` in [0, 1]."""
-        return min(int(u * self.size), self.size - 1)
+        return min(int(u * self.size), self.size - 1)  # u = 1 belongs to the last
 
     def token_at(self, index):
         """Return the token at a position."""
@@ -105,7 +106,8 @@ class Categories:
 
     def find(self, value):
         """Return the position of a value, or None: the same object first, then equal ones."""
-        for same in (operator.is_, _is_equal_and_alike, _is_equal):
+        # 1, 1.0 and True are equal: the value of the same type comes before the others.
+        for same in (operator.is_, lambda a, b: type(a) is type(b) and _is_equal(a, b), _is_equal):
             for position, candidate in enumerate(self._values):
                 if same(candidate, value):
                     return position
@@ -179,14 +181,25 @@ class Range(_Number):
 class Distribution(_Number):
     """A frozen scipy distribution; the column is its distribution function."""
 
-    def __init__(self, distribution, is_integer):
-        self._distribution = distribution
-        self._is_integer = is_integer
+    def __init__(self, distribution, name, bounded):
+        family = getattr(distribution, "dist", distribution)
+        if family is distribution and getattr(distribution, "numargs", 0):
+            raise ValueError(f"{name} is a family of distributions: give it its parameters first")
+        if not all(hasattr(distribution, method) for method in ("ppf", "cdf", "support")):
+            raise TypeError(f"{name} must be a frozen scipy distribution with ppf, cdf and support")
         low, high = distribution.support()
-        finite = is_integer and math.isfinite(low) and math.isfinite(high)
+        if not float(low) <= float(high):  # also NaN, which scipy answers for invalid parameters
+            raise ValueError(f"{name} is an empty distribution: its parameters are invalid")
+        is_bounded = math.isfinite(low) and math.isfinite(high)
+        if bounded and not is_bounded:
+            raise ValueError(f"{name} has infinite support: give a range (low, high) instead")
+        self._distribution = distribution
+        # rv_discrete(values=(xk, pk)) may sit on reals: its points are `xk`.
+        self._is_integer = isinstance(family, stats.rv_discrete) and not hasattr(family, "xk")
+        finite = self._is_integer and is_bounded
         self._low = int(low) if finite else None
         self.size = int(high) - int(low) + 1 if finite else math.inf
-        self.uniform = False
+        self.uniform = False  # positions are not equally likely: sampled by draws
 
     def token(self, u):
         """Return the quantile at ``u``, kept off 0 and 1 where infinite supports end."""
@@ -207,27 +220,12 @@ class Distribution(_Number):
 
 def _number_within(value, low, high, is_integer):
     """Return a number as Python's own if it lies in [low, high], else None."""
+    # True is an Integral of Python's, and no value of a range.
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         return None
     if not low <= value <= high or (is_integer and value != int(value)):
         return None
     return int(value) if is_integer else float(value)
-
-
-def _make_distribution(distribution, name, bounded):
-    """Check a distribution and wrap it."""
-    family = getattr(distribution, "dist", distribution)
-    if family is distribution and getattr(distribution, "numargs", 0):
-        raise ValueError(f"{name} is a family of distributions: give it its parameters first")
-    if not all(hasattr(distribution, method) for method in ("ppf", "cdf", "support")):
-        raise TypeError(f"{name} must be a frozen scipy distribution with ppf, cdf and support")
-    low, high = (float(end) for end in distribution.support())
-    if not low <= high:  # also NaN, which scipy answers for invalid parameters
-        raise ValueError(f"{name} is an empty distribution: its parameters are invalid")
-    if bounded and not (math.isfinite(low) and math.isfinite(high)):
-        raise ValueError(f"{name} has infinite support: give a range (low, high) instead")
-    is_integer = isinstance(family, stats.rv_discrete) and not hasattr(family, "xk")
-    return Distribution(distribution, is_integer)
 
 
 def _check_range(values, name):
@@ -259,10 +257,6 @@ def _check_range(values, name):
     if scale == "log-uniform" and low <= 0:
         raise ValueError(f"a log-uniform range needs 0 < low: {name} has low={low}")
     return low, high, is_integer, scale == "log-uniform"
-
-
-def _is_equal_and_alike(a, b):
-    return type(a) is type(b) and _is_equal(a, b)
 
 
 def _is_equal(a, b):

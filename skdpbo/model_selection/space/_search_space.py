@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 import numpy as np
 from scipy.stats import qmc
@@ -64,11 +65,14 @@ class SearchSpace:
         self._sizes = [
             math.prod((dim.size for dim in dims.values()), start=1) for dims in self._subspaces
         ]
-        self._widths = [sum(dim.width for dim in dims.values()) for dims in self._subspaces]
         self.size = sum(self._sizes)
         self.is_finite = self.size != math.inf
+        # A draw: one coordinate for the dict, then one for each of its keys.
+        self._draw_width = 1 + max(len(dims) for dims in self._subspaces)
+        # The encoding: indicators of several dicts, then the columns of one dict after another.
         n_indicators = len(self._subspaces) if len(self._subspaces) > 1 else 0
-        self.n_features = n_indicators + sum(self._widths)
+        widths = (sum(dim.width for dim in dims.values()) for dims in self._subspaces)
+        *self._starts, self.n_features = accumulate(widths, initial=n_indicators)
 
     def __len__(self):
         """Return the number of settings; a continuous space has none and raises TypeError."""
@@ -98,6 +102,8 @@ class SearchSpace:
         if self.size <= n:
             return self._grid()
         rng = check_random_state(random_state)
+        # Equally likely settings are drawn by their positions, each once; others are drawn anew
+        # until they differ.
         if (
             self.is_finite
             and self.size <= _MAX_INDEXED
@@ -105,7 +111,7 @@ class SearchSpace:
         ):
             picks = sample_without_replacement(self.size, n, random_state=rng)
             return [self._setting(*self._tokens_at(int(i))) for i in picks]
-        return self._draw(n, rng, np.empty((0, self._draw_width())))
+        return self._draw(n, rng, np.empty((0, self._draw_width)))
 
     def candidates(self, n_max, random_state=0):
         """Return the whole space when it has at most ``n_max`` settings, else ``n_max`` of them.
@@ -125,7 +131,8 @@ class SearchSpace:
         if self.size <= n_max:
             return self._grid()
         rng = check_random_state(random_state)
-        engine = qmc.Sobol(self._draw_width(), seed=int(rng.randint(2**31 - 1)))
+        engine = qmc.Sobol(self._draw_width, seed=int(rng.randint(2**31 - 1)))
+        # Only a power of two of its points is balanced: the next one, of which some are left over.
         design = engine.random_base2(max(n_max - 1, 1).bit_length())
         return self._draw(n_max, rng, design)
 
@@ -152,7 +159,7 @@ class SearchSpace:
             which, tokens = self._locate(setting)
             if len(self._subspaces) > 1:
                 row[which] = 1.0
-            start = self._offset(which)
+            start = self._starts[which]
             dims = self._subspaces[which].values()
             for dim, token in zip(dims, tokens, strict=True):
                 row[start : start + dim.width] = dim.features(token)
@@ -177,19 +184,12 @@ class SearchSpace:
             which = 0
             if len(self._subspaces) > 1:
                 which = int(np.argmax(row[: len(self._subspaces)]))
-            start, tokens = self._offset(which), []
+            start, tokens = self._starts[which], []
             for dim in self._subspaces[which].values():
                 tokens.append(dim.nearest(row[start : start + dim.width]))
                 start += dim.width
             settings.append(self._setting(which, tokens))
         return settings
-
-    def _draw_width(self):
-        return 1 + max(len(dims) for dims in self._subspaces)
-
-    def _offset(self, which):
-        n_indicators = len(self._subspaces) if len(self._subspaces) > 1 else 0
-        return n_indicators + sum(self._widths[:which])
 
     def _grid(self):
         return [self._setting(*self._tokens_at(i)) for i in range(self.size)]
@@ -213,6 +213,7 @@ class SearchSpace:
     def _draw(self, n, rng, design):
         """Collect ``n`` distinct draws: first from the rows of a design, then from ``rng``."""
         found = {}
+        # A finite space may have fewer likely settings than n, so the number of draws has an end.
         for attempt in range(len(design) + 100 * n):
             if len(found) == n:
                 break
@@ -259,4 +260,5 @@ def _sorted_items(space, name):
         for key in sub:
             if not isinstance(key, str):
                 raise TypeError(f"the keys of {name} must be str, got {type(key).__name__}")
+    # By name: equal dicts have equal candidates for a seed, however they were written.
     return [sorted(sub.items(), key=lambda item: item[0]) for sub in space]
