@@ -83,6 +83,7 @@ class TrajectoryRelease:
         whole = Fraction(float(self.end_fraction)) * Fraction(self.epsilon)
         of_start = Fraction(float(self.start_share))
         shares = {"end": (1 - of_start) * whole, "start": of_start * whole}
+        # Down: the shares may not add up to more than the whole by a rounding.
         return {
             what: PrivateChoice("permute_and_flip", round_down(share), 0.0)
             for what, share in shares.items()

@@ -29,6 +29,7 @@ class SurrogateRecipe:
         length_scale = settings.length_scale if length_scale is None else length_scale
         named = {"rbf": RBF(length_scale), "matern52": Matern(length_scale, nu=2.5)}
         kernel = named[settings.kernel] if isinstance(settings.kernel, str) else settings.kernel
+        # A constant leaves the level of the losses open; it has no gradient itself.
         if settings.level_variance:
             kernel = ConstantKernel(settings.level_variance) + kernel
         return GradientPosterior(

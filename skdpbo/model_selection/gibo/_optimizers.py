@@ -44,6 +44,7 @@ class AdaGrad:
     def step(self, theta, gradient):
         """Return the next theta, shape (d,)."""
         self._squares = self._squares + np.square(gradient)
+        # 1e-8: a coordinate that never had a gradient stays
         return theta - self.learning_rate * gradient / (np.sqrt(self._squares) + 1e-8)
 
 

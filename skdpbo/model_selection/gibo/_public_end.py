@@ -46,11 +46,13 @@ def public_limit(changes, *, units, epsilon, n_protected):
     """
     rows = centred(changes)
     sizes = np.abs(rows)
+    # Quantiles: between two of them the bias of clipping changes little.
     limits = {max(1, math.ceil(np.quantile(sizes, share))) for share in _QUANTILES}
 
     def error(limit):
         bias = (np.clip(rows, -limit, limit) - rows).mean(axis=1)
         noise = _noise(limit, units=units, epsilon=epsilon) / n_protected
+        # Differences from the first point decide: a bias that all points share does no harm.
         return np.square(bias - bias[0]).max() + noise**2
 
     return min(sorted(limits), key=error)

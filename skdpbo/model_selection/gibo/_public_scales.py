@@ -70,7 +70,7 @@ def public_scales(steps, automatic, recipe, start, remembered, gradient, noise):
     points = steps.design(posterior, start, 0)
     posterior.add(points)
     far = remembered.remember(points)
-    half = (start + points[:_N_NEAR]) / 2
+    half = (start + points[:_N_NEAR]) / 2  # so that the ratio of the distances is 2
     here, *near = remembered.remember(np.vstack([start, half]))
     if here is None or any(row is None for row in [*far, *near]):
         return steps
@@ -89,6 +89,7 @@ def public_scales(steps, automatic, recipe, start, remembered, gradient, noise):
         return steps
     found = {"clip": clip, "learning_rate": steps.learning_rate}
     if "learning_rate" in automatic and steps.optimizer != "sgd":
+        # AdaGrad's and Adam's first step has the same length in every coordinate.
         direction = np.sign(clipped_rows(rows, clip).mean(axis=0))
         # The longest first step that lowers the public loss; else the shortest.
         trials = np.array([np.clip(start - rate * direction, 0.0, 1.0) for rate in RATES])

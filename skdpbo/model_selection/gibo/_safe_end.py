@@ -31,6 +31,7 @@ def end_positions(n_points, n_iter):
         Increasing, from 0 to ``n_points - 1``.
     """
     between = [round(share * n_iter) for share in _BETWEEN]
+    # a set: after few steps some of them coincide
     return sorted({0, *between, *range(n_iter, n_points)})
 
 

@@ -100,6 +100,7 @@ class TrajectorySearch(SearchMechanism):
         self._problem, self._chosen, self._n_public = problem, None, 0
         if self._public_search is not None and guided:
             self._public_search.start(problem, guided)
+        # Each step adds its number to the seed of the designs.
         seed = check_random_state(self._random_state).randint(2**31 - 1 - self._n_iter)
         self._steps = self._descent(int(problem.scorer.units), seed)
         self._steps.check_noise(problem.n_losses)
@@ -231,7 +232,7 @@ class TrajectorySearch(SearchMechanism):
             how = {"margin": _END_MARGIN, "reused": _REUSED, **self._sizes(folds, choice)}
             offsets = end_offsets(*rows, optimism * folds.units, **how)
             informed = {"limit": rows[-1], "offsets": offsets}
-        clip = float(found.clips.max())
+        clip = float(found.clips.max())  # adaptive norms differ by step; released
         return positions[self._picked(choice, candidates, points[positions], clip, **informed)]
 
     def _sizes(self, folds, choice):
