@@ -120,7 +120,7 @@ def settled_public_rows(X):
     """Return public rows, cut from a table with protected ones, typed by public values alone."""
     if is_single_column(X):
         return of_single_column(settled_public_rows(X.to_frame()), X)
-    X = settled_rows(from_public_values(X))
+    X = settled_rows(from_public_values(_with_own_index(X)))
     if isinstance(X, np.ndarray) and X.dtype == np.object_:
         numbers = all(isinstance(cell, Real) for cell in X.flat)  # a protected text is among them
         return X.astype("float64") if numbers else X
@@ -137,7 +137,15 @@ def settled_public_rows(X):
             if inferred.dtype.kind != "b":
                 numbers = inferred.dtype.kind in "iuf"
                 X.isetitem(j, column.astype("float64") if numbers else inferred)
-    return X
+    return X.copy()  # in the layout of its types: which columns were replaced does not show
+
+
+def _with_own_index(values):
+    """Return public rows or targets without what a pandas index keeps of the others."""
+    for name in ("remove_unused_levels", "remove_unused_categories"):
+        own = getattr(getattr(values, "index", None), name, None)
+        values = values if own is None else values.set_axis(own())
+    return values
 
 
 def settled_public_targets(y, labels):
@@ -149,7 +157,13 @@ def settled_public_targets(y, labels):
     labels : bool
         As for `settled_targets`; public labels that are not whole stay as they are.
     """
+    y = _with_own_index(y)
+    if hasattr(y, "infer_objects"):  # a protected text has made them objects
+        y = y.infer_objects()
     dtype = getattr(y, "dtype", None)
+    if dtype == np.object_ and all(isinstance(label, Real) for label in np.asarray(y).flat):
+        y = np.array(y.tolist())
+        dtype = y.dtype
     if getattr(dtype, "kind", "") in ("U", "S"):
         return from_public_values(y)
     if getattr(dtype, "categories", None) is not None and hasattr(y, "cat"):

@@ -262,6 +262,34 @@ def test_a_protected_text_among_numbers_changes_no_public_type(container):
     assert types_seen("default split", container(with_text), LABELS) == usual
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("mode", ["default split", "default split regression"])
+@pytest.mark.parametrize("container", [pd.Series, np.array, lambda y: pd.DataFrame({"y": y})])
+def test_a_protected_text_among_targets_changes_no_public_type(mode, container):
+    X, y = np.arange(2.0 * N).reshape(N, 2), LABELS.astype(object)
+    usual = types_seen(mode, X, container(LABELS))
+    y[protected_positions(N, 0.2)[2]] = "a text"
+    assert types_seen(mode, X, container(y)) == usual
+
+
+def public_pickle(table):
+    """What a model that keeps its rows shows of a table whose rows 1 and 2 are protected."""
+    return pickle.dumps(settled_public_rows(table.iloc[[0, 3, 4]]))
+
+
+def test_a_kept_frame_shows_neither_protected_labels_nor_replaced_columns():
+    table = pd.DataFrame({"a": [0.5] * 5, "b": [1.5] * 5})
+    odd = table.astype({"a": object})
+    odd.iloc[1, 0] = "a text"
+    assert public_pickle(odd) == public_pickle(table)
+    names = ["Ann", "Bob", "Cy", "Di", "Ed"]
+    for index in (pd.MultiIndex.from_arrays([["x"] * 5, names]), pd.CategoricalIndex(names)):
+        kept = public_pickle(table.set_axis(index))
+        assert b"Ann" in kept
+        assert b"Bob" not in kept
+        assert b"Bob" in pickle.dumps(table.set_axis(index).iloc[[0, 3, 4]])  # else proves nothing
+
+
 DAYS = pd.Series(pd.date_range("2020-01-01", periods=N, freq="D"))
 TYPED = {
     "dates": (DAYS, "a text"),
