@@ -147,16 +147,19 @@ class ChunkTraining:
         # Dealt in turn: candidates that train slowly are spread over the batches.
         batches = [pairs[start::n_batches] for start in range(n_batches)]
         common = self.estimator, candidates, self.rows, self.fit_params, self.scorer
-        heading = (
-            f"Training {len(candidates)} candidates on each of {n_chunks} chunks: {len(pairs)} "
-            f"models, in {n_batches} parts"
-        )
+        progress = None
+        if self.verbose:
+            models = (
+                f"{len(candidates)} candidates on each of {n_chunks} chunks: {len(pairs)} models"
+            )
+            heading = f"Training {models}, in {n_batches} parts"
+            progress = Progress(self.verbose, heading, n_batches, "parts")
         results = run_isolated(
             _losses_of_batch,
             [(self.loss_of_model, self.worst_loss, batch, *common) for batch in batches],
             n_jobs=self.n_jobs,
             pre_dispatch=self.pre_dispatch,
-            progress=Progress(self.verbose, heading, n_batches, "parts"),
+            progress=progress,
         )
         losses = [[0] * n_chunks for _ in candidates]
         for batch, of_batch in zip(batches, results, strict=True):

@@ -174,7 +174,7 @@ class PublicTraining:
 
     def _progress(self, candidates):
         n = len(candidates)
-        if n < 2:  # of a score; a heading for it says nothing
+        if not self.verbose or n < 2:  # a heading for one, which is scored, says nothing
             return None
         heading = f"Training on all public rows, scoring the protected ones: candidates 1 to {n}"
         return Progress(self.verbose, heading, n, "candidates")

@@ -42,13 +42,15 @@ class PublicSearch(Protection):
         searcher, propose = self.searcher, self.mechanism.propose
         evaluate = partial(self._evaluate, evaluate_candidates)
         if self.mechanism.in_rounds:
-            progress = PublicProgress(searcher.verbose, self.mechanism.n_proposals, self.metric)
             self.scores_so_far = ScoresSoFar(self.metric)
             if self.memory is not None:
                 self.memory.results, self.memory.verbose = self.scores_so_far.results, 0
-            timed, scores = partial(progress.timed, evaluate), self.scores_so_far
+            if searcher.verbose:
+                progress = PublicProgress(self.mechanism.n_proposals, self.metric)
+                evaluate = partial(progress.timed, evaluate)
+            how = self.scores_so_far, evaluate, propose, callback_ctx
             with self._without_headings():  # one line a candidate, not two
-                cross_validate_in_rounds(searcher, scores, timed, propose, callback_ctx)
+                cross_validate_in_rounds(searcher, *how)
             self.scores_so_far = None
         elif self.memory is None:
             evaluate(propose(None), callback_ctx, "search")

@@ -114,16 +114,14 @@ class PublicProgress:
 
     Parameters
     ----------
-    verbose : int
-        0: no lines.
     total : int or None
         Number of candidates in all, None where it is not known.
     metric : str
         As in ``cv_results_``.
     """
 
-    def __init__(self, verbose, total, metric):
-        self._verbose, self._total, self._column = verbose, total, f"mean_test_{metric}"
+    def __init__(self, total, metric):
+        self._total, self._column = total, f"mean_test_{metric}"
         self._n_said = 0
         self._seconds = 0.0  # of public folds: what protected rows take is never timed
 
@@ -132,14 +130,13 @@ class PublicProgress:
         start = time.perf_counter()
         results = evaluate(*args)
         self._seconds += time.perf_counter() - start
-        if self._verbose:
-            scores = np.asarray(results[self._column])
-            new = range(self._n_said + 1, len(scores) + 1)
-            self._n_said = n = len(scores)
-            left = 0 if self._total is None else (self._total - n) * self._seconds / n
-            rounded = f"{left:.0f} s" if left < 100 else f"{left / 60:.0f} min"
-            end = "\n" if left < _SOON else f", about {rounded} of public folds left\n"
-            print(*(self._line(scores[:k]) for k in new), sep="\n", end=end)
+        scores = np.asarray(results[self._column])
+        new = range(self._n_said + 1, len(scores) + 1)
+        self._n_said = n = len(scores)
+        left = 0 if self._total is None else (self._total - n) * self._seconds / n
+        rounded = f"{left:.0f} s" if left < 100 else f"{left / 60:.0f} min"
+        end = "\n" if left < _SOON else f", about {rounded} of public folds left\n"
+        print(*(self._line(scores[:k]) for k in new), sep="\n", end=end)
         return results
 
     def _line(self, scores):

@@ -115,7 +115,7 @@ class TestSearches:
 
 def test_time_left_is_that_of_public_folds(capsys, monkeypatch):
     clock = iter([0.0, 30.0, 1000.0, 1030.0])  # 970 seconds between, on protected rows
-    progress = PublicProgress(1, 4, "score")
+    progress = PublicProgress(4, "score")
     monkeypatch.setattr(f"{type(progress).__module__}.time.perf_counter", lambda: next(clock))
     progress.timed(lambda: {"mean_test_score": [0.5]})
     progress.timed(lambda: {"mean_test_score": [0.5, np.nan]})
