@@ -174,7 +174,7 @@ class ChunkTraining:
         X, y, groups = rows.scoring(rows.outside(j) if rows.X_val is None else None)
         if groups is None:
             return int(isolated_losses(model, scorer, X, y).sum())
-        unreadable = np.zeros(len(groups), dtype=bool)  # none: all were typed as rows that train
+        unreadable = np.zeros(len(groups), dtype=bool)  # each is shown to the model
         return int(group_losses(model, scorer, X, y, unreadable, False, groups).sum())
 
     @staticmethod

@@ -9,7 +9,6 @@ guarantee).
 """
 
 import copy
-from functools import partial
 
 import numpy as np
 
@@ -125,18 +124,22 @@ def isolated_outcomes(model, scorer, X, y, unreadable=None, one_by_one=False):
     unreadable = np.zeros(n_rows(X), dtype=bool) if unreadable is None else unreadable
     # A copy: a user's loss may be an object that keeps what it is shown.
     own_scorer, _ = attempt(copy.deepcopy, scorer)
-    outcomes_of = partial(attempt, _outcomes, model, own_scorer, X, y)
+
+    def outcomes_of(rows):
+        # The error is dropped at once: held by a frame it would be in tracebacks of later ones.
+        return attempt(_outcomes, model, own_scorer, X, y, rows)[0]
+
     if one_by_one:
         # each record is predicted alone
         worst = scorer.worst_outcome
         outcomes = np.tile(worst, (len(unreadable), *[1] * np.ndim(worst)))
         for row in np.flatnonzero(~unreadable):
-            scored, _ = outcomes_of(np.array([row]))
+            scored = outcomes_of(np.array([row]))
             if scored is not None:
                 outcomes[row] = scored[0]
         return outcomes
     if not unreadable.any():
-        outcomes, _ = outcomes_of(np.arange(len(unreadable)))
+        outcomes = outcomes_of(np.arange(len(unreadable)))
         if outcomes is not None:
             return outcomes
     apart, bad = _outcomes_apart(outcomes_of, unreadable, scorer.worst_outcome)
@@ -146,7 +149,7 @@ def isolated_outcomes(model, scorer, X, y, unreadable=None, one_by_one=False):
     # bad record does not even move the rounding of the others. Any row will do in its place: what
     # it scores is overwritten.
     places = np.where(bad, np.flatnonzero(~bad)[0], np.arange(len(bad)))
-    outcomes, _ = outcomes_of(places)
+    outcomes = outcomes_of(places)
     # A batch may fail for no single record, for instance where two row labels are equal.
     if outcomes is None:
         return apart
@@ -164,7 +167,7 @@ def _outcomes_apart(outcomes_of, unreadable, worst):
         rows = pending.pop()
         if len(rows) == 0:
             continue
-        scored, _ = outcomes_of(rows)
+        scored = outcomes_of(rows)
         if scored is not None:
             outcomes[rows] = scored
         elif len(rows) == 1:
