@@ -180,10 +180,10 @@ HOMES = {
         "resolve_trial_scorer"
     ),
     "model_selection.scoring._score_release": (
-        "GaussianNoise LaplaceNoise NoisySums ReleasedScore SumGroup laplace_std score_std"
+        "GaussianNoise LaplaceNoise NoisySums ReleasedScore SumGroup centred_total laplace_std "
+        "score_of_secret_count score_std"
     ),
     "model_selection.scoring._scorer": "PerRecordScorer",
-    "model_selection.scoring._secret_count": "centred_total score_of_secret_count",
     "model_selection.scoring.metrics._chunk_metric": "chunk_metric",
     "model_selection.scoring.metrics._confusion": (
         "Ratio confusion_cells cost_matrix one_vs_rest_counts"

@@ -22,8 +22,8 @@ from skdpbo.model_selection.evaluation._row_independence import (
 )
 from skdpbo.model_selection.evaluation._row_wise import unverified_parts
 from skdpbo.model_selection.rows._protected import ProtectedRows
+from skdpbo.model_selection.scoring._score_release import score_of_secret_count
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
-from skdpbo.model_selection.scoring._secret_count import score_of_secret_count
 
 __all__ = ["PublicTraining"]
 

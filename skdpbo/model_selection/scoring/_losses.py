@@ -35,11 +35,8 @@ def _disagreement(true, predicted):
     if true is None or predicted is None:
         return np.nan
     # Labels that cannot be compared are different.
-    return float(not attempt(_are_equal, true, predicted)[0])
-
-
-def _are_equal(true, predicted):
-    return all(bool(a == b) for a, b in zip(true, predicted, strict=True))
+    pairs = zip(true, predicted, strict=True)
+    return float(not attempt(lambda: all(bool(a == b) for a, b in pairs))[0])
 
 
 def codes_among(classes, y):
@@ -83,6 +80,7 @@ def _probabilities_and_codes(estimator, y, prediction):
 def log_loss(estimator, y, prediction):
     """Return -log of the probability of the true class."""
     probabilities, codes = _probabilities_and_codes(estimator, y, prediction)
+    # Negative codes take any column here: `_with_codes` replaces what becomes of them.
     of_truth = probabilities[np.arange(len(codes)), np.maximum(codes, 0)]
     with np.errstate(all="ignore"):
         # A negative "probability" is as wrong as zero.
@@ -116,6 +114,7 @@ class Brier:
 
 
 def _with_codes(losses, codes):
+    # An unseen class deserves the worst; one that cannot be read, or whose row cannot, is NaN.
     losses = np.where((codes == -1) & ~np.isnan(losses), np.inf, losses)
     return np.where(codes == -2, np.nan, losses)
 
@@ -137,7 +136,7 @@ class TopK:
         of_truth = np.take_along_axis(scores, own, axis=1)
         ahead = (scores > of_truth) | ((scores == of_truth) & (places > own))
         losses = (ahead.sum(axis=1) >= self.k).astype(np.float64)
-        losses[np.isnan(scores).any(axis=1)] = np.nan
+        losses[np.isnan(scores).any(axis=1)] = np.nan  # compared, NaN is ahead of nothing
         return _with_codes(losses, codes)
 
 
@@ -216,7 +215,12 @@ class UserLoss:
         """
         losses = np.full(n_predictions(prediction), np.nan)
         with np.errstate(all="ignore"):
-            records = [None] * len(losses) if y is None else _one_row_arrays(y)
+            if y is None:
+                records = [None] * len(losses)
+            elif isinstance(y, np.ndarray) and y.dtype != object:
+                records = [y[i : i + 1].copy() for i in range(len(y))]
+            else:  # the type of each array comes from that record alone
+                records = [_one_row_array(record) for record in as_records(y)]
             for i, record in enumerate(records):
                 loss, error = attempt(self._one_loss, record, prediction, i)
                 losses[i] = loss if error is None else np.nan
@@ -232,15 +236,9 @@ class UserLoss:
         """Return the weight of each record's label; 1 for one that is not listed or unreadable."""
         if self.class_weight is None:
             return np.ones(n)
+        # The last entry is for code -1: labels that are not listed count in full.
         weights = np.array([*self.class_weight.values(), 1.0])
         return weights[np.maximum(codes_among(np.array([*self.class_weight], dtype=object), y), -1)]
-
-
-def _one_row_arrays(y):
-    """Return one array of one record each; its type comes from that record alone."""
-    if isinstance(y, np.ndarray) and y.dtype != object:
-        return [y[i : i + 1].copy() for i in range(len(y))]
-    return [_one_row_array(record) for record in as_records(y)]
 
 
 def _one_row_array(record):

@@ -39,6 +39,7 @@ def assign_metrics(searcher, y, scikit_learn_scorers):
         return scorer, scorer, "score"
     if not scoring:
         raise ValueError("scoring is empty: give at least one metric.")
+    # It also refuses unknown names, and a `refit` that is none of them, in scikit-learn's words.
     known = scikit_learn_scorers()[0]._scorers
     bounds = searcher.loss_bound
     if not isinstance(bounds, dict):
@@ -65,6 +66,7 @@ def assign_metrics(searcher, y, scikit_learn_scorers):
 def _bounded_scorer(scoring, estimator, loss_bound, y):
     n_classes = None  # of anything but a vector of labels
     if y is not None and is_classifier(estimator) and np.ndim(y) == 1:
+        # As texts: labels of several types cannot be sorted, which `unique` does.
         n_classes = len(np.unique(np.asarray(y).astype(str)))
     public = PublicTargets(y)
     return resolve_scorer(scoring, estimator, loss_bound, n_classes=n_classes, public=public)

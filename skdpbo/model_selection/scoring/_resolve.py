@@ -85,27 +85,22 @@ def make_per_record_scorer(loss, *, bound, response_method="predict", name=None,
         names = list(response_method) if isinstance(response_method, list | tuple) else []
         if not names or not all(isinstance(name, str) for name in names):
             raise TypeError("response_method must be a method name, a list of names or a callable")
+    if class_weight is not None:
+        if not isinstance(class_weight, dict) or not class_weight:
+            raise TypeError(
+                "class_weight must be a dict of public weights: those of 'balanced' would be "
+                "computed from protected records."
+            )
+        weights = {k: float(check_positive(w, "class_weight")) for k, w in class_weight.items()}
+        # The largest is 1, so that no weighted loss exceeds `bound`.
+        class_weight = {label: w / max(weights.values()) for label, w in weights.items()}
     return PerRecordScorer(
-        _losses.UserLoss(loss, _scaled_weights(class_weight)),
+        _losses.UserLoss(loss, class_weight),
         name=getattr(loss, "__name__", type(loss).__name__) if name is None else str(name),
         bound=float(check_positive(bound, "bound")),
         units=_REAL_UNITS,
         response_method=response_method,
     )
-
-
-def _scaled_weights(class_weight):
-    """Return weights of which the largest is 1."""
-    if class_weight is None:
-        return None
-    if not isinstance(class_weight, dict) or not class_weight:
-        raise TypeError(
-            "class_weight must be a dict of public weights: those of 'balanced' would be computed "
-            "from protected records."
-        )
-    weights = {label: float(check_positive(w, "class_weight")) for label, w in class_weight.items()}
-    largest = max(weights.values())
-    return {label: w / largest for label, w in weights.items()}
 
 
 def _accuracy(name, loss_bound, n_classes):
@@ -114,18 +109,14 @@ def _accuracy(name, loss_bound, n_classes):
     return PerRecordScorer(_losses.zero_one, name=name, bound=1.0, units=1, offset=1.0)
 
 
-def _log_loss(name, loss_bound, n_classes):
-    bound = DEFAULT_LOG_LOSS_BOUND if loss_bound is None else loss_bound
-    return _probability_scorer(_losses.log_loss, name, bound)
-
-
-def _brier(name, loss_bound, n_classes):
-    halved = None if n_classes is None else n_classes <= 2
-    largest = 1.0 if halved else 2.0
-    return _probability_scorer(_losses.Brier(halved), name, min(largest, loss_bound or largest))
-
-
-def _probability_scorer(loss, name, bound):
+def _probability(name, loss_bound, n_classes):
+    if name == "neg_log_loss":
+        loss, bound = _losses.log_loss, loss_bound or DEFAULT_LOG_LOSS_BOUND
+    else:
+        # Two classes: scikit-learn halves the Brier score, and half of the range halves the noise.
+        halved = None if n_classes is None else n_classes <= 2
+        largest = 1.0 if halved else 2.0
+        loss, bound = _losses.Brier(halved), min(largest, loss_bound or largest)
     return PerRecordScorer(
         loss, name=name, bound=bound, units=_REAL_UNITS, response_method="predict_proba"
     )
@@ -171,8 +162,8 @@ _LOG_DENSITY = "log_predictive_density"  # no name of scikit-learn's
 _BUILDERS = {
     _LOG_DENSITY: _log_density,
     "accuracy": _accuracy,
-    "neg_log_loss": _log_loss,
-    "neg_brier_score": _brier,
+    "neg_log_loss": _probability,
+    "neg_brier_score": _probability,
     **dict.fromkeys(_ERRORS, _error),
 }
 

@@ -1,4 +1,7 @@
-"""Release of a score: noisy integer sums of the winner, and the standard deviation of its noise."""
+"""Release of a score: noisy integer sums of the winner, and the standard deviation of its noise.
+
+Where the number of records is secret, a noisy centred total is divided by a noisy count.
+"""
 
 import math
 from dataclasses import dataclass
@@ -15,8 +18,10 @@ __all__ = [
     "NoisySums",
     "ReleasedScore",
     "SumGroup",
+    "centred_total",
     "laplace_std",
     "release_sums",
+    "score_of_secret_count",
     "score_std",
 ]
 
@@ -78,6 +83,7 @@ class ReleasedScore:
 
 def laplace_std(epsilon, sensitivity):
     """Standard deviation of discrete Laplace noise of scale sensitivity / epsilon."""
+    # P(k) ~ exp(-a |k|) has the variance 1 / (2 sinh(a / 2)^2); sinh of more would overflow.
     half = float(epsilon) / (2 * sensitivity)
     return 1 / (math.sqrt(2) * math.sinh(half)) if half < 300 else 0.0
 
@@ -168,7 +174,50 @@ def score_std(score_of, noisy):
     -------
     float
     """
-    public, size = np.random.RandomState(0), (_DRAWS, len(noisy.values))  # public draws
+    # Public draws, the same in every call: the answer is a function of released values.
+    public, size = np.random.RandomState(0), (_DRAWS, len(noisy.values))
     unit = public.normal(size=size) if noisy.normal else public.laplace(size=size) / math.sqrt(2)
     scores = score_of(noisy.values + unit * noisy.std)
     return float(np.sqrt(np.mean(np.square(scores - score_of(noisy.values)))))
+
+
+def centred_total(total, n_records, units):
+    """Twice a total loss minus n B. Protected: pass only to a mechanism.
+
+    Adding a record with a loss in {0, ..., B} moves it by at most B, so that half of the noise of
+    a total will do.
+    """
+    return 2 * int(total) - n_records * units
+
+
+def score_of_secret_count(scorer, total, n_records, *, epsilon, count, source):
+    """Release the mean score of a secret number of records.
+
+    Parameters
+    ----------
+    scorer : PerRecordScorer
+        Its score is a mean of losses of records.
+    total, n_records : int
+        Total loss of the winner, and number of records. Protected.
+    epsilon : Fraction
+        Budget of the score and of `count`, half each.
+    count : int
+        Noisy number of records, at least 1; released.
+    source : RandomSource
+
+    Returns
+    -------
+    ReleasedScore
+        Clipped to the range of the score, with a standard deviation from released values: to
+        first order in the noise of the total and of the count.
+    """
+    units, half = scorer.units, epsilon / 2
+    noisy = int(
+        DiscreteLaplace(half, units).release(centred_total(total, n_records, units), source)
+    )
+    # Mean loss / B = (1 + centred total / (n B)) / 2; the range of the ratio is public.
+    ratio = min(max(noisy / (count * units), -1.0), 1.0)
+    score = scorer.offset - scorer.bound * (1 + ratio) / 2
+    # d(N / C) = (dN - (N / C) dC) / C to first order, N the noisy total in units of B.
+    error = math.hypot(laplace_std(half, units) / units, ratio * laplace_std(half, 1)) / count
+    return ReleasedScore(float(score), scorer.bound * error / 2, count)

@@ -133,6 +133,7 @@ class PerRecordScorer:
     def integer_losses(self, losses):
         """Return float losses as integers in {0, ..., units}; NaN is the worst."""
         worst = np.where(np.isnan(losses), self.bound, losses)
+        # Clipped before it is rounded: the integers are in {0, ..., B}, for which noise is made.
         fractions = np.clip(worst, 0.0, self.bound) / self.bound
         return np.rint(fractions * self.units).astype(np.int64)
 
@@ -167,6 +168,7 @@ class PerRecordScorer:
         losses = np.asarray(outcomes)
         if losses.shape != (n_records,) or losses.dtype.kind not in "iu":
             raise TypeError("record_losses must return one integer for each record.")
+        # A sub-class of a user's may have larger ones, for which no noise is made.
         return np.clip(losses.astype(np.int64), 0, self.units)
 
     def try_on(self, estimator, X, y):
@@ -220,6 +222,7 @@ class PerRecordScorer:
         largest = n_records * self.units
         sensitivity = self.units if sensitivity is None else sensitivity
         mechanism = DiscreteLaplace(epsilon, sensitivity)
+        # Clipped to the public range after the noise, which is post-processing.
         total = min(max(int(mechanism.release(sums[0], source=source)), 0), largest)
         return self.score_with_std(total, n_records, laplace_std(epsilon, sensitivity))
 
@@ -250,7 +253,7 @@ class PerRecordScorer:
             ``offset - bound * total_units / (n * units)``; one rounding for integer bounds.
         """
         if isinstance(total_units, numbers.Integral):
-            total_units = int(total_units)
+            total_units = int(total_units)  # Python's do not overflow below
         if self.offset == self.bound and float(self.bound).is_integer():
             return int(self.bound) * (n * self.units - total_units) / (n * self.units)
         return self.offset - self.bound * (total_units / (n * self.units))
@@ -285,12 +288,40 @@ class PerRecordScorer:
 
     def _predict(self, estimator, X, y):
         prediction = _response(estimator, X, self.response_method)
+        # Lengths are public; a loss that broadcast one of them would mix records.
         lengths = {_losses.n_predictions(prediction), _losses.n_records(X)}
         if y is not None:
             lengths.add(_losses.n_records(y))
         if len(lengths) > 1:
             raise ValueError("X, y and the predictions must have the same number of records")
         return prediction
+
+
+class SklearnMetric(PerRecordScorer):
+    """A metric that scikit-learn computes on public rows, and that is no mean of losses.
+
+    Parameters
+    ----------
+    public_scorer : callable
+        scikit-learn's scorer.
+    lower, upper : float
+        Public range.
+    bound : float, default=None
+        Of the loss that stands for the metric; None: the length of the range.
+    **how : str or int
+        `name`, `units` and `response_method` of `PerRecordScorer`.
+    """
+
+    def __init__(self, public_scorer, *, lower, upper, bound=None, **how):
+        super().__init__(None, bound=upper - lower if bound is None else bound, offset=upper, **how)
+        self.public_scorer = public_scorer
+        self.lower, self.upper = lower, upper
+
+    def __call__(self, estimator, X, y=None, sample_weight=None):
+        """Score *public* rows by scikit-learn's metric."""
+        # Left out where there are none: not every scorer of scikit-learn takes weights.
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return float(self.public_scorer(estimator, X, y, **weights))
 
 
 class MissingResponseError(AttributeError):

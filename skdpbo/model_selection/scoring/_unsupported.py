@@ -54,18 +54,7 @@ WITHOUT_DEFAULT = (
 
 
 def refusal(name):
-    """Return the sentence that refuses a scikit-learn scoring name.
-
-    Parameters
-    ----------
-    name : str
-        A name of `sklearn.metrics.get_scorer_names`.
-
-    Returns
-    -------
-    str
-        The reason and the nearest bounded alternative.
-    """
+    """Return why a scikit-learn name is refused, and the nearest bounded alternative."""
     prefixes = [prefix for prefix in _REASONS if name.startswith(prefix)]
     reason, instead = _REASONS[max(prefixes, key=len)] if prefixes else _UNKNOWN
     return f"scoring={name!r} cannot be used under differential privacy: {reason}. Use {instead}."

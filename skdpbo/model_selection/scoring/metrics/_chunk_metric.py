@@ -13,7 +13,7 @@ from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import DefaultBoundsWarning
 from skdpbo.model_selection.scoring import _losses
 from skdpbo.model_selection.scoring._parsing import as_labels, as_numbers, n_outputs
-from skdpbo.model_selection.scoring._scorer import PerRecordScorer
+from skdpbo.model_selection.scoring._scorer import PerRecordScorer, SklearnMetric
 
 __all__ = ["ChunkMetric", "chunk_metric", "is_chunk_metric"]
 
@@ -33,7 +33,7 @@ _RANGES = {
 }
 
 
-class ChunkMetric(PerRecordScorer):
+class ChunkMetric(SklearnMetric):
     """A metric of all rows that score one model; greater is better.
 
     Parameters
@@ -46,22 +46,8 @@ class ChunkMetric(PerRecordScorer):
         Public range; values outside are clipped, and what is not a finite number is `lower`.
     """
 
-    def __init__(self, public_scorer, *, name, response_method, lower, upper):
-        super().__init__(
-            None,
-            name=name,
-            bound=upper - lower,
-            units=_UNITS,
-            response_method=response_method,
-            offset=upper,
-        )
-        self.public_scorer = public_scorer
-        self.lower, self.upper = lower, upper
-
-    def __call__(self, estimator, X, y=None, sample_weight=None):
-        """Score *public* rows by scikit-learn's metric."""
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return float(self.public_scorer(estimator, X, y, **weights))
+    def __init__(self, public_scorer, **how):
+        super().__init__(public_scorer, units=_UNITS, **how)
 
     def value(self, estimator, X, y):
         """Return the clipped metric, or raise. Protected: pass only to a mechanism."""
@@ -133,9 +119,9 @@ def chunk_metric(scoring, loss_bound=None):
         )
     lower, upper = _RANGES[function] or (0.0, loss_bound)
     if scorer._kwargs.get("adjusted"):
-        lower = -1.0
+        lower = -1.0  # below chance
     if scorer._sign < 0:
-        lower, upper = -upper, 0.0 - lower
+        lower, upper = -upper, 0.0 - lower  # not -lower, which is -0.0 for errors
     return ChunkMetric(
         scorer,
         name=scoring if isinstance(scoring, str) else function,
@@ -153,6 +139,7 @@ def is_chunk_metric(scoring):
 def _known_scorer(scoring):
     known = isinstance(scoring, str) and scoring in get_scorer_names()
     scorer = get_scorer(scoring) if known else scoring
+    # A function of a user's may have the name of one of scikit-learn's, and another range.
     function = getattr(scorer, "_score_func", None)
     name = getattr(function, "__name__", None)
     if name not in _RANGES or not function.__module__.startswith("sklearn.metrics."):

@@ -23,12 +23,12 @@ from skdpbo.model_selection.scoring._score_release import (
     release_sums,
     score_std,
 )
-from skdpbo.model_selection.scoring._scorer import PerRecordScorer
+from skdpbo.model_selection.scoring._scorer import SklearnMetric
 
 __all__ = ["MetricScorer"]
 
 
-class MetricScorer(PerRecordScorer):
+class MetricScorer(SklearnMetric):
     """Base class of scores that are ratios of sums, or counts of pairs; greater is better.
 
     Parameters
@@ -51,27 +51,12 @@ class MetricScorer(PerRecordScorer):
     per_record = False
     is_mean = False
 
-    def __init__(self, public_scorer, *, name, response_method, lower, upper, units=1, bound=None):
-        bound = upper - lower if bound is None else bound
-        super().__init__(
-            None,
-            name=name,
-            bound=bound,
-            units=units,
-            response_method=response_method,
-            offset=upper,
-        )
-        self.public_scorer = public_scorer
-        self.lower, self.upper = lower, upper
+    def __init__(self, public_scorer, *, units=1, **how):
+        super().__init__(public_scorer, units=units, **how)
 
     def __repr__(self):
         """Return the name."""
         return f"{type(self).__name__}({self.name!r})"
-
-    def __call__(self, estimator, X, y=None, sample_weight=None):
-        """Score *public* rows by scikit-learn's metric."""
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return float(self.public_scorer(estimator, X, y, **weights))
 
     def record_outcomes(self, estimator, X, y):
         """Return one row for each *protected* record, as `PerRecordScorer.record_losses` does."""
@@ -141,6 +126,7 @@ class MetricScorer(PerRecordScorer):
 
     def release_with(self, noise, sums, n_records, source):
         """Release the metric of one candidate with noise of another law; see `release_score`."""
+        # The first sum is that of the choice, and has no part in the score.
         noisy = release_sums(sums[1:], self.sum_groups(n_records), noise, source)
         score_of = self._score_of(n_records)
         return ReleasedScore(float(score_of(noisy.values)), score_std(score_of, noisy))

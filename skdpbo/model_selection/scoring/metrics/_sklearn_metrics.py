@@ -85,6 +85,7 @@ def metric_of(scoring):
     else:
         scorer = scoring
     function = getattr(scorer, "_score_func", None)
+    # The name alone may be that of a user's function: the module tells.
     known = _KNOWN.get(getattr(function, "__name__", None))
     if known is None or not getattr(function, "__module__", "").startswith("sklearn.metrics."):
         return None
@@ -93,6 +94,7 @@ def metric_of(scoring):
         raise UnboundedSensitivityError(f"{name!r} must be a score of which greater is better.")
     _, accepted = known
     options = dict(scorer._kwargs)
+    # Both stand for 0, which is what an empty denominator gives here.
     if options.get("zero_division", 0) in (0, "warn"):
         options.pop("zero_division", None)
     unknown = sorted(set(options) - set(accepted))
@@ -134,10 +136,9 @@ def _needs_public(metric, public, instead):
 
 def _confusion(kind, metric, public, error_scorer):
     average = metric.options.get("average", "macro" if kind == "balanced" else "binary")
-    if average == "micro":
-        return _accuracy(metric)
-    if average == "weighted" and kind == "recall":
-        return _accuracy(metric)
+    if average == "micro" or (average, kind) == ("weighted", "recall"):
+        # The share of right labels under other names: a mean of losses, with the least noise.
+        return PerRecordScorer(_losses.zero_one, name=metric.name, bound=1.0, units=1, offset=1.0)
     if average not in ("binary", "macro", "weighted"):
         _refuse_average(metric, average)
     _needs_public(metric, public, "'accuracy' or make_per_record_scorer with class_weight")
@@ -187,10 +188,6 @@ def _positive_code(metric, classes):
     return int(places[0])
 
 
-def _accuracy(metric):
-    return PerRecordScorer(_losses.zero_one, name=metric.name, bound=1.0, units=1, offset=1.0)
-
-
 def _ranking(metric, public, error_scorer):
     _needs_public(metric, public, "'neg_log_loss' or 'neg_brier_score'")
     classes, counts = public.classes(metric.name)
@@ -218,18 +215,14 @@ def _root(of, metric, public, error_scorer):
     return RootScorer(error_scorer(of), name=metric.name)
 
 
-def _r2(metric, public, error_scorer):
-    _needs_public(metric, public, "'neg_mean_squared_error' or 'neg_root_mean_squared_error'")
-    center = float(np.mean(public.numbers(metric.name)))
-    scorer = error_scorer("neg_mean_squared_error")
-    return AgainstConstant(metric.scorer, scorer, name=metric.name, center=center, squared=True)
-
-
-def _d2_absolute(metric, public, error_scorer):
-    _needs_public(metric, public, "'neg_mean_absolute_error'")
-    center = float(np.median(public.numbers(metric.name)))
-    scorer = error_scorer("neg_mean_absolute_error")
-    return AgainstConstant(metric.scorer, scorer, name=metric.name, center=center, squared=False)
+def _against_constant(of, metric, public, error_scorer):
+    squared = of == "neg_mean_squared_error"
+    root = " or 'neg_root_mean_squared_error'" if squared else ""
+    _needs_public(metric, public, f"'{of}'{root}")
+    # The constant of least squared error is the mean, that of least absolute error the median.
+    center = float((np.mean if squared else np.median)(public.numbers(metric.name)))
+    scorer = error_scorer(of)
+    return AgainstConstant(metric.scorer, scorer, name=metric.name, center=center, squared=squared)
 
 
 def _d2_frequencies(of, metric, public, error_scorer):
@@ -273,8 +266,8 @@ _KNOWN = {
     "roc_auc_score": (_ranking, ("average", "multi_class")),
     "root_mean_squared_error": (partial(_root, "neg_mean_squared_error"), ()),
     "root_mean_squared_log_error": (partial(_root, "neg_mean_squared_log_error"), ()),
-    "r2_score": (_r2, ()),
-    "d2_absolute_error_score": (_d2_absolute, ()),
+    "r2_score": (partial(_against_constant, "neg_mean_squared_error"), ()),
+    "d2_absolute_error_score": (partial(_against_constant, "neg_mean_absolute_error"), ()),
     "d2_log_loss_score": (partial(_d2_frequencies, "neg_log_loss"), ()),
     "d2_brier_score": (partial(_d2_frequencies, "neg_brier_score"), ()),
     "top_k_accuracy_score": (_top_k, ("k",)),

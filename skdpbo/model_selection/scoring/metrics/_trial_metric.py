@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdpbo.exceptions import UnboundedSensitivityError
-from skdpbo.model_selection.scoring._scorer import PerRecordScorer
+from skdpbo.model_selection.scoring._scorer import SklearnMetric
 from skdpbo.model_selection.scoring.metrics._sklearn_metrics import metric_of, metric_scorer
 
 __all__ = ["TrialMetric", "trial_metric"]
@@ -31,7 +31,7 @@ class _ModelClasses:
         return np.sort(self.classes_), np.ones(len(self.classes_))
 
 
-class TrialMetric(PerRecordScorer):
+class TrialMetric(SklearnMetric):
     """A ratio of counts, or ROC AUC, of the rows that score a trial; greater is better.
 
     Parameters
@@ -43,22 +43,15 @@ class TrialMetric(PerRecordScorer):
 
     def __init__(self, metric):
         below = metric.function == "matthews_corrcoef" or metric.options.get("adjusted", False)
-        lower = -1.0 if below else 0.0
         super().__init__(
-            None,
+            metric.scorer,
             name=metric.name,
-            bound=1.0 - lower,
+            lower=-1.0 if below else 0.0,
+            upper=1.0,
             units=1,
             response_method=metric.response_method,
-            offset=1.0,
         )
         self.metric = metric
-        self.lower = lower
-
-    def __call__(self, estimator, X, y=None, sample_weight=None):
-        """Score *public* rows by scikit-learn's metric."""
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return float(self.metric.scorer(estimator, X, y, **weights))
 
     def of(self, model):
         """Return the `MetricScorer` with the classes of a trained model, or raise."""
