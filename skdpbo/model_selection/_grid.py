@@ -289,7 +289,10 @@ class DPGridSearchCV(BaseChoiceSearchCV):
         if len(grid) == 0:
             raise ValueError("param_grid is empty: give at least one dict.")
         for key, values in (item for sub in grid.param_grid for item in sub.items()):
-            if isinstance(values, tuple) and _is_range(values):
+            # (low, high, scale); tuples of strings or of numbers alone are lists of values here.
+            *ends, scale = values if isinstance(values, tuple) and len(values) == 3 else (None,)
+            scaled = isinstance(scale, str) and scale in ("uniform", "log-uniform")
+            if scaled and all(isinstance(end, numbers.Real) for end in ends):
                 raise ValueError(
                     f"param_grid[{key!r}] is a range, and a grid needs a list of values: use "
                     "DPRandomizedSearchCV or DPBayesSearchCV for ranges."
@@ -298,10 +301,3 @@ class DPGridSearchCV(BaseChoiceSearchCV):
 
     def _candidates(self, space):
         return list(space)
-
-
-def _is_range(values):
-    """Whether a tuple is (low, high, scale); tuples of strings or numbers alone are lists here."""
-    *ends, scale = values or (None,)
-    numeric = len(ends) == 2 and all(isinstance(end, numbers.Real) for end in ends)
-    return numeric and isinstance(scale, str) and scale in ("uniform", "log-uniform")

@@ -53,6 +53,7 @@ class HiddenTrajectory(VisitingSearch):
         best, gain = self._mechanism.search(X, self._gain, source=problem.source, **how)
         score = None
         if gain is not None:
+            # Noise may take a gain out of [0, 1]; clipping is post-processing.
             total = (1 - min(max(gain, 0.0), 1.0)) * problem.largest
             std = self._mechanism.score_std(X, **how) * problem.largest
             score = problem.scorer.score_with_std(total, problem.n_losses, std)
@@ -75,6 +76,7 @@ def bayes_mechanism(mechanism, *, epsilon, delta, score_fraction, prior_weight, 
             '"exponential" or Kusner2015Lipschitz.'
         )
     if isinstance(mechanism, GaussianTrajectory):
+        # Its proposer knows upper confidence bounds only.
         rounds = {name: value for name, value in design.items() if name != "acquisition"}
         return PrivateScores(mechanism, epsilon, delta, rounds)
     if isinstance(mechanism, Kusner2015):

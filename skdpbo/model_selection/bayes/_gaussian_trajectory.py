@@ -127,6 +127,8 @@ class PrivateScores(VisitingSearch):
     def start(self, problem, guided):
         """Make ready; no protected value is read."""
         super().start(problem, guided)
+        tau = self._mechanism.disagreement
+        tau = None if tau == "auto" else float(tau)
         n_iter = min(self._design["n_iter"], len(problem.candidates))
         self.n_proposals = n_iter
         n_private = n_iter
@@ -138,7 +140,7 @@ class PrivateScores(VisitingSearch):
                 mu=self.guarantee.mu,
                 bound=problem.scorer.bound,
                 n_iter=n_iter,
-                disagreement=self._disagreement,
+                disagreement=tau,
             )
         self._step, sensitivity = coarse_step(problem.evaluator.sensitivity)
         self._gaussian = GaussianMechanism(
@@ -148,6 +150,7 @@ class PrivateScores(VisitingSearch):
             n_draws=n_private,
         )
         self._n_left = n_private
+        # From steps of the lattice to units of the loss, and from these to the score.
         sigma = self._gaussian.sigma * self._step
         self._noise_variance = (sigma * problem.scorer.bound / problem.largest) ** 2
         self._released = {}
@@ -155,15 +158,10 @@ class PrivateScores(VisitingSearch):
             problem.space.encode(problem.candidates),
             n_private=n_private,
             bound=problem.scorer.bound,
-            disagreement=self._disagreement,
+            disagreement=tau,
             guided=guided,
             **self._design,
         )
-
-    @property
-    def _disagreement(self):
-        tau = self._mechanism.disagreement
-        return None if tau == "auto" else float(tau)
 
     def ask(self, scores):
         """Return the next indices; private rounds are made in between."""
@@ -209,6 +207,7 @@ class PrivateScores(VisitingSearch):
         if not self._released:
             self._problem.totals(self._proposer.visited)  # raises what is wrong on public rows
         best = self._proposer.best()
+        # The range of the score is public: clipping to it is post-processing.
         worst, perfect = (self._problem.score(total) for total in (self._problem.largest, 0))
         score, std = self._winning_score(best)
         return best, ReleasedScore(min(max(score, worst), perfect), std)

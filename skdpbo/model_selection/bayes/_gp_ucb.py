@@ -39,11 +39,11 @@ class UpperConfidenceProposer:
     acquisition : {"ucb", "ei"}
         Upper confidence bound, or expected improvement on the best posterior mean of a visited
         candidate (the scores themselves are noisy).
-    kernel : Kernel or None
-        Template for standardised scores; None: Matern 5/2 with one length-scale per feature.
 
     Attributes
     ----------
+    kernel : Kernel
+        Template for standardised scores: Matern 5/2 with one length-scale per feature.
     visited : list of int
         Candidates proposed so far, in order.
     scores : ndarray
@@ -61,7 +61,6 @@ class UpperConfidenceProposer:
         batch_size,
         sqrt_beta,
         acquisition="ucb",
-        kernel=None,
     ):
         self.X = X
         self.n_iter = min(n_iter, len(X))
@@ -70,7 +69,7 @@ class UpperConfidenceProposer:
         self.sqrt_beta = sqrt_beta
         self.acquisition = acquisition
         self.visited = []
-        self.kernel = default_kernel(X.shape[1]) if kernel is None else kernel
+        self.kernel = default_kernel(X.shape[1])
         self.scores = np.empty(0)
         self.fitted = None
         self._posterior = None
@@ -104,6 +103,7 @@ class UpperConfidenceProposer:
         size = min(self.batch_size, self.n_iter - len(self.visited))
         size = size if at_most is None else min(size, at_most)
         if not self.visited:
+            # Their order is that of a design, or random: the first fill the space.
             chosen = list(range(self.n_initial_points))
         elif size > 0:
             best = self._posterior.mean[self.visited].max() if self.acquisition == "ei" else None
@@ -120,6 +120,7 @@ class UpperConfidenceProposer:
         scores = np.where(np.isfinite(scores), scores, finite.min() if len(finite) else 0.0)
         known, now = len(self.scores), len(scores)
         self.scores = scores
+        # A fit is due at some numbers of scores; a batch may have stepped over one of them.
         if self._posterior is None or any(refit_due(t) for t in range(known + 1, now + 1)):
             fitted = fit_hyperparameters(
                 self.kernel,
@@ -175,6 +176,7 @@ class PublicBest(VisitingSearch):
 
     def release_choice(self, scores):
         """Return (index of the best public score, None); the first visited without a score."""
+        # Without any score the first that `cv_results_` lists: no other can be its best.
         means = np.where(scores.listed & np.isfinite(scores.mean), scores.mean, -np.inf)
         best = means.argmax() if scores.listed[means.argmax()] else scores.listed.argmax()
         return self._proposer.visited[best], None

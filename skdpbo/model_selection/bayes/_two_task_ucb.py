@@ -11,7 +11,6 @@ from skdpbo.model_selection.bayes._public_prior import public_disagreement, publ
 from skdpbo.surrogate import (
     CandidatePosterior,
     TwoTaskPosterior,
-    default_kernel,
     fit_hyperparameters,
     refit_due,
     upper_confidence_bound,
@@ -91,8 +90,6 @@ class PrivateTrajectoryProposer:
         of the scores. None: from the public folds, see `public_disagreement`.
     guided : bool, default=True
         Whether public scores are given.
-    kernel : Kernel or None, default=None
-        Template for standardised scores; None: Matern 5/2 with one length-scale per feature.
 
     Attributes
     ----------
@@ -114,7 +111,6 @@ class PrivateTrajectoryProposer:
         bound,
         disagreement=None,
         guided=True,
-        kernel=None,
     ):
         self.X = X
         self.n_iter = min(n_iter, len(X))
@@ -125,15 +121,14 @@ class PrivateTrajectoryProposer:
         self.disagreement = disagreement
         self.guided = guided
         self.n_spent = 0
-        self._kernel = default_kernel(X.shape[1]) if kernel is None else kernel
         self._public = UpperConfidenceProposer(
             X,
             n_iter=self.n_iter,
             n_initial_points=n_initial_points,
             batch_size=batch_size,
             sqrt_beta=sqrt_beta,
-            kernel=self._kernel,
         )
+        # Visits that the public scores lead; the rest follow what the private ones say.
         first = self._public.n_initial_points
         self._n_led = max(self.n_iter - self.n_private, first) if guided else first
         self._released = []  # triples (candidate, noisy score, noise variance)
@@ -182,7 +177,7 @@ class PrivateTrajectoryProposer:
         self._failed = {k for k, good in zip(self.visited, finite, strict=True) if not good}
         self._split_scores = None if split_scores is None else np.asarray(split_scores, dtype=float)
         if self._fitted_with is not self._public.fitted:
-            self._model = None
+            self._model = None  # new hyper-parameters: the posterior is made anew when asked for
         elif self._model is not None:
             self._model.extend_public(self.visited[n_known:], self._public.scores[n_known:])
 
@@ -197,7 +192,7 @@ class PrivateTrajectoryProposer:
         list of int
             Empty from the time when `n_private` scores have been requested.
         """
-        left = self.n_private - self.n_spent
+        left = self.n_private - self.n_spent  # of the scores by which the budget was divided
         if not self.guided:
             chosen = self.visited[self.n_spent :][:left]
         elif len(self.visited) < min(self._n_led + 1, self.n_iter):
@@ -274,6 +269,7 @@ class PrivateTrajectoryProposer:
             bound[np.isin(allowed, chosen)] = -np.inf
             chosen.append(int(allowed[bound.argmax()]))
             if len(chosen) < size:
+                # An imagined mean leaves the mean as it is and lowers the variance around it.
                 _observe(model, chosen[-1:], model.mean[chosen[-1:]], [0.0])
         return chosen
 
@@ -314,12 +310,12 @@ class PrivateTrajectoryProposer:
         return model
 
     def _one_task(self):
-        """Hyper-parameters from released values, whose noise variance is known."""
+        """Prior with hyper-parameters from released values, whose noise variance is known."""
         candidates, values, variances = (
             np.array(column) for column in zip(*self._released, strict=True)
         )
         self._fitted = fit_hyperparameters(
-            self._kernel,
+            self._public.kernel,
             self.X[candidates],
             values,
             noise_variance=variances,

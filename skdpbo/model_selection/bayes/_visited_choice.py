@@ -61,11 +61,12 @@ class VisitedChoice(PublicBest):
             return [0] * len(visited)
         problem = self._problem
         n_records = problem.evaluator.count(self._choice, problem.source)
+        # As in the choice: its costs decide the units in which public scores are weighed.
         scorer = self._problem.scorer.informed_by(best_public_score(scores))
         per_score = scorer.units_per_score(n_records)
         weight = self._prior_weight
         if weight == "auto":
-            weight = 1.0
+            weight = 1.0  # the prior is weighted already
             scores = automatic_prior(
                 self._proposer.X[visited],
                 scores,
@@ -86,6 +87,7 @@ class LipschitzChoice(VisitedChoice):
 
     def __init__(self, mechanism, epsilon, score_fraction, prior_weight, design):
         mechanism.check()
+        # The choice releases no score: Algorithm 3 does, at the cost of the score's share.
         shares = PrivateChoice("permute_and_flip", epsilon, score_fraction)
         choice = PrivateChoice("permute_and_flip", shares.epsilon_choice, 0)
         super().__init__(choice, prior_weight, design)

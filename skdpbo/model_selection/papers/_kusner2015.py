@@ -244,12 +244,16 @@ class Kusner2015:
         choice = formulas.choice_sensitivity(delta=shares.delta_choice, **public)
         score = self._score_sensitivity(X, shares, **public) if shares.epsilon_score else None
         gains = Gains(observe, len(X))
-        sqrt_betas = self._sqrt_betas(len(X), n_iter, shares)
+        # Those for which the regret in the score's sensitivity is bounded, where there is a score.
+        share = shares.delta_score if shares.epsilon_score else shares.delta_choice
+        of = {"n_candidates": len(X), "delta": share, "constants": self.constants}
+        sqrt_betas = [math.sqrt(formulas.beta(t, **of)) for t in range(1, n_iter + 1)]
         how = {"utilities": BranchAndBound(X)} if self.acquisition == "branch_and_bound" else {}
         values = run_gp_ucb(posterior, gains, self._modelled, sqrt_betas, source, **how)
         index = choose(posterior.mean, gains, choice, shares.epsilon_choice, source)
         if score is None:
             return index, None
+        # Algorithm 1 releases the best observed value, Algorithm 2 the exact one of the last visit.
         best = max(values) if self._is_noisy else self._modelled(gains(posterior.observed[-1]))
         noisy = add_laplace(best, score, shares.epsilon_score, source)
         return index, self.score_center + self.score_scale * noisy
@@ -272,12 +276,6 @@ class Kusner2015:
         sensitivity = self._score_sensitivity(np.asarray(X, dtype=np.float64), shares, **public)
         return self.score_scale * laplace_noise_std(sensitivity, shares.epsilon_score)
 
-    def _sqrt_betas(self, n_candidates, n_iter, shares):
-        """Multipliers of GP-UCB, for which the regret in the score's sensitivity is bounded."""
-        delta = shares.delta_score if shares.epsilon_score else shares.delta_choice
-        arguments = {"n_candidates": n_candidates, "delta": delta, "constants": self.constants}
-        return [math.sqrt(formulas.beta(t, **arguments)) for t in range(1, n_iter + 1)]
-
     def _score_sensitivity(self, X, shares, *, n_candidates, n_iter, correlation):
         public = {"n_candidates": n_candidates, "n_iter": n_iter, "correlation": correlation}
         if not self._is_noisy:
@@ -296,6 +294,7 @@ class Kusner2015:
         arguments = (self._kernel, X, n_iter, self._variance)
         if self.information_gain == "greedy":
             return maximum_information_gain_bound(*arguments)
+        # The greedy gain is attained, so the maximum is no less; 1e-9 allows for rounding.
         if self.information_gain < greedy_information_gain(*arguments) * (1 - 1e-9):
             raise ValueError(
                 "information_gain is below the gain of a greedy design of n_iter points, so it is "

@@ -275,6 +275,7 @@ class Kusner2015Lipschitz:
             n_records=n_records,
             constants=self.constants,
         )
+        # From units of the loss to integers, for the sum of m losses in the place of their mean.
         total = sensitivity / Fraction(float(bound)) * n_records * units
         return min(math.ceil(total) + n_records, n_records * units)
 

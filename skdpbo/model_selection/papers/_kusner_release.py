@@ -88,7 +88,12 @@ class Gains:
         """Gain of candidate k in [0, 1], or None if it cannot be trained."""
         k = int(k)
         if k not in self._known:
-            self._known[k] = self._ask(k)
+            # Nothing may tell that k was visited: no warning, no error.
+            with warnings.catch_warnings(record=True):
+                warnings.simplefilter("ignore")
+                gain, error = attempt(self._observed, k)
+            is_gain = error is None and (gain is None or 0.0 <= gain <= 1.0)
+            self._known[k] = gain if is_gain else 0.0
             self._is_usable[k] = self._known[k] is not None
         return self._known[k]
 
@@ -99,15 +104,6 @@ class Gains:
             if self(k) is not None:
                 return k
         raise ValueError("no candidate can be trained on the public rows.")
-
-    def _ask(self, k):
-        # Nothing may tell that k was visited: no warning, no error.
-        with warnings.catch_warnings(record=True):
-            warnings.simplefilter("ignore")
-            gain, error = attempt(self._observed, k)
-        if error is not None:
-            return 0.0
-        return gain if gain is None or 0.0 <= gain <= 1.0 else 0.0
 
     def _observed(self, k):
         answer = self._observe(k)
@@ -145,6 +141,7 @@ class BranchAndBound:
             )
             self._relevant &= upper >= lower[self._relevant].max()
             self._radius /= 2
+        # Distance 0: every relevant candidate has been observed.
         if not self._distances[self._relevant].max():
             return posterior.mean
         return np.where(self._relevant, self._distances, -1.0)
@@ -180,6 +177,7 @@ def run_gp_ucb(posterior, gains, modelled, sqrt_betas, source, utilities=_gp_ucb
     sd = math.sqrt(posterior.noise_variance)
     step = _step(sd)
     noise = GaussianMechanism(mu=1.0, sensitivity=sd, lattice=step, n_draws=len(sqrt_betas))
+    # mu = 1 and sensitivity sd: noise of variance sd^2, from the sampler of the other releases.
     alphas = noise.release(np.zeros(len(sqrt_betas), dtype=np.int64), source).tolist()
     values = []
     for sqrt_beta, alpha in zip(sqrt_betas, alphas, strict=True):
@@ -224,7 +222,7 @@ def choose(mean, gains, sensitivity, epsilon, source):
     """
     with_rounding = sensitivity + 2 * _ROUNDING
     step = _step(with_rounding)
-    losses = -to_lattice(mean, step)
+    losses = -to_lattice(mean, step)  # the mechanism prefers small ones
     mechanism = ExponentialMechanism(epsilon, lattice_units(with_rounding, step))
     while True:
         # Who can be trained is public, who was visited is not: a candidate that was not visited and
@@ -262,5 +260,5 @@ def check_kernel(kernel, X):
     """Raise unless the kernel has variance 1 at every row of X."""
     if not isinstance(kernel, Kernel):
         raise TypeError("kernel must be a kernel of sklearn.gaussian_process.kernels, or None.")
-    if not np.abs(kernel.diag(X) - 1.0).max() <= 1e-9:
+    if not np.abs(kernel.diag(X) - 1.0).max() <= 1e-9:  # also NaN
         raise ValueError("kernel must have variance 1 at every candidate.")
