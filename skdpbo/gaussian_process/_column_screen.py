@@ -21,6 +21,9 @@ _SHARE_OF_CONSTANT = 0.1  # of the squared norm
 _SIGNAL_SHARE = 1 / 6  # of the squared half-width: the variance of the default kernels
 _AMPLITUDES = (1.0, 0.25, 0.0625, 0.015625)  # of a column's variance
 _FIRST_GAIN = 5.0  # log odds; with less, columns were left out that a linear model needs
+_FULL, _FULL_SD = 0.2, 0.3  # mean of the second wave in a full box: normal, before the release
+_HALF_WIDTH = 2.0  # of the part of the box that counts, in standard deviations of the records
+_LEAST_EXTENT = 0.125  # of the box
 _SMALLEST = 1e-9  # of the mean variance; keeps the linear algebra finite
 
 
@@ -62,10 +65,14 @@ def additive_features(X, centre, half_width):
     while len(waves) < _N_WAVES:  # Chebyshev's recurrence
         waves.append(2 * first * waves[-1] - before)
         before = waves[-2]
-    weights = 1 / np.sqrt(np.arange(1, _N_WAVES + 1))
-    weights *= math.sqrt((1 - _SHARE_OF_CONSTANT) / p) / np.linalg.norm(weights)
-    columns = np.stack(waves, axis=2) * weights
+    columns = np.stack(waves, axis=2) * _wave_weights(p)
     return np.hstack([np.full((n, 1), math.sqrt(_SHARE_OF_CONSTANT)), columns.reshape(n, -1)])
+
+
+def _wave_weights(p):
+    """Return the weights of the waves of one of p columns."""
+    weights = 1 / np.sqrt(np.arange(1, _N_WAVES + 1))
+    return weights * math.sqrt((1 - _SHARE_OF_CONSTANT) / p) / np.linalg.norm(weights)
 
 
 class ColumnScreen:
@@ -106,6 +113,23 @@ class ColumnScreen:
         for j in range(len(moments.sa)):
             found |= self._of_target(B, moments, j)
         return sorted(found) or list(range(p))
+
+    def extent(self, moments):
+        r"""Return the part of the box, about its centre, that the records fill; at most 1.
+
+        Post-processing of the released `moments`. Of normal records of standard deviation t
+        half-widths the mean of the second wave is :math:`-\exp(-\pi^2 t^2/2)`. Its average over
+        the columns is drawn to that of a full box as far as the noise prevails.
+        """
+        p, n = len(self.box[0]), self.statistics.n_records
+        scale = n * math.sqrt(_SHARE_OF_CONSTANT) * _wave_weights(p)[1]
+        average = -float(moments.B[0, 2::_N_WAVES].mean()) / scale
+        noise = moments.sb / (math.sqrt(2 * p) * scale)
+        mean = _FULL + (average - _FULL) / (1 + (noise / _FULL_SD) ** 2)
+        if mean <= 0:
+            return 1.0
+        spread = math.sqrt(max(-2 * math.log(mean), 0.0)) / math.pi
+        return min(max(_HALF_WIDTH * spread, _LEAST_EXTENT), 1.0)
 
     def _of_target(self, B, moments, j):
         """Return the set of columns of one target."""

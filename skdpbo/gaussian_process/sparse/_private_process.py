@@ -174,12 +174,17 @@ class PrivateProcess(GaussianEstimator):
         return mu, partial(ColumnScreen, point_box(Z), mu=mu_columns, half_width=half_width)
 
     def _chosen_kernels(self, kernels, Z, screen, passed):
-        """Return the kernels; those of a screen depend on the columns that `passed` shows."""
+        """Return kernels and inducing points; those of a screen depend on what `passed` shows."""
         vars(self).pop("columns_", None)
         if screen is None:
-            return kernels
-        self.columns_ = screen.columns(passed(screen))
-        return default_kernels(Z, np.asarray(screen.statistics.half_width), self.columns_)
+            return kernels, Z
+        released = passed(screen)
+        self.columns_ = screen.columns(released)
+        if self.inducing_points is None or isinstance(self.inducing_points, numbers.Integral):
+            centre, _ = point_box(Z)
+            Z = centre + screen.extent(released) * (Z - centre)
+        half_width = np.asarray(screen.statistics.half_width)
+        return default_kernels(Z, half_width, self.columns_), Z
 
     def _publish_average(self, kernels, Z, prior_mean, fits):
         """Set the attributes of the kernels; return the average. All is public or released."""

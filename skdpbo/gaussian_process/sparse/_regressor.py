@@ -118,7 +118,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         The likeliest; with ``signal_variance="released"`` times the posterior mean of its factor.
         Released.
     inducing_points_ : ndarray of shape (n_inducing, n_features)
-        Public.
+        Public; with `columns_` in a box that is released, unless they are given.
     mean_ : ndarray of shape (n_inducing,) or (n_inducing, n_targets)
         Posterior mean of the function at the inducing points, prior mean included. Released.
     covariance_ : ndarray of shape (n_inducing, n_inducing) or (n_inducing, n_inducing, n_targets)
@@ -287,8 +287,8 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
             return self._release(method, rows, X, placed(X, targets), source)
 
         screen = screen and screen(n_records=n_units(X))
-        kernels = self._chosen_kernels(kernels, Z, screen, passed)
-        method = build(kernels, n_records=n_units(X))
+        kernels, Z = self._chosen_kernels(kernels, Z, screen, passed)
+        method = build(kernels, Z=Z, n_records=n_units(X))
         released = passed(method)
         fits = method.posterior(released, noise_variance)
         self._publish(kernels, Z, centre, fits, single_target=y.ndim == 1)

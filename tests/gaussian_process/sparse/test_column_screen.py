@@ -228,3 +228,53 @@ def test_evidence_finds_what_was_planted_in_noisy_moments():
         Q = rows(X, y[:, None], None)
         found.append(screen.columns(screen.release((Q.T @ Q).astype(np.int64), None)))
     assert sum(0 in columns and len(columns) <= 2 for columns in found) >= 12  # 20 are usual
+
+
+# The box
+
+
+def extent_of(X, y, **parameters):
+    """Half-width of the box of the inducing points, in units of X_bounds."""
+    Z = fitted(X, y, **parameters).inducing_points_
+    widths = np.ptp(Z, axis=0) / np.ptp(fitted(X[:, :3], y).inducing_points_, axis=0).max()
+    return widths.mean()
+
+
+def test_points_fill_the_part_of_the_box_where_the_records_are():
+    X, y = records(4000)
+    full = extent_of(X, y, epsilon=3.0)
+    normal = np.random.default_rng(1).normal(size=X.shape)
+    for sd, expected in [(1.0, 2 / 3), (0.75, 0.5), (0.5, 1 / 3)]:
+        assert extent_of(sd * normal, y, epsilon=3.0) == pytest.approx(expected * full, rel=0.12)
+    shifted = np.abs(X) / 3 - 3  # in a corner of the box: it stays as it is
+    assert extent_of(shifted, y, epsilon=3.0) == full
+
+
+def test_given_points_stay():
+    X, y = records(2000)
+    Z = np.random.default_rng(0).uniform(-3, 3, (40, 6))
+    np.testing.assert_array_equal(fitted(0.3 * X, y, inducing_points=Z).inducing_points_, Z)
+
+
+def test_with_all_noise_the_box_does_not_depend_on_the_records():
+    X, y = records(400)
+    assert extent_of(X, y, epsilon=1e-3) == extent_of(X / 5, y, epsilon=1e-3)
+
+
+def test_a_box_of_exact_sums_is_caught(monkeypatch):
+    def exact(screen, gram, source):
+        return screen.statistics._in_units(gram.astype(float), 0.0)
+
+    put(monkeypatch, "column screen: ColumnScreen.release", exact)
+    X, y = records(400)
+    assert extent_of(X, y, epsilon=1e-3) > 1.5 * extent_of(X / 5, y, epsilon=1e-3)
+
+
+@pytest.mark.parametrize(("p", "sd"), [(5, 0.2), (30, 0.4)])
+def test_extent_is_found_in_noisy_moments(p, sd):
+    rng, n = np.random.default_rng(0), 4000
+    screen = ColumnScreen((np.zeros(p), np.ones(p)), mu=0.1, half_width=np.ones(1), n_records=n)
+    Q = screen.rows(np.zeros(1))(sd * rng.normal(size=(n, p)), rng.normal(size=(n, 1)), None)
+    gram = (Q.T @ Q).astype(np.int64)
+    found = [screen.extent(screen.release(gram, None)) for _ in range(30)]
+    assert np.mean(found) == pytest.approx(2 * sd, rel=0.1)
