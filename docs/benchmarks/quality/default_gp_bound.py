@@ -29,6 +29,7 @@ from skdpbo.gaussian_process.sparse._kernel_family import (
     default_kernels,
     kernel_shares,
 )
+from skdpbo.gaussian_process.sparse._share_design import designed_shares
 from skdpbo.privacy import mu_from_epsilon
 
 GRID = np.linspace(-3, 3, 300)[:, None]
@@ -41,9 +42,18 @@ PRIORS = {kind: STAND_INS[kind] if kind in STAND_INS else RBF(float(kind[4:])) f
 COVARIANCES = {kind: kernel(GRID) for kind, kernel in PRIORS.items()}
 
 
+def statistics(epsilon):
+    return WhitenedRelease(mu_from_epsilon(epsilon, 1e-5), (HALF_WIDTH,), N_RECORDS)
+
+
+def default_shares(epsilon):
+    parts = [WhitenedFeatures(kernel, Z) for kernel in FAMILY]
+    return designed_shares(parts, kernel_shares(FAMILY, Z), statistics(epsilon))
+
+
 def noise(epsilon):
     """Standard deviations of the released sums of features times targets, and of squares."""
-    release = WhitenedRelease(mu_from_epsilon(epsilon, 1e-5), (HALF_WIDTH,), N_RECORDS)
+    release = statistics(epsilon)
     return release.noise / np.sqrt(2) / release.beta[0], release.noise / release.beta[0] ** 2
 
 
@@ -68,21 +78,20 @@ def known(kernel, sa):
     return np.array([np.sqrt(np.trace(P) / len(P)) for P, _, _ in pairs])
 
 
-def best_shares(sa, best):
-    """Return the least mean ratio over the shares of the nine kernels."""
+def best_shares(sa, best, shares):
+    """Return the least mean ratio over the shares of the nine kernels, from a start."""
 
     def ratio(logarithms):
         shares = np.exp(logarithms - logarithms.max())
         return np.mean(known(average_kernel(FAMILY, Z, shares / shares.sum()), sa) / best)
 
     settings = {"maxiter": 250, "xatol": 0.02, "fatol": 5e-4}
-    start = np.log(kernel_shares(FAMILY, Z))
-    return minimize(ratio, start, method="Nelder-Mead", options=settings).fun
+    return minimize(ratio, np.log(shares), method="Nelder-Mead", options=settings).fun
 
 
-def bayes(sa, syy, best, draws, rng, n_samples=40):
+def bayes(shared, sa, syy, best, draws, rng, n_samples=40):
     """Return the mean ratio of the rule with the least expected one, and its standard error."""
-    phi = features(average_kernel(FAMILY, Z, kernel_shares(FAMILY, Z)), Z, GRID)
+    phi = features(shared, Z, GRID)
     per_point, found = N_RECORDS / len(GRID), []
     parts = [conditional(K, phi, sa, NOISE**2, N_RECORDS) for K in COVARIANCES.values()]
     jitter = 1e-6 * np.eye(len(GRID))
@@ -137,12 +146,13 @@ def main():
     for epsilon in options.epsilons:
         sa, syy = noise(epsilon)
         best = np.min([known(kernel, sa) for kernel in FAMILY], axis=0)
-        shared = average_kernel(FAMILY, Z, kernel_shares(FAMILY, Z))
-        ratio, error = bayes(sa, syy, best, options.draws, np.random.default_rng(1))
+        shares = default_shares(epsilon)
+        shared = average_kernel(FAMILY, Z, shares)
+        ratio, error = bayes(shared, sa, syy, best, options.draws, np.random.default_rng(1))
         row = {
             "epsilon": epsilon,
             "known": np.mean(known(shared, sa) / best),
-            "known_best_shares": best_shares(sa, best),
+            "known_best_shares": best_shares(sa, best, shares),
             "bayes": ratio,
             "standard_error": error,
             "useless_column": useless(epsilon),
