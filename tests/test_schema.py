@@ -1,12 +1,23 @@
 """Errors about the schema of protected records say nothing of their values."""
 
 import traceback
+import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
-from skdpbo.gaussian_process import DPSparseGPRegressor
+from skdpbo.exceptions import DefaultBoundsWarning
+from skdpbo.gaussian_process import (
+    DPSparseGPClassifier,
+    DPSparseGPRegressor,
+    PrivateProjection,
+    ProjectedGP,
+)
+from skdpbo.linear_model import DPLogisticRegression, DPRidge
+from skdpbo.preprocessing import DPSimpleImputer, DPStandardScaler
+from skdpbo.privacy import PrivacyLedger
 
 X = np.random.default_rng(0).uniform(-3, 3, (60, 1))
 Y = np.sin(X[:, 0])
@@ -87,3 +98,43 @@ def test_every_real_type_is_read(dtype):
     model = DPSparseGPRegressor(X_bounds=(0, 3), y_bounds=(-2, 2))
     values = np.abs(X).astype(dtype)
     assert np.isfinite(model.fit(values, values[:, 0]).predict([[1.0]])).all()
+
+
+DEFAULT_BOUNDS = [
+    DPStandardScaler(),
+    DPSimpleImputer(),
+    DPRidge(),
+    DPLogisticRegression(),
+    DPSparseGPRegressor(inducing_points=3),
+    DPSparseGPClassifier(inducing_points=3),
+    PrivateProjection(),
+    ProjectedGP(),
+]
+
+
+@pytest.mark.parametrize("model", DEFAULT_BOUNDS, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("dtype", ["float64", "Float64", object])
+def test_missing_bounds_are_told_before_the_charge_and_once(model, dtype):
+    X, y = np.linspace(-1, 1, 40).reshape(20, 2), np.arange(20) % 2
+    X, y = pd.DataFrame(X, dtype=dtype), pd.Series(y, dtype=dtype)
+    y = y.astype(int) if hasattr(model, "classes") else y
+    first, second = (type(model)(**model.get_params()) for _ in range(2))
+    with PrivacyLedger(epsilon=1.0, delta=1e-3) as ledger:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(DefaultBoundsWarning):
+                first.fit(X, y)
+        assert ledger.entries == ()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            second.fit(X, y)
+    texts = [str(w.message) for w in caught if w.category is DefaultBoundsWarning]
+    assert texts
+    assert len(set(texts)) == len(texts)
+
+
+def test_rows_of_different_lengths_are_an_error_after_the_charge():
+    with PrivacyLedger(epsilon=1.0, delta=1e-3) as ledger:
+        with pytest.raises(ValueError, match="X must be a rectangular array"):
+            DPStandardScaler(X_bounds=(-1, 1)).fit([[1.0, 2.0], [1.0]])
+        assert len(ledger.entries) == 1
