@@ -89,7 +89,16 @@ def halve(searcher, candidates, public, scorer):
         halving._n_splits = n_splits
         halving.verbose = 0
     halving.fit(X, y, **fit_params)
-    return _best(halving.cv_results_, candidates, n_left), halving.cv_results_
+    # The best of the last round. scikit-learn hands the dicts of the first one on: their ids say
+    # which candidates these are.
+    results = halving.cv_results_
+    positions = {id(results["params"][k]): k for k in np.flatnonzero(results["iter"] == 0)}
+    last = np.flatnonzero(results["iter"] == results["iter"].max())
+    scores = results["mean_test_score"][last]
+    order = np.argsort(-scores, kind="stable")  # NaN, of candidates that fail, comes last
+    best = last[order[: min(n_left, np.isfinite(scores).sum())]]
+    left = sorted(positions[id(results["params"][i])] for i in best)
+    return [candidates[k] for k in left], results
 
 
 def _halving_search(searcher, candidates, scorer, first, rounds):
@@ -132,14 +141,3 @@ def number_of_rounds(n_candidates, n_left, n_samples, fewest):
     while rounds and n_samples < fewest * _FACTOR**rounds:
         rounds -= 1
     return rounds
-
-
-def _best(results, candidates, n_left):
-    """Return the best of the last round; scikit-learn hands the dicts of the first one on."""
-    rounds, params = results["iter"], results["params"]
-    positions = {id(params[k]): k for k in np.flatnonzero(rounds == 0)}
-    last = np.flatnonzero(rounds == rounds.max())
-    scores = results["mean_test_score"][last]
-    order = np.argsort(-scores, kind="stable")  # NaN, of candidates that fail, comes last
-    best = last[order[: min(n_left, np.isfinite(scores).sum())]]
-    return [candidates[k] for k in sorted(positions[id(params[i])] for i in best)]
