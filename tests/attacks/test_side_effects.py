@@ -6,6 +6,7 @@ reach what is trained afterwards: it would tell of single records, or how many t
 
 import logging
 import random
+import sys
 import threading
 import time
 
@@ -45,6 +46,7 @@ class Drawing(RegressorMixin, BaseEstimator):
     def predict(self, X):
         if self.loud:
             print("predicting", len(X))
+            print("predicting", len(X), file=sys.stderr)
             LOGGER.warning("predicting %d", len(X))
         noise = np.random.normal(size=len(X))
         if (np.abs(X) > 1e5).any():
