@@ -5,6 +5,7 @@ scikit-learn's hooks used here, and nowhere else: ``_get_scorers`` (which losses
 """
 
 import numbers
+import re
 from abc import abstractmethod
 from functools import partial
 from os import PathLike
@@ -13,7 +14,7 @@ from typing import ClassVar
 from joblib import Memory
 
 from skdpbo._parameters import warn_if_seeded
-from skdpbo.model_selection._sklearn import BaseSearchCV, Interval
+from skdpbo.model_selection._sklearn import BaseSearchCV, Interval, InvalidParameterError
 from skdpbo.model_selection.protection._validation import ValidationProtection, running_fit
 from skdpbo.privacy import LedgerMixin
 from skdpbo.privacy._stated_html import StatedHTML
@@ -191,6 +192,14 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         protection = self._protection()
         promise = protection.promise(n_samples)
         return protection.stated(protection.for_groups(promise) if groups else promise)
+
+    def _validate_params(self):
+        """Check the parameters; errors name classes by the path that they are imported from."""
+        try:
+            super()._validate_params()
+        except InvalidParameterError as error:
+            text = re.sub(r"'(skdpbo\.\w+)[.\w]*\._\w+\.(\w+)'", r"'\1.\2'", str(error))
+            raise InvalidParameterError(text) from None
 
     def get_metadata_routing(self):
         """Routing of scikit-learn's searchers; `fit` itself may request the protected rows.

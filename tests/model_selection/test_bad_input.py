@@ -11,13 +11,16 @@ import sklearn
 from scipy import stats
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, make_scorer
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
+import skdpbo.model_selection
 from _support.internals import BasePrivateSearchCV, PrivateChoice, ReleasedScore, SearchSpace
-from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPRandomizedSearchCV
+from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.exceptions import DefaultBoundsWarning, UnboundedSensitivityError
 from skdpbo.privacy import PrivacyLedger
 
@@ -418,3 +421,41 @@ def test_errors_of_regressors_say_that_their_bound_is_a_default():
     tree = sklearn.tree.DecisionTreeRegressor(random_state=0)
     with pytest.warns(DefaultBoundsWarning, match="loss_bound"):
         make(estimator=tree).fit(X, X[:, 0], X_val=X_VAL, y_val=X_VAL[:, 0])
+
+
+LABELS = np.array([0, 1] * 10)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+@pytest.mark.parametrize("name", ["X", "y", "X_val", "y_val"])
+@pytest.mark.parametrize("protect", ["validation", "all"])
+def test_a_matrix_is_refused_by_name(name, protect):
+    rows = {"X": np.eye(20), "y": LABELS, "X_val": np.eye(20), "y_val": LABELS}
+    rows[name] = np.asmatrix(rows[name])
+    search = DPGridSearchCV(LogisticRegression(), {"C": [1.0]}, protect=protect)
+    with pytest.raises(TypeError, match=rf"^{name} is a np\.matrix.*np\.asarray"):
+        search.fit(**rows)
+
+
+@pytest.mark.parametrize("X_val", [pd.DataFrame({"text": ["red"] * 20}), np.full((20, 1), "red")])
+def test_texts_are_not_scored_on_a_table(X_val):
+    model = make_pipeline(CountVectorizer(), LogisticRegression())
+    search = DPGridSearchCV(model, {}, cv=2)
+    with pytest.raises(ValueError, match="as many dimensions as X, got 2 and 1"):
+        search.fit(["red", "blue"] * 10, LABELS, X_val=X_val, y_val=LABELS)
+
+
+@pytest.mark.parametrize(
+    ("search", "names"),
+    [
+        (DPGridSearchCV(TREE, {}, protect="some"), ["Chunks", "PrivateSelection"]),
+        (DPGIBOSearchCV(TREE, {}, descent="fast"), ["Descent"]),
+    ],
+)
+def test_bad_parameters_name_classes_by_their_public_path(search, names):
+    with pytest.raises(ValueError, match="instance of") as caught:
+        search.fit([[0.0]])
+    assert "._" not in str(caught.value)
+    for name in names:
+        assert f"'skdpbo.model_selection.{name}'" in str(caught.value)
+        assert hasattr(skdpbo.model_selection, name)

@@ -273,6 +273,16 @@ class TestFit:
             search(Failing()).fit(X, Y)
         assert "saw" not in str(caught.value)
 
+    def test_a_last_training_that_fails_for_a_public_reason_names_it(self):
+        class AtTheDefault(PrivateMean):
+            def fit(self, X, y, groups=None):
+                if self.factor != 0.5:  # which alone is tried before the charge
+                    raise ValueError("factor must be a half")
+                return super().fit(X, y, groups)
+
+        with pytest.raises(ValueError, match=r"there is no model.*factor must be a half"):
+            search(AtTheDefault()).fit(X, Y)
+
 
 class TestDefaults:
     @pytest.mark.parametrize(

@@ -157,7 +157,9 @@ class PrivateModelsProtection(AllRecordsProtection):
             model = train_final(self.final.models[winner.index], data_of_final, source)
             winner = replace(winner, model=model)
         if winner.model is None and self.plan.releases_model:
-            raise _no_model(self.parts.X, self.failures)
+            # The end of a descent is not among the candidates that were tried before.
+            own = self._failures([released.candidates[released.index]])
+            raise _no_model(self.parts.X, dict.fromkeys([*self.failures, *own]))
         model = {"best_estimator_": winner.model} if self.searcher.refit else {}
         return replace(released, attributes=released.attributes | model)
 
@@ -251,11 +253,7 @@ class PrivateModelsProtection(AllRecordsProtection):
     def _dry_run(self):
         """Warn of what synthetic rows show: failures, which are returned, and missing bounds."""
         X, y, models = self.parts.X, self.parts.y, self.plan.models
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            given = X, y, self.scorer, self.fit_params
-            dry_run(self.searcher.estimator, self.candidates, *given)
-        failures = [str(warning.message) for warning in caught]
+        failures = self._failures(self.candidates)
         shown = [(DryRunWarning, failure) for failure in failures]
         # One guess of the types is enough here: the warnings are of missing bounds.
         for table, targets in list(synthetic_rows(models[0], X, y))[:1]:
@@ -267,6 +265,14 @@ class PrivateModelsProtection(AllRecordsProtection):
         for category, message in dict.fromkeys(shown):
             warn_caller(message, category)
         return failures
+
+    def _failures(self, candidates):
+        """Return what fails on synthetic rows, as texts; refuse what fails for all of them."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            given = self.parts.X, self.parts.y, self.scorer, self.fit_params
+            dry_run(self.searcher.estimator, candidates, *given)
+        return [str(warning.message) for warning in caught]
 
 
 def _warnings_of_fit(model, X, y):

@@ -219,6 +219,8 @@ def _refuse_containers(**containers):
         single = not any(hasattr(values, kind) for kind in rows)
         if values is not None and (single or getattr(values, "shape", None) == ()):
             raise TypeError(f"{name} must have at least 1 dimension, got a single value.")
+        if isinstance(values, np.matrix):  # scikit-learn refuses it: every record would be lost
+            raise TypeError(f"{name} is a np.matrix, which is not supported: give np.asarray(...).")
         # Types inferred by a library other than numpy, scipy and pandas are not known to be public.
         typed = hasattr(values, "dtype") or hasattr(values, "dtypes")
         home = type(values).__module__.partition(".")[0]

@@ -133,6 +133,8 @@ def check_schema(X_val, y_val, X, y, *, public=True, counted=True):
             f"{f'; X_val alone has {only_val}' * bool(only_val)}."
         )
     (dims, columns), (dims_val, columns_val) = _sizes(X), _sizes(X_val)
+    if public and isinstance(X, list) and list_width(X) is None:
+        dims = 1  # texts or other single objects
     if None not in (dims, dims_val) and dims != dims_val:
         raise ValueError(f"X_val must have as many dimensions as X, got {dims_val} and {dims}.")
     if None not in (columns, columns_val) and columns != columns_val:
