@@ -13,6 +13,7 @@ EFFECTS += " tests/attacks/test_hidden_trajectory.py tests/attacks/test_protecte
 CHUNKS = "tests/model_selection/test_fit_chunks.py"
 RAISED = "tests/attacks/test_base_exceptions.py"
 PRIVATE_DESCENT = "tests/model_selection/test_fit_private_descent.py"
+BAD_INPUT = "tests/model_selection/test_bad_input.py"
 ISOLATED = "_isolation/_isolated_calls.py"
 
 MECHANISMS = [
@@ -119,7 +120,7 @@ EVALUATOR = [
         EFFECTS,
     ),
     ("_evaluator.py", "elif len(rows) == 1:", "elif len(rows) <= 2:", NEIGHBOURS),
-    ("_evaluator.py", "outcomes[bad] = scorer.worst_outcome", "pass", NEIGHBOURS),
+    ("_evaluator.py", "outcomes[bad] = scorer.worst_outcome", "pass", BAD_INPUT),
     (
         "_evaluator.py",
         "if outcomes is not None:\n            return outcomes",
