@@ -231,7 +231,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
 
     def _get_scorers(self):
         running = running_fit(self)
-        if running is None:
+        if running is None:  # outside a fit, by scikit-learn's routing of metadata
             return super()._get_scorers()
         return running.scorers, running.metric
 

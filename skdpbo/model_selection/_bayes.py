@@ -303,6 +303,7 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         self.prior_weight = prior_weight
 
     def _mechanism(self, guided=True, score_fraction=None):
+        # Without public scores there is nothing to follow until the one choice.
         if self._chooses_once() and not guided:
             return super()._mechanism(guided, score_fraction)
         if isinstance(self.mechanism, Kusner2015 | Kusner2015Lipschitz) and not guided:
@@ -339,6 +340,7 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
     def _candidates(self, space):
         public = check_random_state(self._public_seed())
         follows_scores = self.protect == "validation" or not self._chooses_once()
+        # A search that follows no scores visits all that there is: n_iter candidates.
         size = max(self.n_candidates, self.n_iter) if follows_scores else self.n_iter
         candidates = space.candidates(size, random_state=public)
         if space.is_finite:  # else the initial points would be neighbours in a corner of a grid

@@ -76,6 +76,7 @@ class BaseChoiceSearchCV(BasePrivateSearchCV):
         protect = self.protect
         if isinstance(protect, str) and protect == "validation":
             return ValidationProtection(self)
+        # From here on every record is protected.
         if self.neighbours == ADD_REMOVE:
             raise ValueError(
                 'neighbours="add-remove" is for protect="validation": the split into parts and the '
@@ -86,6 +87,7 @@ class BaseChoiceSearchCV(BasePrivateSearchCV):
                 'halving is for protect="validation": without public rows there is nothing to drop '
                 "candidates by, and halving on protected rows costs more than it saves."
             )
+        # It lists the candidates, among which there may be private estimators.
         chunked = ChunkedProtection(self, protect if isinstance(protect, Chunks) else Chunks())
         if isinstance(protect, Chunks):
             return chunked

@@ -334,6 +334,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         start = space.settings([self._start(space)])
         n = _N_CANDIDATES if self._searches_publicly() else 0
         drawn = space.candidates(n, check_random_state(self._public_seed())) if n else []
+        # The start comes first, and once: two equal candidates would be two in the choice.
         return start + [candidate for candidate in drawn if candidate != start[0]]
 
     def _searches_publicly(self):

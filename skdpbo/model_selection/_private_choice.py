@@ -38,6 +38,7 @@ CHOICE_ASSUMPTIONS = (
     f"the numbers of rows, {_SCHEMA}",
     "running time and memory use are not observed",
 )
+# Of a secret number of records only that of the public rows may be called public.
 _SECRET_COUNT = tuple(
     f"the number of public rows, {_SCHEMA}" if _SCHEMA in text else text
     for text in CHOICE_ASSUMPTIONS
@@ -186,6 +187,8 @@ class PrivateChoice:
         """
         if not self.epsilon_score:
             return None
+        # At least 1, as it stands in denominators; sensitivity 1, and the other half of the score's
+        # share is for the total.
         return max(1, int(DiscreteLaplace(self.epsilon_score / 2, 1).release(n_records, source)))
 
     def release(self, totals, offsets, *, sensitivity, score, source, compared=None):

@@ -56,6 +56,7 @@ def public_error(split_scores):
     n_splits, n_candidates = table.shape
     if min(table.shape) < 2:
         return 0.0
+    # Two-way analysis of variance: (K - 1)(n - 1) degrees of freedom, of a mean of K folds.
     residuals = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
     return float(np.sqrt(np.sum(residuals**2) / ((n_splits - 1) * (n_candidates - 1)) / n_splits))
 
@@ -131,6 +132,7 @@ def smoothed_public_scores(
         noise_variance_bounds="fixed",
     )
     K = fitted.kernel(X)
+    # Posterior mean m + G (y - m) and covariance K - G K with the gain G = K (K + s^2 I)^-1.
     gain = np.linalg.solve(K + max(noise_variance, _LEAST_NOISE * K.max()) * np.eye(len(X)), K).T
     mean = fitted.prior_mean + gain @ (observed - fitted.prior_mean)
     smoothed[finite] = mean
@@ -213,6 +215,7 @@ def public_offsets(public_scores, weight, *, units_per_score):
     """
     scores = np.asarray(public_scores, dtype=float)
     finite = scores[np.isfinite(scores)]
+    # Without a public score, or a weight, the protected ones decide alone.
     if len(finite) == 0 or weight == 0:
         return [0] * len(scores)
     scores = np.where(np.isfinite(scores), scores, finite.min())

@@ -45,7 +45,7 @@ class NegativeLogDensity:
         y, moments = as_numbers(y, q), as_numbers(prediction, 2 * q)
         mean, variance = moments[:, :q], moments[:, q:]
         with np.errstate(all="ignore"):
-            variance = np.where(variance > 0, variance, np.nan)
+            variance = np.where(variance > 0, variance, np.nan)  # NaN is the worst loss
             errors = np.square(y - mean) / variance  # inf where an error is too large to square
             log_density = -0.5 * (np.log(2 * math.pi * variance) + errors)
             return self.upper - log_density.mean(axis=1)
@@ -91,6 +91,7 @@ class LogDensityScorer(PerRecordScorer):
         if self.mean != "coinpress" or mu is None:
             return None
         if self.accounting == "zcdp":
+            # Never more than the score's budget, whatever the conversion gives.
             mu = min(mu, concentrated_mu(budget.epsilon, budget.delta))
         return CoinPressMean(
             mu=mu,
@@ -109,7 +110,7 @@ def concentrated_mu(epsilon, delta):
     log_term = math.log(1 / delta)
     # a - b = (a^2 - b^2) / (a + b): no cancellation for a small epsilon
     root = epsilon / (math.sqrt(epsilon + log_term) + math.sqrt(log_term))
-    return math.sqrt(2.0) * root * (1 - 2.0**-40)
+    return math.sqrt(2.0) * root * (1 - 2.0**-40)  # no rounding error makes it larger
 
 
 def make_log_density_scorer(

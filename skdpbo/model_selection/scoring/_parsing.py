@@ -64,6 +64,7 @@ def as_numbers(values, width):
         float64; a record that is not ``width`` finite real numbers is NaN in every column.
     """
     if type(values) is np.ndarray and values.dtype.kind in _NUMERIC and values.ndim in (1, 2):
+        # Of a homogeneous array all records have the width of the array, a public shape.
         if n_outputs(values) != width:
             return np.full((len(values), width), np.nan)
         with np.errstate(all="ignore"):

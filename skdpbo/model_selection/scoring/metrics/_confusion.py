@@ -80,7 +80,7 @@ def matthews(tp, fp, fn, n_records):
     With one class the other of two is its complement.
     """
     if tp.shape[-1] == 1:
-        tn = n_records - tp - fp - fn
+        tn = n_records - tp - fp - fn  # m is public
         tp, fp, fn = (np.concatenate(p, axis=-1) for p in ((tp, tn), (fp, fn), (fn, fp)))
     true, predicted = tp + fn, tp + fp
     total = true.sum(axis=-1)
@@ -132,7 +132,9 @@ def cost_matrix(false_negative, false_positive, units):
     """
     costs = np.add.outer(false_negative, false_positive).astype(float)
     np.fill_diagonal(costs, 0.0)
+    # The shift of a row is paid by all candidates alike, as the true classes are theirs in common.
     costs -= costs.min(axis=1, keepdims=True)
+    # Rounded costs are other public costs, and any of them are private.
     costs = np.rint(costs * (units / costs.max())).astype(np.int64)
     return np.column_stack([np.clip(costs, 0, units), np.full(len(costs), units)])
 

@@ -106,6 +106,10 @@ class ConfusionScorer(MetricScorer):
         # A record whose label is unreadable counts as a missed one of this class.
         rarest = int(np.argmin(counts))
         self._worst_class = rarest if positive is None else positive
+        kind = getattr(metric, "kind", None)
+        self._recall_only = kind == "recall"
+        # Where `Ratio.level_of_reward` is defined.
+        self._may_reward = positive is not None and kind in ("fbeta", "jaccard")
 
     def informed_by(self, public_score):
         """Return this scorer with the costs of a public score, the best of the candidates."""
@@ -137,6 +141,7 @@ class ConfusionScorer(MetricScorer):
         kind = getattr(self.metric, "kind", None)
         if kind not in ("fbeta", "jaccard"):
             return self
+        # Bound 2 D log(n) / epsilon on the expected error of the choice, in units of the score.
         regret = 2 * math.log(n_candidates) * self.choice_sensitivity(n_records)
         regret /= float(epsilon) * self.units_per_score(n_records)
         damped = copy.copy(self)
@@ -221,6 +226,7 @@ class ConfusionScorer(MetricScorer):
             return matthews(tp, fp, fn, n_records)
         ratios = self.metric.value(tp, fp, fn)
         weights = tp + fn if self.average == "weighted" else np.ones_like(ratios)
+        # Where noise leaves no record at all, classes count alike.
         weights = np.where(weights.sum(axis=-1, keepdims=True) > 0, weights, 1.0)
         score = (ratios * weights).sum(axis=-1) / weights.sum(axis=-1)
         chance = 1 / len(self.classes)
@@ -241,7 +247,7 @@ class ConfusionScorer(MetricScorer):
     def _outcomes(self, estimator, y, prediction):
         c = len(self.classes)
         truth, predicted = codes_among(self.classes, y), codes_among(self.classes, prediction)
-        predicted = np.where(predicted < 0, c, predicted)
+        predicted = np.where(predicted < 0, c, predicted)  # the last column: unreadable
         return np.where(truth < 0, self.worst_outcome, truth * (c + 1) + predicted)
 
     def _class_costs(self):
@@ -261,15 +267,6 @@ class ConfusionScorer(MetricScorer):
         }[self.average]
         return ratio * weights
 
-    @property
-    def _may_reward(self):
-        kind = getattr(self.metric, "kind", None)
-        return self.positive is not None and kind in ("fbeta", "jaccard")
-
-    @property
-    def _recall_only(self):
-        return getattr(self.metric, "kind", None) == "recall"
-
     def _released_counts(self, cells):
         counts = one_vs_rest_counts(cells)
         if self.positive is not None:
@@ -283,5 +280,6 @@ class ConfusionScorer(MetricScorer):
             return sums[..., :1], sums[..., 1:2], sums[..., 2:]
         if c == 2 or self._recall_only:
             tp, fn = sums[..., :c], sums[..., c:]
+            # Of two classes a false negative of one is a false positive of the other.
             return tp, fn[..., ::-1] if c == 2 else np.zeros_like(fn), fn
         return sums[..., :c], sums[..., c : 2 * c], sums[..., 2 * c :]

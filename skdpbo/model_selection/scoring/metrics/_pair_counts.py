@@ -117,7 +117,8 @@ def majority_cap(largest_frequency, n_records):
         2 (m - 1) / 3, and at least 1.
     """
     expected = math.ceil(largest_frequency * n_records)
-    return max(min(expected, n_records - 1), -(-2 * (n_records - 1) // 3), 1)
+    least = -(-2 * (n_records - 1) // 3)  # rounded up
+    return max(min(expected, n_records - 1), least, 1)
 
 
 def capped_excess_pairs(doubled_wrong, n_positives, n_negatives, cap):
@@ -142,6 +143,7 @@ def capped_excess_pairs(doubled_wrong, n_positives, n_negatives, cap):
         Replacing one record moves it by at most 2 M.
     """
     excess = doubled_wrong - n_positives * n_negatives
+    # Exact fractions: a change of at most 2 M, an integer, is one of at most 2 M after the floor.
     return math.floor(Fraction(excess * cap, max(n_positives, n_negatives, cap)))
 
 

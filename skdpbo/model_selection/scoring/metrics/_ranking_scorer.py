@@ -40,6 +40,11 @@ class RankingScorer(MetricScorer):
         Of the public targets, sorted; the second of two is the positive one.
     counts : ndarray of shape (C,)
         Public rows of each class.
+
+    Attributes
+    ----------
+    weights : list of int
+        Public weights of the pair counts in the choice, one for each table.
     """
 
     nearest_mean = "'neg_log_loss' or 'neg_brier_score'"
@@ -54,14 +59,12 @@ class RankingScorer(MetricScorer):
         self.classes, self.frequencies = classes, counts / counts.sum()
         self.tables = pair_tables(len(classes), multi_class)
         self._rarest = int(np.argmin(counts))
-
-    @property
-    def weights(self):
-        """Public integer weights of the pair counts in the choice, one for each table."""
-        if len(self.tables) == 1:
-            return [1]
+        self._n_columns = 1 if len(classes) == 2 else len(classes)
+        # With these the choice is by the average AUC, as if classes were as frequent as in public;
+        # rounded ones are other public weights, and their sensitivity is computed from them.
         weights = self._averaging(self.frequencies) / self._pairs(self.frequencies)
-        return [max(round(w), 1) for w in weights * (_WEIGHT_UNITS / weights.max())]
+        units = _WEIGHT_UNITS / weights.max()
+        self.weights = [max(round(w), 1) for w in weights * units] if len(weights) > 1 else [1]
 
     @property
     def worst_outcome(self):
@@ -91,6 +94,7 @@ class RankingScorer(MetricScorer):
         members = np.bincount(codes, minlength=len(self.classes)).tolist()
         if len(members) == 2:
             total = capped_excess_pairs(*wrong, *members, self._cap(len(codes)))
+            # m is public: the count of one class gives the other, and moves by 1 and not by 2.
             return total, *wrong, members[1]
         return sum(w * u for w, u in zip(self.weights, wrong, strict=True)), *wrong, *members
 
@@ -98,7 +102,7 @@ class RankingScorer(MetricScorer):
         """Wrong pairs of all tables, then class counts (of one class, where there are two)."""
         c = len(self.classes)
         sensitivity = wrong_pairs_l1_sensitivity(self.tables, c, n_records)
-        pairs = max(2 * (n_records - 1), 1)
+        pairs = max(2 * (n_records - 1), 1)  # of one record with all others, doubled
         return [
             SumGroup(len(self.tables), sensitivity, 1 - _SHARE_OF_CLASS_COUNTS, pairs),
             SumGroup(1 if c == 2 else c, 1 if c == 2 else 2, _SHARE_OF_CLASS_COUNTS, 1),
@@ -115,6 +119,7 @@ class RankingScorer(MetricScorer):
         wrong, members = np.split(sums, [len(self.tables)], axis=-1)
         if members.shape[-1] == 1:
             members = np.concatenate([n_records - members, members], axis=-1)
+        # No class is empty: noise may leave nothing of a small one, which stands in a denominator.
         shares = np.clip(members, 1.0, None) / n_records
         auc = 1 - wrong / (2.0 * n_records**2 * self._pairs(shares))
         averaging = self._averaging(shares)
@@ -142,18 +147,15 @@ class RankingScorer(MetricScorer):
         ]
         return np.stack(weights, axis=-1)
 
-    @property
-    def _n_columns(self):
-        return 1 if len(self.classes) == 2 else len(self.classes)
-
     def _outcomes(self, estimator, y, prediction):
         codes = codes_among(self.classes, y)
         width = prediction.shape[1] if np.ndim(prediction) == 2 else 1
         scores = as_numbers(prediction, width)
         if width == 2 and self._n_columns == 1:
-            scores = scores[:, 1:]
+            scores = scores[:, 1:]  # probabilities of two classes: that of the positive one
         if scores.shape[1] != self._n_columns:
             raise ValueError("the estimator must return one score for each class.")
         outcomes = np.column_stack([codes, scores])
+        # An unseen or unreadable label.
         outcomes[codes < 0] = self.worst_outcome
         return outcomes

@@ -62,6 +62,7 @@ class RootScorer(PerRecordScorer):
                 np.clip(totals[..., 0], 0, n_records * self.units), n_records
             )
 
+        # The slope of a root is infinite at 0: noise is drawn, in the place of the delta method.
         noisy = NoisySums(np.array([float(total)]), np.array([std]))
         return ReleasedScore(float(score_of(noisy.values)), score_std(score_of, noisy))
 
@@ -145,20 +146,23 @@ class AgainstConstant(_Relative):
     def value_of(self, sums, n_records):
         """Return 1 - losses / spread."""
         spread = sums[..., 1]
-        if self.squared:  # SST = sum (y - c)^2 - (sum (y - c))^2 / m, in units of g / B
+        # SST = sum (y - c)^2 - (sum (y - c))^2 / m, in units of g / B; 4, as deviations are halved.
+        if self.squared:
             spread = spread - 4 * np.square(sums[..., 2]) / (self.units * n_records)
         spread = np.maximum(spread, self.units)  # that of one record: keeps the ratio finite
         return 1 - sums[..., 0] / spread
 
     def _outcomes(self, estimator, y, prediction):
         losses = self._losses(estimator, y, prediction)
+        # A target at this distance from the center has the spread g.
         reach = np.sqrt(self.bound) if self.squared else self.bound
         y = as_numbers(y, 1)[:, 0]
         unit = np.clip((y - self.center) / reach, -1.0, 1.0)
-        unit = np.where(np.isnan(unit), 0.0, unit)
+        unit = np.where(np.isnan(unit), 0.0, unit)  # unreadable: nothing to the spread
         spread = np.square(unit) if self.squared else np.abs(unit)
         columns = [losses, np.rint(spread * self.units)]
         if self.squared:
+            # Signed: in [-B/2, B/2], so that a replaced record moves the sum by B, as the others.
             columns.append(np.rint(unit * (self.units // 2)))
         return np.column_stack(columns).astype(np.int64)
 
@@ -202,6 +206,7 @@ class AgainstFrequencies(_Relative):
 
     def value_of(self, sums, n_records):
         """Return 1 - mean loss / mean loss of the frequencies."""
+        # A record of each class at least: their logarithms are finite whatever the noise is.
         p = np.clip(sums[..., 1:], 1.0, None)
         p = p / p.sum(axis=-1, keepdims=True)
         mean = sums[..., 0] * self.bound / (self.units * n_records)
@@ -216,5 +221,6 @@ class AgainstFrequencies(_Relative):
 
     def _outcomes(self, estimator, y, prediction):
         losses = self._losses(estimator, y, prediction)
+        # Negative codes count for the first class, as in `worst_outcome`; their loss is the worst.
         codes = np.maximum(codes_among(self.classes, y), 0)
         return np.column_stack([losses, np.eye(len(self.classes), dtype=np.int64)[codes]])
