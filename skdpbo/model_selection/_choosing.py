@@ -32,6 +32,7 @@ def _of_the_model(name):
     def is_available(searcher):
         if searcher._releases_no_model():
             raise AttributeError(f"{name} is not available: {_NO_MODEL}")
+        # scikit-learn's own check: does the winner, or the estimator before a fit, have the method?
         try:
             return inherited.__get__(searcher, type(searcher)) is not None
         except AttributeError as error:  # `available_if` adds the outer message again

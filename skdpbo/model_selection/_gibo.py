@@ -300,7 +300,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
             prefix = f"{group}__"
             names = [name for name in params if name.startswith(prefix)]
             nested = {name.removeprefix(prefix): params.pop(name) for name in names}
-            if nested:  # frozen: a changed copy takes the place
+            if nested:  # frozen: a changed copy takes the place, of a new object if one is given
                 params[group] = changed(params.get(group, getattr(self, group)) or kind(), nested)
         return super().set_params(**params)
 
@@ -334,7 +334,6 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         start = space.settings([self._start(space)])
         n = _N_CANDIDATES if self._searches_publicly() else 0
         drawn = space.candidates(n, check_random_state(self._public_seed())) if n else []
-        # The start comes first, and once: two equal candidates would be two in the choice.
         return start + [candidate for candidate in drawn if candidate != start[0]]
 
     def _searches_publicly(self):

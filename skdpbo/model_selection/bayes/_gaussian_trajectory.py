@@ -131,7 +131,7 @@ class PrivateScores(VisitingSearch):
         tau = None if tau == "auto" else float(tau)
         n_iter = min(self._design["n_iter"], len(problem.candidates))
         self.n_proposals = n_iter
-        n_private = n_iter
+        n_private = n_iter  # without public scores each candidate needs one of its own
         if guided and self._mechanism.n_private != "auto":
             n_private = min(int(self._mechanism.n_private), n_iter)
         elif guided:
@@ -143,6 +143,7 @@ class PrivateScores(VisitingSearch):
                 disagreement=tau,
             )
         self._step, sensitivity = coarse_step(problem.evaluator.sensitivity)
+        # Totals are integers and so is the noise: no digits of floats tell them apart.
         self._gaussian = GaussianMechanism(
             **self._budget,
             sensitivity=trajectory_sensitivity(sensitivity, n_private),

@@ -225,6 +225,7 @@ class PrivateTrajectoryProposer:
         self._released += new
         if self._model is not None:
             _observe(self._model, *zip(*new, strict=True))
+        # With public scores the hyper-parameters are theirs, see `_two_tasks`.
         if not self.guided and any(refit_due(t) for t in range(known + 1, known + len(new) + 1)):
             self._model = None
 

@@ -220,7 +220,7 @@ def choose(mean, gains, sensitivity, epsilon, source):
     int
         Released.
     """
-    with_rounding = sensitivity + 2 * _ROUNDING
+    with_rounding = sensitivity + 2 * _ROUNDING  # of the means of either neighbour
     step = _step(with_rounding)
     losses = -to_lattice(mean, step)  # the mechanism prefers small ones
     mechanism = ExponentialMechanism(epsilon, lattice_units(with_rounding, step))

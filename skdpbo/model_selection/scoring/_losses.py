@@ -47,6 +47,7 @@ def codes_among(classes, y):
     typed = isinstance(labels, np.ndarray) and labels.ndim == 1
     # Types are public. Within one of these, comparison is exact and no label is unreadable.
     if typed and classes.dtype.kind == labels.dtype.kind and labels.dtype.kind in "biuU":
+        # A label beyond the last class is compared with the last one, and found different.
         order = np.argsort(classes)
         codes = order[np.searchsorted(classes, labels, sorter=order).clip(max=len(classes) - 1)]
         return np.where(classes[codes] == labels, codes, -1)

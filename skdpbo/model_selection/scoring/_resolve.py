@@ -214,7 +214,7 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
             return _BUILDERS[of](of, loss_bound, n_classes)
 
         scorer = metric_scorer(metric, public, error_scorer)
-        if not errors:
+        if not errors:  # only errors have a bound to give
             _unsupported.refuse_bound(loss_bound, scorer.name)
     elif name in _BUILDERS:
         scorer = _BUILDERS[name](name, loss_bound, n_classes)
@@ -228,17 +228,7 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
 
 
 def resolve_chunk_scorer(scoring, estimator, loss_bound=None):
-    """Return the scorer of a search among chunks: a `ChunkMetric`, or that of `resolve_scorer`.
-
-    Parameters
-    ----------
-    scoring, estimator, loss_bound
-        As for `resolve_scorer`.
-
-    Returns
-    -------
-    PerRecordScorer
-    """
+    """Return the scorer of a search among chunks: a `ChunkMetric`, or that of `resolve_scorer`."""
     metric = chunk_metric(scoring, _bound_of(loss_bound, scoring))
     if metric is None:
         return resolve_scorer(scoring, estimator, loss_bound)
@@ -246,17 +236,7 @@ def resolve_chunk_scorer(scoring, estimator, loss_bound=None):
 
 
 def resolve_trial_scorer(scoring, estimator, loss_bound=None):
-    """Return the scorer of private trials: a `TrialMetric`, or that of `resolve_scorer`.
-
-    Parameters
-    ----------
-    scoring, estimator, loss_bound
-        As for `resolve_scorer`.
-
-    Returns
-    -------
-    PerRecordScorer
-    """
+    """Return the scorer of private trials: a `TrialMetric`, or that of `resolve_scorer`."""
     metric = trial_metric(scoring)
     if metric is None:
         return resolve_scorer(scoring, estimator, loss_bound)

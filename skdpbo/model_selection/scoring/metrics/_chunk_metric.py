@@ -144,6 +144,7 @@ def _known_scorer(scoring):
     name = getattr(function, "__name__", None)
     if name not in _RANGES or not function.__module__.startswith("sklearn.metrics."):
         return None
+    # These averages are means of losses of records, which `resolve_scorer` knows.
     average = scorer._kwargs.get("average")
     if average in ("micro", "samples") or (name, average) == ("recall_score", "weighted"):
         return None

@@ -205,7 +205,7 @@ def _ranking(metric, public, error_scorer):
         name=metric.name,
         response_method=metric.response_method,
         multi_class=multi_class,
-        weighted=average == "weighted" and len(classes) > 2,
+        weighted=average == "weighted" and len(classes) > 2,  # two have nothing to average
         classes=classes,
         counts=counts,
     )

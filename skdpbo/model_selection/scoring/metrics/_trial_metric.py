@@ -69,6 +69,7 @@ def trial_metric(scoring):
         return None
     average = metric.options.get("average")
     of_labels = metric.function in _OF_LABELS
+    # The share of right labels under other names.
     if average == "micro" or (average, metric.function) == ("weighted", "recall_score"):
         return None
     if of_labels and average not in (None, "binary", "macro", "weighted"):
