@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from skdpbo._attempt import attempt
 from skdpbo._parameters import bounds_or_default, check_bounds
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
@@ -156,7 +157,8 @@ class AnswerBook:
         value = self._y[row] if value is None else value
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise TypeError("value must be a number.")
-        value = float(value)
+        number, too_large = attempt(float, value)  # an error would tell of a noisy answer's value
+        value = math.inf if too_large else number
         if self._noise is None and not math.isfinite(value):
             raise ValueError("An exact answer must be finite.")
         with self._lock:  # counted first: an answer that fails stays counted

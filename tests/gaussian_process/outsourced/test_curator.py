@@ -172,8 +172,9 @@ def test_the_noise_of_answers_depends_on_how_often_one_row_can_be_answered():
 def test_noisy_answers_are_clipped_and_unreadable_ones_are_the_centre():
     settings = {"answer_epsilon": 1e6, "answer_delta": 0.5, "y_bounds": (0.0, 2.0)}
     made = curator(**settings).fit(X)
-    values = [made.answer(i, value=v) for i, v in enumerate([-9.0, 9.0, np.nan, np.inf, 1.5])]
-    np.testing.assert_allclose(values, [0.0, 2.0, 1.0, 1.0, 1.5], atol=0.02)
+    measured = [-9.0, 9.0, np.nan, np.inf, 1.5, 10**400]
+    values = [made.answer(i, value=v) for i, v in enumerate(measured)]
+    np.testing.assert_allclose(values, [0.0, 2.0, 1.0, 1.0, 1.5, 1.0], atol=0.02)
 
 
 def test_the_guarantee_says_what_is_promised():
