@@ -296,6 +296,10 @@ def _cells_as(column, dtype):
     series, missing = type(column), [None]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a warning would tell of a record
+        if column.dtype.kind in "Mm":  # overflows in finer units alone, which are exact for others
+            whole, error = attempt(column.astype, dtype)
+            if error is None:
+                return whole, False
         typed = [attempt(series, [cell], dtype=dtype)[0] for cell in column]
         bad = np.array([cell is None for cell in typed], dtype=bool)
         cells = [(series(missing, dtype=dtype) if cell is None else cell)[0] for cell in typed]

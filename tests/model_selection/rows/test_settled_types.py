@@ -339,6 +339,17 @@ def test_dates_that_stay_objects_are_found(monkeypatch):
     assert days_losses("a text").all()
 
 
+def test_dates_of_another_unit_are_cast_and_one_out_of_reach_is_bad():
+    public, far = DAYS.astype("datetime64[ns]").to_frame("a"), DAYS.astype("datetime64[s]")
+    y = np.zeros(N)
+    fine = check_protected(far.to_frame("a"), y, public, y)
+    far[3] = pd.Timestamp("8237-01-01").as_unit("s")
+    rows = check_protected(far.to_frame("a"), y, public, y)
+    assert fine.X.dtypes.equals(public.dtypes)
+    assert np.flatnonzero(rows.unreadable).tolist() == [3]
+    assert rows.X.drop(3).equals(fine.X.drop(3))
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("public", "protected", "bad"),
