@@ -187,4 +187,5 @@ class L2Laplace:
         radius = self._units * sum(sampler.geometric(1 << digits) for _ in g)
         norm = max(1, math.isqrt(sum(value * value for value in g)))
         divisor = norm << digits
+        # radius * value / divisor to the nearest integer, in integers alone: no float rounds noise.
         return [(2 * radius * value + divisor) // (2 * divisor) for value in g]

@@ -172,10 +172,12 @@ class BoundedMean:
         records = as_records(values, groups)
         middle = self.low / 2 + self.high / 2
         finite = np.asarray(np.isfinite(records).all(axis=1))
-        means = [
-            mean.release(_centred_column(records, j, finite, middle), source)[0]
-            for j, mean in enumerate(self._coordinate_means(*records.shape))
-        ]
+        means = []
+        for j, mean in enumerate(self._coordinate_means(*records.shape)):
+            # A record with one value that is not finite counts as the middle in every column.
+            column = np.where(finite, records[:, j], np.nan)[:, None]
+            blocks = centred_blocks(column, np.asarray(middle), 1.0)
+            means.append(mean.release(blocks, source)[0])
         return as_given(middle + np.array(means), values)
 
     def _coordinate_means(self, n_records: int, n_features: int) -> list[ClippedMean]:
@@ -215,14 +217,6 @@ def centred_blocks(records: FloatArray, center: FloatArray, scale: float) -> Ite
     """Yield `centred` in blocks of rows, to bound the memory. Protected."""
     for block in row_blocks(records):
         yield centred(block, center, scale)
-
-
-def _centred_column(
-    records: FloatArray, j: int, finite: NDArray[np.bool_], middle: float
-) -> Iterator[FloatArray]:
-    """Yield blocks of column j minus `middle`, zero where `finite` is false. Protected."""
-    column = np.where(finite, records[:, j], np.nan)[:, None]
-    return centred_blocks(column, np.asarray(middle), 1.0)
 
 
 def as_given(mean: FloatArray, values: ArrayLike) -> float | FloatArray:

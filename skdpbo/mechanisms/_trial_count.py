@@ -116,7 +116,7 @@ def _first_probability(digits: int, gamma: Fraction, eta: Fraction) -> tuple[int
     context = Context(prec=digits // 3 + 60 + lost)
     g = context.divide(Decimal(gamma.numerator), Decimal(gamma.denominator))
     minus_log = context.ln(g).copy_negate()
-    if eta == 0:
+    if eta == 0:  # the limit: gamma^-eta - 1 is eta log(1 / gamma) to first order
         p = context.divide(context.subtract(Decimal(1), g), minus_log)
     else:
         e = context.divide(Decimal(eta.numerator), Decimal(eta.denominator))

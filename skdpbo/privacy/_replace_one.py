@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeVar
@@ -116,9 +117,11 @@ def _converted(stated: PrivacyGuarantee, relation: str) -> PrivacyGuarantee:
         copy = replace(stated, neighbours=relation)
         copy._set("parts", tuple(_converted(part, relation) for part in stated.parts))
         return copy
-    composed = _composed_parts(stated, relation) if stated.parts else None
-    if composed is not None:
-        return composed
+    if stated.parts:  # composed anew at the same delta
+        with suppress(ValueError):  # no epsilon holds for the parts at this delta
+            return compose(
+                *(_converted(part, relation) for part in stated.parts), delta=stated.delta
+            ).assuming(*stated.assumptions, status=stated.status)
     reference = "; ".join(filter(None, (stated.reference, _CONVERTED)))
     if stated.mu is not None and stated.delta > 0 and stated.statistical_distance == 0:
         epsilon = max(epsilon_from_mu(2 * stated.mu, stated.delta), math.ulp(0.0))
@@ -137,13 +140,3 @@ def _converted(stated: PrivacyGuarantee, relation: str) -> PrivacyGuarantee:
         mu = None if stated.mu is None else 2 * stated.mu
         numbers = {"epsilon": 2 * stated.epsilon, "delta": delta, "mu": mu}
     return replace(stated, neighbours=relation, reference=reference, **numbers)
-
-
-def _composed_parts(stated: PrivacyGuarantee, relation: str) -> PrivacyGuarantee | None:
-    """Composition of the converted parts at the same delta; None where no epsilon holds."""
-    try:
-        return compose(
-            *(_converted(part, relation) for part in stated.parts), delta=stated.delta
-        ).assuming(*stated.assumptions, status=stated.status)
-    except ValueError:
-        return None
