@@ -34,7 +34,7 @@ from skdpbo.privacy._checks import (
     check_positive_delta,
 )
 from skdpbo.privacy._conversions import rho_from_epsilon
-from skdpbo.privacy._rounding import round_down, round_up, round_up_root
+from skdpbo.privacy._rounding import one_plus_exp, round_down, round_up, round_up_root
 
 __all__ = ["DiscreteGaussian", "GaussianMechanism"]
 
@@ -182,7 +182,7 @@ class GaussianMechanism:
     def _charge(self, epsilon: float) -> float:
         # A law within distance t of an (epsilon, delta)-DP one is (epsilon, delta +
         # (1 + e^epsilon) t)-DP.
-        return (1 + math.exp(min(epsilon, 700.0))) * self._distance if self._distance else 0.0
+        return one_plus_exp(epsilon) * self._distance if self._distance else 0.0
 
     @property
     def guarantee(self) -> PrivacyGuarantee:

@@ -20,12 +20,14 @@ from skdpbo.preprocessing._category_columns import (
 from skdpbo.preprocessing._private_transformer import PrivateTransformer
 from skdpbo.privacy import mu_from_epsilon
 from skdpbo.privacy._checks import check_flag
+from skdpbo.privacy._rounding import one_plus_exp
 
 __all__ = ["DPOneHotEncoder", "category_threshold"]
 
 # Of delta, for names that a single record would reveal. So small that it stays small where many
 # fits compose, at a threshold that is a third higher.
 _SHARE_OF_NAMES = 1e-6
+_MOST_EPSILON = 600.0  # that is spent: floats end soon below the distance that it admits
 
 
 def category_threshold(sigma, n_features, failure):
@@ -191,9 +193,10 @@ class DPOneHotEncoder(PrivateTransformer):
         stated = super().privacy_guarantee(groups=groups)
         if self.releases_nothing:
             return stated
-        mu = mu_from_epsilon(self.epsilon, self.delta * (1 - _SHARE_OF_NAMES))
-        distance = self.delta * _SHARE_OF_NAMES / (1 + math.exp(min(self.epsilon, 700.0)))
-        return replace(stated, mu=mu, statistical_distance=distance * (1 - 1e-9))
+        epsilon = min(stated.epsilon, _MOST_EPSILON)
+        mu = mu_from_epsilon(epsilon, self.delta * (1 - _SHARE_OF_NAMES))
+        distance = self.delta * _SHARE_OF_NAMES / one_plus_exp(epsilon) * (1 - 1e-9)
+        return replace(stated, epsilon=epsilon, mu=mu, statistical_distance=distance)
 
     def _checked_table(self, X):
         return columns_of(X, self)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
@@ -17,7 +16,7 @@ from skdpbo.privacy._checks import (
     check_text,
 )
 from skdpbo.privacy._conversions import delta_from_mu
-from skdpbo.privacy._rounding import round_up
+from skdpbo.privacy._rounding import one_plus_exp, round_up
 
 Status = Literal["proved", "conditional", "void"]
 DELTA_ROUNDING = 1e-9  # relative; how far a stated delta may lie below the computed one
@@ -286,7 +285,7 @@ def implied_delta(epsilon: float, mu: float | None, statistical_distance: float)
     """Delta at epsilon of a mechanism that is within a total variation distance of mu-GDP."""
     delta = 0.0 if mu is None else delta_from_mu(mu, epsilon)
     if statistical_distance > 0:
-        delta += (1 + math.exp(min(epsilon, 700.0))) * statistical_distance
+        delta += one_plus_exp(epsilon) * statistical_distance
     return delta
 
 

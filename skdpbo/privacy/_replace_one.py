@@ -18,7 +18,7 @@ from skdpbo.privacy._guarantee import (
     PrivacyGuarantee,
 )
 from skdpbo.privacy._privacy_profile import PrivacyProfile, changed_profile
-from skdpbo.privacy._rounding import round_up
+from skdpbo.privacy._rounding import one_plus_exp, round_up
 
 Stated = TypeVar("Stated", PrivacyGuarantee, PrivacyProfile)
 
@@ -130,8 +130,9 @@ def _converted(stated: PrivacyGuarantee, relation: str) -> PrivacyGuarantee:
         # (2 epsilon, (1 + e^epsilon) delta), rounded up; the curve and its distance stay with it.
         delta = 0.0
         if stated.delta > 0:
-            factor = (1 + math.exp(min(stated.epsilon, 700.0))) * (1 + 1e-15)
-            delta = round_up(Fraction(stated.delta) * Fraction(factor))
+            factor = one_plus_exp(stated.epsilon) * (1 + 1e-15)
+            exact = Fraction(stated.delta) * Fraction(factor) if math.isfinite(factor) else factor
+            delta = round_up(exact)
         if delta >= 1:
             raise ValueError(
                 f"(epsilon={stated.epsilon:.6g}, delta={stated.delta:.6g}) for added neighbours "

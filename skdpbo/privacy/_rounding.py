@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-__all__ = ["round_down", "round_up", "round_up_finite", "round_up_root"]
+__all__ = ["one_plus_exp", "round_down", "round_up", "round_up_finite", "round_up_root"]
 
 
 def round_up(value: Fraction | float) -> float:
@@ -45,3 +45,8 @@ def round_up_root(square: Fraction | float) -> float:
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)
     return root
+
+
+def one_plus_exp(epsilon: float) -> float:
+    """Return 1 + e^epsilon; inf beyond the largest float, so that no delta is understated."""
+    return 1 + math.exp(epsilon) if epsilon < 709 else math.inf

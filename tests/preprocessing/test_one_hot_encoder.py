@@ -226,6 +226,13 @@ def test_guarantee_states_the_distance_and_composes():
     assert 0 < GUARANTEE.statistical_distance * (1 + math.e) <= 1e-11
 
 
+@pytest.mark.parametrize("epsilon", [500.0, 720.0, 1e6])
+def test_distance_holds_at_an_epsilon_beyond_the_floats(epsilon):
+    stated = DPOneHotEncoder(epsilon=epsilon).privacy_guarantee()
+    assert stated.epsilon == min(epsilon, 600.0)
+    assert 0 < stated.statistical_distance * (1 + math.exp(stated.epsilon)) < stated.delta
+
+
 def test_order_of_records_and_ledger():
     X = frame()
     first = fitted(X).categories_

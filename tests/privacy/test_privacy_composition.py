@@ -298,6 +298,18 @@ def test_descriptions_are_merged():
     assert together.neighbours == "replace-one"
 
 
+@pytest.mark.parametrize("pair", [(0.5, 1e-9), (690, 1e-305), (720, 1e-320), (750, 1e-310)])
+def test_delta_of_a_replaced_record_is_never_understated(pair):
+    epsilon, delta = pair
+    stated = PrivacyGuarantee(epsilon=epsilon, delta=delta, neighbours="add-remove")
+    if epsilon > 709:  # e^epsilon is no float
+        with pytest.raises(ValueError, match="says nothing for replace-one"):
+            as_replace_one(stated)
+        return
+    exact = (1 + mp.exp(epsilon)) * mp.mpf(delta)
+    assert exact <= as_replace_one(stated).delta <= exact * (1 + 1e-12)
+
+
 def test_relations_are_not_mixed():
     replaced, added = pure(0.5), pure(0.5, neighbours="add-remove")
     moved = pure(0.5, neighbours="one row of X moved by at most 1 (l2 norm)")
