@@ -68,8 +68,8 @@ MECHANISMS = [
     ),
     (
         "_gaussian.py",
-        "(1 + math.exp(min(epsilon, 700.0)))",
-        "math.exp(min(epsilon, 700.0))",
+        "one_plus_exp(epsilon)",
+        "(one_plus_exp(epsilon) - 1)",
         GAUSSIAN,
     ),
     ("_gaussian.py", "sigma = self._calibrated(sensitivity + rounding)", "pass", GAUSSIAN),
@@ -146,8 +146,8 @@ PRIVACY = [
     ),
     (
         "_guarantee.py",
-        "(1 + math.exp(min(epsilon, 700.0)))",
-        "math.exp(min(epsilon, 700.0))",
+        "one_plus_exp(epsilon)",
+        "(one_plus_exp(epsilon) - 1)",
         "tests/privacy/test_privacy_guarantee.py",
     ),
 ]
