@@ -12,8 +12,9 @@ __all__ = ["checked_classes", "checked_labels", "label_positions", "occurring_cl
 def checked_classes(classes, y):
     """Return the public labels, sorted, or None where none are given.
 
-    Of `y` the type alone is looked at: no text is the label of a number.
+    Of `y` shape and type alone are looked at: no text is the label of a number.
     """
+    _refuse_columns(getattr(y, "shape", ()))
     if classes is None:
         return None
     labels = np.unique(np.asarray(classes))
@@ -31,16 +32,25 @@ def checked_labels(y, classes):
     With public `classes` errors depend on shape, type and that all labels are finite. None: the
     labels are public by declaration, and must be those of classes.
     """
+    if classes is not None and isinstance(y, list | tuple):
+        y = np.asarray(y, dtype=object)  # for one text, numpy would make texts of all labels
+    array = np.asarray(y)
+    if array.dtype.kind == "c":  # scikit-learn's error quotes them
+        raise ValueError("Complex data not supported: y must be real.")
+    _refuse_columns(array.shape)
     if classes is None:
         check_classification_targets(y)
-    elif isinstance(y, list | tuple):
-        y = np.asarray(y, dtype=object)  # for one text, numpy would make texts of all labels
-    if np.asarray(y).dtype.kind == "c":  # scikit-learn's error quotes them
-        raise ValueError("Complex data not supported: y must be real.")
     labels = column_or_1d(y, warn=True)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("Input y contains NaN or infinity.")
     return labels
+
+
+def _refuse_columns(shape):
+    """Raise for several columns of labels; the number of rows, secret with groups, is not told."""
+    if len(shape) > 2 or shape[1:] not in ((), (1,)):
+        columns = ", ".join(map(str, shape[1:]))
+        raise ValueError(f"y should be a 1d array, got an array of shape (n, {columns}) instead.")
 
 
 def occurring_classes(labels, owner):

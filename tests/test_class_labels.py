@@ -1,12 +1,15 @@
 """Labels beside given classes: one record decides no other record's label, and is not quoted."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
 from _support.internals import checked_labels, label_positions
 from skdpbo.gaussian_process import DPSparseGPClassifier
 from skdpbo.linear_model import DPLogisticRegression
+from skdpbo.privacy import PrivacyLedger
 
 CLASSES = np.array([0, 1])
 LABELS = [0, 1] * 20
@@ -37,3 +40,35 @@ def test_complex_labels_are_refused_and_not_quoted(model):
     with pytest.raises(ValueError, match="Complex data not supported: y must be real") as caught:
         model.fit(np.zeros((len(LABELS), 2)), secret)
     assert "7.625" not in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("classes", [[0, 1], None])
+@pytest.mark.parametrize("model", PRIVATE, ids=["logistic", "gp"])
+def test_complex_labels_are_not_quoted_where_the_classes_are_those_that_occur(model, classes):
+    secret = 10.0 * np.array(LABELS) + 7.625j
+    with pytest.raises(ValueError, match="Complex data not supported: y must be real") as caught:
+        clone(model).set_params(classes=classes).fit(np.zeros((len(LABELS), 2)), secret)
+    assert "7.625" not in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("classes", [[0, 1], None])
+@pytest.mark.parametrize("shape", [(40, 2), (40, 0), (40, 1, 1)])
+@pytest.mark.parametrize("container", [np.asarray, pd.DataFrame, lambda y: y.astype(object)])
+@pytest.mark.parametrize("model", PRIVATE, ids=["logistic", "gp"])
+def test_columns_of_labels_are_refused_before_the_charge(model, container, shape, classes):
+    if container is pd.DataFrame and len(shape) > 2:
+        pytest.skip("a frame has two dimensions")
+    y = container(np.resize(LABELS, shape))
+    refused = pytest.raises(ValueError, match="y should be a 1d array")
+    with PrivacyLedger(epsilon=5.0, delta=1e-4) as ledger, refused:
+        clone(model).set_params(classes=classes).fit(np.zeros((40, 2)), y)
+    assert not ledger.entries
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_columns_of_labels_in_lists_tell_no_number_of_rows():
+    with pytest.raises(ValueError, match="y should be a 1d array") as caught:
+        clone(PRIVATE[0]).fit(np.zeros((40, 2)), [[0, 1]] * 40, groups=list(range(20)) * 2)
+    assert "40" not in str(caught.value)

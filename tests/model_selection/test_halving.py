@@ -33,6 +33,8 @@ class Slope(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X):
+        if isinstance(self.a, str):
+            raise ValueError("a public error")
         return self.a * np.asarray(X)[:, 0]
 
 
@@ -93,6 +95,13 @@ class TestHalving:
         assert [params["a"] for params in search.cv_results_["params"]] == [0.9, 1.0]
         with pytest.raises(ValueError, match="a public error"):
             fitted(make(space={"a": ["fails", 0.9, 1.0]}, halving=2, error_score="raise"))
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_where_all_fail_the_reason_is_told_and_nothing_is_charged(self):
+        refused = pytest.raises(ValueError, match="a public error")
+        with PrivacyLedger(epsilon=5.0) as ledger, refused:
+            fitted(make(space={"a": [f"cannot predict {i}" for i in range(9)]}, halving=2))
+        assert not ledger.entries
 
     @pytest.mark.parametrize(
         ("params", "fit"),

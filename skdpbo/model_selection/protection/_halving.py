@@ -95,6 +95,8 @@ def halve(searcher, candidates, public, scorer):
     positions = {id(results["params"][k]): k for k in np.flatnonzero(results["iter"] == 0)}
     last = np.flatnonzero(results["iter"] == results["iter"].max())
     scores = results["mean_test_score"][last]
+    if not np.isfinite(scores).any():  # the public folds of all of them tell why
+        return candidates, None
     order = np.argsort(-scores, kind="stable")  # NaN, of candidates that fail, comes last
     best = last[order[: min(n_left, np.isfinite(scores).sum())]]
     left = sorted(positions[id(results["params"][i])] for i in best)

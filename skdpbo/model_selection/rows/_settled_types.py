@@ -7,7 +7,7 @@ category. The rule, where protected rows share a container with others:
 - integers of 64 bits become floats in rows, and labels of whole floats become integers;
 - truth values become objects in frames, and floats in arrays;
 - texts become objects, or as wide as the longest public one, and categories are those of public
-  rows, where there are any.
+  rows, where there are any; whole floats among these are integers.
 
 Smaller integers, single precision, nullable integers and, with no public rows, categories are never
 inferred from files: they are the user's declaration, and public.
@@ -130,14 +130,28 @@ def settled_public_rows(X):
     for j, dtype in enumerate(X.dtypes):
         column = X.iloc[:, j]
         if getattr(dtype, "categories", None) is not None:
-            # Those that no public row has may be known from protected rows alone.
-            X.isetitem(j, column.cat.remove_unused_categories())
+            X.isetitem(j, _with_own_categories(column))
         elif dtype == np.object_:
             inferred = column.infer_objects()
             if inferred.dtype.kind != "b":
                 numbers = inferred.dtype.kind in "iuf"
                 X.isetitem(j, column.astype("float64") if numbers else inferred)
     return X.copy()  # in the layout of its types: which columns were replaced does not show
+
+
+def _with_own_categories(column):
+    """Return public values with the categories that occur, typed by these alone."""
+    # Those that no public row has may be known from protected rows alone.
+    column = column.cat.remove_unused_categories()
+    given = column.cat.categories
+    known = given.infer_objects()  # a protected text has made them objects
+    if known.dtype != given.dtype and not column.cat.ordered:
+        known = known.sort_values()  # as pandas does where all are of one type
+    if known.dtype == np.float64:  # for a protected fraction or missing value
+        with np.errstate(invalid="ignore"):  # an infinite one differs below
+            whole = known.to_numpy().astype(np.int64)
+        known = known if (whole != known).any() else type(known)(whole)
+    return column if known.dtype == given.dtype else column.cat.set_categories(known)
 
 
 def _with_own_index(values):
@@ -167,8 +181,7 @@ def settled_public_targets(y, labels):
     if getattr(dtype, "kind", "") in ("U", "S"):
         return from_public_values(y)
     if getattr(dtype, "categories", None) is not None and hasattr(y, "cat"):
-        # Those that no public row has may be known from protected rows alone.
-        return y.cat.remove_unused_categories()
+        return _with_own_categories(y)
     settled = settled_targets(y, labels)
     return y if settled is not y and np.any(np.asarray(settled) == _NO_LABEL) else settled
 

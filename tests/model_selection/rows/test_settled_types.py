@@ -117,6 +117,37 @@ def test_categories_and_objects_of_public_rows():
     assert settled_public_targets(y.iloc[:3], True).cat.categories.tolist() == ["x", "y"]
 
 
+@pytest.mark.parametrize("odd", ["a text", 0.5, NAN, 10**30, (1, 2)])
+@pytest.mark.parametrize("ordinary", [[2, 0, 1, 2], [0.5, 0.0, 2.0, 0.5], ["b", "a", "c", "b"]])
+def test_one_protected_cell_does_not_type_public_categories(ordinary, odd):
+    def settled(cell):
+        column = pd.Series([*ordinary, cell]).astype("category").iloc[:4]
+        frame = settled_public_rows(column.to_frame("a"))
+        return frame["a"], settled_public_targets(column, True)
+
+    for usual, other in zip(settled(ordinary[0]), settled(odd), strict=True):
+        pd.testing.assert_index_equal(usual.cat.categories, other.cat.categories, exact=True)
+        assert usual.cat.codes.tolist() == other.cat.codes.tolist()
+        assert usual.tolist() == other.tolist() == ordinary
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("odd", ["a text", 0.5])
+def test_a_search_by_labels_that_are_categories_is_no_other_for_one_protected_label(odd):
+    X, labels = np.arange(40.0)[:, None], [0, 1] * 20
+    (position,) = protected_positions(40, 0.02)
+
+    def classes(cell):
+        y = pd.Series([*labels[:position], cell, *labels[position + 1 :]]).astype("category")
+        search = DPGridSearchCV(
+            LogisticRegression(), {"C": [1.0]}, cv=2, validation_fraction=0.02, score_fraction=0.0
+        )
+        return search.fit(X, y).classes_
+
+    assert classes(odd).dtype == classes(0).dtype
+    assert classes(odd).tolist() == [0, 1]
+
+
 def test_of_labels():
     usual, other = np.array([0, 1, 1]), np.array([0.0, 1.0, NAN])
     for y in (
