@@ -62,7 +62,8 @@ def additive_features(X, centre, half_width):
     n, p = X.shape
     first = np.cos(np.pi / 2 * (1 + np.clip((X - centre) / half_width, -1, 1)))
     waves, before = [first], np.ones_like(first)
-    while len(waves) < _N_WAVES:  # Chebyshev's recurrence
+    # cos((l + 1) u) = 2 cos u cos(l u) - cos((l - 1) u): Chebyshev, one cosine for all waves.
+    while len(waves) < _N_WAVES:
         waves.append(2 * first * waves[-1] - before)
         before = waves[-2]
     columns = np.stack(waves, axis=2) * _wave_weights(p)
@@ -71,6 +72,7 @@ def additive_features(X, centre, half_width):
 
 def _wave_weights(p):
     """Return the weights of the waves of one of p columns."""
+    # Squares of sum (1 - share of the constant) / p: cosines are at most 1, so |phi| <= 1.
     weights = 1 / np.sqrt(np.arange(1, _N_WAVES + 1))
     return weights * math.sqrt((1 - _SHARE_OF_CONSTANT) / p) / np.linalg.norm(weights)
 
@@ -108,6 +110,7 @@ class ColumnScreen:
         largest evidence first, while their odds are better than 1 in the number of columns.
         """
         p = len(self.box[0])
+        # Noise makes B indefinite; a covariance made of it must not be.
         B = lifted(moments.B, moments.sb, self.statistics.n_records)
         found = set()
         for j in range(len(moments.sa)):
@@ -123,8 +126,10 @@ class ColumnScreen:
         """
         p, n = len(self.box[0]), self.statistics.n_records
         scale = n * math.sqrt(_SHARE_OF_CONSTANT) * _wave_weights(p)[1]
+        # Row 0 of B, products with the constant: sums of the waves, of which l = 2 is every fourth.
         average = -float(moments.B[0, 2::_N_WAVES].mean()) / scale
         noise = moments.sb / (math.sqrt(2 * p) * scale)
+        # Posterior mean under the normal prior N(_FULL, _FULL_SD^2).
         mean = _FULL + (average - _FULL) / (1 + (noise / _FULL_SD) ** 2)
         if mean <= 0:
             return 1.0
@@ -140,6 +145,7 @@ class ColumnScreen:
         unit = _SIGNAL_SHARE * largest
         scale = 2 * p * unit / (1 - _SHARE_OF_CONSTANT)
         constant = B[:, :1] * math.sqrt(unit / _SHARE_OF_CONSTANT)
+        # Of A', given the columns found so far; each adds a B_j B_j', B_j its block of B.
         covariance = noise * B + moments.sa[j] ** 2 * np.eye(len(B)) + constant @ constant.T
         blocks = B[:, 1:].reshape(len(B), p, -1)
         found = []
@@ -164,6 +170,7 @@ def _gains(covariance, A, blocks, scale):
     """
     m, p, width = blocks.shape
     raised = covariance + _SMALLEST * np.trace(covariance) / m * np.eye(m)
+    # One factorisation for all columns: C^-1 of A' and of every block.
     solved = cho_solve(cho_factor(raised, lower=True), np.column_stack([A, blocks.reshape(m, -1)]))
     h = np.einsum("mpk,m->pk", blocks, solved[:, 0])
     G = np.einsum("mpk,mpl->pkl", blocks, solved[:, 1:].reshape(m, p, width))

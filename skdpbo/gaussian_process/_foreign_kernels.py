@@ -23,7 +23,7 @@ from sklearn.gaussian_process.kernels import (
 from skdpbo.gaussian_process._isolated_rows import isolated_answers
 from skdpbo.gaussian_process._linear_kernel import LinearKernel
 
-__all__ = ["IsolatedKernel", "foreign_kernels", "kernel_assumption", "refuse_unfit_kernel"]
+__all__ = ["IsolatedKernel", "foreign_kernels", "refuse_unfit_kernel"]
 
 # Their code was read: each row by itself, and no error for finite ones. Exact classes only.
 _KNOWN = {
@@ -42,15 +42,14 @@ def foreign_kernels(kernel):
     kernel : None, kernel or list of kernels
         As given by the user; not checked.
     """
-    return tuple(dict.fromkeys(type(part).__name__ for part in _parts(kernel) if _is_foreign(part)))
-
-
-def kernel_assumption(names):
-    """Return the assumption that a guarantee rests on for foreign kernels."""
-    return (
-        "each value of a kernel is computed from its two points alone, by kernels that are not "
-        f"verified: {', '.join(names)}"
+    kinds = (
+        type(part)
+        for part in _parts(kernel)
+        # With another metric a PairwiseKernel may call a function of the user.
+        if type(part) not in _KNOWN
+        and not (type(part) is PairwiseKernel and part.metric in _METRICS)
     )
+    return tuple(dict.fromkeys(kind.__name__ for kind in kinds))
 
 
 def _parts(kernel):
@@ -59,15 +58,10 @@ def _parts(kernel):
             yield from _parts(part)
     elif callable(kernel):  # scikit-learn's sums also take what is none of its kernels
         yield kernel
+        # Parts of a foreign kernel do not matter: what combines them may mix rows itself.
         params = kernel.get_params(deep=False) if type(kernel) in _KNOWN else {}
         for value in params.values():
             yield from _parts(value)
-
-
-def _is_foreign(kernel):
-    if type(kernel) is PairwiseKernel:
-        return kernel.metric not in _METRICS
-    return type(kernel) not in _KNOWN
 
 
 class IsolatedKernel:
@@ -116,6 +110,8 @@ def refuse_unfit_kernel(kernel, Z, points):
         )
     if not foreign_kernels(kernel):
         return
+    # Public points, so that the test may raise; it cannot prove that a kernel never mixes rows,
+    # and the guarantee stays conditional.
     some = np.unique(np.linspace(0, len(points) - 1, _N_TRIED).astype(int))
     for batch in (some, *some[:, None]):
         again = values(points[batch])

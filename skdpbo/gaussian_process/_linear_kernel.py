@@ -26,6 +26,7 @@ class LinearKernel(Kernel):
     def __call__(self, X, Y=None, eval_gradient=False):
         """Kernel matrix of two sets of rows; there is no hyper-parameter to differentiate by."""
         X = self._scaled(X)
+        # s_j has the mean square 1/3 in the box: half of the variance is that of the slopes.
         K = (1 + 3 * X @ (X if Y is None else self._scaled(Y)).T / X.shape[1]) / 2
         return (K, np.empty((*K.shape, 0))) if eval_gradient else K
 

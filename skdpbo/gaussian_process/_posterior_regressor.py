@@ -65,7 +65,7 @@ class PosteriorRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        generator = check_random_state(random_state)
+        generator = check_random_state(random_state)  # public randomness, of released values
         mean, covariance = self._predictor.joint(X)
         draws = [
             generator.multivariate_normal(mean[:, j], covariance[:, :, j], n_samples).T

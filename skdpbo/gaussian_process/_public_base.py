@@ -33,7 +33,6 @@ __all__ = [
     "default_bases",
     "public_box",
     "public_model",
-    "residual_rows",
 ]
 
 _FEWEST_ROWS = 5
@@ -66,10 +65,12 @@ def public_model(base, X, y, largest):
     with warnings.catch_warnings():
         if base is None:  # length-scales at their bounds
             warnings.simplefilter("ignore")
+        # Residuals of rows that a model was fitted to are too small to bound those of new rows.
         for model in default_bases(len(y), *y.shape[1:]) if base is None else [base]:
             predicted = cross_val_predict(clone(model), X, targets, cv=folds, params={})
             left = y - predicted.reshape(y.shape)
             tried.append((np.mean(np.square(left), axis=0), len(tried), model))
+        # Of several targets each counts by the share of its variance that is left.
         spread = np.where(y.var(axis=0) > 0, y.var(axis=0), 1.0)
         squares, _, best = min(tried, key=lambda candidate: np.sum(candidate[0] / spread))
         best = clone(best).fit(X, targets)
@@ -128,11 +129,6 @@ class PublicModel:
     centre: np.ndarray
     bound: np.ndarray
 
-    @property
-    def box(self):
-        """Public range of the residuals."""
-        return -self.bound, self.bound
-
     def __call__(self, X):
         """Return finite predictions of shape (n, q)."""
         predicted = np.asarray(self.model.predict(np.clip(X, -_FAR, _FAR)), dtype=np.float64)
@@ -170,11 +166,6 @@ class ResidualRows:
         return isolated_answers(self.public, X, self.public.centre)
 
 
-def residual_rows(rows, public):
-    """Return the lattice rows of residuals of a public model; those of the targets without one."""
-    return rows if public is None else ResidualRows(rows, public)
-
-
 @dataclass(frozen=True)
 class GatedPredictor:
     """Public model plus the private process times the probability of a signal.
@@ -199,6 +190,7 @@ class GatedPredictor:
     def moments(self, X):
         """Mean and variance about it, each of shape (n, q), if the process describes the rest."""
         mean, variance = self.process.moments(X)
+        # The mean is p m: about it the process's second moment is its variance plus ((1 - p) m)^2.
         closed = (1 - self.probability) * mean
         return self.public(X) + mean - closed, variance + closed**2
 
@@ -230,6 +222,7 @@ class PublicBase:
         base = self.base
         if base is not None and not (hasattr(base, "fit") and hasattr(base, "predict")):
             raise TypeError(f"base must be None or a regressor, got {type(base).__name__}.")
+        # Shared memory is refused above; equal values are not looked for, as that reads records.
         guarantee = guarantee.assuming(
             "no protected record is among the public rows, which were chosen without looking at it"
         )
@@ -263,8 +256,3 @@ class PublicBase:
         self.mean_, self.covariance_ = map(self._shaped, at_points)
         self.base_, self.signal_probability_ = public.model, probability
         self.residual_bound_ = self._shaped(public.bound)
-
-    def _forget_public(self):
-        """Delete what an earlier fit with public rows has set."""
-        for name in ("base_", "signal_probability_", "residual_bound_"):
-            vars(self).pop(name, None)

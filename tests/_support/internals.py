@@ -71,7 +71,7 @@ HOMES = {
         "nearest_points"
     ),
     "gaussian_process.sparse._predictor": "MixturePredictor WeightPredictor",
-    "gaussian_process.sparse._prior_mean": "private_prior_mean",
+    "gaussian_process.sparse._private_process": "private_prior_mean",
     "gaussian_process.sparse._release_methods": "KernelMethod WhitenedMethod",
     "gaussian_process.sparse._share_design": "designed_shares",
     "linear_model._class_balance": "class_counts release_balance",

@@ -191,6 +191,8 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
         check = partial(self._planned, guarantee.mu)
         X, (Z, kernels, build), source = self._opened(guarantee, check, X, groups=groups)
 
+        # From here on records are read, after the charge. Labels become positions among public
+        # classes; codes, not positions, go into the sum, so that no class is nearer to another.
         labels = checked_labels(y, classes)
         if classes is None:
             classes = occurring_classes(labels, type(self).__name__)
@@ -201,6 +203,7 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
         centre = np.zeros(n_coordinates)
         released = self._release(method, method.rows(centre, codes), X, positions, source)
         fits = method.posterior(released, None)
+        # Post-processing of `released` to the end.
         average = self._publish_average(kernels, Z, centre, fits)
         self.noise_variance_ = float(average.noise_variance.mean())
         support = support_design(Z)
@@ -234,6 +237,7 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         codes = label_codes(len(self.classes_))[:-1]
+        # Prior and noise draw the mean to 0, where all classes are equally likely: undone here.
         mean = self._predictor.mean(X) / self.reliability_
         return class_probabilities(mean, codes, self.noise_variance_)
 

@@ -48,6 +48,7 @@ def denoised_second_moment(B, support, *, sb, n_records, weights=None):
     ndarray of shape (d, d)
     """
     weights = nearest_mixture(B, support) if weights is None else weights
+    # B_1 = B_0 + rho (B' - B_0), and then eigenvalues that n records can give.
     mixture = (support.T * weights) @ support
     rest = B - mixture
     share = _restored(_relative_square(rest, sb))
@@ -70,13 +71,14 @@ def remaining_noise(B, support, *, sb, weights):
     float
     """
     square = _relative_square(B - (support.T * weights) @ support, sb)
+    # c_0 = 1 - r, and c = c_0 + rho^2 (1 - c_0): the restored rest brings its noise back.
     kept = min(max(1.0 - square, _LEAST_REMAINING), 1.0)
     return float(sb * np.sqrt(kept + _restored(square) ** 2 * (1.0 - kept)))
 
 
 def _relative_square(rest, sb):
     """Return the squared norm of a symmetric matrix over that expected of the noise."""
-    d = len(rest)
+    d = len(rest)  # E |E_b|_F^2 = d sb^2 + d (d - 1) sb^2 / 2
     return np.sum(rest**2) / (0.5 * sb**2 * d * (d + 1))
 
 
@@ -106,6 +108,7 @@ def nearest_mixture(B, support, designs=()):
     -------
     ndarray of shape (n_support,)
     """
+    # <phi phi', psi psi'>_F = (phi'psi)^2. A negative h would turn a weight's sign.
     Q = (support @ support.T) ** 2
     h = np.maximum(np.sum((support @ B) * support, axis=1), 0.0)
     w = _start(B, support, designs)
@@ -125,6 +128,7 @@ def _start(B, support, designs):
     if designs:
         parts = [support[design] for design in designs]
         moments = np.stack([(part.T @ part).ravel() / len(part) for part in parts], axis=1)
+        # Each design as one component: so few unknowns do not follow the noise.
         shares, _ = nnls(moments, B.ravel())
         if shares.any():
             w *= _LEAST_SHARE
@@ -169,5 +173,6 @@ def share_in_reach(B, inside, outside, *, sb, n_records):
     if low < zero + _LEAST_GAP:  # the features do not tell the places apart
         return 1.0, np.inf
     total = a @ np.sum((points @ B) * points, axis=1) / n_records
+    # The variance of tr(M E_b) is sb^2 |M|_F^2, and |M|_F^2 = a'Qa.
     sd = sb * np.sqrt(max(a @ values, 0.0)) / n_records
     return float((total - zero) / (low - zero)), float(sd / (low - zero))

@@ -13,10 +13,10 @@ from skdpbo._exact_gram import shorten_rows
 from skdpbo.gaussian_process.sparse._kernel_chunks import kernel_chunks
 from skdpbo.gaussian_process.sparse._kernel_family import reference_variance
 
-__all__ = ["LatticeRows", "WhitenedFeatures", "largest_difference"]
+__all__ = ["LatticeRows", "WhitenedFeatures"]
 
 _TRIANGULAR_PRODUCT = {np.dtype(np.float32): strmm, np.dtype(np.float64): dtrmm}
-JITTER = 1e-6  # j, relative to the prior variance
+JITTER = 1e-6  # j, relative to the prior variance; it only shortens phi
 
 
 class WhitenedFeatures:
@@ -45,6 +45,8 @@ class WhitenedFeatures:
         self.signal_variance = reference_variance(kernel, Z)
         if not self.signal_variance > 0:
             raise ValueError("kernel must have a positive variance.")
+        # The bound of the norm of phi holds for k(x, x) <= sigma_f^2; where the variance grows, as
+        # for DotProduct, longer rows are shortened on the lattice.
         L = cholesky(K + JITTER * self.signal_variance * np.eye(len(Z)), lower=True)
         self.root = L / np.sqrt(self.signal_variance)
         inverse = solve_triangular(L, np.eye(len(Z)), lower=True)
@@ -87,6 +89,7 @@ class LatticeRows:
         self.width = len(features.Z) + self.n_targets
         self.dtype = np.dtype(dtype)
         self.kernel, scale = kernel_chunks(features, self.dtype)
+        # In one matrix: the whitening, the kernel's constant factor and the unit of the lattice.
         self.whitener = (features.whitener * (scale / step)).astype(self.dtype)
 
     def workspace(self, n_rows):
@@ -109,16 +112,9 @@ class LatticeRows:
             if self.codes is None:
                 np.subtract(Y, self.centre, out=T)
                 np.clip(T, -self.half_width, self.half_width, out=T)
-            else:
+            else:  # position -1, a label that is no class, is the last row: NaN, then zeros
                 T[...] = self.codes[Y[:, 0].astype(np.intp)]
             np.multiply(T, self.target_scale, out=T)
             np.rint(T, out=rows[:, d:])
+            # On the integers, exactly: no rounding above can make the sensitivity larger.
             return shorten_rows(rows, self.radius)
-
-
-def largest_difference(rows, others, Z):
-    """Largest distance of two versions of the rows of Z and of points between them, in steps."""
-    points = np.concatenate([Z, (Z + np.roll(Z, 1, axis=0)) / 2])
-    Y = np.zeros((len(points), rows.n_targets))
-    Q, R = (version(points, Y, version.workspace(len(points))) for version in (rows, others))
-    return float(np.linalg.norm(Q - R, axis=1).max())

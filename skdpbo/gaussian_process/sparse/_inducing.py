@@ -8,7 +8,6 @@ from scipy.stats import qmc
 __all__ = [
     "SUPPORT_DESIGNS",
     "inducing_design",
-    "reached_design",
     "support_design",
     "unreached_design",
 ]
@@ -90,6 +89,7 @@ def support_design(Z):
     """
     low, high = Z.min(axis=0), Z.max(axis=0)
     inner, middle, outer = (d.stop - d.start for d in SUPPORT_DESIGNS)
+    # c + h u sqrt t, u in [-1, 1]^p, with the last coordinate of the cube for t.
     cube = _sobol(outer, Z.shape[1] + 1)
     units = [  # in [-1, 1]; the first points of the sequence are those of Z
         2 * _sobol(2 * inner, Z.shape[1])[inner:] - 1,
@@ -98,23 +98,6 @@ def support_design(Z):
     ]
     scaled = [extent * unit for extent, unit in zip(_EXTENTS, units, strict=True)]
     return (low + high) / 2 + (high - low) / 2 * np.vstack(scaled)
-
-
-def reached_design(Z):
-    """Return half of the points of each set of `support_design`; public.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n_inducing, n_features)
-        Inducing points.
-
-    Returns
-    -------
-    ndarray of shape (n_support / 2, n_features)
-    """
-    support = support_design(Z)
-    # first halves: every second point of a Sobol sequence lies in half of the box
-    return np.vstack([support[s.start : (s.start + s.stop) // 2] for s in SUPPORT_DESIGNS])
 
 
 def unreached_design(Z):
@@ -133,7 +116,9 @@ def unreached_design(Z):
     centre, half = (low + high) / 2, (high - low) / 2
     far, inside = np.split(2 * _sobol(_N_UNREACHED, Z.shape[1]) - 1, 2)
     factors = np.resize(_UNREACHED, len(far))
+    # In all columns: directions of the sequence, brought to the faces of ever larger boxes.
     far = far / np.abs(far).max(axis=1, keepdims=True) * factors[:, None]
+    # In one column, on either side, and inside the box in the others: a unit that is wrong.
     row = np.arange(len(far))
     column, sign = row % Z.shape[1], 1 - 2 * (row // Z.shape[1] % 2)
     inside[row, column] = factors * sign
@@ -143,19 +128,15 @@ def unreached_design(Z):
 def _designed(size, low, high):
     if size < 1:
         raise ValueError(f"inducing_points must be at least 1, got {size}.")
-    n_features, side = len(low), math.isqrt(size)
+    n_features = len(low)
+    side = size if n_features == 1 else math.isqrt(size)
     if n_features == 1 or (n_features == 2 and side * side == size):
-        unit = _grid(size if n_features == 1 else side, n_features)
+        line = np.linspace(0, 1, side) if side > 1 else np.array([0.5])
+        grid = np.meshgrid(*[line] * n_features, indexing="ij")
+        unit = np.stack(grid, axis=-1).reshape(-1, n_features)
     else:
         unit = _sobol(size, n_features)
     return low + (high - low) * unit
-
-
-def _grid(side, n_features):
-    line = np.linspace(0, 1, side) if side > 1 else np.array([0.5])
-    return np.stack(np.meshgrid(*[line] * n_features, indexing="ij"), axis=-1).reshape(
-        -1, n_features
-    )
 
 
 def _sobol(size, n_features):
@@ -163,6 +144,7 @@ def _sobol(size, n_features):
     if n_features > qmc.Sobol.MAXDIM:
         # public randomness, the same for everybody
         return np.random.default_rng(0).random((size, n_features))
+    # The sequence is balanced at powers of two; half a cell moves its first point off the corner.
     exponent = math.ceil(math.log2(size)) if size > 1 else 0
     points = qmc.Sobol(n_features, scramble=False).random_base2(exponent)[:size]
     return points + 0.5**exponent / 2

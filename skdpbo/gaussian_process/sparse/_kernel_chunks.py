@@ -14,6 +14,7 @@ _NEAR = 10.0  # largest squared norm of a point for distances in single precisio
 
 def kernel_chunks(features, dtype):
     """Return the fastest way to k_Z(X) / scale, in rows that may be overwritten, and the scale."""
+    # A constant factor is returned, not applied: in the whitener it costs nothing.
     parts = [(c, _chunks(k, features.Z, dtype)) for c, k in _terms(features.kernel, 1.0)]
     if len(parts) == 1:
         return parts[0][1], parts[0][0]
@@ -32,7 +33,11 @@ def _terms(kernel, scale):
 
 
 def _chunks(kernel, Z, dtype):
-    profile = _profile(kernel)
+    profile = None
+    if type(kernel) is RBF:  # exactly: Matern is a sub-class
+        profile = _exponential
+    elif type(kernel) is Matern:
+        profile = _MATERN.get(kernel.nu)
     if profile is None:
         return _AnyKernelChunks(kernel, Z, dtype)
     return _DistanceChunks(Z, kernel.length_scale, profile, dtype)
@@ -73,11 +78,7 @@ class _AnyKernelChunks:
         return np.array(values, self.dtype, order="C")  # a copy: the caller overwrites it
 
 
-def _profile(kernel):
-    """Kernel as a function of -r^2 / 2, in place, r the scaled distance; None for most kernels."""
-    if type(kernel) is RBF:  # exactly: Matern is a sub-class
-        return _exponential
-    return _MATERN.get(kernel.nu) if type(kernel) is Matern else None
+# Kernels as functions of -r^2 / 2, r the scaled distance; the argument is overwritten.
 
 
 def _exponential(exponent):
@@ -104,7 +105,7 @@ def _matern32(exponent):
 
 def _matern52(exponent):
     r = _scaled_distance(exponent, 5.0)
-    factor = r / 3.0 + 1.0
+    factor = r / 3.0 + 1.0  # 1 + r + r^2 / 3, by Horner's rule
     factor *= r
     factor += 1.0
     return np.multiply(np.exp(np.negative(r, out=r), out=r), factor, out=r)
@@ -123,10 +124,12 @@ class _DistanceChunks:
     def __init__(self, Z, length_scale, profile, dtype):
         self.profile = profile
         self.inverse_scale = 1.0 / np.asarray(length_scale, dtype=np.float64)
+        # Distances do not depend on the origin, and near it their squares lose the fewest digits.
         self.shift = Z.mean(axis=0) * self.inverse_scale
         scaled = Z * self.inverse_scale - self.shift
         squares = np.einsum("ij,ij->i", scaled, scaled)
-        near = profile is _exponential and squares.max() <= _NEAR  # roots of distances are exact
+        # A Matern kernel takes the root of a distance, which near 0 would lose half of the digits.
+        near = profile is _exponential and squares.max() <= _NEAR
         self.Z = np.vstack([scaled.T, -squares / 2, np.ones(len(Z))])
         self.Z = self.Z.astype(dtype if near else np.float64)
         self.dtype = dtype

@@ -87,7 +87,7 @@ def default_kernels(Z, half_width, columns=None):
     half = ConstantKernel(0.5)
     mixed = [half * RBF(f * unit) + half * linear for f in _MIXED_FACTORS]
     family = [*smooth, Matern(unit, nu=0.5), linear]
-    family += mixed if _has_many_columns(Z) else _effects(Z)
+    family += mixed if Z.shape[1] > _FEW_COLUMNS else _effects(Z)
     if columns is not None and len(columns) < Z.shape[1]:
         family.append(RBF(_unit(Z)))
     return [ConstantKernel(variance) * k for k in family]
@@ -97,6 +97,7 @@ def _effects(Z):
     """Return kernels on some of two or three columns, and averages of those on one column."""
     p, (centre, half_width) = Z.shape[1], point_box(Z)
     sets = [list(chosen) for size in range(1, p) for chosen in combinations(range(p), size)]
+    # An infinite half-width or length-scale takes a column out of a kernel.
     boxes = np.where(np.eye(p, dtype=bool), half_width, np.inf)
     found = [LinearKernel(centre, box) for box in boxes] if p > 1 else []
     for shape in _EFFECTS.get(p, ()):
@@ -113,19 +114,14 @@ def kernel_log_priors(kernels, Z):
     They are equal but for kernels on some of two or three columns, which count less.
     """
     priors = np.zeros(len(kernels))
-    if not _has_many_columns(Z):
+    if Z.shape[1] <= _FEW_COLUMNS:
         priors[_N_WITH_SHARES:] = _EFFECT_LOG_PRIOR
     return priors
 
 
 def chooses_columns(Z):
     """Whether the default family depends on columns that a release shows."""
-    return _has_many_columns(Z) and Z.shape[1] <= _MOST_COLUMNS
-
-
-def _has_many_columns(Z):
-    """Whether there are so many columns that the default family chooses among them."""
-    return Z.shape[1] > _FEW_COLUMNS
+    return _FEW_COLUMNS < Z.shape[1] <= _MOST_COLUMNS
 
 
 def label_kernels(Z):
@@ -197,22 +193,20 @@ def kernel_shares(kernels, Z):
     -------
     ndarray of shape (n_kernels,)
     """
-    directions = np.array([_directions(kernel(Z)) for kernel in kernels])
+    directions = []
+    for K in (kernel(Z) for kernel in kernels):
+        K = K / np.abs(K).max()  # the squares neither overflow nor vanish
+        directions.append(float(np.trace(K) ** 2 / np.sum(K * K)))
+    directions = np.array(directions)
     shares = np.sqrt(directions) * np.maximum(1 - directions / len(Z), _SMALLEST_SHARE)
     parts = [getattr(kernel, "k2", kernel) for kernel in kernels]
     shares[_N_WITH_SHARES:] = 0.0
     shares /= shares.sum()
     linear = np.array([type(part) is LinearKernel for part in parts])
     least = min(_LINEAR_SHARE * Z.shape[1], _LARGEST_LINEAR_SHARE)
-    if _has_many_columns(Z) and 0 < shares[linear].sum() < least:
+    if Z.shape[1] > _FEW_COLUMNS and 0 < shares[linear].sum() < least:
         shares = np.where(linear, least, shares * (1 - least) / shares[~linear].sum())
     return shares
-
-
-def _directions(K):
-    """Return (tr K)^2 / tr K^2, between 1 and the size of K."""
-    K = K / np.abs(K).max()  # the squares neither overflow nor vanish
-    return float(np.trace(K) ** 2 / np.sum(K * K))
 
 
 def average_kernel(kernels, Z, shares=None):
@@ -227,6 +221,8 @@ def average_kernel(kernels, Z, shares=None):
     shares : ndarray of shape (n_kernels,), default=None
         Of sum 1; kernels without a share are left out. None: equal shares.
     """
+    # Variances are the kernels' scales, not their weights in the release: they cancel here, and
+    # come back in the prior of each kernel's weights.
     variances = [reference_variance(kernel, Z) for kernel in kernels]
     if not all(0 < variance < math.inf for variance in variances):
         raise ValueError("every kernel must have a positive variance.")

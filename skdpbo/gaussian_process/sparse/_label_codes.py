@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 __all__ = ["class_probabilities", "label_codes", "reliability"]
 
+# Values of the largest a_c + g_c, where the largest a_c is 0: wide and fine enough for a sum.
 _STEPS = np.linspace(-9.0, 7.0, 65)
 _SMALLEST_RELIABILITY = 0.2
 
@@ -27,6 +28,7 @@ def label_codes(n_classes):
     ndarray of shape (n_classes + 1, n_classes - 1)
         The last row, of labels that are no class, is NaN.
     """
+    # Squared norm K - 1 = q, and the release weighs targets by 1 / (2 q): 1/2 for every K.
     vertices = -np.sqrt(n_classes) * helmert(n_classes).T
     return np.vstack([vertices, np.full(n_classes - 1, np.nan)])
 
@@ -67,9 +69,10 @@ def class_probabilities(mean, codes, noise_variance):
     ndarray of shape (n, n_classes)
     """
     a = mean @ codes.T / np.sqrt(noise_variance * len(codes))
-    a -= a.max(axis=1, keepdims=True)
+    a -= a.max(axis=1, keepdims=True)  # the common part does not matter
     total = np.zeros_like(a)
     for step in _STEPS:  # of the largest value
+        # P(class c is the largest, and at the step): density of c times the others' probability.
         below = log_ndtr(step - a)
         density = norm.logpdf(step - a)
         total += np.exp(below.sum(axis=1, keepdims=True) - below + density)

@@ -85,6 +85,7 @@ def feature_maps(average, parts, support, weights, ridge):
     maps = []
     for features in parts:
         own = features(support)
+        # At the inducing points the features are the roots, row by row: exact there up to jitter.
         T = solve_triangular(average.root, features.root, lower=True).T
         missing = (own - phi @ T.T).T * weights
         T = T + cho_solve(second_moment, (missing @ phi).T).T
@@ -153,8 +154,10 @@ def averaged(factors, fits):
     """
     if len(fits) == 1:
         return fits[0]
+    # In logarithms: evidences of a large data set differ by more than floats can hold.
     joint = np.log(amplitude_prior(factors)) + [fit.log_evidence for fit in fits]
     shares = probabilities(joint)
+    # The mixture's mean and covariance stand for it: a predictor holds one normal law a kernel.
     pairs = [
         mixture_moments(shares, [(fit.means[:, j], fit.covariances[j]) for fit in fits])
         for j in range(fits[0].means.shape[1])

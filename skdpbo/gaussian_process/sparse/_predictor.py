@@ -52,6 +52,7 @@ class WeightPredictor:
 
     def _moments_of_chunk(self, phi, rows):
         kernel, sf2 = self.features.kernel, self.features.signal_variance
+        # The prior variance given f(Z), k(x, x) - k_Z'(K_ZZ + jI)^-1 k_Z: >= 0 but for rounding.
         residual = kernel.diag(rows) - sf2 * np.einsum("ij,ij->i", phi, phi)
         explained = np.stack(
             [np.einsum("ij,ij->i", phi @ P, phi) for P in self.covariances], axis=1
@@ -61,6 +62,7 @@ class WeightPredictor:
     def joint(self, X):
         """Posterior mean, shape (n, q), and covariance, shape (n, n, q)."""
         phi = self.features(X)
+        # The prior covariance given f(Z): records say nothing about it.
         residual = self.features.kernel(X) - self.features.signal_variance * phi @ phi.T
         covariances = [residual + phi @ P @ phi.T for P in self.covariances]
         return self.prior_mean + phi @ self.means, np.stack(covariances, axis=-1)
@@ -104,6 +106,7 @@ class MixturePredictor:
         """Mean and variance, each of shape (n, q); the spread of the means counts."""
         means, variances = zip(*(part.moments(X) for part in self.parts), strict=True)
         mean = self._average(means)
+        # Law of total variance.
         spreads = [variance + (m - mean) ** 2 for m, variance in zip(means, variances, strict=True)]
         return mean, self._average(spreads)
 
@@ -165,6 +168,7 @@ def kernel_average(kernels, Z, prior_mean, fits):
     """
     log_evidence = np.array([fit.log_evidence for fit in fits])
     weights = probabilities(log_evidence + [fit.log_prior for fit in fits])
+    # Most kernels of a family have no weight, and each costs a prediction as much as the best.
     taken = np.flatnonzero(weights > _NEGLIGIBLE)
     shares = weights[taken] / weights[taken].sum()
     scaled = [scaled_kernel(k, fit.amplitude) for k, fit in zip(kernels, fits, strict=True)]

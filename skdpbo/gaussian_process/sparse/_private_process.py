@@ -13,11 +13,7 @@ from skdpbo._parameters import bounds_or_default, warn_caller
 from skdpbo._record_groups import PlacedRows, record_codes
 from skdpbo.exceptions import DefaultBoundsWarning, UnreachedRowsWarning
 from skdpbo.gaussian_process._column_screen import ColumnScreen
-from skdpbo.gaussian_process._foreign_kernels import (
-    foreign_kernels,
-    kernel_assumption,
-    refuse_unfit_kernel,
-)
+from skdpbo.gaussian_process._foreign_kernels import foreign_kernels, refuse_unfit_kernel
 from skdpbo.gaussian_process.sparse._inducing import (
     inducing_design,
     support_design,
@@ -30,15 +26,18 @@ from skdpbo.gaussian_process.sparse._kernel_family import (
     point_box,
 )
 from skdpbo.gaussian_process.sparse._predictor import kernel_average
-from skdpbo.mechanisms import split_budget
+from skdpbo.mechanisms import BoundedMean, CoinPressMean, split_budget
 from skdpbo.privacy._checks import check_choice, check_count
 
-__all__ = ["PrivateProcess"]
+__all__ = ["PrivateProcess", "private_prior_mean"]
 
 # Of mu^2: 5 % more noise on the moments, and a range that n > 1000 records show at epsilon 1.
 _SHARE_OF_BOUNDS = 0.1
 # Of mu^2: 5 % more noise on the moments, and a column that n = 4000 records show at epsilon 1.
 _SHARE_OF_COLUMNS = 0.1
+# Of mu^2: 2.5 % more noise on the moments, and a mean that n > 1000 records give to about a tenth
+# of the half-width at epsilon 1.
+_SHARE_OF_MEAN = 0.05
 _FAR = 5.0  # standard deviations of noise: one false alarm in three million fits
 
 
@@ -60,13 +59,18 @@ class PrivateProcess(GaussianEstimator):
 
     def _of_records(self, unit):
         stated, foreign = super()._of_records(unit), foreign_kernels(self.kernel)
-        return (
-            stated.assuming(kernel_assumption(foreign), status="conditional") if foreign else stated
+        if not foreign:
+            return stated
+        return stated.assuming(
+            "each value of a kernel is computed from its two points alone, by kernels that are not "
+            f"verified: {', '.join(foreign)}",
+            status="conditional",
         )
 
     def _checked_kernels(self, Z, default):
         """Return the kernels; refuse those that do not work, or mix rows, before the charge."""
         kernels = check_kernels(self.kernel, default)
+        # The points that the denoising and the count of rows in reach evaluate kernels at, too.
         for kernel in () if self.kernel is None else kernels:
             points = np.vstack([support_design(Z), unreached_design(Z)])
             refuse_unfit_kernel(kernel, Z, points)
@@ -86,15 +90,22 @@ class PrivateProcess(GaussianEstimator):
             mechanism += " and a private mean of the targets"
         return mechanism
 
-    def _budget_of_bounds(self, mu):
-        """Check the bounds that are to be released; split mu between the moments and them."""
+    def _budgets(self, mu):
+        """Check the bounds that are to be released; split mu between moments, bounds and mean.
+
+        Shares of mu^2, so that the releases composed are mu-GDP; None where there is none.
+        """
         names = self._private_bounds()
         points = self.inducing_points
         if "X_bounds" in names and not (points is None or isinstance(points, numbers.Integral)):
             raise ValueError('X_bounds="private" has no use where inducing_points are given.')
         for name in names:
             check_choice(getattr(self, name), name, ("private",))
-        return split_budget(mu, _SHARE_OF_BOUNDS) if names else (mu, None)
+        mu, mu_bounds = split_budget(mu, _SHARE_OF_BOUNDS) if names else (mu, None)
+        if self.prior_mean == "none":
+            return mu, mu_bounds, None
+        mu, mu_mean = split_budget(mu, _SHARE_OF_MEAN)
+        return mu, mu_bounds, mu_mean
 
     def _bounds(self, found=None):
         """Return the bounds: given, `found`, or to be found, which have any values until then."""
@@ -111,9 +122,10 @@ class PrivateProcess(GaussianEstimator):
             Bounds of which some column shows no range.
         """
         y = y if y.ndim == 2 else y[:, None]
+        # With groups the codes of the rows travel with X; y needs the same ones.
         codes = record_codes(X)
         tables = {"X_bounds": X, "y_bounds": y if codes is None else PlacedRows(y, codes)}
-        for name in tables:
+        for name in tables:  # of an earlier fit
             vars(self).pop(f"{name}_", None)
         names, parts, unseen = self._private_bounds(), [mu], []
         if len(names) > 1:  # in proportion to the columns: the noise of one release of them all
@@ -136,6 +148,7 @@ class PrivateProcess(GaussianEstimator):
             Released share of records near the inducing points, and its noise.
         """
         super()._close(n_records, guarantee)
+        # All that the warnings name is released: counts above a threshold, and the second moment.
         for name in unseen:
             warn_caller(
                 f"{name}: the released counts show no range of some columns; (-1, 1) is used.",
@@ -152,6 +165,7 @@ class PrivateProcess(GaussianEstimator):
 
     def _inducing_points(self, n_features, bounds, default=None):
         points, box = self.inducing_points, None
+        # Given points need no box, and no warning that there is none.
         if points is None or isinstance(points, numbers.Integral):
             box = bounds_or_default(default if bounds is None else bounds, n_features, "X_bounds")
         return inducing_design(points, box, n_features)
@@ -178,9 +192,10 @@ class PrivateProcess(GaussianEstimator):
         vars(self).pop("columns_", None)
         if screen is None:
             return kernels, Z
-        released = passed(screen)
+        released = passed(screen)  # from here on post-processing
         self.columns_ = screen.columns(released)
         if self.inducing_points is None or isinstance(self.inducing_points, numbers.Integral):
+            # Points that the user gave are not moved; a grid of ours shrinks to the records.
             centre, _ = point_box(Z)
             Z = centre + screen.extent(released) * (Z - centre)
         half_width = np.asarray(screen.statistics.half_width)
@@ -194,3 +209,41 @@ class PrivateProcess(GaussianEstimator):
         self.kernel_probabilities_ = average.probabilities
         self.kernel_, self._predictor = average.likeliest, average.predictor
         return average
+
+
+def private_prior_mean(y, low, high, *, mu, scale, source, groups=None):
+    """Protected y: release the mean of the targets.
+
+    Without `scale` the clipped mean, whose noise has standard deviation about
+    sqrt(q) (high - low) / (n mu). With it COINPRESS, which clips to a few `scale` around the mean
+    that it finds: less noise where the range is far wider than the spread of the targets.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n, q)
+        Protected. A value that is not finite counts as the middle of the range.
+    low, high : ndarray of shape (q,)
+        Public range; y is clipped to it.
+    mu : float
+    scale : ndarray of shape (q,) or None
+        Public standard deviation of each target.
+    source : RandomSource
+    groups : ndarray of shape (n,), default=None
+        Number of the group of each record; protected.
+
+    Returns
+    -------
+    ndarray of shape (q,)
+        In the range.
+    """
+    middle, half = (low + high) / 2, (high - low) / 2
+    unit = half if scale is None else scale
+    with np.errstate(all="ignore"):  # a warning would depend on the values
+        z = (np.clip(np.asarray(y, dtype=np.float64), low, high) - middle) / unit
+    if scale is None:
+        released = BoundedMean(mu=mu, low=-1.0, high=1.0).release(z, source, groups)
+    else:
+        # The range is a box: its corner is as far from the middle as a record can be.
+        radius = float(np.sqrt(np.sum((half / unit) ** 2)))
+        released = CoinPressMean(mu=mu, center=0.0, radius=radius).release(z, source, groups)
+    return np.clip(middle + np.asarray(released) * unit, low, high)

@@ -9,10 +9,9 @@ from skdpbo._parameters import bounds_or_default, positive_values
 from skdpbo._record_groups import n_units, placed, record_codes
 from skdpbo._schema import check_same_length, checked_table, refuse_missing_target
 from skdpbo.gaussian_process._posterior_regressor import PosteriorRegressor
-from skdpbo.gaussian_process._public_base import PublicBase, residual_rows
+from skdpbo.gaussian_process._public_base import PublicBase, ResidualRows
 from skdpbo.gaussian_process.sparse._kernel_family import default_kernels
-from skdpbo.gaussian_process.sparse._prior_mean import budget_of_mean, private_prior_mean
-from skdpbo.gaussian_process.sparse._private_process import PrivateProcess
+from skdpbo.gaussian_process.sparse._private_process import PrivateProcess, private_prior_mean
 from skdpbo.gaussian_process.sparse._release_methods import (
     KernelMethod,
     WhitenedMethod,
@@ -262,28 +261,27 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         check_same_length(X, y, groups)
         check_choices(self)
         self._check_pass()
-        guarantee, mean = self._guarantee_of_fit(groups), self.prior_mean
-        mu, mu_bounds = self._budget_of_bounds(guarantee.mu)
-        mu, mu_mean = (mu, None) if mean == "none" else budget_of_mean(mu)
+        guarantee = self._guarantee_of_fit(groups)
+        mu, mu_bounds, mu_mean = self._budgets(guarantee.mu)
         if X_public is not None or y_public is not None:
             guarantee = self._with_public(guarantee, X, y, X_public, y_public)
         check = partial(self._planned, mu, X_public, y_public)
-        opening = partial(check, self._bounds())
-        X, planned, source = self._opened(guarantee, opening, X, y, groups=groups)
+        # Charged between the checks, which see shapes and types, and the first protected value.
+        opened = self._opened(guarantee, partial(check, self._bounds()), X, y, groups=groups)
+        X, planned, source = opened
         found, unseen = self._released_bounds(X, planned[0], mu_bounds, source)
         if found:
-            with warnings.catch_warnings():  # of bounds that are missing: given before
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"):  # of missing bounds: given before
                 planned = check(self._bounds(found), X, planned[0])
         y, box, scale, kernels, Z, build, screen, noise_variance, public = planned
         targets, centre = y if y.ndim == 2 else y[:, None], (box[0] + box[1]) / 2
-        if mean == "private":
+        if mu_mean is not None:
             centre = private_prior_mean(
                 targets, *box, mu=mu_mean, scale=scale, source=source, groups=record_codes(X)
             )
 
         def passed(method):
-            rows = residual_rows(method.rows(centre), public)
+            rows = ResidualRows(method.rows(centre), public) if public else method.rows(centre)
             return self._release(method, rows, X, placed(X, targets), source)
 
         screen = screen and screen(n_records=n_units(X))
@@ -292,7 +290,6 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         released = passed(method)
         fits = method.posterior(released, noise_variance)
         self._publish(kernels, Z, centre, fits, single_target=y.ndim == 1)
-        self._forget_public()
         if public:
             self._publish_gate(public, method.signal_probability(released, fits, noise_variance))
         reach = method.share_in_reach(released) if self.release == "whitened" else None
@@ -310,7 +307,9 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         Z = self._inducing_points(X.shape[1], bounds["X_bounds"], default_box)
         if public:
             copy.deepcopy(public)(Z)  # what fails there fails before the charge
-        box = public.box if public else bounds_or_default(bounds["y_bounds"], q, "y_bounds")
+            box = -public.bound, public.bound  # of residuals: about 0
+        else:
+            box = bounds_or_default(bounds["y_bounds"], q, "y_bounds")
         half_width = (box[1] - box[0]) / 2
         kernels = self._checked_kernels(Z, default_kernels(Z, half_width))
         mu, screen = self._column_screen(mu, Z, half_width)
@@ -340,7 +339,8 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         self.mean_, self.covariance_ = map(self._shaped, self._predictor.at_inducing_points())
         self.prior_mean_ = self._shaped(prior_mean)
         self.noise_variance_ = self._shaped(average.noise_variance)
-        vars(self).pop("elbo_", None)
+        for name in ("elbo_", "base_", "signal_probability_", "residual_bound_"):
+            vars(self).pop(name, None)  # of an earlier fit
         if average.elbo is not None:
             self.elbo_ = self._shaped(average.elbo)
 

@@ -11,11 +11,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import expit, logit, logsumexp
 
-from skdpbo._noise_aware import (
-    MomentModel,
-    WeightPosterior,
-    released_noise_variance,
-)
+from skdpbo._noise_aware import MomentModel, WeightPosterior, released_noise_variance
 from skdpbo._parameters import positive_values
 from skdpbo._whitened_release import SQUARED_NORM, WhitenedRelease
 from skdpbo.gaussian_process.papers._kernel_posterior import kernel_posterior, regulariser
@@ -27,14 +23,9 @@ from skdpbo.gaussian_process.sparse._denoising import (
     remaining_noise,
     share_in_reach,
 )
-from skdpbo.gaussian_process.sparse._features import (
-    LatticeRows,
-    WhitenedFeatures,
-    largest_difference,
-)
+from skdpbo.gaussian_process.sparse._features import LatticeRows, WhitenedFeatures
 from skdpbo.gaussian_process.sparse._inducing import (
     SUPPORT_DESIGNS,
-    reached_design,
     support_design,
     unreached_design,
 )
@@ -144,23 +135,27 @@ class WhitenedMethod:
         In single precision where the noise hides what it loses on all records together; public
         values decide.
         """
-        single, double = (self._rows(centre, codes, dtype) for dtype in (np.float32, np.float64))
-        statistics = self.statistics
-        loss = largest_difference(single, double, self.features.Z) * statistics.step
+        statistics, Z = self.statistics, self.features.Z
+        single, double = versions = [
+            LatticeRows(
+                self.features,
+                centre=centre,
+                codes=codes,
+                half_width=np.asarray(statistics.half_width),
+                beta=statistics.beta,
+                step=statistics.step,
+                radius=statistics.radius,
+                dtype=dtype,
+            )
+            for dtype in (np.float32, np.float64)
+        ]
+        # Public points where features are not small.
+        points = np.concatenate([Z, (Z + np.roll(Z, 1, axis=0)) / 2])
+        Y = np.zeros((len(points), single.n_targets))
+        Q, R = (version(points, Y, version.workspace(len(points))) for version in versions)
+        # As if every record lost as much as the worst of them, all in one direction.
+        loss = float(np.linalg.norm(Q - R, axis=1).max()) * statistics.step
         return single if statistics.n_records * loss <= statistics.noise else double
-
-    def _rows(self, centre, codes, dtype):
-        statistics = self.statistics
-        return LatticeRows(
-            self.features,
-            centre=centre,
-            codes=codes,
-            half_width=np.asarray(statistics.half_width),
-            beta=statistics.beta,
-            step=statistics.step,
-            radius=statistics.radius,
-            dtype=dtype,
-        )
 
     def release(self, gram, source):
         """Protected: return the exact sums `gram` with noise, as `NoisyMoments`."""
@@ -193,10 +188,13 @@ class WhitenedMethod:
         Post-processing.
         """
         Z, sb, n_records = self.features.Z, moments.sb, self.statistics.n_records
+        support = support_design(Z)
+        # First halves: every second point of a Sobol sequence lies in half of the box.
+        reached = np.vstack([support[s.start : (s.start + s.stop) // 2] for s in SUPPORT_DESIGNS])
         longest = math.sqrt(SQUARED_NORM)  # longer rows are shortened
         inside, outside = (
             phi / np.maximum(1, np.linalg.norm(phi, axis=1) / longest)[:, None]
-            for phi in map(self.features, (reached_design(Z), unreached_design(Z)))
+            for phi in map(self.features, (reached, unreached_design(Z)))
         )
         return share_in_reach(moments.B, inside, outside, sb=sb, n_records=n_records)
 
@@ -207,6 +205,7 @@ class WhitenedMethod:
         vanishes.
         """
         _, _, estimate = self._denoised(moments)
+        # Both from the same denoised moments, so that the odds compare functions and not estimates.
         silent = self._models(estimate, signal_variance=0.0)
         variances = self._noise_variances(silent, noise_variance)
         nothing = sum(m.log_evidence(s2) for m, s2 in zip(silent, variances, strict=True))
@@ -243,6 +242,7 @@ class WhitenedMethod:
         """Return the noise variance of each target; None is estimated."""
         if noise_variance is not None:
             return noise_variance
+        # Of targets in [-R, R] about their centre no variance is larger.
         largest = [R**2 for R in self.statistics.half_width]
         return [released_noise_variance(*pair) for pair in zip(models, largest, strict=True)]
 
@@ -331,6 +331,7 @@ class KernelMethod:
         """Return a list with the posterior of the weights; post-processing of `statistics`."""
         K_ZZ = self.features.kernel(self.features.Z)
         pairs = []
+        # Without a sum of squared targets there is no evidence: one kernel, and a given variance.
         for j, variance in enumerate(noise_variance.tolist()):
             posterior = kernel_posterior(
                 statistics.A[:, j],
