@@ -24,7 +24,7 @@ _EDGE = [
     ),
     (
         "rows/_settled_types.py",
-        "X.isetitem(j, column.cat.remove_unused_categories())",
+        "X.isetitem(j, _with_own_categories(column))",
         "pass",
         f"{_SEARCH}/rows/test_settled_types.py",
     ),
@@ -42,7 +42,7 @@ _EDGE = [
     ),
     (
         "rows/_settled_types.py",
-        "return y.cat.remove_unused_categories()",
+        "return _with_own_categories(y)",
         "return y",
         f"{_SEARCH}/rows/test_settled_types.py",
     ),
