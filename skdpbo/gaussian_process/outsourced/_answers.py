@@ -11,13 +11,13 @@ from fractions import Fraction
 import numpy as np
 
 from skdpbo._attempt import attempt
-from skdpbo._parameters import bounds_or_default, check_bounds
+from skdpbo._parameters import check_bounds
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
 from skdpbo.privacy._checks import check_delta, check_positive
 from skdpbo.privacy._rounding import round_up_root
 
-__all__ = ["AnswerBook", "AnswerNoise", "answer_noise", "answer_sensitivity"]
+__all__ = ["AnswerBook", "AnswerNoise", "answer_sensitivity"]
 
 
 def answer_sensitivity(low, high, answers_per_row):
@@ -38,6 +38,7 @@ def answer_sensitivity(low, high, answers_per_row):
     float
         In the units of y, rounded up.
     """
+    # Fractions: a difference of floats rounded down would understate the sensitivity.
     return round_up_root((Fraction(high) - Fraction(low)) ** 2 * answers_per_row)
 
 
@@ -105,6 +106,7 @@ class AnswerNoise:
     def release(self, value, source):
         """Protected value: return it clipped, with noise."""
         low, high = self.y_bounds
+        # Not refused where it is not finite: whether an answer comes must not depend on the value.
         value = (low + high) / 2 if not math.isfinite(value) else min(max(value, low), high)
         return float(self._mechanism.release(value, source))
 
@@ -145,6 +147,7 @@ class AnswerBook:
         ValueError
             When there is no value, or one too many.
         """
+        # Parent and fork would each count to the limit, and the row be answered twice as often.
         if os.getpid() != self._process:
             raise RuntimeError("A forked copy of a curator does not answer.")
         if isinstance(index, bool | np.bool_):
@@ -173,18 +176,3 @@ class AnswerBook:
 
     def __reduce__(self):
         raise TypeError("An AnswerBook is not copied or pickled: two copies answer twice.")
-
-
-def answer_noise(epsilon, delta, y_bounds, answers_per_row):
-    """Return the noise of the answers, None for exact ones (`epsilon` None)."""
-    if epsilon is None:
-        if y_bounds is not None:
-            raise ValueError("y_bounds is for noisy answers: give answer_epsilon, too.")
-        return None
-    low, high = bounds_or_default(y_bounds, 1, "y_bounds")
-    return AnswerNoise(
-        epsilon=epsilon,
-        delta=delta,
-        y_bounds=(low[0], high[0]),
-        answers_per_row=answers_per_row,
-    )

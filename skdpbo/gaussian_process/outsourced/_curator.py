@@ -6,7 +6,8 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdpbo.gaussian_process.outsourced._answers import AnswerBook, answer_noise
+from skdpbo._parameters import bounds_or_default
+from skdpbo.gaussian_process.outsourced._answers import AnswerBook, AnswerNoise
 from skdpbo.gaussian_process.outsourced._curator_base import RowReleaser
 from skdpbo.mechanisms import noise_source
 from skdpbo.privacy import compose
@@ -239,7 +240,10 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         check_is_fitted(self)
         if self._book is None:
             raise RuntimeError("A copied or pickled curator does not answer: its y was not copied.")
-        row, answer = self._book.answer(index, value, self._answer_source())
+        seed = self.random_state
+        if isinstance(seed, numbers.Integral):  # other noise for each answer of a seeded run
+            seed = np.random.default_rng([int(seed), 1 + len(self.answers_)])
+        row, answer = self._book.answer(index, value, noise_source(seed))
         self.answers_.append((row, answer))
         return answer
 
@@ -249,6 +253,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
             None if noise is None else noise.guarantee.voided_if_seeded(self.random_state)
         )
         rows_privacy = self.privacy_guarantee()
+        # All answers are charged with the rows: the ledger pays before the first value is read.
         total = rows_privacy if noise is None else compose(rows_privacy, answer_privacy)
 
         def check(n_features, y):
@@ -257,6 +262,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
             return self._plan(n_features)
 
         X, y, plan, source = self._opened_rows(X, y, total, check)
+        # Stated anew: a domain that depends on the number of columns is known now.
         guarantee = self._guarantees(self.n_features_in_)[0]
         self.release_ = self._release_rows(
             X,
@@ -279,24 +285,23 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         return self
 
     def _answer_noise(self):
-        for name in ("answers_per_row", "n_answers"):
-            value = getattr(self, name)
-            if name == "answers_per_row" or value is not None:
-                check_count(value, name)
-        limits = (self.answers_per_row, self.n_answers)
-        return answer_noise(
-            self.answer_epsilon,
-            self.answer_delta,
-            self.y_bounds,
-            min(limit for limit in limits if limit is not None),  # answers about one record
+        """Check the limits; return the noise of the answers, None for exact ones."""
+        check_count(self.answers_per_row, "answers_per_row")
+        limits = [self.answers_per_row]
+        if self.n_answers is not None:
+            check_count(self.n_answers, "n_answers")
+            limits.append(self.n_answers)
+        if self.answer_epsilon is None:
+            if self.y_bounds is not None:
+                raise ValueError("y_bounds is for noisy answers: give answer_epsilon, too.")
+            return None
+        low, high = bounds_or_default(self.y_bounds, 1, "y_bounds")
+        return AnswerNoise(
+            epsilon=self.answer_epsilon,
+            delta=self.answer_delta,
+            y_bounds=(low[0], high[0]),
+            answers_per_row=min(limits),  # about one record there are no more
         )
-
-    def _answer_source(self):
-        """The noise of one answer; seeded runs draw another for each."""
-        if not isinstance(self.random_state, numbers.Integral):
-            return noise_source(self.random_state)
-        seed = [int(self.random_state), 1 + len(self.answers_)]
-        return noise_source(np.random.default_rng(seed))
 
     @property
     def _n_features_out(self):
@@ -304,6 +309,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         return self.release_.n_components
 
     def __getstate__(self):
+        # The book holds y and the counts: a copy that had it would start to count again.
         state = super().__getstate__()
         return {**state, "_book": None} if "_book" in state else state
 

@@ -74,6 +74,7 @@ class RowReleaser(PrivateEstimator):
         if self.mechanism == "kharkovskii2020":
             pair = (published_guarantee(self.epsilon, self.delta),) * 2
         else:
+            # Noise hides a move of `displacement`; a replaced row moves by the diameter at most.
             domain = self._domain(n_features)
             diameter = None if domain is None else domain.diameter
             pair = rows_guarantee(
@@ -89,6 +90,7 @@ class RowReleaser(PrivateEstimator):
             if self.data_norm is not None:
                 raise ValueError("Give data_norm or X_bounds, not both.")
             if n_features is None:
+                # Numbers hold for any number of columns; vectors tell how many there are.
                 sizes = [np.size(bound) for bound in self.X_bounds]
                 n_features = max(sizes) if max(sizes) > 1 else None
             if n_features is None:
@@ -161,6 +163,7 @@ class RowReleaser(PrivateEstimator):
             return y, check(table.shape[1], y)
 
         table, (y, checked), source = self._opened(guarantee, check_rows, X, y)
+        # Charged: from here on values are read. The error for NaN is one for all rows together.
         table, y = (None if values is None else narrowed(values) for values in (table, y))
         refuse_not_finite(table, "X")
         if y is not None:
@@ -169,10 +172,11 @@ class RowReleaser(PrivateEstimator):
 
     def _release_rows(self, X, plan, guarantee, source, **answers):
         """Protected X: release its rows by a plan, and keep the plan."""
+        # X is not read after `release`: what is built from there on holds Z and public values.
         noise, std = plan.mechanism_for(len(X))
         with np.errstate(all="ignore"):  # an error or a report would depend on a row
             Z = plan.release(X, noise, source)
-        self._map = plan
+        self._map = plan  # for the owner of the rows: its results are protected
         return ProjectionRelease(
             Z=Z,
             noise_std=std,

@@ -188,6 +188,7 @@ class Box:
 
 def _norm_above(vector):
     """Return a float that is not below the l2 norm of a vector, above it by 1e-12 at most."""
+    # A norm of r squares is off by about r 2^-53 of itself, less than 1e-12 up to thousands.
     return float(np.linalg.norm(vector)) * (1 + 1e-12)
 
 

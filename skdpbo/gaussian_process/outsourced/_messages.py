@@ -144,15 +144,19 @@ def decode(line):
     ProtocolError
         When the line is not exactly one valid message.
     """
+    # A stranger wrote the line: its length is bounded before it is parsed, and every error becomes
+    # one of this protocol, without a word of the line.
     if not isinstance(line, str) or len(line) > LONGEST_LINE:
         raise ProtocolError("a message is one line of text, of moderate length.")
     try:
+        # Python's reader accepts NaN, and keeps the last of repeated names; others keep the first.
         values = json.loads(line, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         raise ProtocolError("a message must be one JSON object without repeated names.") from None
     if not isinstance(values, dict):
         raise ProtocolError("a message must be a JSON object.")
     version, name = values.pop("version", None), values.pop("type", None)
+    # `True` equals 1 and is no version.
     if type(version) is not int or version != _VERSION:
         raise ProtocolError(f"the version of a message must be {_VERSION}.")
     kind = _TYPES.get(name) if isinstance(name, str) else None

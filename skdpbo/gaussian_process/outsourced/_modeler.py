@@ -126,6 +126,7 @@ class GPUCBModeler:
         if sqrt_beta is not None:
             sqrt_beta = check_within(sqrt_beta, "sqrt_beta", "[0, inf)")
         self.release = release
+        # Noise moved rows out of the public domain, where no exact row lies: post-processing.
         self.rows = release.rows_in_domain()
         covariance = NoisyRowsKernel(self.rows, kernel=kernel, noise_std=release.noise_std)
         if not _SMALLEST_VARIANCE <= covariance.variance < math.inf:
@@ -133,10 +134,10 @@ class GPUCBModeler:
         self.delta_ucb = delta_ucb
         self.sqrt_beta = sqrt_beta
         self.maximize = maximize
-        self._sign = 1.0 if maximize else -1.0
+        self._sign = 1.0 if maximize else -1.0  # the posterior is of what is maximised
         self.posterior = CandidatePosterior(
             covariance,
-            np.arange(release.n_rows, dtype=np.float64)[:, None],
+            np.arange(release.n_rows, dtype=np.float64)[:, None],  # rows by number, not by value
             noise_variance=noise_variance + release.answer_noise_std**2,
             prior_mean=self._sign * prior_mean,
         )
@@ -207,6 +208,7 @@ class GPUCBModeler:
         if len(self):
             used = np.flatnonzero(self._n_told >= self.release.answers_per_row)
             return select_batch(self.posterior, size, weight, used)
+        # Without an answer all rows look alike: the first one is drawn, by public randomness.
         batch = [self._first]
         if size > 1:
             imagined = self.posterior.copy()

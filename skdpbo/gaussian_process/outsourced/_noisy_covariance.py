@@ -66,6 +66,7 @@ class NoisyInputRBF(RBF):
             if eval_gradient:
                 raise ValueError("Gradient can only be evaluated when Y is None.")
             return K
+        # Before the diagonal, on which nothing depends on l.
         gradient = self._gradient(X, K) if eval_gradient else None
         np.fill_diagonal(K, 1.0)
         return (K, gradient) if eval_gradient else K
@@ -74,6 +75,8 @@ class NoisyInputRBF(RBF):
         """K_ij times the derivatives, by log l, of log a and of the exponent; 0 where i = j."""
         squared = np.broadcast_to(np.square(self.length_scale, dtype=np.float64), X.shape[1])
         widened = squared + self.n_noisy * np.square(self.noise_std)
+        # d log a / d log l_j = 1 - l_j^2 / (l_j^2 + m s^2), and of the exponent, with the distance
+        # D_j, l_j^2 D_j / (l_j^2 + m s^2)^2; summed over j where there is one l.
         share = squared / widened
         if self.hyperparameter_length_scale.fixed:
             return np.empty((*K.shape, 0))
@@ -100,6 +103,7 @@ def check_averaged_kernel(kernel):
     kind = type(kernel)
     if kind is RBF or kind is ConstantKernel:
         return
+    # The mean of a product is no product of means, unless one factor is a constant.
     if kind is Sum or (kind is Product and ConstantKernel in (type(kernel.k1), type(kernel.k2))):
         check_averaged_kernel(kernel.k1)
         check_averaged_kernel(kernel.k2)

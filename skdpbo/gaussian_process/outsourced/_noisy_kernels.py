@@ -144,6 +144,7 @@ def gaussian_mixture(kernel):
         (p, w), (q, v) = gaussian_mixture(kernel.k1), gaussian_mixture(kernel.k2)
         if kind is Sum:
             return np.concatenate([p, q]), np.concatenate([w, v])
+        # exp(-p r^2 / 2) exp(-q r^2 / 2): precisions add, weights multiply.
         return np.add.outer(p, q).ravel(), np.multiply.outer(w, v).ravel()
     if kind not in (RBF, Matern, RationalQuadratic):
         raise TypeError(f"kernel must be made of {_ACCEPTED}; got {kind.__name__}.")
@@ -162,6 +163,8 @@ def _log_gamma(shape, name):
     """Points and weights, of sum 1, for the log of a gamma variable of mean 1."""
     if shape == math.inf:
         return np.zeros(1), np.ones(1)
+    # The sum by equal steps of the logarithm converges fast: the density falls faster than
+    # exponentially on the right, and as exp(shape u) on the left, where the tail is cut.
     shape = check_within(shape, name, "[0.2, inf)")
     spread = 1.0 / math.sqrt(shape)  # where shape is large
     right = max(3.5, math.log(25.0 / shape))
@@ -198,6 +201,7 @@ class NoisyRowsKernel(Kernel):
         # as in `noisy_input_rbf`, whose l^2 is 1 / p, with n_noisy=2
         widening = 1.0 + 2.0 * np.square(noise_std * np.sqrt(p))
         self._precisions = p / widening
+        # a = prod_c (1 + m s^2 p)^(-1/2): the same factor in each of the d coordinates.
         self._weights = w * np.exp(-0.5 * Z.shape[1] * np.log(widening))
         self.variance = float(w.sum())
 
@@ -211,6 +215,7 @@ class NoisyRowsKernel(Kernel):
         K = sum(
             w * np.exp(p * halves) for p, w in zip(self._precisions, self._weights, strict=True)
         )
+        # The same row is the same point, whatever its noise.
         K[rows[:, None] == columns] = self.variance
         return K
 

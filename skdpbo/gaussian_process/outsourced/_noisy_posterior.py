@@ -84,6 +84,7 @@ def fixed_target(kernel, Z, y, *, noise_std, noise_variance, prior_mean=None):
     TargetPosterior
     """
     prior_mean = float(y.mean()) if prior_mean is None else prior_mean
+    # Two noisy rows between training rows, one between a training row and an exact one.
     K = noisy_inputs(kernel, noise_std, n_noisy=2)(Z)
     floor = _NOISE_FLOOR * float(np.max(np.diagonal(K)))
     K.flat[:: len(K) + 1] += max(noise_variance, floor)
@@ -124,6 +125,7 @@ def fitted_target(kernel, Z, y, *, noise_std, noise_variance, n_starts):
         n_starts=n_starts,
         **known,
     )
+    # The fitted parameters are those of the kernel on exact rows: `noisy_inputs` keeps theta.
     unit = clone(kernel).clone_with_theta(found.unit_kernel.theta)
     return fixed_target(
         ConstantKernel(found.y_scale**2, "fixed") * unit,
@@ -163,7 +165,7 @@ class ProjectedPredictor:
 
     def moments(self, X):
         """Posterior mean and variance, each of shape (m, q)."""
-        both = self._by_chunks(X, "moments")
+        both = self._by_chunks(X, "moments")  # columns: mean and variance of each target in turn
         return both[:, ::2], both[:, 1::2]
 
     def joint(self, X):

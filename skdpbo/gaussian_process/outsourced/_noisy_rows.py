@@ -62,6 +62,7 @@ class NoisyRows:
     @cached_property
     def sensitivity(self):
         """Largest l2 move of a row of Z for a move of `displacement` in X, rounded up."""
+        # Inside the domain no row moves further than its diameter.
         return row_sensitivity(
             min(self.displacement, self.domain.diameter),
             data_norm=self.domain.norm,
@@ -84,7 +85,9 @@ class NoisyRows:
         r = self.n_components
         if self.mechanism == "l2_laplace":
             noise = L2Laplace(self.epsilon, self.sensitivity, r)
+            # The norm has the law Gamma(r, scale): E |e|^2 = r (r + 1) scale^2, in r coordinates.
             return noise, noise.scale * math.sqrt(r + 1)
+        # The rounding of all coordinates to the lattice counts towards the sensitivity: n_draws.
         noise = GaussianMechanism(
             epsilon=self.epsilon,
             delta=self.delta,
@@ -126,6 +129,7 @@ def rows_guarantee(mechanism, epsilon, delta, displacement, diameter=None):
     moved = _moved_guarantee(mechanism, epsilon, delta, displacement)
     replaced, cost = None, "epsilon times their distance / displacement"
     if diameter is not None:
+        # Rounded up; a domain smaller than the displacement still costs as much as one move.
         replaced = _scaled(moved, max(1.0, math.nextafter(diameter / displacement, math.inf)))
         cost = f"epsilon {replaced.epsilon:.6g}"
     stated = (f"replacing a row by any other of its domain costs {cost}", *ROW_ASSUMPTIONS)

@@ -214,6 +214,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
 
     def _fit_released(self, release, targets, kernel, noise_variance):
         """Fit one Gaussian process to each target: post-processing of the release."""
+        # The normal prior is estimated from noisy rows, two at least; else the flat one stands.
         beliefs = []
         if self.row_prior != "normal" or release.noise_std == 0 or release.n_rows < 2:
             beliefs.append(flat_rows(release))
@@ -230,6 +231,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
             )
             for believed in beliefs
         ]
+        # Evidence of the same public y under two beliefs of the same release: no budget is spent.
         self._predictor = max(predictors, key=lambda fitted: fitted.log_marginal_likelihood)
 
     def _posterior(self, believed, y, kernel, noise_variance):

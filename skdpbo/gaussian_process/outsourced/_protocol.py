@@ -51,6 +51,7 @@ def serve_answers(curator, reader, writer, *, evaluate=None):
     last, n_answered = 0, 0
     while (line := _read_line(reader)) is not None:
         reply = _reply(curator, line, last, evaluate)
+        # A step counts also where it was refused: its line may not come again either.
         if reply.step is not None:
             last = max(last, reply.step)
         n_answered += isinstance(reply, Answer)
@@ -98,6 +99,7 @@ def run_queries(modeler, n_iter, reader, writer):
         reply = decode(line)
         if isinstance(reply, Refusal):
             raise ProtocolError(f"the curator refused step {query.step}: {reply.reason}.")
+        # An answer to another query would be told for the wrong row.
         if not isinstance(reply, Answer) or (reply.step, reply.row) != (query.step, query.row):
             raise ProtocolError(f"what came is not the answer to step {query.step}.")
         if abs(reply.y) > LARGEST_ANSWER:
@@ -131,7 +133,13 @@ def optimize(curator, modeler, n_iter, *, evaluate=None):
         raise ValueError("the modeler has another release than the curator made.")
 
     def ask_here(query):
-        return Answer(query.step, query.row, _released(curator, query.row, evaluate))
+        measured = ()
+        if evaluate is not None:
+            # A measurement costs, and reads a protected record: none for a refusal.
+            if reason := _reason_to_refuse(curator, query.row):
+                raise RuntimeError(f"the curator does not answer row {query.row}: {reason}.")
+            measured = (evaluate(query.row),)
+        return Answer(query.step, query.row, curator.answer(query.row, *measured))
 
     return _run(modeler, n_iter, ask_here)
 
@@ -160,6 +168,7 @@ def _reply(curator, line, last, evaluate):
         return Refusal(query.step, query.row, "step out of order")
     if evaluate is not None and (reason := _reason_to_refuse(curator, query.row)):
         return Refusal(query.step, query.row, reason)
+    # What `evaluate` raises is not caught: no reason of it could go to the modeler.
     measured = () if evaluate is None else (evaluate(query.row),)
     try:
         y = curator.answer(query.row, *measured)
@@ -168,15 +177,6 @@ def _reply(curator, line, last, evaluate):
     except RuntimeError:
         return Refusal(query.step, query.row, "refused")
     return Answer(query.step, query.row, y)
-
-
-def _released(curator, row, evaluate):
-    """Return the answer for a row; measured only if it may be given."""
-    if evaluate is None:
-        return curator.answer(row)
-    if reason := _reason_to_refuse(curator, row):
-        raise RuntimeError(f"the curator does not answer row {row}: {reason}.")
-    return curator.answer(row, evaluate(row))
 
 
 def _reason_to_refuse(curator, row):

@@ -101,6 +101,7 @@ def row_sensitivity(move, *, data_norm, n_features, projection=None):
     >>> float(f"{row_sensitivity(1.0, data_norm=25.0, n_features=8, projection=P):.12g}")
     2.0
     """
+    # Both neighbours are rounded, so each error counts twice; the bound itself once, at the end.
     error = (n_features + 16) * _ULP
     moved = Fraction(move) + 2 * error * Fraction(data_norm)
     if projection is None:
@@ -108,6 +109,7 @@ def row_sensitivity(move, *, data_norm, n_features, projection=None):
     norm = Fraction(operator_norm_bound(projection))
     # a Frobenius norm is at most sqrt(r) operator norms
     frobenius = norm * (math.isqrt(projection.shape[1] - 1) + 1)
+    # A shortened row may be longer than N by its own rounding.
     length = (1 + error) * Fraction(data_norm)
     return round_up(norm * moved + 2 * _gamma(n_features) * length * frobenius)
 

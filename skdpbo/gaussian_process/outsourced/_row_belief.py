@@ -68,13 +68,14 @@ def normal_rows(release, isotropic):
     centre = Z.mean(axis=0)
     moved, axes = Z - centre, None
     if isotropic:
+        # An isotropic kernel does not see a rotation; noise stands out best along principal axes.
         axes = np.linalg.svd(moved.T @ moved / len(Z))[0]
         moved = moved @ axes
         variances = denoised_variances(np.mean(moved**2, axis=0), s, len(Z))
-    else:
+    else:  # E z^2 = t + s^2 in each column
         variances = np.maximum(np.mean(moved**2, axis=0) - s**2, 0.0)
     variances = np.maximum(variances, _FLOOR * s**2)
-    w = variances / (variances + s**2)
+    w = variances / (variances + s**2)  # normal prior times normal noise
     return BelievedRows(w * moved, s * np.sqrt(w), centre, axes)
 
 
@@ -99,6 +100,7 @@ def denoised_variances(values, noise_std, n_rows):
     """
     noise = noise_std**2
     gamma = len(values) / n_rows
+    # (t + s^2)(1 + gamma s^2 / t) = v is t^2 - 2 half t + gamma s^4 = 0; the larger root.
     half = (values - (1 + gamma) * noise) / 2
     solved = half + np.sqrt(np.maximum(half**2 - gamma * noise**2, 0.0))
     return np.where(values > noise * (1 + gamma**0.5) ** 2, solved, 0.0)

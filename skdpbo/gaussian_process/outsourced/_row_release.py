@@ -166,6 +166,7 @@ class ProjectionRelease:
         OSError
             When it cannot be read.
         """
+        # The file may be a stranger's: nothing in it is executed, and the constructor checks all.
         header, arrays = _read(path)
         version = header.pop("version", None)
         if version != _VERSION:

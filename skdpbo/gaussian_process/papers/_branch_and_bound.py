@@ -53,6 +53,7 @@ def largest_squared_norm(kernel, Z, domain=None, *, tolerance=1e-6, max_boxes=50
     if domain is not None:
         low, high = np.clip(low, *domain.T), np.clip(high, *domain.T)
     boxes = np.stack([low, high])[:, None, :]  # (2, n_boxes, p)
+    # Inducing points themselves are good guesses: one term of the sum is largest there.
     best = _values(kernel, Z, np.clip(Z, low, high)).max()
     bounds = _upper(kernel, Z, boxes)
     seen = 1
@@ -70,9 +71,10 @@ def largest_squared_norm(kernel, Z, domain=None, *, tolerance=1e-6, max_boxes=50
         fresh = np.minimum(_upper(kernel, Z, halves), np.tile(bounds[split], 2))
         boxes = np.concatenate([boxes[:, kept], halves], axis=1)
         bounds = np.concatenate([bounds[kept], fresh])
-        hopeful = bounds > best
+        hopeful = bounds > best  # a box whose bound is no better than a value found is settled
         boxes, bounds = boxes[:, hopeful], bounds[hopeful]
         seen += fresh.size
+    # Valid also where the search was cut short: the boxes left cover all that is not settled.
     return max(float(bounds.max(initial=0.0)), float(best)), float(best)
 
 
@@ -106,11 +108,13 @@ def _upper(kernel, Z, boxes):
     for part in _chunks(boxes.shape[1], Z):
         low, high = boxes[:, part, None, :]
         nearest = np.maximum(np.maximum(low - Z, Z - high), 0.0)
+        # Each term at the box's point nearest to its z_j: a decreasing kernel is larger nowhere.
         bound = np.square(kernel.value(nearest)).sum(axis=1)
         if kernel.gaussian_precision is not None:
             with np.errstate(all="ignore"):
                 bound = np.fmin(bound, _expansion(kernel, Z, low, high, nearest))
         bounds.append(bound)
+    # What overflowed bounds nothing: such a box stays in the search, as the worst.
     return np.nan_to_num(np.concatenate(bounds), nan=math.inf, posinf=math.inf)
 
 
@@ -127,8 +131,10 @@ def _expansion(kernel, Z, low, high, nearest):
     values = np.exp(-np.square(centre).sum(axis=2))
     slope = np.abs(2.0 * np.einsum("bjp,bj->bp", centre, values))  # Eq. 10
     farthest = np.maximum(np.abs(low - Z), np.abs(high - Z)) * scale
+    # (4 s - 2) exp(-s) is largest at 3/2, or at that end of the box's range of s which is nearest.
     s = np.clip(1.5, np.square(nearest * scale).sum(axis=2), np.square(farthest).sum(axis=2))
     curvature = ((4.0 * s - 2.0) * np.exp(-s)).sum(axis=1)[:, None]
+    # Coordinate by coordinate the top of the parabola, or the face of the box if that comes first.
     concave = np.minimum(half, slope / np.maximum(-curvature, 1e-300))
     u = np.where(curvature < 0, concave, half)
     rise = (slope * u + 0.5 * curvature * u**2).sum(axis=1)

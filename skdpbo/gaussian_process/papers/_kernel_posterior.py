@@ -137,6 +137,7 @@ def _regularised_inverse(B, K_ZZ, noise_variance, sb):
     """
     d = len(B)
     extra = regulariser(sb, noise_variance, d)
+    # Without noise lambda is 0, and K_ZZ of close points is singular to rounding.
     extra = max(extra, 1e-10 * (K_ZZ.diagonal().max() + abs(B.diagonal()).max() / noise_variance))
     while True:
         try:
@@ -155,7 +156,7 @@ def _covariance_from_noise(Sigma, weights, noise_variance, sa, sb, published):
     has cov(E_b v) = (sb^2 / 2)(|v|^2 I + v v'). Eq. (17) takes the two copies of an off-diagonal
     entry as independent, which gives diag(v^2) for v v'.
     """
-    v = noise_variance * weights
+    v = noise_variance * weights  # Sigma A
     outer = np.diag(v * v) if published else np.outer(v, v)
     of_B = 0.5 * sb**2 * ((v @ v) * np.eye(len(v)) + outer) / noise_variance**4
     of_A = (sa / noise_variance) ** 2 * np.eye(len(v))  # Eq. 14
@@ -166,6 +167,7 @@ def _noise_aware(A, B, K_ZZ, noise_variance, sa, sb, n_records):
     """Fixed point of A | w ~ N(B+ w, sigma^2 B+ + tau2 I) with the prior w ~ N(0, K_ZZ^-1)."""
     d = len(A)
     values, vectors = np.linalg.eigh(B)
+    # |k_Z(x)|^2 <= k(x, x) lambda_max(K_ZZ) <= tr K_ZZ^2 for each record.
     largest = math.inf if n_records is None else n_records * float(np.trace(K_ZZ @ K_ZZ))
     B_plus = (vectors * np.clip(values, 0.0, largest)) @ vectors.T
     prior = _jittered(K_ZZ)
@@ -174,6 +176,7 @@ def _noise_aware(A, B, K_ZZ, noise_variance, sa, sb, n_records):
         BC = cho_solve(cho_factor(noise_variance * B_plus + tau2 * np.eye(d)), B_plus).T
         P = cho_solve(cho_factor(prior + BC @ B_plus), np.eye(d))
         weights = P @ (BC @ A)
+        # E |E_b w|^2 / d = (sb^2 / 2)(1 + 1/d) E |w|^2, with the current posterior of w.
         tau2 = sa**2 + 0.5 * sb**2 * (1.0 + 1.0 / d) * (weights @ weights + np.trace(P))
     return KernelPosterior(weights, 0.5 * (P + P.T), K_ZZ)
 

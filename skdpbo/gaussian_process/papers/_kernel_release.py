@@ -155,6 +155,7 @@ class KernelRelease:
     def steps(self):
         """Lattice steps of k_Z(x) and of each target, shape (q,)."""
         q = len(self.half_width)
+        # y_j / R_j of q targets: a norm of sqrt(q) at most, which is `radius` steps.
         targets = np.asarray(self.half_width) * (math.sqrt(q) / self.radius)
         return self.k_norm / self.radius, targets
 
@@ -175,7 +176,7 @@ class KernelRelease:
         mu, delta = self._total_mu, self.delta if self.delta is not None else _DEFAULT_DELTA
         epsilon = self.epsilon if self.epsilon is not None else epsilon_from_mu(mu, delta)
         return PrivacyGuarantee(
-            epsilon=max(epsilon, 1e-12),
+            epsilon=max(epsilon, 1e-12),  # a tiny mu has an epsilon of 0 at this delta
             delta=delta,
             mu=mu,
             protects="training records",
@@ -205,11 +206,12 @@ class KernelRelease:
         q = len(self.half_width)
         d = len(gram) - q
         of_A, on_diagonal, off_diagonal = self._mechanisms
+        # Three draws of one joint Gaussian mechanism: the entries' noises are independent.
         A = of_A.release(np.ascontiguousarray(gram[:d, d:]), source)
         B = np.zeros((d, d))
         upper = np.triu_indices(d, 1)
         B[upper] = off_diagonal.release(gram[upper], source)
-        B += B.T
+        B += B.T  # the upper triangle is released once and stands for both
         B[np.diag_indices(d)] = on_diagonal.release(gram.diagonal()[:d].copy(), source)
         step_k, step_y = self.steps  # from here on post-processing
         return KernelStatistics(
@@ -228,6 +230,7 @@ class KernelRelease:
         """
         mu = self._total_mu
         sa = unit_sensitivity(self.shape) * self.radius**2
+        # sb = sa / sqrt c in units of R_k^2, and sb / sqrt 2 off the diagonal; rounded up by 2^-50.
         sb = sa * math.sqrt(2.0) / self.shape * (1.0 + 2.0**-50)
         off = sa / self.shape * (1.0 + 2.0**-50)
         return tuple(
@@ -268,6 +271,7 @@ class KernelRows:
         with np.errstate(all="ignore"):  # a warning would depend on the values
             k = self.kernel(np.asarray(X, dtype=np.float64), self.Z)
             Q[:, :d] = rows_on_lattice(k, self.step_k, self.radius)
+            # Both parts are shortened on their own: the sensitivity has a bound for each.
             y = np.clip(np.subtract(Y, self.centre), -self.half_width, self.half_width)
             Q[:, d:] = rows_on_lattice(y / self.step_y, 1.0, self.radius)
         return Q

@@ -78,6 +78,7 @@ def line_norm(kernel, Z):
     read = stationary_kernel(kernel, 1)
     spacing = float(np.diff(np.sort(Z[:, 0])).min())
     z_hf, z_hc = d // 2, (d + 1) // 2
+    # At the worst z_hf points on one side and z_hc on the other, as near as `spacing` allows.
     k = read.value(spacing * np.arange(z_hc + 1.0)[:, None])
     square = 2.0 * np.sum(k[: z_hf + 1] ** 2) + (z_hc - z_hf) * k[z_hc] ** 2  # Eq. 7
     return min(math.sqrt(square) * _ROUNDING, trivial_norm(kernel, Z))
@@ -95,6 +96,7 @@ def separation_norm(kernel, Z):
     if precision is None or d == 1:
         return trivial_norm(kernel, Z)
     separation = float(pdist(Z * np.sqrt(precision)).min())
+    # The separation in scaled units, along the first column: only the scaled distance matters.
     half = np.zeros(p)
     half[0] = 0.5 * separation / math.sqrt(precision[0])
     square = read.variance**2 + (d - 1) * float(read.value(half)) ** 2  # Eq. 8
@@ -116,13 +118,18 @@ def grid_centre_norm(kernel, Z):
     """
     precision = stationary_kernel(kernel, Z.shape[1]).gaussian_precision
     axes = grid_axes(Z)
-    if precision is None or axes is None or not all(_odd_and_regular(axis) for axis in axes):
+    regular = axes is not None and all(
+        len(axis) % 2 and np.allclose(np.diff(axis), np.diff(axis)[:1], rtol=1e-9, atol=0)
+        for axis in axes
+    )
+    if precision is None or not regular:
         raise ValueError(
             'sensitivity="tight" (Eq. 9) needs RBF kernels and inducing_points on a regular grid, '
             "odd along every axis"
         )
     centre = np.array([axis[len(axis) // 2] for axis in axes])
     e = (centre - Z) * np.sqrt(precision)
+    # k^2 / sf^4 = exp(-|e|^2), e the scaled offset.
     weights = np.exp(-np.square(e).sum(axis=1))
     hessian = 4.0 * (e.T * weights) @ e - 2.0 * weights.sum() * np.eye(len(axes))  # Eq. 11
     if np.linalg.eigvalsh(hessian)[-1] >= 0:
@@ -219,11 +226,6 @@ def grid_axes(Z):
     return axes if full and len(np.unique(Z, axis=0)) == len(Z) else None
 
 
-def _odd_and_regular(axis):
-    steps = np.diff(axis)
-    return len(axis) % 2 == 1 and np.allclose(steps, steps[:1], rtol=1e-9, atol=0)
-
-
 def joint_sensitivity(k_norm, y_norm, ratio=1.0):
     """Sensitivity of A and B together in units of A: sqrt(|dA|^2 + c |dB|_F^2).
 
@@ -269,6 +271,7 @@ def noise_shape(k_norm, y_norm, ratio):
 
 def unit_sensitivity(s):
     """Delta / (R_k R_y): Eq. (6) is (s + 1/s)^2, and the top of the parabola needs s >= 1."""
+    # Below s = 1 the maximum is 2 R_k R_y, the value at 1. Rounded up by far more than the errors.
     s = max(s, 1.0)
     return (s + 1.0 / s) * (1.0 + 2.0**-45)
 
@@ -293,5 +296,6 @@ def optimal_ratio(k_norm, y_norm, gain=0.5):
     -------
     float
     """
+    # The positive root of u^2 - u - 4 gain; u = s^2 = 2 c (R_k / R_y)^2 is solved for c.
     u = 0.5 * (1.0 + math.sqrt(1.0 + 16.0 * gain))
     return 0.5 * u * (y_norm / k_norm) ** 2

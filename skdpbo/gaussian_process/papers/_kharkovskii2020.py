@@ -101,6 +101,7 @@ def published_transform(X, M, epsilon, delta):
     if increased:
         raised = np.sqrt(s**2 + omega**2)
         Z = (U * raised) @ Vt @ M / math.sqrt(r)  # lines 9 and 10
+        # A with (X - mean) A = Z, for rows that are not among those of X.
         growth = np.divide(raised, s, out=np.zeros_like(s), where=s > 1e-12 * s.max())
         matrix = (Vt.T * growth) @ Vt @ M / math.sqrt(r)
     else:
@@ -111,6 +112,7 @@ def published_transform(X, M, epsilon, delta):
 
 def secret_matrix(n_features, n_components, source):
     """Draw M, shape (d, r): independent standard normal entries, on a lattice."""
+    # As a sampler from the curator's source of noise, not for the guarantee.
     noise = GaussianMechanism(mu=1.0, sensitivity=1.0, lattice=_STEP)
     return noise.release(np.zeros((n_features, n_components), dtype=np.int64), source) * _STEP
 

@@ -84,7 +84,7 @@ class StationaryKernel:
 
     def value(self, offsets):
         """Kernel at coordinate distances of shape (..., p); shape (...)."""
-        with np.errstate(under="ignore", over="ignore"):
+        with np.errstate(under="ignore", over="ignore"):  # far away: exp(-inf) = 0 is right
             squares = np.square(offsets)
             return sum(term.value(squares) for term in self.terms)
 
@@ -147,8 +147,8 @@ def _terms(kernel, p):
         return _terms(kernel.k1, p) + _terms(kernel.k2, p)
     if kind is Product:
         left, right = _terms(kernel.k1, p), _terms(kernel.k2, p)
-        return tuple(a.times(b) for a in left for b in right)
-    none = np.zeros(p)
+        return tuple(a.times(b) for a in left for b in right)  # (a + b)(c + d), term by term
+    none = np.zeros(p)  # an infinite length-scale: the constant function
     if kind is ConstantKernel:
         return (Term(float(_positive(kernel.constant_value)), none, ()),)
     if kind not in (RBF, Matern, RationalQuadratic):
