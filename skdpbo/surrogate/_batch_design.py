@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg.lapack import dpotrs, dtrtri
+from scipy.linalg.lapack import dtrtri
 from scipy.optimize import minimize
 from sklearn.utils import check_random_state
 
@@ -21,7 +21,7 @@ from skdpbo.surrogate._kernels import (
     prior_gradient_covariance,
     varying_variance,
 )
-from skdpbo.surrogate._linalg import FloatArray, jittered_cholesky
+from skdpbo.surrogate._linalg import FloatArray, cholesky_solve, jittered_cholesky
 
 __all__ = ["Box", "GradientTrace", "minimise_trace", "search_box", "smallest_sufficient"]
 
@@ -73,6 +73,7 @@ class GradientTrace:
             M = kernel.values(D, D).value
             M.flat[:: N + 1] += nugget
             L, _ = jittered_cholesky(M)
+            # The same D serves many designs: products with the inverse are cheaper than solves.
             self.L_inverse, _ = dtrtri(L, lower=1)
             self.H = kernel.gradients(theta, D).dx @ self.L_inverse.T
         self.covariance = prior_gradient_covariance(kernel, theta) - self.H @ self.H.T
@@ -88,11 +89,12 @@ class GradientTrace:
         S.flat[:: b + 1] += self.nugget
         A = slopes.dx - self.H @ V
         L, _ = jittered_cholesky(S)
-        X = dpotrs(L, A.T, lower=1)[0].T
+        X = cholesky_solve(L, A.T).T
         Q = X.T @ X
         weights = np.empty((N + b, b))
         weights[:N] = 2.0 * (self.L_inverse.T @ (self.H.T @ X - V @ Q))
         weights[N:] = 2.0 * Q  # k(Z, Z) is symmetric: each argument gives one half
+        # The three inner products of d alpha, contracted without ever forming the derivatives.
         gradient = values.contract(weights) - 2.0 * slopes.contract(X)
         return self.trace - float(np.vdot(X, A)), gradient
 
@@ -114,6 +116,7 @@ class Box:
 
     def fold(self, Z: FloatArray) -> FloatArray:
         """Mirror at the faces what lies outside, shape (b, d)."""
+        # Clipping alone would press the points of a design onto one face.
         Z = self.low + np.abs(Z - self.low)
         Z = self.high - np.abs(self.high - Z)
         return np.clip(Z, self.low, self.high)
@@ -134,8 +137,9 @@ def search_box(
     variance = varying_variance(kernel, theta)
     slopes = prior_gradient_covariance(kernel, theta).diagonal()
     # A coordinate on which the kernel does not depend has no scale of its own.
+    # Of an RBF kernel the variance of a slope is v / l^2: the ratio is its length-scale.
     scale = np.sqrt(variance / np.where(slopes > 0.0, slopes, variance))
-    near = np.clip(theta, low, high)
+    near = np.clip(theta, low, high)  # theta itself may lie outside
     return Box(
         np.maximum(low, near - _REACH * scale), np.minimum(high, near + _REACH * scale), scale
     )
@@ -212,6 +216,7 @@ def smallest_sufficient(
             enough, high = Z, b
         else:
             low, step = b, 2 * step
+    # Bisection: `low` points are too few, `high` are enough.
     while enough is not None and high - low > 1:
         b = (low + high) // 2
         candidate, trace = best(b)
@@ -274,6 +279,7 @@ def _simplex_shells(b: int, E: FloatArray) -> FloatArray:
     if vertices == 1:
         return E[:1]
     centred = np.eye(vertices) - 1.0 / vertices
+    # Centred unit vectors are the vertices; an orthonormal basis of their span drops a dimension.
     coordinates = np.linalg.svd(centred)[0][:, : vertices - 1]
     simplex = coordinates @ E[: vertices - 1]
     simplex /= np.linalg.norm(simplex, axis=1, keepdims=True)
@@ -310,6 +316,7 @@ def _descend(
     """Quasi-Newton descent in units of the length-scales."""
     b, d = Z.shape
     start = objective(Z)[0]
+    # The trace relative to the start's: tolerances are relative, whatever the units of f.
     unit = max(start, np.finfo(np.float64).tiny)
 
     def scaled(u: FloatArray) -> tuple[float, FloatArray]:

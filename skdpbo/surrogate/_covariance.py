@@ -73,7 +73,7 @@ class _Constant:
         return self.constant
 
     def contract(self, W: FloatArray) -> FloatArray:
-        return np.array([self.constant * W.sum()][: self.p])
+        return np.array([self.constant * W.sum()][: self.p])  # dk / d log c = c
 
 
 class _Sum:
@@ -96,6 +96,7 @@ class _Product:
         return self.values[0] * self.values[1]
 
     def contract(self, W: FloatArray) -> FloatArray:
+        # Product rule; kept from `value`, as a trial of theta asks for both.
         value_a, value_b = self.values
         return np.concatenate([self.a.contract(W * value_b), self.b.contract(W * value_a)])
 
@@ -113,7 +114,7 @@ class _Stationary:
         self.anisotropic = bool(kernel.anisotropic)
         self.p = 0 if parameter.fixed else parameter.n_elements
         self.length_scale = np.asarray(kernel.length_scale, dtype=np.float64)
-        self.X = X - X.mean(axis=0)
+        self.X = X - X.mean(axis=0)  # distances keep more digits near the origin
         self.distances = None if self.anisotropic else cdist(self.X, self.X)
         self.profile = profile
 
@@ -132,7 +133,7 @@ class _Stationary:
         if not self.p:
             return np.empty(0)
         M = W * self.slope
-        if self.distances is not None:
+        if self.distances is not None:  # one l: the squares of all columns add up to r^2
             return np.array([np.vdot(M, self.r * self.r)])
         # sum_ij M_ij (a_i - a_j)^2 = 2 (sum_i a_i^2 sum_j M_ij - a' M a), each column a of A
         A = self.A

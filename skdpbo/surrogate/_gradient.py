@@ -130,6 +130,7 @@ class GradientPosterior:
         if self._points is None:  # the variance at the first point is the unit of the jitter
             unit = varying_variance(self._derivatives, Z[0])
             self._system = GrowingSystem.empty(self.jitter * unit)
+        # Covariances with the new points alone: the factor of the others is extended.
         points = Z if self._points is None else np.concatenate([self._points, Z])
         cross = self._derivatives.values(points, Z).value
         cross[-len(Z) :].flat[:: len(Z) + 1] += self.noise_variance
@@ -303,6 +304,7 @@ class GradientPosterior:
             def best(b: int) -> tuple[FloatArray, float]:
                 return minimise_trace(objective, box, b, random_state=random_state, **options)
 
+            # Ascending: the sum of the d - b smallest is what b points leave at the least.
             remaining = np.cumsum(np.linalg.eigvalsh(objective.covariance))
             low = d - int(np.searchsorted(remaining, tol, side="right"))  # fewer are not enough
             high = d + 1 if max_batch_size is None else max_batch_size
@@ -323,6 +325,7 @@ class GradientPosterior:
         limit = max(_LARGEST_HISTORY, 4 * (len(theta) + 1))
         if len(D) > limit:
             distance = np.sum(((D - theta) / box.scale) ** 2, axis=1)
+            # In the order of their time: the starting designs mirror the latest ones.
             D = D[np.sort(np.argsort(distance, kind="stable")[:limit])]
         nugget = self.noise_variance + self.design_jitter * varying_variance(
             self._derivatives, theta

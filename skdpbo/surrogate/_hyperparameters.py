@@ -135,6 +135,7 @@ def fit_hyperparameters(
     """
     X, y, known = _checked(X, y, noise_variance)
     check_count(n_starts, "n_starts")
+    # Standardised, so that one template and its bounds fit values in any units.
     y_mean, y_scale = float(y.mean()), float(y.std())
     if y_scale <= 1e-12 * max(1.0, float(np.abs(y).max())):  # the spread is only rounding error
         y_scale = 1.0
@@ -242,7 +243,7 @@ def _minimise(
     objective: Objective, starts: FloatArray, bounds: FloatArray, max_iter: int
 ) -> tuple[FloatArray, float]:
     """Best local minimum over the starts, and its value."""
-    if starts.shape[1] == 0:
+    if starts.shape[1] == 0:  # nothing is free
         return starts[0], objective(starts[0])[0]
     options = {"maxiter": max_iter, "ftol": 1e-7, "gtol": 1e-4}
     results = [
@@ -282,11 +283,14 @@ def negative_log_marginal_likelihood(
         K.flat[:: T + 1] += np.maximum(known_noise + noise, RELATIVE_NOISE_FLOOR)
         L, _ = jittered_cholesky(K)
         alpha = cholesky_solve(L, y)  # (K + N)^{-1} y
+        # Eq. 5.8, with log |K| = 2 sum log L_ii.
         value = 0.5 * float(y @ alpha) + float(np.log(L.diagonal()).sum())
+        # Eq. 5.9: dlog p / dtheta = tr((alpha alpha' - K^-1) dK / dtheta) / 2.
         W = alpha[:, None] * alpha - cholesky_inverse(L)
         gradient = np.empty(len(x))
         gradient[:p] = -0.5 * covariance.contract(W)
         if len(x) > p:
+            # By the logarithm of the noise: dK = noise I.
             gradient[p] = -0.5 * noise * float(W.trace())
         return value + constant, gradient
 

@@ -138,6 +138,7 @@ def differentiable(kernel: Any) -> DifferentiableKernel:
 def prior_gradient_covariance(kernel: DifferentiableKernel, x: FloatArray) -> FloatArray:
     """Prior covariance of grad f(x), shape (d, d): d2k(x, y)/dx dy at y = x."""
     d = len(x)
+    # V = I picks row j of d2k at the j-th of d copies of x.
     return kernel.gradients(x, np.tile(x, (d, 1))).contract(np.eye(d))
 
 
@@ -212,10 +213,11 @@ class _Stationary:
         q = A @ (-2.0 * B.T)
         q += np.einsum("id,id->i", A, A)[:, None]
         q += np.einsum("jd,jd->j", B, B)
-        np.maximum(q, 0.0, out=q)
+        np.maximum(q, 0.0, out=q)  # rounding may have made it negative
         k, g, _ = self.profile(q)
 
         def contract(W: FloatArray) -> FloatArray:
+            # dk / dy = g u, in units of the length-scales: sum_i W_ij g_ij (a_i - b_j).
             M = W * g
             return np.asarray((M.T @ A - M.sum(axis=0)[:, None] * B) / self.length_scale)
 
@@ -227,6 +229,7 @@ class _Stationary:
         dy = g[:, None] * U / self.length_scale
 
         def contract(V: FloatArray) -> FloatArray:
+            # V'(g I - h u u'), each side divided by the length-scales.
             S = V.T / self.length_scale
             along = h * np.einsum("jd,jd->j", S, U)
             return np.asarray((g[:, None] * S - along[:, None] * U) / self.length_scale)
@@ -292,6 +295,7 @@ class _Power:
         slope, curvature = p * base.value ** (p - 1), p * (p - 1) * base.value ** (p - 2)
 
         def contract(V: FloatArray) -> FloatArray:
+            # d2 b^p = p b^(p-1) d2b + p (p-1) b^(p-2) db db'.
             return base.contract(V * slope) + _along(V * curvature, base.dx) * base.dy
 
         return GradientCovariance(

@@ -9,12 +9,11 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg.lapack import dpotrs
 from scipy.optimize import minimize
 
 from skdpbo.privacy._checks import check_choice, check_positive
 from skdpbo.surrogate._kernels import matern52_profile, rbf_profile
-from skdpbo.surrogate._linalg import FloatArray, jittered_cholesky
+from skdpbo.surrogate._linalg import FloatArray, cholesky_solve, jittered_cholesky
 
 __all__ = ["FittedLengthScale", "fit_length_scale_to_gradients"]
 
@@ -111,6 +110,7 @@ def fit_length_scale_to_gradients(
         )
     likelihood = _GradientLikelihood(X, G, noise, kernel)
 
+    # Minus the log posterior density of log l, up to a constant; v / l^2 has a flat prior.
     def objective(log_l: float, log_slope: float) -> float:
         penalty = 0.5 * ((log_l - math.log(prior_length_scale)) / prior_log_std) ** 2
         return penalty - likelihood(math.exp(log_l), math.exp(log_slope))
@@ -128,6 +128,7 @@ def _first_slope_variance(G: FloatArray, noise: FloatArray, kernel: str) -> floa
     power = float(np.mean(G**2)) if G.size else 0.0
     # Where noise is as large as the gradients, the difference may be negative: a share is left.
     left = max(power - float(np.mean(noise)), 0.05 * power) if len(G) else 0.0
+    # A slope's prior variance is g(0) v / l^2.
     return left / float(_PROFILES[kernel](np.zeros(()))[1])
 
 
@@ -176,11 +177,12 @@ class _GradientLikelihood:
         T, q = self.inside.shape
         _, g, h = self.profile(self.r2 / length_scale**2)
         across = slope_variance * g + np.diag(self.noise)
+        # Perpendicular to all differences u u' vanishes: such a direction has the covariance g.
         total = _log_density(across, self.outside)
         if q:
             scaled = self.U / length_scale
             along = np.einsum("st,sti,stj->sitj", -slope_variance * h, scaled, scaled)
-            for i in range(q):
+            for i in range(q):  # g I - h u u', and the noise
                 along[:, i, :, i] += across
             total += _log_density(along.reshape(T * q, T * q), self.inside.reshape(T * q, 1))
         return total
@@ -191,7 +193,7 @@ def _log_density(covariance: FloatArray, Y: FloatArray) -> float:
     if not Y.shape[1]:
         return 0.0
     L, _ = jittered_cholesky(covariance)
-    fit = float(np.vdot(Y, dpotrs(L, Y, lower=1)[0]))
+    fit = float(np.vdot(Y, cholesky_solve(L, Y)))
     log_determinant = 2.0 * float(np.log(L.diagonal()).sum())
     n, m = int(Y.shape[0]), int(Y.shape[1])
     return -0.5 * (fit + m * log_determinant + n * m * math.log(2.0 * math.pi))

@@ -77,7 +77,7 @@ def jittered_cholesky(A: FloatArray) -> tuple[FloatArray, float]:
 
 
 def cholesky_solve(L: FloatArray, b: FloatArray) -> FloatArray:
-    """Solve ``L @ L.T @ x = b`` for a lower factor L of shape (n, n) and b of shape (n,)."""
+    """Solve ``L @ L.T @ x = b``, L of shape (n, n) and lower triangular, b (n,) or (n, m)."""
     x, _ = dpotrs(L, b, lower=1)
     return np.asarray(x)
 
@@ -86,7 +86,7 @@ def cholesky_inverse(L: FloatArray) -> FloatArray:
     """Inverse of ``L @ L.T``, shape (n, n), full and exactly symmetric."""
     lower, _ = dpotri(L, lower=1)  # clean below, zero above the diagonal
     inverse = lower + lower.T
-    inverse.flat[:: len(L) + 1] *= 0.5
+    inverse.flat[:: len(L) + 1] *= 0.5  # the diagonal was counted twice
     return np.asarray(inverse)
 
 
@@ -141,9 +141,11 @@ class GrowingSystem:
             V = solve_triangular(self.root, cross[:N], lower=True, check_finite=False)
         else:
             V = np.empty((0, b))
+        # Schur complement of the new rows: [M, C; C', D] has the factor [L, 0; V', chol(S)].
         S = cross[N:] - V.T @ V
         S.flat[:: b + 1] += self.jitter
         block, info = dpotrf(S, lower=1, clean=1)
+        # A pivot below the added jitter is rounding error: the whole matrix is factored anew.
         if info or block.diagonal().min() ** 2 < 0.5 * self.jitter:
             return self._factored(M)
         L = np.zeros((N + b, N + b))
@@ -152,13 +154,14 @@ class GrowingSystem:
 
     def latest(self, n: int) -> GrowingSystem:
         """Return the system of the last n rows."""
+        # Rows leave at the top of the factor, where nothing can be cut off: anew.
         return self._factored(self.matrix[-n:, -n:].copy())
 
     def solutions(self, G: FloatArray) -> FloatArray:
         """Return G M^{-1}, shape (d, N), for G of shape (d, N)."""
-        W = dpotrs(self.root, G.T, lower=1)[0].T
+        W = cholesky_solve(self.root, G.T).T
         for _ in range(_REFINEMENTS):
-            W = W + dpotrs(self.root, (G - W @ self.matrix).T, lower=1)[0].T
+            W = W + cholesky_solve(self.root, (G - W @ self.matrix).T).T
         return np.ascontiguousarray(W)
 
     def _factored(self, M: FloatArray) -> GrowingSystem:

@@ -253,6 +253,7 @@ class CandidatePosterior:
         z = solve_triangular(L, v - self._mean[idx], lower=True, check_finite=False)
         self._reserve(t + b)
         self._V[t : t + b] = V
+        # New rows of V add to both terms of Eq. 2; none of the old ones changes.
         self._mean = _frozen(self._mean + z @ V)
         self._variance = self._variance - np.einsum("ij,ij->j", V, V)
         self._record(idx.tolist(), v.tolist(), s2.tolist(), z.tolist(), np.diagonal(L).tolist())
@@ -271,6 +272,7 @@ class CandidatePosterior:
 
     def _reserve(self, rows: int) -> None:
         if rows > len(self._V):
+            # Doubled: T appends copy O(T n) numbers altogether.
             grown = np.empty((max(rows, 2 * len(self._V)), self.n_candidates))
             grown[: self._T] = self._V[: self._T]
             self._V = grown
@@ -287,6 +289,7 @@ class CandidatePosterior:
 
 
 def _frozen(array: FloatArray) -> FloatArray:
+    # Results are handed out without a copy: whoever writes into one must not change the posterior.
     out = np.array(array) if array.flags.writeable is False else array
     out.flags.writeable = False
     return out

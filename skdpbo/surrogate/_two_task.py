@@ -82,8 +82,13 @@ class TwoTaskPosterior:
         # The candidates twice, with the task (0: public, 1: private) as one more feature.
         tasks = np.vstack([np.column_stack([X, np.full(n, task)]) for task in (0.0, 1.0)])
         m = np.broadcast_to(np.asarray(prior_mean, dtype=np.float64), (n,))
+        largest = float(prior_variance(kernel, X).max())  # k(0); refuses a WhiteKernel
+        difference = disagreement
+        if not isinstance(disagreement, Kernel):
+            tau = float(check_positive(disagreement, "disagreement"))
+            difference = ConstantKernel(tau**2 / largest, "fixed") * kernel
         self._posterior = CandidatePosterior(
-            _TwoTaskKernel(kernel, _difference_kernel(kernel, X, disagreement)),
+            _TwoTaskKernel(kernel, difference),
             tasks,
             noise_variance=noise_variance,
             prior_mean=np.concatenate([m, m]),
@@ -190,6 +195,7 @@ class TwoTaskPosterior:
         values: npt.ArrayLike,
         noise_variances: npt.ArrayLike | None,
     ) -> None:
+        # Rank one: no factorisation of a block.
         if len(indices) == 1 == np.size(values):
             s2 = None if noise_variances is None else float(np.ravel(noise_variances)[0])
             self._posterior.append(int(indices[0]), float(np.ravel(values)[0]), s2)
@@ -206,7 +212,7 @@ class _TwoTaskKernel(Kernel):  # type: ignore[misc]
 
     def __call__(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
         Y = X if Y is None else Y
-        both = np.outer(X[:, -1], Y[:, -1])
+        both = np.outer(X[:, -1], Y[:, -1])  # 1 where both values are private: g counts there alone
         return np.asarray(
             self.public(X[:, :-1], Y[:, :-1]) + both * self.difference(X[:, :-1], Y[:, :-1])
         )
@@ -220,12 +226,3 @@ class _TwoTaskKernel(Kernel):  # type: ignore[misc]
     def is_stationary(self) -> bool:
         """Return False: the variance depends on the task."""
         return False
-
-
-def _difference_kernel(kernel: Any, X: FloatArray, disagreement: float | Any) -> Any:
-    """tau^2 k / k(0), k(0) being the largest prior variance at the candidates."""
-    largest = float(prior_variance(kernel, X).max())  # refuses a WhiteKernel
-    if isinstance(disagreement, Kernel):
-        return disagreement
-    tau = float(check_positive(disagreement, "disagreement"))
-    return ConstantKernel(tau**2 / largest, "fixed") * kernel
