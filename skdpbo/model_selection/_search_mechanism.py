@@ -1,9 +1,12 @@
 """Mechanisms that search among candidates, and what they are given of a fit."""
 
 import math
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
+
+import numpy as np
 
 from skdpbo.exceptions import UnboundedSensitivityError
 from skdpbo.mechanisms import RandomSource
@@ -11,7 +14,15 @@ from skdpbo.model_selection._private_choice import PrivateChoice
 from skdpbo.model_selection.scoring._score_release import ReleasedScore
 from skdpbo.privacy import PrivacyGuarantee
 
-__all__ = ["Chosen", "ListChoice", "SearchMechanism", "SearchProblem", "best_public_score"]
+__all__ = [
+    "Chosen",
+    "ListChoice",
+    "PublicScores",
+    "SearchMechanism",
+    "SearchProblem",
+    "VisitingSearch",
+    "best_public_score",
+]
 
 
 @dataclass(frozen=True)
@@ -225,3 +236,77 @@ class ListChoice(SearchMechanism):
             self._choice, problem.candidates, source=problem.source, **how
         )
         return Chosen(problem.candidates, index, score)
+
+
+@dataclass(frozen=True)
+class PublicScores:
+    """Public cross-validation of the visited candidates, in the order of their visits.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_visited,)
+        NaN where a fold failed.
+    splits : ndarray of shape (n_splits, n_visited)
+    listed : ndarray of shape (n_visited,), dtype bool
+        Whether ``cv_results_`` has the candidate. scikit-learn lists none of a batch in which every
+        fit failed.
+    """
+
+    mean: np.ndarray
+    splits: np.ndarray
+    listed: np.ndarray
+
+
+class VisitingSearch(SearchMechanism):
+    """Search that visits candidates of a finite set by index, one batch after the other.
+
+    A sub-class proposes indices (`ask`) and releases one (`release_choice`).
+    """
+
+    def start(self, problem, guided):
+        """Make ready; no protected value is read."""
+        self._problem = problem
+        self._visited, self._listed = [], []
+
+    @abstractmethod
+    def ask(self, scores):
+        """Return the next indices. `scores` are the `PublicScores` so far, None at first."""
+
+    @abstractmethod
+    def release_choice(self, scores):
+        """Return (index of the winner, score or None), released."""
+
+    def released_columns(self, indices):
+        """Return further columns of ``cv_results_``, released, for the candidates listed."""
+        return {}
+
+    def propose(self, public):
+        """Return the next candidates for public cross-validation."""
+        batch = self.ask(self._scores(public))
+        self._visited += batch
+        return [self._problem.candidates[k] for k in batch]
+
+    def choose(self, public):
+        """Release the winner among the candidates that ``cv_results_`` lists."""
+        index, score = self.release_choice(self._scores(public))
+        listed = [k for k, is_listed in zip(self._visited, self._listed, strict=True) if is_listed]
+        return self._chosen(listed, index, score)
+
+    def _chosen(self, indices, index, score):
+        candidates = [self._problem.candidates[k] for k in indices]
+        columns = self.released_columns(indices)
+        return Chosen(candidates, list(indices).index(index), score, columns)
+
+    def _scores(self, public):
+        if public is None:
+            return None
+        new = len(self._visited) - len(self._listed)
+        # A batch is listed whole or not at all.
+        self._listed += [len(public["params"]) > sum(self._listed)] * new
+        metric, listed = self._problem.metric, np.array(self._listed)
+        folds = re.compile(rf"split\d+_test_{re.escape(metric)}")
+        rows = [public[f"mean_test_{metric}"], *(public[k] for k in public if folds.fullmatch(k))]
+        # At their places among all visited, NaN at the others.
+        scores = np.full((len(rows), len(listed)), np.nan)
+        scores[:, listed] = rows
+        return PublicScores(mean=scores[0], splits=scores[1:], listed=listed)

@@ -96,13 +96,12 @@ HOMES = {
     "model_selection.protection._score_gap": "largest_gap",
     "model_selection.protection._setup": "refuse_telling_parts",
     "model_selection._private_choice": "PrivateChoice",
-    "model_selection._search_mechanism": "SearchProblem",
+    "model_selection._search_mechanism": "PublicScores SearchProblem",
     "model_selection._sklearn": "BaseSearchCV",
     "model_selection.bayes._gaussian_trajectory": (
         "PrivateScores coarse_step trajectory_sensitivity"
     ),
     "model_selection.bayes._gp_ucb": "UpperConfidenceProposer",
-    "model_selection.bayes._visits": "PublicScores",
     "model_selection.bayes._public_prior": (
         "automatic_prior automatic_prior_weight public_disagreement public_error "
         "public_noise_variance public_offsets smoothed_public_scores"
@@ -133,12 +132,12 @@ HOMES = {
     "model_selection.evaluation._row_wise": "VERIFIED row_wise_assumption unverified_steps",
     "model_selection.gibo._descent": "PrivateDescent noise_to_clip",
     "model_selection.gibo._gradient_release": "TrajectoryRelease",
-    "model_selection.gibo._gradient_surrogate": "SurrogateRecipe",
     "model_selection.gibo._optimizers": "OPTIMIZERS",
     "model_selection.gibo._public_end": "end_offsets guess_offsets public_limit",
     "model_selection.gibo._public_gradient": (
         "PublicGradient clipped_rows precise_clip roughness squared_error"
     ),
+    "model_selection.gibo._settings": "SurrogateRecipe",
     "model_selection.gibo._safe_end": "SafeEnd end_positions end_sensitivity",
     "model_selection.papers._kusner_constants": (
         "beta choice_sensitivity exact_score_sensitivity score_sensitivity"

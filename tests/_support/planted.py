@@ -72,7 +72,7 @@ STAGES = {
     "sparse process": "gaussian_process.sparse._private_process",
     "safe end": "model_selection.gibo._safe_end",
     "sparse regressor": "gaussian_process.sparse._regressor",
-    "surrogate recipe": "model_selection.gibo._gradient_surrogate",
+    "surrogate recipe": "model_selection.gibo._settings",
     "trial score": "model_selection.private_training._trial_score",
     "trajectory search": "model_selection.gibo._trajectory_search",
     "trials": "model_selection.private_training._trials",

@@ -23,7 +23,7 @@ from quality.many_parameters_tasks import TASKS, Remembered
 from skdpbo import DPGIBOSearchCV
 from skdpbo.model_selection import _gibo
 from skdpbo.model_selection.gibo import _trajectory_search
-from skdpbo.model_selection.gibo._public_scales import RATES, public_scales
+from skdpbo.model_selection.gibo._public_gradient import RATES, public_scales
 
 OUT = RESULTS / "many_parameters_plan.csv"
 SMOOTH = [task for task in TASKS if task != "boosting"]

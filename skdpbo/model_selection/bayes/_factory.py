@@ -3,13 +3,13 @@
 from fractions import Fraction
 
 from skdpbo.model_selection._private_choice import ADD_REMOVE, PrivateChoice
+from skdpbo.model_selection._search_mechanism import VisitingSearch
 from skdpbo.model_selection.bayes._gaussian_trajectory import GaussianTrajectory, PrivateScores
 from skdpbo.model_selection.bayes._visited_choice import (
     HiddenLipschitz,
     LipschitzChoice,
     VisitedChoice,
 )
-from skdpbo.model_selection.bayes._visits import VisitingSearch
 from skdpbo.model_selection.papers._kusner2015 import Kusner2015
 from skdpbo.model_selection.papers._kusner_lipschitz import Kusner2015Lipschitz
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.model_selection._private_choice import CHOICE_ASSUMPTIONS
+from skdpbo.model_selection._search_mechanism import VisitingSearch
 from skdpbo.model_selection.bayes._two_task_ucb import (
     PrivateTrajectoryProposer,
     automatic_n_private,
 )
-from skdpbo.model_selection.bayes._visits import VisitingSearch
 from skdpbo.model_selection.scoring._score_release import ReleasedScore
 from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import check_count, check_delta, check_positive

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skdpbo.model_selection.bayes._visits import VisitingSearch
+from skdpbo.model_selection._search_mechanism import VisitingSearch
 from skdpbo.surrogate import (
     CandidatePosterior,
     default_kernel,

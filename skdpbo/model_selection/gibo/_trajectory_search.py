@@ -10,9 +10,9 @@ from skdpbo.exceptions import NoisyGradientWarning
 from skdpbo.model_selection._search_mechanism import Chosen, SearchMechanism
 from skdpbo.model_selection.gibo._descent import PrivateDescent, noise_to_clip
 from skdpbo.model_selection.gibo._public_end import end_offsets, guess_offsets, public_limit
-from skdpbo.model_selection.gibo._public_gradient import PublicGradient
-from skdpbo.model_selection.gibo._public_scales import (
+from skdpbo.model_selection.gibo._public_gradient import (
     AUTOMATIC,
+    PublicGradient,
     RememberedLosses,
     public_scales,
 )
