@@ -10,13 +10,8 @@ from skdpbo.model_selection._base import BasePrivateSearchCV
 from skdpbo.model_selection._sklearn import Interval, StrOptions
 from skdpbo.model_selection.bayes._gp_ucb import PublicBest
 from skdpbo.model_selection.gibo._gradient_release import TrajectoryRelease
-from skdpbo.model_selection.gibo._settings import (
-    DEFAULTS,
-    Descent,
-    GradientSurrogate,
-    SurrogateRecipe,
-    changed,
-)
+from skdpbo.model_selection.gibo._gradient_surrogate import SurrogateRecipe
+from skdpbo.model_selection.gibo._settings import DEFAULTS, Descent, GradientSurrogate, changed
 from skdpbo.model_selection.gibo._trajectory_search import TrajectorySearch
 from skdpbo.model_selection.protection._private_descent import PrivateDescentProtection
 from skdpbo.model_selection.protection._validation import ValidationProtection

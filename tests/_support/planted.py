@@ -72,7 +72,7 @@ STAGES = {
     "sparse process": "gaussian_process.sparse._private_process",
     "safe end": "model_selection.gibo._safe_end",
     "sparse regressor": "gaussian_process.sparse._regressor",
-    "surrogate recipe": "model_selection.gibo._settings",
+    "surrogate recipe": "model_selection.gibo._gradient_surrogate",
     "trial score": "model_selection.private_training._trial_score",
     "trajectory search": "model_selection.gibo._trajectory_search",
     "trials": "model_selection.private_training._trials",
@@ -89,7 +89,9 @@ MOVED = {
     "private models: charge_active_ledger": (
         "model_selection.protection._protection:charge_active_ledger"
     ),
-    "private models: number_of_units": "model_selection.protection._all_records:number_of_units",
+    "private models: ProtectedParts.n_samples": (
+        "model_selection.protection._all_records:ProtectedParts.n_samples"
+    ),
     "private models: settled_rows": "model_selection.protection._all_records:settled_rows",
     "search: RUNNING": "model_selection.protection._validation:RUNNING",
     "search: refuse_cached_functions": (
@@ -438,7 +440,7 @@ BUGS = {
         )
     },
     "private models: parts divide groups": {
-        "private models: number_of_units": lambda X, groups: len(X),
+        "private models: ProtectedParts.n_samples": property(lambda parts: len(parts.X)),
         "private models: take_units": lambda X, y, groups, units: (
             X[units],
             y[units],

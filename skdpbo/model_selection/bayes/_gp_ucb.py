@@ -50,6 +50,8 @@ class UpperConfidenceProposer:
         Their scores, failures replaced.
     fitted : FittedHyperparameters or None
         Of the last fit.
+    posterior : CandidatePosterior or None
+        Of the scores told; None before the first.
     """
 
     def __init__(
@@ -72,25 +74,7 @@ class UpperConfidenceProposer:
         self.kernel = default_kernel(X.shape[1])
         self.scores = np.empty(0)
         self.fitted = None
-        self._posterior = None
-
-    def promising(self, n):
-        """Return the indices not visited of the best expected scores; these, and variances.
-
-        Parameters
-        ----------
-        n : int
-            At most so many.
-
-        Returns
-        -------
-        indices, means, variances : ndarray
-            Of the scores, by the surrogate of those told.
-        """
-        posterior = self._posterior
-        unvisited = np.setdiff1d(np.arange(len(self.X)), self.visited)
-        best = unvisited[np.argsort(-posterior.mean[unvisited], kind="stable")[:n]]
-        return best, posterior.mean[best], np.square(posterior.std[best])
+        self.posterior = None
 
     def ask(self, at_most=None):
         """Return the next candidates' indices; empty when `n_iter` candidates have been visited.
@@ -106,8 +90,8 @@ class UpperConfidenceProposer:
             # Their order is that of a design, or random: the first fill the space.
             chosen = list(range(self.n_initial_points))
         elif size > 0:
-            best = self._posterior.mean[self.visited].max() if self.acquisition == "ei" else None
-            chosen = select_batch(self._posterior, size, self.sqrt_beta, self.visited, best)
+            best = self.posterior.mean[self.visited].max() if self.acquisition == "ei" else None
+            chosen = select_batch(self.posterior, size, self.sqrt_beta, self.visited, best)
         else:
             chosen = []
         self.visited += chosen
@@ -121,7 +105,7 @@ class UpperConfidenceProposer:
         known, now = len(self.scores), len(scores)
         self.scores = scores
         # A fit is due at some numbers of scores; a batch may have stepped over one of them.
-        if self._posterior is None or any(refit_due(t) for t in range(known + 1, now + 1)):
+        if self.posterior is None or any(refit_due(t) for t in range(known + 1, now + 1)):
             fitted = fit_hyperparameters(
                 self.kernel,
                 self.X[self.visited],
@@ -131,15 +115,15 @@ class UpperConfidenceProposer:
                 n_starts=3 if self.fitted is None else 2,
             )
             self.fitted = fitted
-            self._posterior = CandidatePosterior(
+            self.posterior = CandidatePosterior(
                 fitted.kernel,
                 self.X,
                 noise_variance=fitted.noise_variance,
                 prior_mean=fitted.prior_mean,
             )
-            self._posterior.extend(self.visited, scores)
+            self.posterior.extend(self.visited, scores)
         else:
-            self._posterior.extend(self.visited[known:now], scores[known:])
+            self.posterior.extend(self.visited[known:now], scores[known:])
 
 
 class PublicBest(VisitingSearch):
@@ -171,8 +155,11 @@ class PublicBest(VisitingSearch):
 
     def promising(self, n):
         """Return candidates not visited, expected public scores and variances; at most `n`."""
-        best, means, variances = self._proposer.promising(n)
-        return [self._problem.candidates[k] for k in best], means, variances
+        posterior, candidates = self._proposer.posterior, self._problem.candidates
+        unvisited = np.setdiff1d(np.arange(len(candidates)), self._proposer.visited)
+        best = unvisited[np.argsort(-posterior.mean[unvisited], kind="stable")[:n]]
+        variances = np.square(posterior.std[best])
+        return [candidates[k] for k in best], posterior.mean[best], variances
 
     def release_choice(self, scores):
         """Return (index of the best public score, None); the first visited without a score."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpbo.model_selection.rows._units import number_of_units, rows_of_units, take_units
+from skdpbo.model_selection.rows._units import TwoParts, rows_of_units, take_units
 from skdpbo.privacy._checks import check_count, check_within
 
 __all__ = [
@@ -225,7 +225,7 @@ def excess_sensitivity(units, cap, n_chunks, n_validation=None):
 
 
 @dataclass(repr=False)
-class ChunkedRows:
+class ChunkedRows(TwoParts):
     """Protected rows: chunks that train, and what scores them.
 
     A unit is a record, or a group of records, which no chunk divides.
@@ -247,16 +247,6 @@ class ChunkedRows:
     y_val: object = None
     groups: object = None
     groups_val: object = None
-
-    @property
-    def n_samples(self):
-        """Number of units that are cut into chunks."""
-        return number_of_units(self.X, self.groups)
-
-    @property
-    def n_validation(self):
-        """Units of the validation part, or None."""
-        return None if self.X_val is None else number_of_units(self.X_val, self.groups_val)
 
     @property
     def size(self):

@@ -28,12 +28,18 @@ class FoldLosses:
     cv : int, cross-validation generator or iterable
     groups : sequence or None
         Of the public rows, for the splitter.
+
+    Attributes
+    ----------
+    units : int
+        Largest loss.
     """
 
     def __init__(self, training, cv, groups=None):
         self._training = training
         self._cv = cv
         self._groups = groups
+        self.units = int(training.scorer.units)
 
     @cached_property
     def _splits(self):
@@ -46,26 +52,20 @@ class FoldLosses:
         """Number of the fold of each loss, ndarray of shape (n_losses,)."""
         return np.repeat(np.arange(len(self._splits)), [len(test) for _, test in self._splits])
 
-    @property
-    def units(self):
-        """Largest loss."""
-        return int(self._training.scorer.units)
-
-    def losses(self, candidates):
+    def losses(self, candidates, kind=isolated_losses):
         """Return the losses of the rows with each candidate.
 
         Parameters
         ----------
         candidates : list of dict
+        kind : callable, default=isolated_losses
+            ``kind(model, scorer, X, y)`` returns the losses of some rows.
 
         Returns
         -------
         losses : list of (ndarray of shape (n_losses,), dtype int64, or None)
             In {0, ..., units}, in the order of `folds`; None where a fold fails.
         """
-        return self._of_folds(candidates, isolated_losses)
-
-    def _of_folds(self, candidates, kind):
         of = self._training
         estimator = without_callbacks(clone(of.estimator))
         common = (of.X, of.y, of.fit_params), of.scorer, kind
@@ -91,7 +91,7 @@ class FoldLosses:
         scorer = self._training.scorer
         if not (scorer.is_mean and getattr(scorer, "may_clip", False)):
             return
-        (losses,) = self._of_folds([params], _unclipped_losses)
+        (losses,) = self.losses([params], _unclipped_losses)
         if losses is None:
             return
         share = float(np.mean(losses > scorer.bound * (1 + 1e-9)))  # above, not by rounding alone

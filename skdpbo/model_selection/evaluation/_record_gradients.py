@@ -45,14 +45,16 @@ class RecordLosses:
     def __reduce__(self):
         raise TypeError("losses of protected records are not pickled")
 
-    def add(self, losses):
-        """Append one row per point.
+    def add(self, losses, n_kept=None):
+        """Append one row per point, and forget all but the last points.
 
         Parameters
         ----------
         losses : sequence of (array-like of shape (n_records,), or None)
             None for a point that could not be evaluated, for a public reason: every record gets
             the worst loss there.
+        n_kept : int, default=None
+            How many points are kept; None: all of them.
         """
         for row in losses:
             if row is not None:
@@ -77,10 +79,8 @@ class RecordLosses:
                     worst = np.where(np.isnan(bounded), self._bound, bounded)
                     bounded = np.clip(worst, 0.0, self._bound)
             self._rows.append(bounded)
-
-    def keep_last(self, n_points):
-        """Forget the losses of all but the last `n_points` points."""
-        del self._rows[: len(self._rows) - n_points]
+        if n_kept is not None:
+            del self._rows[: len(self._rows) - n_kept]
 
     def gradients(self, weights):
         """Yield ``(weights @ losses).T`` in blocks of records.

@@ -187,8 +187,7 @@ class PrivateDescent:
             points = self.design(posterior, theta, t)
             if len(points):  # Algorithm 2 may find that the earlier points suffice
                 posterior.add(points)  # first: it says how many of the last points it keeps
-                losses.add(evaluate(points))
-                losses.keep_last(len(posterior.points))
+                losses.add(evaluate(points), len(posterior.points))
                 if public is not None:
                     public.add(points, len(posterior.points))
             if losses.n_records is None:
@@ -197,7 +196,11 @@ class PrivateDescent:
             step = _GradientStep(self, float(mu), clip, losses.n_records)
             gradient, next_clip = step.release(losses.gradients(weights), source)
             steps.append((gradient, step.sigma, clip, len(points), posterior.trace(theta)))
-            gradient, error = _with_public(public, weights, gradient, step.sigma, clip)
+            # From here on post-processing: the mean with the public gradient, and its error.
+            error = step.sigma
+            if public is not None:
+                gradient = public.combined(weights, gradient, step.sigma, clip)
+                error = public.measured[1][-1]
             clip = next_clip
             theta = self._moved(theta, optimizer.step(theta, gradient), public)
             thetas.append(theta)
@@ -262,14 +265,6 @@ def _refitted(posterior, refit, thetas, steps):
         return posterior
     again.add(posterior.points)
     return again
-
-
-def _with_public(public, weights, gradient, sigma, clip):
-    """Return the gradient that the step follows, and its error; post-processing."""
-    if public is None:
-        return gradient, sigma
-    combined = public.combined(weights, gradient, sigma, clip)  # adds its error to `measured`
-    return combined, public.measured[1][-1]
 
 
 def _is_faint(gradient, error):

@@ -152,8 +152,7 @@ class PublicGradient:
         rows = self._losses(points)
         if self._table.n_records is None and all(row is None for row in rows):
             rows = [np.zeros(len(self._folds), dtype=np.int64)] * len(rows)  # no gradient there
-        self._table.add(rows)
-        self._table.keep_last(n_kept)
+        self._table.add(rows, n_kept)
 
     def of(self, losses, weights):
         """Return the gradients of the public records from rows of losses, (n_records, d)."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
+from sklearn.gaussian_process.kernels import Kernel
 
 from skdpbo.model_selection.gibo._optimizers import OPTIMIZERS
 from skdpbo.privacy._checks import (
@@ -15,9 +15,9 @@ from skdpbo.privacy._checks import (
     check_positive,
     check_within,
 )
-from skdpbo.surrogate import GradientPosterior, fit_length_scale_to_gradients, refit_due
+from skdpbo.surrogate import GradientPosterior
 
-__all__ = ["DEFAULTS", "Descent", "GradientSurrogate", "SurrogateRecipe", "changed"]
+__all__ = ["DEFAULTS", "Descent", "GradientSurrogate", "changed"]
 
 
 class _Defaults(NamedTuple):
@@ -273,56 +273,3 @@ class GradientSurrogate(_Settings):
             raise ValueError("length_scale must be positive and finite.")
         if self.fit_length_scale and length_scale.ndim:
             raise ValueError("length_scale must be a single number for fit_length_scale=True.")
-
-
-class SurrogateRecipe:
-    """Surrogate in the unit cube and in units of the largest loss.
-
-    Parameters
-    ----------
-    settings : GradientSurrogate
-        With a length-scale and a noise variance.
-    names : list of str
-        Names of the parameters that are searched.
-    """
-
-    def __init__(self, settings, names):
-        settings.check(names)
-        self._settings = settings
-
-    def posterior(self, length_scale=None):
-        """Return a surrogate without points."""
-        settings = self._settings
-        length_scale = settings.length_scale if length_scale is None else length_scale
-        named = {"rbf": RBF(length_scale), "matern52": Matern(length_scale, nu=2.5)}
-        kernel = named[settings.kernel] if isinstance(settings.kernel, str) else settings.kernel
-        # A constant leaves the level of the losses open; it has no gradient itself.
-        if settings.level_variance:
-            kernel = ConstantKernel(settings.level_variance) + kernel
-        return GradientPosterior(
-            kernel,
-            noise_variance=settings.noise_variance,
-            design_jitter=settings.design_jitter,
-            cache_size=settings.cache_size,
-        )
-
-    def refitted(self, thetas, gradients, noise_scales):
-        """Return a surrogate with the length-scale of known gradients, None if it is not due.
-
-        Parameters
-        ----------
-        thetas, gradients : ndarray of shape (t, d)
-            Released, or of released and public values.
-        noise_scales : ndarray of shape (t,)
-            Standard errors per coordinate; public.
-        """
-        if not self._settings.fit_length_scale or not refit_due(len(thetas), first=3):
-            return None
-        found = fit_length_scale_to_gradients(
-            thetas,
-            gradients,
-            np.square(noise_scales),
-            kernel=self._settings.kernel,
-            prior_length_scale=float(self._settings.length_scale),
-        )
-        return self.posterior(found.length_scale)

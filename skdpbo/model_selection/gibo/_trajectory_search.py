@@ -104,10 +104,12 @@ class TrajectorySearch(SearchMechanism):
         seed = check_random_state(self._random_state).randint(2**31 - 1 - self._n_iter)
         self._steps = self._descent(int(problem.scorer.units), seed)
         self._steps.check_noise(problem.n_losses)
-        n_iter, n_dims, noise = self._steps.n_iter, problem.space.n_dims, self._noise()
-        if noise > NOISE_LIMIT:
+        n_iter, n_dims = self._steps.n_iter, problem.space.n_dims
+        mu = self.release.mu_trajectory
+        self._noise = noise_to_clip(mu, n_iter, n_dims, problem.n_losses)
+        if self._noise > NOISE_LIMIT:
             warn_caller(
-                f"The noise of a gradient has {noise:.2g} times the clipping norm: "
+                f"The noise of a gradient has {self._noise:.2g} times the clipping norm: "
                 f"{problem.n_losses} protected records or groups are few for n_iter={n_iter} and "
                 f"{n_dims} parameters at this budget. Use fewer steps, a larger epsilon, fewer "
                 "parameters, or DPBayesSearchCV.",
@@ -188,13 +190,8 @@ class TrajectorySearch(SearchMechanism):
         losses = RememberedLosses(lambda points: folds.losses(space.settings(points)))
         sizes = {"units": folds.units, "n_protected": problem.n_losses}
         gradient = PublicGradient(losses, folds.folds, **sizes)
-        recipe, noise = self._surrogate(space), self._noise()
-        found = self._automatic, recipe, start, losses, gradient, noise
+        found = self._automatic, self._surrogate(space), start, losses, gradient, self._noise
         return public_scales(self._steps, *found), gradient
-
-    def _noise(self):
-        sizes = self._steps.n_iter, self._problem.space.n_dims, self._problem.n_losses
-        return noise_to_clip(self.release.mu_trajectory, *sizes)
 
     def _private_start(self, candidates, public):
         """Release where the descent begins: among visited and promising public candidates."""
@@ -202,8 +199,8 @@ class TrajectorySearch(SearchMechanism):
         order = np.argsort(-np.where(np.isfinite(scores), scores, -np.inf), kind="stable")
         best = [candidates[k] for k in order[:_N_STARTS]]
         folds, choice = self._problem.folds, self.release.start_choice
-        public_rows = self._public_rows(best, folds, choice)
-        how = {"margin": _START_MARGIN, **self._sizes(folds, choice)}
+        public_rows, sizes = self._public_rows(best, folds, choice)
+        how = {"margin": _START_MARGIN, **sizes}
         offsets = end_offsets(*public_rows, **how)
         guesses, means, variances = self._public_search.promising(_N_GUESSES)
         # from scores to losses
@@ -228,24 +225,24 @@ class TrajectorySearch(SearchMechanism):
         if public is not None:
             averages = len(points) - len(found.trajectory)
             optimism = np.array(public.optimism + public.optimism[-1:] * averages)[positions]
-            rows = self._public_rows(candidates, folds, choice)
-            how = {"margin": _END_MARGIN, "reused": _REUSED, **self._sizes(folds, choice)}
+            rows, sizes = self._public_rows(candidates, folds, choice)
+            how = {"margin": _END_MARGIN, "reused": _REUSED, **sizes}
             offsets = end_offsets(*rows, optimism * folds.units, **how)
             informed = {"limit": rows[-1], "offsets": offsets}
         clip = float(found.clips.max())  # adaptive norms differ by step; released
         return positions[self._picked(choice, candidates, points[positions], clip, **informed)]
 
-    def _sizes(self, folds, choice):
-        """Return the public numbers that noise depends on."""
-        sizes = {"units": folds.units, "n_protected": self._problem.n_losses}
-        return sizes | {"epsilon": choice.epsilon}
-
     def _public_rows(self, candidates, folds, choice):
-        """Return (changes of public losses, folds of the rows, which changes count)."""
+        """Return (changes of public losses, folds of the rows, which changes count), sizes.
+
+        The sizes are the public numbers that the noise of a choice depends on.
+        """
         worst = np.full(len(folds.folds), folds.units)
         rows = np.array([worst if row is None else row for row in folds.losses(candidates)])
         changes = rows - rows[0]
-        return changes, folds.folds, public_limit(changes, **self._sizes(folds, choice))
+        sizes = {"units": folds.units, "n_protected": self._problem.n_losses}
+        sizes["epsilon"] = choice.epsilon
+        return (changes, folds.folds, public_limit(changes, **sizes)), sizes
 
     def _picked(self, choice, candidates, points, clip, **informed):
         """Release the position of one of a few public or released candidates."""

@@ -18,7 +18,7 @@ from skdpbo.model_selection.protection._setup import (
 from skdpbo.model_selection.rows._object_table import as_objects, list_width
 from skdpbo.model_selection.rows._overlap import entries_assumption, refuse_shared_rows
 from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
-from skdpbo.model_selection.rows._units import number_of_units
+from skdpbo.model_selection.rows._units import TwoParts
 
 __all__ = ["AllRecordsProtection", "ProtectedParts"]
 
@@ -26,7 +26,7 @@ _DISJOINT = "no record is both in X and in X_val"
 
 
 @dataclass(frozen=True)
-class ProtectedParts:
+class ProtectedParts(TwoParts):
     """Rows of one fit, all of them protected. The numbers of units are public.
 
     Attributes
@@ -69,16 +69,6 @@ class ProtectedParts:
     def containers(self):
         """Containers of rows and targets."""
         return [self.X, self.y, self.X_val, self.y_val]
-
-    @property
-    def n_samples(self):
-        """Number of units of the rows that train."""
-        return number_of_units(self.X, self.groups)
-
-    @property
-    def n_validation(self):
-        """Number of units of `X_val`, or None."""
-        return None if self.X_val is None else number_of_units(self.X_val, self.groups_val)
 
     def opened(self, estimator):
         """Protected, after the charge: return the parts with the types that ``fit`` gets."""

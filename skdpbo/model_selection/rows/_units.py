@@ -4,13 +4,27 @@ import numpy as np
 
 from skdpbo.model_selection._sklearn import n_rows, take_rows
 
-__all__ = ["number_of_units", "rows_of_units", "take_units"]
+__all__ = ["TwoParts", "number_of_units", "rows_of_units", "take_units"]
 
 
 def number_of_units(X, groups):
     """Return the number of groups, or of rows where there are none. Public."""
     # -1, not an error, of no rows: they may be none where their number is secret.
     return n_rows(X) if groups is None else int(groups.max(initial=-1)) + 1
+
+
+class TwoParts:
+    """Rows `X` and `X_val`, or None, with the numbers of their groups: how many units they are."""
+
+    @property
+    def n_samples(self):
+        """Number of units of the rows that train."""
+        return number_of_units(self.X, self.groups)
+
+    @property
+    def n_validation(self):
+        """Number of units of `X_val`, or None."""
+        return None if self.X_val is None else number_of_units(self.X_val, self.groups_val)
 
 
 def rows_of_units(groups, units):

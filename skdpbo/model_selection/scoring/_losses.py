@@ -16,19 +16,14 @@ from skdpbo.model_selection.scoring._parsing import as_labels, as_numbers, as_re
 
 def zero_one(estimator, y, prediction):
     """Return 0 where every label of a record is predicted, else 1 (multilabel: exact match)."""
-    if _are_comparable(y, prediction):  # the same answers as below, several 100 times faster
+    alike = type(y) is type(prediction) is np.ndarray and y.shape == prediction.shape
+    alike = alike and y.dtype.kind == prediction.dtype.kind and y.ndim in (1, 2)
+    # Kinds that compare exactly and hold no missing value: as below, several 100 times faster.
+    if alike and y.dtype.kind in "biuU":
         return (y != prediction).reshape(len(y), -1).any(axis=1).astype(np.float64)
     width = n_outputs(prediction)
     pairs = zip(as_labels(y, width), as_labels(prediction, width), strict=True)
     return np.array([_disagreement(true, predicted) for true, predicted in pairs], np.float64)
-
-
-def _are_comparable(y, prediction):
-    """Whether both are arrays of one kind that compares exactly and cannot hold missing values."""
-    if not all(type(labels) is np.ndarray for labels in (y, prediction)):
-        return False
-    same = y.dtype.kind == prediction.dtype.kind and y.shape == prediction.shape
-    return same and y.dtype.kind in "biuU" and y.ndim in (1, 2)
 
 
 def _disagreement(true, predicted):

@@ -48,9 +48,9 @@ class TestGradients:
         table.add(UNITS[:3])
         table.add(list(UNITS[3:]))
         np.testing.assert_allclose(gradients(table), (W @ UNITS).T)
-        table.keep_last(2)
+        table.add([], 2)
         np.testing.assert_allclose(gradients(table, W[:, 3:]), (W[:, 3:] @ UNITS[3:]).T)
-        table.keep_last(9)
+        table.add([], 9)
         assert gradients(table, W[:, 3:]).shape == (40, 3)
 
     @pytest.mark.parametrize(("bound", "bytes_"), [(1, 1), (255, 1), (256, 2), (2**20, 4)])
