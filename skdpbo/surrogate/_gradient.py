@@ -156,6 +156,7 @@ class GradientPosterior:
         theta = self._check_theta(theta)
         if self._points is None:
             return np.zeros((len(theta), 0))
+        # Sopa et al. (2025), Algorithm 1, line 6, without the jitter.
         return self._system.solutions(self._derivatives.gradients(theta, self._points).dx)
 
     def gradient_covariance(self, theta: npt.ArrayLike) -> FloatArray:
@@ -323,7 +324,7 @@ class GradientPosterior:
         box = search_box(self._derivatives, theta, bounds)
         D = np.empty((0, len(theta))) if self._points is None else self._points
         limit = max(_LARGEST_HISTORY, 4 * (len(theta) + 1))
-        if len(D) > limit:
+        if len(D) > limit:  # without the others the trace is larger: the design errs on that side
             distance = np.sum(((D - theta) / box.scale) ** 2, axis=1)
             # In the order of their time: the starting designs mirror the latest ones.
             D = D[np.sort(np.argsort(distance, kind="stable")[:limit])]

@@ -224,6 +224,7 @@ def _starts(
     """Starts in the bounds, shape (n_starts, p): previous, template, a Kronecker sequence."""
     known = [(kernel.theta, _NOISE_START)]
     if previous is not None:
+        # Where none was fitted it is 0, which has no logarithm.
         noise = max(previous.unit_noise_variance, np.finfo(np.float64).tiny)
         known.insert(0, (previous.unit_kernel.theta, noise))
     p = len(bounds)

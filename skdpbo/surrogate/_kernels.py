@@ -210,7 +210,7 @@ class _Stationary:
         # Differences between nearby points keep their digits if all are measured from among them.
         centre = Y.mean(axis=0)
         A, B = (X - centre) / self.length_scale, (Y - centre) / self.length_scale
-        q = A @ (-2.0 * B.T)
+        q = A @ (-2.0 * B.T)  # |a - b|^2 by one matrix product
         q += np.einsum("id,id->i", A, A)[:, None]
         q += np.einsum("jd,jd->j", B, B)
         np.maximum(q, 0.0, out=q)  # rounding may have made it negative
@@ -256,6 +256,7 @@ class _Product:
     """Product rule: (ab)' = a'b + ab', and the mixed derivative has four terms."""
 
     def __init__(self, a: DifferentiableKernel, b: DifferentiableKernel) -> None:
+        # Of (c + a)(d + b) all values share c d alone.
         self.a, self.b, self.level = a, b, a.level * b.level
 
     def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:

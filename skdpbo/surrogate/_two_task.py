@@ -156,7 +156,7 @@ class TwoTaskPosterior:
         noise_variances : array-like of shape (b,) or ()
             Variances of the noise that was added, >= 0.
         """
-        self._extend(self._checked(indices) + self._n, values, noise_variances)
+        self._extend(self._checked(indices) + self._n, values, noise_variances)  # second half
 
     def copy(self) -> TwoTaskPosterior:
         """Return an independent posterior, for values that are imagined (batch designs).

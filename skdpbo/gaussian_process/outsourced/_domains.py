@@ -166,7 +166,8 @@ class Box:
         """
         if projection is None:
             return self
-        # interval arithmetic: each product lies between its values at the two ends
+        # interval arithmetic: each product lies between its values at the two ends; not rounded
+        # outwards, as no guarantee rests on the image
         ends = np.stack([np.multiply(projection.T, bound) for bound in (self.low, self.high)])
         return Box(ends.min(axis=0).sum(axis=1), ends.max(axis=0).sum(axis=1))
 

@@ -48,7 +48,7 @@ class TargetPosterior:
         K = self.cross(rows, Z)
         V = solve_triangular(self.L, K.T, lower=True, check_finite=False)
         variance = self.kernel.diag(rows) - np.einsum("ij,ij->j", V, V)
-        return self.prior_mean + K @ self.weights, np.maximum(variance, 0.0)
+        return self.prior_mean + K @ self.weights, np.maximum(variance, 0.0)  # rounding
 
     def mean(self, rows, Z):
         """Posterior mean at exact rows, shape (m,)."""

@@ -1,5 +1,7 @@
 """Gaussian process regression on rows that were released with noise."""
 
+from functools import partial
+
 import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
@@ -220,26 +222,18 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
             beliefs.append(flat_rows(release))
         if self.row_prior != "flat" and release.noise_std > 0 and release.n_rows > 1:
             beliefs.append(normal_rows(release, is_isotropic(kernel)))
-        predictors = [
-            ProjectedPredictor(
-                self._map.exact,
-                believed,
-                [
-                    self._posterior(believed, y, kernel, variance)
-                    for y, variance in zip(targets.T, noise_variance, strict=True)
-                ],
-            )
-            for believed in beliefs
-        ]
+        fit = fixed_target
+        if self.optimizer is not None:
+            fit = partial(fitted_target, n_starts=1 + self.n_restarts_optimizer)
+        predictors = []
+        for believed in beliefs:
+            fitted = [
+                fit(kernel, believed.rows, y, noise_std=believed.noise_std, noise_variance=variance)
+                for y, variance in zip(targets.T, noise_variance, strict=True)
+            ]
+            predictors.append(ProjectedPredictor(self._map.exact, believed, fitted))
         # Evidence of the same public y under two beliefs of the same release: no budget is spent.
         self._predictor = max(predictors, key=lambda fitted: fitted.log_marginal_likelihood)
-
-    def _posterior(self, believed, y, kernel, noise_variance):
-        common = {"noise_std": believed.noise_std, "noise_variance": noise_variance}
-        if self.optimizer is None:
-            return fixed_target(kernel, believed.rows, y, **common)
-        n_starts = 1 + self.n_restarts_optimizer
-        return fitted_target(kernel, believed.rows, y, n_starts=n_starts, **common)
 
     def _publish(self):
         targets = self._predictor.targets

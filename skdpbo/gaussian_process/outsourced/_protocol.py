@@ -194,7 +194,7 @@ def _reason_to_refuse(curator, row):
 def _read_line(stream):
     """Return the next line, or None at the end of the stream."""
     try:
-        line = stream.readline(LONGEST_LINE + 1)
+        line = stream.readline(LONGEST_LINE + 1)  # one more shows that a line is too long
     except UnicodeDecodeError:
         raise ProtocolError("what came is not text.") from None
     if len(line) > LONGEST_LINE:

@@ -8,10 +8,11 @@ import numpy as np
 
 _BATCH = 512  # boxes split at a time
 _ENTRIES = 2_000_000  # of one array of distances, so that memory stays below 100 MB
+_TOLERANCE = 1e-6  # relative difference of bound and best value at which to stop
 _OPERATIONS = 200_000_000  # box x inducing point x feature, in total: about 2 seconds
 
 
-def largest_squared_norm(kernel, Z, domain=None, *, tolerance=1e-6, max_boxes=50_000):
+def largest_squared_norm(kernel, Z, domain=None, *, max_boxes=50_000):
     """Upper bound on sup_x sum_j k(z_j, x)^2, up to floating-point rounding.
 
     Moving x to the bounding box of Z, coordinate by coordinate, brings it nearer to every
@@ -27,8 +28,6 @@ def largest_squared_norm(kernel, Z, domain=None, *, tolerance=1e-6, max_boxes=50
         Inducing points.
     domain : ndarray of shape (p, 2), optional
         Lower and upper ends that every x is known to lie between.
-    tolerance : float, default=1e-6
-        Relative difference at which to stop.
     max_boxes : int, default=50_000
         Most boxes to look at; the bound is valid whenever one stops.
 
@@ -62,7 +61,7 @@ def largest_squared_norm(kernel, Z, domain=None, *, tolerance=1e-6, max_boxes=50
     precisions = [t.gaussian for t in kernel.terms]
     precisions += [f.precision for t in kernel.terms for f in t.factors]
     widths = np.sqrt(np.max(precisions, axis=0))
-    while bounds.size and bounds.max() > best * (1.0 + tolerance) and seen < allowed:
+    while bounds.size and bounds.max() > best * (1.0 + _TOLERANCE) and seen < allowed:
         order = np.argsort(-bounds)
         split, kept = order[:_BATCH], order[_BATCH:]
         halves = _halved(boxes[:, split], widths)

@@ -85,9 +85,9 @@ class KernelPosterior:
         return K_vZ @ self.weights, K_vv - a.T @ a + spread @ K_vZ.T
 
 
-def regulariser(sb, noise_variance, d, failure=_FAILURE):
+def regulariser(sb, noise_variance, d):
     """Lambda of Eq. (13), added to the diagonal of K_ZZ + B / sigma^2."""
-    size = math.sqrt(d * math.log(2.0 * d * d / failure)) * (d + 1) / (2.0 * d)
+    size = math.sqrt(d * math.log(2.0 * d * d / _FAILURE)) * (d + 1) / (2.0 * d)
     return sb / noise_variance * size
 
 

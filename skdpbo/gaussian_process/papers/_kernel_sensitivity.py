@@ -167,6 +167,7 @@ def product_grid_norm(kernel, Z, domain=None):
         return None
     square = read.variance**2
     for i, axis in enumerate(axes):
+        # exp(-|e|^2) and the sum over the grid both factor: one axis at a time, of variance 1.
         line = StationaryKernel((Term(1.0, precision[i : i + 1], ()),), 1)
         ends = None if domain is None else domain[i : i + 1]
         square *= largest_squared_norm(line, axis[:, None], ends)[0]
@@ -195,7 +196,7 @@ def certified_norm(kernel, Z, domain=None):
     return min(bounds)
 
 
-def norm_bound(kernel, Z, method="certified", domain=None):
+def norm_bound(kernel, Z, method="certified"):
     """R_k by name.
 
     Parameters
@@ -205,11 +206,9 @@ def norm_bound(kernel, Z, method="certified", domain=None):
     method : {"certified", "tight", "generic", "trivial"}
         "certified": :func:`certified_norm`. "tight": Eq. (9), local. "generic": Eq. (7) on a
         line, Eq. (8) otherwise. "trivial": Eq. (4).
-    domain : ndarray of shape (p, 2), optional
-        Used by "certified".
     """
     if method == "certified":
-        return certified_norm(kernel, Z, domain)
+        return certified_norm(kernel, Z)
     if method == "tight":
         return grid_centre_norm(kernel, Z)
     if method == "generic":

@@ -153,7 +153,10 @@ def _terms(kernel, p):
         return (Term(float(_positive(kernel.constant_value)), none, ()),)
     if kind not in (RBF, Matern, RationalQuadratic):
         raise TypeError(f"kernel must be made of {_SUPPORTED}; got {kind.__name__}")
-    precision = _precision(kernel.length_scale, p)
+    scales = np.atleast_1d(_positive(kernel.length_scale))
+    if scales.ndim != 1 or scales.size not in (1, p):
+        raise ValueError("a kernel has one length-scale, or one per feature")
+    precision = np.broadcast_to(1.0 / scales**2, (p,))
     if kind is RBF or (kind is Matern and kernel.nu == np.inf):
         return (Term(1.0, precision, ()),)
     return (Term(1.0, none, (Factor(precision, _profile(kernel)),)),)
@@ -164,13 +167,6 @@ def _positive(value):
     if not (np.isfinite(array).all() and (array > 0).all()):
         raise ValueError("kernel parameters must be positive and finite")
     return array
-
-
-def _precision(length_scale, p):
-    scales = np.atleast_1d(_positive(length_scale))
-    if scales.ndim != 1 or scales.size not in (1, p):
-        raise ValueError("a kernel has one length-scale, or one per feature")
-    return np.broadcast_to(1.0 / scales**2, (p,))
 
 
 def _profile(kernel):

@@ -200,12 +200,13 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
         n_coordinates = codes.shape[1]
         method = build(half_width=np.ones(n_coordinates), n_records=n_units(X))
         positions = placed(X, label_positions(labels, classes)[:, None])
-        centre = np.zeros(n_coordinates)
+        centre = np.zeros(n_coordinates)  # the mean of the simplex's vertices
         released = self._release(method, method.rows(centre, codes), X, positions, source)
         fits = method.posterior(released, None)
         # Post-processing of `released` to the end.
         average = self._publish_average(kernels, Z, centre, fits)
         self.noise_variance_ = float(average.noise_variance.mean())
+        # Averages over where the release shows records: reading the records again would cost.
         support = support_design(Z)
         records = nearest_mixture(released.B, method.features(support), SUPPORT_DESIGNS)
         self.reliability_ = reliability(self._predictor, support, records)
@@ -216,7 +217,7 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
         """Return what the release needs from shapes and parameters; raises what can be raised."""
         Z = self._inducing_points(X.shape[1], self.X_bounds)
         kernels = self._checked_kernels(Z, label_kernels(Z))
-        equal = self.kernel is not None
+        equal = self.kernel is not None  # the default family has shares of its own
         build = partial(WhitenedMethod, kernels, Z, mu=mu, equal_shares=equal)
         build(half_width=np.ones(1), n_records=1)  # raises what a method can raise
         return Z, kernels, build

@@ -88,6 +88,7 @@ def feature_maps(average, parts, support, weights, ridge):
         # At the inducing points the features are the roots, row by row: exact there up to jitter.
         T = solve_triangular(average.root, features.root, lower=True).T
         missing = (own - phi @ T.T).T * weights
+        # Elsewhere, ridge regression of what is missing on phi-bar, weighted by estimated records.
         T = T + cho_solve(second_moment, (missing @ phi).T).T
         maps.append((T, map_error(own - phi @ T.T, neighbours, weights)))
     return maps
@@ -192,5 +193,5 @@ def mixture_moments(shares, pairs):
     means = np.stack([mean for mean, _ in pairs])
     mean = shares @ means
     away = means - mean
-    covariance = (away.T * shares) @ away
+    covariance = (away.T * shares) @ away  # law of total covariance
     return mean, covariance + np.tensordot(shares, [inner for _, inner in pairs], axes=1)

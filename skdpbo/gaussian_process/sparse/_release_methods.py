@@ -126,6 +126,7 @@ class WhitenedMethod:
             shares = designed_shares(self.parts, shares, self.statistics)
         priors = np.zeros(len(kernels)) if equal_shares else kernel_log_priors(kernels, Z)
         self.log_priors = priors - logsumexp(priors)
+        # One release for all kernels: its noise does not depend on how many there are.
         self.features = WhitenedFeatures(average_kernel(kernels, Z, shares), Z)
         self.factors = AMPLITUDES if fit_amplitude else (1.0,)
 
@@ -175,12 +176,11 @@ class WhitenedMethod:
         maps = [(None, 0.0)]
         if len(self.parts) > 1:
             maps = feature_maps(self.features, self.parts, support, density, moments.sb)
-        fits = [
-            self._under(part, *of_part, moments, estimate, noise_variance)
-            for part, of_part in zip(self.parts, maps, strict=True)
+        rows = zip(self.parts, maps, self.log_priors.tolist(), strict=True)
+        return [
+            replace(self._under(part, T, error, moments, estimate, noise_variance), log_prior=prior)
+            for part, (T, error), prior in rows
         ]
-        priors = self.log_priors.tolist()
-        return [replace(fit, log_prior=prior) for fit, prior in zip(fits, priors, strict=True)]
 
     def share_in_reach(self, moments):
         """Return the estimated share of records near the inducing points, and its noise.
@@ -262,7 +262,7 @@ class WhitenedMethod:
         pairs = list(zip(models, self._noise_variances(models, noise_variance), strict=True))
         posteriors = [self._of_target(moments, j, *pair) for j, pair in enumerate(pairs)]
         covariances = [p.covariance for p in posteriors]
-        if len(self.parts) > 1:  # with a map that is not exact
+        if len(self.parts) > 1:  # a map that is not exact would leave bands too narrow
             spread = [model.dispersion(s2) for model, s2 in pairs]
             covariances = [P * c for P, c in zip(covariances, spread, strict=True)]
         return FittedWeights(
