@@ -204,8 +204,8 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
         released = self._release(method, method.rows(centre, codes), X, positions, source)
         fits = method.posterior(released, None)
         # Post-processing of `released` to the end.
-        average = self._publish_average(kernels, Z, centre, fits)
-        self.noise_variance_ = float(average.noise_variance.mean())
+        noise_variance, _ = self._publish_average(kernels, Z, centre, fits)
+        self.noise_variance_ = float(noise_variance.mean())
         # Averages over where the release shows records: reading the records again would cost.
         support = support_design(Z)
         records = nearest_mixture(released.B, method.features(support), SUPPORT_DESIGNS)

@@ -14,6 +14,7 @@ from skdpbo._record_groups import PlacedRows, record_codes
 from skdpbo.exceptions import DefaultBoundsWarning, UnreachedRowsWarning
 from skdpbo.gaussian_process._column_screen import ColumnScreen
 from skdpbo.gaussian_process._foreign_kernels import foreign_kernels, refuse_unfit_kernel
+from skdpbo.gaussian_process.sparse._features import WhitenedFeatures
 from skdpbo.gaussian_process.sparse._inducing import (
     inducing_design,
     support_design,
@@ -24,8 +25,10 @@ from skdpbo.gaussian_process.sparse._kernel_family import (
     chooses_columns,
     default_kernels,
     point_box,
+    scaled_kernel,
 )
-from skdpbo.gaussian_process.sparse._predictor import kernel_average
+from skdpbo.gaussian_process.sparse._mixtures import probabilities
+from skdpbo.gaussian_process.sparse._predictor import MixturePredictor, WeightPredictor
 from skdpbo.mechanisms import BoundedMean, CoinPressMean, split_budget
 from skdpbo.privacy._checks import check_choice, check_count
 
@@ -38,6 +41,7 @@ _SHARE_OF_COLUMNS = 0.1
 # Of mu^2: 2.5 % more noise on the moments, and a mean that n > 1000 records give to about a tenth
 # of the half-width at epsilon 1.
 _SHARE_OF_MEAN = 0.05
+_NEGLIGIBLE = 1e-9  # probability of a kernel that predictions leave out
 _FAR = 5.0  # standard deviations of noise: one false alarm in three million fits
 
 
@@ -202,13 +206,42 @@ class PrivateProcess(GaussianEstimator):
         return default_kernels(Z, half_width, self.columns_), Z
 
     def _publish_average(self, kernels, Z, prior_mean, fits):
-        """Set the attributes of the kernels; return the average. All is public or released."""
+        """Average the posteriors under several kernels, and set the attributes of the kernels.
+
+        Post-processing: every argument is public or released.
+
+        Parameters
+        ----------
+        kernels : list of sklearn kernels
+        Z : ndarray of shape (d, n_features)
+            Inducing points.
+        prior_mean : ndarray of shape (q,)
+        fits : list of FittedWeights
+            One for each kernel.
+
+        Returns
+        -------
+        noise_variance : ndarray of shape (q,)
+        elbo : ndarray of shape (q,) or None
+        """
+        log_evidence = np.array([fit.log_evidence for fit in fits])
+        weights = probabilities(log_evidence + [fit.log_prior for fit in fits])
+        # Most kernels of a family have no weight, and each costs a prediction as much as the best.
+        taken = np.flatnonzero(weights > _NEGLIGIBLE)
+        shares = weights[taken] / weights[taken].sum()
+        scaled = [scaled_kernel(k, fit.amplitude) for k, fit in zip(kernels, fits, strict=True)]
+        parts = [
+            WeightPredictor(
+                WhitenedFeatures(scaled[k], Z), prior_mean, fits[k].means, fits[k].covariances
+            )
+            for k in taken
+        ]
         self.kernels_, self.inducing_points_ = kernels, Z
-        average = kernel_average(kernels, Z, prior_mean, fits)
-        self.log_evidence_ = average.log_evidence
-        self.kernel_probabilities_ = average.probabilities
-        self.kernel_, self._predictor = average.likeliest, average.predictor
-        return average
+        self.log_evidence_, self.kernel_probabilities_ = log_evidence, weights
+        self.kernel_ = scaled[int(np.argmax(weights))]
+        self._predictor = MixturePredictor(parts, shares)
+        elbo = None if fits[0].elbo is None else shares @ [fits[k].elbo for k in taken]
+        return shares @ [fits[k].noise_variance for k in taken], elbo
 
 
 def private_prior_mean(y, low, high, *, mu, scale, source, groups=None):

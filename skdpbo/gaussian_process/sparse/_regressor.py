@@ -335,14 +335,14 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     def _publish(self, kernels, Z, prior_mean, fits, single_target):
         """Set the attributes; everything here is public or released."""
         self._single_target = single_target
-        average = self._publish_average(kernels, Z, prior_mean, fits)
+        noise_variance, elbo = self._publish_average(kernels, Z, prior_mean, fits)
         self.mean_, self.covariance_ = map(self._shaped, self._predictor.at_inducing_points())
         self.prior_mean_ = self._shaped(prior_mean)
-        self.noise_variance_ = self._shaped(average.noise_variance)
+        self.noise_variance_ = self._shaped(noise_variance)
         for name in ("elbo_", "base_", "signal_probability_", "residual_bound_"):
             vars(self).pop(name, None)  # of an earlier fit
-        if average.elbo is not None:
-            self.elbo_ = self._shaped(average.elbo)
+        if elbo is not None:
+            self.elbo_ = self._shaped(elbo)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
