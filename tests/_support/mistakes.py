@@ -206,8 +206,8 @@ SELECTION = [
     ),
     (
         "gibo/_gradient_release.py",
-        "choices = [choice.epsilon for choice in self._choices.values()]",
-        "choices = [choice.epsilon for choice in self._choices.values()][:1]",
+        "epsilons = [choice.epsilon for choice in choices.values()]",
+        "epsilons = [choice.epsilon for choice in choices.values()][:1]",
         "tests/model_selection/gibo/test_safe_end.py",
     ),
     (

@@ -47,6 +47,8 @@ class TrajectoryRelease:
         Of trajectory and score together.
     mu_trajectory, mu_score : float
         Of each; ``mu_score`` is 0 without a score.
+    choice, start_choice : PrivateChoice or None
+        Of the end and of the start; None without a share.
 
     References
     ----------
@@ -68,37 +70,26 @@ class TrajectoryRelease:
         check_within(self.end_fraction, "end_fraction", "[0, 1)")
         check_within(self.start_share, "start_share", "[0, 1)")
         check_positive_delta(self.delta)
-        choices = [choice.epsilon for choice in self._choices.values()]
-        alone = mu_from_epsilon(self.epsilon, self.delta)
-        mu = mu_beside(choices, round_down(self.epsilon), self.delta) if choices else alone
-        # mu^2 = mu_trajectory^2 + mu_score^2 (Dong, Roth and Su 2022, Corollary 2).
-        share = float(self.score_fraction)
-        mu_trajectory, mu_score = split_budget(mu, share) if share else (mu, 0.0)
-        for name, value in {"mu": mu, "mu_trajectory": mu_trajectory, "mu_score": mu_score}.items():
-            object.__setattr__(self, name, value)
-
-    @property
-    def _choices(self):
         # Pure epsilons add up (Dwork and Roth 2014, Theorem 3.14).
         whole = Fraction(float(self.end_fraction)) * Fraction(self.epsilon)
         of_start = Fraction(float(self.start_share))
         shares = {"end": (1 - of_start) * whole, "start": of_start * whole}
         # Down: the shares may not add up to more than the whole by a rounding.
-        return {
+        choices = {
             what: PrivateChoice("permute_and_flip", round_down(share), 0.0)
             for what, share in shares.items()
             if share
         }
-
-    @property
-    def choice(self):
-        """Private choice of the end, None without a share."""
-        return self._choices.get("end")
-
-    @property
-    def start_choice(self):
-        """Private choice of the start, None without a share."""
-        return self._choices.get("start")
+        epsilons = [choice.epsilon for choice in choices.values()]
+        alone = mu_from_epsilon(self.epsilon, self.delta)
+        mu = mu_beside(epsilons, round_down(self.epsilon), self.delta) if epsilons else alone
+        # mu^2 = mu_trajectory^2 + mu_score^2 (Dong, Roth and Su 2022, Corollary 2).
+        share = float(self.score_fraction)
+        mu_trajectory, mu_score = split_budget(mu, share) if share else (mu, 0.0)
+        derived = {"mu": mu, "mu_trajectory": mu_trajectory, "mu_score": mu_score}
+        derived |= {"choice": choices.get("end"), "start_choice": choices.get("start")}
+        for name, value in {**derived, "_choices": choices}.items():
+            object.__setattr__(self, name, value)
 
     @property
     def guarantee(self):
