@@ -28,6 +28,7 @@ class Fitted:
     def __init__(self, method):
         self.method, self.__doc__ = method, method.__doc__
 
+    # Without `__set__`: what a fit has set on the object comes before this.
     def __get__(self, searcher, owner=None):
         return self if searcher is None else self.method(searcher)
 
@@ -164,6 +165,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
                 "results, without noise."
             )
         self._validate_params()
+        # What parameters alone show is refused first: no row is looked at, and nothing is charged.
         protection = self._protection()
         protection.check()
         protection.candidates  # noqa: B018  (a bad space is refused before anything else)

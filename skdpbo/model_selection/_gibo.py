@@ -311,6 +311,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         # With every record protected each candidate of a choice would be one more training.
         shares = self.score_fraction, 0.0 if self.protect == "all" else self.end_fraction
         search = PublicBest(_PUBLIC_SEARCH) if self._searches_publicly() else None
+        # Without a public search there is one start, and nothing to choose.
         start_share = _START_SHARE if search else 0.0
         release = TrajectoryRelease(self.epsilon, self.delta, *shares, start_share=start_share)
         steps, defaults = self.descent or Descent(), DEFAULTS[self.protect]
@@ -334,15 +335,14 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         start = space.settings([self._start(space)])
         n = _N_CANDIDATES if self._searches_publicly() else 0
         drawn = space.candidates(n, check_random_state(self._public_seed())) if n else []
+        # First of all: the search visits it among its initial points.
         return start + [candidate for candidate in drawn if candidate != start[0]]
 
     def _searches_publicly(self):
         return self.guide and isinstance(self.init, str) and self.protect == "validation"
 
     def _start(self, space):
-        if not isinstance(self.init, str):
-            return space.start(self.init)
-        own = space.own(self.estimator)
+        own = space.own(self.estimator) if isinstance(self.init, str) else space.start(self.init)
         return space.start(None) if own is None else own
 
     def _surrogate(self, space):

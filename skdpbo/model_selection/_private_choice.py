@@ -130,11 +130,13 @@ class PrivateChoice:
         Of a replaced record one total may rise where another falls; one that is added moves all
         totals in one direction.
         """
+        # exp(-epsilon loss / Delta), in the place of exp(-epsilon loss / (2 Delta)).
         return 2 if self.counts else 1
 
     @property
     def epsilon_score(self):
         """Share of the score, a Fraction."""
+        # In fractions, so that both shares add up to epsilon without a rounding.
         return Fraction(self.epsilon) * Fraction(float(self.score_fraction))
 
     @property
@@ -218,6 +220,7 @@ class PrivateChoice:
         score : ReleasedScore or None
             Released; None if `score_fraction` is 0.
         """
+        # Public: a total is None where a candidate fails on the public rows.
         eligible = [k for k, total in enumerate(totals) if total is not None]
         values, unit = (totals, sensitivity) if compared is None else compared
         # Equal candidates: the first is preferred, as in GridSearchCV, by a public offset of at

@@ -222,6 +222,7 @@ class ListChoice(SearchMechanism):
     def choose(self, public):
         """Release the winner and its score."""
         return self._chosen(
+            # Public numbers that set the costs of a ratio, before any protected loss is seen.
             public_score=best_public_score(public[f"mean_test_{self._problem.metric}"]),
             public_counts=self._problem.public_counts,
         )
@@ -289,6 +290,7 @@ class VisitingSearch(SearchMechanism):
     def choose(self, public):
         """Release the winner among the candidates that ``cv_results_`` lists."""
         index, score = self.release_choice(self._scores(public))
+        # The index of the winner is that of a row of scikit-learn's table.
         listed = [k for k, is_listed in zip(self._visited, self._listed, strict=True) if is_listed]
         return self._chosen(listed, index, score)
 

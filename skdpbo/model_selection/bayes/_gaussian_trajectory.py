@@ -188,6 +188,7 @@ class PrivateScores(VisitingSearch):
         self._n_left -= len(indices)
         totals = self._problem.totals(indices, none_may_be_left=True)
         trained = [k for k, total in zip(indices, totals, strict=True) if total is not None]
+        # Public: they fail on the public rows.
         self._proposer.discard([k for k in indices if k not in trained])
         if not trained:
             return [], []

@@ -101,6 +101,7 @@ class UpperConfidenceProposer:
         """Take the scores of all visited candidates, in order; NaN counts as the worst seen."""
         scores = np.asarray(scores, dtype=float)
         finite = scores[np.isfinite(scores)]
+        # The worst seen, and no penalty: a number far below would bend the surrogate everywhere.
         scores = np.where(np.isfinite(scores), scores, finite.min() if len(finite) else 0.0)
         known, now = len(self.scores), len(scores)
         self.scores = scores
@@ -112,6 +113,7 @@ class UpperConfidenceProposer:
                 scores,
                 noise_variance_bounds=_NOISE_BOUNDS,
                 previous=self.fitted,
+                # Later: from the previous optimum and the template.
                 n_starts=3 if self.fitted is None else 2,
             )
             self.fitted = fitted
@@ -157,6 +159,7 @@ class PublicBest(VisitingSearch):
         """Return candidates not visited, expected public scores and variances; at most `n`."""
         posterior, candidates = self._proposer.posterior, self._problem.candidates
         unvisited = np.setdiff1d(np.arange(len(candidates)), self._proposer.visited)
+        # Stable: of equal means the first candidates, on every platform.
         best = unvisited[np.argsort(-posterior.mean[unvisited], kind="stable")[:n]]
         variances = np.square(posterior.std[best])
         return [candidates[k] for k in best], posterior.mean[best], variances

@@ -204,6 +204,7 @@ class PrivateTrajectoryProposer:
             chosen = self._most_promising(
                 min(self.batch_size, left), fresh if len(fresh) else usable
             )
+        # Counted when they are asked for, whether or not they can be trained: never more than paid.
         self.n_spent += len(chosen)
         return chosen
 
@@ -323,6 +324,7 @@ class PrivateTrajectoryProposer:
             noise_variance_bounds="fixed",
             previous=self._fitted,
         )
+        # 0: each observation brings the variance of its own noise.
         return CandidatePosterior(
             self._fitted.kernel, self.X, noise_variance=0.0, prior_mean=self._fitted.prior_mean
         )

@@ -57,6 +57,7 @@ class VisitedChoice(PublicBest):
         )
 
     def _offsets(self, visited, scores, splits):
+        # No public score is weighed: no count of the records is needed either.
         if self._prior_weight == 0:
             return [0] * len(visited)
         problem = self._problem
@@ -112,6 +113,7 @@ class LipschitzChoice(VisitedChoice):
             return best, None
         lambdas = self._mechanism.lambdas(problem.candidates)
         sizes = {"units": scorer.units, "bound": scorer.bound, "n_records": problem.n_losses}
+        # A second release, charged apart: the choice has spent `epsilon_choice`.
         total = self._mechanism.release_score(
             smallest(), lambdas=lambdas, epsilon=self._epsilon_score, source=problem.source, **sizes
         )

@@ -192,6 +192,7 @@ class PrivateDescent:
                     public.add(points, len(posterior.points))
             if losses.n_records is None:
                 raise ValueError("no point would be evaluated: tol must be below the prior trace.")
+            # A record's gradient is weights @ its losses; the weights depend on no loss.
             weights = posterior.weights(theta)
             step = _GradientStep(self, float(mu), clip, losses.n_records)
             gradient, next_clip = step.release(losses.gradients(weights), source)
@@ -220,6 +221,7 @@ class PrivateDescent:
 
     def check_noise(self, n_records):
         """Raise ValueError if the noise of a step needs more than 64 bits; of public numbers."""
+        # The smallest budget has the largest noise.
         _GradientStep(self, float(self._budgets.min()), self.clip, n_records)
 
     def largest_batch(self, n_dims):
@@ -229,6 +231,7 @@ class PrivateDescent:
     def design(self, posterior, theta, t):
         """Return the batch z' of Algorithm 1, line 3, or of Algorithm 2."""
         batch_size = self.largest_batch(theta.size)
+        # Another public seed for every step.
         how = {"random_state": self.random_state + t}
         if self.bounds is not None:
             how["bounds"] = self.bounds
@@ -263,12 +266,14 @@ def _refitted(posterior, refit, thetas, steps):
     again = refit(np.array(thetas), gradients, sigmas)
     if again is None:
         return posterior
+    # The same points: their losses are kept, and only the length-scale is another.
     again.add(posterior.points)
     return again
 
 
 def _is_faint(gradient, error):
     """Whether a gradient is not longer than an error of this size in each coordinate would be."""
+    # Of errors alone, E |g|^2 = d error^2.
     return np.square(gradient).sum() <= len(gradient) * error**2
 
 
@@ -278,6 +283,7 @@ class _GradientStep:
     def __init__(self, descent, mu, clip, n_records):
         self._quantile = None
         if descent.clip_share:
+            # Two releases of one step: mu_t^2 = mu^2 + mu_count^2.
             mu, mu_count = split_budget(mu, descent.clip_share)
             self._quantile = ClipQuantile(
                 n_records=n_records,

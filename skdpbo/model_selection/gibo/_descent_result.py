@@ -82,5 +82,6 @@ class DescentResult:
             return norm**2 * float(self.traces.mean()), 2 * V
         eta = check_positive(learning_rate, "learning_rate")
         tau = check_positive(convexity, "convexity")
+        # (1 - eta tau)^j: what is left of an error j steps later (Theorem 3.3).
         kept = (1 - check_within(eta * tau, "learning_rate * convexity", "(0, 1]")) ** np.arange(T)
         return norm**2 * eta / 2 * float(kept[::-1] @ self.traces), V / tau

@@ -71,6 +71,7 @@ class Adam:
         self._n_steps += 1
         self._first = 0.9 * self._first + 0.1 * gradient
         self._second = 0.999 * self._second + 0.001 * np.square(gradient)
+        # Both means start at 0: divided by the weight that the gradients have so far.
         mean = self._first / (1 - 0.9**self._n_steps)
         square = self._second / (1 - 0.999**self._n_steps)
         return theta - self.learning_rate * mean / (np.sqrt(square) + 1e-8)

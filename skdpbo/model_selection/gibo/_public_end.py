@@ -76,6 +76,7 @@ class _Errors:
         self.clipped = rows - rows[0]
         public = squared_error(self.clipped[1:].T, folds).mean()
         noise = _noise(limit, units=units, epsilon=epsilon) / n_protected
+        # The protected records are a sample, too.
         private = self.clipped[1:].var(axis=1).mean() / n_protected + noise**2
         self.ratio = private / public if public > 0 else None
         self.unclipped = squared_error(changes[1:].T.astype(np.float64), folds).mean()
@@ -123,7 +124,9 @@ def end_offsets(
     if of.ratio is None:
         return [0] * len(changes)
     means = changes.mean(axis=1)
+    # (p / e) times the public mean, and what clipping takes from the protected one.
     values = of.ratio * (means + optimism) + means - of.clipped.mean(axis=1)
+    # The smallest total wins: all but the first point are handicapped.
     values[1:] += of.margin(margin, reused**2 * of.unclipped)
     return [round(value) for value in values * n_protected]
 

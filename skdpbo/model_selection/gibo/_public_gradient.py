@@ -111,6 +111,7 @@ def roughness(start, near, far):
     """
     here = np.asarray(start, dtype=np.float64)
     far, near = (np.sqrt(np.mean(np.square(rows - here))) for rows in (far, near))
+    # The distance doubles: |change| grows by 2^H.
     return math.log2(far / near) if near > 0 and far > 0 else 0.0
 
 

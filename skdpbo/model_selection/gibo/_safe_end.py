@@ -49,6 +49,7 @@ def centred(rows):
     -------
     centred : ndarray of int of shape (n_points, n_records)
     """
+    # Each column by itself: one record's losses move no other's middle.
     return rows - (rows.min(axis=0) + rows.max(axis=0)) // 2
 
 
@@ -104,6 +105,7 @@ class SafeEnd:
         -------
         relative : list of (ndarray of int, or None)
         """
+        # Clipping would lower no sensitivity.
         if end_sensitivity(limit, self.units) == self.units:
             return losses
         kept = centred(np.array([row for row in losses if row is not None]))
@@ -130,6 +132,7 @@ class SafeEnd:
         position : int
         """
         if all(row is None for row in losses):
+            # Public: whether a point can be trained depends on public rows.
             return len(losses) - 1
         limit = self.limit(points) if limit is None else limit
         rows = self.relative(losses, limit)

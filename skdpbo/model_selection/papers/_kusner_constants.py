@@ -33,6 +33,7 @@ def beta(t, *, n_candidates, delta, constants="printed"):
     all confidence intervals of one data set fail with probability at most delta / 2. Corrected:
     at most delta / 4, as the score needs those of two data sets within half of delta.
     """
+    # `gp_ucb_sqrt_beta` allows for the failure of half of its delta.
     share = {"printed": delta, "corrected": delta / 2}[constants]
     return gp_ucb_sqrt_beta(t, n_candidates, share) ** 2
 
@@ -83,6 +84,7 @@ def score_sensitivity(
     """
     beta_T = beta(n_iter, n_candidates=n_candidates, delta=delta, constants=constants)
     mean_regret = math.sqrt(regret_constant(noise_variance) * beta_T * information_gain / n_iter)
+    # Of the score's delta: see `data_set_change`.
     parts = {"printed": 3, "corrected": 4}[constants]
     c = data_set_change(
         n_candidates=n_candidates, delta=delta, correlation=correlation, parts=parts
@@ -127,4 +129,5 @@ def lipschitz_score_sensitivity(
     """
     factor = {"printed": 1, "corrected": 2}[constants]
     one_record = min(bound, factor * lipschitz / smallest) / n_records
+    # L (l_max - l_min) / (l_max l_min), as a difference of reciprocals.
     return one_record + (1 / smallest - 1 / largest) * lipschitz

@@ -199,6 +199,7 @@ class Kusner2015Lipschitz:
         int
             Protected: pass only to `release_score`.
         """
+        # GP-UCB maximises: the gain is 1 minus the mean loss over its bound.
         gains = [None if total is None else 1 - total / largest for total in totals]
         posterior = CandidatePosterior(RBF(_LENGTH_SCALE), X, noise_variance=_LEAST_NOISE_VARIANCE)
         visited = visited_candidates(

@@ -93,6 +93,7 @@ class Gains:
                 warnings.simplefilter("ignore")
                 gain, error = attempt(self._observed, k)
             is_gain = error is None and (gain is None or 0.0 <= gain <= 1.0)
+            # The worst gain for an error: raised, it would tell which candidate was visited.
             self._known[k] = gain if is_gain else 0.0
             self._is_usable[k] = self._known[k] is not None
         return self._known[k]

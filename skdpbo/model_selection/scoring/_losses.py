@@ -147,6 +147,7 @@ class Elementwise:
         width = n_outputs(prediction)
         y, prediction = as_numbers(y, width), as_numbers(prediction, width)
         with np.errstate(all="ignore"):
+            # NaN in one output is NaN for the record: it cannot be scored.
             return self.function(y, prediction).mean(axis=1)
 
 

@@ -72,6 +72,7 @@ def as_numbers(values, width):
     else:
         table = np.array([_numbers(record, width) for record in as_records(values)], np.float64)
         table = table.reshape(-1, width)
+    # One number that is not finite spoils its own record, and no other.
     return np.where(np.isfinite(table).all(axis=1, keepdims=True), table, np.nan)
 
 

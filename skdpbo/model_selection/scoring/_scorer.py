@@ -254,6 +254,7 @@ class PerRecordScorer:
         """
         if isinstance(total_units, numbers.Integral):
             total_units = int(total_units)  # Python's do not overflow below
+        # A share of right labels: one rounding, as in scikit-learn's.
         if self.offset == self.bound and float(self.bound).is_integer():
             return int(self.bound) * (n * self.units - total_units) / (n * self.units)
         return self.offset - self.bound * (total_units / (n * self.units))

@@ -52,6 +52,7 @@ class ContinuousSpace:
             self._constants[name] = values[0]
         if not ranges:
             raise ValueError("search_spaces has no parameter to search: give at least one range.")
+        # Bounded: the steps are projected onto the unit cube, and every point of it is a setting.
         self._space = SearchSpace(ranges, name="search_spaces", bounded=True)
         self.names = sorted(ranges)  # the order in which a space encodes them
         self.n_dims = len(ranges)

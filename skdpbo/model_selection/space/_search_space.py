@@ -202,6 +202,7 @@ class SearchSpace:
             which += 1
         tokens = []
         for dim in reversed(self._subspaces[which].values()):
+            # Digits of a number in the mixed radix of the dimensions' sizes.
             index, digit = divmod(index, dim.size)
             tokens.append(dim.token_at(digit))
         return which, tokens[::-1]

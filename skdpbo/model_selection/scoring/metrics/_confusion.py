@@ -84,6 +84,7 @@ def matthews(tp, fp, fn, n_records):
         tp, fp, fn = (np.concatenate(p, axis=-1) for p in ((tp, tn), (fp, fn), (fn, fp)))
     true, predicted = tp + fn, tp + fp
     total = true.sum(axis=-1)
+    # R_K of Gorodkin (2004); of two classes it is the correlation itself.
     covariance = tp.sum(axis=-1) * total - (true * predicted).sum(axis=-1)
     spread = (total**2 - (true**2).sum(axis=-1)) * (total**2 - (predicted**2).sum(axis=-1))
     root = np.sqrt(np.maximum(spread, 0.0))
@@ -156,4 +157,5 @@ def one_vs_rest_counts(cells):
     """
     n_classes = len(cells)
     tp = np.diagonal(cells)
+    # An unreadable prediction is a false negative, and no false positive: column C is left out.
     return np.stack([tp, cells[:, :n_classes].sum(axis=0) - tp, cells.sum(axis=1) - tp])

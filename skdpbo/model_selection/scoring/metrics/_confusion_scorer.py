@@ -271,6 +271,7 @@ class ConfusionScorer(MetricScorer):
         counts = one_vs_rest_counts(cells)
         if self.positive is not None:
             return counts[:, self.positive]
+        # tp and fn are enough there, and half as sensitive: see `one_vs_rest_counts`.
         return (counts[[0, 2]] if len(self.classes) == 2 or self._recall_only else counts).ravel()
 
     def _counts_of(self, sums):

@@ -104,6 +104,7 @@ class MetricScorer(SklearnMetric):
         groups = self.sum_groups(n_records)
         noise = LaplaceNoise(epsilon)
         std = [noise.mechanism(group)[1] for group in groups for _ in range(group.size)]
+        # Around public sums of a middling candidate: the real ones are protected.
         noisy = NoisySums(np.array(self.typical_sums(n_records), dtype=float), np.array(std))
         return score_std(self._score_of(n_records), noisy) / (self.upper - self.lower)
 
@@ -132,4 +133,5 @@ class MetricScorer(SklearnMetric):
         return ReleasedScore(float(score_of(noisy.values)), score_std(score_of, noisy))
 
     def _score_of(self, n_records):
+        # The range is public: clipping to it is post-processing.
         return lambda sums: np.clip(self.value_of(sums, n_records), self.lower, self.upper)

@@ -97,6 +97,7 @@ def doubled_wrong_pairs(codes, scores, table):
     # n - left negatives are at or above a positive, n - right strictly above it.
     at_most = np.searchsorted(negatives, positives, side="left").sum(dtype=np.int64)
     below = np.searchsorted(negatives, positives, side="right").sum(dtype=np.int64)
+    # 2 U = sum (n - left) + (n - right): a tie is counted by the first alone.
     return 2 * len(positives) * len(negatives) - int(at_most) - int(below)
 
 

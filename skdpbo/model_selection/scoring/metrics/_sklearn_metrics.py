@@ -145,6 +145,7 @@ def _confusion(kind, metric, public, error_scorer):
     classes, counts = public.classes(metric.name)
     ratio = {
         "matthews": "matthews",
+        # The mean of the classes' recalls.
         "balanced": Ratio("recall"),
         "fbeta": Ratio("fbeta", float(metric.options.get("beta", 1.0)) ** 2),
     }.get(kind) or Ratio(kind)

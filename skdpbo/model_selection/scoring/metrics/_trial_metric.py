@@ -28,6 +28,7 @@ class _ModelClasses:
         """Return the classes and their weights."""
         if np.ndim(self.classes_) != 1 or len(self.classes_) < 2:
             raise ValueError(f"scoring={name!r} needs a model of at least two classes.")
+        # Alike, as no row is public; the costs made of them are private whatever they are.
         return np.sort(self.classes_), np.ones(len(self.classes_))
 
 
