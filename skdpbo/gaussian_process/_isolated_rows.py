@@ -40,8 +40,8 @@ def isolated_answers(function, X, missing):
         answers, error = attempt(function, X.copy())
         if error is None:
             return answers
-        # An error for the batch would tell that some row is bad: rows are tried one by one, and the
-        # good ones again in their places, as BLAS may round a row by its position.
+        # An error for the batch would reveal that some row is bad: rows are tried one by one, and
+        # the good ones again in their places, as BLAS may round a row by its position.
         alone = [attempt(function, row[None].copy())[0] for row in X]
         bad = np.array([answer is None for answer in alone])
         if not bad.all():

@@ -110,7 +110,7 @@ def fit_length_scale_to_gradients(
         )
     likelihood = _GradientLikelihood(X, G, noise, kernel)
 
-    # Minus the log posterior density of log l, up to a constant; v / l^2 has a flat prior.
+    # Minus the log posterior density of log l, up to a constant; log(v / l^2) has a flat prior.
     def objective(log_l: float, log_slope: float) -> float:
         penalty = 0.5 * ((log_l - math.log(prior_length_scale)) / prior_log_std) ** 2
         return penalty - likelihood(math.exp(log_l), math.exp(log_slope))

@@ -147,7 +147,7 @@ class AnswerBook:
         ValueError
             When there is no value, or one too many.
         """
-        # Parent and fork would each count to the limit, and the row be answered twice as often.
+        # Parent and fork would each count to the limit: twice as many answers as agreed.
         if os.getpid() != self._process:
             raise RuntimeError("A forked copy of a curator does not answer.")
         if isinstance(index, bool | np.bool_):

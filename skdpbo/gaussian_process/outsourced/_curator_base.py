@@ -90,7 +90,7 @@ class RowReleaser(PrivateEstimator):
             if self.data_norm is not None:
                 raise ValueError("Give data_norm or X_bounds, not both.")
             if n_features is None:
-                # Numbers hold for any number of columns; vectors tell how many there are.
+                # Numbers hold for any number of columns; vectors have one for each.
                 sizes = [np.size(bound) for bound in self.X_bounds]
                 n_features = max(sizes) if max(sizes) > 1 else None
             if n_features is None:

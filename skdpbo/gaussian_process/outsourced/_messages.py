@@ -149,7 +149,7 @@ def decode(line):
     if not isinstance(line, str) or len(line) > LONGEST_LINE:
         raise ProtocolError("a message is one line of text, of moderate length.")
     try:
-        # Python's reader accepts NaN, and keeps the last of repeated names; others keep the first.
+        # Python's reader accepts NaN, and keeps the last of repeated names; others may not.
         values = json.loads(line, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         raise ProtocolError("a message must be one JSON object without repeated names.") from None

@@ -99,7 +99,7 @@ def run_queries(modeler, n_iter, reader, writer):
         reply = decode(line)
         if isinstance(reply, Refusal):
             raise ProtocolError(f"the curator refused step {query.step}: {reply.reason}.")
-        # An answer to another query would be told for the wrong row.
+        # An answer to another query would count for the wrong row.
         if not isinstance(reply, Answer) or (reply.step, reply.row) != (query.step, query.row):
             raise ProtocolError(f"what came is not the answer to step {query.step}.")
         if abs(reply.y) > LARGEST_ANSWER:
@@ -168,7 +168,7 @@ def _reply(curator, line, last, evaluate):
         return Refusal(query.step, query.row, "step out of order")
     if evaluate is not None and (reason := _reason_to_refuse(curator, query.row)):
         return Refusal(query.step, query.row, reason)
-    # What `evaluate` raises is not caught: no reason of it could go to the modeler.
+    # What `evaluate` raises ends the service: a refusal for it would reveal that it failed.
     measured = () if evaluate is None else (evaluate(query.row),)
     try:
         y = curator.answer(query.row, *measured)

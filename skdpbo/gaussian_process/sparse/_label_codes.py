@@ -28,7 +28,7 @@ def label_codes(n_classes):
     ndarray of shape (n_classes + 1, n_classes - 1)
         The last row, of labels that are no class, is NaN.
     """
-    # Squared norm K - 1 = q, and the release weighs targets by 1 / (2 q): 1/2 for every K.
+    # Squared norm K - 1 = q; the release divides squared targets by 2 q: 1/2 for every K.
     vertices = -np.sqrt(n_classes) * helmert(n_classes).T
     return np.vstack([vertices, np.full(n_classes - 1, np.nan)])
 

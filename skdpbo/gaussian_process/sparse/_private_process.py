@@ -1,4 +1,9 @@
-"""The common part of the private sparse processes: release and attributes."""
+"""The common part of the private sparse processes: budget, releases and attributes.
+
+A fit has up to four releases, in this order: ranges of columns, mean of the targets, columns that
+matter, second moments. Each is a function of the records and of what was released before it, and
+their mu^2 add up to that of the fit (adaptive composition, Dong, Roth & Su 2022, Corollary 3.3).
+"""
 
 import numbers
 from functools import partial
