@@ -58,7 +58,7 @@ class AdditiveRows:
 
 
 def additive_features(X, centre, half_width):
-    """Return phi of rows, shape (n, 1 + 4 p): the constant, then the waves of each column."""
+    """Protected: return phi of rows, (n, 1 + 4 p): the constant, then the waves of each column."""
     n, p = X.shape
     first = np.cos(np.pi / 2 * (1 + np.clip((X - centre) / half_width, -1, 1)))
     waves, before = [first], np.ones_like(first)

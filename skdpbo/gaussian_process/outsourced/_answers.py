@@ -136,7 +136,7 @@ class AnswerBook:
         self._process = os.getpid()
 
     def answer(self, index, value, source):
-        """Return the row's number and its released value.
+        """Protected value: return the row's number and the value with noise, or as it is.
 
         Raises
         ------

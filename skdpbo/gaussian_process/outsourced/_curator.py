@@ -248,6 +248,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         return answer
 
     def _released(self, X, y):
+        """Protected X, y: release the rows and open the book of answers."""
         noise = self._answer_noise()
         answer_privacy = (
             None if noise is None else noise.guarantee.voided_if_seeded(self.random_state)

@@ -204,11 +204,11 @@ class _PublishedRows:
         return None, 0.0
 
     def release(self, X, noise, source):
-        """Return Z and keep the map, which is secret."""
+        """Protected X: return Z and keep the map, which is secret."""
         M = secret_matrix(X.shape[1], self.n_components, source)
         self._transform = published_transform(X, M, self.epsilon, self.delta)
         return self._transform.Z
 
     def exact(self, X):
-        """Return the rows of X under the secret map."""
+        """Protected: return the rows of X under the secret map."""
         return self._transform.exact(X)

@@ -54,6 +54,7 @@ class _SumChunks:
         return buffers, np.empty((n_rows, self.n_inducing), self.dtype)
 
     def __call__(self, X, workspace):
+        """Protected: return the sum for a chunk of rows, in the workspace."""
         buffers, total = workspace
         total = total[: len(X)]
         total[...] = 0.0
@@ -74,6 +75,7 @@ class _AnyKernelChunks:
         return None
 
     def __call__(self, X, workspace):
+        """Protected: return the kernel's values for a chunk of rows."""
         values = self.kernel(np.asarray(X, dtype=np.float64))
         return np.array(values, self.dtype, order="C")  # a copy: the caller overwrites it
 
@@ -144,6 +146,7 @@ class _DistanceChunks:
         return buffers
 
     def __call__(self, X, workspace):
+        """Protected: return the profile at the distances of a chunk of rows, in the workspace."""
         n, d = X.shape
         augmented, exponent, scaled = (workspace[name][:n] for name in ("X", "exponent", "scaled"))
         np.multiply(X, self.inverse_scale, out=scaled)
