@@ -254,5 +254,6 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
             if running is not None:
                 running.note_counts(out, n_splits)
             return super()._format_results(*all_of_it)
+        # Between rounds what proposals follow; the whole table is made once, at the end.
         make_table = partial(super()._format_results, *all_of_it)
         return running.scores_so_far.take(candidate_params, n_splits, out, make_table)

@@ -257,6 +257,7 @@ class Kusner2015:
         # Algorithm 1 releases the best observed value, Algorithm 2 the exact one of the last visit.
         best = max(values) if self._is_noisy else self._modelled(gains(posterior.observed[-1]))
         noisy = add_laplace(best, score, shares.epsilon_score, source)
+        # Back to the scale of gains: post-processing.
         return index, self.score_center + self.score_scale * noisy
 
     def score_std(self, X, *, n_iter, epsilon, delta, score_fraction):

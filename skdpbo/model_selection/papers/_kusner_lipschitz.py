@@ -158,6 +158,7 @@ class Kusner2015Lipschitz:
         self.check()
         choice = PrivateChoice("permute_and_flip", epsilon, score_fraction)
         proved = choice.guarantee
+        # Without a score nothing rests on the assumptions of the paper.
         if not choice.epsilon_score:
             return proved
         steps = (
@@ -242,6 +243,7 @@ class Kusner2015Lipschitz:
             lambdas, units=units, bound=bound, n_records=n_records
         )
         mechanism = DiscreteLaplace(check_positive(epsilon, "epsilon"), sensitivity)
+        # The range of a total is public: clipping to it is post-processing.
         return min(max(int(mechanism.release(int(total_min), source)), 0), n_records * units)
 
     def integer_sensitivity(self, lambdas, *, units, bound, n_records):

@@ -58,6 +58,7 @@ class Shares:
         check_within(score_fraction, "score_fraction", "[0, inf)")
         if check_delta(delta) == 0:
             raise ValueError("delta must be positive: the sensitivities hold up to a probability.")
+        # Its two shares add up to epsilon exactly, as fractions.
         choice = PrivateChoice("exponential", epsilon, score_fraction)
         delta_score = float(delta) * float(score_fraction)
         delta_choice = float(delta) - delta_score
@@ -136,6 +137,7 @@ class BranchAndBound:
         gaps = np.linalg.norm(self._X - self._X[posterior.observed[-1]], axis=1)
         self._distances = gaps if len(posterior) == 1 else np.minimum(self._distances, gaps)
         while 0 < self._distances[self._relevant].max() <= self._radius:
+            # The bounds mu - sqrt(beta) sigma and mu + sqrt(beta) sigma.
             lower, upper = (
                 upper_confidence_bound(posterior.mean, sign * posterior.std, sqrt_beta)
                 for sign in (-1, 1)
@@ -238,6 +240,7 @@ def add_laplace(value, sensitivity, epsilon, source):
     """Release value + Laplace noise of scale sensitivity / epsilon (Alg. 1, lines 14 and 15)."""
     sensitivity = max(sensitivity, _LEAST_SENSITIVITY)
     step = _step(sensitivity)
+    # Value and noise are integers of a public step: no bit of a float tells more.
     mechanism = DiscreteLaplace(epsilon, lattice_units(sensitivity, step))
     return from_lattice(mechanism.release(to_lattice(value, step), source), step)
 

@@ -62,6 +62,7 @@ class ChunkMetric(SklearnMetric):
         """Return the integer loss in {0, ..., units} of a value; the worst of None."""
         if value is None:
             return self.units
+        # 0 at the upper end of the public range, 1 at the lower one.
         share = np.clip((self.upper - value) / self.bound, 0.0, 1.0)
         return int(np.rint(share * self.units))
 

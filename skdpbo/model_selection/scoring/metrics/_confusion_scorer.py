@@ -115,6 +115,7 @@ class ConfusionScorer(MetricScorer):
         """Return this scorer with the costs of a public score, the best of the candidates."""
         informed = copy.copy(self)
         if np.isfinite(public_score):
+            # Dinkelbach: at the best value itself, least cost and best ratio are one candidate.
             informed.level = float(np.clip(public_score, 0.0, 1.0))
         return informed
 

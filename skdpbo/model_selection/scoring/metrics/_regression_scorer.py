@@ -133,6 +133,7 @@ class AgainstConstant(_Relative):
 
     def sum_groups(self, n_records):
         """Losses, spread and, for R2, deviations from the center (in [-B/2, B/2])."""
+        # The deviations enter as a square over m: their noise matters least.
         shares = (Fraction(1, 2), Fraction(3, 8), Fraction(1, 8))
         if not self.squared:
             shares = (Fraction(1, 2), Fraction(1, 2))

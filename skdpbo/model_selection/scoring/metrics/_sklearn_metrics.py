@@ -240,6 +240,7 @@ def _d2_frequencies(of, metric, public, error_scorer):
 
 
 def _top_k(metric, public, error_scorer):
+    # 2 is scikit-learn's default.
     k = metric.options.get("k", 2)
     if public is not None and len(public.classes(metric.name)[0]) == 2:
         raise ValueError(f"scoring={metric.name!r} is for three or more classes. Use 'accuracy'.")
