@@ -58,7 +58,19 @@ def check_kernels(kernel, default):
     kernels = list(kernel) if isinstance(kernel, list | tuple) else [kernel]
     if not kernels:
         raise ValueError("kernel must hold at least one kernel.")
-    return [clone(check_kernel(k)) for k in kernels]
+    for k in kernels:
+        if not isinstance(k, Kernel):
+            raise TypeError(f"kernel must be a scikit-learn kernel, got {type(k).__name__}.")
+        if not k.requires_vector_input:
+            raise ValueError(
+                "kernel must be a kernel on vectors, such as RBF, Matern or DotProduct."
+            )
+        if any(isinstance(part, WhiteKernel) for part in k.get_params().values()):
+            raise ValueError(
+                "kernel must not contain a WhiteKernel: the noise of the observations is the "
+                "parameter noise_variance."
+            )
+    return [clone(k) for k in kernels]  # what a fit does with them does not change the user's
 
 
 def default_kernels(Z, half_width, columns=None):
@@ -151,20 +163,6 @@ def _range(Z):
     """Return the range of the points in each column; 6 where they have none."""
     width = np.ptp(Z, axis=0)
     return np.where(width > 0, width, 6.0)
-
-
-def check_kernel(kernel):
-    """Return the kernel; raise where features cannot be computed or the model has no use for it."""
-    if not isinstance(kernel, Kernel):
-        raise TypeError(f"kernel must be a scikit-learn kernel, got {type(kernel).__name__}.")
-    if not kernel.requires_vector_input:
-        raise ValueError("kernel must be a kernel on vectors, such as RBF, Matern or DotProduct.")
-    if any(isinstance(part, WhiteKernel) for part in kernel.get_params().values()):
-        raise ValueError(
-            "kernel must not contain a WhiteKernel: the noise of the observations is the parameter "
-            "noise_variance."
-        )
-    return kernel
 
 
 def reference_variance(kernel, Z):
