@@ -21,9 +21,11 @@ _SHARE_OF_CONSTANT = 0.1  # of the squared norm
 _SIGNAL_SHARE = 1 / 6  # of the squared half-width: the variance of the default kernels
 _AMPLITUDES = (1.0, 0.25, 0.0625, 0.015625)  # of a column's variance
 _FIRST_GAIN = 5.0  # log odds; with less, columns were left out that a linear model needs
-_FULL, _FULL_SD = 0.2, 0.3  # mean of the second wave in a full box: normal, before the release
-_HALF_WIDTH = 2.0  # of the part of the box that counts, in standard deviations of the records
+_FULL, _FULL_SD = 0.15, 0.3  # mean of the second wave in a full box: normal, before the release
+_HALF_WIDTH = math.sqrt(3)  # standard deviations: of the box that uniform records would fill
 _LEAST_EXTENT = 0.125  # of the box
+_LEAST_REACH = 2.0  # of the targets, in root mean squares
+_RECORDS_BEYOND = 20.0  # over mu: of normal targets about as many are clipped as the noise hides
 _SMALLEST = 1e-9  # of the mean variance; keeps the linear algebra finite
 
 
@@ -135,6 +137,18 @@ class ColumnScreen:
             return 1.0
         spread = math.sqrt(max(-2 * math.log(mean), 0.0)) / math.pi
         return min(max(_HALF_WIDTH * spread, _LEAST_EXTENT), 1.0)
+
+    def reach(self, moments):
+        r"""Return half-widths that few targets exceed, shape (q,), at most those of the ranges.
+
+        Post-processing of the released `moments`: :math:`\max\{2, \sqrt{2 \log(n\mu/20)}\}` times
+        the root mean square about the centre, one standard deviation of its noise included.
+        """
+        n, largest = self.statistics.n_records, np.asarray(self.statistics.half_width)
+        squares = (np.maximum(moments.yy.diagonal(), 0.0) + moments.syy) / n
+        beyond = max(n * self.statistics.mu / _RECORDS_BEYOND, 1.0)
+        factor = max(_LEAST_REACH, math.sqrt(2 * math.log(beyond)))
+        return np.minimum(largest, factor * np.sqrt(squares))
 
     def _of_target(self, B, moments, j):
         """Return the set of columns of one target."""

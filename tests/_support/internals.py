@@ -62,7 +62,8 @@ HOMES = {
     "gaussian_process.sparse._inducing": "SUPPORT_DESIGNS inducing_design support_design",
     "gaussian_process.sparse._kernel_chunks": "kernel_chunks",
     "gaussian_process.sparse._kernel_family": (
-        "average_kernel check_kernels default_kernels kernel_log_priors kernel_shares"
+        "average_kernel check_kernels default_kernels design_weights kernel_log_priors "
+        "kernel_shares"
     ),
     "gaussian_process._linear_kernel": "LinearKernel",
     "gaussian_process.sparse._label_codes": "class_probabilities label_codes",

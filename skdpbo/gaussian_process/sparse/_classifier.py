@@ -204,7 +204,7 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
         released = self._release(method, method.rows(centre, codes), X, positions, source)
         fits = method.posterior(released, None)
         # Post-processing of `released` to the end.
-        noise_variance, _ = self._publish_average(kernels, Z, centre, fits)
+        noise_variance, _ = self._publish_average(kernels, method.features, centre, fits)
         self.noise_variance_ = float(noise_variance.mean())
         # Averages over where the release shows records: reading the records again would cost.
         support = support_design(Z)

@@ -14,6 +14,8 @@ __all__ = [
     "check_kernels",
     "chooses_columns",
     "default_kernels",
+    "design_weights",
+    "has_many_columns",
     "kernel_log_priors",
     "kernel_shares",
     "label_kernels",
@@ -32,6 +34,7 @@ _EFFECTS = {2: (RBF(1.5), Matern(1.0, nu=0.5)), 3: (Matern(1.0, nu=0.5),)}
 _EFFECT_LOG_PRIOR = -3.0  # of each, beside 0: evenly they win by chance where a line would do
 _MOST_COLUMNS = 100  # the sums of a choice grow with their square, and the noise hides columns
 _LINEAR_SHARE, _LARGEST_LINEAR_SHARE = 0.05, 0.5  # for each column; of the release
+_LINEAR_WEIGHT = 0.5  # in a design for many columns, where little else can be learnt
 _LABEL_FACTORS = (0.25, 0.5, 1.0, 8.0)
 _LABEL_VARIANCE = 0.5  # the coordinates of the labels have a mean square of 1
 _VARIANCE_SHARE = 1 / 6  # of the squared half-width of the targets' range
@@ -79,9 +82,10 @@ def default_kernels(Z, half_width, columns=None):
     RBF kernels have 1/8 to 8 units of the inducing points, a Matern kernel of nu 1/2 has one, and
     there is a linear kernel in their box. Of two and three columns there are also kernels on some
     of them: linear on one, others on every set, and averages of those on one. From four columns on
-    there are averages of the linear kernel and an RBF kernel of 1/2 or 2 units; beside kernels on
-    some columns there is an RBF kernel of one unit on all, without which bands are narrow where
-    other columns matter, too.
+    the linear kernel's box is smaller by sqrt 3, so that its constant has less of its variance, and
+    there are averages of it and an RBF kernel of 1/2 or 2 units; beside kernels on some columns
+    there is an RBF kernel of one unit on all, without which bands are narrow where other columns
+    matter, too.
 
     Parameters
     ----------
@@ -95,11 +99,14 @@ def default_kernels(Z, half_width, columns=None):
     """
     unit, variance = _unit(Z, columns), _VARIANCE_SHARE * float(np.mean(np.square(half_width)))
     smooth = [RBF(factor * unit) for factor in _DEFAULT_FACTORS]
-    linear = LinearKernel(*point_box(Z))
+    centre, box = point_box(Z)
+    # The standard deviation of records that fill the points' box: it is where a record's constant
+    # and slopes have the variance that they have at the inducing points.
+    linear = LinearKernel(centre, box / math.sqrt(3) if has_many_columns(Z) else box)
     half = ConstantKernel(0.5)
     mixed = [half * RBF(f * unit) + half * linear for f in _MIXED_FACTORS]
     family = [*smooth, Matern(unit, nu=0.5), linear]
-    family += mixed if Z.shape[1] > _FEW_COLUMNS else _effects(Z)
+    family += mixed if has_many_columns(Z) else _effects(Z)
     if columns is not None and len(columns) < Z.shape[1]:
         family.append(RBF(_unit(Z)))
     return [ConstantKernel(variance) * k for k in family]
@@ -126,14 +133,19 @@ def kernel_log_priors(kernels, Z):
     They are equal but for kernels on some of two or three columns, which count less.
     """
     priors = np.zeros(len(kernels))
-    if Z.shape[1] <= _FEW_COLUMNS:
+    if not has_many_columns(Z):
         priors[_N_WITH_SHARES:] = _EFFECT_LOG_PRIOR
     return priors
 
 
 def chooses_columns(Z):
     """Whether the default family depends on columns that a release shows."""
-    return _FEW_COLUMNS < Z.shape[1] <= _MOST_COLUMNS
+    return has_many_columns(Z) and Z.shape[1] <= _MOST_COLUMNS
+
+
+def has_many_columns(Z):
+    """Whether there are too many columns for public points to stand for the records."""
+    return Z.shape[1] > _FEW_COLUMNS
 
 
 def label_kernels(Z):
@@ -197,14 +209,28 @@ def kernel_shares(kernels, Z):
         directions.append(float(np.trace(K) ** 2 / np.sum(K * K)))
     directions = np.array(directions)
     shares = np.sqrt(directions) * np.maximum(1 - directions / len(Z), _SMALLEST_SHARE)
-    parts = [getattr(kernel, "k2", kernel) for kernel in kernels]
     shares[_N_WITH_SHARES:] = 0.0
     shares /= shares.sum()
-    linear = np.array([type(part) is LinearKernel for part in parts])
+    linear = _are_linear(kernels)
     least = min(_LINEAR_SHARE * Z.shape[1], _LARGEST_LINEAR_SHARE)
-    if Z.shape[1] > _FEW_COLUMNS and 0 < shares[linear].sum() < least:
+    if has_many_columns(Z) and 0 < shares[linear].sum() < least:
         shares = np.where(linear, least, shares * (1 - least) / shares[~linear].sum())
     return shares
+
+
+def design_weights(kernels, Z):
+    """Return how much each kernel counts in a design of the shares, of sum 1.
+
+    Evenly, but from four columns on the linear one as much as all others together.
+    """
+    linear = _are_linear(kernels)
+    if has_many_columns(Z) and 0 < linear.sum() < len(linear):
+        return np.where(linear, _LINEAR_WEIGHT, (1 - _LINEAR_WEIGHT) / (~linear).sum())
+    return np.full(len(kernels), 1 / len(kernels))
+
+
+def _are_linear(kernels):
+    return np.array([type(getattr(k, "k2", k)) is LinearKernel for k in kernels])
 
 
 def average_kernel(kernels, Z, shares=None):

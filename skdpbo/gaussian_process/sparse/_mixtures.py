@@ -45,6 +45,8 @@ class FittedWeights:
         Factor of the kernel, or its posterior mean.
     log_prior : float
         Logarithm of the kernel's prior probability. Public.
+    in_release : ndarray of shape (d, q) or None
+        Weights T'v of the features of the release, where the mean is to be predicted by these.
     """
 
     means: np.ndarray
@@ -54,6 +56,7 @@ class FittedWeights:
     log_evidence: float = 0.0
     amplitude: float = 1.0
     log_prior: float = 0.0
+    in_release: np.ndarray | None = None
 
 
 def feature_maps(average, parts, support, weights, ridge):

@@ -22,13 +22,14 @@ class WeightPredictor:
     prior_mean : ndarray of shape (q,)
         c.
     means : ndarray of shape (d, q)
-    covariances : ndarray of shape (q, d, d)
+    covariances : ndarray of shape (q, d, d), default=None
+        None where the mean alone is asked for.
     """
 
     features: object
     prior_mean: np.ndarray
     means: np.ndarray
-    covariances: np.ndarray
+    covariances: np.ndarray | None = None
 
     def mean(self, X):
         """Posterior mean, shape (n, q)."""
@@ -83,33 +84,39 @@ class MixturePredictor:
     parts : list of WeightPredictor
     shares : ndarray of shape (n_parts,)
         Of sum 1.
+    fitted : WeightPredictor or None
+        Mean of the mixture in the features of the release; the moments are then about it.
     """
 
     parts: list
     shares: np.ndarray
+    fitted: WeightPredictor | None = None
 
     def mean(self, X):
         """Mean, shape (n, q)."""
-        return self._average([part.mean(X) for part in self.parts])
+        if self.fitted is None:
+            return self._average([part.mean(X) for part in self.parts])
+        return self.fitted.mean(X)
 
     def moments(self, X):
         """Mean and variance, each of shape (n, q); the spread of the means counts."""
         means, variances = zip(*(part.moments(X) for part in self.parts), strict=True)
-        mean = self._average(means)
-        # Law of total variance.
+        mean = self._average(means) if self.fitted is None else self.fitted.mean(X)
+        # Second moment about what is predicted; about the average, the law of total variance.
         spreads = [variance + (m - mean) ** 2 for m, variance in zip(means, variances, strict=True)]
         return mean, self._average(spreads)
 
     def joint(self, X):
         """Mean, shape (n, q), and covariance, shape (n, n, q)."""
-        return self._joint([part.joint(X) for part in self.parts])
+        return self._joint([part.joint(X) for part in self.parts], X)
 
     def at_inducing_points(self):
         """Mean (d, q) and covariance (d, d, q) of f(Z)."""
-        return self._joint([part.at_inducing_points() for part in self.parts])
+        pairs = [part.at_inducing_points() for part in self.parts]
+        return self._joint(pairs, self.parts[0].features.Z)
 
-    def _joint(self, pairs):
-        mean = self._average([m for m, _ in pairs])
+    def _joint(self, pairs, X):
+        mean = self._average([m for m, _ in pairs]) if self.fitted is None else self.fitted.mean(X)
         return mean, self._average(
             [covariance + (m - mean)[:, None] * (m - mean)[None] for m, covariance in pairs]
         )

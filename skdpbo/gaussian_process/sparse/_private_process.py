@@ -196,21 +196,22 @@ class PrivateProcess(GaussianEstimator):
         mu, mu_columns = split_budget(mu, _SHARE_OF_COLUMNS)
         return mu, partial(ColumnScreen, point_box(Z), mu=mu_columns, half_width=half_width)
 
-    def _chosen_kernels(self, kernels, Z, screen, passed):
-        """Return kernels and inducing points; those of a screen depend on what `passed` shows."""
+    def _shown(self, kernels, Z, screen, passed):
+        """Return kernels, inducing points and what else of the release `passed` shows a screen."""
         vars(self).pop("columns_", None)
         if screen is None:
-            return kernels, Z
+            return {"kernels": kernels, "Z": Z}
         released = passed(screen)  # from here on post-processing
         self.columns_ = screen.columns(released)
         if self.inducing_points is None or isinstance(self.inducing_points, numbers.Integral):
             # Points that the user gave are not moved; a grid of ours shrinks to the records.
             centre, _ = point_box(Z)
             Z = centre + screen.extent(released) * (Z - centre)
-        half_width = np.asarray(screen.statistics.half_width)
-        return default_kernels(Z, half_width, self.columns_), Z
+        half_width = screen.reach(released)
+        kernels = default_kernels(Z, half_width, self.columns_)
+        return {"kernels": kernels, "Z": Z, "half_width": half_width}
 
-    def _publish_average(self, kernels, Z, prior_mean, fits):
+    def _publish_average(self, kernels, features, prior_mean, fits):
         """Average the posteriors under several kernels, and set the attributes of the kernels.
 
         Post-processing: every argument is public or released.
@@ -218,8 +219,8 @@ class PrivateProcess(GaussianEstimator):
         Parameters
         ----------
         kernels : list of sklearn kernels
-        Z : ndarray of shape (d, n_features)
-            Inducing points.
+        features : WhitenedFeatures
+            Those of the release.
         prior_mean : ndarray of shape (q,)
         fits : list of FittedWeights
             One for each kernel.
@@ -229,7 +230,7 @@ class PrivateProcess(GaussianEstimator):
         noise_variance : ndarray of shape (q,)
         elbo : ndarray of shape (q,) or None
         """
-        log_evidence = np.array([fit.log_evidence for fit in fits])
+        Z, log_evidence = features.Z, np.array([fit.log_evidence for fit in fits])
         weights = probabilities(log_evidence + [fit.log_prior for fit in fits])
         # Most kernels of a family have no weight, and each costs a prediction as much as the best.
         taken = np.flatnonzero(weights > _NEGLIGIBLE)
@@ -241,10 +242,14 @@ class PrivateProcess(GaussianEstimator):
             )
             for k in taken
         ]
+        fitted = None
+        if fits[0].in_release is not None:
+            in_release = np.tensordot(shares, [fits[k].in_release for k in taken], 1)
+            fitted = WeightPredictor(features, prior_mean, in_release)
         self.kernels_, self.inducing_points_ = kernels, Z
         self.log_evidence_, self.kernel_probabilities_ = log_evidence, weights
         self.kernel_ = scaled[int(np.argmax(weights))]
-        self._predictor = MixturePredictor(parts, shares)
+        self._predictor = MixturePredictor(parts, shares, fitted)
         elbo = None if fits[0].elbo is None else shares @ [fits[k].elbo for k in taken]
         return shares @ [fits[k].noise_variance for k in taken], elbo
 

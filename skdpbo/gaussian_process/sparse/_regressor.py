@@ -285,11 +285,11 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
             return self._release(method, rows, X, placed(X, targets), source)
 
         screen = screen and screen(n_records=n_units(X))
-        kernels, Z = self._chosen_kernels(kernels, Z, screen, passed)
-        method = build(kernels, Z=Z, n_records=n_units(X))
+        chosen = self._shown(kernels, Z, screen, passed)
+        method = build(**chosen, n_records=n_units(X))
         released = passed(method)
         fits = method.posterior(released, noise_variance)
-        self._publish(kernels, Z, centre, fits, single_target=y.ndim == 1)
+        self._publish(chosen["kernels"], method.features, centre, fits, single_target=y.ndim == 1)
         if public:
             self._publish_gate(public, method.signal_probability(released, fits, noise_variance))
         reach = method.share_in_reach(released) if self.release == "whitened" else None
@@ -332,10 +332,10 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         common |= {"fit_amplitude": self.signal_variance == "released", "by_design": True}
         return WhitenedMethod(kernels, Z, equal_shares=self.kernel is not None, **common)
 
-    def _publish(self, kernels, Z, prior_mean, fits, single_target):
+    def _publish(self, kernels, features, prior_mean, fits, single_target):
         """Set the attributes; everything here is public or released."""
         self._single_target = single_target
-        noise_variance, elbo = self._publish_average(kernels, Z, prior_mean, fits)
+        noise_variance, elbo = self._publish_average(kernels, features, prior_mean, fits)
         self.mean_, self.covariance_ = map(self._shaped, self._predictor.at_inducing_points())
         self.prior_mean_ = self._shaped(prior_mean)
         self.noise_variance_ = self._shaped(noise_variance)

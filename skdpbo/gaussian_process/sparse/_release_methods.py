@@ -31,6 +31,7 @@ from skdpbo.gaussian_process.sparse._inducing import (
 )
 from skdpbo.gaussian_process.sparse._kernel_family import (
     average_kernel,
+    has_many_columns,
     kernel_log_priors,
     kernel_shares,
 )
@@ -122,6 +123,7 @@ class WhitenedMethod:
         self.statistics = WhitenedRelease(mu, tuple(half_width.tolist()), n_records)
         self.parts, self.posterior_name = [WhitenedFeatures(k, Z) for k in kernels], posterior
         shares = None if equal_shares else kernel_shares(kernels, Z)
+        self._mean_in_release = by_design and not equal_shares and has_many_columns(Z)
         if by_design and not equal_shares:
             shares = designed_shares(self.parts, shares, self.statistics)
         priors = np.zeros(len(kernels)) if equal_shares else kernel_log_priors(kernels, Z)
@@ -255,7 +257,11 @@ class WhitenedMethod:
             self._scaled([model.scaled(factor) for model in models], moments, noise_variance)
             for factor in self.factors
         ]
-        return averaged(self.factors, fits)
+        fit = averaged(self.factors, fits)
+        # T is exact at public points, which in many columns are no picture of the records: what has
+        # been fitted to these is T'v.
+        in_release = T.T @ fit.means if self._mean_in_release else None
+        return replace(fit, in_release=in_release)
 
     def _scaled(self, models, moments, noise_variance):
         """Return the posterior of all targets under one kernel of known amplitude."""

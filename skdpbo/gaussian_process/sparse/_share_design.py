@@ -11,6 +11,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from skdpbo.gaussian_process.sparse._inducing import SUPPORT_DESIGNS, support_design
+from skdpbo.gaussian_process.sparse._kernel_family import design_weights
 
 __all__ = ["designed_shares"]
 
@@ -98,7 +99,8 @@ class _Design:
         noise = statistics.noise / math.sqrt(2) / statistics.beta
         self.squares = np.mean(noise**2) / variances
         alone = [self._error(k, *self._sums(one))[0] for k, one in enumerate(np.eye(len(parts)))]
-        self.scales = np.maximum(alone, _RIDGE) * len(parts)
+        weights = design_weights([part.kernel for part in parts], parts[0].Z)
+        self.scales = np.maximum(alone, _RIDGE) / weights
 
     def mean_error(self, shares):
         """Return the mean of the relative errors, and its gradient."""

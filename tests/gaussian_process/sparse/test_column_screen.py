@@ -244,8 +244,10 @@ def test_points_fill_the_part_of_the_box_where_the_records_are():
     X, y = records(4000)
     full = extent_of(X, y, epsilon=3.0)
     normal = np.random.default_rng(1).normal(size=X.shape)
-    for sd, expected in [(1.0, 2 / 3), (0.75, 0.5), (0.5, 1 / 3)]:
-        assert extent_of(sd * normal, y, epsilon=3.0) == pytest.approx(expected * full, rel=0.12)
+    for sd, expected in [(1.0, 1 / 3), (0.75, 1 / 4), (0.5, 1 / 6)]:
+        assert extent_of(sd * normal, y, epsilon=3.0) == pytest.approx(
+            3**0.5 * expected * full, rel=0.12
+        )
     shifted = np.abs(X) / 3 - 3  # in a corner of the box: it stays as it is
     assert extent_of(shifted, y, epsilon=3.0) == full
 
@@ -277,4 +279,52 @@ def test_extent_is_found_in_noisy_moments(p, sd):
     Q = screen.rows(np.zeros(1))(sd * rng.normal(size=(n, p)), rng.normal(size=(n, 1)), None)
     gram = (Q.T @ Q).astype(np.int64)
     found = [screen.extent(screen.release(gram, None)) for _ in range(30)]
-    assert np.mean(found) == pytest.approx(2 * sd, rel=0.1)
+    assert np.mean(found) == pytest.approx(3**0.5 * sd, rel=0.1)
+
+
+# The targets' range
+
+
+def screen_of(X, y, half_width=3.0, mu=0.1):
+    n = len(X)
+    box = np.zeros(X.shape[1]), np.full(X.shape[1], 3.0)
+    screen = ColumnScreen(box, mu=mu, half_width=np.array([half_width]), n_records=n)
+    Q = screen.rows(np.zeros(1))(X, y[:, None], None)
+    return screen, (Q.T @ Q).astype(np.int64)
+
+
+@pytest.mark.parametrize(
+    ("mu", "factor"), [(0.3, np.sqrt(2 * np.log(60))), (1.0, np.sqrt(2 * np.log(200)))]
+)
+def test_targets_reach_some_root_mean_squares(mu, factor):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(4000, 5)), rng.normal(size=4000)
+    screen, gram = screen_of(X, y, 6.0, mu)
+    found = np.array([screen.reach(screen.release(gram, None))[0] for _ in range(30)])
+    noise = screen.statistics.noise / screen.statistics.beta[0] ** 2 / 4000  # of the mean square
+    assert np.mean(found**2) / factor**2 == pytest.approx(1 + noise, abs=4 * noise / np.sqrt(30))
+    screen, gram = screen_of(X, np.full(4000, 6.0), 6.0, mu)
+    assert screen.reach(screen.release(gram, None)) == [6.0]
+
+
+def test_with_all_noise_the_range_is_that_of_the_bounds():
+    rng = np.random.default_rng(0)
+    screen, gram = screen_of(rng.normal(size=(400, 5)), rng.normal(size=400) / 10, mu=1e-3)
+    reached = [screen.reach(screen.release(gram, None))[0] for _ in range(50)]
+    assert np.mean(np.array(reached) == 3.0) == 1.0
+
+
+def test_bounds_wider_than_the_targets_cost_little(monkeypatch):
+    X, y = np.random.default_rng(0).normal(size=(2, 4000, 6))
+    y = X @ [0.5, -0.5, 0.4, 0.3, -0.3, 0.2] + 0.3 * y[:, 0]
+    X_new = np.random.default_rng(1).normal(size=(500, 6))
+
+    def error_with(bound):
+        gp = fitted(X, y, epsilon=1.0, y_bounds=(-bound, bound))
+        truth = X_new @ [0.5, -0.5, 0.4, 0.3, -0.3, 0.2]
+        return np.sqrt(np.mean((gp.predict(X_new) - truth) ** 2))
+
+    wide = error_with(9)
+    assert wide < 1.5 * error_with(3)
+    put(monkeypatch, "column screen: ColumnScreen.reach", lambda *_: np.full(1, 9.0))
+    assert error_with(9) > 1.3 * wide
