@@ -207,9 +207,9 @@ class PrivateProcess(GaussianEstimator):
             # Points that the user gave are not moved; a grid of ours shrinks to the records.
             centre, _ = point_box(Z)
             Z = centre + screen.extent(released) * (Z - centre)
-        half_width = screen.reach(released)
-        kernels = default_kernels(Z, half_width, self.columns_)
-        return {"kernels": kernels, "Z": Z, "half_width": half_width}
+        # The variance of the kernels stays that of the bounds: bands would be too narrow.
+        kernels = default_kernels(Z, np.asarray(screen.statistics.half_width), self.columns_)
+        return {"kernels": kernels, "Z": Z, "half_width": screen.reach(released)}
 
     def _publish_average(self, kernels, features, prior_mean, fits):
         """Average the posteriors under several kernels, and set the attributes of the kernels.
