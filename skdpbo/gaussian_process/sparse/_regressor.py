@@ -40,12 +40,13 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         Kernels on vectors; their parameters are used as they are and never fitted. Units:
         length-scales in those of X, variance in those of y squared. With several, one release
         serves all, and predictions are averaged by how likely each makes the released sums. Where
-        k(x, x) is not constant (DotProduct, polynomials), records of more than its mean over
-        the inducing points count with a smaller weight. None: seven RBF kernels, a Matern and
-        a linear kernel, in the units of the inducing points (a sixth of their range in each column,
-        times sqrt(n_features), times 1/8 to 8) and of `y_bounds`; of 2 and 3 columns also kernels
-        on some. Of 4 to 100 a release, from 10 % of the squared budget, shows those that matter.
-        A class of your own makes the guarantee conditional on values of two points at a time.
+        k(x, x) is not constant (DotProduct, polynomials), records of more than its mean over the
+        inducing points count with a smaller weight. None: seven RBF kernels, a Matern and a linear
+        kernel, in the units of the inducing points (a sixth of their range in each column, times
+        sqrt(n_features), times 1/8 to 8) and of `y_bounds`; of 2 and 3 columns also kernels on
+        some. Of 4 to 100 a release, from 10 % of the squared budget, shows which matter and how far
+        records and targets reach. A class of your own makes the guarantee conditional on values of
+        two points at a time.
     noise_variance : float, array-like of shape (n_targets,) or "released", default="released"
         Variance of an observation about the function, > 0, in squared units of y. "released":
         estimated from the released sums, at no further cost.
