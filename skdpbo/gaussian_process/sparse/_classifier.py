@@ -217,8 +217,8 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
         """Return what the release needs from shapes and parameters; raises what can be raised."""
         Z = self._inducing_points(X.shape[1], self.X_bounds)
         kernels = self._checked_kernels(Z, label_kernels(Z))
-        equal = self.kernel is not None  # the default family has shares of its own
-        build = partial(WhitenedMethod, kernels, Z, mu=mu, equal_shares=equal)
+        shares = "fixed" if self.kernel is None else "equal"
+        build = partial(WhitenedMethod, kernels, Z, mu=mu, shares=shares)
         build(half_width=np.ones(1), n_records=1)  # raises what a method can raise
         return Z, kernels, build
 

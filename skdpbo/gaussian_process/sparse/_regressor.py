@@ -37,16 +37,15 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     Parameters
     ----------
     kernel : None, sklearn kernel or list of sklearn kernels, default=None
-        Kernels on vectors; their parameters are used as they are and never fitted. Units:
-        length-scales in those of X, variance in those of y squared. With several, one release
-        serves all, and predictions are averaged by how likely each makes the released sums. Where
-        k(x, x) is not constant (DotProduct, polynomials), records of more than its mean over the
-        inducing points count with a smaller weight. None: seven RBF kernels, a Matern and a linear
-        kernel, in the units of the inducing points (a sixth of their range in each column, times
-        sqrt(n_features), times 1/8 to 8) and of `y_bounds`; of 2 and 3 columns also kernels on
-        some. Of 4 to 100 a release, from 10 % of the squared budget, shows which matter and how far
-        records and targets reach. A class of your own makes the guarantee conditional on values of
-        two points at a time.
+        Kernels on vectors, whose parameters are never fitted. Units: length-scales in those of X,
+        variance in those of y squared. One release serves several, and predictions are averaged by
+        how likely each makes the released sums. Where k(x, x) is not constant (DotProduct,
+        polynomials), records of more than its mean over the inducing points count with a smaller
+        weight. None: seven RBF kernels, a Matern and a linear kernel, in the units of the inducing
+        points (a sixth of their range in each column, times sqrt(n_features), times 1/8 to 8) and
+        of `y_bounds`; of 2 and 3 columns also kernels on some. Of 4 to 100 a release, from 10 % of
+        the squared budget, shows which matter and how far records and targets reach. Your own class
+        makes the guarantee conditional on values of two points at a time.
     noise_variance : float, array-like of shape (n_targets,) or "released", default="released"
         Variance of an observation about the function, > 0, in squared units of y. "released":
         estimated from the released sums, at no further cost.
@@ -88,8 +87,8 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         "none": the centre of `y_bounds`. "private": a released mean of the targets, from 5 % of
         the squared budget; the interval of `y_bounds` is moved there, with its width.
     y_scale : float or array-like of shape (n_targets,), default=None
-        Public standard deviation of the targets, for ``prior_mean="private"``: COINPRESS is used,
-        better than the clipped mean (None) where `y_bounds` is wider than about 8 of them.
+        Public standard deviation of the targets, for ``prior_mean="private"`` by COINPRESS: better
+        than the clipped mean (None) where `y_bounds` is wider than about 8 of them.
     base : None or regressor, default=None
         Public model for fits with public rows. None: a Gaussian process, gradient boosting or
         ridge regression, by cross-validation on these rows.
@@ -327,11 +326,11 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         """Return the release with its posterior; from public values."""
         common["posterior"] = self.posterior
         if self.release == "kernel":
-            return KernelMethod(
-                kernels, Z, sensitivity=self.sensitivity, ratio=self.ratio, **common
-            )
-        common |= {"fit_amplitude": self.signal_variance == "released", "by_design": True}
-        return WhitenedMethod(kernels, Z, equal_shares=self.kernel is not None, **common)
+            common |= {"sensitivity": self.sensitivity, "ratio": self.ratio}
+            return KernelMethod(kernels, Z, **common)
+        common |= {"fit_amplitude": self.signal_variance == "released"}
+        shares = "design" if self.kernel is None else "equal"
+        return WhitenedMethod(kernels, Z, shares=shares, **common)
 
     def _publish(self, kernels, features, prior_mean, fits, single_target):
         """Set the attributes; everything here is public or released."""

@@ -77,12 +77,12 @@ def given_noise_variance(noise_variance, release, n_targets):
         return positive_values(noise_variance, n_targets, "noise_variance")
     if noise_variance != "released":
         raise ValueError('noise_variance must be positive, or "released".')
-    if release != "whitened":
-        raise ValueError(
-            'noise_variance="released" needs release="whitened": the kernel release has no '
-            "sum of squared targets. Give the noise variance."
-        )
-    return None
+    if release == "whitened":
+        return None
+    raise ValueError(
+        'noise_variance="released" needs release="whitened": the kernel release has no sum of '
+        "squared targets. Give the noise variance."
+    )
 
 
 class WhitenedMethod:
@@ -100,11 +100,10 @@ class WhitenedMethod:
         "linearised", "linearised_published" and "naive" are for a single kernel.
     fit_amplitude : bool, default=False
         Average over factors of each kernel; the features stay as they are.
-    equal_shares : bool, default=True
-        Of the kernels in their average, and equal prior weights. False: those of
-        :func:`kernel_shares` and :func:`kernel_log_priors`.
-    by_design : bool, default=False
-        Whether shares that are not equal become those of :func:`designed_shares`.
+    shares : {"equal", "fixed", "design"}, default="equal"
+        Of the kernels in their average: equal, with equal prior weights; those of
+        :func:`kernel_shares`, with :func:`kernel_log_priors`; or of :func:`designed_shares`, where
+        means of many columns are predicted in the features of the release.
     """
 
     def __init__(
@@ -117,19 +116,18 @@ class WhitenedMethod:
         n_records,
         posterior="noise_aware",
         fit_amplitude=False,
-        equal_shares=True,
-        by_design=False,
+        shares="equal",
     ):
         self.statistics = WhitenedRelease(mu, tuple(half_width.tolist()), n_records)
         self.parts, self.posterior_name = [WhitenedFeatures(k, Z) for k in kernels], posterior
-        shares = None if equal_shares else kernel_shares(kernels, Z)
-        self._mean_in_release = by_design and not equal_shares and has_many_columns(Z)
-        if by_design and not equal_shares:
-            shares = designed_shares(self.parts, shares, self.statistics)
-        priors = np.zeros(len(kernels)) if equal_shares else kernel_log_priors(kernels, Z)
+        parts_of_all = None if shares == "equal" else kernel_shares(kernels, Z)
+        if shares == "design":
+            parts_of_all = designed_shares(self.parts, parts_of_all, self.statistics)
+        self._mean_in_release = shares == "design" and has_many_columns(Z)
+        priors = np.zeros(len(kernels)) if shares == "equal" else kernel_log_priors(kernels, Z)
         self.log_priors = priors - logsumexp(priors)
         # One release for all kernels: its noise does not depend on how many there are.
-        self.features = WhitenedFeatures(average_kernel(kernels, Z, shares), Z)
+        self.features = WhitenedFeatures(average_kernel(kernels, Z, parts_of_all), Z)
         self.factors = AMPLITUDES if fit_amplitude else (1.0,)
 
     def rows(self, centre, codes=None):
@@ -258,10 +256,8 @@ class WhitenedMethod:
             for factor in self.factors
         ]
         fit = averaged(self.factors, fits)
-        # T is exact at public points, which in many columns are no picture of the records: what has
-        # been fitted to these is T'v.
-        in_release = T.T @ fit.means if self._mean_in_release else None
-        return replace(fit, in_release=in_release)
+        # In many columns T is exact at public points alone: what fits the records is T'v.
+        return replace(fit, in_release=T.T @ fit.means) if self._mean_in_release else fit
 
     def _scaled(self, models, moments, noise_variance):
         """Return the posterior of all targets under one kernel of known amplitude."""

@@ -64,7 +64,7 @@ def test_the_release_is_that_of_the_kernels_in_all_columns(p):
     shares = kernel_shares(kernels, Z)
     np.testing.assert_array_equal(shares[9:], 0)
     public = {"mu": 1.0, "half_width": np.ones(1), "n_records": 10}
-    method = WhitenedMethod(kernels, Z, equal_shares=False, by_design=True, **public)
+    method = WhitenedMethod(kernels, Z, shares="design", **public)
     shares = designed_shares(method.parts, shares, method.statistics)
     np.testing.assert_array_equal(shares[9:], 0)
     alone = average_kernel(kernels[:9], Z, shares[:9])(Z)

@@ -88,8 +88,7 @@ def test_more_noise_favours_the_linear_kernel():
 
 def test_shares_depend_on_public_values_alone():
     Z, kernels, _, _ = family(3)
-    public = {"mu": 0.3, "half_width": np.full(1, 3.0), "equal_shares": False}
-    public["by_design"] = True
+    public = {"mu": 0.3, "half_width": np.full(1, 3.0), "shares": "design"}
     one, other = (WhitenedMethod(kernels, Z, n_records=500, **public) for _ in range(2))
     np.testing.assert_array_equal(one.features.kernel(Z), other.features.kernel(Z))
     assert np.diag(one.features.kernel(Z)).mean() == pytest.approx(1.0)
@@ -99,6 +98,6 @@ def test_shares_depend_on_public_values_alone():
         s * p.kernel(Z) / p.signal_variance for s, p in zip(fixed, check.parts, strict=True)
     )
     np.testing.assert_allclose(check.features.kernel(Z), alone)
-    public["by_design"] = False  # as in classification
+    public["shares"] = "fixed"  # as in classification
     labels = WhitenedMethod(kernels, Z, n_records=500, **public)
     np.testing.assert_allclose(labels.features.kernel(Z), alone)
