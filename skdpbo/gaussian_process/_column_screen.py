@@ -145,10 +145,11 @@ class ColumnScreen:
         the root mean square about the centre, one standard deviation of its noise included.
         """
         n, largest = self.statistics.n_records, np.asarray(self.statistics.half_width)
-        squares = (np.maximum(moments.yy.diagonal(), 0.0) + moments.syy) / n
+        # In units of the largest, so that nothing of tiny or huge targets is lost.
+        squares = (np.maximum(moments.yy.diagonal(), 0.0) + moments.syy) / largest**2 / n
         beyond = max(n * self.statistics.mu / _RECORDS_BEYOND, 1.0)
         factor = max(_LEAST_REACH, math.sqrt(2 * math.log(beyond)))
-        return np.minimum(largest, factor * np.sqrt(squares))
+        return largest * np.minimum(1.0, factor * np.sqrt(squares))
 
     def _of_target(self, B, moments, j):
         """Return the set of columns of one target."""
