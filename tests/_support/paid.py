@@ -50,7 +50,7 @@ def fit_again(state, times):
 
 def fit_late(model):
     """Fit when the block of the caller is likely closed."""
-    time.sleep(0.5)
+    time.sleep(0.2)
     return fit(model)
 
 
