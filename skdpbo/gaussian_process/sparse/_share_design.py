@@ -8,7 +8,6 @@ records and the noise; the records count as uniform in the box.
 import math
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from skdpbo.gaussian_process.sparse._inducing import SUPPORT_DESIGNS, support_design
 from skdpbo.gaussian_process.sparse._kernel_family import design_weights
@@ -86,47 +85,52 @@ class _Design:
         points = support_design(parts[0].Z)[SUPPORT_DESIGNS[0]]
         variances = np.array([part.signal_variance for part in parts])
         self.weight = statistics.n_records / len(points)
-        kernels = [part.kernel(parts[0].Z, points) for part in parts]
-        self.cross = np.stack(kernels) / variances[:, None, None]
+        kernels = np.stack([part.kernel(parts[0].Z, points) for part in parts])
+        self.cross = kernels / variances[:, None, None]
         self.grams = np.stack([part.root @ part.root.T for part in parts])
-        features = np.stack([part(points).T for part in parts])
+        features = np.stack([part.whitener for part in parts]).transpose(0, 2, 1) @ kernels
         self.moments = features @ features.transpose(0, 2, 1) / len(points)
         diagonals = np.array([part.kernel.diag(points).mean() for part in parts]) / variances
         self.left = np.maximum(diagonals - np.trace(self.moments, axis1=1, axis2=2), 0.0)
-        self.maps = np.einsum("jam,kbm->kjab", self.cross, features, optimize=True) * self.weight
+        pairs = self.cross.reshape(-1, len(points)) @ features.transpose(0, 2, 1)
+        self.maps = pairs.reshape(len(parts), *self.grams.shape) * self.weight
         # what the features of a kernel leave out is noise to it
         self.noise_variances = _NOISE_SHARE + self.left
         noise = statistics.noise / math.sqrt(2) / statistics.beta
         self.squares = np.mean(noise**2) / variances
-        alone = [self._error(k, *self._sums(one))[0] for k, one in enumerate(np.eye(len(parts)))]
+        alone, _, _ = self._errors(
+            np.einsum("kkab->kab", self.maps), self._second_moment(self.cross), self.grams
+        )
         weights = design_weights([part.kernel for part in parts], parts[0].Z)
         self.scales = np.maximum(alone, _RIDGE) / weights
 
     def mean_error(self, shares):
         """Return the mean of the relative errors, and its gradient."""
-        sums = self._sums(shares)
-        pairs = [self._error(k, *sums) for k in range(len(shares))]
-        return (
-            sum(error / scale for (error, _), scale in zip(pairs, self.scales, strict=True)),
-            sum(slope / scale for (_, slope), scale in zip(pairs, self.scales, strict=True)),
-        )
+        n, u = len(shares), np.tensordot(shares, self.cross, 1)
+        gram = np.tensordot(shares, self.grams, 1)
+        C = np.tensordot(shares, self.maps, (0, 1))
+        errors, X, W = self._errors(C, self._second_moment(u), gram)
+        # d tr(P G) = -tr(W d(C'S^-1 C)), W = P G P, S the covariance of the sums.
+        XW = X @ W
+        V = (XW @ X.transpose(0, 2, 1)).reshape(n, -1)
+        seconds = (self.cross @ u.T * self.weight).reshape(n, -1)  # halves of the derivatives
+        slopes = 2 * self.noise_variances[:, None] * (V @ seconds.T)
+        slopes += self.squares[:, None] * (V @ self.grams.reshape(n, -1).T)
+        slopes -= 2 * (self.maps.reshape(n, n, -1) @ XW.reshape(n, -1, 1))[..., 0]
+        slopes /= 2 * np.maximum(errors, _RIDGE)[:, None]
+        return np.sum(errors / self.scales), slopes.T @ (1 / self.scales)
 
-    def _sums(self, shares):
-        """Return the shares, the noise's covariance, the second moment of u and its gradient."""
-        u = np.tensordot(shares, self.cross, 1)
-        second = u @ u.T * self.weight
-        second += _RIDGE * np.trace(second) / len(second) * np.eye(len(second))
-        return shares, np.tensordot(shares, self.grams, 1), second, self.cross @ u.T * self.weight
+    def _second_moment(self, u):
+        """Return the second moment of features at the inducing points, or of several such."""
+        second = u @ u.swapaxes(-1, -2) * self.weight
+        traces = np.trace(second, axis1=-2, axis2=-1)[..., None, None]
+        return second + _RIDGE * traces / second.shape[-1] * np.eye(second.shape[-1])
 
-    def _error(self, k, shares, gram, second, slopes):
-        """Return the expected error under kernel k, and its gradient."""
-        C, s2, sa2 = np.tensordot(shares, self.maps[k], 1), self.noise_variances[k], self.squares[k]
-        X = cho_solve(cho_factor(s2 * second + sa2 * gram, lower=True), C)
-        P = np.linalg.inv(np.eye(len(C)) + C.T @ X)  # the posterior's covariance of the weights
-        PG = P @ self.moments[k]
-        error = np.sqrt(max(np.trace(PG), 0.0) + self.left[k])
-        XW = X @ (PG @ P)
-        V = XW @ X.T
-        slope = np.tensordot(2 * s2 * slopes + sa2 * self.grams, V, 2)
-        slope -= 2 * np.tensordot(self.maps[k], XW, 2)
-        return error, slope / (2 * max(error, _RIDGE))
+    def _errors(self, C, second, gram):
+        """Return the expected error under each kernel, S^-1 C, and P G P, P the posterior's."""
+        s2, sa2 = self.noise_variances[:, None, None], self.squares[:, None, None]
+        X = np.linalg.solve(s2 * second + sa2 * gram, C)
+        P = np.linalg.inv(np.eye(C.shape[-1]) + C.transpose(0, 2, 1) @ X)
+        PG = P @ self.moments
+        squared = np.maximum(np.trace(PG, axis1=1, axis2=2), 0.0) + self.left
+        return np.sqrt(squared), X, PG @ P
