@@ -196,6 +196,7 @@ def test_some(example):
     assert_nothing_said(*example)
 
 
+@pytest.mark.slow
 def test_a_quoting_message_is_caught(monkeypatch):
     plant(monkeypatch, "sparse: numpy reads the records")
 

@@ -321,6 +321,7 @@ def test_some(example):
     assert_nothing_said(search, (public, y), X_val, y_val)
 
 
+@pytest.mark.slow
 def test_a_quoting_message_is_caught(monkeypatch):
     plant(monkeypatch, "protected rows are read all at once")
 

@@ -339,6 +339,7 @@ def test_a_missing_charge_is_caught(monkeypatch):
     assert_found()
 
 
+@pytest.mark.slow
 def test_a_model_that_was_scored_itself_is_caught(monkeypatch):
     plant(monkeypatch, "trials: the released model has scored")
     assert_found()

@@ -160,6 +160,7 @@ def fitted_to_raw_losses(evaluate):
     return Fitted(ConstantKernel(1.0) + RBF(1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("batched")
 class TestLengthScale:
     """One record's losses are large; all others' gradients point the same way."""

@@ -65,6 +65,7 @@ def assert_whole_groups(monkeypatch, protect):
     assert search.best_estimator_.n_records_ == (rest or len(set(labels[0])))
 
 
+@pytest.mark.slow
 class TestParts:
     @pytest.mark.parametrize("protect", SELECTIONS[:2])
     def test_no_part_divides_a_group(self, monkeypatch, protect):

@@ -130,6 +130,7 @@ class TestChoice:
         assert 0.75 * 3.0 < math.log(first / others) <= 3.0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("batched")
 class TestScore:
     @pytest.mark.parametrize("noise_variance", [0.01, 0.0])

@@ -186,6 +186,7 @@ class TestElsewhere:
         with pytest.raises(LedgerError):
             ledger.charge(UNIT)
 
+    @pytest.mark.slow
     def test_another_namespace_of_processes(self, tmp_path):
         prefix = ("unshare", "-Urpf", "--mount-proc")
         if shutil.which("unshare") is None or subprocess.run([*prefix, "true"]).returncode:

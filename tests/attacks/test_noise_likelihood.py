@@ -119,9 +119,11 @@ def l2_loss(mechanism, moved, n=20_000, threshold=0.8):
     return epsilon_lower_bound(hits(0.0), hits(moved), n)
 
 
+@pytest.mark.slow
 def test_l2_laplace_loss():
     assert 0.66 < l2_loss(L2Laplace(1.0, 2.0, 2), 2.0) <= 1.0
 
 
+@pytest.mark.slow
 def test_l2_laplace_with_half_the_displacement_is_caught():
     assert l2_loss(L2Laplace(1.0, 1.0, 2), 2.0) > 1.3

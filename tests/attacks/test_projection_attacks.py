@@ -137,6 +137,7 @@ def audited_mu(pair=((0.0, 0.0), (0.6, 0.8)), n=20_000, **parameters):
     return mu_lower_bound(first @ direction, second @ direction)
 
 
+@pytest.mark.slow
 def test_l2_laplace_rows_lose_what_is_claimed_and_not_more():
     assert 0.8 < audited_epsilon() <= 1.0
     assert 0.8 < audited_epsilon(((0.0,), (3.0,)), displacement=3.0) <= 1.0
@@ -253,6 +254,7 @@ def test_answers_lose_what_is_claimed_and_not_more():
     assert 0.4 * claimed < found <= claimed
 
 
+@pytest.mark.slow
 def test_forgotten_repeats_are_caught(monkeypatch):
     plant(monkeypatch, "answers: repeats are forgotten")
     found, claimed = audited_answers()

@@ -119,6 +119,7 @@ def test_no_seed_is_left(case, seeds):
     assert seeded_steps(search) == [None, None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protection", sorted(PROTECTIONS))
 def test_nor_with_other_numbers_of_trials(protection, seeds):
     assert left(fitted("third party, seeded", protection), seeds) == []

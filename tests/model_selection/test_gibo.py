@@ -340,6 +340,7 @@ class TestNoiseGuard:
         fit(make(epsilon=1.0, n_iter=1, space={"a": (0.0, 1.0)}))
 
 
+@pytest.mark.slow
 def test_ridge_in_ten_dimensions_is_searched_in_one_call():
     names = [f"w{j}" for j in range(10)]
     estimator = Scaled(**dict.fromkeys(names, 0.5))

@@ -178,6 +178,7 @@ class TestTheorem5:
         f, other = prior_draw(X, generator), prior_draw(X, generator)
         return f, self.CORRELATION * f + math.sqrt(1 - self.CORRELATION**2) * other
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("d", "A_range"), [(1, (0, 1e-3)), (2, (13, 14)), (4, (9, 11))])
     def test_holds_with_constants_from_the_prior(self, d, A_range):
         """tau = .1 and A from 52 draws, whose largest regret is the .875 quantile but for 1e-3."""

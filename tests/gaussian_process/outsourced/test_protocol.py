@@ -257,6 +257,7 @@ def test_optimize_refuses_a_modeler_of_another_release(release, y):
         optimize(curator, GPUCBModeler(other, kernel=RBF(1.5)), 1)
 
 
+@pytest.mark.slow
 def test_two_processes_run_as_one_does(release, y, tmp_path):
     """The modeler's process gets the file and the messages, and asks for the same rows."""
     release.save(tmp_path / "release.npz")

@@ -173,6 +173,7 @@ class TestCoinPress:
             ]
         )
 
+    @pytest.mark.slow
     def test_noise_is_that_of_the_mechanism(self):
         sd = CoinPressMean(mu=1.0, center=0.0, radius=50.0).noise_sd(1000)
         scores = self.scores(200, gaussian(1.0))
