@@ -58,6 +58,7 @@ def release_gram(gram, mu, radius, source=None):
     p = len(gram)
     square, n_draws = radius**2, p * p
     full = second_moment_sensitivity(square)
+    # Off the diagonal an entry counts twice in the squared norm: sqrt 2 W^2 / sqrt 2 = W^2.
     on = GaussianMechanism(mu=mu, sensitivity=full, lattice=1.0, n_draws=n_draws)
     off = GaussianMechanism(mu=mu, sensitivity=square, lattice=1.0, n_draws=n_draws)
     noisy = np.zeros((p, p))
@@ -75,5 +76,6 @@ def lifted(B, sb, n_records):
     most n: each vector has norm at most 1.
     """
     values, vectors = np.linalg.eigh(B)
+    # The positive root of x^2 - v x = sb^2 / 2 for each eigenvalue v.
     values = 0.5 * (values + np.sqrt(values**2 + 2.0 * sb**2))
     return (vectors * np.minimum(values, n_records)) @ vectors.T

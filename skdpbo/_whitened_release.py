@@ -120,6 +120,7 @@ class WhitenedRelease:
         q, beta = len(self.half_width), self.beta
         d = len(noisy) - q
         M, sm = noisy * self.step**2, sigma * self.step**2
+        # w holds beta y: once in A, off the diagonal of M, twice in yy.
         return NoisyMoments(
             B=M[:d, :d],
             A=M[:d, d:] / beta,

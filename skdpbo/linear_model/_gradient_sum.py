@@ -67,6 +67,7 @@ def residuals_on_lattice(residuals, norms, bound, bits):
     fine = residuals * 2.0**bits
     sizes = np.sqrt(np.einsum("ij,ij->i", fine, fine))
     limits = (bound * (1 - _SLACK)) / (norms * (1 + _SLACK))
+    # Toward zero: truncation never lengthens a residual beyond its limit.
     return np.trunc(fine * np.minimum(1.0, limits / np.maximum(sizes, limits))[:, None])
 
 
@@ -99,8 +100,11 @@ class GradientRelease:
         self._weights = np.append(weights, 0.0)  # the last one is that of code -1
         self.n_outputs = 1 if len(weights) == 2 else len(weights)
         n = rows.shape[0]
+        # Steps as fine as integers allow: sums over n records stay below 2^61, the noise's sd
+        # 2 bound / mu below 2^48; ceil(clip) > log2(clip) errs on the coarse side.
         room = min(_SUM_BITS - math.ceil(math.log2(n)), _NOISE_BITS - 1 + math.floor(math.log2(mu)))
         self._bits = max(4, min(_RESIDUAL_BITS, room - _ROW_BITS - max(0, math.ceil(clip))))
+        # An integer, to which residuals are cut and the noise is calibrated alike.
         self.bound = math.floor(clip * 2.0 ** (_ROW_BITS + self._bits))
         # In proportion to the weights, so that all classes are clipped alike.
         self._bounds = self.bound * np.append(weights, 1.0)
@@ -126,8 +130,10 @@ class GradientRelease:
         for rows, z in self._rows.affine(self._factor, self._shift):
             grid = rows_on_grid(z, self._largest)
             norms = np.sqrt(np.einsum("ij,ij->i", grid, grid) + self._constant**2)
+            # A row of zeros adds nothing whatever its residual; 1 only avoids a division by 0.
             norms = np.maximum(norms, 1.0)
             codes = self._codes[rows]
+            # |r| min(|z|, 1): rows beyond norm 1 have their residual divided by their norm.
             shortened = np.minimum(1.0, 2.0**_ROW_BITS / norms) * self._weights[codes]
             residuals = _residuals(grid @ slopes + intercepts, codes) * shortened[:, None]
             units = residuals_on_lattice(residuals, norms, self._bounds[codes], self._bits)

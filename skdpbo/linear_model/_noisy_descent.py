@@ -74,8 +74,10 @@ def descend(gradient, shape, plan, penalties):
     for _ in range(plan.n_steps):
         step = gradient(w)
         if last is not None:
+            # Of released gradients: the rate is post-processing.
             cosine = np.vdot(step, last) / math.sqrt(np.vdot(step, step) * np.vdot(last, last))
             rate = rate / 2 if cosine < _TURN else min(2 * rate, plan.rate)
+        # Backward Euler for the penalty: stable at any rate.
         w = (w - rate * step) / (1 + rate * penalties)[:, None]
         last = step
     return w
@@ -99,6 +101,7 @@ def descend_by_curvature(gradient, inverse, shape, penalties):
     for t in range(_CURVED_STEPS):
         step = gradient(ahead) + penalties[:, None] * ahead
         move = inverse @ step
+        # Norm of the gradient in the metric of the inverse curvature; cosines are taken in it.
         length = math.sqrt(np.vdot(step, move))
         if last is not None:
             cosine = np.vdot(step, last[0]) / (length * last[1])

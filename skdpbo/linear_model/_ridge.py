@@ -257,12 +257,14 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
                 signal_variance=prior_variance,
             )
 
+        # Evidence of released moments: the choice of the prior costs no budget.
         candidates = [model(factor * largest) for factor in _PRIOR_VARIANCES]
         variances = [released_noise_variance(one, largest) for one in candidates]
         evidence = [m.log_evidence(v) for m, v in zip(candidates, variances, strict=True)]
         best = int(np.argmax(evidence))
         if self.alpha is None:
             return candidates[best].posterior(variances[best]).mean
+        # Ridge with penalty alpha is the posterior mean under prior variance sigma^2 / alpha.
         return model(variances[best] * size**2 / self.alpha).posterior(variances[best]).mean
 
     def predict(self, X):
