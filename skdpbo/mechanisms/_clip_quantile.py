@@ -85,6 +85,7 @@ class ClipQuantile:
             Noisy share of the records, in [0, 1].
         """
         share = float(self._noise.release(n_inside, source)) / self.n_records
+        # Post-processing; it bounds the factor of one update.
         return min(max(share, 0.0), 1.0)
 
     def next_clip(self, clip: float, share: float) -> float:

@@ -53,6 +53,7 @@ def gaussian_sigma(
     elif epsilon is not None or delta is not None:
         raise ValueError("Give either epsilon and delta, or mu, not both.")
     else:
+        # A smaller mu is more noise.
         mu = round_down(check_positive(mu, "mu"))
     return _ratio_up(sensitivity, mu)
 
@@ -104,5 +105,6 @@ def l2_laplace_scale(sensitivity: float, epsilon: float) -> float:
 
 
 def _ratio_up(sensitivity: float, divisor: float | Fraction) -> float:
+    # The exact quotient: a scale rounded down would promise more than its noise keeps.
     ratio = Fraction(check_positive(sensitivity, "sensitivity")) / Fraction(divisor)
     return round_up_finite(ratio, "The noise scale")

@@ -43,6 +43,7 @@ def liu_talwar_max_trials(law: TrialLaw, delta: float) -> int:
     delta = check_positive_delta(delta)
     # Maximise (delta - e^(-gamma T)) / T: t (1 - log t) = delta for t = e^(-gamma T).
     log_t = float(brentq(lambda s: s + math.log1p(-s) - math.log(delta), -800.0, -1e-12))
+    # T is whole: the better neighbour of the continuous optimum.
     whole: int = max(1, math.floor(-log_t / law.gamma))
     return max((whole, whole + 1), key=lambda cap: _root_of_delta(law, delta, cap))
 
@@ -54,6 +55,7 @@ def liu_talwar_parts(law: TrialLaw, delta: float, max_trials: int | None) -> tup
     """
     _check_geometric(law)
     cap = liu_talwar_max_trials(law, delta) if max_trials is None else max_trials
+    # Down: with a smaller delta_1 the candidate's epsilon_1 is larger, and delta is not exceeded.
     root = _root_of_delta(law, delta, cap) * (1 - 1e-12)
     return (root, root**2 / 2 * (1 - 1e-12)) if root > 0 else (0.0, 0.0)
 
@@ -64,6 +66,7 @@ def liu_talwar_epsilon(
     """Total epsilon at a total delta, rounded up; inf if the delta does not suffice."""
     if isinstance(profile, StaircaseProfile) and profile.delta == 0 and max_trials is None:
         _check_geometric(law)
+        # delta_1 = 0 and T infinite: nothing is spent of delta.
         return 3 * profile.epsilon * (1 + 1e-15)
     if delta <= 0:
         return math.inf
@@ -79,6 +82,7 @@ def liu_talwar_epsilon(
         raise ValueError(
             "Liu and Talwar's accounting needs an (epsilon, delta) or Gaussian candidate."
         )
+    # 1e-15 covers the rounding of these four operations.
     return (3 * epsilon_1 + 3 * root) * (1 + 1e-15)
 
 
