@@ -94,6 +94,7 @@ class DPStandardScaler(PrivateTransformer):
         rows.check_finite()
         radius, moments, (_, noise) = release_moments(rows, mu, _QUANTILE, source)
         mean, square = np.split(moments, 2)
+        # Rows are cut to the radius: a mean beyond 1 in its units is noise.
         mean = np.clip(mean, -1, 1)
         unit = radius * rows.half_width
         self.mean_ = rows.centre + unit * mean

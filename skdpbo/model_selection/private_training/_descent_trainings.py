@@ -51,6 +51,7 @@ class DescentTrainings:
         none_may_be_left : bool
             Not used: why a training failed is protected, and every record then has the worst loss.
         """
+        # Counted before anything is trained: a training that fails has been paid for, too.
         self._n_trained += len(candidates)
         if self._n_trained > self._plan.n_trainings:
             raise RuntimeError("more trainings were asked for than have been paid for.")
@@ -85,6 +86,7 @@ class DescentTrainings:
         """
         if not self._last:
             plan = self._plan
+            # The number after those of all trials: no stream of randomness is used twice.
             (own,) = self._randomness.of([plan.n_trainings])
             model = self._model(params, plan.last)
             self._last = (in_isolation(_trained, model, self._data, *own),)

@@ -63,7 +63,9 @@ class StaircaseProfile:
             below = np.log(-np.expm1(np.minimum(x, 0.0)))
             inside = np.where(x >= -self.epsilon, between, below)
             log_delta = np.log(self.delta) + np.zeros_like(inside) if self.delta else -np.inf
+            # delta + (1 - delta) times the curve of randomised response.
             total = np.logaddexp(log_delta, np.log1p(-self.delta) + inside)
+        # Upward, by more than the error of the logarithms.
         rounding = 1e-14 * (1 + np.abs(np.nan_to_num(total, neginf=0.0)))
         bound: Array = np.minimum(total + rounding, 0.0)
         return bound
@@ -94,6 +96,7 @@ class ComposedProfile:
         return bound
 
     def _without_failure(self, x: Array) -> Array:
+        # A mixture: sum of w_i delta_mu(x - v_i) over the values v_i.
         shifted = np.asarray(x)[..., None] - np.array(self.values)
         terms = GaussianProfile(self.mu).log_delta(shifted) + np.array(self.log_weights)
         total: Array = logsumexp(terms, axis=-1)

@@ -159,6 +159,7 @@ def candidate_mu(
     """
     law, cut, method = _check_law(law), _check_max_trials(max_trials), _check_method(method)
     bound, target = round_down(check_positive(epsilon, "epsilon")), check_positive_delta(delta)
+    # Union bound: a distance for each of the K trials, E[K] of them.
     loss = law.mean * check_delta(statistical_distance, "statistical_distance")
     best = 0.0
     for shift, flat, distance in prices_of_a_cap(law, None if method == "liu_talwar" else cut):
@@ -241,6 +242,7 @@ def composition_is_better(
     [True, False]
     """
     n_candidates = check_count(n_candidates, "n_candidates")
+    # mu^2 adds up under composition.
     composed = mu_from_epsilon(epsilon, delta) / math.sqrt(n_candidates)
     return composed >= candidate_mu(epsilon, delta, law, max_trials=max_trials)
 
