@@ -73,6 +73,7 @@ def group_codes(groups, n_records, *, name="groups_val", rows="X_val"):
     check_group_labels(groups, n_records, name=name, rows=rows)
     known, codes, n_groups = {}, np.empty(n_records, dtype=np.intp), 0
     for row, label in enumerate(groups):
+        # The hash or equality of a label may raise: an error that quotes a protected value.
         code, _ = attempt(_code_of, known, label, n_groups)
         codes[row] = n_groups if code is None else code
         n_groups += codes[row] == n_groups
@@ -103,6 +104,7 @@ def place_batches(groups):
     """
     width = min(int(groups.max()) + 1, _WIDTH)
     places = groups % width
+    # Records of one place follow each other; the rank of each among them is its batch.
     order = np.argsort(places, kind="stable")
     counts = np.bincount(places, minlength=width)
     ranks = np.arange(len(groups)) - np.repeat(np.cumsum(counts) - counts, counts)

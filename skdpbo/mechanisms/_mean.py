@@ -170,7 +170,7 @@ class BoundedMean:
             For an invalid shape or dtype; never for a value.
         """
         records = as_records(values, groups)
-        middle = self.low / 2 + self.high / 2
+        middle = self.low / 2 + self.high / 2  # the sum of both may overflow
         finite = np.asarray(np.isfinite(records).all(axis=1))
         means = []
         for j, mean in enumerate(self._coordinate_means(*records.shape)):
@@ -182,7 +182,7 @@ class BoundedMean:
 
     def _coordinate_means(self, n_records: int, n_features: int) -> list[ClippedMean]:
         """Return the releases of the coordinates, of equal budgets: an interval is a ball."""
-        half = interval_mean_sensitivity(self.low, self.high, 2)
+        half = interval_mean_sensitivity(self.low, self.high, 2)  # of the length, rounded up
         budgets = step_budgets(total_mu(self), n_features)
         return [ClippedMean(clip=half, n_records=n_records, mu=float(mu)) for mu in budgets]
 

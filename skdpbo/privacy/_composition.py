@@ -74,6 +74,7 @@ def compose(*guarantees: PrivacyGuarantee, delta: float | None = None) -> Privac
     total = deltas if delta is None else check_delta(delta)
     epsilon = composed_epsilon(paying, total)
     atoms = single_releases(paying)
+    # Gaussian curves add up to one: the squares of mu are summed (Dong, Roth and Su, Cor. 3.3).
     gaussian = total > 0 and all(map(is_gaussian, atoms))
     composed = _merge(
         guarantees,
@@ -157,6 +158,7 @@ def _merge(
     first, protected = guarantees[0], {(g.protects, g.n_protected) for g in guarantees}
     mechanisms = Counter(g.mechanism for g in single_releases(guarantees) if g.mechanism)
     return PrivacyGuarantee(
+        # Where something is paid, a sum that underflows must not state that nothing was.
         epsilon=max(epsilon, _TINY) if any(g.epsilon > 0 for g in guarantees) else 0.0,
         delta=delta,
         mu=mu,

@@ -124,6 +124,7 @@ def _converted(stated: PrivacyGuarantee, relation: str) -> PrivacyGuarantee:
             ).assuming(*stated.assumptions, status=stated.status)
     reference = "; ".join(filter(None, (stated.reference, _CONVERTED)))
     if stated.mu is not None and stated.delta > 0 and stated.statistical_distance == 0:
+        # Two steps of mu are one of 2 mu (Dong, Roth and Su 2022, Theorem 2.14), at the same delta.
         epsilon = max(epsilon_from_mu(2 * stated.mu, stated.delta), math.ulp(0.0))
         numbers: dict[str, Any] = {"epsilon": epsilon, "mu": 2 * stated.mu}
     else:

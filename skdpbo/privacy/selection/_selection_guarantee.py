@@ -162,6 +162,7 @@ def candidate_mu(
     # Union bound: a distance for each of the K trials, E[K] of them.
     loss = law.mean * check_delta(statistical_distance, "statistical_distance")
     best = 0.0
+    # Each way to pay for the cap is a bound by itself, so the best may be taken.
     for shift, flat, distance in prices_of_a_cap(law, None if method == "liu_talwar" else cut):
         left = target * (1 - 1e-15) - flat - distance_cost(bound, distance + loss)
         if left > 0 and bound > shift:
