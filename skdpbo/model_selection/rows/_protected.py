@@ -269,7 +269,7 @@ def _frame_as_public(X_val, X_public, unreadable):
             elif dtype == np.object_ != column.dtype:
                 X.isetitem(position, column.astype(object))
             elif dtype != column.dtype:
-                cells, bad = _cells_as(column, dtype)
+                cells, bad = _cells_as(column, dtype, X_public.iloc[0, position])
                 X.isetitem(position, cells)
                 unreadable |= bad
             continue
@@ -288,12 +288,13 @@ def _frame_as_public(X_val, X_public, unreadable):
     return X, unreadable
 
 
-def _cells_as(column, dtype):
+def _cells_as(column, dtype, public):
     """Return (column, bad): dates, texts or categories of a public type, each cell by itself.
 
-    One cell that fits no date makes a column one of objects.
+    One cell that fits no date makes a column one of objects. The `public` one takes the place of
+    what does not fit: intervals of integers have no missing value.
     """
-    series, missing = type(column), [None]
+    series = type(column)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a warning would tell of a record
         if column.dtype.kind in "Mm":  # overflows in finer units alone, which are exact for others
@@ -302,7 +303,7 @@ def _cells_as(column, dtype):
                 return whole, False
         typed = [attempt(series, [cell], dtype=dtype)[0] for cell in column]
         bad = np.array([cell is None for cell in typed], dtype=bool)
-        cells = [(series(missing, dtype=dtype) if cell is None else cell)[0] for cell in typed]
+        cells = [public if cell is None else cell[0] for cell in typed]
         return series(cells, index=column.index, dtype=dtype), bad
 
 
@@ -323,7 +324,8 @@ def _fits(values, dtype):
     if dtype.kind == "f":  # NaN and infinity, too
         return np.ones(len(values), dtype=bool)
     missing = np.isnan(values)
-    numpy_dtype = getattr(dtype, "numpy_dtype", dtype)
+    nullable = hasattr(dtype, "numpy_dtype")
+    numpy_dtype = getattr(dtype, "numpy_dtype" if nullable else "subtype", dtype)  # or sparse
     with np.errstate(all="ignore"):
         exact = np.where(missing, 0, values).astype(numpy_dtype).astype(float) == values
-    return exact | (missing & (numpy_dtype is not dtype))  # nullable types have missing values
+    return exact | (missing & nullable)  # nullable types have missing values

@@ -227,3 +227,17 @@ def test_a_cast_to_the_public_type_says_nothing():
     with np.errstate(all="raise"):
         rows = check_protected(wide, None, public, None)
     assert rows.X["a"].tolist() == [np.inf, 1.0]
+
+
+@pytest.mark.parametrize(
+    "public",
+    [pd.Series(pd.interval_range(0, 3)), pd.Series(pd.arrays.SparseArray([0, 1, 2]))],
+    ids=["intervals of integers", "sparse integers"],
+)
+@pytest.mark.parametrize("odd", [np.nan, "text", 1e300])
+def test_a_type_without_missing_values_takes_an_odd_cell(public, odd):
+    odd_column = pd.Series([public[1], odd, public[2]], dtype=object).infer_objects()
+    rows = check_protected(pd.DataFrame({"a": odd_column}), None, pd.DataFrame({"a": public}), None)
+    assert rows.X["a"].dtype == public.dtype
+    assert rows.X["a"].iloc[[0, 2]].tolist() == [public[1], public[2]]
+    assert rows.unreadable.tolist() == [False, True, False]
