@@ -277,6 +277,9 @@ def _frame_as_public(X_val, X_public, unreadable):
             continue
         if getattr(column.dtype, "kind", "O") in "biuf":
             values, bad = column.to_numpy(dtype=float, na_value=np.nan), False
+        elif getattr(column.dtype, "kind", "O") == "c":  # one complex cell has typed all of them
+            values = column.to_numpy()
+            values, bad = values.real, values.imag != 0
         else:
             values, bad = _rows_as_numbers([[value] for value in column], 1)
             values = values[:, 0]

@@ -241,3 +241,11 @@ def test_a_type_without_missing_values_takes_an_odd_cell(public, odd):
     assert rows.X["a"].dtype == public.dtype
     assert rows.X["a"].iloc[[0, 2]].tolist() == [public[1], public[2]]
     assert rows.unreadable.tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float64", "Int64"])
+def test_one_complex_cell_marks_its_record_alone(dtype):
+    public = pd.DataFrame({"a": pd.Series([0, 1, 2], dtype=dtype)})
+    rows = check_protected(pd.DataFrame({"a": [1, 1j, 2]}), None, public, None)
+    assert rows.X["a"].iloc[[0, 2]].tolist() == [1, 2]
+    assert rows.unreadable.tolist() == [False, True, False]
