@@ -366,7 +366,7 @@ def test_one_text_among_dates_has_the_worst_loss_and_moves_no_other():
 
 def test_dates_that_stay_objects_are_found(monkeypatch):
     # Planted bug: the type that the reader inferred from all protected cells is kept.
-    put(monkeypatch, "protected rows: _cells_as", lambda column, dtype: (column.to_numpy(), False))
+    put(monkeypatch, "protected rows: _cells_as", lambda column, *_: (column.to_numpy(), False))
     assert days_losses("a text").all()
 
 
