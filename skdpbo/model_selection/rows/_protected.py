@@ -109,7 +109,16 @@ def check_protected(X_val, y_val, X_public, y_public, *, counted=True, groups=No
     check_schema(X_val, y_val, X_public, y_public, counted=counted)
     with np.errstate(all="ignore"):  # a warning of a cast would depend on the values
         X, unreadable = _as_public_schema(X_val, X_public)
-    return ProtectedRows(X, y_val, unreadable, groups)
+    return ProtectedRows(X, _real_targets(y_val), unreadable, groups)
+
+
+def _real_targets(y_val):
+    """Return targets of a complex type, as one gives it to all, as floats: others have no loss."""
+    dtypes = y_val.dtypes if hasattr(y_val, "columns") else [getattr(y_val, "dtype", None)]
+    if "c" not in {getattr(dtype, "kind", "O") for dtype in dtypes}:
+        return y_val
+    values = np.asarray(y_val)
+    return np.where(values.imag == 0, values.real, np.nan)
 
 
 def check_schema(X_val, y_val, X, y, *, public=True, counted=True):
@@ -201,7 +210,9 @@ def _as_public_schema(X_val, X_public):
     """Return (X, unreadable): `X_val` typed as `X_public`; what does not fit is marked."""
     fine = np.zeros(n_rows(X_val), dtype=bool)
     if sparse.issparse(X_val):
-        return X_val.tocsr(), fine  # stored numbers: every record can be read
+        X, X_val = X_val.tocsr(), X_val.tocoo()
+        fine[X_val.row[X_val.data.imag != 0]] = True  # other stored numbers can be read
+        return X.real, fine
     if is_single_column(X_val) and is_single_column(X_public):
         frame, unreadable = _frame_as_public(X_val.to_frame(), X_public.to_frame(), fine)
         return of_single_column(frame, X_val), unreadable
@@ -216,7 +227,10 @@ def _as_public_schema(X_val, X_public):
         # Arrays of texts: the longest value shows in their type.
         return X_val if single else as_objects(X_val, width), fine
     kind = getattr(getattr(X_val, "dtype", None), "kind", "O")
-    values, bad = (X_val, fine) if kind in "biuf" else _rows_as_numbers(X_val, public.shape[1])
+    if kind in "biufc":  # one complex number has typed all of them
+        values, bad = X_val.real, (X_val.imag != 0).any(axis=1) if kind == "c" else fine
+    else:
+        values, bad = _rows_as_numbers(X_val, public.shape[1])
     if values.dtype == public.dtype:
         return values, bad
     if public.dtype.kind == "f":

@@ -249,3 +249,20 @@ def test_one_complex_cell_marks_its_record_alone(dtype):
     rows = check_protected(pd.DataFrame({"a": [1, 1j, 2]}), None, public, None)
     assert rows.X["a"].iloc[[0, 2]].tolist() == [1, 2]
     assert rows.unreadable.tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array, sparse.coo_array])
+def test_one_complex_number_of_an_array_marks_its_record_alone(container):
+    X_val = container(np.array([[1, 0], [1j, 4], [2, 3]]))
+    rows = check_protected(X_val, None, np.zeros((3, 2)), None)
+    assert rows.unreadable.tolist() == [False, True, False]
+    values = rows.X.toarray() if sparse.issparse(rows.X) else rows.X
+    assert values.dtype == np.float64
+    assert values[[0, 2]].tolist() == [[1, 0], [2, 3]]
+
+
+@pytest.mark.parametrize("container", [np.asarray, pd.Series, lambda y: pd.DataFrame({"a": y})])
+def test_one_complex_target_is_the_one_without_a_loss(container):
+    y_val = container(np.array([1, 1j, 2]))
+    rows = check_protected(np.zeros((3, 1)), y_val, np.zeros((3, 1)), container(np.zeros(3)))
+    np.testing.assert_array_equal(np.ravel(rows.y), [1, np.nan, 2])
