@@ -20,7 +20,7 @@ HOMES = {
     "_noise_aware": "MomentModel released_noise_variance",
     "_record_groups": "PlacedRows group_codes place_batches shared shared_roots",
     "_row_blocks": "BoxedRows",
-    "_whitened_release": "SQUARED_NORM WhitenedRelease",
+    "_whitened_release": "NoisyMoments SQUARED_NORM WhitenedRelease",
     "audit._result": "epsilon_of event_bounds",
     "gaussian_process._column_screen": "AdditiveRows ColumnScreen additive_features",
     "gaussian_process._public_base": (
@@ -56,7 +56,7 @@ HOMES = {
     "gaussian_process.papers._kharkovskii2020": "published_transform threshold",
     "gaussian_process.papers._stationary_kernels": "stationary_kernel",
     "gaussian_process.sparse._denoising": (
-        "denoised_second_moment nearest_mixture remaining_noise share_in_reach"
+        "denoised_second_moment nearest_mixture remaining_noise share_in_reach smaller_scales"
     ),
     "gaussian_process.sparse._features": "LatticeRows WhitenedFeatures",
     "gaussian_process.sparse._inducing": "SUPPORT_DESIGNS inducing_design support_design",

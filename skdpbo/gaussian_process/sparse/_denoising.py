@@ -12,7 +12,13 @@ from scipy.optimize import nnls
 
 from skdpbo._gram_release import lifted
 
-__all__ = ["denoised_second_moment", "nearest_mixture", "remaining_noise", "share_in_reach"]
+__all__ = [
+    "denoised_second_moment",
+    "nearest_mixture",
+    "remaining_noise",
+    "share_in_reach",
+    "smaller_scales",
+]
 
 _N_STEPS = 400
 _LEAST_FEATURES = 1e-30  # fourth power of a norm, which is at most 1
@@ -74,6 +80,35 @@ def remaining_noise(B, support, *, sb, weights):
     # c_0 = 1 - r, and c = c_0 + rho^2 (1 - c_0): the restored rest brings its noise back.
     kept = min(max(1.0 - square, _LEAST_REMAINING), 1.0)
     return float(sb * np.sqrt(kept + _restored(square) ** 2 * (1.0 - kept)))
+
+
+def smaller_scales(weights, moments, estimate):
+    r"""Return factors of at most 1, by which the posterior mean of each target is too large.
+
+    A denoised B_+ misses directions in which columns that depend on each other are long. As u
+    solves a ridge regression, :math:`u'B_+u + r = u'A'` with the penalty r; with
+    :math:`u'Bu = u'B_+u + \delta` its best multiple is :math:`u'A' / (u'A' + \delta)`.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (d, q)
+        u.
+    moments : NoisyMoments
+        Released.
+    estimate : ndarray of shape (d, d)
+        B_+.
+
+    Returns
+    -------
+    ndarray of shape (q,)
+    """
+    explained = np.einsum("ij,ij->j", weights, moments.A)
+    excess = np.einsum("ij,ij->j", weights, (moments.B - estimate) @ weights)
+    # The standard deviation of u'E_b u: off the diagonal E_b has 1 / sqrt 2 of that on it.
+    noise = moments.sb * np.einsum("ij,ij->j", weights, weights)
+    seen = (explained > 0) & (excess > noise)
+    kept = 1.0 - (noise / np.where(seen, excess, np.inf)) ** 2
+    return np.where(seen, explained / np.where(seen, explained + kept * excess, 1.0), 1.0)
 
 
 def _relative_square(rest, sb):

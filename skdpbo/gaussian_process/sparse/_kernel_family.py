@@ -32,6 +32,7 @@ _FEW_COLUMNS = 3  # up to here no release chooses among them: kernels on each se
 # of a smooth one alone are narrow.
 _EFFECTS = {2: (RBF(1.5), Matern(1.0, nu=0.5)), 3: (Matern(1.0, nu=0.5),)}
 _EFFECT_LOG_PRIOR = -3.0  # of each, beside 0: evenly they win by chance where a line would do
+_ENOUGH_COLUMNS, _LINEAR_LOG_PRIOR = 10, 0.5  # the prior: for each column beyond these
 _MOST_COLUMNS = 100  # the sums of a choice grow with their square, and the noise hides columns
 _LINEAR_SHARE, _LARGEST_LINEAR_SHARE = 0.05, 0.5  # for each column; of the release
 _LINEAR_WEIGHT = 0.5  # in a design for many columns, where little else can be learnt
@@ -130,12 +131,14 @@ def _effects(Z):
 def kernel_log_priors(kernels, Z):
     """Return log prior weights of a default family, up to a common constant.
 
-    They are equal but for kernels on some of two or three columns, which count less.
+    They are equal but for kernels on some of two or three columns, which count less, and from
+    eleven columns on for the linear one, which counts more: stationary ones explain noise there.
     """
     priors = np.zeros(len(kernels))
     if not has_many_columns(Z):
         priors[_N_WITH_SHARES:] = _EFFECT_LOG_PRIOR
-    return priors
+    n_more = max(Z.shape[1] - _ENOUGH_COLUMNS, 0)
+    return priors + _are_linear(kernels) * _LINEAR_LOG_PRIOR * n_more
 
 
 def chooses_columns(Z):

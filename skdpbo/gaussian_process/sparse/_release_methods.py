@@ -22,6 +22,7 @@ from skdpbo.gaussian_process.sparse._denoising import (
     nearest_mixture,
     remaining_noise,
     share_in_reach,
+    smaller_scales,
 )
 from skdpbo.gaussian_process.sparse._features import LatticeRows, WhitenedFeatures
 from skdpbo.gaussian_process.sparse._inducing import (
@@ -97,7 +98,7 @@ class WhitenedMethod:
     half_width : ndarray of shape (q,)
     n_records : int
     posterior : str, default="noise_aware"
-        "linearised", "linearised_published" and "naive" are for a single kernel.
+        The others are for a single kernel.
     fit_amplitude : bool, default=False
         Average over factors of each kernel; the features stay as they are.
     shares : {"equal", "fixed", "design"}, default="equal"
@@ -133,8 +134,7 @@ class WhitenedMethod:
     def rows(self, centre, codes=None):
         """Return the map of records to lattice rows, for targets about `centre`, or for labels.
 
-        In single precision where the noise hides what it loses on all records together; public
-        values decide.
+        In single precision where the noise hides what it loses on all records; all public.
         """
         statistics, Z = self.statistics, self.features.Z
         single, double = versions = [
@@ -163,13 +163,9 @@ class WhitenedMethod:
         return self.statistics.release(gram, source)
 
     def posterior(self, moments, noise_variance):
-        """Return the posterior under each kernel; a `noise_variance` of None is estimated.
+        """Return a list of `FittedWeights`, by kernel; a `noise_variance` of None is estimated.
 
         Post-processing: `moments` are released, and no protected value is in scope.
-
-        Returns
-        -------
-        list of FittedWeights
         """
         support, density, estimate = self._denoised(moments)
         # the features of a single kernel are those that were released
@@ -201,8 +197,7 @@ class WhitenedMethod:
     def signal_probability(self, moments, fits, noise_variance):
         """Return the probability that the targets are more than noise about 0.
 
-        Post-processing: the evidence of the kernels, averaged, against that of a function that
-        vanishes.
+        Post-processing: the average evidence of the kernels against that of a vanishing function.
         """
         _, _, estimate = self._denoised(moments)
         # Both from the same denoised moments, so that the odds compare functions and not estimates.
@@ -256,8 +251,11 @@ class WhitenedMethod:
             for factor in self.factors
         ]
         fit = averaged(self.factors, fits)
-        # In many columns T is exact at public points alone: what fits the records is T'v.
-        return replace(fit, in_release=T.T @ fit.means) if self._mean_in_release else fit
+        if self._mean_in_release:
+            # In many columns T is exact at public points alone: what fits the records is T'v.
+            u = T.T @ fit.means
+            fit = replace(fit, in_release=u * smaller_scales(u, moments, estimate.B))
+        return fit
 
     def _scaled(self, models, moments, noise_variance):
         """Return the posterior of all targets under one kernel of known amplitude."""

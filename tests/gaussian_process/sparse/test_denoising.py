@@ -7,12 +7,14 @@ from sklearn.gaussian_process.kernels import RBF
 
 from _support.internals import (
     SUPPORT_DESIGNS,
+    NoisyMoments,
     WhitenedFeatures,
     average_kernel,
     denoised_second_moment,
     lifted,
     nearest_mixture,
     remaining_noise,
+    smaller_scales,
     support_design,
 )
 
@@ -161,3 +163,52 @@ def test_points_of_vanishing_features_do_not_overflow(exponent, sign):
     assert np.isfinite(w).all()
     mixtures = ((s.T * weights) @ s for s, weights in ((support, w), (support[:12], alone)))
     np.testing.assert_allclose(*mixtures, rtol=1e-6, atol=1e-9)
+
+
+def small_problem(seed, q=2):
+    """Sums of six features with a long direction, and ridge weights for a B_+ without it."""
+    generator = np.random.default_rng(seed)
+    long = generator.normal(size=6)
+    estimate = np.diag(np.arange(1.0, 7.0))
+    truth = estimate + 3 * np.outer(long, long)
+    A = np.outer(long, np.arange(1.0, q + 1)) + 0.1 * generator.normal(size=(6, q))
+    return estimate, truth, A, np.linalg.solve(estimate + 0.5 * np.eye(6), A)
+
+
+def moments_of(B, A, sb):
+    return NoisyMoments(B, A, np.eye(A.shape[1]), sb, np.ones(A.shape[1]), np.ones(A.shape[1]))
+
+
+def test_scales_are_the_best_multiples_without_noise():
+    estimate, truth, A, weights = small_problem(0)
+    scales = smaller_scales(weights, moments_of(truth, A, 0.0), estimate)
+    grid = np.linspace(0, 1.5, 150001)
+    for u, a, scale in zip(weights.T, A.T, scales, strict=True):
+        # The ridge regression with the true second moment, along u.
+        loss = grid**2 * (u @ (truth + 0.5 * np.eye(6)) @ u) - 2 * grid * (u @ a)
+        assert scale == pytest.approx(grid[loss.argmin()], abs=1e-5)
+        assert scale < 0.7
+    # In other units of the targets and of the records.
+    again = smaller_scales(weights * 1e90, moments_of(truth * 4, A * 4e90, 0.0), estimate * 4)
+    np.testing.assert_allclose(again, scales)
+
+
+def test_scales_change_nothing_that_noise_explains():
+    estimate, truth, A, weights = small_problem(1)
+    for B, sb in ((estimate, 0.0), (estimate, 1.0), (2 * estimate - truth, 0.1), (truth, 1e3)):
+        np.testing.assert_array_equal(smaller_scales(weights, moments_of(B, A, sb), estimate), 1.0)
+    against = smaller_scales(-weights, moments_of(truth, A, 0.0), estimate)
+    np.testing.assert_array_equal(against, 1.0)
+    silent = smaller_scales(0 * weights, moments_of(truth, A, 0.1), estimate)
+    np.testing.assert_array_equal(silent, 1.0)
+
+
+def test_scales_follow_noise_alone_by_little():
+    """Of noise of B alone one factor in six or seven is below 1: seeded."""
+    estimate, _, A, weights = small_problem(2)
+    generator, found = np.random.default_rng(3), []
+    for _ in range(400):
+        B = estimate + noise(generator, 6, 0.5)
+        found.append(smaller_scales(weights, moments_of(B, A, 0.5), estimate))
+    below = np.mean(np.array(found) < 1)
+    assert 0.1 < below < 0.22

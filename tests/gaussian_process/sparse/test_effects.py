@@ -57,6 +57,14 @@ def test_one_column_and_many_have_none():
     np.testing.assert_array_equal(kernel_log_priors(default_kernels(Z, np.ones(1)), Z), 0)
 
 
+@pytest.mark.parametrize(("p", "favour"), [(9, 0.0), (10, 0.0), (11, 0.5), (30, 10.0)])
+def test_the_prior_favours_the_linear_kernel_beyond_ten_columns(p, favour):
+    Z = np.random.default_rng(1).uniform(-1, 1, (20, p))
+    kernels = default_kernels(Z, np.ones(1))
+    linear = np.arange(len(kernels)) == 8
+    np.testing.assert_array_equal(kernel_log_priors(kernels, Z), np.where(linear, favour, 0.0))
+
+
 @pytest.mark.parametrize("p", [2, 3])
 def test_the_release_is_that_of_the_kernels_in_all_columns(p):
     Z = np.random.default_rng(1).uniform(-3, 3, (36, p))
