@@ -44,7 +44,7 @@ def check_real(value: Any, name: str, must_be: str = "finite") -> float | Fracti
         exact: float | Fraction = value
     elif isinstance(value, Integral | Rational):
         exact = Fraction(int(value.numerator), int(value.denominator))
-    elif not np.isfinite(np.longdouble(value)):
+    elif not np.isfinite(np.longdouble(value)):  # a float would make some long doubles infinite
         raise ValueError(f"{name} must be {must_be}, got {value}.")
     elif isinstance(value, np.longdouble) and float(value) != value:
         exact = Fraction(*value.as_integer_ratio())
@@ -114,6 +114,7 @@ def check_positive_delta(delta: Any, name: str = "delta") -> float:
     """Return a delta to be met, in (0, 1), rounded down if need be."""
     if check_delta(delta, name) == 0:
         raise ValueError(f"{name} must be positive here: no finite value holds with {name}=0.")
+    # Down: what is met with a smaller delta is met with this one.
     return round_down(check_real(delta, name))
 
 
@@ -135,7 +136,7 @@ def check_text(text: Any, name: str) -> str:
     """Return a string that can be written to a file."""
     if not isinstance(text, str):
         raise TypeError(f"{name} must be a string, got {type(text).__name__}.")
-    try:
+    try:  # lone surrogates have no form in UTF-8
         text.encode()
     except UnicodeEncodeError:
         raise ValueError(f"{name} must be text that can be written as UTF-8.") from None

@@ -49,6 +49,7 @@ class ComposedLosses:
         else:
             with np.errstate(divide="ignore"):
                 log_deltas = np.log(-np.expm1(np.minimum(shifted, 0.0)))
+        # Of the weights' logarithms; `with_error` covers the rest of the sum.
         weight_error = 1e-15 * float(np.abs(self.log_weights).max())
         total = float(logsumexp(self.log_weights + log_deltas))
         return with_error(total, self.mu) + weight_error
@@ -67,6 +68,7 @@ def is_gaussian(guarantee: PrivacyGuarantee) -> bool:
 def total_mu(atoms: Sequence[PrivacyGuarantee]) -> float:
     """sqrt(sum mu^2), rounded up: GDP composes exactly (Dong, Roth and Su 2022, Corollary 3.3)."""
     mus = [g.mu for g in atoms if g.mu is not None and is_gaussian(g)]
+    # Squared and rooted again, a single one would grow by a rounding.
     if len(mus) == 1:
         return mus[0]
     return round_up_root(exact_sum_of_squares(mus))
@@ -130,6 +132,7 @@ def _on_a_grid(losses: Array, log_weights: Array) -> tuple[Array, Array]:
 def _log_choose(n: int) -> Array:
     """Logarithms of the binomial coefficients of n, from exact integers."""
     logs, coefficient = np.zeros(n + 1), 1
+    # Integers of any size: a sum of logarithms of gamma functions would cancel.
     for k in range(n // 2 + 1):
         logs[k] = logs[n - k] = math.log(coefficient)
         coefficient = coefficient * (n - k) // (k + 1)
@@ -165,7 +168,7 @@ def _composed_curve(atoms: Sequence[PrivacyGuarantee], delta: float) -> float:
     # The distance costs (1 + e^epsilon) times itself, so guess an upper bound on epsilon first.
     bound = _epsilon_of(losses, rest)
     for _ in range(20):
-        bound = 1.001 * bound + 1e-3
+        bound = 1.001 * bound + 1e-3  # grows, so that the next epsilon may fall below it
         if bound > 700:
             break
         cost = (1 + math.exp(bound)) * losses.statistical_distance / (1 - losses.failure)
@@ -256,6 +259,7 @@ def _sum(terms: Iterable[tuple[int, int]]) -> Fraction:
     """Sum of ratios whose denominators are powers of two."""
     pairs = list(terms)
     common = max((denominator for _, denominator in pairs), default=1)
+    # A quotient of powers of two is a shift by the difference of their lengths.
     bits = common.bit_length()
     total = sum(numerator << (bits - denominator.bit_length()) for numerator, denominator in pairs)
     return Fraction(total, common)

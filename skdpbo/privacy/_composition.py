@@ -83,6 +83,7 @@ def compose(*guarantees: PrivacyGuarantee, delta: float | None = None) -> Privac
         mu=total_mu(atoms) if gaussian else None,
         distance=math.fsum(g.statistical_distance for g in atoms) if gaussian else 0.0,
     )
+    # A further composition starts from these again, so that no bound is composed of bounds.
     composed._set("parts", tuple(atoms))
     return composed
 
@@ -107,7 +108,7 @@ def compose_parallel(*guarantees: PrivacyGuarantee, delta: float | None = None) 
     """
     _check_together(guarantees)
     total = max(g.delta for g in guarantees) if delta is None else check_delta(delta)
-    gaussian = total > 0 and all(g.mu is not None and g.delta > 0 for g in guarantees)
+    gaussian = total > 0 and all(map(is_gaussian, guarantees))
     merged = _merge(
         guarantees,
         # A record is in one part: the releases of the others do not change (McSherry 2009).
@@ -118,6 +119,7 @@ def compose_parallel(*guarantees: PrivacyGuarantee, delta: float | None = None) 
         assumption="each record belongs to one part, chosen without looking at its values",
     )
     counts = [g.n_protected for g in guarantees if g.n_protected is not None]
+    # The parts are disjoint, so numbers add; one that is secret keeps the sum secret.
     complete = len(counts) == len(guarantees)
     return replace(merged, n_protected=sum(counts) if complete else None)
 

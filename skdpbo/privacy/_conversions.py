@@ -89,7 +89,7 @@ def delta_from_mu(mu: float, epsilon: float) -> float:
     0.00579746
     """
     mu, epsilon = check_mu(mu), float(check_real(epsilon, "epsilon"))
-    # exp is correct to less than one ulp: the next float is an upper bound.
+    # exp is correct to less than one ulp: the next float is an upper bound, and above 0.
     return min(1.0, math.nextafter(math.exp(min(0.0, _upper_log_delta(mu, epsilon))), math.inf))
 
 
@@ -168,6 +168,7 @@ def _mu_from_epsilon(bound: float, delta: float) -> float:
     return private_root(
         lambda mu: _upper_log_delta(mu, bound),
         math.log(delta),
+        # delta grows with mu: the root is moved down.
         guess=bound,
         safe_side=-1,
         slack=_MU_SLACK,
@@ -201,7 +202,7 @@ def mu_from_pure_epsilon(epsilon: float) -> float:
         mu = math.sqrt(8) * float(erfinv(math.tanh(bound / 2)))
     else:
         mu = -2 * float(ndtri_exp(log_expit(-bound)))
-    return mu * (1 + 1e-13)
+    return mu * (1 + 1e-13)  # up, by more than the error of the special functions
 
 
 def pure_epsilon_from_mu(mu: float) -> float:
@@ -230,7 +231,7 @@ def pure_epsilon_from_mu(mu: float) -> float:
         epsilon = 2 * math.atanh(math.erf(half / math.sqrt(2)))
     else:
         epsilon = float(log_ndtr(half)) - float(log_ndtr(-half))
-    return epsilon * (1 - 1e-12)
+    return epsilon * (1 - 1e-12)  # down, by more than `mu_from_pure_epsilon` goes up
 
 
 def rho_from_epsilon(epsilon: float, delta: float) -> float:

@@ -125,6 +125,7 @@ class PrivacyGuarantee:
                 self._set(name, check_count(count, name, least=0))
         if self.status != "void":
             # a delta that the mechanism's own curve exceeds by more than rounding is refused
+            # the curve has no point at delta 0: such a pair is pure and proved by itself
             mu = self.mu if self.delta > 0 else None
             needed = implied_delta(self.epsilon, mu, self.statistical_distance)
             if needed > self.delta * (1 + DELTA_ROUNDING):
@@ -237,6 +238,7 @@ class PrivacyGuarantee:
         guarantee = cls(**values)
         guarantee._set("parts", tuple(map(cls.from_dict, parts)))
         for name, text in read.items():
+            # an edited statement must not pass for what the numbers say
             if text != guarantee._for_readers()[name]:
                 raise ValueError(f"{name}={text!r} does not follow from the other fields.")
         return guarantee
@@ -304,7 +306,7 @@ def restated(stated: PrivacyGuarantee, **changes: Any) -> PrivacyGuarantee:
         Fields.
     """
     copy = replace(stated, **changes)
-    copy._set("parts", stated.parts)
+    copy._set("parts", stated.parts)  # `replace` leaves them out
     return copy
 
 

@@ -15,7 +15,6 @@ from skdpbo.privacy._checks import check_delta
 from skdpbo.privacy._guarantee import PrivacyGuarantee, Status, weakest_status
 from skdpbo.privacy._profile import upper_gaussian_delta
 from skdpbo.privacy._profile_table import ProfileTable, largest_of, tabulate
-from skdpbo.privacy._rounding import round_up
 
 Array = NDArray[np.float64]
 
@@ -164,6 +163,7 @@ class PrivacyProfile:
         if not math.isfinite(epsilon):
             raise ValueError(f"No epsilon holds for this profile at delta={delta}.")
         return PrivacyGuarantee(
+            # A guarantee with a delta states a positive epsilon.
             epsilon=max(epsilon, math.ulp(0.0)),
             delta=delta,
             neighbours=self.neighbours,
@@ -216,6 +216,7 @@ class PrivacyProfile:
 
 def changed_profile(profile: PrivacyProfile, table: ProfileTable, **fields: Any) -> PrivacyProfile:
     """Copy a profile with another table and other statements."""
+    # Not by the constructor, which would read the profile again.
     copy = object.__new__(type(profile))
     vars(copy).update(vars(profile) | {"table": table} | fields)
     return copy
@@ -238,6 +239,7 @@ def _stated_neighbours(profile: Any) -> str | None:
     owner = getattr(profile, "__self__", profile)
     if isinstance(owner, PrivacyGuarantee | PrivacyProfile):
         return owner.neighbours
+    # Its accountants state no relation; their proofs are for one record more or less.
     if type(owner).__module__.partition(".")[0] == "opacus":
         return "add-remove"
     relation = getattr(owner, "neighboring_relation", None)
@@ -271,6 +273,7 @@ def _of_arrays(function: Callable[[Any], Any]) -> Callable[[Array], Array]:
     """Evaluate a function of a number or of an array; arrays count where they agree."""
 
     def evaluate(epsilons: Array) -> Array:
+        # One value tells whether the function treats an array elementwise.
         middle = epsilons.size // 2
         one = _number(function(float(epsilons[middle])))
         try:
@@ -299,6 +302,7 @@ def _curve_of(guarantee: PrivacyGuarantee) -> Callable[[Array], Array]:
         return lambda epsilons: upper_gaussian_delta(mu, epsilons)
 
     def staircase(epsilons: Array) -> Array:
+        # (e^bound - e^epsilon) / (e^bound + 1), without a large exponential.
         inside = -np.expm1(np.minimum(epsilons - bound, 0.0)) / (1 + math.exp(-bound))
         total = failure + (1 - failure) * inside
         deltas: Array = np.where(inside > 0, np.minimum(total * (1 + 1e-14), 1.0), failure)
@@ -311,22 +315,18 @@ def _from_epsilons(get_epsilon: Callable[..., Any]) -> ProfileTable:
     """Table of an accountant that gives epsilon for a delta: points of the same profile."""
     points: dict[float, float] = {0.0: 1.0}
     for delta in _DELTAS:
-        epsilon = _epsilon_at(get_epsilon, float(delta))
-        if math.isfinite(epsilon):
+        try:
+            epsilon = _number(get_epsilon(float(delta)))
+        except (ValueError, RuntimeError, ArithmeticError):
+            continue  # some accountants raise where they have no bound; a missing point is safe
+        if epsilon < math.inf:  # not NaN either, which `max` would take for 0
+            epsilon = max(0.0, epsilon)
             points[epsilon] = min(float(delta), points.get(epsilon, 1.0))
     if len(points) == 1:
         raise ValueError("The accountant gives no finite epsilon.")
     epsilons = np.array(sorted(points))
+    # A bound at a smaller epsilon holds at a larger one: the table may be made to fall.
     return ProfileTable(epsilons, np.minimum.accumulate([points[x] for x in epsilons]))
-
-
-def _epsilon_at(get_epsilon: Callable[..., Any], delta: float) -> float:
-    """Epsilon at delta, rounded up; infinity where the accountant cannot tell."""
-    try:
-        epsilon = _number(get_epsilon(delta))
-    except (ValueError, RuntimeError, ArithmeticError):
-        return math.inf
-    return max(0.0, round_up(epsilon)) if not math.isnan(epsilon) else math.inf
 
 
 def as_profile(profile: Any) -> PrivacyProfile:

@@ -69,6 +69,7 @@ def _log_gaussian_delta_positive(mu: float, epsilon: Array) -> Array:
         t = x[..., None] + half * (1 + _NODES)
         difference = half * (_minus_erfcx_slope(t) @ _WEIGHTS)
         return -(x**2) + np.log(difference / 2)
+    # erfcx is erfc(x) e^(x^2): delta = e^(-x^2) (erfcx(x) - erfcx(x + width)) / 2.
     from_erfcx = -(x**2) + np.log((erfcx(x) - erfcx(x + width)) / 2)
     a = log_ndtr(-math.sqrt(2) * x)
     b = epsilon + log_ndtr(-math.sqrt(2) * (x + width))
@@ -98,6 +99,7 @@ def log_zcdp_delta(rho: float, epsilon: float) -> float:
         b = math.exp(log_b)
         return (2 * b + 1) * rho - epsilon - math.log1p(1 / b)
 
+    # Start where the slope vanishes but for its logarithm: 2 b rho = epsilon.
     low = high = min(math.log(max(epsilon, 1e-3) / 2) - math.log(rho), 700.0)
     while slope(low) > 0 and low > -700:
         low = max(low - 2.0, -700.0)
@@ -136,6 +138,7 @@ def private_root(
     def excess(x: float) -> float:
         return max(log_delta(x) - log_target, -1e9)
 
+    # First a private value by doubling or halving, then one that is not: a bracket.
     factor = 2.0**safe_side
     safe = guess
     while excess(safe) > 0 and 1e-300 < safe < 1e300:
@@ -149,8 +152,10 @@ def private_root(
         safe, unsafe = unsafe, unsafe / factor
         if not 1e-300 < unsafe < 1e300:
             return safe
+    # In logarithms: the root may be of any magnitude.
     bracket = sorted((math.log(safe), math.log(unsafe)))
     root = math.exp(brentq(lambda t: excess(math.exp(t)), *bracket, xtol=1e-15, rtol=1e-15))
+    # The root is inexact: only a value at which the bound itself holds is returned.
     while True:
         x = root * (1 + safe_side * slack)
         if excess(x) <= 0:

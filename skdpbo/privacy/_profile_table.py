@@ -81,6 +81,7 @@ class ProfileTable:
         if not within.size:
             return math.inf
         low, high = float(self.epsilons[max(within[0] - 1, 0)]), float(self.epsilons[within[0]])
+        # By halves; `high` is always a point at which the chord proves delta.
         for _ in range(60):
             middle = (low + high) / 2
             if float(self.delta(np.float64(middle))) <= delta:  # type: ignore[arg-type]
@@ -95,6 +96,7 @@ class ProfileTable:
         P(S) <= e^a M(S) + delta(a) <= e^(a + b) Q(S) + e^a delta(b) + delta(a), for every a + b.
         """
         ends = np.linspace(0.0, min(2 * self.epsilons[-1], _LARGEST), _N_POINTS)
+        # Every split is a bound, so a coarse grid of them costs tightness only.
         splits = np.linspace(0.0, 1.0, 65)
         a = ends[:, None] * splits
         both = self.delta(a) + np.exp(a) * self.delta(ends[:, None] - a)

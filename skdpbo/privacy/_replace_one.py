@@ -68,6 +68,7 @@ def as_replace_one(stated: Stated) -> Stated:
         )
     if stated.neighbours == _REPLACED:
         return stated
+    # A group holds the record: hiding the whole group hides it too.
     if isinstance(stated, PrivacyGuarantee) and stated.neighbours in GROUP_RELATIONS.values():
         return _converted(stated, _REPLACED).assuming(_SAME_GROUP)
     if stated.neighbours != _ADDED:

@@ -43,6 +43,7 @@ class Receipt:
             if not self.path:
                 self.path = os.path.join(tempfile.mkdtemp(prefix="skdpbo-paid-"), "open")
                 self.lock = sqlite3.connect(self.path, check_same_thread=False)
+                # The system drops the lock with the process, also of one that is killed.
                 self.lock.execute("BEGIN EXCLUSIVE")
 
     def is_valid(self) -> bool:
@@ -75,6 +76,7 @@ def enter(store: Store) -> None:
 
 def leave(store: Store) -> None:
     """Close the innermost block of a ledger, of this context if there is one."""
+    # Reversed, as `remove` takes the first of equal ones.
     scope = [*reversed(_SCOPE.get())]
     with PROCESS.lock, suppress(ValueError):
         _OPEN.remove(store)
@@ -185,6 +187,7 @@ def charge(
             tables = {f: stack.enter_context(files[f].transaction(record)) for f in sorted(files)}
             for key, store in reversed(budgets.items()):
                 _check_fit(store, tables[key[:2]], guarantee, label)
+            # Asked before anything is written, and spent last: a refusal undoes the charges.
             for accountant in accountants:
                 _ask(accountant, "check", guarantee)
             if not record:
@@ -240,6 +243,7 @@ def _stores_to_charge(estimator: object, own_rows: bool) -> list[Store]:
     scope, (_, receipt) = _SCOPE.get(), _carried(estimator)
     if receipt is not None and receipt.is_valid():
         scope = (receipt, *scope)
+    # From the innermost block: the nearest fit that has paid covers what runs in it.
     for position, paid in reversed([*enumerate(scope)]):
         if isinstance(paid, Receipt) and not (own_rows and paid.cover == "given rows"):
             if own_rows and paid.cover != "everything":
@@ -273,6 +277,7 @@ def _carried_inside(value: object, seen: frozenset[int] = frozenset()) -> list[S
     inner: Any = value.get_params(deep=False) if hasattr(value, "get_params") else value
     if isinstance(inner, Mapping):
         inner = [*inner.values()]
+    # Seen: parameters may refer to each other in a circle.
     deeper, seen = inner if isinstance(inner, list | tuple | set) else (), seen | {id(value)}
     return [*_carried(value)[0], *(s for item in deeper for s in _carried_inside(item, seen))]
 
@@ -283,6 +288,7 @@ def _carry(estimator: object, further: Sequence[Store], paid: Receipt | None = N
     if further and isinstance(estimator, LedgerMixin):
         with PROCESS.lock:
             if key not in _CARRIED:
+                # The identity may be given to another object afterwards.
                 finalize(estimator, _CARRIED.pop, key, None)
             stores, receipt = _carried(estimator)
             _CARRIED[key] = (*dict.fromkeys([*stores, *further]),), paid or receipt

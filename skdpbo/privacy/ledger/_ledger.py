@@ -92,6 +92,7 @@ class PrivacyLedger:
         self._store = Store(path, self.dataset, accountant)
         self._store.create()
         self._agree_on_budget()
+        # Last: a ledger that was refused is never found by a pickle.
         LOCAL[self._store.token] = self._store
 
     @classmethod

@@ -95,6 +95,7 @@ class Tables:
 
     def create(self, dataset: str, total: Total) -> None:
         """Add a data set with its budget, which is never changed again."""
+        # The identity tells a budget from an equal one that was made anew.
         row = (dataset, *map(str, total), uuid.uuid4().hex)
         self.sql("INSERT INTO datasets VALUES (?, ?, ?, ?, ?)", *row, _digest("", *row))
 
@@ -162,7 +163,7 @@ class Store:
         self.path = os.path.realpath(path)
         self.dataset = dataset
         self.name = "ledger" if self.temporary else f"ledger {self.path!r} (data set {dataset!r})"
-        self.token = uuid.uuid4().hex
+        self.token = uuid.uuid4().hex  # one object for all pickles, see `_store_from`
         self.seen: tuple[str, ...] = ()
         self._accountant = accountant
         self._home: object = PROCESS.token
@@ -171,6 +172,7 @@ class Store:
     def key(self) -> tuple[int, int, str]:
         """Device, inode and data set: equal for all handles to the same charges."""
         with _explained(self.path):
+            # Not the path: links and mounts give one file several.
             status = os.stat(self.path)
             return status.st_dev, status.st_ino, self.dataset
 
@@ -227,7 +229,7 @@ class Store:
 
     def _create_tables(self, path: str) -> None:
         with _explained(self.path):
-            open(path, "xb").close()
+            open(path, "xb").close()  # never a file that exists; SQLite would open it
             with self._opened(path) as tables:
                 for statement in ("BEGIN", *TABLES, "COMMIT"):
                     tables.sql(statement)
@@ -235,6 +237,7 @@ class Store:
     def read(self, tables: Tables) -> tuple[Total, list[LedgerEntry]]:
         """Return budget and charges, refused if they do not continue those that were seen."""
         total, entries, chain = tables.read(self.dataset)
+        # An old copy put back in its place would give spent budget back.
         if self.seen and chain[0] != self.seen[0]:
             raise tables.error("is another ledger now", LedgerUnavailableError)
         if chain[: len(self.seen)] != self.seen:
@@ -248,6 +251,7 @@ class Store:
             return tuple(self.read(tables)[1])
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # The whole chain would grow with the charges; its beginning identifies the budget.
         state = vars(self) | {"seen": self.seen[:1], "_home": None}
         return _store_from, (state | {"_accountant": self._accountant and True},)
 
@@ -264,7 +268,7 @@ def _store_from(state: dict[str, Any]) -> Store:
 
 def _delete(directory: str, owner: object) -> None:
     """Delete a temporary ledger, in the process that made it."""
-    if owner is PROCESS.token:
+    if owner is PROCESS.token:  # a forked child ends before the parent is done with it
         shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -287,5 +291,6 @@ def _error(path: str, what: str, kind: type[LedgerError] = LedgerUnavailableErro
 
 
 def _digest(previous: str, *content: object) -> str:
+    # The separator keeps apart contents that would be equal when joined.
     text = "\x1f".join((previous, *map(str, content)))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
