@@ -22,10 +22,9 @@ from skdpbo.mechanisms._lattice import (
     check_step,
     power_of_two_below,
 )
-from skdpbo.mechanisms._schedule import check_count
 from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee
-from skdpbo.privacy._checks import check_mu, check_positive
+from skdpbo.privacy._checks import check_count, check_mu, check_positive
 from skdpbo.privacy._rounding import round_down, round_up
 
 __all__ = [
@@ -82,6 +81,7 @@ def clip_to_lattice(
     inside : ndarray of shape (n,)
         bool: rows that were within the ball before clipping, up to rounding.
     """
+    # In integers: a squared norm is compared with it exactly.
     limit = math.floor((Fraction(clip) / Fraction(step)) ** 2)
     if limit >= _MAX_TOTAL:
         raise ValueError("clip must be below 2^31 steps.")
@@ -194,9 +194,11 @@ class ClippedMean:
     _noise: GaussianMechanism = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        # Down, so that the float that vectors are cut to is within the stated norm.
         clip = round_down(as_fraction(check_positive(self.clip, "clip")))
         n_records = check_count(self.n_records, "n_records")
         sigma = clipped_sum_sensitivity(clip) / check_mu(self.mu)
+        # Fine enough for the vectors, and coarse enough for noise of 64 bits.
         fine = math.ldexp(power_of_two_below(clip), -_STEP_BITS)
         coarse = math.ldexp(power_of_two_below(sigma), -_DRAW_BITS)
         step = check_step(max(fine, coarse), "clip")
@@ -276,6 +278,7 @@ class ClippedMean:
                 raise ValueError("vectors must be two-dimensional, one row per record.")
             vectors = row_blocks(vectors)
         total, n_inside, n_rows = clipped_sum(vectors, self.clip, self.step, sizes)
+        # With groups the number of rows is protected, and no error may depend on it.
         if sizes is None and n_rows != self.n_records:
             raise ValueError(f"expected {self.n_records} vectors, one per record, got {n_rows}.")
         return total, n_inside

@@ -160,7 +160,7 @@ class CoinPressMean:
             if abs(total - 1) > 1e-9:
                 raise ValueError("shares must add up to 1.")
             object.__setattr__(self, "shares", tuple(min(share / total, 1.0) for share in checked))
-        gaussian_guarantee(self, "")
+        gaussian_guarantee(self, "")  # raises for a budget that is not valid
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
@@ -261,6 +261,7 @@ def coinpress_plan(
     Biswas et al. 2020, multivariate mean, with the clipping radius of the authors' code.
     """
     n, d, log_b = n_records, n_features, math.log(1 / beta)
+    # The norm of d unit normals exceeds gamma with probability beta at most.
     gamma = math.sqrt(d + 2 * math.sqrt(d * log_b) + 2 * log_b)
     left, plan = [shares[-1]], []
     for share in shares[:-1]:

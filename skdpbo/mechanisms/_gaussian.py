@@ -21,7 +21,7 @@ from skdpbo.mechanisms._lattice import (
     to_lattice,
 )
 from skdpbo.mechanisms._normal_sampler import NormalSampler
-from skdpbo.mechanisms._opendp import Engine, check_engine, opendp_gaussian
+from skdpbo.mechanisms._opendp import Engine, check_engine, opendp_noise
 from skdpbo.mechanisms._sampling import ExactSampler
 from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu, mu_from_epsilon
@@ -147,6 +147,7 @@ class GaussianMechanism:
                 "64 bits. Raise epsilon or delta (mu)."
             )
         shift = max(0, _DRAW_BITS + 1 - math.frexp(ratio)[1])
+        # Up to whole steps, as the sampler takes integers: more noise, never less.
         scale = math.ceil(ratio * 2**shift)
         values = {"step": step, "_shift": shift, "_scale": scale}
         values["sigma"] = round_up(Fraction(scale, 2**shift) * Fraction(step))
@@ -243,12 +244,13 @@ class GaussianMechanism:
         if size > self.n_draws:
             raise ValueError("values has more than n_draws coordinates.")
         noisy = add_integers(units, self._noise(size, source))
+        # Rounding to floats comes after the noise, so it is post-processing.
         return noisy if self.lattice is not None else from_lattice(noisy, self.step)
 
     def _noise(self, size: int, source: RandomSource | None) -> NDArray[np.int64]:
         """Return rounded normal deviates, in lattice steps."""
         if self.engine == "opendp":
-            fine = opendp_gaussian(size, float(self._scale), source)
+            fine = opendp_noise("gaussian", size, float(self._scale), source)
         else:
             fine = NormalSampler(source).rounded(size, self._scale)
         # Rounding the fine lattice to the coarse one commutes with shifts by whole steps.
@@ -296,7 +298,7 @@ class DiscreteGaussian:
 
     def __post_init__(self) -> None:
         check_positive(self.sensitivity, "sensitivity")
-        rho_from_epsilon(self.epsilon, self.delta)
+        rho_from_epsilon(self.epsilon, self.delta)  # refuses what no noise can meet
 
     @property
     def sigma(self) -> float:

@@ -100,6 +100,7 @@ class L2Laplace:
         # Rounding toward zero lengthens a move by less than sqrt(d) steps.
         rounding = (math.isqrt(int(self.dimension) - 1) + 1) * Fraction(step)
         exact = (displacement + rounding) / as_fraction(self.epsilon)
+        # Up to whole steps: more noise, never less.
         units = math.ceil(exact / Fraction(step))
         values = {"step": step, "_units": units, "scale": round_up(units * Fraction(step))}
         for name, value in values.items():

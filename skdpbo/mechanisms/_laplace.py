@@ -13,7 +13,7 @@ from skdpbo.mechanisms._lattice import (
     integers_from,
     integers_to,
 )
-from skdpbo.mechanisms._opendp import Engine, check_engine, opendp_laplace
+from skdpbo.mechanisms._opendp import Engine, check_engine, opendp_noise
 from skdpbo.mechanisms._sampling import ExactSampler
 from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee
@@ -70,6 +70,7 @@ class DiscreteLaplace:
         check_positive(self.epsilon, "epsilon")
         check_count(self.sensitivity, "sensitivity")
         check_engine(self.engine)
+        # Its 64-bit integers then hold noise of up to 2^13 scales.
         if self.engine == "opendp" and self._exact_scale > 2**50:
             raise ValueError("the noise is too large for OpenDP's 64-bit integers.")
 
@@ -114,7 +115,7 @@ class DiscreteLaplace:
         """
         integers, shape = integers_from(values, "values")
         if self.engine == "opendp":
-            noise = opendp_laplace(len(integers), self.scale, source).tolist()
+            noise = opendp_noise("laplace", len(integers), self.scale, source).tolist()
         else:
             scale, sampler = self._exact_scale, ExactSampler(source)
             draw = sampler.discrete_laplace

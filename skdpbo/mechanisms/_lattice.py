@@ -84,6 +84,7 @@ def integers_from(values: ArrayLike, name: str) -> tuple[list[int], tuple[int, .
     flat = array.ravel().tolist()
     if any(isinstance(value, float | np.floating) and not math.isfinite(value) for value in flat):
         raise ValueError(f"{name} must be finite.")
+    # A bool is an Integral, but no count or loss.
     if any(isinstance(v, bool) or not isinstance(v, numbers.Integral) for v in flat):
         raise TypeError(f"{name} must be integers.")
     return [int(value) for value in flat], array.shape
@@ -150,6 +151,7 @@ def to_lattice(values: ArrayLike, step: float) -> int | NDArray[Any]:
     if array.dtype == object:
         return _to_lattice_exactly(array, step)
     reals = array.astype(np.float64)
+    # A warning would tell of protected values; what overflows is computed exactly below.
     with np.errstate(over="ignore", under="ignore"):
         quotients = reals / step
     if np.any(np.abs(quotients) >= _EXACT):
@@ -218,6 +220,7 @@ def _to_lattice_exactly(array: NDArray[Any], step: float) -> int | NDArray[Any]:
     if any(isinstance(value, float | np.floating) and not np.isfinite(value) for value in flat):
         raise ValueError("values must be finite.")
     exact = Fraction(step)
+    # int truncates toward zero, as the bound on a record needs.
     return integers_to([int(as_fraction(value) / exact) for value in flat], array.shape)
 
 

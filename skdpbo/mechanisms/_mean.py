@@ -109,7 +109,7 @@ class BoundedMean:
             raise ValueError("low must be below high.")
         if not self.high - self.low < HUGE:
             raise ValueError("low and high must be less than 2^500 apart.")
-        self._coordinate_means(1, 1)
+        self._coordinate_means(1, 1)  # raises for a budget that is not valid
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
@@ -209,6 +209,7 @@ def centred(records: FloatArray, center: FloatArray, scale: float) -> FloatArray
     """Return records / scale - center, zero for a record that is not finite. Protected."""
     with np.errstate(all="ignore"):
         offsets: FloatArray = np.clip(records / scale - center, -HUGE, HUGE)
+    # Last: an overflow of a finite record keeps its side, NaN and infinity become the centre.
     offsets[~np.isfinite(records).all(axis=1)] = 0.0
     return offsets
 
@@ -237,6 +238,7 @@ def as_records(values: ArrayLike, groups: ArrayLike | None = None) -> FloatArray
     if array.ndim == 2 and not array.shape[1]:
         raise ValueError("values must have at least one column.")
     n = check_count(len(array), "n_records")
+    # A message about an overflow would tell of a record.
     with np.errstate(all="ignore"):
         records = array.astype(np.float64, copy=False).reshape(n, -1)
     return records if groups is None else _group_means(records, groups)
@@ -249,6 +251,7 @@ def _group_means(records: FloatArray, groups: ArrayLike) -> FloatArray:
         raise TypeError("groups must be an array of numbers.")
     if labels.shape != (len(records),):
         raise ValueError("groups must have one label for each record.")
+    # The order of the groups is that of protected labels, but an exact sum has no order.
     _, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True, equal_nan=False)
     totals = np.zeros((len(sizes), records.shape[1]))
     with np.errstate(all="ignore"):

@@ -63,6 +63,7 @@ class NormalSampler:
         """
         if not 1 <= scale <= _MAX_SCALE:
             raise ValueError("scale must lie in [1, 2^50].")
+        # Somewhat more than are expected to be needed: about one in two is rejected.
         parts = [self._attempt(2 * size + size // 8 + 16, scale, n_words)]
         while (missing := size - sum(len(magnitude) for magnitude, _ in parts)) > 0:
             parts.append(self._attempt(2 * missing + 16, scale, n_words))
@@ -80,6 +81,7 @@ class NormalSampler:
         kept = self._keep(k, j, scale, fractions)
         words = np.frombuffer(self._read(8 * n_words * len(k)), dtype=np.uint64)
         words = words.reshape(len(k), n_words).copy()
+        # Fresh digits, but for those that comparisons have looked at.
         for lane, known in fractions.known.items():
             words[lane, : len(known)] = known[:n_words]
         return (k * scale + j)[kept], words[kept]
@@ -169,6 +171,7 @@ class NormalSampler:
     def _below(self, bound: int | Integers, size: int) -> Integers:
         """Return `size` integers uniform on {0, ..., bound - 1}, bound < 2^63, by rejection."""
         bounds = np.asarray(bound)
+        # One byte a draw where it is enough: an eighth of the random bytes.
         dtype = np.uint8 if int(bounds.max(initial=1)) < 256 else np.uint64
         bounds = bounds.astype(dtype)
         words = np.frombuffer(self._read(size * bounds.itemsize), dtype=dtype)

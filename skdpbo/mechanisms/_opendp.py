@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from skdpbo.mechanisms._source import RandomSource
 
-__all__ = ["Engine", "check_engine", "opendp_gaussian", "opendp_laplace"]
+__all__ = ["Engine", "check_engine", "opendp_noise"]
 
 Engine = Literal["skdpbo", "opendp"]
 FIRST_EXACT_VERSION = (0, 14, 2)
@@ -31,32 +31,18 @@ def check_engine(engine: str) -> None:
         raise ValueError("engine must be 'skdpbo' or 'opendp'.")
 
 
-def opendp_laplace(size: int, scale: float, source: RandomSource | None) -> NDArray[np.int64]:
-    """Return discrete Laplace noise, P(x) proportional to exp(-|x| / scale)."""
-    return _draw("make_laplace", "l1_distance", "i64", size, scale, source)
-
-
-def opendp_gaussian(size: int, scale: float, source: RandomSource | None) -> NDArray[np.int64]:
-    """Return discrete Gaussian noise, P(x) proportional to exp(-x^2 / (2 scale^2))."""
-    return _draw("make_gaussian", "l2_distance", "f64", size, scale, source)
-
-
-def _draw(
-    maker: str,
-    metric: str,
-    distance: str,
-    size: int,
-    scale: float,
-    source: RandomSource | None,
+def opendp_noise(
+    law: Literal["laplace", "gaussian"], size: int, scale: float, source: RandomSource | None
 ) -> NDArray[np.int64]:
+    """Return integers x, P(x) proportional to exp(-|x| / scale) or exp(-x^2 / (2 scale^2))."""
     if source is not None and source.seeded:
         raise ValueError("engine='opendp' reads the operating system's generator; it has no seed.")
-    measurement = _measurement(maker, metric, distance, scale)
-    return np.array(measurement([0] * size), dtype=np.int64)
+    # Noise is added to zeros, so that no protected value enters the other library.
+    return np.array(_measurement(law, scale)([0] * size), dtype=np.int64)
 
 
 @functools.cache
-def _measurement(maker: str, metric: str, distance: str, scale: float) -> Any:
+def _measurement(law: str, scale: float) -> Any:
     """Return OpenDP's measurement that adds noise of the given scale to a list of i64."""
     try:
         import opendp.prelude as dp
@@ -65,7 +51,9 @@ def _measurement(maker: str, metric: str, distance: str, scale: float) -> Any:
     _check_version(metadata.version("opendp"))
     dp.enable_features("contrib")
     domain = dp.vector_domain(dp.atom_domain(T="i64"))
-    return getattr(dp.m, maker)(domain, getattr(dp, metric)(T=distance), scale=scale)
+    if law == "laplace":
+        return dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
+    return dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale=scale)
 
 
 def _check_version(version: str) -> None:

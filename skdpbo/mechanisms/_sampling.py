@@ -56,6 +56,7 @@ class ExactSampler:
 
     def below(self, n: int) -> int:
         """Return an integer uniform on {0, ..., n - 1}, by rejection."""
+        # The remainder of a division would favour small numbers.
         width = (n - 1).bit_length()
         while True:
             value = self.bits(width)
@@ -86,6 +87,7 @@ class ExactSampler:
 
         That is the law of floor(scale * E), E a standard exponential deviate.
         """
+        # exp(-n / s) = exp(-r / s) exp(-1)^q for n = r + s q: both parts apart (Algorithm 2).
         remainder = self.below(scale)
         while not self.bernoulli_exp(remainder, scale):
             remainder = self.below(scale)

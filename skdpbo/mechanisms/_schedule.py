@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from skdpbo.privacy._checks import check_choice, check_count, check_mu, check_within
 
-__all__ = ["check_count", "split_budget", "step_budgets"]
+__all__ = ["split_budget", "step_budgets"]
 
 FloatArray = NDArray[np.float64]
 
@@ -81,5 +81,5 @@ def _within(mu: float, parts: FloatArray) -> FloatArray:
     """Shrink parts until the exact sum of their squares is at most mu^2, despite rounding."""
     square = Fraction(mu) ** 2
     while sum((Fraction(float(part)) ** 2 for part in parts), Fraction(0)) > square:
-        parts = parts * (1.0 - 2.0**-50)
+        parts = parts * (1.0 - 2.0**-50)  # a few ulps at a time
     return parts

@@ -60,7 +60,7 @@ def draw_trials(
         raise TypeError(f"law must be a TrialLaw, got {type(law).__name__}.")
     last = math.inf if max_trials is None else check_count(max_trials, "max_trials")
     sampler, gamma = ExactSampler(source), law.exact_gamma
-    if gamma == 1:
+    if gamma == 1:  # one trial always; nothing to draw
         return 1
     if law.eta == 1:
         k = 1
@@ -80,6 +80,7 @@ def _by_inversion(
         k = _compare(uniform, digits, gamma, eta, last)
         if k is not None:
             return k
+        # Further digits of the same number: a new one would favour what was easy to decide.
         uniform = (uniform << digits) | sampler.bits(digits)
         digits *= 2
 
@@ -100,6 +101,7 @@ def _compare(uniform: int, digits: int, gamma: Fraction, eta: Fraction, last: fl
         # P(K = k + 1) = P(K = k) (1 - gamma) (k + eta) / (k + 1)
         numerator = keep.numerator * (k * whole + eta.numerator)
         denominator = keep.denominator * whole * (k + 1)
+        # Each bound rounded outward, so that the true value stays enclosed.
         low, high = low * numerator // denominator, -(-high * numerator // denominator)
         below, above, k = below + low, above + high, k + 1
     return k
