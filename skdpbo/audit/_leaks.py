@@ -65,6 +65,7 @@ class Secrets:
         self.predicate = predicate
         self.rtol = rtol
         self.digits = digits
+        # Doubles as they lie in memory, on machines of either order.
         self._patterns = [text.encode() for text in self.texts]
         self._patterns += [struct.pack(order, v) for v in self.numbers for order in ("<d", ">d")]
         self._printed = {
@@ -144,6 +145,7 @@ class Secrets:
             return self.in_text(value)
         if isinstance(value, bytes | bytearray):
             return self.in_bytes(bytes(value))
+        # True equals 1.0, and would be found wherever a record has a 1.
         if isinstance(value, bool | np.bool_ | complex | np.complexfloating):
             return False
         return isinstance(value, int | float | np.number) and self.is_number(_as_float(value))
@@ -202,6 +204,7 @@ def leak_scan(thing, secrets, *, texts=()):
     secrets = _as_secrets(secrets)
     if isinstance(thing, Traces):
         return [Leak("text")] if secrets.in_text(thing.text()) else []
+    # Arrays without a secret are not visited item by item, which takes minutes.
     objects = reachable(thing, skip=secrets.absent_from)
     leaks = [Leak("object", path) for path, value in objects if secrets.match(value)]
     data = _attempt(lambda: pickle.dumps(thing))

@@ -116,6 +116,7 @@ def audit_samples(first, second, *, delta=0.0, target="epsilon", false_alarm=1e-
         raise ValueError("false_alarm must lie in (0, 1) and delta in [0, 1).")
     if min(len(first), len(second)) < 4:
         raise ValueError("At least 4 runs on each data set are needed.")
+    # One half chooses the event, the other bounds its probability: no bound is chosen by its data.
     learning, holding = ([each[part::2] for each in (list(first), list(second))] for part in (0, 1))
     name, score = learned_statistic(*learning)
     threshold, swap = _best_threshold(
@@ -125,7 +126,7 @@ def audit_samples(first, second, *, delta=0.0, target="epsilon", false_alarm=1e-
     runs = [len(each) for each in holding]
     if swap:
         hits, runs = hits[::-1], runs[::-1]
-    low, high = event_bounds(*hits, *runs, false_alarm)
+    low, high = event_bounds(*hits, *runs, false_alarm)  # Clopper and Pearson: exact
     return AuditResult(
         low=float(low),
         high=float(high),
@@ -170,7 +171,7 @@ def learned_statistic(first, second):
 
 def _numbers(outputs):
     values = np.array([float(value) for value in outputs])
-    return np.where(np.isnan(values), -np.inf, values)
+    return np.where(np.isnan(values), -np.inf, values)  # NaN is an output as any other
 
 
 def _frequencies(first, second):
@@ -178,6 +179,7 @@ def _frequencies(first, second):
     counts = Counter(first), Counter(second)
 
     def log_ratio(outputs):
+        # Half a count more each: an output that was never seen has no evidence either way.
         ratios = [(counts[0][value] + 0.5) / (counts[1][value] + 0.5) for value in outputs]
         return np.log(ratios)
 

@@ -46,5 +46,6 @@ def normal_mu_bound(first, second, *, false_alarm=1e-6):
         raise ValueError("first and second must be two vectors of one length, at least 2.")
     n = len(first)
     spread = math.sqrt((first.var() + second.var()) / 2)
+    # Two constants that differ: an infinite loss, shown as a huge one.
     mu = abs(first.mean() - second.mean()) / max(spread, 1e-100)
     return float(mu) - float(norm.isf(false_alarm)) * math.sqrt(2 / n + mu**2 / (4 * n))

@@ -98,7 +98,7 @@ def _last_digit(value):
 def _place(value, step, modulus):
     if not math.isfinite(value):
         return str(value)
-    units = Fraction(value) / Fraction(step)
+    units = Fraction(value) / Fraction(step)  # a float quotient would round to the lattice
     return f"place {int(units) % modulus}" if units.denominator == 1 else "off the lattice"
 
 

@@ -145,7 +145,7 @@ class AuditResult:
         """Check P(S) <= t + Phi(Phi^-1(Q(S) + t) + mu), at statistical distance t of mu-GDP."""
         t = guarantee.statistical_distance
         other = min(self.high + t, 1.0)
-        if other == 1.0:
+        if other == 1.0:  # the curve is 1 there: nothing exceeds it
             return False
         # In logarithms, because probabilities may be as small as the false-alarm rate.
         most = norm.logcdf(ndtri_exp(math.log(other)) + guarantee.mu)

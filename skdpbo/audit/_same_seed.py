@@ -71,6 +71,7 @@ def same_seed_difference(fit, data, neighbour, *, rtol=0.0, atol=0.0, ignore=())
     ['.bound_']
     """
     seen = [_observe(fit, each, tuple(ignore)) for each in (data, neighbour)]
+    # Also what only one of the two fits has.
     paths = [*seen[0], *(path for path in seen[1] if path not in seen[0])]
     pairs = ((path, seen[0].get(path), seen[1].get(path)) for path in paths)
     return [Difference(*pair) for pair in pairs if not _equal(*pair[1:], rtol, atol)]
@@ -95,7 +96,8 @@ def _observe(fit, data, ignore):
 
 def _equal(first, second, rtol, atol):
     if isinstance(first, float | np.floating) and isinstance(second, float | np.floating):
+        # NaN equals itself here: it is the same release.
         if math.isnan(first) or math.isnan(second):
             return math.isnan(first) and math.isnan(second)
         return bool(first == second or abs(first - second) <= atol + rtol * abs(first))
-    return type(first) is type(second) and bool(first == second)
+    return type(first) is type(second) and bool(first == second)  # 1, 1.0 and True differ

@@ -1,5 +1,6 @@
 """Sensitivity by brute force over replacements of a record, in exact arithmetic."""
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -97,8 +98,10 @@ def sensitivity_audit(
     if norm not in ("l1", "l2", "max"):
         raise ValueError(f'norm must be "l1", "l2" or "max", got {norm!r}.')
     before = _exact(statistic(data))
+    # Squares in the l2 norm: a root could not be compared exactly.
     largest, found, n_neighbours = Fraction(0), (-1, None), 0
     for position, record in _replacements(data, records, propose, n_random, random_state):
+        # A copy, since a statistic may work in place.
         changed = data.copy() if isinstance(data, np.ndarray) else list(data)
         changed[position] = record
         size = _size(before, _exact(statistic(changed)), norm)
@@ -107,9 +110,9 @@ def sensitivity_audit(
             largest, found = size, (position, record)
     power = 2 if norm == "l2" else 1
     return SensitivityResult(
-        largest=float(largest) ** (1 / power),
-        claimed=float(sensitivity),
-        violated=largest > Fraction(sensitivity) ** power,
+        largest=_as_float(largest, power),
+        claimed=_as_float(sensitivity),
+        violated=largest > Fraction(sensitivity) ** power,  # exact: no root, no rounding
         position=found[0],
         record=found[1],
         n_neighbours=n_neighbours,
@@ -178,8 +181,19 @@ def _exact(values):
 def _size(before, after, norm):
     """Return the l1 norm, the maximum or the squared l2 norm of the change."""
     if len(before) != len(after):
+        # No norm bounds this: the length would be released without noise.
         raise ValueError("The statistic's length depends on the data.")
     changes = [abs(a - b) for a, b in zip(before, after, strict=True)]
     if norm == "max":
         return max(changes, default=Fraction(0))
     return sum((change**2 if norm == "l2" else change for change in changes), Fraction(0))
+
+
+def _as_float(number, power=1):
+    """Return a number, or its square root, as a float; inf beyond the largest one."""
+    try:
+        return float(number) ** (1 / power)
+    except OverflowError:
+        # The root of a square that no float holds may well be a float.
+        whole = math.isqrt(int(number)) if power == 2 else math.inf
+        return float(whole) if whole < 2**1023 else math.inf

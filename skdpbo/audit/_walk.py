@@ -77,7 +77,7 @@ def _items(thing, skip):
     if isinstance(thing, np.ndarray):
         if skip is None or not skip(thing):
             yield from ((f"[{i}]", v) for i, v in enumerate(np.ma.getdata(thing).ravel().tolist()))
-        yield ".base", thing.base
+        yield ".base", thing.base  # a view keeps all of the rows that it was cut from
     elif isinstance(thing, Mapping):
         for i, (key, value) in enumerate(thing.items()):
             yield f".key[{i}]", key
@@ -90,6 +90,7 @@ def _items(thing, skip):
 
 def _of_functions(thing):
     if isinstance(thing, types.FunctionType):
+        # A lambda in a parameter holds what it was made with.
         for i, cell in enumerate(thing.__closure__ or ()):
             yield f".closure[{i}]", _attribute(cell, "cell_contents")
         yield ".defaults", (thing.__defaults__, thing.__kwdefaults__)
@@ -107,6 +108,7 @@ def _of_failures(thing):
         return
     yield ".args", thing.args
     yield ".str", str(thing)
+    # Not the traceback: its frames are the caller's own.
     yield ".cause", thing.__cause__
     yield ".context", thing.__context__
     yield ".notes", getattr(thing, "__notes__", ())

@@ -55,11 +55,12 @@ def category_key(value):
         return ("str", value)
     if value is None:
         return _MISSING
+    # Exact types: a sub-class could print its record, or compare as it likes.
     if kind not in (bool, int, float):
         return None
     try:
         number = float(value) + 0.0  # -0.0 is 0.0
-    except OverflowError:
+    except OverflowError:  # an error would tell of the record
         return None
     return _MISSING if math.isnan(number) else ("number", number)
 
@@ -73,7 +74,7 @@ def category_counts(column):
             counts[category_key(value)] += size
     else:
         counts = Counter(map(category_key, column.tolist()))
-    counts.pop(None, None)
+    counts.pop(None, None)  # of no known type: such a value could not be named
     return counts
 
 
@@ -104,5 +105,6 @@ def representatives(column, codes):
         key = category_key(value) or ()  # (): of no known type, counted nowhere
         count, first = tallies[code].get(key, (0, row))
         tallies[code][key] = count + 1, first
+    # By text last: the order of the group's rows decides nothing.
     best = [max(tally, key=lambda k: (k != (), tally[k][0], str(k))) for tally in tallies]
     return np.array([tally[key][1] for tally, key in zip(tallies, best, strict=True)])

@@ -151,6 +151,7 @@ class DPSimpleImputer(PrivateTransformer):
         rows.check_finite(missing=True)
         released = _means if self.strategy == "mean" else _medians
         low, high = bounds
+        # Rounding of centre + half_width * u may leave the box by an ulp.
         self.statistics_ = np.clip(
             rows.centre + rows.half_width * released(rows, mu, source), low, high
         )
@@ -174,10 +175,12 @@ def value_or_missing(rows):
 def _means(rows, mu, source):
     """Release the means of the present values of the box."""
     n, d = rows.shape
+    # Rounded up: the norm of a record must not exceed it by an ulp.
     averaging = ClippedMean(clip=math.nextafter(math.sqrt(d), math.inf), n_records=n, mu=mu)
     total = averaging.exact_total(value_or_missing(rows), rows.sizes)[0]
     sums, missing = np.split(averaging.noisy_mean(total, source), 2)
     present = 1 - missing
+    # A ratio of noise by noise would be anything: released counts decide.
     found = present > _FEWEST * averaging.sigma
     return np.where(found, np.clip(sums / np.where(found, present, 1.0), -1, 1), 0.0)
 
@@ -190,7 +193,7 @@ def _medians(rows, mu, source):
     )
     counts = dyadic_counts((block for _, block in rows), n_features, rows.sizes)
     noisy = np.asarray(counting.release(counts.ravel(), source), dtype=np.float64) * step
-    fewest = _FEWEST * math.sqrt(2.0) * counting.sigma
+    fewest = _FEWEST * math.sqrt(2.0) * counting.sigma  # the noise of a sum of two counts
     return np.array([quantile_of_counts(row, 0.5, fewest) for row in noisy.reshape(counts.shape)])
 
 
@@ -222,7 +225,7 @@ def dyadic_counts(blocks, n_features, sizes=None):
         bins = np.where(missing, bins, np.clip(bins, 0, n_bins - 1)).astype(np.int64)
         for column in range(n_features):
             counts[column] += shared_counts(bins[:, column], n_bins + 1, sizes, part)
-    finest = counts[:, :-1]
+    finest = counts[:, :-1]  # how many are missing would be a release of its own
     parts = [finest.reshape(n_features, 2**k, -1).sum(axis=2) for k in range(1, LEVELS + 1)]
     return np.hstack(parts)
 
@@ -247,6 +250,7 @@ def quantile_of_counts(noisy, quantile, fewest):
         rank = share * (left + right)
         goes_right = bool(rank > left)
         size, rank = (right, rank - left) if goes_right else (left, rank)
+        # Noise may leave a part of no records on the way: its middle, then.
         share = min(rank / size, 1.0) if size > 0 else 0.5
         part, offset = 2 * part + goes_right, offset + 2**level
     return (part + share) * 2.0 ** (1 - LEVELS) - 1

@@ -36,7 +36,7 @@ def category_threshold(sigma, n_features, failure):
     A category of one record is released with probability P(1 + round(N(0, sigma^2)) >= T), at
     most P(N >= T - 3/2): `failure` / d in each of the d columns.
     """
-    z = norm.isf(failure / n_features) * (1 + 1e-6)
+    z = norm.isf(failure / n_features) * (1 + 1e-6)  # covers the error of the quantile
     return math.ceil(1.5 + sigma * z)
 
 
@@ -140,7 +140,7 @@ class DPOneHotEncoder(PrivateTransformer):
         check_is_fitted(self)
         columns = columns_of(X, self)
         validate_data(self, X, reset=False, skip_check_array=True)
-        sizes = [len(keys) + 1 for keys in self._keys]
+        sizes = [len(keys) + 1 for keys in self._keys]  # one more for all other values
         starts = np.cumsum([0, *sizes[:-1]])
         positions = np.column_stack(
             [positions_of(c, keys) for c, keys in zip(columns, self._keys, strict=True)]
@@ -195,6 +195,7 @@ class DPOneHotEncoder(PrivateTransformer):
             return stated
         epsilon = min(stated.epsilon, _MOST_EPSILON)
         mu = mu_from_epsilon(epsilon, self.delta * (1 - _SHARE_OF_NAMES))
+        # A name that one record reveals: an event of this probability under one data set alone.
         distance = self.delta * _SHARE_OF_NAMES / one_plus_exp(epsilon) * (1 - 1e-9)
         return replace(stated, epsilon=epsilon, mu=mu, statistical_distance=distance)
 
@@ -234,7 +235,11 @@ class DPOneHotEncoder(PrivateTransformer):
         """Release the keys of each column whose noisy count reaches the threshold."""
         d, n = len(columns), len(columns[0])
         counting = GaussianMechanism(
-            mu=mu, sensitivity=counts_sensitivity(d), lattice=1.0, n_draws=max(1, n * d)
+            # As many draws as there can be categories: their number is protected.
+            mu=mu,
+            sensitivity=counts_sensitivity(d),
+            lattice=1.0,
+            n_draws=max(1, n * d),
         )
         threshold = category_threshold(
             counting.sigma, d, self.privacy_guarantee().statistical_distance
@@ -259,4 +264,4 @@ def _as_given(keys, column):
     if column.dtype.kind in "biuf":
         values = [np.nan if value is None else value for value in values]
         return np.array(values, dtype=np.float64).astype(column.dtype)
-    return np.array([*values, None], dtype=object)[:-1]
+    return np.array(values, dtype=object)

@@ -45,6 +45,7 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
         BudgetExceededError
             If the active `PrivacyLedger` cannot pay; nothing has been touched then.
         """
+        # Parameters first: their errors must not come after the charge, which `_opened` makes.
         self._check_settings()
         guarantee = self._guarantee_of_fit(groups)
         table, bounds, source = self._opened(guarantee, self._check_public, X, groups=groups)

@@ -98,6 +98,7 @@ class DPStandardScaler(PrivateTransformer):
         mean = np.clip(mean, -1, 1)
         unit = radius * rows.half_width
         self.mean_ = rows.centre + unit * mean
+        # At least the noise: a division by almost nothing would blow up other rows.
         self.var_ = unit**2 * np.clip(square - mean**2, noise, 1.0)
         self.scale_ = np.sqrt(self.var_) if self.with_std else np.ones(len(mean))
 

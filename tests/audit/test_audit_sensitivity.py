@@ -86,3 +86,13 @@ class TestScorer:
         rows, targets = self.ROWS, self.TARGETS
         found = scorer_sensitivity_audit(Standardised(), self.MODEL, rows, targets, [([0.0], 5.0)])
         assert found.violated
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "max"])
+@pytest.mark.parametrize(("digits", "shown"), [(200, 1e200), (400, np.inf)])
+def test_changes_beyond_the_floats_are_compared_exactly(norm, digits, shown):
+    size = 10**digits
+    for claimed, violated in ((size, False), (size - 1, True)):
+        result = sensitivity_audit(sum, [0, 0], [size], sensitivity=claimed, norm=norm)
+        assert result.largest == pytest.approx(shown, rel=1e-12)
+        assert result.violated == violated

@@ -37,6 +37,7 @@ from skdpbo.model_selection.private_training._statements import (
 from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu
 from skdpbo.privacy._conversions import mu_from_pure_epsilon
 from skdpbo.privacy._guarantee import weakest_status
+from skdpbo.privacy.selection._selection_total import distance_cost
 
 __all__ = [
     "UNUSED_SHARES",
@@ -55,6 +56,7 @@ UNUSED_SHARES = (0.0, *(2.0**-k for k in (50, 40, 30, 20, 10, 5, 2)))
 
 def gaussian_budget(mu, delta):
     """The mu-GDP guarantee at `delta`, or at a smaller one if no positive epsilon is there."""
+    # A tiny mu is (0, delta)-DP already at this delta.
     epsilon = epsilon_from_mu(mu, delta)
     while not epsilon > 0:
         delta /= 2
@@ -68,6 +70,7 @@ def kind_of(guarantees):
         "pure" if g.delta == 0 else "approximate" if g.mu is None else "gaussian"
         for g in guarantees
     }
+    # The weakest of them: a pure cost is also mu-GDP, and all are (epsilon, delta).
     for kind in ("approximate", "gaussian"):
         if kind in kinds:
             return kind
@@ -78,6 +81,7 @@ def within(cost, budget):
     """Whether a cost is at most a budget."""
     if budget.mu is None:
         return cost.epsilon <= budget.epsilon and cost.delta <= budget.delta
+    # A pure cost need not state a mu: that of its epsilon counts.
     mu = cost.mu if cost.delta > 0 else mu_from_pure_epsilon(cost.epsilon)
     return mu <= budget.mu
 
@@ -98,6 +102,7 @@ def costs_of_groups(models, n_samples):
     """
     costs = [(stated_guarantee(m, n_samples), stated_cost_of_group(m, n_samples)) for m in models]
     for model, (of_record, of_group) in zip(models, costs, strict=True):
+        # Budgets are calibrated on one record; a group that cost more would exceed the total.
         if any(np.greater(_sizes(of_group), _sizes(of_record))):
             raise ValueError(
                 f"groups are not supported with {type(model).__name__}, whose "
@@ -125,7 +130,7 @@ def merged_trial(budget, candidates, mechanism):
     costs = [cost for steps in candidates for cost in steps]
     distance = max(math.fsum(cost.statistical_distance for cost in steps) for steps in candidates)
     # Delta states the distance as well; the curve itself is that of mu.
-    extra = (1 + math.exp(min(budget.epsilon, 700.0))) * distance
+    extra = distance_cost(budget.epsilon, distance)
     return replace(
         budget,
         delta=budget.delta + extra * (1 + 1e-9) if budget.mu is not None else budget.delta,
@@ -157,6 +162,7 @@ class StatedCosts:
         self._n_samples = n_samples
         self._models = models
         self._steps = [private_steps(model) for model in models]
+        # A candidate that set its own epsilon would be trained at another cost than is charged.
         for steps, params in zip(self._steps, candidates, strict=True):
             budgets = {prefix + name for prefix in steps for name in ("epsilon", "delta")}
             taken = sorted(budgets & set(params))
@@ -166,7 +172,7 @@ class StatedCosts:
                     "step from its own epsilon and delta."
                 )
         for model in models:
-            # else the share of zeros among protected values would decide on the output's type
+            # Else the share of zeros among protected values would decide on the output's type.
             if isinstance(model, ColumnTransformer):
                 model.set_params(sparse_threshold=0)
             for value in model.get_params(deep=True).values():
@@ -230,6 +236,7 @@ def _share(budget, n_steps):
     if n_steps == 1:
         return budget
     if budget.mu is not None:
+        # mu^2 adds up (Dong, Roth & Su 2022, Corollary 3.3); the factor covers the rounding.
         return gaussian_budget(budget.mu / math.sqrt(n_steps) * (1 - 1e-12), budget.delta)
     part = (1 - 1e-12) / n_steps
     return PrivacyGuarantee(epsilon=budget.epsilon * part, delta=budget.delta * part)

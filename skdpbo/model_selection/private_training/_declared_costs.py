@@ -43,6 +43,7 @@ def declared_costs(models, candidates, declaration, n_samples):
     costs : DeclaredCosts or ProfileCosts
     """
     if varies(declaration):
+        # A clone: the user's function may change or keep what it is given.
         stated = [declared_cost(declaration(clone(model), n_samples)) for model in models]
     else:
         for key in {key for params in candidates for key in params}:
@@ -128,7 +129,7 @@ class ProfileCosts:
                 f"epsilon={alone:.6g} at delta={delta:.6g}: train with less, or raise epsilon."
             )
         high = rule.trial_mu(epsilon, delta)
-        low = high
+        low = high  # bisection of the whole itself; `low` always fits
         while not self._fits(low, rule, epsilon, delta):
             low, high = low / 2, low
             if low < 2.0**-30 * high:

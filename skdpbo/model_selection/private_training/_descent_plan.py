@@ -67,6 +67,7 @@ class DescentPlan(TrialPlan):
         groups : bool, default=False
             Whether it is trained with groups, whose cost has been stated, too.
         """
+        # An error would end the fit after the charge; the parameters are released.
         found, _ = attempt(_priced, self.estimator, params, budget, self.n_samples)
         if found is None:
             return None
@@ -120,6 +121,7 @@ def plan_descent(estimator, start, *, n_trainings, releases_model, release, n_sa
         if releases_model:
             mu, mu_last = split_budget(mu, _LAST_SHARE)
             last = gaussian_budget(mu_last, delta)
+        # Equal parts of mu^2, as all steps need gradients of one precision.
         budget = gaussian_budget(float(step_budgets(mu, n_trainings)[0]), delta)
         budgets = [budget] if last is None else [budget, last]
         models, costs = zip(

@@ -92,7 +92,7 @@ def is_shape_only(step):
     Those that scikit-learn tags as needing no ``fit`` (`Normalizer`, `Binarizer`,
     `FunctionTransformer`), and a list of others, some of them under a condition.
     """
-    if type(step) in _SHAPE_ONLY:
+    if type(step) in _SHAPE_ONLY:  # not a subclass, which may read the rows
         return bool(_SHAPE_ONLY[type(step)][0](step))
     tags = get_tags(step)
     # Some models that predict need no fit either, and learn from the rows when they get one.
@@ -131,6 +131,7 @@ def private_steps(estimator):
 
 def _private_steps(estimator, prefix):
     if is_private(estimator):
+        # A step that states a cost is not looked into: its statement is of the whole of it.
         if not getattr(estimator, "releases_nothing", False):  # else it takes no share
             yield prefix, estimator
         return
@@ -200,6 +201,7 @@ def children(estimator, prefix):
                 "scikit-learn fits it without y, which fails. Use func and inverse_func with "
                 "public constants."
             )
+        # scikit-learn's own default, which learns without noise and is refused.
         regressor = LinearRegression() if estimator.regressor is None else estimator.regressor
         return [("regressor", regressor), ("transformer", estimator.transformer)]
     return None

@@ -74,9 +74,10 @@ class FinalPlan:
 def plan_final(estimator, candidates, *, epsilon, delta, n_samples):
     """Return the `FinalPlan` of candidates at a budget; as `plan_trials`."""
     budget = {"epsilon": epsilon, "delta": delta, "n_samples": n_samples}
-    once = PrivateSelection(accounting="composition")
+    once = PrivateSelection(accounting="composition")  # of one candidate: one training
     plans = [plan_trials(estimator, [params], once, **budget) for params in candidates]
-    # a guarantee that holds for every candidate; all have the same epsilon
+    # One guarantee for all candidates, since the winner's own would tell which it is; all have
+    # the same epsilon.
     guarantees = [plan.guarantee for plan in plans]
     first = guarantees[0]
     mus = [g.mu for g in guarantees]

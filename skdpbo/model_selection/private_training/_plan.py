@@ -94,8 +94,10 @@ def plan_trials(estimator, candidates, selection, *, epsilon, delta, n_samples):
     ValueError, TypeError
         If the estimator is not private, or its cost does not fit.
     """
+    # Errors of parameters first: after the charge they would cost the budget.
     rule = selection_rule(selection, len(candidates))
     total = check_positive(epsilon, "epsilon"), check_delta(delta, "delta")
+    # Cloned values: two candidates that share a nested estimator would share its budget.
     models = [clone(estimator).set_params(**clone(params, safe=False)) for params in candidates]
     if selection.estimator_guarantee is None:
         costs = StatedCosts(models, candidates, total[1], n_samples)
@@ -112,6 +114,7 @@ def _calibrated(rule, costs, models, epsilon, delta):
             whole = rule.total(trial, delta)
         except ValueError:  # no epsilon holds at this delta: less noise-free mass is needed
             continue
+        # What was calibrated is computed again from the statements: rounding never favours us.
         if whole.epsilon <= epsilon:
             statement = _statement(rule, trial, whole, epsilon)
             return TrialPlan(models, rule, budget, statement, costs.kind != "profile")
@@ -165,11 +168,12 @@ def _statement(rule, trial, whole, epsilon):
     else:
         how = f"best of a secret number of trials ({rule.expected_trials:.4g} expected)"
     own = (UNWATCHED if rule.publishes_scores else _UNSEEN_TRIALS,)
+    # The selection's own words for what ASSUMPTIONS and `own` say of trials.
     replaced = (UNWATCHED, _OF_SELECTION) if not rule.publishes_scores else ()
     theirs = (text for text in whole.assumptions if text not in replaced)
     return replace(
         whole,
-        epsilon=epsilon,
+        epsilon=epsilon,  # as requested, and at least that of `whole`
         protects="training and validation records",
         mechanism=f"{how}, each {trial.mechanism}",
         assumptions=tuple(dict.fromkeys([*ASSUMPTIONS, *own, *theirs])),

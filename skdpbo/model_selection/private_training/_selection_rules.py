@@ -243,7 +243,7 @@ class BestOfTrials:
         if self.selection.max_trials is not None:
             return int(self.selection.max_trials)
         if self.selection.accounting == "liu_talwar" and delta > 0:
-            return liu_talwar_max_trials(self.law, delta)  # a part of that algorithm
+            return liu_talwar_max_trials(self.law, delta)  # their algorithm stops after so many
         return None
 
     def total(self, trial, delta):
@@ -283,7 +283,7 @@ class PublishedScores:
     def trial_mu(self, epsilon, delta):
         """Largest mu of one trial: mu / sqrt(n) (Dong, Roth & Su 2022, Corollary 3.3)."""
         mu = mu_from_epsilon(epsilon, delta) / math.sqrt(self.n_candidates)
-        return mu * (1 - 1e-12) if self.n_candidates > 1 else mu
+        return mu * (1 - 1e-12) if self.n_candidates > 1 else mu  # covers the rounding
 
     def trial_delta(self, delta):
         """Delta of one trial that has no curve: half of the total is for its failures."""
@@ -321,6 +321,7 @@ def largest_trial_epsilon(rule, epsilon, delta, trial_delta=0.0):
         except ValueError:  # no epsilon holds at this delta
             return False
 
+    # One trial cannot cost more than all of them: down from the total.
     low = high = float(epsilon)
     while not affordable(low):
         low, high = low / 2, low

@@ -129,12 +129,14 @@ def _checked(guarantee, origin, neighbours=_NEIGHBOURS):
     name = origin if isinstance(origin, str) else stated
     if not isinstance(guarantee, PrivacyGuarantee | PrivacyProfile):
         raise TypeError(f"{name} must give a PrivacyGuarantee, got {type(guarantee).__name__}.")
+    # For add-remove neighbours it is another guarantee: a replacement costs more.
     if guarantee.neighbours != neighbours:
         raise ValueError(
             f"{name} holds for neighbours {guarantee.neighbours!r}; here it must hold for the "
             f"replacement of one record, or group, by any other: {neighbours!r}."
         )
     whom = guarantee.protects
+    # A searcher states a guarantee of its validation records: its training has none.
     if whom and "training" not in whom and "all" not in whom.split():
         raise ValueError(f"{name} protects {whom!r} and not the training records.")
     return guarantee
@@ -171,7 +173,7 @@ def mark_total(model, guarantee, seen=None):
     guarantee : PrivacyGuarantee
     """
     seen = set() if seen is None else seen
-    if id(model) in seen:
+    if id(model) in seen:  # fitted objects may hold each other
         return
     seen.add(id(model))
     if isinstance(model, list | tuple):

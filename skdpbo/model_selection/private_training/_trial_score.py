@@ -72,7 +72,7 @@ class TotalRelease:
     @property
     def mechanism(self):
         """The noise: a `GaussianMechanism` on integers or a `DiscreteLaplace`."""
-        sensitivity = total_loss_sensitivity(self.units)
+        sensitivity = total_loss_sensitivity(self.units)  # B: one loss moves between 0 and B
         if gaussian_mu(self.budget) is None:
             return DiscreteLaplace(self.budget.epsilon, sensitivity)
         mu = gaussian_mu(self.budget)
@@ -88,7 +88,9 @@ class TotalRelease:
 
     def release(self, total, source=None):
         """Return the noisy total, an int in {0, ..., m B}; clipping is post-processing."""
-        noisy = int(self.mechanism.release(int(total), source=source))
+        noisy = int(
+            self.mechanism.release(int(total), source=source)
+        )  # integers have no low bits that tell
         return min(max(noisy, 0), self.n_records * self.units)
 
 
@@ -103,6 +105,7 @@ def gaussian_mu(budget):
     if budget.mu is not None:
         return budget.mu
     mu = mu_from_epsilon(budget.epsilon, budget.delta)
+    # Standard deviations: B / mu of Gaussian and about sqrt 2 B / epsilon of Laplace noise.
     return mu if math.sqrt(2) * mu > budget.epsilon else None
 
 
@@ -148,7 +151,7 @@ def _metric_score(model, rows, scorer, budget, source):
     shown, _ = attempt(copy.deepcopy, model)
     own, _ = attempt(scorer.of, shown)
     if own is None:
-        return ReleasedScore(scorer.lower, 0.0)
+        return ReleasedScore(scorer.lower, 0.0)  # the model alone decides, and it is private
     outcomes = isolated_outcomes(shown, own, rows.X, rows.y, rows.unreadable)
     mu = gaussian_mu(budget)
     noise = LaplaceNoise(budget.epsilon) if mu is None else GaussianNoise(mu)

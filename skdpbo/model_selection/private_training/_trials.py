@@ -97,6 +97,7 @@ def best_of_trials(plan, data, source, *, verbose=0, **parallel):
     winner : Winner
     """
     cut = plan.rule.max_trials(plan.guarantee.delta)
+    # Drawn before anything is trained, so that no result can decide how many there are.
     used = draw_trials(plan.rule.law, max_trials=cut, source=source)
     run = cut if plan.rule.selection.pad_trials else used
     randomness, sampler = TrialRandomness(source), ExactSampler(source)
@@ -111,6 +112,7 @@ def best_of_trials(plan, data, source, *, verbose=0, **parallel):
         )
     best = None
     for numbers in _batches(run, parallel["n_jobs"]):
+        # With replacement, as the trials of the theorems are alike and independent.
         indices = [sampler.below(len(plan.models)) for _ in numbers]
         results = _run(plan, data, indices, randomness.of(numbers), **parallel)
         for number, index, (score, model) in zip(numbers, indices, results, strict=True):
@@ -138,7 +140,7 @@ def published_trials(plan, data, source, *, verbose=0, **parallel):
         results += _run(plan, data, numbers, randomness.of(numbers), **parallel)
         progress.at(numbers[-1] + 1)
     scores = np.array([score.value for score, _ in results])
-    index = int(np.argmax(scores))
+    index = int(np.argmax(scores))  # of released scores
     winner = Winner(index, *results[index])
     return np.where(np.isneginf(scores), np.nan, scores), winner
 
@@ -166,6 +168,7 @@ class TrialRandomness:
 
 def _batches(n, n_jobs):
     """Yield the numbers of the trials that are run at once."""
+    # Not all at once: every model of a batch is in memory until its scores are compared.
     size = 4 * joblib.effective_n_jobs(n_jobs)
     for start in range(0, n, size):
         yield range(start, min(start + size, n))
@@ -182,13 +185,14 @@ def _run(plan, data, indices, randomness, *, n_jobs, pre_dispatch):
 
 def _trial(model, data, seeded, sequence):
     """Train and score; return (score, model), or the worst and None if the training failed."""
-    training, scoring = sequence.spawn(2)
+    training, scoring = sequence.spawn(2)  # the model must not know the noise of its score
     # Why it failed may quote a record.
     model, _ = attempt(trained_model, model, data, seeded, training)
     if model is None:
         return _WORST, None
     source = noise_source(np.random.Generator(np.random.PCG64(scoring)) if seeded else None)
     rows = ProtectedRows(*data.rows)
+    # A NaN, of a mean that overflowed, would compare as neither better nor worse.
     score = trial_score(model, rows, data.scorer, budget=data.budget, source=source)
     return (_WORST if math.isnan(score.value) else score), model
 
