@@ -13,6 +13,7 @@ _HIDDEN = 3.0  # standard deviations of a noisy count
 
 def class_counts(codes, n_classes, sizes=None):
     """Protected: count the records of each class; one of another label (code -1) counts nowhere."""
+    # A bin of its own, thrown away: an error would tell that there is another label.
     bins = np.where(codes < 0, n_classes, codes)
     return shared_counts(bins, n_classes + 1, sizes, slice(None))[:-1]
 
@@ -45,6 +46,7 @@ def release_balance(codes, n_classes, mu, source, sizes=None):
     counting = GaussianMechanism(mu=mu, sensitivity=histogram_sensitivity(), lattice=step)
     counts = class_counts(codes, n_classes, sizes)
     noisy = np.asarray(counting.release(counts, source), dtype=np.float64) * step
+    # A class that the noise hides would get a weight made of noise.
     counts = np.maximum(noisy, _HIDDEN * counting.sigma)
     weights = counts.min() / counts
     return weights, float(weights @ counts / counts.sum())

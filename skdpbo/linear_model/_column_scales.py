@@ -75,9 +75,10 @@ def column_scales(radius, moments, noise, signal_noise, *, centre, intercept):
     mean = mean * (mean**2 / (mean**2 + mean_noise**2))  # a mean below its noise is taken as zero
     variance = np.maximum(square - mean**2, 0.0)
     floor = _VARIANCE_FLOOR * square_noise + signal_noise / _PRIOR_SIZE
+    # The mean squared norm of a standardised row: columns below the noise count little.
     dimension = max(1.0, float(np.sum(variance / (variance + floor))))
     share = _INTERCEPT * intercept
     size = math.sqrt(dimension * (1 + share**2))
     constant = share / math.sqrt(1 + share**2)
-    factor = 1 / np.sqrt(variance + floor)
+    factor = 1 / np.sqrt(variance + floor)  # the floor: constant columns are not blown up
     return ColumnScales(radius, mean, factor, size, constant, dimension)

@@ -62,7 +62,7 @@ def exact_second_moments(rows, scales, weights, step, radius):
     for chosen, inner in rows.affine(*scales.affine()):
         z = np.hstack([inner, np.full((len(inner), 1), scales.constant)])
         norms = np.sqrt(np.einsum("ij,ij->i", z, z))
-        z *= (roots[chosen] / np.maximum(norms, 1.0))[:, None]
+        z *= (roots[chosen] / np.maximum(norms, 1.0))[:, None]  # norm at most 1: sensitivity
         units = rows_on_lattice(z, step, radius)
         total += integer_gram(shared_roots(units, rows.sizes, chosen))  # exact: at most 2^13 rows
     return total

@@ -180,6 +180,7 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
         refuse_missing_target(y, self)
         check_same_length(X, y, groups)
         self._check_settings()
+        # From `classes` alone, unless the user leaves the set of labels public.
         classes = checked_classes(self.classes, y)
         guarantee = self._guarantee_of_fit(groups)
         table, bounds, source = self._opened(guarantee, self._check_public, X, groups=groups)
@@ -204,9 +205,11 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
         intercept = bool(self.fit_intercept)
         scales = column_scales(*released, 1 / (n * mu), centre=intercept, intercept=intercept)
         n_outputs = 1 if len(weights) == 2 else len(weights)
+        # A residual of several classes is up to sqrt 2 times as long as that of two.
         clip = _CLIP if n_outputs == 1 else _CLIP * math.sqrt(2.0)
         noise = 2 * clip / (effective * mu_steps) * math.sqrt((scales.dimension + 1) * n_outputs)
         plan = DescentPlan(noise)
+        # By the noise alone, which is public.
         if plan.by_curvature:
             mu_steps, mu_curvature = split_budget(mu_steps, _SHARE_OF_CURVATURE)
             shares = np.append(weights, 0.0)[codes]
@@ -316,6 +319,7 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
             return mu, weights, mean * rows.shape[0]
         given = self.class_weight or {}
         weights = np.array([float(given.get(label, 1.0)) for label in self.classes_.tolist()])
+        # At most 1, as the sensitivity of a record's gradient is that of weight 1.
         return mu, weights / weights.max(), rows.shape[0]
 
     def __sklearn_tags__(self):

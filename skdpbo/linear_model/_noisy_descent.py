@@ -77,7 +77,7 @@ def descend(gradient, shape, plan, penalties):
             # Of released gradients: the rate is post-processing.
             cosine = np.vdot(step, last) / math.sqrt(np.vdot(step, step) * np.vdot(last, last))
             rate = rate / 2 if cosine < _TURN else min(2 * rate, plan.rate)
-        # Backward Euler for the penalty: stable at any rate.
+        # Backward Euler for the penalty: stable at any rate. The penalty reads no record.
         w = (w - rate * step) / (1 + rate * penalties)[:, None]
         last = step
     return w

@@ -63,6 +63,7 @@ class StandardisedRecords:
         for part, block in self._joined:
             z = self._z.columns(block[:, : -self._joined.n_targets])
             t = self._t.columns(block[:, -self._joined.n_targets :])[:, :-1]
+            # Both by one factor: a shortened record is then a record of less weight.
             longer = np.maximum(np.sqrt(np.einsum("ij,ij->i", z, z)), 1.0)[:, None]
             yield part, z / longer, t / longer
 
@@ -94,6 +95,7 @@ class StandardisedRecords:
         """
         total = np.zeros((self.width, self.width), dtype=np.int64)
         for part, z, t in self.blocks():
+            # Clipped before the weight: |z|^2 + beta^2 |t|^2 is what the noise is made for.
             t = np.clip(t, -half_width, half_width) * release.beta
             units = rows_on_lattice(np.hstack([z, t]), release.step, release.radius)
             # Exact: at most 2^13 rows of norm at most 2^20.

@@ -181,7 +181,7 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
             rows, boxed_targets, guarantee.mu, source
         )
         w = self._released_weights(records, z_scales.size, mu_left, source)
-        # in the units of X and y
+        # In the units of X and y; bounds, centres and scales are public or released.
         coef, intercept = z_scales.in_box_units(w)
         unit = boxed_targets.half_width * t_scales.radius * t_scales.size / t_scales.factor
         self.coef_ = (coef / rows.half_width[:, None] * unit).T
@@ -233,6 +233,7 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
             source,
             records.sizes,
         )
+        # No target in the box is larger: a wider range would only add noise.
         half_width = min(half_width, records.largest_target)
         release = WhitenedRelease(mu_moments, (half_width,) * n_targets, n)
         released = release.release(records.exact_gram(release, half_width), source)
@@ -283,6 +284,7 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", reset=False)
         low, high = self.X_bounds_
+        # Clipped as in fit: the model has seen nothing beyond the bounds.
         blocks = [np.clip(b, low, high) @ self.coef_.T for b in row_blocks(X, check=False)]
         return np.concatenate(blocks) + self.intercept_
 

@@ -4,7 +4,7 @@ import textwrap
 
 import numpy as np
 
-from skdpbo.plotting._axes import PRIVATE, PUBLIC, TITLE_WIDTH, axes_for
+from skdpbo.plotting._axes import PRIVATE, PUBLIC, TITLE_WIDTH, axes_for, plain
 from skdpbo.privacy._composed_losses import composed_epsilon
 from skdpbo.privacy._replace_one import in_one_relation
 
@@ -78,7 +78,8 @@ class BudgetDisplay:
         entries = ledger.entries
         guarantees = [entry.guarantee for entry in entries]
         delta = float(ledger.delta)
-        # A void guarantee counts the epsilon that it claims.
+        # A void guarantee counts the epsilon that it claims, as in the ledger. Composed anew for
+        # each step: together they cost less than their sum.
         counts = range(1, len(guarantees) + 1)
         spent = [composed_epsilon(in_one_relation(guarantees[:k]), delta) for k in counts]
         display = cls(
@@ -117,9 +118,9 @@ class BudgetDisplay:
             ylim=(0, 1.05 * max(self.budget, *spent)),
         )
         labelled = charges[:: 1 + len(charges) // _MOST_LABELS]
-        names = ["", *(textwrap.fill(label, _LABEL_WIDTH) for label in self.labels)]
+        names = ["", *(plain(textwrap.fill(label, _LABEL_WIDTH)) for label in self.labels)]
         self.ax_.set_xticks(labelled, [names[k] for k in labelled], rotation=30, ha="right")
         if self.dataset:
-            self.ax_.set_title(textwrap.fill(f"data set {self.dataset!r}", TITLE_WIDTH))
+            self.ax_.set_title(plain(textwrap.fill(f"data set {self.dataset!r}", TITLE_WIDTH)))
         self.ax_.legend()
         return self

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdpbo.plotting._axes import PRIVATE, PUBLIC, axes_for, promise
+from skdpbo.plotting._axes import PRIVATE, PUBLIC, axes_for, plain, promise
 
 __all__ = ["GPPosteriorDisplay"]
 
@@ -109,7 +109,7 @@ class GPPosteriorDisplay:
         points = getattr(estimator, "inducing_points_", None)
         names = getattr(estimator, "feature_names_in_", None)
         if input_name is None:
-            input_name = "x" if names is None else str(names[feature])
+            input_name = "x" if names is None else plain(str(names[feature]))
         display = cls(
             x=values[order, feature],
             mean=mean[order],
@@ -150,6 +150,7 @@ class GPPosteriorDisplay:
         )
         (self.line_,) = self.ax_.plot(self.x, self.mean, color=PRIVATE, label="posterior mean")
         if self.inducing_points is not None:
+            # Where they lie along this axis; a grid in several columns has many on one place.
             inside = np.unique(np.asarray(self.inducing_points, dtype=float))
             self.ax_.plot(
                 inside,
@@ -158,7 +159,7 @@ class GPPosteriorDisplay:
                 color=PUBLIC,
                 markersize=10,
                 transform=self.ax_.get_xaxis_transform(),
-                label="inducing points (public)",
+                label="inducing points",  # public, or moved by a first release
             )
         self.ax_.set(xlabel=self.input_name, ylabel=self.target_name, title=promise(self.guarantee))
         self.ax_.legend()

@@ -114,7 +114,7 @@ class PrivacyUtilityDisplay:
                 "search must be a DPGridSearchCV or a DPRandomizedSearchCV, got "
                 f"{type(search).__name__}: the law of other choices is not computed."
             )
-        check_count(n_draws, "n_draws", least=2)
+        check_count(n_draws, "n_draws", least=2)  # a standard error needs two
         expected, scores = rehearsed_scores(search, X, y, n_records, epsilon, n_draws)
         scoring = search.scoring
         display = cls(

@@ -105,6 +105,7 @@ class SearchTraceDisplay:
         """
         check_is_fitted(estimator, "cv_results_")
         results = estimator.cv_results_
+        # Protected records score by the metric that decides; of others there are public scores.
         decides = estimator.refit if isinstance(estimator.refit, str) else "score"
         metric = label = decides if metric is None else metric
         if metric == "score":

@@ -1,6 +1,7 @@
 """The displays draw what was released, and nothing else; matplotlib is needed only to draw."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -151,6 +152,20 @@ def test_budget_is_composed_after_each_charge():
 
 def test_budget_of_an_empty_ledger():
     assert len(BudgetDisplay.from_ledger(PrivacyLedger(epsilon=1.0)).spent) == 0
+
+
+def test_names_of_the_user_are_no_formulas():
+    """As a formula the second name ends in an error when the figure is drawn."""
+    for name in ("cost in $ and price in $", r"$\frac$"):
+        ledger = PrivacyLedger(epsilon=2.0, dataset=name)
+        ledger.charge(PrivacyGuarantee(epsilon=0.25), label=name)
+        budget = BudgetDisplay.from_ledger(ledger)
+        frame = pd.DataFrame({name: np.linspace(0, 1, 50)})
+        gp = DPSparseGPRegressor(X_bounds=(0, 1), y_bounds=(0, 1)).fit(frame, frame[name])
+        posterior = GPPosteriorDisplay.from_estimator(gp, frame)
+        for display in (budget, posterior):
+            display.figure_.canvas.draw()
+        assert posterior.ax_.get_xlabel() == name.replace("$", r"\$")
 
 
 def test_utility_shows_means_and_errors():
