@@ -169,7 +169,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         protection = self._protection()
         protection.check()
         protection.candidates  # noqa: B018  (a bad space is refused before anything else)
-        warn_if_seeded(self.random_state)
+        warn_if_seeded(self.random_state)  # before the charge: a filter may make it an error
         protection.publish(protection.search((X, y, X_val, y_val, groups_val), params))
         return self
 
@@ -200,6 +200,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         try:
             super()._validate_params()
         except InvalidParameterError as error:
+            # scikit-learn names private modules in its message; users import from public ones.
             text = re.sub(r"'(skdpbo\.\w+)[.\w]*\._\w+\.(\w+)'", r"'\1.\2'", str(error))
             raise InvalidParameterError(text) from None
 
@@ -229,6 +230,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
 
     def _public_seed(self):
         """Seed of the candidate design: public, and fixed unless the user asks for another."""
+        # Public draws need no secret, and equal ones make runs comparable.
         return 0 if self.random_state is None else self.random_state
 
     def _get_scorers(self):
@@ -249,7 +251,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         if running is not None:
             if running.memory is not None and running.memory.takes(*all_of_it):
                 return running.memory.results
-            running.failed_fits.outcomes = out
+            running.failed_fits.outcomes = out  # of public folds
         if running is None or running.scores_so_far is None:
             if running is not None:
                 running.note_counts(out, n_splits)

@@ -38,6 +38,7 @@ def _of_the_model(name):
         except AttributeError as error:  # `available_if` adds the outer message again
             raise (error.__cause__ or error) from None
 
+    # Absent, rather than an error when called: meta-estimators of scikit-learn ask `hasattr`.
     return available_if(is_available)(getattr(BaseSearchCV, name))
 
 
@@ -94,6 +95,7 @@ class BaseChoiceSearchCV(BasePrivateSearchCV):
             return chunked
         if isinstance(protect, PrivateSelection):
             return PrivateModelsProtection(self, protect)
+        # By parameters alone: which protection it is must not depend on a record.
         private = has_private_part(self.estimator, chunked.candidates)
         return PrivateModelsProtection(self, PrivateSelection()) if private else chunked
 
@@ -118,6 +120,7 @@ class BaseChoiceSearchCV(BasePrivateSearchCV):
         """Tags of the estimator; without a model those of one that predicts nothing."""
         tags = super().__sklearn_tags__()
         if self._releases_no_model():
+            # It predicts nothing, so that checks of predictions do not apply.
             tags.estimator_type = tags.classifier_tags = tags.regressor_tags = None
             # A record that no step can read costs its worst loss, and is no error.
             tags.input_tags.allow_nan = tags.input_tags.string = True

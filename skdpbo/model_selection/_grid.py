@@ -286,7 +286,7 @@ class DPGridSearchCV(BaseChoiceSearchCV):
 
     def _space(self):
         grid = ParameterGrid(self.param_grid)
-        if len(grid) == 0:
+        if len(grid) == 0:  # else the choice among none fails after the charge
             raise ValueError("param_grid is empty: give at least one dict.")
         for key, values in (item for sub in grid.param_grid for item in sub.items()):
             # (low, high, scale); tuples of strings or of numbers alone are lists of values here.

@@ -150,6 +150,7 @@ class AnswerBook:
         # Parent and fork would each count to the limit: twice as many answers as agreed.
         if os.getpid() != self._process:
             raise RuntimeError("A forked copy of a curator does not answer.")
+        # True is an integer in Python, and hardly meant as one.
         if isinstance(index, bool | np.bool_):
             raise TypeError("index must be an integer.")
         row = operator.index(index)
@@ -175,4 +176,5 @@ class AnswerBook:
         return row, value if self._noise is None else self._noise.release(value, source)
 
     def __reduce__(self):
+        # Each copy would count from here on by itself.
         raise TypeError("An AnswerBook is not copied or pickled: two copies answer twice.")

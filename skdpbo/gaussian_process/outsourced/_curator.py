@@ -255,6 +255,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         )
         rows_privacy = self.privacy_guarantee()
         # All answers are charged with the rows: the ledger pays before the first value is read.
+        # Exact answers have no guarantee to charge: what they reveal is the owner's decision.
         total = rows_privacy if noise is None else compose(rows_privacy, answer_privacy)
 
         def check(n_features, y):
@@ -296,6 +297,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
             if self.y_bounds is not None:
                 raise ValueError("y_bounds is for noisy answers: give answer_epsilon, too.")
             return None
+        # The range is the sensitivity: answers are clipped to it.
         low, high = bounds_or_default(self.y_bounds, 1, "y_bounds")
         return AnswerNoise(
             epsilon=self.answer_epsilon,

@@ -98,6 +98,7 @@ class RowReleaser(PrivateEstimator):
             return Box(*check_bounds(self.X_bounds, n_features, "X_bounds"))
         if self.data_norm is not None:
             return Ball(float(check_positive(self.data_norm, "data_norm")))
+        # Three standard deviations of standard scores in each column; with a warning in `_plan`.
         return None if n_features is None else Ball(3.0 * n_features**0.5)
 
     def _checked_components(self, n_features):

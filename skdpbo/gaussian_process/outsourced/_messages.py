@@ -76,7 +76,7 @@ class Answer:
         _check_place(self)
         if isinstance(self.y, bool) or not isinstance(self.y, numbers.Real):
             raise ProtocolError("y must be a number.")
-        if not math.isfinite(self.y):
+        if not math.isfinite(self.y):  # JSON has no NaN, and a posterior no use for one
             raise ProtocolError("y must be finite.")
         object.__setattr__(self, "y", float(self.y))
 
@@ -100,6 +100,7 @@ class Refusal:
     def __post_init__(self):
         if self.step is not None or self.row is not None:
             _check_place(self)
+        # From a list: free text could quote what it refuses.
         if self.reason not in REASONS:
             raise ProtocolError(f"reason must be one of {list(REASONS)}.")
 
@@ -125,6 +126,7 @@ def encode(message):
     '{"version": 1, "type": "query", "step": 1, "row": 17}\n'
     """
     head = {"version": _VERSION, "type": _NAMES[type(message)]}
+    # One line a message, so that a reader needs no length to find its end.
     return json.dumps(head | vars(message), allow_nan=False) + "\n"
 
 

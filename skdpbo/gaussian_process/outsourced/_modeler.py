@@ -138,11 +138,12 @@ class GPUCBModeler:
         self.posterior = CandidatePosterior(
             covariance,
             np.arange(release.n_rows, dtype=np.float64)[:, None],  # rows by number, not by value
+            # Noisy answers: their known noise adds to that of the observations.
             noise_variance=noise_variance + release.answer_noise_std**2,
             prior_mean=self._sign * prior_mean,
         )
         self._n_told = np.zeros(release.n_rows, dtype=np.int64)  # answers of each row
-        # public randomness
+        # public randomness: the modeler has seen released rows alone
         self._first = int(np.random.default_rng(random_state).integers(release.n_rows))
 
     def __len__(self):
@@ -211,6 +212,7 @@ class GPUCBModeler:
         # Without an answer all rows look alike: the first one is drawn, by public randomness.
         batch = [self._first]
         if size > 1:
+            # As if the first had answered its own mean: the batch then spreads out.
             imagined = self.posterior.copy()
             imagined.append(self._first, float(imagined.mean[self._first]))
             batch += select_batch(imagined, size - 1, weight, batch)

@@ -68,7 +68,7 @@ class NoisyInputRBF(RBF):
             return K
         # Before the diagonal, on which nothing depends on l.
         gradient = self._gradient(X, K) if eval_gradient else None
-        np.fill_diagonal(K, 1.0)
+        np.fill_diagonal(K, 1.0)  # a row and itself have the same noise, which moves neither
         return (K, gradient) if eval_gradient else K
 
     def _gradient(self, X, K):

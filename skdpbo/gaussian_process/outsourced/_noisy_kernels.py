@@ -64,7 +64,7 @@ def shrinkage(length_scale, noise_std, n_features, *, n_noisy=2):
     0.765
     """
     squared = np.broadcast_to(_squared(length_scale), n_features)
-    # a sum of logarithms: the product of many factors underflows earlier
+    # A sum of logarithms: the product of many factors underflows earlier.
     return math.exp(-0.5 * float(np.log1p(n_noisy * _squared(noise_std) / squared).sum()))
 
 
@@ -149,7 +149,7 @@ def gaussian_mixture(kernel):
     if kind not in (RBF, Matern, RationalQuadratic):
         raise TypeError(f"kernel must be made of {_ACCEPTED}; got {kind.__name__}.")
     scales = np.ravel(np.asarray(kernel.length_scale, dtype=object))
-    if len(scales) != 1:
+    if len(scales) != 1:  # projected columns have none of their own
         raise ValueError(f"kernel must be isotropic: length_scale of {kind.__name__} is no number.")
     precision = check_within(scales[0], "length_scale of kernel", _LENGTHS) ** -2
     if kind is RationalQuadratic:
