@@ -137,7 +137,8 @@ class MomentModel:
         b = self.b
         followed = self.sa**2 * np.sum(np.einsum("ij,ij->j", W, Q) * shrunk)
         prior = self.sf2 * b.sum() if self.H is None else self.sf2 * (b @ self.H.diagonal())
-        spread = prior - (b @ Q**2) @ shrunk  # tr(B cov(u))
+        unit = _power_of_two(Q)
+        spread = prior - (b @ (Q / unit) ** 2) @ (shrunk * unit) * unit  # tr(B cov(u))
         return self.yy - 2 * (mean @ self.a - followed) + mean @ (b * mean) + spread
 
     def elbo(self, noise_variance):
@@ -159,12 +160,15 @@ class MomentModel:
         tau2 contains what the noise of B adds, (B' - B) u; it depends on u, hence the fixed point.
         """
         d, sa2, sb2 = len(self.b), self.sa**2, self.sb**2
-        a, squares = W.T @ self.a, np.einsum("ij,ij->j", Q, Q)
+        # Squares in units of Q: with targets of 1e80 they would leave the floats.
+        unit = _power_of_two(Q)
+        a, squares = W.T @ self.a, np.einsum("ij,ij->j", Q / unit, Q / unit)
         prior = self.sf2 * (d if self.H is None else np.trace(self.H))
         tau2 = sa2 + sb2 / 2
         for _ in range(_N_ITERATIONS):
             mean = Q @ (a / (e + tau2))
-            squared = mean @ mean + max(prior - squares @ (1.0 / (e + tau2)), 0.0)
+            explained = squares @ (unit / (e + tau2)) * unit
+            squared = mean @ mean + max(prior - explained, 0.0)
             tau2 = sa2 + sb2 / 2 * (1 + 1 / d) * squared
         shrunk = 1.0 / (e + tau2)
         return Q @ (a * shrunk), shrunk, tau2
@@ -178,6 +182,11 @@ class MomentModel:
         HB = self.sf2 * self.H * b
         e, W = np.linalg.eigh(b[:, None] * HB + np.diag(noise_variance * b))
         return np.maximum(e, 0.0), W, HB @ W
+
+
+def _power_of_two(matrix):
+    """Return a power of two near the largest entry: dividing by it rounds nothing."""
+    return math.ldexp(1.0, math.frexp(float(np.abs(matrix).max()))[1])
 
 
 def _factor(matrix):

@@ -30,6 +30,7 @@ __all__ = ["L2Laplace"]
 _DIGITS = 50  # binary digits of a normal deviate before its words of 64
 _MAX_EPSILON = 10_000.0
 _MAX_DIMENSION = 2**16
+_LARGEST_DISTANCE = 1e-12  # more would be a delta that users notice
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,8 @@ class L2Laplace:
         values = {"step": step, "_units": units, "scale": round_up(units * Fraction(step))}
         for name, value in values.items():
             object.__setattr__(self, name, value)
+        if self._log_distance > math.log(_LARGEST_DISTANCE):
+            raise ValueError("epsilon is too small: its noise needs more digits than are drawn.")
 
     @property
     def _n_words(self) -> int:

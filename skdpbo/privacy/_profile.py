@@ -145,7 +145,7 @@ def private_root(
         safe *= factor
     if not 1e-300 < safe < 1e300:
         raise ValueError(
-            "No finite positive privacy parameter meets the target: raise epsilon or delta."
+            "No noise is known for this epsilon and delta: they are too small or too large."
         )
     unsafe = safe / factor
     while excess(unsafe) <= 0:

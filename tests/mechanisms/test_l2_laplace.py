@@ -81,6 +81,7 @@ def test_non_finite_rows_are_refused():
     [
         ((0.0, 1.0, 2), ValueError),
         ((2e4, 1.0, 2), ValueError),
+        ((1e-300, 1.0, 2), ValueError),
         ((1.0, 0.0, 2), ValueError),
         ((1.0, np.inf, 2), ValueError),
         ((1.0, 1.0, 0), ValueError),

@@ -428,6 +428,18 @@ def test_extreme_finite_records_are_no_error_and_no_warning(value):
         np.testing.assert_allclose(model.predict(T), np.sin(T[:, 0]), atol=0.15)
 
 
+@pytest.mark.parametrize("width", [1e80, 1e140])
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 1.0])
+def test_wide_targets_are_fitted_at_any_budget(width, epsilon):
+    """Squares of what the noise of such targets is multiplied by leave the floats."""
+    for seed in range(4):
+        bounds = {"y_bounds": (-width, width), "kernel": None, "random_state": seed}
+        model = quiet(lambda bounds=bounds: fitted(y=Y * width, epsilon=epsilon, **bounds))
+        mean, sd = model.predict(T, return_std=True)
+        assert np.isfinite(mean).all()
+        assert np.isfinite(sd).all()
+
+
 def test_it_holds_no_data_and_survives_copies(tmp_path):
     model = fitted(inducing_points=15)
     for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
