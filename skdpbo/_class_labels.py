@@ -64,6 +64,7 @@ def occurring_classes(labels, owner):
 def label_positions(labels, classes):
     """Protected: positions of the labels in `classes`, -1 for any other."""
     if classes.dtype.kind in "biuf" and labels.dtype.kind in "biuf":
+        # searchsorted returns len(classes) for what is above the largest class.
         positions = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
         return np.where(classes[positions] == labels, positions, -1)
     table = {label: k for k, label in enumerate(classes.tolist())}

@@ -43,6 +43,7 @@ def norm_counts(rows, edges, sizes=None):
     counts = np.zeros(len(edges), dtype=np.int64)
     for part, block in rows:
         norms = np.sqrt(np.einsum("ij,ij->i", block, block))
+        # Longer rows are in the last bin: every record is in one, whatever its values.
         bins = np.minimum(np.searchsorted(edges, norms), len(edges) - 1)
         counts += shared_counts(bins, len(edges), sizes, part)
     return counts
@@ -118,5 +119,6 @@ def release_moments(rows, mu, quantile, source):
     total = averaging.exact_total(moment_blocks(rows, radius), rows.sizes)[0]
     means, squares = np.split(averaging.noisy_mean(total, source), 2)
     scale = max(1.0, radius)
+    # From c x^2 (see `moment_blocks`) back to x^2.
     moments = np.concatenate([means, squares / scale])
     return radius, moments, (averaging.sigma, averaging.sigma / scale)

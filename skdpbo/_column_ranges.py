@@ -28,6 +28,7 @@ def magnitude_counts(blocks, n_features, sizes=None):
     Values beyond the last edges are counted in the last bins; with the `sizes` of their groups, in
     parts of one record.
     """
+    # The outer bins are open: every value is in one bin.
     inner = magnitude_edges()[1:-1]
     counts = np.zeros((n_features, _N_BINS), dtype=np.int64)
     start = 0
@@ -73,6 +74,7 @@ def released_ranges(table, mu, source, name="X"):
     counts = magnitude_counts(row_blocks(table, name=name), n_features, sizes)
     noisy = np.asarray(counting.release(counts.ravel(), source), dtype=np.float64) * step
     cells = counts.size
+    # P(noise > t) <= exp(-t^2 / (2 sigma^2)): 10^-3 empty bins are expected above it.
     threshold = counting.sigma * math.sqrt(2 * math.log(cells / _FALSE_BINS))
     full = noisy.reshape(counts.shape) > threshold
     edges = magnitude_edges()
@@ -83,5 +85,6 @@ def released_ranges(table, mu, source, name="X"):
     # An end much nearer to zero than the other one is taken as zero, as is the middle bin.
     low = np.where((low > 0) & (low < high / 8) | (low == -(2.0**_LOWEST)), 0.0, low)
     high = np.where((high < 0) & (high > low / 8) | (high == 2.0**_LOWEST), 0.0, high)
+    # Both ends are zero for a column of zeros: any width will do.
     high = np.where(low < high, high, 1.0)
     return (low, high), found

@@ -110,18 +110,14 @@ def shorten_rows(Q, radius):
         norms = np.matmul(Q[:, None, :], Q[:, :, None])[:, 0, 0]
         too_long = np.flatnonzero(~(norms <= radius**2))  # also where a norm is NaN
         if too_long.size:
-            Q[too_long] = _shortened(Q[too_long], radius)
+            rows = Q[too_long]
+            rows = rows / np.abs(rows).max(axis=1, keepdims=True)  # no square overflows
+            norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+            # Toward zero; 2^-40 covers the rounding of norms.
+            rows = np.trunc(rows * (radius * (1.0 - 2.0**-40) / norms))
+            fits = np.einsum("ij,ij->i", rows, rows) <= radius**2  # False for NaN
+            Q[too_long] = np.where(fits[:, None], rows, 0.0)
     return Q
-
-
-def _shortened(Q, radius):
-    """Scale rows of integers to a norm of at most `radius`, toward zero; 0 where not finite."""
-    largest = np.abs(Q).max(axis=1, keepdims=True)
-    Q = Q / largest  # first, so that no square overflows
-    norms = np.sqrt(np.einsum("ij,ij->i", Q, Q))[:, None]
-    Q = np.trunc(Q * (radius * (1.0 - 2.0**-40) / norms))  # 2^-40 covers the rounding of norms
-    fits = np.einsum("ij,ij->i", Q, Q) <= radius**2  # False for NaN
-    return np.where(fits[:, None], Q, 0.0)
 
 
 def exact_gram(Q, radius):
@@ -211,6 +207,7 @@ def streamed_gram(rows, X, Y, radius, *, chunk_size, n_jobs=None):
     workers = min(effective_n_jobs(n_jobs), -(-len(X) // chunk))
     if workers <= 1:
         return _strided_gram(rows, X, Y, chunk, 0, 1)
+    # The BLAS threads of all workers would compete for the processors.
     with threadpool_limits(1, user_api="blas"):
         parts = Parallel(n_jobs=workers, backend="threading")(
             delayed(_strided_gram)(rows, X, Y, chunk, k, workers) for k in range(workers)
@@ -242,6 +239,7 @@ def _dask_gram(rows, X, Y, chunk):
     """Protected: sum over the row blocks of a Dask array; the workers return sums of integers."""
     import dask
 
+    # A row is shortened as a whole, so it must not lie in two blocks.
     X = X.rechunk({1: X.shape[1]})
     if not is_dask(Y):
         import dask.array

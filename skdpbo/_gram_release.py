@@ -61,6 +61,7 @@ def release_gram(gram, mu, radius, source=None):
     # Off the diagonal an entry counts twice in the squared norm: sqrt 2 W^2 / sqrt 2 = W^2.
     on = GaussianMechanism(mu=mu, sensitivity=full, lattice=1.0, n_draws=n_draws)
     off = GaussianMechanism(mu=mu, sensitivity=square, lattice=1.0, n_draws=n_draws)
+    # Each entry off the diagonal once: the other half repeats it, noise included.
     noisy = np.zeros((p, p))
     rows, columns = np.triu_indices(p, 1)
     noisy[rows, columns] = np.asarray(off.release(gram[rows, columns], source), float)

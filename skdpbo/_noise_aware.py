@@ -178,6 +178,7 @@ class MomentModel:
         """Return e, W and Q = sf2 T'T B W for B T'T B sf2 + noise_variance B = W diag(e) W'."""
         b = self.b
         if self.H is None:
+            # In the eigenbasis of B nothing is left to decompose.
             return b * (self.sf2 * b + noise_variance), np.eye(len(b)), np.diag(self.sf2 * b)
         HB = self.sf2 * self.H * b
         e, W = np.linalg.eigh(b[:, None] * HB + np.diag(noise_variance * b))
@@ -220,6 +221,7 @@ def released_noise_variance(model, largest):
     """
     n, sd = model.n_records, model.syy / model.n_records
     variance = largest
+    # A fixed point: the residuals depend on the variance that the posterior assumes.
     for _ in range(_N_VARIANCE_ITERATIONS):
         estimate = _positive_mean(model.residual_sum(variance) / n, sd)
         before, variance = variance, float(np.clip(estimate, _SMALLEST_SHARE * largest, largest))
@@ -230,7 +232,7 @@ def released_noise_variance(model, largest):
 
 def _positive_mean(mean, sd):
     """Return the mean of a normal variable given that it is positive."""
-    if sd <= 0 or mean > 30 * sd:
+    if sd <= 0 or mean > 30 * sd:  # that it is positive adds less than a float shows
         return mean
     z = mean / sd
     if z < -30:

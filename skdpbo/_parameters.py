@@ -103,4 +103,5 @@ def check_bounds(bounds, size, name):
         raise ValueError(
             f"{name} must be (lows, highs), finite, each low below its high; got {bounds!r}."
         )
+    # Broadcast arrays are read-only, and may be views of the caller's.
     return low.copy(), high.copy()

@@ -88,6 +88,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         shapes = [values is None or getattr(values, "shape", None) for values in tables]
         known = None not in shapes
         if known:
+            # Views of one zero: no shape takes memory.
             zeros = [None if shape is True else np.broadcast_to(0.0, shape) for shape in shapes]
             check(self._checked_table(zeros[0]), *zeros[1:])
         return known

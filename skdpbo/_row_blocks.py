@@ -37,7 +37,9 @@ class BoxedRows:
         self.shape = (n_units(X), X.shape[1])
         self.sizes = record_sizes(X)
         self._low, self._high = low, high
+        # Halved first: the sum of both ends may overflow.
         self.centre = np.where((low == 0) | (high == 0), 0.0, low / 2 + high / 2)
+        # The longer side, as the centre may be 0 or rounded: no scaled value exceeds 1.
         self.half_width = np.maximum(high - self.centre, self.centre - low)
         self._inverse = 1 / self.half_width
 

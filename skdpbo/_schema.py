@@ -123,7 +123,7 @@ def _refusal(values, name, ensure_2d, check):
         )
     try:
         check(np.zeros(array.shape))  # is the shape to blame?
-    except Exception as error:
+    except Exception as error:  # of zeros: it quotes no value
         return error
     numeric = f"{name} must be numeric: every argument must be a string or a real number."
     return TypeError(numeric + _advice_on_columns(values))

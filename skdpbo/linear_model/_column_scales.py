@@ -73,6 +73,7 @@ def column_scales(radius, moments, noise, signal_noise, *, centre, intercept):
     end = min(1.0, 1 / radius)  # of the box, in units of the radius
     mean = np.clip(mean, -end, end) * centre
     mean = mean * (mean**2 / (mean**2 + mean_noise**2))  # a mean below its noise is taken as zero
+    # Noise may make the difference of two released moments negative.
     variance = np.maximum(square - mean**2, 0.0)
     floor = _VARIANCE_FLOOR * square_noise + signal_noise / _PRIOR_SIZE
     # The mean squared norm of a standardised row: columns below the noise count little.

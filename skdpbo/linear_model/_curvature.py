@@ -39,6 +39,7 @@ class Curvature:
         d = len(self.moments)
         ridge = _GRADIENT_SHARE * gradient_noise + _MOMENT_SHARE * self.noise * math.sqrt(d)
         bound = 0.25 if n_outputs == 1 else 0.5
+        # Too small a curvature would be too long a step: the ridge covers the noise.
         return np.linalg.inv(bound * self.moments + ridge * np.eye(d))
 
 
@@ -58,6 +59,7 @@ def exact_second_moments(rows, scales, weights, step, radius):
     """
     d = rows.shape[1] + 1
     total = np.zeros((d, d), dtype=np.int64)
+    # w z z' is the outer product of sqrt(w) z, a row that the lattice takes.
     roots = np.sqrt(weights)
     for chosen, inner in rows.affine(*scales.affine()):
         z = np.hstack([inner, np.full((len(inner), 1), scales.constant)])

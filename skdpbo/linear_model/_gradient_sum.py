@@ -95,6 +95,7 @@ class GradientRelease:
     def __init__(self, rows, codes, scales, weights, mu, clip, effective):
         self._rows, self._codes, self._sizes = rows, codes, rows.sizes
         self._factor, self._shift = (2.0**_ROW_BITS * part for part in scales.affine())
+        # On the grid of the rows: its products are integers, too.
         self._constant = float(math.trunc(2.0**_ROW_BITS * scales.constant))
         self._largest = float((np.abs(self._factor) + np.abs(self._shift)).max()) + 1
         self._weights = np.append(weights, 0.0)  # the last one is that of code -1

@@ -33,7 +33,7 @@ _SHARE_OF_COUNTS = 0.02  # of the squared budget, where the classes are to be ba
 _SHARE_OF_SCALES = 0.16  # of what is left
 _SHARE_OF_CURVATURE = 0.15  # of what is left, where the noise is small
 _QUANTILE = 0.6  # of the row norms, for the clipping radius of the moments
-_CLIP = 0.45
+_CLIP = 0.45  # of the gradient of a record, whose norm would be at most 1
 
 
 class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
@@ -183,6 +183,7 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
         # From `classes` alone, unless the user leaves the set of labels public.
         classes = checked_classes(self.classes, y)
         guarantee = self._guarantee_of_fit(groups)
+        # Charges; labels and values are read below.
         table, bounds, source = self._opened(guarantee, self._check_public, X, groups=groups)
         labels = checked_labels(y, classes)
         if classes is None:
@@ -212,6 +213,7 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
         # By the noise alone, which is public.
         if plan.by_curvature:
             mu_steps, mu_curvature = split_budget(mu_steps, _SHARE_OF_CURVATURE)
+            # The last weight is that of code -1, a label of no class.
             shares = np.append(weights, 0.0)[codes]
             curvature = release_curvature(rows, scales, shares, effective, mu_curvature, source)
         mu_step = float(step_budgets(mu_steps, plan.n_steps)[0])

@@ -76,6 +76,7 @@ class StandardisedRecords:
     def largest_target(self):
         """Bound on the targets of a record in the box; from released values."""
         t = self._t
+        # Both ends of the box are 1 from its centre, here in the units of t.
         ends = (1 / t.radius + np.abs(t.mean)) * t.factor / t.size
         return float(ends.max())
 

@@ -42,6 +42,7 @@ def round_up_finite(value: Fraction | float, name: str) -> float:
 def round_up_root(square: Fraction | float) -> float:
     """Return a float that is not below the square root of `square`; at most one ulp above."""
     root = math.sqrt(float(square))
+    # The square was rounded to a float, and its root again: either may fall short.
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)
     return root

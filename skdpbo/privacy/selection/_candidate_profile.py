@@ -145,6 +145,7 @@ def candidate_profiles(
     profiles: list[tuple[CandidateProfile, float]] = []
     if candidate.mu is not None:
         profiles.append((GaussianProfile(candidate.mu), candidate.statistical_distance))
+    # With a delta the pair is one point of the Gaussian curve and adds nothing.
     if candidate.mu is None or candidate.delta == 0:
         profiles.append((StaircaseProfile(candidate.epsilon, candidate.delta), 0.0))
     if candidate.mu is None and candidate.parts:

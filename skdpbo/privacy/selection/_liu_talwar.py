@@ -74,6 +74,7 @@ def liu_talwar_epsilon(
     if isinstance(profile, GaussianProfile):
         epsilon_1 = epsilon_from_mu(profile.mu, delta_1) if delta_1 > 0 else math.inf
     elif isinstance(profile, StaircaseProfile):
+        # A stated pair has one delta: it is within delta_1, or this bound says nothing.
         usable = root > 0 and profile.delta <= delta_1
         epsilon_1, root = (
             (profile.epsilon, math.sqrt(2 * profile.delta)) if usable else (math.inf, 0)

@@ -96,6 +96,7 @@ def selection_guarantee(
     )
     if not math.isfinite(epsilon):
         raise ValueError(f"No epsilon holds for this selection at delta={delta}.")
+    # With a delta this accounting cuts K at a cap of its own, which has to be stated.
     if method == "liu_talwar" and cut is None and candidate.delta != 0:
         cut = liu_talwar_max_trials(law, delta)
     limit = "" if cut is None else f", at most {cut}"
@@ -200,7 +201,7 @@ def candidate_epsilon(epsilon: float, law: TrialLaw, *, method: Method = "profil
 
     def excess(x: float) -> float:
         total = core_epsilon(_check_method(method), StaircaseProfile(x), law, 0.0, None)
-        return (total - bound) / bound
+        return (total - bound) / bound  # relative: epsilons are of any size
 
     return private_root(excess, 0.0, guess=bound / (2 + law.eta), safe_side=-1, slack=1e-15)
 

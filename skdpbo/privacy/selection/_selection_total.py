@@ -80,6 +80,7 @@ def total_epsilon(
         def core(rest: float, shift: float = shift) -> float:
             return core_epsilon(method, profile, law, rest, cut) + shift
 
+        # 1e-15 covers the rounding of the difference.
         best = min(best, _with_distance(core, delta * (1 - 1e-15) - flat, distance + loss))
     return best
 
@@ -89,6 +90,7 @@ def _with_distance(core: Callable[[float], float], delta: float, distance: float
     if delta < 0 or (distance > 0 and delta == 0):
         return math.inf
     epsilon = core(delta)
+    # The cost grows with epsilon: the fixed point is approached from below.
     for _ in range(200):
         if distance == 0 or not math.isfinite(epsilon):
             return epsilon
@@ -116,7 +118,8 @@ def core_epsilon(
     log_delta = selection_log_delta if method == "profile" else renyi_log_delta
     target = math.log(delta)
     if log_delta(profile, law, 0.0) <= target:
-        return math.ulp(0.0)
+        return math.ulp(0.0)  # delta alone suffices, but a guarantee states a positive epsilon
+    # A profile that stays above delta has no root to look for.
     if math.isinf(limit) and log_delta(profile, law, 1e6) > target:
         return math.inf
     epsilon = private_root(

@@ -142,6 +142,7 @@ class TrialLaw:
         # P(K > k) = c_k int_0^L (1 - e^-s)^k e^(-eta s) ds / int_0^L e^(-eta s) ds, L = log(1 /
         # gamma): the remainder of the binomial series of t^-eta, all terms positive.
         eta, whole = self.eta, -math.log(self.gamma)
+        # In one panel e^(-eta s) changes by a factor e at most.
         n_panels = math.ceil(whole * max(2.0, 1 + abs(eta)))
         edges = np.linspace(0.0, whole, n_panels + 1)
         half = whole / n_panels / 2
@@ -150,6 +151,7 @@ class TrialLaw:
             log_terms = (
                 k * np.log(-np.expm1(-s)) - eta * s + np.log(half * np.tile(_WEIGHTS, n_panels))
             )
+        # Taken out, as all terms may underflow for a large k.
         largest = float(log_terms.max())
         with np.errstate(under="ignore"):
             log_integral = largest + math.log(float(np.exp(log_terms - largest).sum()))
