@@ -68,21 +68,12 @@ def draw_trials(
         while k < last and sampler.below(gamma.denominator) >= gamma.numerator:
             k += 1
         return k
-    return _by_inversion(sampler, gamma, Fraction(law.eta), last)
-
-
-def _by_inversion(
-    sampler: ExactSampler, gamma: Fraction, eta: Fraction, last: float, digits: int = _DIGITS
-) -> int:
-    """Return the smallest k <= last with U < P(K <= k), U uniform."""
-    uniform = sampler.bits(digits)
-    while True:
-        k = _compare(uniform, digits, gamma, eta, last)
-        if k is not None:
-            return k
+    uniform, digits = sampler.bits(_DIGITS), _DIGITS
+    while (inverse := _compare(uniform, digits, gamma, Fraction(law.eta), last)) is None:
         # Further digits of the same number: a new one would favour what was easy to decide.
         uniform = (uniform << digits) | sampler.bits(digits)
         digits *= 2
+    return inverse
 
 
 def _compare(uniform: int, digits: int, gamma: Fraction, eta: Fraction, last: float) -> int | None:
