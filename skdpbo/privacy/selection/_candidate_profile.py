@@ -33,7 +33,7 @@ class GaussianProfile:
     mu: float
 
     def log_delta(self, x: Array) -> Array:
-        """Upper bound on log delta; see :func:`skdpbo.privacy.log_delta_from_mu`."""
+        """Upper bound on log delta (Balle and Wang 2018, Theorem 8)."""
         return upper_log_gaussian_delta(self.mu, x)
 
     def knots(self, smallest: float, log_gamma: float) -> Array:
