@@ -32,6 +32,7 @@ _INDEPENDENT_SHARE = 0.25
 # The choice is made among the publicly best: their error counts.
 _BEST_SHARE = 0.25
 _LEAST_NOISE = 1e-8  # keeps the covariance of the scores invertible
+_MOST_NOISE = 1e150  # in units of the error: its square is a float, and public scores decide
 
 
 def public_error(split_scores):
@@ -164,7 +165,7 @@ def automatic_prior_weight(error, *, moved, epsilon):
         Non-negative.
     """
     s = _SELECTION_NOISE_SD * 2 * moved / epsilon
-    return float((s / error) ** 2)
+    return float(min(s / error, _MOST_NOISE) ** 2)
 
 
 def automatic_prior(X, scores, split_scores, *, kernel, epsilon, bound, moved):

@@ -20,7 +20,7 @@ from skdpbo.model_selection.scoring._scorer import PerRecordScorer
 from skdpbo.model_selection.scoring.metrics._chunk_metric import chunk_metric
 from skdpbo.model_selection.scoring.metrics._sklearn_metrics import metric_of, metric_scorer
 from skdpbo.model_selection.scoring.metrics._trial_metric import trial_metric
-from skdpbo.privacy._checks import check_positive
+from skdpbo.privacy._checks import check_positive, check_within
 
 __all__ = [
     "DEFAULT_LOG_LOSS_BOUND",
@@ -97,7 +97,7 @@ def make_per_record_scorer(loss, *, bound, response_method="predict", name=None,
     return PerRecordScorer(
         _losses.UserLoss(loss, class_weight),
         name=getattr(loss, "__name__", type(loss).__name__) if name is None else str(name),
-        bound=float(check_positive(bound, "bound")),
+        bound=_checked_bound(bound, "bound"),
         units=_REAL_UNITS,
         response_method=response_method,
     )
@@ -251,7 +251,12 @@ def _bound_of(loss_bound, scoring):
     """Return the bound of one metric, of several in a dict."""
     if isinstance(loss_bound, dict):
         loss_bound = loss_bound.get(scoring if isinstance(scoring, str) else None)
-    return None if loss_bound is None else float(check_positive(loss_bound, "loss_bound"))
+    return None if loss_bound is None else _checked_bound(loss_bound, "loss_bound")
+
+
+def _checked_bound(bound, name):
+    # Squares of scores, and of the noise on them, stay floats.
+    return check_within(check_positive(bound, name), name, "[1e-100, 1e100]")
 
 
 def _scoring_name(scoring, estimator):

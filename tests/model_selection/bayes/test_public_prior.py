@@ -21,6 +21,7 @@ def test_weight_is_the_ratio_of_variances():
     weights = [automatic_prior_weight(0.02, moved=1 / m, epsilon=1.0) for m in sizes]
     np.testing.assert_allclose(weights, [(1.28 * 2 / m / 0.02) ** 2 for m in sizes])
     assert automatic_prior_weight(0.2, moved=0.01, epsilon=1.0) == pytest.approx(weights[0] / 100)
+    assert 1e200 < automatic_prior_weight(0.2, moved=0.01, epsilon=1e-300) < np.inf
 
 
 def test_error_is_that_of_the_mean_scores():

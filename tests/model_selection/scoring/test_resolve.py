@@ -540,6 +540,11 @@ def test_invalid_scoring_and_bounds():
             resolve_scorer("neg_mean_squared_error", None, bound)
         with pytest.raises(ValueError, match="bound must be positive"):
             make_per_record_scorer(_user_absolute, bound=bound)
+    for bound in (1e-300, 1e300):
+        with pytest.raises(ValueError, match="loss_bound must lie in"):
+            resolve_scorer("neg_mean_squared_error", None, bound)
+        with pytest.raises(ValueError, match=r"^bound must lie in"):
+            make_per_record_scorer(_user_absolute, bound=bound)
     for bound in (True, "1", [1.0]):
         with pytest.raises(TypeError, match="loss_bound must be a real number"):
             resolve_scorer("neg_mean_squared_error", None, bound)
