@@ -58,28 +58,6 @@ def gaussian_sigma(
     return _ratio_up(sensitivity, mu)
 
 
-def laplace_scale(sensitivity: float, epsilon: float) -> float:
-    """Scale of Laplace noise, density proportional to ``exp(-abs(x) / scale)``, for pure DP.
-
-    Parameters
-    ----------
-    sensitivity : float
-        Largest l1 change under one replaced record, positive.
-    epsilon : float
-        Positive.
-
-    Returns
-    -------
-    float
-        Smallest float that is not below sensitivity / epsilon.
-
-    References
-    ----------
-    Dwork, McSherry, Nissim and Smith (2006), Proposition 1.
-    """
-    return _ratio_up(sensitivity, check_positive(epsilon, "epsilon"))
-
-
 def l2_laplace_scale(sensitivity: float, epsilon: float) -> float:
     """Scale of l2-Laplace noise, density proportional to exp(-||x||_2 / scale), for pure DP.
 

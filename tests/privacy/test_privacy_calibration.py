@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpbo.privacy._calibration import gaussian_sigma, l2_laplace_scale, laplace_scale
+from skdpbo.privacy._calibration import gaussian_sigma, l2_laplace_scale
 
 mp = pytest.importorskip("mpmath").mp
 mp.dps = 60
@@ -38,7 +38,6 @@ def test_gaussian_sigma_is_private_and_tight(sensitivity, epsilon, delta):
 def test_scales_are_the_smallest_floats_not_below_the_ratio(sensitivity, epsilon):
     exact = Fraction(sensitivity) / Fraction(epsilon)
     for scale in (
-        laplace_scale(sensitivity, epsilon),
         l2_laplace_scale(sensitivity, epsilon),
         gaussian_sigma(sensitivity, mu=epsilon),
     ):
@@ -49,17 +48,17 @@ def test_scales_are_the_smallest_floats_not_below_the_ratio(sensitivity, epsilon
 def test_planted_bug_plain_division_is_too_small_at_times():
     pairs = [(s / 7, e / 10) for s in range(1, 20) for e in range(1, 20)]
     assert any(Fraction(s / e) < Fraction(s) / Fraction(e) for s, e in pairs)
-    assert all(Fraction(laplace_scale(s, e)) >= Fraction(s) / Fraction(e) for s, e in pairs)
+    assert all(Fraction(l2_laplace_scale(s, e)) >= Fraction(s) / Fraction(e) for s, e in pairs)
 
 
 def test_exact_inputs_are_not_rounded_first():
     third = Fraction(1, 3)
-    assert Fraction(laplace_scale(third, 1)) >= third
-    assert laplace_scale(1, third) == 3.0
+    assert Fraction(l2_laplace_scale(third, 1)) >= third
+    assert l2_laplace_scale(1, third) == 3.0
     big = 2**60 + 1  # no float is equal to it
-    assert Fraction(laplace_scale(big, 1)) >= big
+    assert Fraction(l2_laplace_scale(big, 1)) >= big
     assert Fraction(gaussian_sigma(1, mu=third)) >= 3
-    assert laplace_scale(np.float32(0.5), np.int64(2)) == 0.25
+    assert l2_laplace_scale(np.float32(0.5), np.int64(2)) == 0.25
 
 
 def test_gaussian_sigma_needs_one_of_two_targets():
@@ -77,22 +76,20 @@ def test_gaussian_sigma_needs_one_of_two_targets():
 def test_ranges(bad):
     for call in (
         lambda: gaussian_sigma(bad, mu=1.0),
-        lambda: laplace_scale(bad, 1.0),
         lambda: l2_laplace_scale(bad, 1.0),
     ):
         with pytest.raises(ValueError, match="sensitivity"):
             call()
-    for call in (lambda: laplace_scale(1.0, bad), lambda: l2_laplace_scale(1.0, bad)):
-        with pytest.raises(ValueError, match="epsilon"):
-            call()
+    with pytest.raises(ValueError, match="epsilon"):
+        l2_laplace_scale(1.0, bad)
     with pytest.raises(ValueError, match="mu"):
         gaussian_sigma(1.0, mu=bad)
 
 
 def test_overflow_and_types():
     with pytest.raises(ValueError, match="too large"):
-        laplace_scale(1e300, 1e-300)
+        l2_laplace_scale(1e300, 1e-300)
     with pytest.raises(TypeError, match="sensitivity"):
-        laplace_scale(True, 1.0)
+        l2_laplace_scale(True, 1.0)
     with pytest.raises(TypeError, match="epsilon"):
-        laplace_scale(1.0, "1")
+        l2_laplace_scale(1.0, "1")

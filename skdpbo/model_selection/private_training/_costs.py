@@ -12,7 +12,6 @@ import numbers
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import log_ndtr
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.preprocessing import (
     Binarizer,
@@ -35,7 +34,7 @@ from skdpbo.model_selection.private_training._statements import (
     voided_by_seeds,
 )
 from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu
-from skdpbo.privacy._conversions import mu_from_pure_epsilon
+from skdpbo.privacy._conversions import mu_from_pure_epsilon, pure_epsilon_from_mu
 from skdpbo.privacy._guarantee import weakest_status
 from skdpbo.privacy.selection._selection_total import distance_cost
 
@@ -208,8 +207,7 @@ class StatedCosts:
         for unused in UNUSED_SHARES:
             cost = self._stated(step, epsilon * (1 - unused), share.delta)
             if unused == 0 and share.mu is not None and cost.delta == 0:
-                # A pure step: randomised response of that mu (see mu_from_pure_epsilon) inverted.
-                epsilon = float(log_ndtr(share.mu / 2) - log_ndtr(-share.mu / 2))
+                epsilon = pure_epsilon_from_mu(share.mu)
                 cost = self._stated(step, epsilon, share.delta)
             if within(cost, share):
                 return cost
