@@ -145,7 +145,8 @@ def private_root(
         safe *= factor
     if not 1e-300 < safe < 1e300:
         raise ValueError(
-            "No noise is known for this epsilon and delta: they are too small or too large."
+            "No finite positive privacy parameter meets the target: epsilon, delta or mu is too "
+            "small or too large."
         )
     unsafe = safe / factor
     while excess(unsafe) <= 0:
