@@ -1,10 +1,10 @@
 """Labels of protected records, and their positions among the public classes."""
 
-import numbers
-
 import numpy as np
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
+
+from skdpbo._attempt import attempt
 
 __all__ = ["checked_classes", "checked_labels", "label_positions", "occurring_classes"]
 
@@ -68,6 +68,6 @@ def label_positions(labels, classes):
         positions = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
         return np.where(classes[positions] == labels, positions, -1)
     table = {label: k for k, label in enumerate(classes.tolist())}
-    # A label of another type may not even be hashed: it is no class, and no error.
-    usable = numbers.Number | str | bytes
-    return np.array([table.get(k, -1) if isinstance(k, usable) else -1 for k in labels.tolist()])
+    # A label that cannot be hashed is no class, and no error.
+    found = [attempt(table.get, label, -1)[0] for label in labels.tolist()]
+    return np.array([-1 if position is None else position for position in found])

@@ -14,6 +14,7 @@ from skdpbo.mechanisms import ClippedMean, GaussianMechanism, split_budget
 __all__ = [
     "histogram_sensitivity",
     "moment_blocks",
+    "nearest_counts",
     "norm_counts",
     "norm_edges",
     "release_moments",
@@ -73,9 +74,33 @@ def release_radius(rows, edges, n_records, mu, quantile, source, sizes=None):
         quantile = max(0.9, 1 - _HIDDEN * counting.sigma / n_records)
     counts = norm_counts(rows, edges, sizes)
     noisy = np.asarray(counting.release(counts, source), dtype=np.float64) * step
-    # Noise makes counts negative; their sums are made ascending, as searchsorted needs.
-    below = np.maximum.accumulate(np.cumsum(noisy))
+    below = np.cumsum(nearest_counts(noisy, n_records))
     return float(edges[min(int(np.searchsorted(below, quantile * n_records)), len(edges) - 1)])
+
+
+def nearest_counts(noisy, total):
+    """Return the counts nearest to noisy ones that are at least 0 and add up to a public total.
+
+    Sums of the noisy counts themselves pass a share of the total too early, where the noise is
+    large.
+
+    Parameters
+    ----------
+    noisy : ndarray of shape (n_bins,)
+        Released.
+    total : int
+        Positive.
+
+    Returns
+    -------
+    ndarray of shape (n_bins,)
+    """
+    descending = np.sort(noisy)[::-1]
+    # What the k largest have to lose to add up to the total; k where the least stays positive.
+    shifts = (np.cumsum(descending) - total) / np.arange(1, len(noisy) + 1)
+    # Never empty, in floats either: of one count alone the shift is not above it.
+    kept = np.flatnonzero(descending >= shifts)
+    return np.maximum(noisy - shifts[kept[-1]], 0.0)
 
 
 def moment_blocks(rows, radius):

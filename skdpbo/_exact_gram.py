@@ -7,6 +7,8 @@ and sums are those of integers: the change is the change of one term, exactly.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits  # comes with scikit-learn
@@ -164,7 +166,12 @@ def exact_chunk(radius):
     return max(1, 2**_MANTISSA // int(radius) ** 2)
 
 
-def streamed_gram(rows, X, Y, radius, *, chunk_size, n_jobs=None):
+def products(Q, sizes, part):
+    """Protected: return the sum of the outer products of a chunk's rows; a group's share one."""
+    return integer_gram(shared_roots(Q, sizes, part))
+
+
+def streamed_sums(rows, X, Y, radius, *, chunk_size, n_jobs=None, sums=products):
     """Protected: pass only to a mechanism. Sum the outer products of ``rows(X, Y)``, exactly.
 
     The sum does not depend on the chunks, the threads or the order of the rows.
@@ -185,11 +192,14 @@ def streamed_gram(rows, X, Y, radius, *, chunk_size, n_jobs=None):
         Largest number of rows at a time.
     n_jobs : int or None
         Number of threads, as in joblib. With more than one, each runs BLAS on its own.
+    sums : callable, default=products
+        ``sums(Q, sizes, part)`` gives int64 of one shape, of a chunk's rows and the sizes of the
+        groups of `part`, or None. Others than outer products may take their place.
 
     Returns
     -------
-    ndarray of shape (width, width)
-        int64, symmetric.
+    ndarray
+        int64; of outer products symmetric, of shape (width, width).
 
     Raises
     ------
@@ -203,21 +213,21 @@ def streamed_gram(rows, X, Y, radius, *, chunk_size, n_jobs=None):
     if n_records * int(radius) ** 2 > 2**_SUM_BITS:
         raise ValueError("too many rows for an exact sum in 64 bits")
     if is_dask(X):
-        return _dask_gram(rows, X, Y, chunk)
+        return _dask_sums(rows, X, Y, chunk, sums)
     workers = min(effective_n_jobs(n_jobs), -(-len(X) // chunk))
     if workers <= 1:
-        return _strided_gram(rows, X, Y, chunk, 0, 1)
+        return _strided_sums(rows, X, Y, chunk, 0, 1, sums)
     # The BLAS threads of all workers would compete for the processors.
     with threadpool_limits(1, user_api="blas"):
         parts = Parallel(n_jobs=workers, backend="threading")(
-            delayed(_strided_gram)(rows, X, Y, chunk, k, workers) for k in range(workers)
+            delayed(_strided_sums)(rows, X, Y, chunk, k, workers, sums) for k in range(workers)
         )
     return sum(parts)
 
 
-def _strided_gram(rows, X, Y, chunk, first, stride):
+def _strided_sums(rows, X, Y, chunk, first, stride, sums):
     """Protected: sum over the chunks first, first + stride, ..., with one set of buffers."""
-    total = np.zeros((rows.width, rows.width), dtype=np.int64)
+    total: Any = 0
     workspace = rows.workspace(min(chunk, len(X)))
     sizes = record_sizes(X)
     for start in range(first * chunk, len(X), stride * chunk):
@@ -226,7 +236,7 @@ def _strided_gram(rows, X, Y, chunk, first, stride):
         refuse_not_finite(X_chunk, "X")
         refuse_not_finite(Y_chunk, "y")
         Q = rows(X_chunk, Y_chunk, workspace)
-        total += integer_gram(shared_roots(Q, sizes, slice(start, start + chunk)))
+        total = total + sums(Q, sizes, slice(start, start + chunk))
     return total
 
 
@@ -235,7 +245,7 @@ def integer_gram(Q):
     return (Q.T @ Q).astype(np.int64)
 
 
-def _dask_gram(rows, X, Y, chunk):
+def _dask_sums(rows, X, Y, chunk, sums):
     """Protected: sum over the row blocks of a Dask array; the workers return sums of integers."""
     import dask
 
@@ -246,6 +256,6 @@ def _dask_gram(rows, X, Y, chunk):
 
         Y = dask.array.from_array(Y, chunks=(X.chunks[0], Y.shape[1]))
     Y = Y.rechunk({0: X.chunks[0], 1: Y.shape[1]})
-    block = dask.delayed(_strided_gram, pure=False)
+    block = dask.delayed(_strided_sums, pure=False)
     blocks = zip(X.to_delayed()[:, 0], Y.to_delayed()[:, 0], strict=True)
-    return sum(dask.compute(*[block(rows, x, y, chunk, 0, 1) for x, y in blocks]))
+    return sum(dask.compute(*[block(rows, x, y, chunk, 0, 1, sums) for x, y in blocks]))

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from skdpbo._parameters import OWN_GROUP, OWN_RECORD
+from skdpbo._parameters import ORDER_OF_GROUPS, OWN_GROUP, OWN_RECORD
 from skdpbo._private_estimator import PrivateEstimator
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
 from skdpbo.privacy._checks import check_mu_of_fit
@@ -78,7 +78,8 @@ class GaussianEstimator(PrivateEstimator):
             assumptions=(
                 f"the number of {unit}s, {self._public} are public",
                 f"{self._chosen} chosen without looking at the records",
-                OWN_RECORD if unit == "record" else OWN_GROUP,
+                # Matrix products round by place, which other groups decide without this order.
+                *((OWN_RECORD,) if unit == "record" else (OWN_GROUP, ORDER_OF_GROUPS)),
                 "running time and memory use are not observed",
             ),
             reference=f"Dong, Roth & Su 2022, Theorem 2.7 and Corollary 3.3; {self._theory}",

@@ -1,6 +1,7 @@
 """Checks of the estimator's parameters, and warnings about them; nothing here sees a record."""
 
 import inspect
+import reprlib
 import warnings
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from skdpbo.exceptions import DefaultBoundsWarning, SeededNoiseWarning
 
 __all__ = [
+    "ORDER_OF_GROUPS",
     "OWN_GROUP",
     "OWN_RECORD",
     "bounds_or_default",
@@ -22,6 +24,7 @@ _INSIDE = ("skdpbo.", "sklearn.")
 # An assumption of every estimator that is fitted to protected rows.
 OWN_RECORD = "each input row was computed from its own record and from public or released values"
 OWN_GROUP = OWN_RECORD.replace("record", "group")
+ORDER_OF_GROUPS = "the order in which the groups first appear in X is public"
 
 
 def warn_caller(message, category):
@@ -85,11 +88,18 @@ def check_bounds(bounds, size, name):
     ValueError
         When they are not such a pair.
     """
+    if isinstance(bounds, str):
+        raise ValueError(
+            f"{name} must be a public pair (low, high) here; got {_shown(bounds)}. "
+            'DPSparseGPRegressor takes "private", and DPMinMaxScaler(X_bounds=None) releases '
+            "ranges of columns."
+        )
     if isinstance(bounds, list) and all(isinstance(bound, tuple) for bound in bounds):
         # Other libraries take a list with one pair for each column, which looks alike for two.
         raise ValueError(
             f"{name} is (lows, highs) and not one pair for each column: write "
-            f"{tuple(map(list, zip(*bounds, strict=False)))} instead of {bounds!r}."
+            f"{_shown(tuple(map(list, zip(*bounds, strict=False))))}, which is "
+            f"tuple(zip(*pairs)), instead of {_shown(bounds)}."
         )
     try:
         low, high = (np.asarray(bound, dtype=np.float64) for bound in bounds)
@@ -97,11 +107,25 @@ def check_bounds(bounds, size, name):
     except (TypeError, ValueError):
         raise ValueError(
             f"{name} must be a pair (low, high) of numbers, or of vectors with {size} values; "
-            f"got {bounds!r}."
+            f"got {_shown(bounds)}."
         ) from None
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
         raise ValueError(
-            f"{name} must be (lows, highs), finite, each low below its high; got {bounds!r}."
+            f"{name} must be (lows, highs), finite, each low below its high; got {_shown(bounds)}."
         )
     # Broadcast arrays are read-only, and may be views of the caller's.
     return low.copy(), high.copy()
+
+
+def _shown(bounds):
+    """Return the text of bounds: plain numbers, of a long vector the first six."""
+    return reprlib.repr(_plain(bounds))
+
+
+def _plain(value):
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    if isinstance(value, (tuple, list)):
+        parts = [_plain(part) for part in value]
+        return tuple(parts) if isinstance(value, tuple) else parts
+    return value

@@ -15,14 +15,16 @@ _MAX_ROWS = 2**13  # a product of one block is exact, see `_gradient_sum`
 class BoxedRows:
     """Blocks of the rows of a table, clipped to a box and scaled to at most 1 in each column.
 
-    An interval that starts or ends at zero keeps its zero (indicators, counts); others are centred.
-
     Parameters
     ----------
     X : ndarray, memory map, Dask array, sparse matrix or PlacedRows of shape (n, d)
         Protected; read by slices of rows.
     low, high : ndarray of shape (d,)
         Public box.
+    keep_zero : bool, default=True
+        Whether an interval that starts or ends at zero keeps its zero as centre, so that rows of
+        indicators and counts stay short. Its half width is then its whole length. Other intervals
+        are centred.
 
     Attributes
     ----------
@@ -32,13 +34,14 @@ class BoxedRows:
         Number of records in the group of each row. Protected.
     """
 
-    def __init__(self, X, low, high):
+    def __init__(self, X, low, high, *, keep_zero=True):
         self._X = X
         self.shape = (n_units(X), X.shape[1])
         self.sizes = record_sizes(X)
         self._low, self._high = low, high
+        at_zero = ((low == 0) | (high == 0)) & keep_zero
         # Halved first: the sum of both ends may overflow.
-        self.centre = np.where((low == 0) | (high == 0), 0.0, low / 2 + high / 2)
+        self.centre = np.where(at_zero, 0.0, low / 2 + high / 2)
         # The longer side, as the centre may be 0 or rounded: no scaled value exceeds 1.
         self.half_width = np.maximum(high - self.centre, self.centre - low)
         self._inverse = 1 / self.half_width

@@ -51,7 +51,7 @@ class NoisyGradientWarning(SkdpboWarning):
 
 
 class NoisyScoreWarning(SkdpboWarning):
-    """The noise of ``best_score_`` is large compared with its range: too few records."""
+    """The noise of ``best_score_`` is large beside its range or the public loss: few records."""
 
 
 class PublicTrainingWarning(SkdpboWarning):

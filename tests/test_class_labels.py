@@ -1,5 +1,7 @@
 """Labels beside given classes: one record decides no other record's label, and is not quoted."""
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,14 @@ from skdpbo.gaussian_process import DPSparseGPClassifier
 from skdpbo.linear_model import DPLogisticRegression
 from skdpbo.privacy import PrivacyLedger
 
+
+class Unhashable(int):
+    """A label that says whose it is."""
+
+    def __hash__(self):
+        raise RuntimeError("of patient 4711")
+
+
 CLASSES = np.array([0, 1])
 LABELS = [0, 1] * 20
 PRIVATE = [
@@ -19,12 +29,25 @@ PRIVATE = [
 ]
 
 
-@pytest.mark.parametrize("cell", ["a text", None, 0.5, float("nan"), 10**400, 1j, [1], {}])
+UNUSUAL = [Decimal("sNaN"), Unhashable(1)]
+
+
+@pytest.mark.parametrize(
+    "cell", ["a text", None, 0.5, float("nan"), 10**400, 1j, [1], {}, *UNUSUAL]
+)
 def test_one_label_in_a_list_changes_no_other(cell):
     usual = label_positions(checked_labels(LABELS, CLASSES), CLASSES)
     with_cell = label_positions(checked_labels([cell, *LABELS[1:]], CLASSES), CLASSES)
     assert usual.tolist() == LABELS
     assert with_cell.tolist() == [-1, *LABELS[1:]]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("cell", UNUSUAL, ids=["decimal", "own class"])
+@pytest.mark.parametrize("model", PRIVATE, ids=["logistic", "gp"])
+def test_a_label_whose_hash_raises_does_not_end_the_fit(model, cell):
+    fitted = clone(model).fit(np.zeros((len(LABELS), 2)), [cell, *LABELS[1:]])
+    assert fitted.n_records_ == len(LABELS)
 
 
 def test_labels_in_the_type_that_numpy_gives_a_list_are_found():

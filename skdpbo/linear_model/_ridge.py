@@ -53,7 +53,9 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         Public boxes, in the units of X and y; numbers, or vectors with one value for each feature
         or target. Values outside are clipped. A box wider than the data costs little: columns are
         standardised privately. `predict` clips rows to the box, too: a linear model that has seen
-        nothing beyond it does not extrapolate. None: (-3, 3), with a `DefaultBoundsWarning`.
+        nothing beyond it does not extrapolate. Where the noise prevails, predictions with an
+        intercept fall back toward the middle of `y_bounds`. None: (-3, 3), with a
+        `DefaultBoundsWarning`.
     alpha : float, default=None
         Penalty, as in scikit-learn after a `StandardScaler`, > 0. None: chosen from the released
         moments, by the evidence of the model. The known noise regularises in either case.
@@ -176,7 +178,9 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         self.X_bounds_ = X_box
         rows = BoxedRows(table, *X_box)
         rows.check_finite()
-        boxed_targets = BoxedRows(placed(table, targets.reshape(len(targets), -1)), *y_box)
+        columns = placed(table, targets.reshape(len(targets), -1))
+        # Where the noise prevails predictions are at the centre; without intercept that is zero.
+        boxed_targets = BoxedRows(columns, *y_box, keep_zero=not self.fit_intercept)
         records, z_scales, t_scales, mu_left = self._standardised(
             rows, boxed_targets, guarantee.mu, source
         )

@@ -23,7 +23,7 @@ from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._calibration import l2_laplace_scale
 from skdpbo.privacy._checks import check_count, check_positive
-from skdpbo.privacy._rounding import round_up
+from skdpbo.privacy._rounding import round_up, text_below
 
 __all__ = ["L2Laplace"]
 
@@ -134,10 +134,11 @@ class L2Laplace:
         # (1 + e^epsilon) distance, in logarithms. One row differs, so one row's distance counts.
         delta = math.exp(self._log_distance + epsilon + math.log1p(math.exp(-epsilon)))
         distance = math.exp(self._log_distance)
+        moved = text_below(as_fraction(self.displacement))  # a longer move costs more
         return PrivacyGuarantee(
             epsilon=epsilon,
             delta=delta,
-            neighbours=f"one row moved by at most {float(self.displacement):.6g} (l2 norm)",
+            neighbours=f"one row moved by at most {moved} (l2 norm)",
             protects="position of each row",
             mechanism="l2-Laplace",
             assumptions=(

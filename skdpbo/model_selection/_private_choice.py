@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
+from skdpbo._parameters import ORDER_OF_GROUPS
 from skdpbo.mechanisms import DiscreteLaplace, ExponentialMechanism, PermuteAndFlip
 from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import check_choice, check_positive, check_within
@@ -44,7 +45,6 @@ _SECRET_COUNT = tuple(
     for text in CHOICE_ASSUMPTIONS
 )
 
-ORDER_OF_GROUPS = "the order in which the groups first appear in X is public"
 _COUNTED_GROUPS = f"the numbers of public rows and of groups of protected records, {_SCHEMA}"
 
 

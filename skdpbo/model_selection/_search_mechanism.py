@@ -11,7 +11,7 @@ import numpy as np
 from skdpbo.exceptions import UnboundedSensitivityError
 from skdpbo.mechanisms import RandomSource
 from skdpbo.model_selection._private_choice import PrivateChoice
-from skdpbo.model_selection.scoring._score_release import ReleasedScore
+from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE, ReleasedScore
 from skdpbo.privacy import PrivacyGuarantee
 
 __all__ = [
@@ -142,6 +142,17 @@ class SearchMechanism(ABC):
     @abstractmethod
     def start(self, problem, guided):
         """Make ready; no protected value is read."""
+
+    def untold_noise(self, n_losses):
+        """Return `score_noise` of a started search where no warning has come of it, else 0.
+
+        Parameters
+        ----------
+        n_losses : int or None
+            None where it is secret: then the noise is not known before it is released.
+        """
+        noise = 0.0 if n_losses is None else self.score_noise(sensitivity=1, largest=n_losses)
+        return noise if noise <= MOSTLY_NOISE else 0.0
 
     @abstractmethod
     def propose(self, public):

@@ -54,7 +54,8 @@ class DPStandardScaler(PrivateTransformer):
     Notes
     -----
     The box matters where some columns fill much less of it than others: the noise is the same for
-    all columns, in units of their half widths.
+    all columns, in units of their half widths. A box much wider than the data costs little if its
+    middle is near them; it costs precision if they are all near one end.
 
     Examples
     --------
@@ -90,7 +91,7 @@ class DPStandardScaler(PrivateTransformer):
         check_flag(self.with_std, "with_std")
 
     def _release(self, table, bounds, mu, source):
-        rows = BoxedRows(table, *bounds)
+        rows = BoxedRows(table, *bounds, keep_zero=False)
         rows.check_finite()
         radius, moments, (_, noise) = release_moments(rows, mu, _QUANTILE, source)
         mean, square = np.split(moments, 2)

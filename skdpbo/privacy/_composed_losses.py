@@ -161,6 +161,8 @@ def composed_epsilon(guarantees: Sequence[PrivacyGuarantee], delta: float) -> fl
 def _composed_curve(atoms: Sequence[PrivacyGuarantee], delta: float) -> float:
     """Smallest epsilon at `delta` of the product of the dominating pairs; inf if there is none."""
     losses = composed_losses(atoms)
+    if losses.failure >= 1:  # rounded up
+        return math.inf
     # delta = failure + (1 - failure) * (rest), with a margin for the rounding of the difference.
     rest = (delta - losses.failure - 1e-15 * delta) / (1 - losses.failure)
     if losses.statistical_distance == 0:
@@ -242,15 +244,15 @@ def exact_sum(values: Iterable[float]) -> Fraction:
     )
 
 
-def exact_sum_of_squares(values: Iterable[float]) -> Fraction:
-    """Sum of the squares of finite floats, without rounding."""
+def exact_sum_of_squares(values: Iterable[float | Fraction]) -> Fraction:
+    """Sum of the squares of finite floats, or of their exact differences, without rounding."""
     return _sum(
         (count * numerator * numerator, denominator * denominator)
         for (numerator, denominator), count in _ratios(values).items()
     )
 
 
-def _ratios(values: Iterable[float]) -> dict[tuple[int, int], int]:
+def _ratios(values: Iterable[float | Fraction]) -> dict[tuple[int, int], int]:
     """Count equal values, as numerator and denominator, a power of two."""
     return {value.as_integer_ratio(): count for value, count in Counter(values).items()}
 

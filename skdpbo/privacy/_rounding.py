@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-__all__ = ["one_plus_exp", "round_down", "round_up", "round_up_finite", "round_up_root"]
+__all__ = [
+    "one_plus_exp",
+    "round_down",
+    "round_up",
+    "round_up_finite",
+    "round_up_root",
+    "text_below",
+]
 
 
 def round_up(value: Fraction | float) -> float:
@@ -40,12 +47,21 @@ def round_up_finite(value: Fraction | float, name: str) -> float:
 
 
 def round_up_root(square: Fraction | float) -> float:
-    """Return a float that is not below the square root of `square`; at most one ulp above."""
-    root = math.sqrt(float(square))
+    """Return a float at or above the square root of `square`, by one ulp at most; inf beyond."""
+    exact = Fraction(square)
+    # Brought near 1 by a power of 4: as a float it neither vanishes nor overflows.
+    shift = (exact.numerator.bit_length() - exact.denominator.bit_length()) // 2
+    scaled = exact / Fraction(4) ** shift
+    root = math.sqrt(float(scaled))
     # The square was rounded to a float, and its root again: either may fall short.
-    while Fraction(root) ** 2 < square:
+    while Fraction(root) ** 2 < scaled:
         root = math.nextafter(root, math.inf)
-    return root
+    return round_up(Fraction(root) * Fraction(2) ** shift)
+
+
+def text_below(value: Fraction | float) -> str:
+    """Return the fewest digits of the largest float that is not above `value`, positive."""
+    return repr(round_down(value)).removesuffix(".0")
 
 
 def one_plus_exp(epsilon: float) -> float:

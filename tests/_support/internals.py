@@ -11,18 +11,23 @@ from importlib import import_module
 HOMES = {
     "_attempt": "attempt",
     "_class_labels": "checked_labels label_positions",
-    "_column_moments": "histogram_sensitivity moment_blocks norm_counts norm_edges release_moments",
+    "_column_moments": (
+        "histogram_sensitivity moment_blocks nearest_counts norm_counts norm_edges release_moments "
+        "release_radius"
+    ),
     "_column_ranges": "counts_sensitivity magnitude_counts",
     "_exact_gram": (
-        "exact_chunk exact_gram lattice_radius rows_on_lattice shorten_rows streamed_gram"
+        "exact_chunk exact_gram lattice_radius rows_on_lattice shorten_rows streamed_sums"
     ),
     "_gram_release": "lifted release_gram second_moment_sensitivity",
     "_noise_aware": "MomentModel released_noise_variance",
-    "_record_groups": "PlacedRows group_codes place_batches shared shared_roots",
+    "_parameters": "check_bounds",
+    "_record_groups": "PlacedRows count_step group_codes place_batches shared shared_roots",
     "_row_blocks": "BoxedRows",
     "_whitened_release": "NoisyMoments SQUARED_NORM WhitenedRelease",
     "audit._result": "epsilon_of event_bounds",
-    "gaussian_process._column_screen": "AdditiveRows ColumnScreen additive_features",
+    "gaussian_process._column_effects": "ColumnEffects shows_columns",
+    "gaussian_process._record_spread": "RecordSpread SpreadRows spread_features",
     "gaussian_process._public_base": (
         "GatedPredictor PublicModel ResidualRows default_bases public_model"
     ),
@@ -63,7 +68,7 @@ HOMES = {
     "gaussian_process.sparse._kernel_chunks": "kernel_chunks",
     "gaussian_process.sparse._kernel_family": (
         "average_kernel check_kernels default_kernels design_weights kernel_log_priors "
-        "kernel_shares"
+        "kernel_shares label_kernels"
     ),
     "gaussian_process._linear_kernel": "LinearKernel",
     "gaussian_process.sparse._label_codes": "class_probabilities label_codes",
@@ -167,9 +172,12 @@ HOMES = {
     "model_selection.rows._overlap": (
         "entries_assumption refuse_rows_among_entries refuse_shared_rows"
     ),
-    "model_selection.rows._protected": "ProtectedRows check_protected protected_positions",
+    "model_selection.rows._protected": (
+        "ProtectedRows check_protected check_schema protected_positions"
+    ),
     "model_selection.rows._settled_types": (
-        "from_public_values settled_public_rows settled_public_targets settled_rows settled_targets"
+        "from_public_values settled_public_rows settled_public_targets settled_rows "
+        "settled_targets without_long_integers"
     ),
     "model_selection.scoring._log_density": "concentrated_mu",
     "model_selection.scoring._losses": "UserLoss codes_among zero_one",
@@ -203,6 +211,7 @@ HOMES = {
     "privacy._guarantee": "PrivacyGuarantee",
     "privacy._profile_table": "ProfileTable tabulate",
     "privacy.ledger._charging": "covered_by_fit",
+    "privacy.ledger._receipts": "Receipt",
     "privacy.ledger._budget": "guarantee_from_text guarantee_to_text",
     "privacy.selection._candidate_profile": (
         "ComposedProfile GaussianProfile StaircaseProfile candidate_profiles"

@@ -14,6 +14,9 @@ CHUNKS = "tests/model_selection/test_fit_chunks.py"
 RAISED = "tests/attacks/test_base_exceptions.py"
 PRIVATE_DESCENT = "tests/model_selection/test_fit_private_descent.py"
 BAD_INPUT = "tests/model_selection/test_bad_input.py"
+OUTSOURCED = "gaussian_process/outsourced"
+CURATOR = "tests/gaussian_process/outsourced/test_curator.py"
+RECEIPTS = "tests/privacy/ledger/test_receipts.py"
 ISOLATED = "_isolation/_isolated_calls.py"
 
 MECHANISMS = [
@@ -133,10 +136,48 @@ EVALUATOR = [
 ]
 PRIVACY = [
     (
+        "_composed_losses.py",
+        "if losses.failure >= 1:",
+        "if False:",
+        "tests/privacy/test_privacy_composition.py -k leaves_nothing",
+    ),
+    (
+        "ledger/_charging.py",
+        'value = getattr(value, "categories", ())',
+        "value = ()",
+        "tests/privacy/ledger/test_ledger_processes.py -k inside_another",
+    ),
+    (
         "ledger/_store.py",
         'return LOCAL.setdefault(state["token"], store)',
         "return store",
         "tests/privacy/ledger/test_ledger_processes.py",
+    ),
+    (
+        "ledger/_store.py",
+        "st_nlink > 1",
+        "st_nlink > 2",
+        "tests/privacy/ledger/test_database.py -k names",
+    ),
+    (
+        "ledger/_store.py",
+        "if linked or _is_mounted(self.path):",
+        "if linked:",
+        "tests/privacy/ledger/test_database.py -k mounted",
+    ),
+    (
+        "ledger/_receipts.py",
+        "if self.path in _INHERITED:",
+        "if False:",
+        RECEIPTS,
+    ),
+    ("ledger/_receipts.py", "if self._payer is PROCESS.token and not", "if not", RECEIPTS),
+    ("ledger/_charging.py", "block.hand_out()", "pass", RECEIPTS),
+    (
+        "ledger/_charging.py",
+        "if not isinstance(b, Receipt) or b.is_valid()",
+        "if True",
+        RECEIPTS,
     ),
     (
         "ledger/_ledger.py",
@@ -166,6 +207,9 @@ FLOOR = [
     (ISOLATED, "twin.estimator = original.estimator", "pass", EFFECTS),
     ("_attempt.py", "except BaseException as error", "except Exception as error", RAISED),
     ("_attempt.py", "raise interrupt", "raise interrupt(str(args))", RAISED),
+    (f"{OUTSOURCED}/_curator.py", "seed = self._seed", "seed = self.random_state", CURATOR),
+    (f"{OUTSOURCED}/_answers.py", "low / 2 + high / 2", "(low + high) / 2", CURATOR),
+    (f"{OUTSOURCED}/_noisy_rows.py", "self.domain.norm * largest", "largest", CURATOR),
     (
         "_record_groups.py",
         "np.trunc(units / sizes[rows, None])",

@@ -24,15 +24,33 @@ _EDGE = [
     ),
     (
         "rows/_settled_types.py",
-        "X.isetitem(j, _with_own_categories(column))",
-        "pass",
+        "return _with_own_categories(column)",
+        "return column",
         f"{_SEARCH}/rows/test_settled_types.py",
     ),
     (
         "rows/_settled_types.py",
-        "elif dtype == np.object_:",
-        "elif False:",
+        "_real_if_exact(column).infer_objects()",
+        "_real_if_exact(column)",
         f"{_SEARCH}/rows/test_settled_types.py",
+    ),
+    (
+        "rows/_settled_types.py",
+        "_real_if_exact(column).infer_objects()",
+        "column.infer_objects()",
+        f"{_SEARCH}/rows/test_settled_types.py -k another_kind",
+    ),
+    (
+        "rows/_settled_types.py",
+        "return _in_usual_unit(column)",
+        "return column",
+        f"{_SEARCH}/rows/test_settled_types.py -k another_kind",
+    ),
+    (
+        "rows/_settled_types.py",
+        "(settled == inferred)[inferred.notna()].all()",
+        "True",
+        f"{_SEARCH}/rows/test_settled_types.py -k nanoseconds",
     ),
     (
         "rows/_settled_types.py",
@@ -101,16 +119,88 @@ _EDGE = [
         f"{_SEARCH}/rows/test_settled_types.py -k private",
     ),
     (
-        "rows/_protected.py",
-        "elif dtype == np.object_ != column.dtype:",
+        "rows/_public_types.py",
+        "elif dtype == np.object_:",
         "elif False:",
-        f"{_SEARCH}/rows/test_settled_types.py -k truth",
+        f"{_SEARCH}/rows/test_protected.py -k truth",
     ),
     (
-        "rows/_protected.py",
+        "rows/_public_types.py",
         "            return values.astype(public.dtype), bad",
         "            return values, bad",
         f"{_SEARCH}/rows/test_protected.py",
+    ),
+    (
+        "rows/_public_types.py",
+        "np.array([_truth(cell) for cell in cells], dtype=float)",
+        "cells.astype(float)",
+        f"{_SEARCH}/rows/test_protected.py -k truth",
+    ),
+    (
+        "rows/_public_types.py",
+        "if {type(cell) for cell in public[public.notna()]} != {bool}:",
+        "if False:",
+        f"{_SEARCH}/rows/test_protected.py -k truth",
+    ),
+    (
+        "rows/_public_types.py",
+        "if _names_numbers(dtype):",
+        "if False:",
+        f"{_SEARCH}/rows/test_protected.py -k categories_that_are_numbers",
+    ),
+    (
+        "rows/_public_types.py",
+        "exact &= below_2_53(values)",
+        "pass",
+        f"{_SEARCH}/rows/test_protected.py -k floats",
+    ),
+    (
+        "protection/_validation.py",
+        "without_long_integers(from_public_values(X))",
+        "from_public_values(X)",
+        f"{_SEARCH}/rows/test_protected.py -k floats",
+    ),
+    (
+        "rows/_settled_types.py",
+        "y.astype(np.int64 if labels else np.float64)",
+        "y",
+        f"{_SEARCH}/rows/test_settled_types.py -k decides_no_type",
+    ),
+    (
+        "rows/_settled_types.py",
+        'not in ("float64", "uint64")',
+        '!= "float64"',
+        f"{_SEARCH}/rows/test_settled_types.py -k decides_no_type",
+    ),
+    (
+        "rows/_settled_types.py",
+        "X = X.astype(object)",
+        "pass",
+        f"{_SEARCH}/rows/test_settled_types.py -k decides_no_type",
+    ),
+    (
+        "rows/_settled_types.py",
+        "in (np.float64, np.uint64):",
+        "== np.float64:",
+        f"{_SEARCH}/rows/test_settled_types.py -k decides_no_type",
+    ),
+    (
+        "rows/_settled_types.py",
+        "y = np.array(y.tolist()) if texts else y",
+        "pass",
+        f"{_SEARCH}/rows/test_settled_types.py -k decides_no_type",
+    ),
+    (
+        "rows/_public_types.py",
+        "return np.where(bad, np.nan, values[:, 0]).reshape(cells.shape)",
+        "return y_val",
+        f"{_SEARCH}/rows/test_protected.py -k targets",
+    ),
+    (
+        "rows/_protected.py",
+        'kind is public_kind and kinds[1] == "texts"',
+        "False",
+        f"{_SEARCH}/rows/test_protected.py -k targets",
     ),
     (
         "evaluation/_dry_run.py",
@@ -355,3 +445,17 @@ _EDGE = [
     ),
 ]
 MISTAKES = [(f"model_selection/{path}", *rest) for path, *rest in _EDGE]
+MISTAKES += [
+    (
+        "_class_labels.py",
+        "attempt(table.get, label, -1)[0]",
+        "table.get(label, -1)",
+        "tests/test_class_labels.py",
+    ),
+    (
+        "_gaussian_estimator.py",
+        "(OWN_GROUP, ORDER_OF_GROUPS)",
+        "(OWN_GROUP,)",
+        "tests/linear_model/test_logistic.py -k order",
+    ),
+]

@@ -28,7 +28,7 @@ from _support.internals import (
     choice_sensitivity,
     private_prior_mean,
     score_sensitivity,
-    streamed_gram,
+    streamed_sums,
 )
 from _support.planted import put
 from _support.repeated import RepeatedRelease
@@ -430,7 +430,7 @@ def sums_of_records(kind, read, settings):
 def exact_sums(rows, record):
     X = np.concatenate([X_OTHERS, [[record[0]]]])
     y = np.concatenate([Y_OTHERS, [[record[1]]]])
-    return streamed_gram(rows, X, y, rows.radius, chunk_size=10)
+    return streamed_sums(rows, X, y, rows.radius, chunk_size=10)
 
 
 def prior_mean():

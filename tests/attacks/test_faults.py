@@ -322,7 +322,7 @@ class TestInterrupts:
         for _ in range(n_before):
             gp.fit(X, Y)
         before = {name: getattr(gp, name) for name in fitted(gp)}
-        put(monkeypatch, "sparse process: streamed_gram", interrupted)
+        put(monkeypatch, "sparse process: streamed_sums", interrupted)
         with PrivacyLedger(epsilon=5.0, delta=1e-4) as ledger, pytest.raises(KeyboardInterrupt):
             gp.fit(X, Y)
         assert len(ledger.entries) == 1

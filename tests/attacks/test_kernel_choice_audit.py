@@ -21,7 +21,7 @@ from _support.internals import (
     WhitenedRelease,
     average_kernel,
     second_moment_sensitivity,
-    streamed_gram,
+    streamed_sums,
 )
 from _support.planted import plant
 from skdpbo.gaussian_process import DPSparseGPRegressor
@@ -38,7 +38,7 @@ PAIR = ((0.0, 1.0), (NEAR, -1.0))
 def gram_of(method, record):
     X, Y = np.array([[0.3], [1.9], [record[0]]]), np.array([[0.1], [-0.8], [record[1]]])
     rows = method.rows(np.zeros(1))
-    return streamed_gram(rows, X, Y, rows.radius, chunk_size=10)
+    return streamed_sums(rows, X, Y, rows.radius, chunk_size=10)
 
 
 def method_of(mu=1.0):

@@ -224,7 +224,7 @@ class TestContainers:
         changed.loc[3, "a"] = "text"
         args = (as_text(), frame, y, frame_val, y_val, [(changed, y_val)])
         assert largest_change(*args) <= 1
-        put(monkeypatch, "protected rows: _frame_as_public", frame_as_floats)
+        put(monkeypatch, "public types: _frame_as_public", frame_as_floats)
         assert largest_change(*args) > 1
 
     def test_equal_row_labels(self, monkeypatch):
@@ -248,7 +248,7 @@ class TestContainers:
 def frame_as_floats(X_val, X_public, unreadable):
     if X_val.a.dtype != object:
         return X_val, unreadable
-    values, bad = original("protected rows: _rows_as_numbers")([[value] for value in X_val.a], 1)
+    values, bad = original("public types: _rows_as_numbers")([[value] for value in X_val.a], 1)
     return X_val.assign(a=values[:, 0]), bad
 
 

@@ -17,7 +17,7 @@ from _support.internals import (
     ResidualRows,
     WhitenedMethod,
     second_moment_sensitivity,
-    streamed_gram,
+    streamed_sums,
 )
 from skdpbo.gaussian_process import DPSparseGPRegressor
 
@@ -125,7 +125,7 @@ def largest_move(model):
     for x in (*POINTS, [-3.0, 1.0], [9.0, -9.0], [0.6, 0.6]):
         for y in (-1e9, -2.0, 0.0, 2.0, 1e9):
             X, Y = np.vstack([others[0], x]), np.vstack([others[1], [[y]]])
-            grams.append(streamed_gram(rows, X, Y, rows.radius, chunk_size=100).astype(float))
+            grams.append(streamed_sums(rows, X, Y, rows.radius, chunk_size=100).astype(float))
     return max(np.linalg.norm(a - b) for a in grams for b in grams) / bound
 
 

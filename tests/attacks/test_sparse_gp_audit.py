@@ -19,7 +19,7 @@ from _support.internals import (
     WhitenedRelease,
     release_gram,
     second_moment_sensitivity,
-    streamed_gram,
+    streamed_sums,
 )
 from _support.planted import plant
 from skdpbo.audit import normal_mu_bound
@@ -37,7 +37,7 @@ def exact_moments(method, record, half_width=1.0):
     Y = np.concatenate([OTHERS[1], [[record[1]]]])
     rows = method.rows(np.zeros(1))
     rows.half_width = np.array([half_width])
-    return streamed_gram(rows, X, Y, rows.radius, chunk_size=10)
+    return streamed_sums(rows, X, Y, rows.radius, chunk_size=10)
 
 
 def likelihood_ratios(release, gram, direction, n):

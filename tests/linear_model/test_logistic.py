@@ -201,6 +201,13 @@ def test_seed_voids(table):
     assert DPLogisticRegression().privacy_guarantee().status == "proved"
 
 
+def test_with_groups_alone_their_order_is_an_assumption():
+    order = "the order in which the groups first appear in X is public"
+    model = DPLogisticRegression()
+    assert order in model.privacy_guarantee(groups=True).assumptions
+    assert order not in model.privacy_guarantee().assumptions
+
+
 def test_guarantee_states_records_and_budget(table):
     X, y = table
     privacy = DPLogisticRegression(X_bounds=BOX, epsilon=0.7).fit(X, y).privacy_

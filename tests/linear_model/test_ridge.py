@@ -102,6 +102,20 @@ def test_without_intercept(table):
     assert model.score(X, y - 1.5) > 0.75
 
 
+def test_targets_from_zero_are_those_around_zero_moved(table):
+    X, y = table[0], np.round(table[1] * 64) / 64
+    around = fitted(X, y, y_bounds=(-16, 16))
+    from_zero = fitted(X, y + 16, y_bounds=(0, 32))
+    np.testing.assert_array_equal(from_zero.coef_, around.coef_)
+    assert from_zero.intercept_ == pytest.approx(around.intercept_ + 16)
+
+
+def test_zero_stays_zero_without_intercept(table):
+    X, y = table
+    model = fitted(X, np.abs(y), y_bounds=(0, 12), fit_intercept=False)
+    assert model.intercept_ == 0.0
+
+
 def test_rows_outside_of_the_box_are_clipped_by_predict(table):
     model = fitted(*table)
     np.testing.assert_allclose(

@@ -52,6 +52,15 @@ def test_all_releases_together_spend_the_budget(monkeypatch):
     audit(monkeypatch)
 
 
+@pytest.mark.parametrize("intercept", [True, False])
+def test_budget_holds_in_a_box_that_starts_at_zero(monkeypatch, intercept):
+    def fit_from_zero(X, y):
+        bounds = {"X_bounds": (0, 2), "y_bounds": (0, 2)}
+        DPRidge(**bounds, fit_intercept=intercept, random_state=0).fit(X + 1, y + 1)
+
+    assert BUDGET / 8 < spent(monkeypatch, fit_from_zero, *neighbours()) <= BUDGET
+
+
 @pytest.mark.parametrize(
     ("module", "name", "wrong"),
     [

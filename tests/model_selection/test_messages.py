@@ -1,19 +1,21 @@
 """Messages of a first search: failed public fits, a score that is absent, the HTML form."""
 
 import html
+import re
 import warnings
 
 import numpy as np
 import pytest
 from sklearn import config_context
-from sklearn.datasets import make_classification
+from sklearn.datasets import make_classification, make_regression
 from sklearn.dummy import DummyRegressor
 from sklearn.exceptions import FitFailedWarning
+from sklearn.linear_model import Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV
-from skdpbo.exceptions import LowBoundWarning
+from skdpbo.exceptions import DefaultBoundsWarning, LowBoundWarning
 from skdpbo.linear_model import DPLogisticRegression
 from skdpbo.privacy import PrivacyLedger
 
@@ -142,6 +144,51 @@ def test_a_low_bound_is_followed_by_one_in_plain_digits_before_the_charge(search
         with as_error, pytest.raises(LowBoundWarning, match=r"take loss_bound=220\.$"):
             search.set_params(loss_bound=1.0).fit(X, y, X_val=X[:20].copy(), y_val=y[:20])
         assert not ledger.entries
+
+
+RATIOS_AND_ROOTS = [
+    ("r2", "squared error", 220),
+    ("neg_root_mean_squared_error", "squared error", 220),
+    ("d2_absolute_error_score", "absolute error", 22),  # three times the mean distance, 7.5
+    ("neg_root_mean_squared_log_error", "squared log error", 7.7),
+]
+
+
+@pytest.mark.parametrize(("scoring", "kind", "enough"), RATIOS_AND_ROOTS)
+def test_a_low_bound_of_a_ratio_or_a_root_is_told_by_public_losses(scoring, kind, enough):
+    X, y = np.zeros((60, 1)), np.resize([0.0, 15.0], 60)
+    search = DPGridSearchCV(ZERO, {}, scoring=scoring, cv=3)
+    same = []
+    for y_val in (y[:20], np.full(20, np.nan)):
+        told_of = dict(told(search, X=X, y=y, X_val=X[:20].copy(), y_val=y_val))
+        same.append(told_of)
+        assert f"each loss ({kind}) of {scoring!r} is clipped" in told_of[DefaultBoundsWarning]
+        assert re.search(rf"by 'neg_mean_.*loss_bound={enough}\.$", told_of[LowBoundWarning])
+    assert same[0] == same[1]  # whatever the protected rows are
+    of_enough = told(
+        search.set_params(loss_bound=enough * 1.1), X=X, y=y, X_val=X[:20].copy(), y_val=y[:20]
+    )
+    assert not {DefaultBoundsWarning, LowBoundWarning} & {kind for kind, _ in of_enough}
+
+
+def test_a_low_bound_of_a_log_loss_against_frequencies_is_told():
+    search = DPGridSearchCV(GaussianNB(), {}, scoring="d2_log_loss_score", epsilon=5.0)
+    assert LowBoundWarning in dict(told(search.set_params(loss_bound=0.1)))
+    assert LowBoundWarning not in dict(told(search.set_params(loss_bound=None)))
+
+
+@pytest.mark.parametrize("noise", [20.0, 100.0])
+def test_r2_at_the_bound_that_is_told_is_that_of_sklearn(noise):
+    """Mean losses alone would shorten the spread, so that a good model's R2 of .96 became .76."""
+    X, y = make_regression(4000, 5, noise=noise, random_state=0)
+    rows = {"X": X[:400], "y": y[:400], "X_val": X[400:], "y_val": y[400:]}
+    search = DPGridSearchCV(Ridge(), {}, scoring="r2", epsilon=200.0)
+    text = dict(told(search, **rows))[LowBoundWarning]
+    bound = float(text.rpartition("=")[2].rstrip("."))
+    told(search.set_params(loss_bound=bound), **rows)
+    exact = search.score(rows["X_val"], rows["y_val"])
+    # The noise of the score is a thousandth; the clipping of both sums is left.
+    assert search.best_score_ == pytest.approx(exact, abs=0.05)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.datasets import make_classification
+from sklearn.datasets import make_classification, make_multilabel_classification
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import fbeta_score, get_scorer, make_scorer
 from sklearn.tree import DecisionTreeClassifier
@@ -231,3 +231,56 @@ class TestManyMetrics:
         )
         fitted(search, X[:, 1:], X[:, 0])
         assert search.scorer_["neg_mean_absolute_error"].bound == 3.0
+
+
+class TestSeveralTargets:
+    """A refused score names others, which work."""
+
+    LABELS = make_multilabel_classification(1600, n_classes=3, random_state=0)
+    NUMBERS = X, np.column_stack([X[:, 0], X[:, 1] + X[:, 2]])
+
+    @pytest.mark.parametrize("name", ["f1_macro", "roc_auc", "balanced_accuracy", "top_k_accuracy"])
+    def test_labels(self, name):
+        refused = DPGridSearchCV(TREE, DEPTHS, scoring=name, epsilon=1e4, cv=2)
+        with PrivacyLedger(epsilon=1e5) as ledger:
+            with pytest.raises(ValueError, match="For several use 'accuracy', the share of rows"):
+                fitted(refused, *self.LABELS)
+            assert not ledger.entries
+        offered = fitted(refused.set_params(scoring="accuracy"), *self.LABELS)
+        rows, labels = (part[PROTECTED] for part in self.LABELS)
+        right = (offered.predict(rows) == labels).all(axis=1).mean()
+        assert offered.best_score_ == pytest.approx(right, abs=0.01)
+
+    @pytest.mark.parametrize(
+        ("name", "offers"),
+        [
+            ("r2", ["neg_mean_squared_error", "neg_root_mean_squared_error"]),
+            ("d2_absolute_error_score", ["neg_mean_absolute_error"]),
+        ],
+    )
+    def test_numbers(self, name, offers):
+        how = {"scoring": name, "loss_bound": 50.0, "epsilon": 1e4, "cv": 2}
+        refused = DPGridSearchCV(Ridge(), {"alpha": [1.0, 1e4]}, **how)
+        names = " or ".join(map(repr, offers))
+        with pytest.raises(ValueError, match=f"For several use {names}, over all of them"):
+            fitted(refused, *self.NUMBERS)
+        for offer in offers:
+            offered = fitted(refused.set_params(scoring=offer), *self.NUMBERS)
+            assert offered.best_params_ == {"alpha": 1.0}
+            rows, numbers = (part[PROTECTED] for part in self.NUMBERS)
+            errors = np.abs(offered.predict(rows) - numbers)
+            power = 1 if "absolute" in offer else 2
+            exact = np.mean(errors**power) ** (0.5 if "root" in offer else 1)
+            assert offered.best_score_ == pytest.approx(-exact, abs=0.02)
+
+
+def test_scores_of_a_regressor_are_those_that_the_guide_names():
+    """docs/migration.md: without scoring the choice is by the squared error, and score is R2."""
+    X, y = TestSeveralTargets.NUMBERS
+    how = {"loss_bound": 50.0, "epsilon": 1e4, "cv": 2}
+    for scoring, of_choice in ((None, "neg_mean_squared_error"), ("r2", "r2")):
+        search = fitted(
+            DPGridSearchCV(Ridge(), {"alpha": [1e4]}, scoring=scoring, **how), X, y[:, 1]
+        )
+        assert search.best_score_ == pytest.approx(value_of(search, of_choice, y[:, 1]), abs=0.02)
+        assert search.score(X[PROTECTED], y[PROTECTED, 1]) == value_of(search, "r2", y[:, 1])

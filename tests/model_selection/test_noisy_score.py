@@ -5,7 +5,8 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
-from sklearn.linear_model import LogisticRegression
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LogisticRegression, Ridge
 
 from _support.internals import PerRecordScorer, PrivateChoice, add_laplace, laplace_noise_std
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
@@ -45,6 +46,81 @@ def test_few_records_are_told_by_their_number_alone(kind):
     assert len(told) == 1
     assert told == fit(kind, worst, epsilon=0.1)
     assert fit(kind, epsilon=100.0) == fit(kind, epsilon=0.1, score_fraction=0) == []
+
+
+ROWS_OF_LOSSES = {"X_val": np.tile(X[200:], (10, 1)), "y_val": np.tile(Y[200:], 10)}
+LOG_LOSS = {"scoring": "neg_log_loss", "loss_bound": 6.9}
+
+
+@pytest.mark.parametrize("kind", [*SEARCHES, "gaussian"])
+def test_noise_beside_the_public_loss_is_told_once_and_by_public_values_alone(kind):
+    usual = LOG_LOSS
+    if kind == "gaussian":
+        kind, usual = "bayes", usual | {"mechanism": "gaussian", "n_iter": 2}
+    worst = {"X_val": np.full((400, 4), np.inf), "y_val": np.zeros(400, dtype=int)}
+    # A loss of about .3, and noise of .1 to .2 of a range of 6.9.
+    (text,) = fit(kind, ROWS_OF_LOSSES, **usual, epsilon=0.3)
+    assert "the public score of the best candidate" in text
+    assert [text] == fit(kind, worst, **usual, epsilon=0.3)
+    assert fit(kind, ROWS_OF_LOSSES, **usual, epsilon=100.0) == []
+
+
+def test_noise_beside_the_public_loss_is_told_before_the_charge():
+    search = DPGridSearchCV(LogisticRegression(), VALUES, **LOG_LOSS, epsilon=0.3)
+    with PrivacyLedger(epsilon=1.0) as ledger, warnings.catch_warnings():
+        warnings.simplefilter("error", NoisyScoreWarning)
+        with pytest.raises(NoisyScoreWarning, match="public score"):
+            search.fit(**PUBLIC, **ROWS_OF_LOSSES)
+        assert not ledger.entries
+
+
+def test_the_noise_that_is_told_beside_a_root_is_that_of_the_root():
+    X = np.zeros((400, 1))
+    rows = {"X": X, "y": np.resize([-1.0, 1.0], 400), "X_val": X[1:], "y_val": np.ones(399)}
+    model = DummyRegressor(strategy="constant", constant=0.0)  # each loss is 1
+    usual = {"scoring": "neg_root_mean_squared_error", "loss_bound": 100.0, "score_fraction": 0.1}
+    told = {}
+    for epsilon in (3.0, 30.0):  # noise of 1.2 and .12 of the mean loss, of about .6 and .06 of it
+        search = DPGridSearchCV(model, {}, epsilon=epsilon, **usual)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", NoisyScoreWarning)
+            search.fit(**rows)
+        told[epsilon] = [str(w.message) for w in caught if w.category is NoisyScoreWarning]
+    assert told[30.0] == []
+    assert "the public score of the best candidate -1." in told[3.0][0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "how"),
+    [
+        ({"X": X, "y": Y}, LOG_LOSS | {"protect": Chunks(5), "epsilon": 10.0}),  # no public losses
+        (PUBLIC | ROWS_OF_LOSSES, {"epsilon": 0.3}),  # a range that scores use: accuracy
+        (PUBLIC | ROWS_OF_LOSSES, LOG_LOSS | {"epsilon": 0.3, "score_fraction": 0}),
+        (PUBLIC | ROWS_OF_LOSSES, LOG_LOSS | {"epsilon": 0.3, "guide": False, "n_iter": 2}),
+        (PUBLIC | ROWS_OF_LOSSES, LOG_LOSS | {"epsilon": 0.3, "neighbours": "add-remove"}),
+    ],
+    ids=["chunks", "accuracy", "no score", "unguided", "secret number"],
+)
+def test_noise_is_not_told_without_public_losses_or_where_the_range_says_it(rows, how):
+    if how.get("guide", True):
+        search = DPGridSearchCV(LogisticRegression(), VALUES, **how)
+    else:
+        how = how | {"mechanism": "gaussian", "score_fraction": 0}
+        search = DPBayesSearchCV(LogisticRegression(), VALUES, **how)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", NoisyScoreWarning)
+        search.fit(**rows)
+
+
+def test_a_ratio_is_compared_with_its_own_range_and_not_with_a_loss():
+    y = X[:, 0]  # of which the losses are almost 0, so that any noise is more
+    rows = {"X": X[:200], "y": y[:200], "X_val": np.tile(X[200:], (10, 1))}
+    search = DPGridSearchCV(Ridge(), {}, scoring="r2", loss_bound=10.0, epsilon=20.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NoisyScoreWarning)
+        search.fit(**rows, y_val=np.tile(y[200:], 10))
+    assert search.best_score_ > 0.9
 
 
 def test_mechanisms_without_a_score_of_their_own_say_nothing():

@@ -70,6 +70,16 @@ def test_column_without_values_gets_the_middle_of_the_box(strategy):
     assert centred.statistics_[1] == 2.0
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_interval_that_starts_at_zero_is_that_around_zero_moved(strategy):
+    X = np.round(table(300) * 64) / 64
+    X[:, 1] = np.nan
+    around = fitted(X - 8, strategy=strategy, X_bounds=(-8, 8)).statistics_
+    from_zero = fitted(X, strategy=strategy, X_bounds=(0, 16)).statistics_
+    np.testing.assert_allclose(from_zero, around + 8, rtol=1e-12)
+    assert from_zero[1] == 8.0
+
+
 def test_indicators_of_all_features():
     X = table(500)
     imputer = fitted(X, add_indicator=True)
@@ -105,7 +115,7 @@ def test_replaced_record_moves_the_counts_by_their_sensitivity():
 
 
 def test_values_and_missing_ones_of_a_record_have_norm_sqrt_d_at_most():
-    rows = BoxedRows(table(2000) * 100, np.zeros(3), np.full(3, 5.0))
+    rows = BoxedRows(table(2000) * 100, np.zeros(3), np.full(3, 5.0), keep_zero=False)
     norms = [np.linalg.norm(v, axis=1).max() for v in value_or_missing(rows)]
     assert 0.99 * np.sqrt(3) < max(norms) <= np.sqrt(3)
 

@@ -48,6 +48,16 @@ def test_moments_are_near_those_of_the_rows():
     np.testing.assert_allclose(scaler.transform(X), (X - scaler.mean_) / scaler.scale_)
 
 
+def test_interval_that_starts_at_zero_is_that_around_zero_moved():
+    X = RNG.integers(-100, 100, (500, 2)) / 64.0
+    around = fitted(DPStandardScaler(epsilon=0.5, X_bounds=(-2, 2)), X)
+    from_zero = fitted(DPStandardScaler(epsilon=0.5, X_bounds=([0, 0], 4)), X + 2)
+    to_zero = fitted(DPStandardScaler(epsilon=0.5, X_bounds=(-4, 0)), X - 2)
+    for scaler, shift in ((from_zero, 2.0), (to_zero, -2.0)):
+        np.testing.assert_allclose(scaler.mean_, around.mean_ + shift, rtol=1e-12)
+        np.testing.assert_array_equal(scaler.scale_, around.scale_)
+
+
 def test_constant_column_has_a_positive_scale():
     X = np.column_stack([RNG.normal(size=2000), np.ones(2000)])
     scaler = fitted(DPStandardScaler(X_bounds=(-5, 5)), X)

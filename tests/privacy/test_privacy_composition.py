@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 from skdpbo.privacy import (
     PrivacyGuarantee,
+    PrivacyLedger,
     as_replace_one,
     compose,
     compose_parallel,
@@ -52,6 +53,27 @@ def brute_force_delta(epsilon, pure_epsilons, mu):
             loss += sign * mp.mpf(part)
         total += weight * profile(mu, mp.mpf(epsilon) - loss)
     return total
+
+
+@pytest.mark.parametrize("mu", [1e-300, 1e-170, 1e-160])
+def test_releases_whose_squares_are_below_the_floats(mu):
+    """A search for their root that starts at 0 has no end."""
+    tiny = PrivacyGuarantee(epsilon=5e-324, delta=1e-6, mu=mu)
+    together = compose(tiny, tiny)
+    assert math.sqrt(2) * mu <= together.mu <= math.sqrt(2) * mu * (1 + 1e-15)
+    ledger = PrivacyLedger(1.0, 1e-5)
+    for release in (tiny, tiny, pure(0.5)):
+        ledger.charge(release)
+    assert not ledger.affords(pure(0.9))
+
+
+def test_a_delta_that_leaves_nothing_says_nothing():
+    certain = PrivacyGuarantee(epsilon=1.0, delta=1 - 2**-53)
+    with pytest.raises(ValueError, match="No epsilon holds"):
+        compose(certain, certain, delta=0.5)
+    ledger = PrivacyLedger(1e6, 1 - 2**-53)
+    ledger.charge(certain)
+    assert not ledger.affords(certain)
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 8.0])

@@ -107,8 +107,9 @@ class AnswerNoise:
         """Protected value: return it clipped, with noise."""
         low, high = self.y_bounds
         # Not refused where it is not finite: whether an answer comes must not depend on the value.
-        value = (low + high) / 2 if not math.isfinite(value) else min(max(value, low), high)
-        return float(self._mechanism.release(value, source))
+        # Halved first: the sum of two bounds may be beyond the floats.
+        value = value if math.isfinite(value) else low / 2 + high / 2
+        return float(self._mechanism.release(min(max(value, low), high), source))
 
 
 class AnswerBook:

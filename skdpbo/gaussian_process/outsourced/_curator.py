@@ -66,7 +66,8 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         (-3, 3), with a `DefaultBoundsWarning`.
     random_state : None, int or RandomState, default=None
         None draws the noise from the operating system. Anything else makes it reproducible, for
-        tests only: the guarantees are void and a `SeededNoiseWarning` is given.
+        tests only: the guarantees are void and a `SeededNoiseWarning` is given. Read by `fit`, also
+        for the answers.
 
     Attributes
     ----------
@@ -240,7 +241,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         check_is_fitted(self)
         if self._book is None:
             raise RuntimeError("A copied or pickled curator does not answer: its y was not copied.")
-        seed = self.random_state
+        seed = self._seed
         if isinstance(seed, numbers.Integral):  # other noise for each answer of a seeded run
             seed = np.random.default_rng([int(seed), 1 + len(self.answers_)])
         row, answer = self._book.answer(index, value, noise_source(seed))
@@ -276,6 +277,8 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
             answer_noise_std=0.0 if noise is None else noise.std,
             answer_guarantee=answer_privacy,
         )
+        # Of this fit, whose guarantees are void if it is a seed: random_state may be set later.
+        self._seed = self.random_state
         self._book = AnswerBook(
             len(X),
             None if y is None else np.array(y, dtype=np.float64).ravel(),

@@ -1,11 +1,14 @@
 """Public balls and boxes that hold the rows of a release before the noise."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from skdpbo.gaussian_process.outsourced._random_projection import operator_norm_bound
 from skdpbo.privacy._checks import check_positive
+from skdpbo.privacy._composed_losses import exact_sum_of_squares
+from skdpbo.privacy._rounding import round_up_root
 
 __all__ = ["Ball", "Box", "set_field"]
 
@@ -120,9 +123,7 @@ class Box:
             if not len(values) or not np.isfinite(values).all():
                 raise ValueError(f"{name} must hold finite numbers.")
             set_field(self, name, tuple(values.tolist()))
-        if len(self.low) != len(self.high) or any(
-            low > high for low, high in zip(self.low, self.high, strict=True)
-        ):
+        if len(self.low) != len(self.high) or any(low > high for low, high in self._sides):
             raise ValueError("low and high must have the same length, low at most high.")
 
     def check_dimension(self, r):
@@ -144,12 +145,16 @@ class Box:
     @property
     def norm(self):
         """Largest norm of a point, rounded up."""
-        return _norm_above(np.maximum(np.abs(self.low), np.abs(self.high)))
+        return _norm_above(max(abs(low), abs(high)) for low, high in self._sides)
 
     @property
     def diameter(self):
         """Largest distance of two points, rounded up."""
-        return _norm_above(np.subtract(self.high, self.low))
+        return _norm_above(Fraction(high) - Fraction(low) for low, high in self._sides)
+
+    @property
+    def _sides(self):
+        return zip(self.low, self.high, strict=True)
 
     def image(self, projection):
         """Return a box that holds the projected points.
@@ -187,10 +192,10 @@ class Box:
         return np.clip(np.asarray(points, dtype=np.float64), self.low, self.high)
 
 
-def _norm_above(vector):
-    """Return a float that is not below the l2 norm of a vector, above it by 1e-12 at most."""
-    # A computed norm of r numbers is off by r 2^-54 of itself at most: enough up to r = 18 000.
-    return float(np.linalg.norm(vector)) * (1 + 1e-12)
+def _norm_above(values):
+    """Return the l2 norm of floats, or of their differences, rounded up; inf beyond the floats."""
+    # In fractions: squares neither vanish nor overflow.
+    return round_up_root(exact_sum_of_squares(values))
 
 
 def set_field(instance, name, value):

@@ -11,6 +11,7 @@ from skdpbo.gaussian_process.outsourced._random_projection import row_sensitivit
 from skdpbo.mechanisms import GaussianMechanism, L2Laplace
 from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu, mu_from_epsilon
 from skdpbo.privacy._checks import check_delta, check_positive
+from skdpbo.privacy._rounding import text_below
 
 __all__ = ["ROW_ASSUMPTIONS", "NoisyRows", "rows_guarantee"]
 
@@ -58,6 +59,13 @@ class NoisyRows:
     domain: Ball | Box
     n_features: int
     projection: np.ndarray | None = None
+
+    def __post_init__(self):
+        # By Cauchy and Schwarz no partial sum of a product is longer; twice, for its rounding.
+        largest = 1.0 if self.projection is None else 2 * float(np.linalg.norm(self.projection))
+        if not math.isfinite(self.domain.norm * largest):
+            # What overflows would depend on a row, and so would the error.
+            raise ValueError("data_norm or X_bounds are too large: a row may exceed the floats.")
 
     @cached_property
     def sensitivity(self):
@@ -143,7 +151,8 @@ def _moved_guarantee(mechanism, epsilon, delta, displacement):
     epsilon = check_positive(epsilon, "epsilon")
     common = {
         "epsilon": epsilon,
-        "neighbours": f"one row of X moved by at most {displacement:.6g} (l2 norm)",
+        # Never rounded up: a longer move costs more than epsilon.
+        "neighbours": f"one row of X moved by at most {text_below(displacement)} (l2 norm)",
         "protects": "positions of the rows of X",
         "reference": _REFERENCES[mechanism],
     }

@@ -48,8 +48,8 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
         two classes they are -1 and 1). With several, one release serves all, and predictions are
         averaged by how likely each makes the released sums. None: four RBF kernels of variance 1/2,
         in the units of the inducing points (a sixth of their range in each column, times
-        sqrt(n_features), times 1/4, 1/2, 1 and 8). A class of your own makes the guarantee
-        conditional on values of two points at a time.
+        sqrt(n_features), times 1/4, 1/2, 1 and 8), and from four columns on a linear one. A class
+        of your own makes the guarantee conditional on values of two points at a time.
     classes : array-like of shape (n_classes,), default=None
         Public labels, at least two. A record with another label adds nothing. None: the labels of
         the records are public by declaration, also which of them occur.
@@ -111,8 +111,9 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
     public. The error for NaN and infinity reveals that some record has one. `predict` and `score`
     on protected rows are not covered.
 
-    Beyond about five columns the inducing points are far from most records, and a linear model is
-    better. Where the noise prevails, probabilities are closer to equal than they should be.
+    Beyond about five columns the inducing points are far from most records: the linear kernel of
+    the default prevails, and `DPLogisticRegression` is better. Where the noise prevails,
+    probabilities are closer to equal than they should be.
 
     References
     ----------

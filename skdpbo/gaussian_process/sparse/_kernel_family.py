@@ -27,6 +27,7 @@ __all__ = [
 _DEFAULT_FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 _N_WITH_SHARES = len(_DEFAULT_FACTORS) + 2  # the smooth, the rough and the linear one
 _MIXED_FACTORS = (0.5, 2.0)
+_FACTORS_OF_ALL = (1.0, 2.0, 4.0, 8.0)  # where columns were left out: kernels on all of them
 _FEW_COLUMNS = 3  # up to here no release chooses among them: kernels on each set take part
 # In units. Three columns have more sets, and one shape takes less time: the rough one, since bands
 # of a smooth one alone are narrow.
@@ -85,7 +86,7 @@ def default_kernels(Z, half_width, columns=None):
     of them: linear on one, others on every set, and averages of those on one. From four columns on
     the linear kernel's box is smaller by sqrt 3, so that its constant has less of its variance, and
     there are averages of it and an RBF kernel of 1/2 or 2 units; beside kernels on some columns
-    there is an RBF kernel of one unit on all, without which bands are narrow where other columns
+    there are RBF kernels of 1 to 8 units on all, without which bands are narrow where other columns
     matter, too.
 
     Parameters
@@ -100,16 +101,13 @@ def default_kernels(Z, half_width, columns=None):
     """
     unit, variance = _unit(Z, columns), _VARIANCE_SHARE * float(np.mean(np.square(half_width)))
     smooth = [RBF(factor * unit) for factor in _DEFAULT_FACTORS]
-    centre, box = point_box(Z)
-    # The standard deviation of records that fill the points' box: it is where a record's constant
-    # and slopes have the variance that they have at the inducing points.
-    linear = LinearKernel(centre, box / math.sqrt(3) if has_many_columns(Z) else box)
+    linear = _linear_kernel(Z)
     half = ConstantKernel(0.5)
     mixed = [half * RBF(f * unit) + half * linear for f in _MIXED_FACTORS]
     family = [*smooth, Matern(unit, nu=0.5), linear]
     family += mixed if has_many_columns(Z) else _effects(Z)
     if columns is not None and len(columns) < Z.shape[1]:
-        family.append(RBF(_unit(Z)))
+        family += [RBF(factor * _unit(Z)) for factor in _FACTORS_OF_ALL]
     return [ConstantKernel(variance) * k for k in family]
 
 
@@ -155,9 +153,22 @@ def label_kernels(Z):
     """Return the default family of classification: RBF kernels of 1/4, 1/2, 1 and 8 units.
 
     Labels carry less information than targets, and every rough kernel takes a share of the release:
-    a smaller family is more accurate.
+    a smaller family is more accurate. From four columns on there is a linear kernel, too: points of
+    a box are far from most records then.
     """
-    return [ConstantKernel(_LABEL_VARIANCE) * RBF(f * _unit(Z)) for f in _LABEL_FACTORS]
+    family = [RBF(f * _unit(Z)) for f in _LABEL_FACTORS]
+    family += [_linear_kernel(Z)] if has_many_columns(Z) else []
+    return [ConstantKernel(_LABEL_VARIANCE) * k for k in family]
+
+
+def _linear_kernel(Z):
+    """Return the linear kernel in the box of the points, from four columns on in a smaller one.
+
+    The smaller box has one standard deviation of records that fill the points' box as half-width:
+    there a record's constant and slopes have the variance that they have at the inducing points.
+    """
+    centre, box = point_box(Z)
+    return LinearKernel(centre, box / math.sqrt(3) if has_many_columns(Z) else box)
 
 
 def _unit(Z, columns=None):

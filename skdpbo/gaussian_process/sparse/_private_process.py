@@ -5,20 +5,21 @@ matter, second moments. Each is a function of the records and of what was releas
 their mu^2 add up to that of the fit (adaptive composition, Dong, Roth & Su 2022, Corollary 3.3).
 """
 
+import math
 import numbers
-from functools import partial
 
 import numpy as np
 from joblib import effective_n_jobs
 
 from skdpbo._column_ranges import released_ranges
-from skdpbo._exact_gram import streamed_gram
+from skdpbo._exact_gram import products, streamed_sums
 from skdpbo._gaussian_estimator import GaussianEstimator
 from skdpbo._parameters import bounds_or_default, warn_caller
 from skdpbo._record_groups import PlacedRows, record_codes
 from skdpbo.exceptions import DefaultBoundsWarning, UnreachedRowsWarning
-from skdpbo.gaussian_process._column_screen import ColumnScreen
+from skdpbo.gaussian_process._column_effects import ColumnEffects, shows_columns
 from skdpbo.gaussian_process._foreign_kernels import foreign_kernels, refuse_unfit_kernel
+from skdpbo.gaussian_process._record_spread import RecordSpread
 from skdpbo.gaussian_process.sparse._features import WhitenedFeatures
 from skdpbo.gaussian_process.sparse._inducing import (
     inducing_design,
@@ -41,8 +42,8 @@ __all__ = ["PrivateProcess", "private_prior_mean"]
 
 # Of mu^2: 5 % more noise on the moments, and a range that n > 1000 records show at epsilon 1.
 _SHARE_OF_BOUNDS = 0.1
-# Of mu^2: 5 % more noise on the moments, and a column that n = 4000 records show at epsilon 1.
-_SHARE_OF_COLUMNS = 0.1
+# Of mu^2, 7 % more noise on the moments together: how far records reach, and the columns.
+_SHARE_OF_SPREAD, _SHARE_OF_COLUMNS = 0.04, 0.1
 # Of mu^2: 2.5 % more noise on the moments, and a mean that n > 1000 records give to about a tenth
 # of the half-width at epsilon 1.
 _SHARE_OF_MEAN = 0.05
@@ -160,7 +161,8 @@ class PrivateProcess(GaussianEstimator):
         # All that the warnings name is released: counts above a threshold, and the second moment.
         for name in unseen:
             warn_caller(
-                f"{name}: the released counts show no range of some columns; (-1, 1) is used.",
+                f"{name}: the released counts show no range of some columns; (-1, 1) is used, and "
+                "values beyond it are clipped. Give public bounds, a larger epsilon or more rows.",
                 DefaultBoundsWarning,
             )
         if reach is not None and reach[0] + _FAR * reach[1] < 0.5:
@@ -181,35 +183,54 @@ class PrivateProcess(GaussianEstimator):
 
     def _release(self, method, rows, X, targets, source):
         """Protected: sum over the records and return the sums with noise."""
-        gram = streamed_gram(
-            rows, X, targets, rows.radius, chunk_size=self.chunk_size, n_jobs=self.n_jobs
+        sums = streamed_sums(
+            rows,
+            X,
+            targets,
+            rows.radius,
+            chunk_size=self.chunk_size,
+            n_jobs=self.n_jobs,
+            sums=getattr(method, "sums", products),
         )
-        return method.release(gram, source)
+        return method.release(sums, source)
 
-    def _column_screen(self, mu, Z, half_width):
-        """Split mu between the moments and the choice of columns; return both parts.
+    def _smallest_part(self, mu):
+        """Return what the release with the most noise may have of `mu`."""
+        return math.sqrt(_SHARE_OF_SPREAD) * mu
 
-        The second is what makes the screen of a number of records; None without a choice.
+    def _shown(self, kernels, Z, mu, half_width, n_records, passed):
+        """Return kernels, inducing points and what else releases of their own show.
+
+        Parameters
+        ----------
+        kernels, Z, half_width
+            Public. Without a choice of columns they are returned as they are.
+        mu : float
+            Of all releases together.
+        n_records : int
+        passed : callable
+            ``passed(method)`` releases what a method sums over the records.
         """
-        if self.kernel is not None or not chooses_columns(Z):
-            return mu, None
-        mu, mu_columns = split_budget(mu, _SHARE_OF_COLUMNS)
-        return mu, partial(ColumnScreen, point_box(Z), mu=mu_columns, half_width=half_width)
-
-    def _shown(self, kernels, Z, screen, passed):
-        """Return kernels, inducing points and what else of the release `passed` shows a screen."""
         vars(self).pop("columns_", None)
-        if screen is None:
-            return {"kernels": kernels, "Z": Z}
-        released = passed(screen)  # from here on post-processing
-        self.columns_ = screen.columns(released)
+        if self.kernel is not None or not chooses_columns(Z):
+            return {"kernels": kernels, "Z": Z, "mu": mu}
+        centre, box = point_box(Z)
+        mu, mu_spread = split_budget(mu, _SHARE_OF_SPREAD)
+        common = {"n_records": n_records, "mu": mu_spread}
+        spread = RecordSpread((centre, box), half_width=half_width, **common)
+        released = passed(spread)  # from here on post-processing, but for the columns
+        extent, self.columns_ = spread.extent(released), list(range(Z.shape[1]))
+        rest, common["mu"] = split_budget(mu, _SHARE_OF_COLUMNS / (1 - _SHARE_OF_SPREAD))
+        if shows_columns(n_columns=Z.shape[1], n_targets=len(half_width), **common):
+            mean, sd = spread.location(released)
+            effects = ColumnEffects((centre, extent * box), mean=mean, sd=sd, **common)
+            mu, self.columns_ = rest, effects.columns(passed(effects))
         if self.inducing_points is None or isinstance(self.inducing_points, numbers.Integral):
             # Points that the user gave are not moved; a grid of ours shrinks to the records.
-            centre, _ = point_box(Z)
-            Z = centre + screen.extent(released) * (Z - centre)
+            Z = centre + extent * (Z - centre)
         # The variance of the kernels stays that of the bounds: bands would be too narrow.
-        kernels = default_kernels(Z, np.asarray(screen.statistics.half_width), self.columns_)
-        return {"kernels": kernels, "Z": Z, "half_width": screen.reach(released)}
+        kernels = default_kernels(Z, half_width, self.columns_)
+        return {"kernels": kernels, "Z": Z, "mu": mu, "half_width": spread.reach(released)}
 
     def _publish_average(self, kernels, features, prior_mean, fits):
         """Average the posteriors under several kernels, and set the attributes of the kernels.

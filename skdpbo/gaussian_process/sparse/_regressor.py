@@ -43,9 +43,9 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         polynomials), records of more than its mean over the inducing points count with a smaller
         weight. None: seven RBF kernels, a Matern and a linear kernel, in the units of the inducing
         points (a sixth of their range in each column, times sqrt(n_features), times 1/8 to 8) and
-        of `y_bounds`; of 2 and 3 columns also kernels on some. Of 4 to 100 a release, from 10 % of
-        the squared budget, shows which matter and how far records and targets reach. Your own class
-        makes the guarantee conditional on values of two points at a time.
+        of `y_bounds`; of 2 and 3 columns also kernels on some. Of 4 to 100 two releases, from 14 %
+        of the squared budget, show which matter and how far records and targets reach. Your own
+        class makes the guarantee conditional on values of two points at a time.
     noise_variance : float, array-like of shape (n_targets,) or "released", default="released"
         Variance of an observation about the function, > 0, in squared units of y. "released":
         estimated from the released sums, at no further cost.
@@ -273,7 +273,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         if found:
             with warnings.catch_warnings(action="ignore"):  # of missing bounds: given before
                 planned = check(self._bounds(found), X, planned[0])
-        y, box, scale, kernels, Z, build, screen, noise_variance, public = planned
+        y, box, scale, kernels, Z, build, half_width, noise_variance, public = planned
         targets, centre = y if y.ndim == 2 else y[:, None], (box[0] + box[1]) / 2
         if mu_mean is not None:
             centre = private_prior_mean(
@@ -284,8 +284,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
             rows = ResidualRows(method.rows(centre), public) if public else method.rows(centre)
             return self._release(method, rows, X, placed(X, targets), source)
 
-        screen = screen and screen(n_records=n_units(X))
-        chosen = self._shown(kernels, Z, screen, passed)
+        chosen = self._shown(kernels, Z, mu, half_width, n_units(X), passed)
         method = build(**chosen, n_records=n_units(X))
         released = passed(method)
         fits = method.posterior(released, noise_variance)
@@ -312,10 +311,9 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
             box = bounds_or_default(bounds["y_bounds"], q, "y_bounds")
         half_width = (box[1] - box[0]) / 2
         kernels = self._checked_kernels(Z, default_kernels(Z, half_width))
-        mu, screen = self._column_screen(mu, Z, half_width)
-        build = partial(self._method, Z=Z, mu=mu, half_width=half_width)
-        build(kernels, n_records=1)  # raises what a method can raise
-        return y, box, scale, kernels, Z, build, screen, noise_variance, public
+        build = partial(self._method, Z=Z, half_width=half_width)
+        build(kernels, mu=self._smallest_part(mu), n_records=1)  # raises what a method can raise
+        return y, box, scale, kernels, Z, build, half_width, noise_variance, public
 
     @property
     def _mechanism(self):

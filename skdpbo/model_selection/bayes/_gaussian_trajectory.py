@@ -173,7 +173,9 @@ class PrivateScores(VisitingSearch):
             folds, unread = self._problem.folds, self._n_left == self._gaussian.n_draws
             if indices and unread and folds is not None:  # before the charge
                 best = self._proposer.visited[int(np.nan_to_num(scores.mean, nan=-np.inf).argmax())]
-                folds.warn_of_low_bound(self._problem.candidates[best])
+                # The score of the winner has at least the noise of one measurement.
+                noise = math.sqrt(self._noise_variance) / self._problem.scorer.bound
+                folds.warn(self._problem.candidates[best], noise)
             if indices:
                 self._use(*self._measure(indices))
             proposed = self._proposer.ask_public()

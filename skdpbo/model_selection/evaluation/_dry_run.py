@@ -204,8 +204,11 @@ def _column(dtype, rng):
     categories = getattr(dtype, "categories", None)
     if categories is not None and len(categories):
         return np.asarray(categories, dtype=object)[rng.randint(len(categories), size=_N_ROWS)]
-    values = _values(getattr(dtype, "kind", "O"), (_N_ROWS,), rng)
-    return np.zeros(_N_ROWS, dtype="datetime64[s]") if values is None else values
+    kind = getattr(dtype, "kind", "O")
+    values = _values(kind, (_N_ROWS,), rng)
+    if values is None:  # durations, or dates
+        values = np.zeros(_N_ROWS, dtype="timedelta64[s]" if kind == "m" else "datetime64[s]")
+    return values
 
 
 def _values(kind, shape, rng):

@@ -9,12 +9,13 @@ from sklearn.model_selection import check_cv
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import run_isolated
 from skdpbo._parameters import warn_caller
-from skdpbo.exceptions import LowBoundWarning
+from skdpbo.exceptions import LowBoundWarning, NoisyScoreWarning
 from skdpbo.model_selection._sklearn import take_rows, without_callbacks
 from skdpbo.model_selection.evaluation._evaluator import isolated_losses, train
 
 __all__ = ["FoldLosses"]
 
+_NOISY = 0.5  # noise of a score, as a share of the loss that it measures, that is told
 _COMMON = 0.03  # share of records above the largest loss that counts from which it misleads
 
 
@@ -80,30 +81,61 @@ class FoldLosses:
             for parts in of_candidates
         ]
 
-    def warn_of_low_bound(self, params):
-        """Warn where a few per cent of the public records have the largest loss.
+    def warn(self, params, score_noise=0.0):
+        """Warn of a bound that is low, and of a score that is noisy, for the losses of public rows.
 
         Parameters
         ----------
         params : dict
             The best candidate on the public rows.
+        score_noise : float, default=0.0
+            Standard deviation of the noise of the released score, as a share of its range; 0 where
+            it has been told.
         """
-        scorer = self._training.scorer
-        if not (scorer.is_mean and getattr(scorer, "may_clip", False)):
+        if self._training.scorer.clipped is None:
             return
         (losses,) = self.losses([params], _unclipped_losses)
-        if losses is None:
+        if losses is not None:
+            self._warn_of_low_bound(losses)
+            self._warn_of_noise(losses, score_noise)
+
+    def _warn_of_noise(self, losses, noise):
+        """Warn where the noise of a score is large beside the loss of the best public candidate.
+
+        Most losses are far below their bound, so that its range says little of them.
+        """
+        scorer = self._training.scorer
+        if scorer.clipped is not scorer:  # a ratio has a range of its own
             return
+        mean = scorer.integer_losses(losses).mean()  # of one record
+        expected = scorer.score_with_std(mean, 1, noise * scorer.units)
+        if expected.std > _NOISY * (scorer.offset - expected.value):
+            warn_caller(
+                "best_score_ will be mostly noise: the standard deviation of its noise is about "
+                f"{expected.std:.4g}, and the public score of the best candidate "
+                f"{expected.value:.4g}. Protect more records, take a larger epsilon, or a smaller "
+                "loss_bound if fewer losses should count, or spend all of the budget on the choice "
+                "(score_fraction=0).",
+                NoisyScoreWarning,
+            )
+
+    def _warn_of_low_bound(self, losses):
+        """Warn where a few per cent of the public records have the largest loss."""
+        given = self._training.scorer
+        scorer = given.clipped
         share = float(np.mean(losses > scorer.bound * (1 + 1e-9)))  # above, not by rounding alone
         if share > _COMMON:
             # A bound that few enough records exceed, and at least twice the one that was too low.
             enough = max(float(np.quantile(losses, 1 - _COMMON / 2)), 2 * scorer.bound)
+            enough = max(enough, given.bound_of_spread(self._training.y))
             enough = enough if np.isfinite(enough) else 2 * scorer.bound
+            # A ratio or a root is not in the units of its losses.
+            loss = "" if given.is_mean else f" (by {given.nearest_mean})"
             warn_caller(
-                f"{share:.0%} of the public records lose more than {scorer.bound:.4g} at the best "
-                "public candidate, and no loss above that counts: worse predictions of these cost "
-                "nothing, so that candidates may win that are badly wrong on some records. By the "
-                f"public rows, take loss_bound={float(f'{enough:.2g}'):g}.",
+                f"{share:.0%} of the public records lose more than {scorer.bound:.4g}{loss} at the "
+                "best public candidate, and no loss above that counts: worse predictions of these "
+                "cost nothing, so that candidates may win that are badly wrong on some records. By "
+                f"the public rows, take loss_bound={float(f'{enough:.2g}'):g}.",
                 LowBoundWarning,
             )
 
@@ -121,4 +153,5 @@ def _fitted(estimator, params, public, scorer, kind, split):
 
 
 def _unclipped_losses(model, scorer, X, y):
-    return np.asarray(scorer._loss(model, y, scorer._predict(model, X, y)), dtype=np.float64)
+    losses = scorer.clipped._loss(model, y, scorer._predict(model, X, y))
+    return np.asarray(losses, dtype=np.float64)

@@ -45,7 +45,7 @@ from skdpbo.model_selection.private_training._trials import (
     published_trials,
 )
 from skdpbo.model_selection.protection._all_records import AllRecordsProtection
-from skdpbo.model_selection.protection._setup import refuse_metric_of_groups
+from skdpbo.model_selection.protection._setup import refuse_complex, refuse_metric_of_groups
 from skdpbo.model_selection.rows._overlap import entry_length, refuse_rows_among_entries
 from skdpbo.model_selection.rows._protected import check_schema, protected_positions
 from skdpbo.model_selection.rows._units import take_units
@@ -101,7 +101,7 @@ class PrivateModelsProtection(AllRecordsProtection):
         self.positions = trained, _, rest = self._positions(parts.n_samples, own_rows=own_rows)
         if own_rows:
             check_schema(parts.X_val, parts.y_val, parts.X, parts.y, public=False)
-        _refuse_complex(parts.X, parts.y)
+        refuse_complex(X=parts.X, y=parts.y)
         self.plan = self._plan(len(trained), trained_again=rest is not None)
         self.final = None if rest is None else self._budget(plan_final, len(rest))
         # Targets are protected: no scorer learns its classes from them.
@@ -292,17 +292,6 @@ def _training(rows, fit_params):
 
 def _no_model(X, failures):
     """Return the error that there is no model: of the schema and of public failures alone."""
-    if _kind(X) in "biuf":
+    if getattr(getattr(X, "dtype", None), "kind", "f") in "biuf":  # arrays; nothing of others
         return ValueError(" ".join([_NO_MODEL, _USUAL, *failures]))
     return TypeError(" ".join([_NO_MODEL, _NOT_NUMERIC, *failures]))
-
-
-def _refuse_complex(X, y):
-    for name, values in (("X", X), ("y", y)):
-        if _kind(values) == "c":
-            raise ValueError(f"Complex data not supported: {name} must be real.")
-
-
-def _kind(values):
-    """Return the kind of the type of an array, "f" for other containers."""
-    return getattr(getattr(values, "dtype", None), "kind", "f")

@@ -104,7 +104,8 @@ class PublicSearch(Protection):
             self.failed_fits.warn(results[f"mean_test_{self.metric}"])
             # The one that GridSearchCV would take; NaN, of candidates that fail, comes last.
             best = np.nan_to_num(results[f"mean_test_{self.metric}"], nan=-np.inf).argmax()
-            self.problem.folds.warn_of_low_bound(results["params"][int(best)])
+            noise = self.mechanism.untold_noise(self.problem.n_losses)
+            self.problem.folds.warn(results["params"][int(best)], noise)
         self.chosen = self.mechanism.choose(results)
         return self.chosen.index
 

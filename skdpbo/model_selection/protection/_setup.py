@@ -20,12 +20,13 @@ from skdpbo.model_selection._sklearn import (
     take_method_params,
 )
 from skdpbo.model_selection.rows._protected import check_schema, protected_positions
+from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE
 
 __all__ = [
-    "MOSTLY_NOISE",
     "check_rows",
     "mechanism_with_score",
     "refuse_chunk_schema",
+    "refuse_complex",
     "refuse_metric_of_groups",
     "refuse_options_of_public_rows",
     "refuse_other_than_means",
@@ -35,8 +36,6 @@ __all__ = [
     "warn_of_silent_callbacks",
 ]
 
-# Noise of a quarter of the score's range: one released score in six is off by more.
-MOSTLY_NOISE = 0.25
 SMALL_NOISE = 0.05
 # Of the budget, with score_fraction="auto". The smaller comes first: what the score gets, the
 # choice loses.
@@ -111,6 +110,14 @@ def refuse_telling_parts(estimator, candidates):
             )
 
 
+def refuse_complex(**containers):
+    """Raise where no row is public and a declared type, of rows or of targets, is complex."""
+    for name, values in containers.items():
+        dtypes = values.dtypes if hasattr(values, "columns") else [getattr(values, "dtype", None)]
+        if "c" in [getattr(dtype, "kind", "") for dtype in dtypes]:
+            raise ValueError(f"Complex data not supported: {name} must be real.")
+
+
 def refuse_chunk_schema(estimator, n_chunks, n_samples, X, y, X_val, y_val):
     """Raise for types and numbers of columns and of rows, or of groups, that cannot be fitted."""
     if n_samples < n_chunks:
@@ -118,9 +125,8 @@ def refuse_chunk_schema(estimator, n_chunks, n_samples, X, y, X_val, y_val):
             f"Found array with n_samples={n_samples} while n_chunks={n_chunks} needs at least one "
             "row, or group of rows, for each chunk, and hundreds to train well."
         )
+    refuse_complex(X=X, y=y, X_val=X_val, y_val=y_val)
     shape, kind = getattr(X, "shape", None), getattr(getattr(X, "dtype", None), "kind", "O")
-    if kind == "c":
-        raise ValueError("Complex data not supported.")
     if shape is not None and len(shape) == 1 and kind in "biuf":
         raise ValueError(f"Expected 2D array, got 1D array instead, of shape {shape}.")
     if shape is not None and 0 in shape[1:]:

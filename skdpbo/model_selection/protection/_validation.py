@@ -38,6 +38,7 @@ from skdpbo.model_selection.rows._settled_types import (
     from_public_values,
     settled_public_rows,
     settled_public_targets,
+    without_long_integers,
 )
 from skdpbo.model_selection.scoring._multimetric import assign_metrics
 from skdpbo.privacy.ledger._charging import covered_by_fit
@@ -231,8 +232,8 @@ class ValidationProtection(PublicSearch):
         if X_val is not None:
             known = {"n_public": n_rows(X), "counted": self.counted and labels is None}
             refuse_rows_among_entries(params, [*rows[2:], X_val], (), **known)
-            public = from_public_values(X), from_public_values(y), params
-            return public, (X_val, y_val), labels
+            X, y = without_long_integers(from_public_values(X)), from_public_values(y)
+            return (X, y, params), (X_val, y_val), labels
         refuse_rows_among_entries(params, [X, y], {n_rows(X)})
         public, protected, self.public_positions, labels = split_rows(self.searcher, X, y, params)
         X, y, params = public

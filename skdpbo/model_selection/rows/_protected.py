@@ -6,30 +6,20 @@ protected rows are not, so that a protected value that does not fit the schema m
 as bad and changes nothing else.
 """
 
-import numbers
-import warnings
 from dataclasses import dataclass
-from decimal import Decimal
 
 import numpy as np
-from scipy import sparse
 
-from skdpbo._attempt import attempt
 from skdpbo.model_selection._sklearn import n_rows
-from skdpbo.model_selection.rows._object_table import as_objects, list_width
-from skdpbo.model_selection.rows._settled_types import (
-    declared_kind,
-    is_single_column,
-    of_single_column,
-    public_kind,
-)
+from skdpbo.model_selection.rows._object_table import list_width
+from skdpbo.model_selection.rows._public_types import as_public_schema, as_public_targets, sizes
+from skdpbo.model_selection.rows._settled_types import declared_kind, public_kind
 
 __all__ = ["ProtectedRows", "check_protected", "check_schema", "protected_positions"]
 
 # Chosen once and for all; any constant would do. It is public: the split must not depend on the
 # data.
 _SPLIT_SEED = 20150717
-_NUMBERS = (numbers.Real, np.bool_, Decimal, type(None))
 
 
 @dataclass(repr=False)
@@ -108,17 +98,8 @@ def check_protected(X_val, y_val, X_public, y_public, *, counted=True, groups=No
     """
     check_schema(X_val, y_val, X_public, y_public, counted=counted)
     with np.errstate(all="ignore"):  # a warning of a cast would depend on the values
-        X, unreadable = _as_public_schema(X_val, X_public)
-    return ProtectedRows(X, _real_targets(y_val), unreadable, groups)
-
-
-def _real_targets(y_val):
-    """Return targets of a complex type, as one gives it to all, as floats: others have no loss."""
-    dtypes = y_val.dtypes if hasattr(y_val, "columns") else [getattr(y_val, "dtype", None)]
-    if "c" not in {getattr(dtype, "kind", "O") for dtype in dtypes}:
-        return y_val
-    values = np.asarray(y_val)
-    return np.where(values.imag == 0, values.real, np.nan)
+        X, unreadable = as_public_schema(X_val, X_public)
+    return ProtectedRows(X, as_public_targets(y_val, y_public), unreadable, groups)
 
 
 def check_schema(X_val, y_val, X, y, *, public=True, counted=True):
@@ -141,7 +122,7 @@ def check_schema(X_val, y_val, X, y, *, public=True, counted=True):
             f"{f'; X alone has {only}' * bool(only)}"
             f"{f'; X_val alone has {only_val}' * bool(only_val)}."
         )
-    (dims, columns), (dims_val, columns_val) = _sizes(X), _sizes(X_val)
+    (dims, columns), (dims_val, columns_val) = sizes(X), sizes(X_val)
     if public and isinstance(X, list) and list_width(X) is None:
         dims = 1  # texts or other single objects
     if None not in (dims, dims_val) and dims != dims_val:
@@ -162,13 +143,15 @@ def _check_pairing(X_val, y_val, y_public, kind, counted):
     if n_rows(y_val) != n_rows(X_val):
         numbers_of_rows = f", got {n_rows(X_val)} and {n_rows(y_val)}" if counted else ""
         raise ValueError(f"X_val and y_val must have the same number of rows{numbers_of_rows}.")
-    (_, outputs), (dims_val, outputs_val) = _sizes(y_public), _sizes(y_val)
+    (_, outputs), (dims_val, outputs_val) = sizes(y_public), sizes(y_val)
     if (dims_val or 1) > 2:
         raise ValueError(f"y_val must have one or two dimensions, got {dims_val}.")
     if None not in (outputs, outputs_val) and outputs != outputs_val:
         raise ValueError(f"y_val must have as many outputs as y, got {outputs_val} and {outputs}.")
     kinds = kind(y_public), declared_kind(y_val)
-    if None not in kinds and kinds[0] != kinds[1]:
+    # One protected text makes texts of all numbers: beside public ones they are read as numbers.
+    read = kind is public_kind and kinds[1] == "texts"
+    if None not in kinds and kinds[0] != kinds[1] and not read:
         raise ValueError(
             f"y_val must have the type of y, got {kinds[1]} and {kinds[0]}: no prediction could be "
             "right. Encode both alike."
@@ -196,153 +179,3 @@ def _check_kinds(X_val, X_public, kind):
                 f"{name} has the type of numbers where the public rows hold texts: no value could "
                 "match. Read both with the same types, for instance dtype=str."
             )
-
-
-def _sizes(data):
-    """Numbers of dimensions and of columns; 1 column for a vector, None for other containers."""
-    shape = getattr(data, "shape", None) or ()
-    if not shape:
-        return None, None
-    return len(shape), shape[1] if len(shape) > 1 else 1
-
-
-def _as_public_schema(X_val, X_public):
-    """Return (X, unreadable): `X_val` typed as `X_public`; what does not fit is marked."""
-    fine = np.zeros(n_rows(X_val), dtype=bool)
-    if sparse.issparse(X_val):
-        X, X_val = X_val.tocsr(), X_val.tocoo()
-        fine[X_val.row[X_val.data.imag != 0]] = True  # other stored numbers can be read
-        return X.real, fine
-    if is_single_column(X_val) and is_single_column(X_public):
-        frame, unreadable = _frame_as_public(X_val.to_frame(), X_public.to_frame(), fine)
-        return of_single_column(frame, X_val), unreadable
-    if hasattr(X_val, "iloc") and hasattr(X_public, "dtypes") and hasattr(X_val, "dtypes"):
-        return _frame_as_public(X_val, X_public, fine)
-    public = None if hasattr(X_val, "iloc") else _numeric_table(X_public)
-    if public is None:
-        dims, columns = _sizes(X_public)
-        is_table = (dims or 1) > 1  # else of single objects, as texts
-        width = list_width(X_public) or (columns if is_table else None)
-        single = isinstance(X_val, list) and width is None
-        # Arrays of texts: the longest value shows in their type.
-        return X_val if single else as_objects(X_val, width), fine
-    kind = getattr(getattr(X_val, "dtype", None), "kind", "O")
-    if kind in "biufc":  # one complex number has typed all of them
-        values, bad = X_val.real, (X_val.imag != 0).any(axis=1) if kind == "c" else fine
-    else:
-        values, bad = _rows_as_numbers(X_val, public.shape[1])
-    if values.dtype == public.dtype:
-        return values, bad
-    if public.dtype.kind == "f":
-        with np.errstate(over="ignore"):  # a number that is too large becomes infinite: its loss
-            return values.astype(public.dtype), bad
-    # As one missing or broken number turns an array of integers into one of floats.
-    # What does not fit is marked, so that the 0 in its place is never shown to a model.
-    fits = _fits(values, public.dtype).all(axis=1)
-    return np.where(fits[:, None], values, 0).astype(public.dtype), bad | ~fits
-
-
-def _numeric_table(X_public):
-    """Return the public rows if they are a numeric table (array or list), else None."""
-    if sparse.issparse(X_public) or hasattr(X_public, "iloc"):
-        return None
-    try:
-        public = np.asarray(X_public)
-        if public.dtype.kind == "O":
-            # Texts of digits are texts: the public rows are given to the models as such.
-            if not all(isinstance(cell, _NUMBERS) for cell in public.flat):
-                return None
-            public = public.astype(float)
-    except (TypeError, ValueError):
-        return None
-    return public if public.dtype.kind in "biuf" and public.ndim == 2 else None
-
-
-def _rows_as_numbers(rows, width):
-    """Read each row by itself: one unreadable value must not change how the other rows are read."""
-    X = np.zeros((n_rows(rows), width))
-    unreadable = np.zeros(len(X), dtype=bool)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # a warning would tell of a record
-        for i, row in enumerate(rows):
-            values, _ = attempt(np.asarray, row, dtype=float)
-            unreadable[i] = getattr(values, "shape", None) != (width,)
-            if not unreadable[i]:
-                X[i] = values
-    return X, unreadable
-
-
-def _frame_as_public(X_val, X_public, unreadable):
-    """Cast each column to its public type: files type whole columns by all of their values."""
-    X = X_val.copy()
-    for position, dtype in enumerate(X_public.dtypes):
-        column = X.iloc[:, position]
-        if getattr(dtype, "kind", "O") not in "biuf":
-            if getattr(column.dtype, "categories", None) is not None:
-                X.isetitem(position, _with_public_categories(column, dtype))
-            elif dtype == np.object_ != column.dtype:
-                X.isetitem(position, column.astype(object))
-            elif dtype != column.dtype:
-                cells, bad = _cells_as(column, dtype, X_public.iloc[0, position])
-                X.isetitem(position, cells)
-                unreadable |= bad
-            continue
-        if column.dtype == dtype:
-            continue
-        if getattr(column.dtype, "kind", "O") in "biuf":
-            values, bad = column.to_numpy(dtype=float, na_value=np.nan), False
-        elif getattr(column.dtype, "kind", "O") == "c":  # one complex cell has typed all of them
-            values = column.to_numpy()
-            values, bad = values.real, values.imag != 0
-        else:
-            values, bad = _rows_as_numbers([[value] for value in column], 1)
-            values = values[:, 0]
-        fits = _fits(values, dtype)
-        # In the public type again: one value must not turn the other records' integers to floats.
-        cells = type(column)(np.where(fits, values, 0), index=X.index)
-        X.isetitem(position, cells.astype(dtype))
-        unreadable |= bad | ~fits
-    return X, unreadable
-
-
-def _cells_as(column, dtype, public):
-    """Return (column, bad): dates, texts or categories of a public type, each cell by itself.
-
-    One cell that fits no date makes a column one of objects. The `public` one takes the place of
-    what does not fit: intervals of integers have no missing value.
-    """
-    series = type(column)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a warning would tell of a record
-        if column.dtype.kind in "Mm":  # overflows in finer units alone, which are exact for others
-            whole, error = attempt(column.astype, dtype)
-            if error is None:
-                return whole, False
-        typed = [attempt(series, [cell], dtype=dtype)[0] for cell in column]
-        bad = np.array([cell is None for cell in typed], dtype=bool)
-        cells = [public if cell is None else cell[0] for cell in typed]
-        return series(cells, index=column.index, dtype=dtype), bad
-
-
-def _with_public_categories(column, dtype):
-    """A column of categories in the public type: its own may have been collected from its values.
-
-    One record that adds a category would move the codes of all others. A category that is not
-    public is missing.
-    """
-    known = getattr(dtype, "categories", None)
-    if known is None:
-        return column.astype(object)
-    return column.cat.set_categories(known, ordered=dtype.ordered)
-
-
-def _fits(values, dtype):
-    """Whether the type of a public column can hold each number."""
-    if dtype.kind == "f":  # NaN and infinity, too
-        return np.ones(len(values), dtype=bool)
-    missing = np.isnan(values)
-    nullable = hasattr(dtype, "numpy_dtype")
-    numpy_dtype = getattr(dtype, "numpy_dtype" if nullable else "subtype", dtype)  # or sparse
-    with np.errstate(all="ignore"):
-        exact = np.where(missing, 0, values).astype(numpy_dtype).astype(float) == values
-    return exact | (missing & nullable)  # nullable types have missing values

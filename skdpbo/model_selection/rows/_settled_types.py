@@ -5,20 +5,24 @@ into floats and truth values into objects, one long text widens an array, one ne
 category. The rule, where protected rows share a container with others:
 
 - integers of 64 bits become floats in rows, and labels of whole floats become integers;
-- truth values become objects in frames, and floats in arrays;
-- texts become objects, or as wide as the longest public one, and categories are those of public
-  rows, where there are any; whole floats among these are integers.
+- truth values become objects in frames, and floats in arrays, where labels become integers;
+- texts become objects, or labels as wide as the longest public one;
+- categories are those of public rows, where there are any; whole floats among these are integers;
+- nanoseconds become the unit that pandas gives to dates of Python, unless public dates need them;
+- complex numbers without imaginary parts become real, where rows are public.
 
 Smaller integers, single precision, nullable integers and, with no public rows, categories are never
 inferred from files: they are the user's declaration, and public.
 """
 
+from datetime import timedelta
 from numbers import Real
 
 import numpy as np
 from scipy import sparse
 
 __all__ = [
+    "below_2_53",
     "declared_kind",
     "from_public_values",
     "is_single_column",
@@ -26,6 +30,7 @@ __all__ = [
     "public_kind",
     "settled_rows",
     "settled_targets",
+    "without_long_integers",
 ]
 
 _N_READ = 1000  # public values from which the kind of a column of objects is taken
@@ -33,6 +38,7 @@ _INFERRED = {
     **{"int64": "float64", "uint64": "float64", "Int64": "Float64", "UInt64": "Float64"},
     **{"int64[pyarrow]": "double[pyarrow]", "uint64[pyarrow]": "double[pyarrow]"},
 }
+_DATES = ("M", "m")  # kinds of types: dates and durations
 _NO_LABEL = np.iinfo(np.int64).min  # a label that no model knows
 
 
@@ -44,12 +50,12 @@ def settled_rows(X):
     if is_single_column(X):
         return of_single_column(settled_rows(X.to_frame()), X)
     if hasattr(X, "isetitem"):
-        # Objects hold truth values beside missing ones.
-        changes = [(j, _settled(dtype, object)) for j, dtype in enumerate(X.dtypes)]
-        changes = [(j, dtype) for j, dtype in changes if dtype is not None]
+        columns = [X.iloc[:, j] for j in range(X.shape[1])]
+        settled = [_settled_column(column) for column in columns]
+        changes = [j for j, column in enumerate(columns) if settled[j] is not column]
         X = X.copy() if changes else X
-        for j, dtype in changes:
-            X.isetitem(j, X.iloc[:, j].astype(dtype))
+        for j in changes:
+            X.isetitem(j, settled[j])
         return X
     if isinstance(X, np.ndarray) or sparse.issparse(X):
         dtype = _settled(X.dtype, "float64")
@@ -65,6 +71,22 @@ def is_single_column(X):
 def of_single_column(frame, X):
     """Return the one column of a frame, under the name of the series it was made of."""
     return frame.iloc[:, 0].rename(X.name)
+
+
+def _settled_column(column):
+    if getattr(column.dtype, "kind", "") in _DATES:
+        return _in_usual_unit(column)
+    dtype = _settled(column.dtype, object)  # objects hold truth values beside missing ones
+    return column if dtype is None else column.astype(dtype)
+
+
+def _in_usual_unit(column):
+    """Return dates or durations without nanoseconds, which readers take if one value needs them.
+
+    Coarser units are the user's declaration.
+    """
+    usual = getattr(type(column)([timedelta(1)]).dt, "unit", "ns")  # pandas 1 has no other
+    return column if usual == "ns" or column.dt.unit != "ns" else column.dt.as_unit(usual)
 
 
 def _settled(dtype, of_truth_values):
@@ -91,10 +113,12 @@ def settled_targets(y, labels):
     dtype = np.asarray(y).dtype if hasattr(y, "columns") else getattr(y, "dtype", None)
     if isinstance(y, np.ndarray) and dtype.kind in "US":
         return y.astype(object)  # the width of a text array shows its longest text
+    if isinstance(y, np.ndarray) and dtype == np.bool_:  # a missing one makes them floats
+        return y.astype(np.int64 if labels else np.float64)
     if not labels:
         settled = _INFERRED.get(str(dtype))
         return y if settled is None else y.astype(settled)
-    if str(dtype) != "float64":
+    if str(dtype) not in ("float64", "uint64"):  # a huge one makes these of integers
         return y
     with np.errstate(invalid="ignore"):  # a NaN has no integer: it differs below
         integers = np.asarray(y).astype(np.int64)
@@ -116,27 +140,69 @@ def from_public_values(values):
     return values
 
 
+def below_2_53(values):
+    """Whether integers are themselves as floats, which one missing value makes of them."""
+    return (values > -(2**53)) & (values < 2**53)
+
+
+def without_long_integers(X):
+    """Return public rows with floats in columns of 64-bit integers that are not all below 2^53.
+
+    One protected missing value rounds the others of such a column.
+    """
+    if is_single_column(X):
+        return of_single_column(without_long_integers(X.to_frame()), X)
+    if hasattr(X, "isetitem"):
+        columns = [X.iloc[:, j] for j in range(X.shape[1])]
+        long = [j for j, column in enumerate(columns) if _holds_long_integers(column)]
+        X = X.copy() if long else X
+        for j in long:
+            X.isetitem(j, _settled_column(columns[j]))
+        return X
+    return settled_rows(X) if isinstance(X, np.ndarray) and _holds_long_integers(X) else X
+
+
+def _holds_long_integers(values):
+    return str(values.dtype) in _INFERRED and not below_2_53(values).all()
+
+
 def settled_public_rows(X):
     """Return public rows, cut from a table with protected ones, typed by public values alone."""
     if is_single_column(X):
         return of_single_column(settled_public_rows(X.to_frame()), X)
-    X = settled_rows(from_public_values(_with_own_index(X)))
+    X = _real_if_exact(_with_own_index(X))
+    if isinstance(X, np.ndarray) and X.dtype.kind in "US":
+        X = X.astype(object)  # as one missing value makes them
+    X = X if hasattr(X, "isetitem") else settled_rows(X)
     if isinstance(X, np.ndarray) and X.dtype == np.object_:
         numbers = all(isinstance(cell, Real) for cell in X.flat)  # a protected text is among them
         return X.astype("float64") if numbers else X
     if not hasattr(X, "isetitem"):
         return X
     X = X.copy()
-    for j, dtype in enumerate(X.dtypes):
-        column = X.iloc[:, j]
-        if getattr(dtype, "categories", None) is not None:
-            X.isetitem(j, _with_own_categories(column))
-        elif dtype == np.object_:
-            inferred = column.infer_objects()
-            if inferred.dtype.kind != "b":
-                numbers = inferred.dtype.kind in "iuf"
-                X.isetitem(j, column.astype("float64") if numbers else inferred)
+    for j in range(X.shape[1]):
+        X.isetitem(j, _own_column(X.iloc[:, j]))
     return X.copy()  # in the layout of its types: which columns were replaced does not show
+
+
+def _own_column(column):
+    """Return a public column of a frame, typed by its own values."""
+    if getattr(column.dtype, "categories", None) is not None:
+        return _with_own_categories(column)
+    inferred = _real_if_exact(column).infer_objects()  # a protected text has made them objects
+    settled = _settled_column(inferred)
+    if getattr(settled.dtype, "kind", "") in _DATES:
+        return settled if (settled == inferred)[inferred.notna()].all() else inferred
+    return settled
+
+
+def _real_if_exact(values):
+    """Return complex numbers as real ones, unless a public one has an imaginary part."""
+    if getattr(getattr(values, "dtype", None), "kind", "") != "c":
+        return values
+    if np.imag(values.data if sparse.issparse(values) else values).any():
+        return values
+    return values.map(np.real) if hasattr(values, "map") else values.real
 
 
 def _with_own_categories(column):
@@ -144,10 +210,11 @@ def _with_own_categories(column):
     # Those that no public row has may be known from protected rows alone.
     column = column.cat.remove_unused_categories()
     given = column.cat.categories
-    known = given.infer_objects()  # a protected text has made them objects
+    known = _real_if_exact(given).infer_objects()  # a protected text has made them objects
     if known.dtype != given.dtype and not column.cat.ordered:
         known = known.sort_values()  # as pandas does where all are of one type
-    if known.dtype == np.float64:  # for a protected fraction or missing value
+    # For a protected fraction, missing or huge value.
+    if known.dtype in (np.float64, np.uint64):
         with np.errstate(invalid="ignore"):  # an infinite one differs below
             whole = known.to_numpy().astype(np.int64)
         known = known if (whole != known).any() else type(known)(whole)
@@ -174,9 +241,15 @@ def settled_public_targets(y, labels):
     y = _with_own_index(y)
     if hasattr(y, "infer_objects"):  # a protected text has made them objects
         y = y.infer_objects()
+    y = y.apply(_real_if_exact) if hasattr(y, "columns") else _real_if_exact(y)
     dtype = getattr(y, "dtype", None)
     if dtype == np.object_ and all(isinstance(label, Real) for label in np.asarray(y).flat):
         y = np.array(y.tolist())
+        dtype = y.dtype
+    elif isinstance(y, np.ndarray) and dtype == np.object_:
+        # A missing one has made objects of texts.
+        texts = any(all(isinstance(label, kind) for label in y.flat) for kind in (str, bytes))
+        y = np.array(y.tolist()) if texts else y
         dtype = y.dtype
     if getattr(dtype, "kind", "") in ("U", "S"):
         return from_public_values(y)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from numbers import Real
 
 from sklearn import get_config
 from sklearn.base import is_classifier, is_regressor
@@ -132,16 +133,48 @@ _ERRORS = {
 }
 
 
+_DEFAULT_ERROR_BOUND = 1.0
+
+
 def _error(name, loss_bound, n_classes):
-    if loss_bound is None:
-        warn_caller(
-            f"loss_bound is not given: each loss of {name!r} is clipped at 1.0, whatever the scale "
-            "of y. Give the largest loss that should count.",
-            DefaultBoundsWarning,
-        )
-        loss_bound = 1.0
     loss = _losses.Elementwise(_ERRORS[name])
-    return PerRecordScorer(loss, name=name, bound=loss_bound, units=_REAL_UNITS)
+    bound = _DEFAULT_ERROR_BOUND if loss_bound is None else loss_bound
+    return PerRecordScorer(loss, name=name, bound=bound, units=_REAL_UNITS)
+
+
+# Powers of the length of an interval of targets that are the largest losses inside it.
+_POWERS = {"neg_mean_squared_error": 2, "neg_mean_absolute_error": 1}
+
+
+def _warn_of_error_bound(error, asked, estimator):
+    """Say that errors are clipped at the default, with the name of the score that was asked for."""
+    kind = error.removeprefix("neg_mean_").replace("_", " ")
+    proposal = ""
+    length = _length_of_targets(estimator)
+    if length is not None and error in _POWERS:
+        largest, of_middle = (x ** _POWERS[error] for x in (length, length / 2))
+        proposal = (
+            f", or loss_bound={largest:.10g} by y_bounds; {of_middle:.10g}, the most that their "
+            "middle loses, makes less noise"
+        )
+    warn_caller(
+        f"loss_bound is not given: each loss ({kind}) of {asked!r} is clipped at "
+        f"{_DEFAULT_ERROR_BOUND}, whatever the scale of y. Give the largest loss that should "
+        f"count{proposal}.",
+        DefaultBoundsWarning,
+    )
+
+
+def _length_of_targets(estimator):
+    """Return high - low of `y_bounds`, of the last step of a pipeline; None if no two numbers."""
+    steps = getattr(estimator, "steps", None)
+    bounds = getattr(steps[-1][-1] if steps else estimator, "y_bounds", None)
+    if not (isinstance(bounds, tuple | list) and len(bounds) == 2):
+        return None
+    if not all(isinstance(bound, Real) for bound in bounds):
+        return None
+    length = bounds[1] - bounds[0]
+    return float(length) if 1e-50 < length < 1e50 else None  # its square is a bound, too
 
 
 def _log_density(name, loss_bound, n_classes):
@@ -204,20 +237,21 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
             raise ValueError("loss_bound differs from the bound of the per-record scorer")
         return scoring
     metric = metric_of(scoring)
-    if metric is None:
-        name = _scoring_name(scoring, estimator)
+    name = _scoring_name(scoring, estimator) if metric is None else metric.name
+    built = []  # mean losses: the score itself, or that of which a metric is made
+
+    def mean_scorer(of):
+        built.append(of)
+        if of in _ERRORS and loss_bound is None:
+            _warn_of_error_bound(of, name, estimator)
+        return _BUILDERS[of](of, loss_bound, n_classes)
+
     if metric is not None:
-        errors = []  # of which the metric is made
-
-        def error_scorer(of):
-            errors.append(of)
-            return _BUILDERS[of](of, loss_bound, n_classes)
-
-        scorer = metric_scorer(metric, public, error_scorer)
-        if not errors:  # only errors have a bound to give
+        scorer = metric_scorer(metric, public, mean_scorer)
+        if not built:  # only these have a bound to give
             _unsupported.refuse_bound(loss_bound, scorer.name)
     elif name in _BUILDERS:
-        scorer = _BUILDERS[name](name, loss_bound, n_classes)
+        scorer = mean_scorer(name)
     else:
         if name in get_scorer_names():
             raise UnboundedSensitivityError(_unsupported.refusal(name))

@@ -60,10 +60,15 @@ class PerRecordScorer:
         self.offset = offset
         self._weight_request = None
 
+    def bound_of_spread(self, y):
+        """Return the least bound at which a score relative to *public* targets is not distorted."""
+        return 0.0
+
     @property
-    def may_clip(self):
-        """Whether a loss may exceed the bound; not where it is 0 or 1, or a Brier score."""
-        return self.units > 1 and getattr(self._loss, "largest", math.inf) > self.bound
+    def clipped(self):
+        """Scorer of the clipped losses that choose; None where they are 0 or 1, or Brier scores."""
+        largest = getattr(self._loss, "largest", math.inf)
+        return self if self.units > 1 and largest > self.bound else None
 
     def __repr__(self):
         """Return the name and the bound."""

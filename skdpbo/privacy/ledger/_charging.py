@@ -7,58 +7,21 @@ they are. Nothing ends it: not the end of the block, not another thread, process
 from __future__ import annotations
 
 import os
-import shutil
-import sqlite3
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from collections import UserString
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from contextvars import ContextVar
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from weakref import finalize
+
+import numpy as np
 
 from skdpbo.exceptions import BudgetExceededError, LedgerError
 from skdpbo.privacy._checks import check_text
 from skdpbo.privacy._guarantee import PrivacyGuarantee
 from skdpbo.privacy.ledger._budget import LedgerEntry, budgets, fits
+from skdpbo.privacy.ledger._receipts import Cover, Receipt
 from skdpbo.privacy.ledger._store import PROCESS, Store, Tables
-
-Cover = Literal["everything", "given rows", "given rows, secretly often"]
-
-
-class Receipt:
-    """Payment of a fit for those inside it, which clones and pickles made inside carry along.
-
-    Elsewhere it is valid while the process that paid keeps the file `path` locked, so that a
-    killed one leaves no valid receipt.
-    """
-
-    def __init__(self, cover: Cover, path: str = "") -> None:
-        self.cover, self.path = cover, path
-        self.lock: sqlite3.Connection | None = None
-
-    def hand_out(self) -> None:
-        """Lock a file until the block of the receipt ends."""
-        with PROCESS.lock:
-            if not self.path:
-                self.path = os.path.join(tempfile.mkdtemp(prefix="skdpbo-paid-"), "open")
-                self.lock = sqlite3.connect(self.path, check_same_thread=False)
-                # The system drops the lock with the process, also of one that is killed.
-                self.lock.execute("BEGIN EXCLUSIVE")
-
-    def is_valid(self) -> bool:
-        """Whether the fit that paid still runs; an unlocked or missing file proves nothing."""
-        try:
-            uri = Path(self.path).as_uri() + "?mode=rw"
-            with closing(sqlite3.connect(uri, uri=True, timeout=0)) as connection:
-                connection.execute("SELECT 1 FROM sqlite_master")  # readers exclude no reader
-        except sqlite3.OperationalError as error:
-            return error.sqlite_errorname == "SQLITE_BUSY"
-        return False
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Receipt, (self.cover, self.path)
-
 
 # Ledgers that an estimator is charged to, and the receipt of a fit that has paid for it.
 Carried = tuple[tuple[Store, ...], Receipt | None]
@@ -90,6 +53,8 @@ def charged_elsewhere() -> AbstractContextManager[None]:
     For code that fits private estimators inside a release whose total is already paid. It concerns
     its own thread, and estimators that are cloned or pickled in it while it runs; a function that
     makes estimators in a worker opens the block itself. A ledger opened inside is charged as usual.
+    Tasks, contexts and processes that inherit the block are charged once it has ended; a block in a
+    generator lasts until the generator ends.
 
     Returns
     -------
@@ -107,15 +72,14 @@ def covered_by_fit(cover: Cover = "given rows") -> Iterator[None]:
     is charged unless everything is covered. If the block runs secretly often it is refused: the
     number of charges would show how often.
     """
-    receipt = Receipt(cover)
-    token = _SCOPE.set((*_SCOPE.get(), receipt))
+    receipt = Receipt.of_this_process(cover)
     try:
+        _SCOPE.set((*_SCOPE.get(), receipt))
         yield
     finally:
-        _SCOPE.reset(token)
-        if receipt.lock is not None:
-            receipt.lock.close()
-            shutil.rmtree(os.path.dirname(receipt.path), ignore_errors=True)
+        receipt.end()
+        # Not put back as it was: blocks of generators end in any order, and in other contexts.
+        _SCOPE.set(tuple(block for block in _SCOPE.get() if block is not receipt))
 
 
 def charge_active_ledger(
@@ -240,7 +204,7 @@ def stores_around(store: Store) -> list[Store]:
 
 def _stores_to_charge(estimator: object, own_rows: bool) -> list[Store]:
     """Return the ledgers that a fit made here is charged to."""
-    scope, (_, receipt) = _SCOPE.get(), _carried(estimator)
+    scope, (_, receipt) = _running(), _carried(estimator)
     if receipt is not None and receipt.is_valid():
         scope = (receipt, *scope)
     # From the innermost block: the nearest fit that has paid covers what runs in it.
@@ -255,6 +219,22 @@ def _stores_to_charge(estimator: object, own_rows: bool) -> list[Store]:
     opened = _open_here()
     _carry(estimator, opened)
     return [*dict.fromkeys([*opened, *_carried_inside(estimator)])]
+
+
+def _running() -> tuple[Store | Receipt, ...]:
+    """Blocks around this code, without payments that have ended: a context may outlive them."""
+    return tuple(b for b in _SCOPE.get() if not isinstance(b, Receipt) or b.is_valid())
+
+
+def _hand_out_to_forks() -> None:
+    """Let a process that is forked inside a block see when the payment ends."""
+    for block in _SCOPE.get() if _OPEN or _CARRIED else ():
+        if isinstance(block, Receipt):
+            block.hand_out()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_hand_out_to_forks)
 
 
 def _stores(scope: Iterable[Store | Receipt]) -> list[Store]:
@@ -274,12 +254,26 @@ def _carried_inside(value: object, seen: frozenset[int] = frozenset()) -> list[S
     """Ledgers that an estimator carries, or one inside its parameters."""
     if not _CARRIED or id(value) in seen or isinstance(value, type):
         return []
-    inner: Any = value.get_params(deep=False) if hasattr(value, "get_params") else value
-    if isinstance(inner, Mapping):
-        inner = [*inner.values()]
-    # Seen: parameters may refer to each other in a circle.
-    deeper, seen = inner if isinstance(inner, list | tuple | set) else (), seen | {id(value)}
-    return [*_carried(value)[0], *(s for item in deeper for s in _carried_inside(item, seen))]
+    seen |= {id(value)}  # parameters may refer to each other in a circle
+    items = _items_inside(value)
+    return [*_carried(value)[0], *(s for item in items for s in _carried_inside(item, seen))]
+
+
+def _items_inside(value: Any) -> Iterable[Any]:
+    """Parameters of an estimator, or items of what a search space may be made of."""
+    if hasattr(value, "get_params"):
+        value = value.get_params(deep=False)
+    elif hasattr(value, "rvs"):  # a categorical dimension of scikit-optimize, or a distribution
+        value = getattr(value, "categories", ())
+    if isinstance(value, Mapping):
+        return [*value.values()]
+    if isinstance(value, np.ndarray):
+        return value.ravel().tolist() if value.dtype == object else ()
+    return value if isinstance(value, Sequence | Set) and not isinstance(value, _FLAT) else ()
+
+
+# Sequences without estimators, long ones and those whose items are such sequences again.
+_FLAT = (str, UserString, bytes, bytearray, memoryview, range)
 
 
 def _carry(estimator: object, further: Sequence[Store], paid: Receipt | None = None) -> None:
@@ -298,7 +292,7 @@ def _handed_on(estimator: object) -> Carried:
     """Ledgers for a copy, and the receipt of the innermost fit around it that has paid."""
     _carry(estimator, _open_here())
     stores, receipt = _carried(estimator)
-    for paid in reversed(_SCOPE.get() if stores else ()):
+    for paid in reversed(_running() if stores else ()):
         if isinstance(paid, Receipt):
             paid.hand_out()
             return stores, paid

@@ -16,6 +16,7 @@ import shutil
 import sqlite3
 import tempfile
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -34,6 +35,7 @@ from skdpbo.privacy.ledger._budget import (
 )
 
 BUSY_SECONDS = 30.0
+LINK_SECONDS = 5.0
 APPLICATION_ID = 0x736B6470  # "skdp"
 SCHEMA_VERSION = 1
 TABLES = (
@@ -172,7 +174,7 @@ class Store:
     def key(self) -> tuple[int, int, str]:
         """Device, inode and data set: equal for all handles to the same charges."""
         with _explained(self.path):
-            # Not the path: links and mounts give one file several.
+            # Not the path: mounts of its directory give one file several.
             status = os.stat(self.path)
             return status.st_dev, status.st_ino, self.dataset
 
@@ -202,6 +204,7 @@ class Store:
 
         Changes are kept at the end of the block, and none of them after an error.
         """
+        self._refuse_other_names()
         with PROCESS.lock, self._opened(self.path) as tables:
             tables.sql("BEGIN IMMEDIATE" if write else "BEGIN")
             tables.check()
@@ -210,6 +213,26 @@ class Store:
             yield tables
             tables.sql("COMMIT")  # closing without it rolls back
 
+    def _refuse_other_names(self) -> None:
+        """Refuse a file with another name in this or another directory; symbolic links are none.
+
+        The journal of SQLite is named after the file. What a killed process left beside one name
+        would be missed under another, and undo the charges that were made there.
+        """
+        if self.temporary or os.path.isdir(self.path):  # SQLite refuses directories
+            return
+        with _explained(self.path):
+            end = time.monotonic() + LINK_SECONDS
+            while (linked := os.stat(self.path).st_nlink > 1) and time.monotonic() < end:
+                time.sleep(0.01)  # `create` gives the file a second name for a moment
+        if linked or _is_mounted(self.path):
+            raise _error(
+                self.path,
+                "has another name (a hard link, or the file is mounted by itself), under which "
+                "unfinished charges would be missed. Keep one name, share or mount its directory, "
+                "and remove what a killed process left beside it (skdpbo-new-...)",
+            )
+
     def create(self) -> None:
         """Create the file, unless it exists; it appears whole or not at all."""
         if self.temporary:  # nobody else knows its directory yet
@@ -217,7 +240,10 @@ class Store:
             return
         if os.path.lexists(self.path):
             return
-        with _explained(self.path), tempfile.TemporaryDirectory(dir=Path(self.path).parent) as new:
+        with (
+            _explained(self.path),
+            tempfile.TemporaryDirectory(prefix="skdpbo-new-", dir=Path(self.path).parent) as new,
+        ):
             draft = os.path.join(new, "ledger")
             self._create_tables(draft)
             with suppress(FileExistsError):  # a file that came first stays
@@ -264,6 +290,15 @@ def _store_from(state: dict[str, Any]) -> Store:
     store = Store.__new__(Store)
     vars(store).update(state)
     return LOCAL.setdefault(state["token"], store)
+
+
+def _is_mounted(path: str) -> bool:
+    """Whether a file is mounted by itself, where the system tells (Linux)."""
+    with suppress(OSError), open("/proc/self/mountinfo", "rb") as mounts:
+        # The fifth field is where it is mounted, with spaces and backslashes in octal digits.
+        points = {line.split()[4].decode("unicode_escape") for line in mounts}
+        return os.fsencode(path) in {point.encode("latin-1") for point in points}
+    return False
 
 
 def _delete(directory: str, owner: object) -> None:

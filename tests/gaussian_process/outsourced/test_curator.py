@@ -4,6 +4,7 @@ import contextlib
 import copy
 import os
 import pickle
+import re
 import threading
 import time
 import warnings
@@ -16,6 +17,7 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
+from _support.internals import random_projection
 from _support.planted import put
 from skdpbo.exceptions import (
     BudgetExceededError,
@@ -177,6 +179,24 @@ def test_noisy_answers_are_clipped_and_unreadable_ones_are_the_centre():
     np.testing.assert_allclose(values, [0.0, 2.0, 1.0, 1.0, 1.5, 1.0], atol=0.02)
 
 
+def test_unreadable_answers_between_huge_bounds_are_the_centre():
+    low, width = 1e308, 1e303  # the sum of the bounds is beyond the floats
+    made = curator(answer_epsilon=1e6, answer_delta=0.5, y_bounds=(low, low + width)).fit(X)
+    values = np.array([made.answer(i, value=v) for i, v in enumerate([np.nan, np.inf, low])])
+    np.testing.assert_allclose((values - low) / width, [0.5, 0.5, 0.0], atol=0.02)
+
+
+@pytest.mark.parametrize("displacement", [1.0, 0.5, 0.9999995001, 1 / 3, 1e-9])
+def test_the_stated_move_is_not_rounded_up(displacement):
+    for guarantee in (
+        L2Laplace(1.0, displacement, 2).guarantee,
+        curator(displacement=displacement).privacy_guarantee(2),
+        curator(displacement=displacement, mechanism="gaussian").privacy_guarantee(2),
+    ):
+        stated = float(re.search(r"at most (\S+) \(l2 norm\)", guarantee.neighbours)[1])
+        assert stated == displacement
+
+
 def test_the_guarantee_says_what_is_promised():
     made = curator(epsilon=2.0, displacement=0.5, data_norm=5.0).fit(X)
     text = str(made.privacy_)
@@ -252,6 +272,23 @@ def test_nothing_is_touched_when_the_ledger_cannot_pay(rows, monkeypatch):
     assert not hasattr(made, "release_")
 
 
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("huge", [{"data_norm": 8e307}, {"X_bounds": (-8e306, 8e306)}])
+def test_a_row_whose_product_overflows_makes_no_error_of_its_own(mechanism, huge):
+    """Rows within the norm, whose products with the public matrix are beyond the floats."""
+    P = random_projection(100, 1)[:, 0]
+    rows = np.zeros((3, 100))
+    moved = np.vstack([rows[1:], P / np.linalg.norm(P) * 3e307])
+    errors = []
+    for X in (rows, moved):
+        made = PrivateProjection(1, mechanism=mechanism, displacement=1e300, **huge)
+        with pytest.raises(ValueError) as caught:
+            made.fit(X)
+        errors.append(str(caught.value))
+    assert errors[0] == errors[1]
+    assert "a row may exceed the floats" in errors[0]
+
+
 def test_a_failed_fit_stays_charged():
     bad = X.copy()
     bad[3, 1] = np.nan
@@ -272,6 +309,7 @@ def test_a_failed_fit_stays_charged():
         ({"displacement": 0.0}, "displacement"),
         ({"displacement": 1e-300, "data_norm": 1e-299}, "too small"),
         ({"random_state": "seed"}, "random_state"),
+        ({"data_norm": None, "X_bounds": (-1.7e308, 1.7e308)}, "may exceed the floats"),
         ({"X_bounds": (-1, 1)}, "not both"),
         ({"data_norm": None, "X_bounds": (1, -1)}, "X_bounds"),
         ({"data_norm": None, "X_bounds": ([1, 2, 3], [4, 5, 6])}, "X_bounds"),
@@ -310,6 +348,36 @@ def test_missing_bounds_have_a_default_that_does_not_look_at_the_data():
     with pytest.warns(DefaultBoundsWarning, match="y_bounds") as caught:
         curator(answer_epsilon=1.0).fit_transform(X, Y)
     assert caught[0].filename == __file__
+
+
+class LatestSeed(PrivateProjection):
+    """Planted bug: answers read the parameter."""
+
+    _seed = property(lambda self: self.random_state, lambda self, seed: None)
+
+
+def answers_with_a_seed_set_later(kind):
+    """Two answers of each of two curators that were fitted with secret noise."""
+    parameters = {"answer_epsilon": 1.0, "y_bounds": (-1, 1), "answers_per_row": 2}
+    both = [kind(data_norm=5.0, **parameters).fit(X, Y) for _ in range(2)]
+    assert {made.set_params(random_state=0).answer_privacy_.status for made in both} == {"proved"}
+    return [[made.answer(0), made.answer(0)] for made in both]
+
+
+def test_a_seed_that_is_set_after_the_fit_makes_no_noise():
+    first, second = answers_with_a_seed_set_later(PrivateProjection)
+    assert len({*first, *second}) == 4
+
+
+def test_planted_bug_answers_with_the_latest_seed_are_caught():
+    first, second = answers_with_a_seed_set_later(LatestSeed)
+    assert first == second
+
+
+def test_a_seed_that_is_taken_back_after_the_fit_stays():
+    made = void(lambda: curator(answer_epsilon=1.0, y_bounds=(-1, 1), random_state=0).fit(X, Y))
+    other = void(lambda: curator(answer_epsilon=1.0, y_bounds=(-1, 1), random_state=0).fit(X, Y))
+    assert made.set_params(random_state=None).answer(0) == other.answer(0)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

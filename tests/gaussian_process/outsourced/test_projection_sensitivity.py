@@ -14,6 +14,7 @@ from _support.internals import (
     random_projection,
     row_sensitivity,
 )
+from _support.planted import put
 from skdpbo.gaussian_process.outsourced import Ball, Box
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy._rounding import round_up
@@ -51,6 +52,34 @@ def neighbours(rng, d, n, scale, displacement):
     limit = Fraction(displacement) ** 2
     close = [exact_distance_squared(a, b) <= limit for a, b in zip(X, others, strict=True)]
     return X[close], others[close]
+
+
+def squared(values):
+    return sum(Fraction(value) ** 2 for value in values)
+
+
+@pytest.mark.parametrize("size", [1e-320, 2.6e-162, 1e-158, 1.0, 0.1, 1e150, 1e300])
+@pytest.mark.parametrize("d", [1, 3, 400])
+def test_norm_and_diameter_of_a_box_are_rounded_up(size, d):
+    """Squares of numbers below 1e-154 are below the floats, or have few digits."""
+    rng = np.random.default_rng(0)  # public randomness
+    low, high = -rng.uniform(0, size, d), rng.uniform(0.5, 1, d) * size
+    box = Box(low, high)
+    widths = [Fraction(b) - Fraction(a) for a, b in zip(box.low, box.high, strict=True)]
+    ends = [max(abs(a), abs(b)) for a, b in zip(box.low, box.high, strict=True)]
+    for stated, exact in ((box.diameter, squared(widths)), (box.norm, squared(ends))):
+        assert Fraction(stated) ** 2 >= exact
+        assert Fraction(math.nextafter(math.nextafter(stated, 0.0), 0.0)) ** 2 < exact
+
+
+def test_planted_bug_squares_below_the_floats_are_caught(monkeypatch):
+    put(monkeypatch, "domains: _norm_above", lambda values: np.linalg.norm([*map(float, values)]))
+    assert Box((0.0,), (2.6e-162,)).diameter < 2.6e-162
+
+
+def test_a_tiny_box_has_the_noise_of_its_diameter():
+    noisy = rows_of(Box((0.0,), (2.6e-162,)), displacement=1e-161, d=1)
+    assert noisy.mechanism_for(1)[0].scale >= 2.6e-162
 
 
 DOMAINS = {

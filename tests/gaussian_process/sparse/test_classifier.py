@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 from sklearn.base import clone
-from sklearn.datasets import make_moons
+from sklearn.datasets import load_breast_cancer, make_moons
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from _support.internals import (
@@ -17,8 +18,10 @@ from _support.internals import (
     WhitenedRelease,
     class_probabilities,
     label_codes,
-    streamed_gram,
+    label_kernels,
+    streamed_sums,
 )
+from _support.planted import put
 from skdpbo.exceptions import BudgetExceededError, SeededNoiseWarning
 from skdpbo.gaussian_process import DPSparseGPClassifier
 from skdpbo.privacy import PrivacyLedger
@@ -87,7 +90,7 @@ def test_records_of_unseen_labels_add_nothing():
     X, positions = rng.normal(size=(200, 1)), rng.integers(-1, 3, (200, 1))
     known = positions[:, 0] >= 0
     both = [
-        streamed_gram(rows, X[part], positions[part], rows.radius, chunk_size=64)
+        streamed_sums(rows, X[part], positions[part], rows.radius, chunk_size=64)
         for part in (slice(None), known)
     ]
     assert np.array_equal(*both)
@@ -191,3 +194,17 @@ def test_check_estimator():
         results = check_estimator(model, on_skip=None, on_fail=None)
     failures = {r["check_name"]: repr(r["exception"]) for r in results if r["status"] == "failed"}
     assert failures == {}
+
+
+def test_many_columns_that_act_linearly_are_learnt(monkeypatch):
+    X, y = load_breast_cancer(return_X_y=True)
+    X = StandardScaler().fit_transform(X[:, :10])
+
+    def accuracy():
+        return fitted(X, y, X_bounds=(-4, 4), classes=[0, 1]).score(X, y)
+
+    learnt = accuracy()
+    assert learnt > 0.85
+    # Planted in the family: without the linear kernel there is nothing to learn with.
+    put(monkeypatch, "sparse classifier: label_kernels", lambda Z: label_kernels(Z)[:4])
+    assert accuracy() < learnt - 0.05

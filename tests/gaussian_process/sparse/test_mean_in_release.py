@@ -81,10 +81,10 @@ def test_half_of_a_design_for_many_columns_is_the_linear_kernel():
 
 
 def test_it_errs_less_where_public_points_are_no_picture_of_the_records():
-    # Seeded. In 24 such fits it erred less in 18, by 5 % on average, most at epsilon 1.
+    # Seeded. In 45 such fits of 8 to 30 columns it erred less in 38, by 9 % on average.
     ratios = []
-    for p, seed in ((8, 0), (20, 1)):
-        X, y = heavy_tailed(6000, p, seed)
+    for seed in range(3):
+        X, y = heavy_tailed(6000, 20, seed)
         gp = fitted(X[:4000], y[:4000], epsilon=1.0)
         by_kernels = replace(gp._predictor, fitted=None)
         truth = y[4000:]

@@ -393,7 +393,7 @@ def test_nothing_is_touched_when_a_private_mean_cannot_be_paid(setting, monkeypa
         raise AssertionError("a record was read before the charge")
 
     put(monkeypatch, "sparse regressor: private_prior_mean", touched)
-    put(monkeypatch, "sparse process: streamed_gram", touched)
+    put(monkeypatch, "sparse process: streamed_sums", touched)
     with PrivacyLedger(0.5, 1e-4) as ledger, pytest.raises(BudgetExceededError):
         fitted(prior_mean="private", **PRIVATE_MEANS[setting])
     assert not ledger.entries

@@ -31,7 +31,7 @@ from _support.internals import (
     rows_on_lattice,
     second_moment_sensitivity,
     shorten_rows,
-    streamed_gram,
+    streamed_sums,
 )
 
 GRID = np.linspace(-3, 3, 9)[:, None]
@@ -230,7 +230,7 @@ def test_neighbours_differ_by_at_most_the_sensitivity(x, y):
     grams = []
     for i in range(2):
         X[7], Y[7] = x[i], y[i]
-        grams.append(streamed_gram(rows, X, Y, release.radius, chunk_size=16))
+        grams.append(streamed_sums(rows, X, Y, release.radius, chunk_size=16))
     assert scaled_norm(grams[0] - grams[1]) <= second_moment_sensitivity(release.radius**2)
 
 
@@ -263,11 +263,11 @@ def test_sums_are_exact_and_do_not_depend_on_chunks_threads_or_order():
             X_, Y_, exact = X[:50], Y[:50], exact_gram(Q[:50], release.radius)
         else:
             X_, Y_, exact = X, Y, expected
-        result = streamed_gram(rows, X_, Y_, release.radius, chunk_size=chunk_size, n_jobs=n_jobs)
+        result = streamed_sums(rows, X_, Y_, release.radius, chunk_size=chunk_size, n_jobs=n_jobs)
         assert result.dtype == np.int64
         np.testing.assert_array_equal(result, exact)
     order = rng.permutation(3001)
-    again = streamed_gram(rows, X[order], Y[order], release.radius, chunk_size=512)
+    again = streamed_sums(rows, X[order], Y[order], release.radius, chunk_size=512)
     np.testing.assert_array_equal(again, expected)
 
 
@@ -287,7 +287,7 @@ def test_too_many_rows_for_the_lattice_are_refused():
             return 2**40
 
     with pytest.raises(ValueError, match="too many rows"):
-        streamed_gram(None, Endless(), Endless(), 2**20, chunk_size=10)
+        streamed_sums(None, Endless(), Endless(), 2**20, chunk_size=10)
 
 
 @pytest.mark.parametrize("n_targets", [1, 3])

@@ -1,5 +1,6 @@
 import pickle
 import warnings
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -8,8 +9,17 @@ from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeClassifier
 
-from _support.internals import check_protected, protected_positions, settled_public_rows
+from _support.internals import (
+    check_protected,
+    check_schema,
+    isolated_losses,
+    protected_positions,
+    resolve_scorer,
+    settled_public_rows,
+    without_long_integers,
+)
 from skdpbo import DPGridSearchCV
 from skdpbo.model_selection import Chunks
 
@@ -120,7 +130,6 @@ def test_texts_and_sparse_rows_pass_unchanged():
         (np.ones((2, 2)), [0, 1], None, "y_val"),
         (np.ones((2, 2)), np.ones((2, 2)), np.ones(3), "y_val must have as many outputs"),
         (np.ones((2, 2)), np.array([0, 1]), np.array(["a", "b", "a"]), "type of y, got numbers"),
-        (np.ones((2, 2)), np.array(["a", "b"]), np.array([0, 1, 1]), "type of y, got texts"),
     ],
 )
 def test_schema_errors_name_the_parameter(X_val, y_val, y, match):
@@ -215,8 +224,11 @@ class TestTypesOfPublicValues:
             with pytest.raises(ValueError, match="must have the type of y"):
                 check_protected(X, np.array([0, 1]), X, y)
             check_protected(X, objects, X, y)
-        # Protected objects are not looked at.
-        check_protected(X, objects, X, np.array([0, 1]))
+        # Protected texts are not looked at, nor is a type that one of them gives to all.
+        for y_val in (objects, texts):
+            check_schema(X, y_val, X, np.array([0, 1]))
+        with pytest.raises(ValueError, match="type of y, got texts and numbers"):
+            check_schema(X, texts, X, np.array([0, 1]), public=False)
 
 
 def test_a_cast_to_the_public_type_says_nothing():
@@ -266,3 +278,146 @@ def test_one_complex_target_is_the_one_without_a_loss(container):
     y_val = container(np.array([1, 1j, 2]))
     rows = check_protected(np.zeros((3, 1)), y_val, np.zeros((3, 1)), container(np.zeros(3)))
     np.testing.assert_array_equal(np.ravel(rows.y), [1, np.nan, 2])
+
+
+class TestTextsOfOtherCells:
+    """One protected text makes a reader give all cells of its column as texts."""
+
+    @pytest.mark.parametrize("dtype", ["bool", "boolean", "object"])
+    @pytest.mark.parametrize("words", [("True", "False"), ("true", "false"), ("TRUE", "FALSE")])
+    def test_truth_values(self, dtype, words):
+        missing = [None] * (dtype != "bool")
+        public = pd.DataFrame({"a": pd.Series([True, False, *missing], dtype=dtype)})
+        texts = pd.DataFrame({"a": [words[0], "maybe", words[1]]})
+        rows = check_protected(texts, None, public, None)
+        assert rows.X["a"].dtype == public["a"].dtype
+        assert rows.X["a"].iloc[[0, 2]].tolist() == [True, False]
+        assert rows.unreadable.tolist() == [False, dtype != "object", False]
+
+    @pytest.mark.parametrize("dtype", [bool, float])
+    @pytest.mark.parametrize("kind", ["U5", object])
+    def test_truth_values_of_an_array(self, dtype, kind):
+        texts = np.array([["True", "0.5"], ["maybe", "1"], ["False", "1"]]).astype(kind)
+        rows = check_protected(texts, None, np.ones((2, 2), dtype=dtype), None)
+        assert rows.X.dtype == dtype
+        assert rows.X[2].tolist() == [0, 1]
+        assert rows.unreadable.tolist() == [dtype is bool, True, False]
+
+    def test_truth_values_that_are_texts_in_public_stay_texts(self):
+        public = pd.DataFrame({"a": pd.Series(["True", True, "x"], dtype=object)})
+        rows = check_protected(public, None, public, None)
+        assert rows.X["a"].tolist() == ["True", True, "x"]
+
+    @pytest.mark.parametrize("public", [[1, 2, 3], [0.5, 2.0, 3.0], [True, False, True], [3, 1, 2]])
+    @pytest.mark.parametrize("as_categories", [True, False])
+    def test_categories_that_are_numbers(self, public, as_categories):
+        public = pd.Series(public).astype("category")
+        for odd in ("unknown", None, 0.25, 1j):
+            cells = [public[0], odd, public[1]]
+            texts = pd.Series(list(map(str, cells)) if odd == "unknown" else cells, dtype=object)
+            texts = texts.astype("category") if as_categories else texts
+            rows = check_protected(texts.to_frame("a"), None, public.to_frame("a"), None)
+            assert rows.X["a"].dtype == public.dtype
+            assert rows.X["a"].tolist()[::2] == [public[0], public[1]]
+            assert rows.X["a"].isna().tolist() == [False, True, False]
+            assert not rows.unreadable.any()
+
+
+LONG = [2**60 + 1, 2**60 + 3, 5]
+BOTH_KINDS = pytest.mark.parametrize("frame", [True, False])
+
+
+class TestIntegersThatFloatsRound:
+    @staticmethod
+    def rows(X_val, X, frame):
+        X, X_val = (pd.DataFrame({"a": column}) for column in (X, X_val))
+        X, X_val = (X, X_val) if frame else (X.to_numpy(), X_val.to_numpy())
+        rows = check_protected(X_val, None, without_long_integers(X), None)
+        return np.asarray(rows.X)[[0, 2], 0], rows.unreadable.tolist()
+
+    @BOTH_KINDS
+    @pytest.mark.parametrize("odd", [None, 0.5])
+    @pytest.mark.parametrize("public", [LONG, [1, 2, 3], [0.5, 1.5, 2.5]])
+    def test_one_cell_that_makes_them_floats_changes_no_other(self, public, odd, frame):
+        (usual, fine), (other, bad) = (
+            self.rows([LONG[0], cell, 7], public, frame) for cell in (4, odd)
+        )
+        assert usual.dtype == other.dtype
+        assert fine == [public == [1, 2, 3], False, False]
+        assert bad == [fine[0], fine[0], False]
+        assert usual.tolist()[fine[0] :] == other.tolist()[fine[0] :]
+
+    @pytest.mark.parametrize("dtype", ["int64", "Int64", "uint64", "float64"])
+    def test_public_types_stay_without_them(self, dtype):
+        short = pd.DataFrame({"a": pd.Series([1, 2**53 - 1], dtype=dtype), "b": ["x", "y"]})
+        assert without_long_integers(short) is short
+        array = short["a"].to_numpy()
+        assert without_long_integers(array) is array
+        assert without_long_integers(short["a"]).dtype == dtype
+
+    def test_categories_are_missing_in_both_readings(self):
+        public = pd.Series(LONG).astype("category").to_frame("a")
+        for cell in (5, None):
+            X_val = pd.Series([LONG[0], cell, 5]).astype("category").to_frame("a")
+            rows = check_protected(X_val, None, public, None)
+            assert rows.X["a"].isna().tolist() == [True, cell is None, False]
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_a_search_is_given_floats(self):
+        X, y = np.resize([[2**60], [2**61]], (40, 1)), np.resize([0, 1], 40)
+        search = DPGridSearchCV(DecisionTreeClassifier(), {}, cv=2, epsilon=50)
+        search.set_params(score_fraction=0.5).fit(X, y, X_val=X, y_val=y)
+        assert search.best_score_ > 0.8  # read as integers, no record could be
+
+
+CONTAINERS = {
+    "array": np.array,
+    "series": pd.Series,
+    "nullable": lambda y: pd.Series(y).convert_dtypes(),
+    "frame": lambda y: pd.DataFrame({"a": y, "b": y}),
+    "list": list,
+}
+
+
+ONE_OUTPUT = ["array", "series", "nullable"]
+PAIRS = [*product([*ONE_OUTPUT, "list"], ONE_OUTPUT), ("frame", "frame")]
+
+
+@pytest.mark.parametrize(("public", "container"), PAIRS)
+@pytest.mark.parametrize("labels", [[0, 1, 2], [0.5, 1.5, 2.5], [True, False, True]])
+@pytest.mark.parametrize("objects", [True, False])
+def test_one_text_among_targets_moves_no_loss_of_others(public, container, labels, objects):
+    y = CONTAINERS[public](labels)
+    texts = CONTAINERS[container]([str(labels[0]), "unknown", str(labels[2])])
+    texts = texts.astype(object) if objects else texts
+    rows = check_protected(np.zeros((3, 1)), texts, np.zeros((3, 1)), y)
+    assert rows.y.dtype == float
+    for column in rows.y.reshape(3, -1).T:
+        np.testing.assert_array_equal(column, [labels[0], np.nan, labels[2]])
+    assert not rows.unreadable.any()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss"])
+@pytest.mark.parametrize("dtype", [int, bool])
+def test_losses_beside_one_text_among_labels_are_those_beside_a_missing_one(scoring, dtype):
+    X = np.arange(20.0)[:, None]
+    y = (X[:, 0] > 9).astype(dtype)
+    model = LogisticRegression().fit(X, y)
+    scorer = resolve_scorer(scoring, model, n_classes=2)
+    losses = []
+    for odd in ("unknown", np.nan):
+        y_val = np.array([odd, *y.tolist()[1:]])
+        rows = check_protected(X, y_val, X, y)
+        losses.append(isolated_losses(model, scorer, rows.X, rows.y, rows.unreadable))
+    np.testing.assert_array_equal(*losses)
+    if scoring == "accuracy":
+        assert np.flatnonzero(losses[0]).tolist() == [0]
+
+
+def test_targets_that_are_numbers_or_beside_texts_stay():
+    X = np.zeros((2, 1))
+    texts = np.array(["1", "2"])
+    assert check_protected(X, texts, X, np.array(["1", "2"])).y is texts
+    y_val = pd.Series([1, 2], dtype="Int64")
+    assert check_protected(X, y_val, X, np.array([1, 2])).y is y_val

@@ -1,6 +1,7 @@
 """One record changes no type: of rows, of targets, and of what the steps of a search are given."""
 
 import pickle
+from datetime import timedelta
 
 import numpy as np
 import pandas as pd
@@ -171,6 +172,41 @@ def test_of_labels():
     assert settled_targets(None, True) is None
 
 
+def categories(values):
+    return pd.Series(values).astype("category")
+
+
+ODD_CELLS = [
+    (np.array, ["b", "a", "b"], None),
+    (np.array, [b"b", b"a", b"b"], None),
+    (np.array, [True, False, True], NAN),
+    (np.array, [True, False, True], None),
+    (np.array, [3, 0, 3], 2**63),
+    (pd.Series, [3, 0, 3], 2**63),
+    (categories, [3, 0, 3], 2**63),
+    (categories, [3, 0, 3], 1j),
+]
+
+
+@pytest.mark.parametrize(("container", "public", "odd"), ODD_CELLS)
+def test_one_protected_cell_decides_no_type_of_public_rows_and_targets(container, public, odd):
+    def settled(cell):
+        y = container([*public, cell])[:3]
+        X = y[:, None] if container is np.array else y.to_frame("a")
+        targets = settled_public_targets(y, True), settled_public_targets(y, False)
+        return settled_public_rows(X), *targets
+
+    for usual, other in zip(settled(public[0]), settled(odd), strict=True):
+        assert np.asarray(usual).tolist() == np.asarray(other).tolist()
+        assert np.ravel(usual).tolist() == public
+        assert types_of(usual) == types_of(other)
+
+
+def types_of(values):
+    dtypes = list(values.dtypes) if hasattr(values, "columns") else [values.dtype]
+    return [getattr(getattr(dtype, "categories", None), "dtype", dtype) for dtype in dtypes]
+
+
 def test_texts_are_as_wide_as_public_ones():
     wide = np.array([["red", "x"], ["chartreuse-yellow", "x"]])[:1]
     assert from_public_values(wide).dtype == "<U3"
@@ -326,7 +362,10 @@ TYPED = {
     "dates": (DAYS, "a text"),
     "dates of a zone": (DAYS.dt.tz_localize("UTC"), "a text"),
     "intervals of time": (DAYS - DAYS[0], "a text"),
+    "dates and a nanosecond": (DAYS, pd.Timestamp("2020-01-01 00:00:00.000000001")),
+    "intervals and a nanosecond": (DAYS - DAYS[0], pd.Timedelta(1, "ns")),
     "texts": (pd.Series(["red", "blue"] * (N // 2)), 5),
+    "numbers": (pd.Series(np.arange(N) / 2), 1j),
 }
 
 
@@ -342,6 +381,55 @@ def test_a_cell_of_another_kind_changes_no_public_type(kind):
     usual = types_seen("default split", column.to_frame("a"), LABELS)
     with_cell = column_with(column, protected_positions(N, 0.2)[2], cell)
     assert types_seen("default split", with_cell, LABELS) == usual
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", sorted(kind for kind in TYPED if "nanosecond" in kind))
+def test_a_nanosecond_changes_no_unit_in_chunks(kind):
+    column, cell = TYPED[kind]
+    with_cell = column_with(column, 7, cell)
+    usual = types_seen("chunks", column_with(column, 7, column[7]), LABELS)
+    assert types_seen("chunks", with_cell, LABELS) == usual
+
+
+def test_public_nanoseconds_are_kept():
+    dates = pd.Series([pd.Timestamp(1, unit="ns"), pd.NaT]).to_frame("a")
+    assert settled_public_rows(dates).equals(dates)
+    whole = pd.Series([pd.Timestamp(1000, unit="ns"), pd.NaT]).to_frame("a")
+    usual = pd.Series([timedelta(1)]).dt.unit
+    assert settled_public_rows(whole)["a"].dt.unit == usual
+    assert (settled_public_rows(whole) == whole).iloc[0, 0]
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array, pd.DataFrame])
+def test_public_numbers_are_real_beside_a_complex_one(container):
+    cells = np.array([[1.0, 0.0], [2.0, 3.0]])
+    table = container(cells.astype(complex))
+    real = settled_public_rows(table)
+    assert "complex" not in str(getattr(real, "dtypes", getattr(real, "dtype", None)))
+    np.testing.assert_array_equal(real.toarray() if sparse.issparse(real) else real, cells)
+    with_part = container(cells + 1j)
+    kept = settled_public_rows(with_part)
+    kept = kept.toarray() if sparse.issparse(kept) else np.asarray(kept)
+    np.testing.assert_array_equal(kept, cells + 1j)
+
+
+@pytest.mark.parametrize("container", [np.asarray, pd.Series, lambda y: pd.DataFrame({"y": y})])
+def test_public_targets_are_real_beside_a_complex_one(container):
+    y = container(np.array([1, 0, 2], dtype=complex))
+    real = settled_public_targets(y, False)
+    assert np.asarray(real).dtype == np.float64
+    np.testing.assert_array_equal(np.ravel(real), [1, 0, 2])
+
+
+@pytest.mark.parametrize("protect", ["all", Chunks(3)])
+@pytest.mark.parametrize("name", ["X", "y"])
+def test_complex_types_are_refused_where_no_row_is_public(name, protect):
+    rows = {"X": pd.DataFrame({"a": np.arange(60.0)}), "y": pd.Series(LABELS)}
+    rows[name] = rows[name].astype(complex)
+    search = DPGridSearchCV(DecisionTreeClassifier(), {}, protect=protect)
+    with pytest.raises(ValueError, match=f"Complex data not supported: {name} must be real"):
+        search.fit(rows["X"], rows["y"])
 
 
 def day(X):
@@ -366,7 +454,7 @@ def test_one_text_among_dates_has_the_worst_loss_and_moves_no_other():
 
 def test_dates_that_stay_objects_are_found(monkeypatch):
     # Planted bug: the type that the reader inferred from all protected cells is kept.
-    put(monkeypatch, "protected rows: _cells_as", lambda column, *_: (column.to_numpy(), False))
+    put(monkeypatch, "public types: _cells_as", lambda column, *_: (column.to_numpy(), False))
     assert days_losses("a text").all()
 
 

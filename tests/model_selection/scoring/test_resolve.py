@@ -21,6 +21,7 @@ from sklearn.decomposition import PCA
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import cross_validate
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.metadata_routing import get_routing_for_object
 
 from _support.internals import (
@@ -29,8 +30,10 @@ from _support.internals import (
     codes_among,
     make_per_record_scorer,
     resolve_scorer,
+    resolve_trial_scorer,
 )
 from skdpbo.exceptions import DefaultBoundsWarning, UnboundedSensitivityError
+from skdpbo.linear_model import DPRidge
 
 B = 2**20
 SUPPORTED = {
@@ -491,6 +494,43 @@ def test_none_means_the_default_of_the_kind_of_estimator():
     for estimator in (KMeans(), PCA()):
         with pytest.raises(UnboundedSensitivityError, match="make_per_record_scorer"):
             resolve_scorer(None, estimator)
+
+
+@pytest.mark.parametrize(
+    ("scoring", "y_bounds", "proposal", "of_middle"),
+    [
+        (None, (0, 400), "160000", "40000"),
+        ("neg_mean_squared_error", [-0.5, 1.0], "2.25", "0.5625"),
+        ("neg_root_mean_squared_error", (np.int64(0), np.float64(400.0)), "160000", "40000"),
+        ("neg_mean_absolute_error", (0, 400), "400", "200"),
+    ],
+)
+@pytest.mark.parametrize("of", [lambda model: model, lambda model: make_pipeline(PCA(), model)])
+def test_public_bounds_of_the_targets_propose_a_bound_of_the_loss(
+    scoring, y_bounds, proposal, of_middle, of
+):
+    with pytest.warns(DefaultBoundsWarning) as told:
+        resolve_trial_scorer(scoring, of(DPRidge(y_bounds=y_bounds)))
+    (text,) = [str(warning.message) for warning in told]
+    assert f"count, or loss_bound={proposal} by y_bounds; {of_middle}, the most" in text
+    bound = float(proposal)
+    assert resolve_trial_scorer(scoring, of(DPRidge(y_bounds=y_bounds)), bound).bound == bound
+
+
+@pytest.mark.parametrize(
+    ("scoring", "y_bounds"),
+    [
+        ("neg_mean_poisson_deviance", (0, 400)),
+        *(
+            (None, bounds)
+            for bounds in (None, "private", "ab", ([0, 0], [1, 2]), (1, 0), (0, 1e200))
+        ),
+        *((None, bounds) for bounds in ((0, math.nan), (0, math.inf), (0, 1, 2), (10**400, 0))),
+    ],
+)
+def test_no_bound_of_the_loss_is_proposed_without_one_interval_of_targets(scoring, y_bounds):
+    with pytest.warns(DefaultBoundsWarning, match="largest loss that should count\\.$"):
+        resolve_trial_scorer(scoring, DPRidge(y_bounds=y_bounds))
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,21 @@ import json
 import os
 import shutil
 import sqlite3
+import threading
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from _support.internals import guarantee_from_text, guarantee_to_text
-from skdpbo.exceptions import BudgetExceededError, LedgerError, NewBudgetWarning
+from skdpbo.exceptions import (
+    BudgetExceededError,
+    LedgerError,
+    LedgerUnavailableError,
+    NewBudgetWarning,
+)
 from skdpbo.privacy import (
     PrivacyGuarantee,
     PrivacyLedger,
@@ -66,15 +73,66 @@ def test_two_ledgers_of_one_file_are_one_budget(path):
     assert len(one.entries) == 2
 
 
-def test_one_file_by_two_names_is_one_budget(path, tmp_path):
+def test_a_symbolic_link_leads_to_one_budget(path, tmp_path):
     ledger = PrivacyLedger(1.0, path=path)
     os.symlink(path, tmp_path / "other")
-    os.link(path, tmp_path / "third")
     other = PrivacyLedger(1.0, path=tmp_path / "other")
-    third = PrivacyLedger(1.0, path=tmp_path / "third")
-    with ledger, other, third:
+    with ledger, other:
         charge_active_ledger(pure(0.5))
     assert len(ledger.entries) == 1
+
+
+def test_one_file_by_two_names_is_refused(path, monkeypatch):
+    """The journal of a process that was killed is beside one of the names only.
+
+    Charges under the other name would be undone when it is played back.
+    """
+    monkeypatch.setattr(_store, "LINK_SECONDS", 0.02)
+    ledger, other = PrivacyLedger(1.0, path=path), path + ".other"
+    os.link(path, other)
+    with ledger:
+        for use in (
+            lambda: PrivacyLedger(1.0, path=other),
+            lambda: PrivacyLedger.from_file(other),
+            lambda: charge_active_ledger(pure(0.5)),
+            lambda: ledger.entries,
+        ):
+            with pytest.raises(LedgerUnavailableError, match="another name"):
+                use()
+        os.remove(other)
+        charge_active_ledger(pure(0.5))
+    assert len(ledger.entries) == 1
+
+
+def test_a_file_with_a_second_name_for_a_moment_is_waited_for(path):
+    """So it is while another process creates it."""
+    ledger = PrivacyLedger(1.0, path=path)
+    os.link(path, path + ".other")
+    threading.Timer(0.1, os.remove, [path + ".other"]).start()
+    ledger.charge(pure(0.5))
+    assert len(ledger.entries) == 1
+
+
+def test_a_file_that_is_mounted_by_itself_is_refused(path, monkeypatch):
+    ledger, listed = PrivacyLedger(1.0, path=path), Path(path).with_name("mounts")
+    line = "36 35 98:0 /a {} rw,noatime master:1 - ext4 /dev/root rw\n".format
+    honest = open
+
+    def mounts(name, *mode, **how):
+        return honest(listed if name == "/proc/self/mountinfo" else name, *mode, **how)
+
+    monkeypatch.setattr("builtins.open", mounts)
+    odd = os.path.join(os.path.dirname(path), "Größe 2\\.db")
+    for where in (path, odd):
+        kept = PrivacyLedger(1.0, path=where)
+        escaped = where.replace("\\", "\\134").replace(" ", "\\040")
+        listed.write_text(line(os.path.dirname(path)) + line(escaped), encoding="utf-8")
+        with pytest.raises(LedgerUnavailableError, match="mounted by itself"):
+            kept.charge(pure(0.5))
+        listed.write_text(line(os.path.dirname(path)), encoding="utf-8")  # shared as it should be
+        kept.charge(pure(0.5))
+    listed.unlink()  # another system
+    ledger.charge(pure(0.25))
 
 
 def test_data_sets_have_budgets_of_their_own(path):

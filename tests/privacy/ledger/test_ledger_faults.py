@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import sys
@@ -256,6 +257,22 @@ def test_a_process_killed_while_it_creates_the_file_leaves_none(tmp_path, monkey
     process = start(create)
     assert exit_codes([process]) == [-signal.SIGKILL]
     assert not path.exists()
+    PrivacyLedger(1.0, path=path).charge(UNIT)
+
+
+def test_a_process_killed_before_it_removes_the_draft_says_what_to_remove(tmp_path, monkeypatch):
+    monkeypatch.setattr(_store, "LINK_SECONDS", 0.02)
+    path, link = tmp_path / "l.db", os.link
+
+    def create():
+        os.link = lambda *names: (link(*names), kill_itself())
+        PrivacyLedger(1.0, path=path)
+
+    assert exit_codes([start(create)]) == [-signal.SIGKILL]
+    with pytest.raises(LedgerUnavailableError, match="remove what a killed process left"):
+        PrivacyLedger(1.0, path=path)
+    for draft in tmp_path.glob("skdpbo-new-*"):
+        shutil.rmtree(draft)
     PrivacyLedger(1.0, path=path).charge(UNIT)
 
 

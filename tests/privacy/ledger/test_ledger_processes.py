@@ -7,11 +7,13 @@ import pickle
 import signal
 import threading
 import warnings
+from collections import UserList, UserString, deque
 from types import SimpleNamespace
 
 import joblib
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -20,7 +22,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
 
 from _support.internals import covered_by_fit
-from _support.planted import put
+from _support.planted import original, put
 from skdpbo.exceptions import (
     BudgetExceededError,
     LedgerError,
@@ -91,6 +93,16 @@ class Wrapped(LedgerMixin, BaseEstimator):
 
     def fit(self, X):
         charge_active_ledger(UNIT, "Wrapped", self)
+
+
+class Categorical:
+    """A dimension with the attributes of scikit-optimize's."""
+
+    def __init__(self, categories):
+        self.categories = categories
+
+    def rvs(self, n_samples=1, random_state=None):
+        return [self.categories[0]] * n_samples
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -330,10 +342,39 @@ def test_an_estimator_inside_another_brings_its_ledger_along(ledger):
         Wrapped(make_pipeline(FunctionTransformer(), inner)),
         Wrapped(None, {"estimator": [inner, None]}),
         Wrapped(None, [{"estimator": (inner,)}]),
+        Wrapped(None, {"estimator": np.array([[None, inner]], dtype=object)}),
+        Wrapped(None, {"estimator": Categorical([None, inner])}),
+        Wrapped(None, {"estimator": Categorical(np.array([inner, None], dtype=object))}),
+        Wrapped(None, {"estimator": UserList([inner])}),
+        Wrapped(None, {"estimator": frozenset([inner])}),
+        Wrapped(None, deque([inner])),
     ):
         before = len(ledger.entries)
         outer.fit(X)
         assert [entry.label for entry in ledger.entries[before:]] == ["Wrapped"]
+
+
+def test_parameters_without_an_estimator_are_passed_over(ledger):
+    with ledger:
+        kept = Paid()
+    circle = [UserString("text"), "text", range(10**12), memoryview(np.zeros((2, 2))), stats.norm()]
+    circle.append(circle)
+    Wrapped(kept, circle).fit(X)
+    assert len(ledger.entries) == 1
+
+
+def test_planted_bug_a_look_at_lists_only_is_caught(ledger, monkeypatch):
+    honest = original("ledger charge: _items_inside")
+
+    def of_lists(value):
+        return () if isinstance(value, np.ndarray | UserList | Categorical) else honest(value)
+
+    put(monkeypatch, "ledger charge: _items_inside", of_lists)
+    with ledger:
+        inner = Paid()
+    for items in (np.array([inner], dtype=object), UserList([inner]), Categorical([inner])):
+        Wrapped(None, {"estimator": items}).fit(X)
+    assert ledger.entries == ()  # the test above would fail
 
 
 def test_an_estimator_and_the_one_inside_it_bring_their_own_ledgers():
@@ -506,7 +547,7 @@ def test_a_caller_that_was_killed_has_paid_for_nothing_further(tmp_path, monkeyp
 def test_planted_bug_a_receipt_that_never_ends_is_caught(ledger, monkeypatch):
     with ledger, charged_elsewhere():
         model = clone(Paid())
-    put(monkeypatch, "ledger charge: Receipt.is_valid", lambda receipt: True)
+    put(monkeypatch, "ledger receipts: Receipt.is_valid", lambda receipt: True)
     model.fit(X)
     assert ledger.entries == ()  # the tests above would fail
 

@@ -112,10 +112,11 @@ def chunk_metric(scoring, loss_bound=None):
     if scorer is None:
         return None
     function = scorer._score_func.__name__
+    name = scoring if isinstance(scoring, str) else function
     if _RANGES[function] is None and loss_bound is None:
         loss_bound = 1.0
         warn_caller(
-            f"loss_bound is not given: {function!r} is clipped at 1.0, whatever the scale of y.",
+            f"loss_bound is not given: {name!r} is clipped at 1.0, whatever the scale of y.",
             DefaultBoundsWarning,
         )
     lower, upper = _RANGES[function] or (0.0, loss_bound)
@@ -125,7 +126,7 @@ def chunk_metric(scoring, loss_bound=None):
         lower, upper = -upper, 0.0 - lower  # not -lower, which is -0.0 for errors
     return ChunkMetric(
         scorer,
-        name=scoring if isinstance(scoring, str) else function,
+        name=name,
         response_method=scorer._response_method,
         lower=lower,
         upper=upper,

@@ -50,6 +50,7 @@ class MetricScorer(SklearnMetric):
 
     per_record = False
     is_mean = False
+    clipped = None
 
     def __init__(self, public_scorer, *, units=1, **how):
         super().__init__(public_scorer, units=units, **how)

@@ -21,6 +21,7 @@ from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 
 __all__ = ["AgainstConstant", "AgainstFrequencies", "RootScorer"]
 
+_SPREAD = Fraction(1, 3)  # of the targets, as a share of the largest that the bound admits
 _LOWEST = -1.0  # a released R2 or D2 below is clipped: the model is worse than any constant
 
 
@@ -85,6 +86,11 @@ class _Relative(MetricScorer):
         self._scorer = scorer
         self.nearest_mean = repr(scorer.name)
 
+    @property
+    def clipped(self):
+        """Scorer of the loss that chooses, or None; see `PerRecordScorer`."""
+        return self._scorer.clipped
+
     def choice_sensitivity(self, n_records):
         """Largest loss of a record."""
         return self.units
@@ -99,8 +105,8 @@ class _Relative(MetricScorer):
         return sums[0], *sums
 
     def units_per_score(self, n_records):
-        """Change of the total loss for one unit of the score, if a third of the largest."""
-        return n_records * self.units / 3
+        """Change of the total loss for one unit of the score, at the expected spread."""
+        return n_records * self.units * float(_SPREAD)
 
     def _losses(self, estimator, y, prediction):
         return self._scorer.integer_losses(self._scorer._loss(estimator, y, prediction))
@@ -140,9 +146,13 @@ class AgainstConstant(_Relative):
         return [SumGroup(1, self.units, share) for share in shares]
 
     def typical_sums(self, n_records):
-        """The spread is a third of the largest, and half of it is explained."""
-        spread = n_records * self.units / 3
+        """The spread is the expected one, and half of it is explained."""
+        spread = n_records * self.units * float(_SPREAD)
         return [spread / 2, spread, 0.0][: 3 if self.squared else 2]
+
+    def bound_of_spread(self, y):
+        """Return the bound at which the mean loss of the constant is the expected share of it."""
+        return float(np.mean(self._scorer._loss(None, y, np.full(len(y), self.center))) / _SPREAD)
 
     def value_of(self, sums, n_records):
         """Return 1 - losses / spread."""

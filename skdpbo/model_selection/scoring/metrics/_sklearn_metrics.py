@@ -35,7 +35,10 @@ class PublicTargets:
     def classes(self, name):
         """Return the sorted classes and their numbers of rows; refuse targets without classes."""
         if self.y is None or np.ndim(self.y) != 1:
-            raise ValueError(f"scoring={name!r} needs one label for each row.")
+            raise ValueError(
+                f"scoring={name!r} needs one label for each row. For several use 'accuracy', the "
+                "share of rows of which all are right, or make_per_record_scorer."
+            )
         classes, counts = np.unique(np.asarray(self.y), return_counts=True)
         if len(classes) < 2:
             raise ValueError(
@@ -43,10 +46,13 @@ class PublicTargets:
             )
         return classes, counts
 
-    def numbers(self, name):
-        """Return the targets as floats; refuse several outputs."""
+    def numbers(self, name, instead):
+        """Return the targets as floats; refuse several outputs, for which `instead` is offered."""
         if self.y is None or np.ndim(self.y) != 1:
-            raise ValueError(f"scoring={name!r} needs one target for each row.")
+            raise ValueError(
+                f"scoring={name!r} needs one target for each row. For several use {instead}, over "
+                "all of them."
+            )
         return np.asarray(self.y, dtype=np.float64)
 
 
@@ -219,9 +225,10 @@ def _root(of, metric, public, error_scorer):
 def _against_constant(of, metric, public, error_scorer):
     squared = of == "neg_mean_squared_error"
     root = " or 'neg_root_mean_squared_error'" if squared else ""
-    _needs_public(metric, public, f"'{of}'{root}")
+    instead = f"'{of}'{root}"
+    _needs_public(metric, public, instead)
     # The constant of least squared error is the mean, that of least absolute error the median.
-    center = float((np.mean if squared else np.median)(public.numbers(metric.name)))
+    center = float((np.mean if squared else np.median)(public.numbers(metric.name, instead)))
     scorer = error_scorer(of)
     return AgainstConstant(metric.scorer, scorer, name=metric.name, center=center, squared=squared)
 

@@ -1,0 +1,142 @@
+r"""Columns that matter, by a release of one number for each (docs: Many columns).
+
+:math:`u_j = \sum_b |\sum_{i: x_{ij} \in b} v_i|` over 16 bins b of a public or released box,
+:math:`v_i \in [-1, 1]` the clipped target: n times the mean size of the effect of column j, however
+rough it is. A replaced record moves each of these by at most 2.
+"""
+
+import math
+
+import numpy as np
+from scipy.special import ndtr
+
+from skdpbo._record_groups import shared
+from skdpbo.mechanisms import GaussianMechanism
+from skdpbo.privacy._rounding import round_up_root
+
+__all__ = ["ColumnEffects", "shows_columns"]
+
+_N_BINS = 16
+_STEPS = 2**16  # of the lattice, to 1
+_CLIP = 0.75  # standard deviations: for small effects the clipped mean is then least noisy
+_VARIANCE = 0.64  # of normal targets so clipped
+_ABOVE = 1.0  # standard deviations above the largest of the noise
+_LEAST_EFFECT = 0.2  # of the largest one
+_MOST_COLUMNS = 6  # of many that depend on each other the strongest say what the others do
+_STRONG = 0.4  # mean size of a strong effect; where the noise hides it, nothing is released
+
+
+def _noise(mu, p, q):
+    """Return the standard deviation of the noise of each of p effects on q targets."""
+    return 2 * math.sqrt((p + 1) * q) / mu
+
+
+def _threshold(p):
+    """Return what stands out of p normal deviates."""
+    return math.sqrt(2 * math.log(p)) + _ABOVE
+
+
+def shows_columns(mu, *, n_records, n_columns, n_targets):
+    """Whether a mu-GDP release shows a strong effect of a column; of public values."""
+    return _STRONG * n_records > _threshold(n_columns) * _noise(mu, n_columns, n_targets)
+
+
+class ColumnEffects:
+    """Release of the size of each column's effect, and the choice of columns.
+
+    It has the calls of a release of second moments; its sums are those in the bins.
+
+    Parameters
+    ----------
+    box : tuple (centre, half_width) of ndarray of shape (p,)
+        Public or released; records outside count as if on its faces.
+    mu : float
+        The release is mu-GDP.
+    mean, sd : ndarray of shape (q,)
+        Of the targets about the centre, sd > 0; public or released.
+    n_records : int
+    """
+
+    radius = _STEPS
+
+    def __init__(self, box, *, mu, mean, sd, n_records):
+        self.box, self.mu, self.n_records = box, mu, n_records
+        self.mean, self.clip = mean, _CLIP * sd
+
+    def rows(self, centre):
+        """Return the map of records to rows, for targets about `centre`."""
+        return EffectRows(self.box, centre + self.mean, self.clip)
+
+    def sums(self, Q, sizes, part):
+        """Protected: return the sums in the bins, int64 (q, p + 1, bins); the last: of them all."""
+        p = len(self.box[0])
+        bins, values = Q[:, :p].astype(np.intp), shared(Q[:, p:], sizes, part)
+        sums = np.zeros((values.shape[1], p + 1, _N_BINS), dtype=np.int64)
+        for target, weights in enumerate(values.T):
+            # Exact: sums of integers below 2^53.
+            for column in range(p):
+                sums[target, column] = np.bincount(bins[:, column], weights, _N_BINS)
+            sums[target, p, 0] = weights.sum()
+        return sums
+
+    def release(self, sums, source):
+        """Protected: return the effects with noise, shape (q, p + 1), in records."""
+        effects = np.abs(sums).sum(axis=2)
+        # A replaced record moves each of them by at most 2.
+        sensitivity = round_up_root(4 * _STEPS**2 * effects.size)
+        mechanism = GaussianMechanism(
+            mu=self.mu, sensitivity=sensitivity, lattice=1.0, n_draws=effects.size
+        )
+        noisy = np.asarray(mechanism.release(effects.ravel(), source), dtype=np.float64)
+        return noisy.reshape(effects.shape) / _STEPS
+
+    def columns(self, noisy):
+        """Return the columns that matter to some target, in order; all where none stands out.
+
+        Post-processing of the released effects.
+        """
+        q, p = len(noisy), len(self.box[0])
+        found = set()
+        for effects in noisy:
+            above = effects[:p] - self._without_effect(abs(effects[p]))
+            least = max(_threshold(p) * _noise(self.mu, p, q), _LEAST_EFFECT * above.max())
+            largest = np.argsort(-above, kind="stable")[:_MOST_COLUMNS]
+            found |= {int(j) for j in largest if above[j] > least}
+        return sorted(found) or list(range(p))
+
+    def _without_effect(self, total):
+        """Return the expected sum of a column without effect, for a sum of all targets `total`."""
+        mean, sd = total / _N_BINS, math.sqrt(_VARIANCE * self.n_records / _N_BINS)
+        z = mean / sd  # of the absolute value of a normal variable:
+        density = math.exp(-(z**2) / 2) * math.sqrt(2 / math.pi)
+        return _N_BINS * (sd * density + mean * (1 - 2 * float(ndtr(-z))))
+
+
+class EffectRows:
+    """Rows (bin of each column, target in lattice steps), integers held as floats.
+
+    Parameters
+    ----------
+    box : tuple (centre, half_width) of ndarray of shape (p,)
+    centre, clip : ndarray of shape (q,)
+        Targets are shifted by the first, and clipped to the second.
+    """
+
+    radius = _STEPS
+
+    def __init__(self, box, centre, clip):
+        self.box, self.centre, self.clip = box, centre, clip
+        self.width = len(box[0]) + len(clip)
+
+    def workspace(self, n_rows):
+        """Nothing is kept between chunks."""
+        return None
+
+    def __call__(self, X, Y, workspace):
+        """Protected: return a chunk's rows, shape (n, width)."""
+        centre, half_width = self.box
+        with np.errstate(all="ignore"):  # a warning would depend on the values
+            places = np.nan_to_num((X - centre) / half_width)
+            bins = np.clip(np.floor((places + 1) * (_N_BINS / 2)), 0, _N_BINS - 1)
+            values = np.trunc(np.clip(np.nan_to_num((Y - self.centre) / self.clip), -1, 1) * _STEPS)
+        return np.hstack([bins, values])

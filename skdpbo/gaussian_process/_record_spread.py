@@ -1,0 +1,132 @@
+r"""How far records and targets reach, by a first release (docs: private choice of a kernel).
+
+A record is :math:`(\phi(x), \beta y)`, :math:`\phi` a constant and the mean over the columns of
+:math:`\cos(2\pi t_j)`, :math:`t_j` in [0, 1] the place in a public box. :math:`\|\phi\| \le 1`.
+"""
+
+import math
+
+import numpy as np
+
+from skdpbo._exact_gram import rows_on_lattice
+from skdpbo._whitened_release import WhitenedRelease
+
+__all__ = ["RecordSpread", "SpreadRows"]
+
+_PART = math.sqrt(0.5)  # of the norm: of the constant and of the wave
+_FULL, _FULL_SD = 0.15, 0.3  # mean of the wave in a full box: normal, before the release
+_HALF_WIDTH = math.sqrt(3)  # standard deviations: of the box that uniform records would fill
+_LEAST_EXTENT = 0.125  # of the box
+_LEAST_REACH = 2.0  # of the targets, in root mean squares
+_RECORDS_BEYOND = 20.0  # over mu: of normal targets about as many are clipped as the noise hides
+_MEAN_SD = 1 / 3  # of the targets' mean before the release, in half-widths
+_LEAST_VARIANCE = 0.1  # of the mean square: the mean is noisy
+
+
+class SpreadRows:
+    r"""Rows :math:`(\phi(x), \beta_1 y_1, \dots)` as lattice integers of norm at most `radius`.
+
+    Parameters
+    ----------
+    box : tuple (centre, half_width) of ndarray of shape (p,)
+        Public.
+    centre : ndarray of shape (q,)
+        Public, subtracted from the targets.
+    release : WhitenedRelease
+    """
+
+    def __init__(self, box, centre, release):
+        self.box, self.centre, self.beta = box, centre, release.beta
+        self.half_width = np.asarray(release.half_width)
+        self.step, self.radius = release.step, release.radius
+        self.width = 2 + len(self.beta)
+
+    def workspace(self, n_rows):
+        """Nothing is kept between chunks."""
+        return None
+
+    def __call__(self, X, Y, workspace):
+        """Protected: return a chunk's rows, shape (n, width): integers held as floats."""
+        with np.errstate(all="ignore"):  # a warning would depend on the values
+            targets = np.clip(Y - self.centre, -self.half_width, self.half_width) * self.beta
+            rows = np.hstack([spread_features(X, *self.box), targets])
+        return rows_on_lattice(rows, self.step, self.radius)
+
+
+def spread_features(X, centre, half_width):
+    """Protected: return phi of rows, (n, 2): the constant and the mean of the waves."""
+    waves = np.cos(np.pi * (1 + np.clip((X - centre) / half_width, -1, 1)))
+    return _PART * np.column_stack([np.ones(len(X)), waves.mean(axis=1)])
+
+
+class RecordSpread:
+    """First release: what part of the box the records fill, and the range that targets reach.
+
+    Parameters
+    ----------
+    box : tuple (centre, half_width) of ndarray of shape (p,)
+        Public; records outside count as if on its faces.
+    mu : float
+        The release is mu-GDP.
+    half_width : ndarray of shape (q,)
+        Of the ranges of the targets.
+    n_records : int
+    """
+
+    def __init__(self, box, *, mu, half_width, n_records):
+        self.box = box
+        self.statistics = WhitenedRelease(mu, tuple(half_width.tolist()), n_records)
+
+    def rows(self, centre):
+        """Return the map of records to lattice rows, for targets about `centre`."""
+        return SpreadRows(self.box, centre, self.statistics)
+
+    def release(self, gram, source):
+        """Protected: return the exact sums `gram` with noise, as `NoisyMoments`."""
+        return self.statistics.release(gram, source)
+
+    def extent(self, moments):
+        r"""Return the part of the box, about its centre, that the records fill; at most 1.
+
+        Post-processing of the released `moments`. Of normal records of standard deviation t
+        half-widths the mean of the wave is :math:`-\exp(-\pi^2 t^2/2)`. It is drawn to that of a
+        full box as far as the noise prevails.
+        """
+        scale = self.statistics.n_records * _PART**2
+        average, noise = -float(moments.B[0, 1]) / scale, moments.sb / math.sqrt(2) / scale
+        # Posterior mean under the normal prior N(_FULL, _FULL_SD^2).
+        mean = _FULL + (average - _FULL) / (1 + (noise / _FULL_SD) ** 2)
+        if mean <= 0:
+            return 1.0
+        spread = math.sqrt(max(-2 * math.log(mean), 0.0)) / math.pi
+        return min(max(_HALF_WIDTH * spread, _LEAST_EXTENT), 1.0)
+
+    def reach(self, moments):
+        r"""Return half-widths that few targets exceed, shape (q,), at most those of the ranges.
+
+        Post-processing of the released `moments`: :math:`\max\{2, \sqrt{2 \log(n\mu/20)}\}` times
+        the root mean square about the centre, one standard deviation of its noise included.
+        """
+        n, largest = self.statistics.n_records, np.asarray(self.statistics.half_width)
+        beyond = max(n * self.statistics.mu / _RECORDS_BEYOND, 1.0)
+        factor = max(_LEAST_REACH, math.sqrt(2 * math.log(beyond)))
+        return largest * np.minimum(1.0, factor * np.sqrt(self._mean_squares(moments)))
+
+    def location(self, moments):
+        """Return the mean and the standard deviation of the targets about the centre, (q,) each.
+
+        Post-processing of the released `moments`. The mean is drawn to 0 as far as its noise
+        prevails.
+        """
+        n, largest = self.statistics.n_records, np.asarray(self.statistics.half_width)
+        scale = n * _PART * largest
+        mean = moments.A[0] / scale / (1 + (moments.sa / scale / _MEAN_SD) ** 2)
+        squares = self._mean_squares(moments)
+        variance = np.maximum(squares - mean**2, _LEAST_VARIANCE * squares)
+        return largest * mean, largest * np.minimum(np.sqrt(variance), 1.0)
+
+    def _mean_squares(self, moments):
+        # In units of the largest, so that nothing of tiny or huge targets is lost.
+        largest = np.asarray(self.statistics.half_width)
+        squares = np.maximum(moments.yy.diagonal(), 0.0) + moments.syy
+        return squares / largest**2 / self.statistics.n_records

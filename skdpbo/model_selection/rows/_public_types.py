@@ -1,0 +1,253 @@
+"""Protected rows in the types of the public ones, record by record.
+
+Files type whole columns by all of their values: a text makes texts of numbers, and a missing value
+floats of integers. A cell that the public type cannot hold marks its own record as bad.
+"""
+
+import numbers
+import warnings
+from decimal import Decimal
+
+import numpy as np
+from scipy import sparse
+
+from skdpbo._attempt import attempt
+from skdpbo.model_selection._sklearn import n_rows
+from skdpbo.model_selection.rows._object_table import as_objects, list_width
+from skdpbo.model_selection.rows._settled_types import (
+    below_2_53,
+    is_single_column,
+    of_single_column,
+)
+
+__all__ = ["as_public_schema", "as_public_targets", "sizes"]
+
+_NUMBERS = (numbers.Real, np.bool_, Decimal, type(None))
+# Words that readers take for truth values, unless another cell of the column is a text.
+_TRUTH = {f(str(value)): value for value in (True, False) for f in (str, str.lower, str.upper)}
+
+
+def sizes(data):
+    """Numbers of dimensions and of columns; 1 column for a vector, None for other containers."""
+    shape = getattr(data, "shape", None) or ()
+    if not shape:
+        return None, None
+    return len(shape), shape[1] if len(shape) > 1 else 1
+
+
+def as_public_schema(X_val, X_public):
+    """Return (X, unreadable): `X_val` typed as `X_public`; what does not fit is marked."""
+    fine = np.zeros(n_rows(X_val), dtype=bool)
+    if sparse.issparse(X_val):
+        X, X_val = X_val.tocsr(), X_val.tocoo()
+        fine[X_val.row[X_val.data.imag != 0]] = True  # other stored numbers can be read
+        return X.real, fine
+    if is_single_column(X_val) and is_single_column(X_public):
+        frame, unreadable = _frame_as_public(X_val.to_frame(), X_public.to_frame(), fine)
+        return of_single_column(frame, X_val), unreadable
+    if hasattr(X_val, "iloc") and hasattr(X_public, "dtypes") and hasattr(X_val, "dtypes"):
+        return _frame_as_public(X_val, X_public, fine)
+    public = None if hasattr(X_val, "iloc") else _numeric_table(X_public)
+    if public is None:
+        dims, columns = sizes(X_public)
+        is_table = (dims or 1) > 1  # else of single objects, as texts
+        width = list_width(X_public) or (columns if is_table else None)
+        single = isinstance(X_val, list) and width is None
+        # Arrays of texts: the longest value shows in their type.
+        return X_val if single else as_objects(X_val, width), fine
+    kind = getattr(getattr(X_val, "dtype", None), "kind", "O")
+    if kind in "biufc":  # one complex number has typed all of them
+        values, bad = X_val.real, (X_val.imag != 0).any(axis=1) if kind == "c" else fine
+    else:
+        values, bad = _rows_as_numbers(X_val, public.shape[1])
+    if values.dtype == public.dtype and public.dtype.kind in "bf":
+        return values, bad
+    if public.dtype.kind == "f":
+        with np.errstate(over="ignore"):  # a number that is too large becomes infinite: its loss
+            return values.astype(public.dtype), bad
+    # As one missing or broken number turns an array of integers into one of floats.
+    # What does not fit is marked, so that the 0 in its place is never shown to a model.
+    fits = _fits(values, public.dtype).all(axis=1)
+    return np.where(fits[:, None], values, 0).astype(public.dtype), bad | ~fits
+
+
+def as_public_targets(y_val, y_public):
+    """Return protected targets, as floats where public ones are numbers and these are texts.
+
+    So are complex numbers, as one gives its type to all. What cannot be read is NaN.
+    """
+    kinds = _kinds(y_val)
+    if "c" in kinds:
+        values = np.asarray(y_val)
+        return np.where(values.imag == 0, values.real, np.nan)
+    if not hasattr(y_public, "shape"):
+        y_public = attempt(np.asarray, y_public)[0]
+    real = set("biuf")
+    if not hasattr(y_val, "shape") or kinds <= real or not _kinds(y_public) <= real:
+        return y_val
+    cells = np.asarray(y_val, dtype=object)
+    values, bad = _rows_as_numbers(cells.reshape(-1, 1), 1)
+    return np.where(bad, np.nan, values[:, 0]).reshape(cells.shape)
+
+
+def _kinds(y):
+    """Return the kinds of the types of targets, "O" for those of lists and of pandas."""
+    dtypes = y.dtypes if hasattr(y, "columns") else [getattr(y, "dtype", None)]
+    return {getattr(dtype, "kind", "O") for dtype in dtypes}
+
+
+def _numeric_table(X_public):
+    """Return the public rows if they are a numeric table (array or list), else None."""
+    if sparse.issparse(X_public) or hasattr(X_public, "iloc"):
+        return None
+    try:
+        public = np.asarray(X_public)
+        if public.dtype.kind == "O":
+            # Texts of digits are texts: the public rows are given to the models as such.
+            if not all(isinstance(cell, _NUMBERS) for cell in public.flat):
+                return None
+            public = public.astype(float)
+    except (TypeError, ValueError):
+        return None
+    return public if public.dtype.kind in "biuf" and public.ndim == 2 else None
+
+
+def _rows_as_numbers(rows, width):
+    """Read each row by itself: one unreadable value must not change how the other rows are read."""
+    X = np.zeros((n_rows(rows), width))
+    unreadable = np.zeros(len(X), dtype=bool)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a warning would tell of a record
+        for i, row in enumerate(rows):
+            values, error = attempt(np.asarray, row, dtype=float)
+            if error is not None:
+                values, _ = attempt(_with_truth_values, row)
+            unreadable[i] = getattr(values, "shape", None) != (width,)
+            if not unreadable[i]:
+                X[i] = values
+    return X, unreadable
+
+
+def _with_truth_values(row):
+    """Read a row whose truth values may have become texts."""
+    cells = np.asarray(row, dtype=object)
+    return np.array([_truth(cell) for cell in cells], dtype=float)
+
+
+def _truth(cell):
+    return _TRUTH.get(cell, cell) if isinstance(cell, str) else cell
+
+
+def _frame_as_public(X_val, X_public, unreadable):
+    """Cast each column to its public type: files type whole columns by all of their values."""
+    X = X_val.copy()
+    for position, dtype in enumerate(X_public.dtypes):
+        column = X.iloc[:, position]
+        if getattr(dtype, "kind", "O") not in "biuf":
+            if _names_numbers(dtype):
+                X.isetitem(position, _with_public_numbers(column, dtype))
+            elif getattr(column.dtype, "categories", None) is not None:
+                X.isetitem(position, _with_public_categories(column, dtype))
+            elif dtype == np.object_:
+                X.isetitem(position, _as_public_objects(column, X_public.iloc[:, position]))
+            elif dtype != column.dtype:
+                cells, bad = _cells_as(column, dtype, X_public.iloc[0, position])
+                X.isetitem(position, cells)
+                unreadable |= bad
+            continue
+        if column.dtype == dtype and dtype.kind in "bf":
+            continue
+        values, bad = _as_numbers(column, dtype)
+        unreadable |= bad
+        if column.dtype != dtype:
+            # In the public type again: one value must not turn the others' integers to floats.
+            cells = type(column)(np.where(bad, 0, values), index=X.index)
+            X.isetitem(position, cells.astype(dtype))
+    return X, unreadable
+
+
+def _as_public_objects(column, public):
+    """Return cells as objects; read as truth values where public ones are such, or missing."""
+    if {type(cell) for cell in public[public.notna()]} != {bool}:
+        return column.astype(object)
+    return type(column)([_truth(cell) for cell in column], index=column.index, dtype=object)
+
+
+def _cells_as(column, dtype, public):
+    """Return (column, bad): dates, texts or categories of a public type, each cell by itself.
+
+    One cell that fits no date makes a column one of objects. The `public` one takes the place of
+    what does not fit: intervals of integers have no missing value.
+    """
+    series = type(column)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a warning would tell of a record
+        if column.dtype.kind in "Mm":  # overflows in finer units alone, which are exact for others
+            whole, error = attempt(column.astype, dtype)
+            if error is None:
+                return whole, False
+        typed = [attempt(series, [cell], dtype=dtype)[0] for cell in column]
+        bad = np.array([cell is None for cell in typed], dtype=bool)
+        cells = [public if cell is None else cell[0] for cell in typed]
+        return series(cells, index=column.index, dtype=dtype), bad
+
+
+def _with_public_categories(column, dtype):
+    """A column of categories in the public type: its own may have been collected from its values.
+
+    One record that adds a category would move the codes of all others. A category that is not
+    public is missing.
+    """
+    known = getattr(dtype, "categories", None)
+    if known is None:
+        return column.astype(object)
+    return column.cat.set_categories(known, ordered=dtype.ordered)
+
+
+def _names_numbers(dtype):
+    """Whether a type is that of categories that are numbers or truth values."""
+    known = getattr(getattr(dtype, "categories", None), "dtype", None)
+    return getattr(known, "kind", "O") in "biuf"
+
+
+def _with_public_numbers(column, dtype):
+    """A column in a public type of categories that are numbers, each cell by itself.
+
+    A category that is not public is missing.
+    """
+    positions = {float(value): code for code, value in enumerate(dtype.categories)}
+    own = getattr(column.dtype, "categories", column)  # each category is read once
+    values, bad = _as_numbers(own, dtype.categories.dtype)
+    codes = [-1 if b else positions.get(v, -1) for v, b in zip(values, bad, strict=True)]
+    if own is not column:
+        codes = np.array([*codes, -1])[column.cat.codes]  # the code of a missing cell is -1
+    cells = dtype.construct_array_type().from_codes(codes, dtype=dtype)
+    return type(column)(cells, index=column.index)
+
+
+def _as_numbers(column, dtype):
+    """Return (values, bad): each cell as a float, and whether a public type cannot hold it."""
+    kind = getattr(column.dtype, "kind", "O")
+    if kind in "biuf":
+        values, bad = column.to_numpy(dtype=float, na_value=np.nan), False
+    elif kind == "c":  # one complex cell has typed all of them
+        values = column.to_numpy()
+        values, bad = values.real, values.imag != 0
+    else:
+        values, bad = _rows_as_numbers([[value] for value in column], 1)
+        values = values[:, 0]
+    return values, bad | ~_fits(values, dtype)
+
+
+def _fits(values, dtype):
+    """Whether the type of a public column can hold each number."""
+    if dtype.kind == "f":  # NaN and infinity, too
+        return np.ones(len(values), dtype=bool)
+    missing = np.isnan(values)
+    nullable = hasattr(dtype, "numpy_dtype")
+    numpy_dtype = getattr(dtype, "numpy_dtype" if nullable else "subtype", dtype)  # or sparse
+    with np.errstate(all="ignore"):
+        exact = np.where(missing, 0, values).astype(numpy_dtype).astype(float) == values
+    if numpy_dtype.kind in "iu":
+        exact &= below_2_53(values)  # else a missing value, which makes them floats, rounds them
+    return exact | (missing & nullable)  # nullable types have missing values

@@ -1,0 +1,94 @@
+"""Payment of a fit for the fits inside it, and what proves it to them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, Literal
+
+from skdpbo.privacy.ledger._store import PROCESS
+
+Cover = Literal["everything", "given rows", "given rows, secretly often"]
+
+_RESERVED_BYTE = 0x40000001  # of SQLite's file format: locked by the one that writes
+_LOCKED: set[str] = set()  # files that this process locks
+# A forked process inherits SQLite's memory of them, in which they stay locked for ever.
+_INHERITED: set[str] = set()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _INHERITED.update(_LOCKED))
+
+
+class Receipt:
+    """Payment of a fit for those inside it, which clones and pickles made inside carry along.
+
+    In the process that paid it is valid until its block ends, also for a task or a generator that
+    inherits the block and goes on afterwards. In other processes, forked ones too, it is valid
+    while the one that paid keeps the file `path` locked: a killed one leaves no valid receipt.
+    """
+
+    def __init__(self, cover: Cover, path: str = "") -> None:
+        self.cover, self.path = cover, path
+        self._payer: object = None
+        self._lock: sqlite3.Connection | None = None
+
+    @classmethod
+    def of_this_process(cls, cover: Cover) -> Receipt:
+        """Return a payment for a block that begins."""
+        receipt = cls(cover)
+        receipt._payer = PROCESS.token
+        return receipt
+
+    def end(self) -> None:
+        """End the block; that of a forked process leaves the file to its parent."""
+        paid_here, self._payer = self._payer is PROCESS.token, None
+        with PROCESS.lock:  # another thread may be handing it out
+            if paid_here and self._lock is not None:
+                self._lock.close()
+                shutil.rmtree(os.path.dirname(self.path), ignore_errors=True)
+                _LOCKED.discard(self.path)
+
+    def hand_out(self) -> None:
+        """Lock a file until the block ends."""
+        with PROCESS.lock:
+            if self._payer is PROCESS.token and not self.path:
+                self.path = os.path.join(tempfile.mkdtemp(prefix="skdpbo-paid-"), "open")
+                _LOCKED.add(self.path)
+                self._lock = sqlite3.connect(self.path, check_same_thread=False)
+                # The system drops the lock with the process, also of one that is killed.
+                self._lock.execute("BEGIN EXCLUSIVE")
+
+    def is_valid(self) -> bool:
+        """Whether the fit that paid still runs; an unlocked or missing file proves nothing."""
+        if self._payer is PROCESS.token:
+            return True
+        if not self.path:  # never handed out
+            return False
+        if self.path in _INHERITED:
+            return _is_locked(self.path)
+        try:
+            uri = Path(self.path).as_uri() + "?mode=rw"
+            with closing(sqlite3.connect(uri, uri=True, timeout=0)) as connection:
+                connection.execute("SELECT 1 FROM sqlite_master")  # readers exclude no reader
+        except sqlite3.OperationalError as error:
+            return error.sqlite_errorname == "SQLITE_BUSY"
+        return False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Receipt, (self.cover, self.path)
+
+
+def _is_locked(path: str) -> bool:
+    """Whether another process has locked a file of SQLite; asks the system, not SQLite."""
+    import fcntl  # wherever processes are forked
+
+    with suppress(OSError), open(path, "rb") as file:
+        try:
+            # Shared: those that ask at once do not take each other for the one that paid.
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, _RESERVED_BYTE)
+        except (BlockingIOError, PermissionError):  # what a lock of another gives
+            return True
+    return False

@@ -1,0 +1,150 @@
+"""Extent of the records and reach of the targets from a first release; noise is seeded."""
+
+import math
+
+import numpy as np
+import pytest
+
+from _support.internals import RecordSpread, SpreadRows, WhitenedRelease, spread_features
+from _support.many_columns import HUGE, fitted, records
+from _support.planted import original, put
+
+BOX = np.zeros(5), np.full(5, 3.0)
+
+
+# The release
+
+
+def test_features_are_a_constant_and_the_mean_wave_of_norm_at_most_one():
+    X = np.random.default_rng(0).choice(HUGE, (500, 5))
+    phi = spread_features(X, *BOX)
+    assert np.sum(phi**2, axis=1).max() == pytest.approx(1.0)  # a corner of the box
+    t = np.clip(X / 3, -1, 1) / 2 + 0.5
+    np.testing.assert_allclose(phi[:, 0], math.sqrt(0.5))
+    np.testing.assert_allclose(phi[:, 1], math.sqrt(0.5) * np.cos(2 * np.pi * t).mean(axis=1))
+
+
+def largest_change():
+    """Largest change of the integer moments by a pair of records, over its bound."""
+    rng = np.random.default_rng(1)
+    release = WhitenedRelease(0.5, (2.0, 1.0), 100)
+    rows = SpreadRows(BOX, np.zeros(2), release)
+    Y = rng.choice([-1e9, -2.0, 0.0, 1.0, 5.0], (300, 2))
+    Q = rows(rng.choice(HUGE, (300, 5)), Y, rows.workspace(300))
+    np.testing.assert_array_equal(Q, np.rint(Q))
+    squares = (Q @ Q.T) ** 2
+    norms = np.diag(squares)
+    change = np.sqrt(np.maximum(norms[:, None] + norms - 2 * squares, 0.0)).max()
+    return change / (math.sqrt(2) * release.radius**2)
+
+
+def test_neighbours_differ_by_at_most_the_sensitivity():
+    assert 0.9 < largest_change() <= 1
+
+
+def test_rows_that_are_not_shortened_are_caught(monkeypatch):
+    honest = original("record spread: spread_features")
+    put(monkeypatch, "record spread: spread_features", lambda *args: math.sqrt(5) * honest(*args))
+    assert largest_change() <= 1  # the lattice shortens them
+    put(monkeypatch, "record spread: rows_on_lattice", lambda rows, step, radius: rows // step)
+    assert largest_change() > 1.01
+
+
+# The box
+
+
+def extent_of(X, y, **parameters):
+    """Half-width of the box of the inducing points, in units of X_bounds."""
+    Z = fitted(X, y, **parameters).inducing_points_
+    widths = np.ptp(Z, axis=0) / np.ptp(fitted(X[:, :3], y).inducing_points_, axis=0).max()
+    return widths.mean()
+
+
+def test_points_fill_the_part_of_the_box_where_the_records_are():
+    X, y = records(4000)
+    full = extent_of(X, y, epsilon=3.0)
+    normal = np.random.default_rng(1).normal(size=X.shape)
+    for sd, expected in [(1.0, 1 / 3), (0.75, 1 / 4), (0.5, 1 / 6)]:
+        assert extent_of(sd * normal, y, epsilon=3.0) == pytest.approx(
+            3**0.5 * expected * full, rel=0.12
+        )
+    shifted = np.abs(X) / 3 - 3  # in a corner of the box: it stays as it is
+    assert extent_of(shifted, y, epsilon=3.0) == full
+
+
+def test_given_points_stay():
+    X, y = records(2000)
+    Z = np.random.default_rng(0).uniform(-3, 3, (40, 6))
+    np.testing.assert_array_equal(fitted(0.3 * X, y, inducing_points=Z).inducing_points_, Z)
+
+
+def test_with_all_noise_the_box_does_not_depend_on_the_records():
+    X, y = records(400)
+    assert extent_of(X, y, epsilon=1e-3) == extent_of(X / 5, y, epsilon=1e-3)
+
+
+def test_a_box_of_exact_sums_is_caught(monkeypatch):
+    def exact(screen, gram, source):
+        return screen.statistics._in_units(gram.astype(float), 0.0)
+
+    put(monkeypatch, "record spread: RecordSpread.release", exact)
+    X, y = records(400)
+    assert extent_of(X, y, epsilon=1e-3) > 1.5 * extent_of(X / 5, y, epsilon=1e-3)
+
+
+@pytest.mark.parametrize(("p", "sd"), [(5, 0.2), (30, 0.4)])
+def test_extent_is_found_in_noisy_moments(p, sd):
+    rng, n = np.random.default_rng(0), 4000
+    screen = RecordSpread((np.zeros(p), np.ones(p)), mu=0.1, half_width=np.ones(1), n_records=n)
+    Q = screen.rows(np.zeros(1))(sd * rng.normal(size=(n, p)), rng.normal(size=(n, 1)), None)
+    gram = (Q.T @ Q).astype(np.int64)
+    found = [screen.extent(screen.release(gram, None)) for _ in range(30)]
+    assert np.mean(found) == pytest.approx(3**0.5 * sd, rel=0.1)
+
+
+# The targets' range
+
+
+def screen_of(X, y, half_width=3.0, mu=0.1):
+    n = len(X)
+    box = np.zeros(X.shape[1]), np.full(X.shape[1], 3.0)
+    screen = RecordSpread(box, mu=mu, half_width=np.array([half_width]), n_records=n)
+    Q = screen.rows(np.zeros(1))(X, y[:, None], None)
+    return screen, (Q.T @ Q).astype(np.int64)
+
+
+@pytest.mark.parametrize(
+    ("mu", "factor"), [(0.3, np.sqrt(2 * np.log(60))), (1.0, np.sqrt(2 * np.log(200)))]
+)
+def test_targets_reach_some_root_mean_squares(mu, factor):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(4000, 5)), rng.normal(size=4000)
+    screen, gram = screen_of(X, y, 6.0, mu)
+    found = np.array([screen.reach(screen.release(gram, None))[0] for _ in range(30)])
+    noise = screen.statistics.noise / screen.statistics.beta[0] ** 2 / 4000  # of the mean square
+    assert np.mean(found**2) / factor**2 == pytest.approx(1 + noise, abs=4 * noise / np.sqrt(30))
+    screen, gram = screen_of(X, np.full(4000, 6.0), 6.0, mu)
+    assert screen.reach(screen.release(gram, None)) == [6.0]
+
+
+def test_with_all_noise_the_range_is_that_of_the_bounds():
+    rng = np.random.default_rng(0)
+    screen, gram = screen_of(rng.normal(size=(400, 5)), rng.normal(size=400) / 10, mu=1e-3)
+    reached = [screen.reach(screen.release(gram, None))[0] for _ in range(50)]
+    assert np.mean(np.array(reached) == 3.0) == 1.0
+
+
+def test_bounds_wider_than_the_targets_cost_little(monkeypatch):
+    X, y = np.random.default_rng(0).normal(size=(2, 4000, 6))
+    y = X @ [0.5, -0.5, 0.4, 0.3, -0.3, 0.2] + 0.3 * y[:, 0]
+    X_new = np.random.default_rng(1).normal(size=(500, 6))
+
+    def error_with(bound):
+        gp = fitted(X, y, epsilon=1.0, y_bounds=(-bound, bound))
+        truth = X_new @ [0.5, -0.5, 0.4, 0.3, -0.3, 0.2]
+        return np.sqrt(np.mean((gp.predict(X_new) - truth) ** 2))
+
+    wide = error_with(9)
+    assert wide < 1.5 * error_with(3)
+    put(monkeypatch, "record spread: RecordSpread.reach", lambda *_: np.full(1, 9.0))
+    assert error_with(9) > 1.3 * wide

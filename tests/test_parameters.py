@@ -1,0 +1,60 @@
+"""Errors about public bounds show plain numbers, and of many columns the first ones."""
+
+import numpy as np
+import pytest
+
+from _support.internals import check_bounds
+from skdpbo.linear_model import DPLogisticRegression, DPRidge
+from skdpbo.preprocessing import DPMinMaxScaler, DPSimpleImputer, DPStandardScaler
+from skdpbo.privacy import PrivacyLedger
+
+LOWS, HIGHS = np.zeros(30), np.arange(1.0, 31.0)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "shown"),
+    [
+        (list(zip(LOWS, HIGHS, strict=True)), "[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, ...]"),
+        ((HIGHS, LOWS), "([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, ...], [0.0, "),
+        ((LOWS, HIGHS[:4]), "vectors with 30 values; got ([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, ...], [1"),
+        ((np.float64(2), np.float32(1)), "got (2.0, 1.0)."),
+        ((np.nan, 1), "got (nan, 1)."),
+    ],
+    ids=["pairs", "order", "length", "numbers", "not finite"],
+)
+def test_bounds_are_shown_as_few_plain_numbers(bounds, shown):
+    with pytest.raises(ValueError) as error:
+        check_bounds(bounds, 30, "X_bounds")
+    assert shown in str(error.value)
+    assert "float64" not in str(error.value)
+    assert len(str(error.value)) < 500
+
+
+def test_pairs_are_answered_by_the_bounds_to_write():
+    pairs = [(0, np.float64(1)), (2, 3)]
+    with pytest.raises(ValueError) as error:
+        check_bounds(pairs, 2, "X_bounds")
+    assert "write ([0, 2], [1.0, 3]), which is tuple(zip(*pairs))" in str(error.value)
+    np.testing.assert_array_equal(
+        check_bounds(tuple(zip(*pairs, strict=True)), 2, "X_bounds"), [[0, 2], [1, 3]]
+    )
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        DPLogisticRegression(X_bounds="private", classes=[0, 1]),
+        DPRidge(X_bounds="private", y_bounds=(0, 1)),
+        DPRidge(X_bounds=(0, 1), y_bounds="private"),
+        DPStandardScaler(X_bounds="private"),
+        DPSimpleImputer(X_bounds="private"),
+        DPMinMaxScaler(X_bounds="private"),
+    ],
+    ids=["logistic", "ridge X", "ridge y", "scaler", "imputer", "min-max"],
+)
+def test_private_bounds_are_refused_by_name_before_the_charge(estimator):
+    X, y = np.ones((20, 2)), np.arange(20) % 2
+    with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
+        with pytest.raises(ValueError, match=r"public pair .* got 'private'.*DPMinMaxScaler"):
+            estimator.fit(X, y)
+        assert not ledger.entries
