@@ -14,6 +14,7 @@ from sklearn.linear_model import Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from _support.scorings import scoring_of
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV
 from skdpbo.exceptions import DefaultBoundsWarning, LowBoundWarning
 from skdpbo.linear_model import DPLogisticRegression
@@ -172,7 +173,7 @@ def test_a_low_bound_of_a_ratio_or_a_root_is_told_by_public_losses(scoring, kind
 
 
 def test_a_low_bound_of_a_log_loss_against_frequencies_is_told():
-    search = DPGridSearchCV(GaussianNB(), {}, scoring="d2_log_loss_score", epsilon=5.0)
+    search = DPGridSearchCV(GaussianNB(), {}, scoring=scoring_of("d2_log_loss_score"), epsilon=5.0)
     assert LowBoundWarning in dict(told(search.set_params(loss_bound=0.1)))
     assert LowBoundWarning not in dict(told(search.set_params(loss_bound=None)))
 
