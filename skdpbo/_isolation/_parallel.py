@@ -37,7 +37,8 @@ def run_tasks(function, tasks, *, n_jobs, pre_dispatch, progress=None):
     """
     for _ in range(_ATTEMPTS):
         # max_nbytes=None: joblib would otherwise write large protected arrays to files.
-        parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch, max_nbytes=None)
+        how = {"backend": _own_backend(), "pre_dispatch": pre_dispatch, "max_nbytes": None}
+        parallel = Parallel(n_jobs=n_jobs, **how)
         if progress is not None:  # joblib calls this in its own process when tasks are done
             parallel.print_progress = lambda p=parallel: progress.at(p.n_completed_tasks)
         # The error is dropped: joblib quotes the tasks in it.
@@ -51,6 +52,18 @@ def run_tasks(function, tasks, *, n_jobs, pre_dispatch, progress=None):
     if progress is not None:  # missing lines would tell that a record has ended a worker
         progress.at(len(tasks))
     return results
+
+
+def _own_backend():
+    """Return the active backend of joblib as an object, without a pool, that no other loop has.
+
+    A loop closes the pool of its backend when it ends. In a block of ``parallel_config`` all loops
+    have one object, so that a loop inside a search would close the pool of scikit-learn's.
+    """
+    active, _ = get_active_backend()
+    backend = object.__new__(type(active))  # not copy: the copy of a Dask backend has no client
+    backend.__dict__.update({name: part for name, part in vars(active).items() if name != "_pool"})
+    return backend
 
 
 def _undivided(function, task):

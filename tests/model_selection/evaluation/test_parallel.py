@@ -5,7 +5,7 @@ import signal
 
 import numpy as np
 import pytest
-from joblib import parallel_config
+from joblib import Parallel, delayed, parallel_config
 from sklearn.dummy import DummyClassifier
 
 from _support.internals import run_tasks
@@ -49,6 +49,14 @@ class TestRunTasks:
     def test_results_are_in_order(self, backend):
         with parallel_config(backend=backend):
             assert run_tasks(pow, [(k, 2) for k in range(7)], **HOW) == [k**2 for k in range(7)]
+
+    @pytest.mark.parametrize("backend", ["threading", "multiprocessing", "loky"])
+    def test_the_pool_of_the_loop_around_stays_open(self, backend):
+        # scikit-learn's searches hold one loop open for all their rounds.
+        with parallel_config(backend=backend, n_jobs=2), Parallel() as around:
+            assert around(delayed(abs)(-k) for k in range(3)) == [0, 1, 2]
+            assert run_tasks(pow, [(k, 2) for k in range(4)], **HOW) == [0, 1, 4, 9]
+            assert around(delayed(abs)(-k) for k in range(3)) == [0, 1, 2]
 
     def test_workers_are_used(self):
         # Where workers cannot import the tests, the tasks would be done here without a word.
