@@ -58,7 +58,8 @@ def _own_backend():
     """Return the active backend of joblib as an object, without a pool, that no other loop has.
 
     A loop closes the pool of its backend when it ends. In a block of ``parallel_config`` all loops
-    have one object, so that a loop inside a search would close the pool of scikit-learn's.
+    have one object, so that a loop inside a search would close the pool of scikit-learn's. Outside
+    of such a block joblib makes an object for each loop.
     """
     active, _ = get_active_backend()
     backend = object.__new__(type(active))  # not copy: the copy of a Dask backend has no client
@@ -67,13 +68,17 @@ def _own_backend():
 
 
 def _undivided(function, task):
-    """Do a task; what it does in parallel is not sent to other workers.
+    """Do a task; what it does in parallel closes no pool, and no Dask worker sends it on.
 
-    A Dask worker would send it on, and begin another task while it waits. That one would wait for
-    the lock of the first, with no worker left to do the work. Also, what is sent on would be
-    charged again: that it is paid for is known to this thread alone.
+    A Dask worker would begin another task while it waits. That one would wait for the lock of the
+    first, with no worker left to do the work. Also, what is sent on would be charged again: that
+    it is paid for is known to this thread alone.
     """
     backend, _ = get_active_backend()
-    on_dask = type(backend).__name__ == "DaskDistributedBackend"
-    with parallel_config(backend="threading", n_jobs=1) if on_dask else nullcontext():
+    how = nullcontext()
+    if type(backend).__name__ == "DaskDistributedBackend":
+        how = parallel_config(backend="threading", n_jobs=1)
+    elif backend is get_active_backend()[0]:  # that of a block; an estimator may have a loop
+        how = parallel_config(backend=_own_backend())
+    with how:
         return function(*task)

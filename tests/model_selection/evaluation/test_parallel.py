@@ -40,6 +40,11 @@ def dies_always(number, parent):
     return number
 
 
+def power_in_a_loop(number, exponent):
+    """Return a power from a parallel loop, as some estimators have one in ``fit``."""
+    return Parallel(n_jobs=2)(delayed(pow)(number, exponent) for _ in range(2))[1]
+
+
 def fails(number):
     raise ValueError(f"task {number}")
 
@@ -51,11 +56,15 @@ class TestRunTasks:
             assert run_tasks(pow, [(k, 2) for k in range(7)], **HOW) == [k**2 for k in range(7)]
 
     @pytest.mark.parametrize("backend", ["threading", "multiprocessing", "loky"])
-    def test_the_pool_of_the_loop_around_stays_open(self, backend):
-        # scikit-learn's searches hold one loop open for all their rounds.
-        with parallel_config(backend=backend, n_jobs=2), Parallel() as around:
+    @pytest.mark.parametrize(("task", "n_jobs"), [(pow, 2), (power_in_a_loop, 1)])
+    def test_the_pool_of_the_loop_around_stays_open(self, backend, task, n_jobs):
+        # scikit-learn's searches hold one loop open for all their rounds. As in ours, it has the
+        # same max_nbytes: where that changes, joblib starts all workers anew.
+        block = parallel_config(backend=backend, n_jobs=2, max_nbytes=None)
+        with block, Parallel() as around:
             assert around(delayed(abs)(-k) for k in range(3)) == [0, 1, 2]
-            assert run_tasks(pow, [(k, 2) for k in range(4)], **HOW) == [0, 1, 4, 9]
+            how = HOW | {"n_jobs": n_jobs}
+            assert run_tasks(task, [(k, 2) for k in range(4)], **how) == [0, 1, 4, 9]
             assert around(delayed(abs)(-k) for k in range(3)) == [0, 1, 2]
 
     def test_workers_are_used(self):
