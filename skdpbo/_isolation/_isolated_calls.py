@@ -16,7 +16,7 @@ from joblib import parallel_config
 from joblib.memory import MemorizedFunc
 from sklearn.frozen import FrozenEstimator
 
-from skdpbo._isolation._parallel import run_tasks
+from skdpbo._isolation._parallel import run_tasks, undivided
 from skdpbo.privacy.ledger._charging import covered_by_fit
 
 __all__ = [
@@ -68,7 +68,7 @@ def in_isolation(function, *args):
 
     Protected: pass only to a mechanism.
     """
-    return _isolated_task(None, False, function, args)
+    return undivided(_isolated_task, (None, False, function, args))
 
 
 def _isolated_task(parent, secretly_often, function, args):

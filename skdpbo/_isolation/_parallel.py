@@ -8,7 +8,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skdpbo._attempt import attempt
 
-__all__ = ["run_tasks"]
+__all__ = ["run_tasks", "undivided"]
 
 _ATTEMPTS = 2  # with workers, before the work is done in this process
 
@@ -42,7 +42,7 @@ def run_tasks(function, tasks, *, n_jobs, pre_dispatch, progress=None):
         if progress is not None:  # joblib calls this in its own process when tasks are done
             parallel.print_progress = lambda p=parallel: progress.at(p.n_completed_tasks)
         # The error is dropped: joblib quotes the tasks in it.
-        results, error = attempt(parallel, (delayed(_undivided)(function, task) for task in tasks))
+        results, error = attempt(parallel, (delayed(undivided)(function, task) for task in tasks))
         if error is None:
             break
     else:
@@ -67,7 +67,7 @@ def _own_backend():
     return backend
 
 
-def _undivided(function, task):
+def undivided(function, task):
     """Do a task; what it does in parallel closes no pool, and no Dask worker sends it on.
 
     A Dask worker would begin another task while it waits. That one would wait for the lock of the

@@ -8,7 +8,7 @@ import pytest
 from joblib import Parallel, delayed, parallel_config
 from sklearn.dummy import DummyClassifier
 
-from _support.internals import run_tasks
+from _support.internals import in_isolation, run_tasks
 from _support.planted import put
 from skdpbo import DPGridSearchCV
 from skdpbo.privacy import PrivacyLedger
@@ -65,6 +65,7 @@ class TestRunTasks:
             assert around(delayed(abs)(-k) for k in range(3)) == [0, 1, 2]
             how = HOW | {"n_jobs": n_jobs}
             assert run_tasks(task, [(k, 2) for k in range(4)], **how) == [0, 1, 4, 9]
+            assert in_isolation(task, 3, 2) == 9
             assert around(delayed(abs)(-k) for k in range(3)) == [0, 1, 2]
 
     def test_workers_are_used(self):
