@@ -25,7 +25,6 @@ from skdpbo.mechanisms._opendp import Engine, check_engine, opendp_noise
 from skdpbo.mechanisms._sampling import ExactSampler
 from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu, mu_from_epsilon
-from skdpbo.privacy._calibration import gaussian_sigma
 from skdpbo.privacy._checks import (
     check_count,
     check_delta,
@@ -33,7 +32,7 @@ from skdpbo.privacy._checks import (
     check_positive,
     check_positive_delta,
 )
-from skdpbo.privacy._conversions import rho_from_epsilon
+from skdpbo.privacy._conversions import gaussian_sigma, rho_from_epsilon
 from skdpbo.privacy._rounding import one_plus_exp, round_down, round_up, round_up_root
 
 __all__ = ["DiscreteGaussian", "GaussianMechanism"]

@@ -21,8 +21,8 @@ from skdpbo.mechanisms._normal_sampler import NormalSampler
 from skdpbo.mechanisms._sampling import ExactSampler
 from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee
-from skdpbo.privacy._calibration import l2_laplace_scale
 from skdpbo.privacy._checks import check_count, check_positive
+from skdpbo.privacy._conversions import l2_laplace_scale
 from skdpbo.privacy._rounding import round_up, text_below
 
 __all__ = ["L2Laplace"]

@@ -8,8 +8,8 @@ from sklearn.utils import check_random_state
 
 from skdpbo.model_selection._choosing import BaseChoiceSearchCV
 from skdpbo.model_selection._sklearn import Interval, StrOptions
-from skdpbo.model_selection.bayes._factory import bayes_mechanism
 from skdpbo.model_selection.bayes._gaussian_trajectory import GaussianTrajectory
+from skdpbo.model_selection.bayes._visited_choice import bayes_mechanism
 from skdpbo.model_selection.papers._kusner2015 import Kusner2015
 from skdpbo.model_selection.papers._kusner_lipschitz import Kusner2015Lipschitz
 from skdpbo.model_selection.protection._private_models import PrivateModelsProtection

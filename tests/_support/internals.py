@@ -114,22 +114,21 @@ HOMES = {
     ),
     "model_selection.protection._rounds": "PublicProgress ScoresSoFar",
     "model_selection.bayes._two_task_ucb": "PrivateTrajectoryProposer automatic_n_private",
-    "model_selection.evaluation._chunk_metrics": (
-        "ChunkMetricTraining chunk_metric_sensitivity chunk_parts metric_excess_cap"
+    "model_selection.evaluation._chunk_training": (
+        "ChunkMetricTraining ChunkTraining chunk_metric_sensitivity chunk_parts metric_excess_cap"
     ),
-    "model_selection.evaluation._chunk_training": "ChunkTraining",
     "model_selection.evaluation._chunks": (
         "ChunkedRows Chunks chunk_positions chunk_sensitivity clipped_excess excess_cap "
         "excess_sensitivity n_chunk_losses"
     ),
     "model_selection.evaluation._dry_run": "dry_run",
-    "model_selection.evaluation._evaluator": "SEED isolated_losses isolated_outcomes try_scorer",
-    "model_selection.evaluation._group_losses": "group_losses mean_losses",
+    "model_selection.evaluation._evaluator": (
+        "SEED group_losses isolated_losses isolated_outcomes mean_losses try_scorer"
+    ),
     "_isolation._isolated_calls": (
         "_isolated_task in_isolation run_isolated seeded_generators this_process"
     ),
-    "_isolation._parallel": "run_tasks",
-    "_isolation._progress": "Progress",
+    "_isolation._parallel": "Progress run_tasks",
     "model_selection.evaluation._public_training": "PublicTraining",
     "model_selection.evaluation._record_gradients": "RecordLosses",
     "model_selection.evaluation._row_independence": (
@@ -139,12 +138,13 @@ HOMES = {
     "model_selection.gibo._descent": "PrivateDescent noise_to_clip",
     "model_selection.gibo._gradient_release": "TrajectoryRelease",
     "model_selection.gibo._optimizers": "OPTIMIZERS",
-    "model_selection.gibo._public_end": "end_offsets guess_offsets public_limit",
+    "model_selection.gibo._safe_end": (
+        "SafeEnd end_offsets end_positions end_sensitivity guess_offsets public_limit"
+    ),
     "model_selection.gibo._public_gradient": (
         "PublicGradient clipped_rows precise_clip roughness squared_error"
     ),
     "model_selection.gibo._gradient_surrogate": "SurrogateRecipe",
-    "model_selection.gibo._safe_end": "SafeEnd end_positions end_sensitivity",
     "model_selection.papers._kusner_constants": (
         "beta choice_sensitivity exact_score_sensitivity score_sensitivity"
     ),
@@ -155,10 +155,9 @@ HOMES = {
     "model_selection.private_training._costs": (
         "_KEEP_FINITE StatedCosts gaussian_budget risky_steps"
     ),
-    "model_selection.private_training._descent_plan": "plan_descent",
+    "model_selection.private_training._descent_trainings": "plan_descent",
     "model_selection.private_training._estimators": "is_shape_only private_steps",
-    "model_selection.private_training._final_training": "FinalPlan tuning_share",
-    "model_selection.private_training._plan": "_calibrated plan_trials",
+    "model_selection.private_training._plan": "FinalPlan _calibrated plan_trials tuning_share",
     "model_selection.private_training._selection_rules": (
         "largest_trial_epsilon ranking_selection selection_rule"
     ),
@@ -192,11 +191,11 @@ HOMES = {
         "score_of_secret_count score_std"
     ),
     "model_selection.scoring._scorer": "PerRecordScorer",
-    "model_selection.scoring.metrics._chunk_metric": "chunk_metric",
+    "model_selection.scoring.metrics._protected_metrics": "chunk_metric",
     "model_selection.scoring.metrics._confusion": (
         "Ratio confusion_cells cost_matrix one_vs_rest_counts"
     ),
-    "model_selection.scoring.metrics._pair_counts": (
+    "model_selection.scoring.metrics._ranking_scorer": (
         "PairTable capped_excess_pairs doubled_wrong_pairs majority_cap pair_tables "
         "wrong_pair_sensitivity wrong_pairs_l1_sensitivity"
     ),
@@ -213,13 +212,13 @@ HOMES = {
     "privacy.ledger._charging": "covered_by_fit",
     "privacy.ledger._receipts": "Receipt",
     "privacy.ledger._budget": "guarantee_from_text guarantee_to_text",
-    "privacy.selection._candidate_profile": (
-        "ComposedProfile GaussianProfile StaircaseProfile candidate_profiles"
+    "privacy.selection._selection_profile": (
+        "ComposedProfile GaussianProfile StaircaseProfile candidate_profiles loss_of_rank "
+        "selection_bounds"
     ),
     "privacy.selection._selection_total": (
         "core_epsilon distance_cost prices_of_a_cap total_epsilon"
     ),
-    "privacy.selection._selection_profile": "loss_of_rank selection_bounds",
     "surrogate._batch_design": "GradientTrace",
     "surrogate._covariance": "compile_covariance",
     "surrogate._kernels": "differentiable prior_gradient_covariance",

@@ -243,7 +243,7 @@ SELECTION = [
         PRIVATE_DESCENT,
     ),
     (
-        "private_training/_descent_plan.py",
+        "private_training/_descent_trainings.py",
         "set(cost.assumptions) <= set(stated.assumptions)",
         "set(cost.assumptions) != {}",
         PRIVATE_DESCENT,

@@ -17,7 +17,6 @@ import numpy as np
 # Stage: module below skdpbo, whose names are replaced as "stage: name".
 STAGES = {
     "answers": "gaussian_process.outsourced._answers",
-    "chunk metrics": "model_selection.evaluation._chunk_metrics",
     "chunk training": "model_selection.evaluation._chunk_training",
     "chunked rows": "model_selection.evaluation._chunks",
     "chunks": "model_selection.protection._chunked",
@@ -28,14 +27,12 @@ STAGES = {
     "curator itself": "gaussian_process.outsourced._curator",
     "curator": "gaussian_process.outsourced._curator_base",
     "descent": "model_selection.gibo._descent",
-    "descent plan": "model_selection.private_training._descent_plan",
     "descent trainings": "model_selection.private_training._descent_trainings",
     "domains": "gaussian_process.outsourced._domains",
     "dry run": "model_selection.evaluation._dry_run",
     "evaluator": "model_selection.evaluation._evaluator",
     "features": "gaussian_process.sparse._features",
     "gaussian trajectory": "model_selection.bayes._gaussian_trajectory",
-    "group losses": "model_selection.evaluation._group_losses",
     "isolation": "_isolation._isolated_calls",
     "kernel chunks": "gaussian_process.sparse._kernel_chunks",
     "kernel family": "gaussian_process.sparse._kernel_family",
@@ -88,16 +85,16 @@ MOVED = {
     "chunks: chunk_sensitivity": "model_selection.evaluation._chunk_training:chunk_sensitivity",
     "chunks: excess_cap": "model_selection.evaluation._chunk_training:excess_cap",
     "chunks: excess_sensitivity": "model_selection.evaluation._chunk_training:excess_sensitivity",
-    "chunks: settled_rows": "model_selection.protection._all_records:settled_rows",
-    "private models: _settled": "model_selection.protection._all_records:_settled",
-    "private models: as_objects": "model_selection.protection._all_records:as_objects",
+    "chunks: settled_rows": "model_selection.protection._protection:settled_rows",
+    "private models: _settled": "model_selection.protection._protection:_settled",
+    "private models: as_objects": "model_selection.protection._protection:as_objects",
     "private models: charge_active_ledger": (
         "model_selection.protection._protection:charge_active_ledger"
     ),
     "private models: ProtectedParts.n_samples": (
-        "model_selection.protection._all_records:ProtectedParts.n_samples"
+        "model_selection.protection._protection:ProtectedParts.n_samples"
     ),
-    "private models: settled_rows": "model_selection.protection._all_records:settled_rows",
+    "private models: settled_rows": "model_selection.protection._protection:settled_rows",
     "search: RUNNING": "model_selection.protection._validation:RUNNING",
     "search: refuse_cached_functions": (
         "model_selection.protection._protection:refuse_cached_functions"
@@ -427,17 +424,17 @@ BUGS = {
     },
     # Groups
     "groups: the losses of the records are summed": {
-        "group losses: mean_losses": lambda losses, groups: np.bincount(groups, losses).astype(int)
+        "evaluator: mean_losses": lambda losses, groups: np.bincount(groups, losses).astype(int)
     },
     "groups: counted by rows": {
-        "group losses: mean_losses": lambda losses, groups: losses,
+        "evaluator: mean_losses": lambda losses, groups: losses,
         "set-up: _n_losses": lambda X_val, groups: len(X_val),
     },
     "groups: rows are set apart one by one": {
         "set-apart rows: group_codes": lambda groups, n, **names: np.arange(n)
     },
     "groups: one batch of all records": {
-        "group losses: place_batches": lambda groups: [np.arange(len(groups))]
+        "evaluator: place_batches": lambda groups: [np.arange(len(groups))]
     },
     "chunks: a group is split over chunks": {
         "chunked rows: ChunkedRows.training": lambda rows, units: np.flatnonzero(
@@ -486,12 +483,12 @@ BUGS = {
     "chunks: the choice has no noise to speak of": {
         "chunks: chunk_sensitivity": lambda units, *size: 1
     },
-    "chunk metrics: a model is scored on other chunks": {
-        "chunk metrics: chunk_parts": lambda rows, j: (rows.chunks[j], rows.outside(j))
+    "chunk training: a model is scored on other chunks": {
+        "chunk training: chunk_parts": lambda rows, j: (rows.chunks[j], rows.outside(j))
     },
-    "chunk metrics: a third of the sensitivity": {
-        "chunk metrics: chunk_metric_sensitivity": lambda units: units // 3,
-        "chunk metrics: ChunkMetricTraining._excess_cap": lambda training: (
+    "chunk training: a third of the sensitivity": {
+        "chunk training: chunk_metric_sensitivity": lambda units: units // 3,
+        "chunk training: ChunkMetricTraining._excess_cap": lambda training: (
             training.scorer.units,
             training.scorer.units // 3,
         ),
@@ -516,8 +513,8 @@ BUGS = {
         "trials: trained_model": nothing,
     },
     "private descent: one training pays for all": {
-        "descent plan: step_budgets": lambda mu, n: [mu],
-        "descent plan: compose": Of(
+        "descent trainings: step_budgets": lambda mu, n: [mu],
+        "descent trainings: compose": Of(
             lambda honest: lambda *costs, delta: honest(costs[0], costs[-1], delta=2 * delta)
         ),
     },

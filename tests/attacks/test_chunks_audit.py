@@ -191,7 +191,7 @@ class TestMetricOfChunks:
     @pytest.mark.parametrize("excess_bound", [None, slow(1.0)])
     def test_bug_is_caught(self, excess_bound, fast, monkeypatch):
         one_stream(monkeypatch)
-        plant(monkeypatch, "chunk metrics: a third of the sensitivity")
+        plant(monkeypatch, "chunk training: a third of the sensitivity")
         chunks = Chunks(2, excess_bound=excess_bound)
         bound, claim = audit(300, fast, protect=chunks, **{**self.METRIC, "epsilon": 1.0})
         assert bound > claim

@@ -9,8 +9,7 @@ from scipy import stats
 
 from skdpbo.mechanisms import DiscreteGaussian, GaussianMechanism, noise_source, to_lattice
 from skdpbo.privacy import epsilon_from_mu
-from skdpbo.privacy._calibration import gaussian_sigma
-from skdpbo.privacy._conversions import delta_from_mu
+from skdpbo.privacy._conversions import delta_from_mu, gaussian_sigma
 
 ALARM = 1e-6
 

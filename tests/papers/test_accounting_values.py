@@ -10,8 +10,12 @@ from skdpbo.privacy import (
     epsilon_from_mu,
     mu_from_epsilon,
 )
-from skdpbo.privacy._calibration import gaussian_sigma
-from skdpbo.privacy._conversions import delta_from_mu, log_delta_from_mu, rho_from_epsilon
+from skdpbo.privacy._conversions import (
+    delta_from_mu,
+    gaussian_sigma,
+    log_delta_from_mu,
+    rho_from_epsilon,
+)
 
 EPSILONS = [0.1, 0.5, 1, 2, 3, 5, 8, 10]
 

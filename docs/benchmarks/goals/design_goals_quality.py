@@ -20,8 +20,7 @@ from skdpbo.exceptions import SeededNoiseWarning
 from skdpbo.gaussian_process import DPSparseGPRegressor
 from skdpbo.mechanisms import noise_source
 from skdpbo.privacy import TrialLaw, candidate_mu
-from skdpbo.privacy.selection._candidate_profile import GaussianProfile
-from skdpbo.privacy.selection._selection_profile import selection_bounds
+from skdpbo.privacy.selection._selection_profile import GaussianProfile, selection_bounds
 
 # -- regret of the released candidate -----------------------------------------------------------
 

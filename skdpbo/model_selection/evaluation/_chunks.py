@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpbo.model_selection.rows._units import TwoParts, rows_of_units, take_units
+from skdpbo.model_selection.rows._protected import TwoParts, rows_of_units, take_units
 from skdpbo.privacy._checks import check_count, check_within
 
 __all__ = [

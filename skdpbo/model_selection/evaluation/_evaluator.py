@@ -6,6 +6,10 @@ from global generators that are seeded for it, and has no callbacks: nothing con
 training. One record changes its own loss alone, and a total by at most ``scorer.units``, provided
 that the model predicts each row from that row alone (written among the assumptions of every
 guarantee).
+
+Groups of records have one loss each, the mean of those of their records: it depends on the records
+of the group alone, and is in {0, ..., ``scorer.units``} as that of a record is, so that a group
+that is replaced moves a total by at most ``units``, too (``docs/theory/groups.md``).
 """
 
 import copy
@@ -14,12 +18,22 @@ import numpy as np
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import seeded_generators, unshared
+from skdpbo._record_groups import place_batches
 from skdpbo.model_selection._sklearn import n_rows, take_method_params, take_rows, without_callbacks
 from skdpbo.model_selection.evaluation._row_independence import MixedRowsError
 from skdpbo.model_selection.scoring._losses import UserLoss, n_predictions
 from skdpbo.model_selection.scoring._scorer import _response
 
-__all__ = ["SEED", "isolated_losses", "isolated_outcomes", "train", "try_scorer"]
+__all__ = [
+    "SEED",
+    "group_losses",
+    "isolated_losses",
+    "isolated_outcomes",
+    "mean_losses",
+    "train",
+    "try_scorer",
+]
+
 
 SEED = 20070613
 
@@ -187,3 +201,50 @@ def _outcomes(model, scorer, X, y, rows):
     X, y = take_rows(X, rows), None if y is None else take_rows(y, rows)
     with seeded_generators(SEED):
         return scorer.checked_outcomes(scorer.record_outcomes(model, X, y), len(rows))
+
+
+def group_losses(model, scorer, X, y, unreadable, one_by_one, groups):
+    """Return integer losses, one for each group. Protected: pass only to a mechanism.
+
+    Parameters
+    ----------
+    model, scorer, X, y, unreadable, one_by_one
+        As in `isolated_outcomes`.
+    groups : ndarray of shape (m,), dtype int
+        Number of the group of each record, from 0.
+
+    Returns
+    -------
+    losses : ndarray of shape (n_groups,), dtype int64
+        In {0, ..., ``scorer.units``}.
+    """
+    if one_by_one:
+        of_records = isolated_outcomes(model, scorer, X, y, unreadable, one_by_one)
+        return mean_losses(scorer.losses_of(of_records), groups)
+    of_records = np.empty(len(groups), dtype=np.int64)
+    for batch in place_batches(groups):
+        # Empty places hold some record of the batch, so that all batches are equally long.
+        filled = np.where(batch < 0, batch.max(), batch)
+        targets = None if y is None else take_rows(y, filled)
+        losses = isolated_losses(model, scorer, take_rows(X, filled), targets, unreadable[filled])
+        of_records[batch[batch >= 0]] = losses[batch >= 0]
+    return mean_losses(of_records, groups)
+
+
+def mean_losses(losses, groups):
+    """Return the mean integer loss of each group, rounded to the next integer.
+
+    Parameters
+    ----------
+    losses : ndarray of shape (m,), dtype int64
+        In {0, ..., units}; so is the mean. Rounding moves it by at most 1/2.
+    groups : ndarray of shape (m,), dtype int
+
+    Returns
+    -------
+    means : ndarray of shape (n_groups,), dtype int64
+    """
+    sizes = np.bincount(groups)
+    totals = np.zeros(len(sizes), dtype=np.int64)
+    np.add.at(totals, groups, losses)
+    return (2 * totals + sizes) // (2 * sizes)  # floor(total / size + 1/2), in integers

@@ -10,10 +10,14 @@ from sklearn.base import clone
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation, run_isolated
-from skdpbo._isolation._progress import Progress
+from skdpbo._isolation._parallel import Progress
 from skdpbo.model_selection._sklearn import n_rows, take_rows, without_callbacks
-from skdpbo.model_selection.evaluation._evaluator import isolated_outcomes, train, try_scorer
-from skdpbo.model_selection.evaluation._group_losses import group_losses
+from skdpbo.model_selection.evaluation._evaluator import (
+    group_losses,
+    isolated_outcomes,
+    train,
+    try_scorer,
+)
 from skdpbo.model_selection.evaluation._row_independence import (
     MixedRowsError,
     one_of_each_structure,

@@ -9,14 +9,19 @@ from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import NoisyGradientWarning
 from skdpbo.model_selection._search_mechanism import Chosen, SearchMechanism
 from skdpbo.model_selection.gibo._descent import PrivateDescent, noise_to_clip
-from skdpbo.model_selection.gibo._public_end import end_offsets, guess_offsets, public_limit
 from skdpbo.model_selection.gibo._public_gradient import (
     AUTOMATIC,
     PublicGradient,
     RememberedLosses,
     public_scales,
 )
-from skdpbo.model_selection.gibo._safe_end import SafeEnd, end_positions
+from skdpbo.model_selection.gibo._safe_end import (
+    SafeEnd,
+    end_offsets,
+    end_positions,
+    guess_offsets,
+    public_limit,
+)
 
 __all__ = ["NOISE_LIMIT", "TrajectorySearch"]
 

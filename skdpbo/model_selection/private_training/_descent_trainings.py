@@ -1,16 +1,190 @@
-"""Losses of validation rows by models that a descent trains privately. Protected.
+"""Private trainings of a descent: their budget, from public numbers alone, and their losses.
+
+Theorem (docs/theory/dp_gibo.md, "Private training"): b T trainings of mu_a and one of mu_z cost
+training records mu with b T mu_a^2 + mu_z^2 = mu^2; validation records pay for gradients and score
+alone. A record is in one part, so that both may cost the whole.
 
 Nothing leaves a training but the losses, which go into a gradient with noise, and of the last one
 the model.
 """
 
+from dataclasses import dataclass, replace
+
+from sklearn.base import clone
+
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation, run_isolated
+from skdpbo.mechanisms import split_budget, step_budgets
+from skdpbo.model_selection.private_training._costs import (
+    UNUSED_SHARES,
+    StatedCosts,
+    costs_of_groups,
+    gaussian_budget,
+)
+from skdpbo.model_selection.private_training._plan import ASSUMPTIONS, UNWATCHED, TrialPlan
+from skdpbo.model_selection.private_training._selection_rules import PublishedScores
 from skdpbo.model_selection.private_training._trial_score import losses_of
 from skdpbo.model_selection.private_training._trials import TrialRandomness, trained_model
 from skdpbo.model_selection.rows._protected import ProtectedRows
+from skdpbo.privacy import PrivacyGuarantee, compose, compose_parallel, mu_from_epsilon
 
-__all__ = ["DescentTrainings"]
+__all__ = ["DescentPlan", "DescentTrainings", "plan_descent"]
+
+
+# Share of the released model in the squared budget of the training records.
+_LAST_SHARE = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescentPlan(TrialPlan):
+    """Public plan of a descent with private trainings; ``budget`` is that of one in a step.
+
+    Attributes
+    ----------
+    last : PrivacyGuarantee or None
+        Budget of the training of the released model; None where there is none.
+    stated : tuple of PrivacyGuarantee
+        What one training states with the parameters of the start: in a step, and the last one.
+    n_trainings : int
+        Largest number of trainings of the steps.
+    estimator : estimator
+    n_samples : int or None
+        Number of training rows.
+    """
+
+    last: PrivacyGuarantee | None
+    stated: tuple
+    n_trainings: int
+    estimator: object
+    n_samples: int | None
+
+    @property
+    def releases_model(self):
+        """Whether a model is released."""
+        return self.last is not None
+
+    def model(self, params, budget, *, groups=False):
+        """Return a model with its budget set, None where its cost is not what has been stated.
+
+        Parameters
+        ----------
+        params : dict
+            Released.
+        budget : PrivacyGuarantee
+            `budget` or `last`.
+        groups : bool, default=False
+            Whether it is trained with groups, whose cost has been stated, too.
+        """
+        # An error would end the fit after the charge; the parameters are released.
+        found, _ = attempt(_priced, self.estimator, params, budget, self.n_samples)
+        if found is None:
+            return None
+        (model, cost), number = found, [self.budget, self.last].index(budget)
+        known = _covered(cost, self.stated[number])
+        if known and groups:
+            both = [model, self.models[number]]
+            costs, _ = attempt(costs_of_groups, both, self.n_samples)
+            known = costs is not None and _covered(*(of_group for _, of_group in costs))
+        return model if known else None
+
+
+def _covered(cost, stated):
+    """Whether a cost rests on no more than what has been stated."""
+    return (
+        set(cost.assumptions) <= set(stated.assumptions)
+        and cost.status == stated.status
+        and cost.statistical_distance <= stated.statistical_distance
+    )
+
+
+def plan_descent(estimator, start, *, n_trainings, releases_model, release, n_samples):
+    """Calibrate the trainings from the epsilon and delta of the whole.
+
+    Parameters
+    ----------
+    estimator : estimator
+    start : dict
+        Parameters of the first point.
+    n_trainings : int
+        Of the steps.
+    releases_model : bool
+        Whether one more model is trained in the end.
+    release : PrivacyGuarantee
+        Of gradients and score, for the validation records: with the epsilon and delta of the whole.
+    n_samples : int or None
+        Number of training rows, for estimators whose cost depends on it.
+
+    Returns
+    -------
+    plan : DescentPlan
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the estimator is not private, or its cost is neither mu-GDP nor pure, or does not fit.
+    """
+    epsilon, delta = float(release.epsilon), release.delta
+    for unused in UNUSED_SHARES:
+        mu, last = mu_from_epsilon(epsilon, delta) * (1 - unused), None
+        if releases_model:
+            mu, mu_last = split_budget(mu, _LAST_SHARE)
+            last = gaussian_budget(mu_last, delta)
+        # Equal parts of mu^2, as all steps need gradients of one precision.
+        budget = gaussian_budget(float(step_budgets(mu, n_trainings)[0]), delta)
+        budgets = [budget] if last is None else [budget, last]
+        models, costs = zip(
+            *(_priced(estimator, start, each, n_samples) for each in budgets), strict=True
+        )
+        try:
+            trainings = compose(*[costs[0]] * n_trainings, *costs[1:], delta=delta)
+        except ValueError:  # no epsilon holds at this delta: less noise-free mass is needed
+            continue
+        if trainings.epsilon <= epsilon:
+            return DescentPlan(
+                models=list(models),
+                rule=PublishedScores(n_trainings),
+                budget=budget,
+                guarantee=_joined(trainings, release, costs, n_trainings),
+                last=last,
+                stated=costs,
+                n_trainings=n_trainings,
+                estimator=estimator,
+                n_samples=n_samples,
+            )
+    raise ValueError(
+        f"The estimator does not fit a total of epsilon={epsilon:.6g}, delta={delta:.6g}: raise "
+        "epsilon or delta, or take fewer steps."
+    )
+
+
+def _priced(estimator, params, budget, n_samples):
+    """Return a model whose steps have a budget, and what one training of it states."""
+    model = clone(estimator).set_params(**clone(params, safe=False))
+    costs = StatedCosts([model], [params], budget.delta, n_samples)
+    if costs.kind == "approximate":
+        raise ValueError(
+            f"{type(estimator).__name__} states an (epsilon, delta) without a mu, of which many "
+            "trainings cost too much: a descent needs trainings that are mu-GDP or pure. Use "
+            "DPRandomizedSearchCV."
+        )
+    return model, costs.trial(budget)
+
+
+def _joined(trainings, release, costs, n_trainings):
+    """Return the guarantee of a record of either part."""
+    # What the release assumes of public rows has no meaning here; the rest is in ASSUMPTIONS.
+    both = compose_parallel(trainings, replace(release, assumptions=()), delta=release.delta)
+    last = f", one of the released model (mu {costs[1].mu:.4g})" if costs[1:] else ""
+    return replace(
+        both,
+        epsilon=float(release.epsilon),
+        protects="training and validation records",
+        mechanism=(
+            f"{n_trainings} trainings (mu {costs[0].mu:.4g} each){last}, each "
+            f"{costs[0].mechanism}; on other rows {release.mechanism}"
+        ),
+        assumptions=tuple(dict.fromkeys([*ASSUMPTIONS, UNWATCHED, *both.assumptions])),
+    )
 
 
 class DescentTrainings:

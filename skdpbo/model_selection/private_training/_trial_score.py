@@ -13,8 +13,11 @@ import numpy as np
 
 from skdpbo._attempt import attempt
 from skdpbo.mechanisms import DiscreteLaplace, GaussianMechanism
-from skdpbo.model_selection.evaluation._evaluator import isolated_losses, isolated_outcomes
-from skdpbo.model_selection.evaluation._group_losses import group_losses
+from skdpbo.model_selection.evaluation._evaluator import (
+    group_losses,
+    isolated_losses,
+    isolated_outcomes,
+)
 from skdpbo.model_selection.scoring._log_density import LogDensityScorer
 from skdpbo.model_selection.scoring._score_release import (
     GaussianNoise,
@@ -23,7 +26,7 @@ from skdpbo.model_selection.scoring._score_release import (
     laplace_std,
 )
 from skdpbo.model_selection.scoring._scorer import total_loss_sensitivity
-from skdpbo.model_selection.scoring.metrics._trial_metric import TrialMetric
+from skdpbo.model_selection.scoring.metrics._protected_metrics import TrialMetric
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
 
 __all__ = ["TotalRelease", "trial_score"]

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import restore_frozen, run_isolated
-from skdpbo._isolation._progress import Progress
+from skdpbo._isolation._parallel import Progress
 from skdpbo.mechanisms import draw_trials, noise_source
 from skdpbo.mechanisms._sampling import ExactSampler
 from skdpbo.model_selection.evaluation._evaluator import train
@@ -29,6 +29,7 @@ __all__ = [
     "Winner",
     "best_of_trials",
     "published_trials",
+    "train_final",
     "trained_model",
 ]
 
@@ -213,3 +214,29 @@ def trained_model(model, data, seeded, sequence):
     model, frozen = train(model, data.X, data.y, data.fit_params, seed=words)
     restore_frozen(frozen)
     return model
+
+
+def train_final(model, data, source):
+    """Train the winner on `data`, in isolation.
+
+    Parameters
+    ----------
+    model : estimator
+        Of a `FinalPlan`.
+    data : TrialData
+        Of the rows that took no part in the tuning. Protected.
+    source : RandomSource
+
+    Returns
+    -------
+    estimator or None
+        None if the training failed.
+    """
+    ((seeded, sequence),) = TrialRandomness(source).of([0])
+    tasks = [(model, data, seeded, sequence)]
+    (trained,) = run_isolated(_attempted, tasks, n_jobs=1, pre_dispatch="all")
+    return trained
+
+
+def _attempted(*task):
+    return attempt(trained_model, *task)[0]  # why it failed may quote a record

@@ -11,12 +11,12 @@ from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._private_choice import all_stated_for_groups
 from skdpbo.model_selection._search_mechanism import SearchProblem
 from skdpbo.model_selection._sklearn import n_rows
-from skdpbo.model_selection.evaluation._chunk_metrics import (
+from skdpbo.model_selection.evaluation._chunk_training import (
     ChunkMetricTraining,
+    ChunkTraining,
     chunk_metric_sensitivity,
     refuse_empty_parts,
 )
-from skdpbo.model_selection.evaluation._chunk_training import ChunkTraining
 from skdpbo.model_selection.evaluation._chunks import (
     ChunkedRows,
     chunk_positions,
@@ -25,7 +25,7 @@ from skdpbo.model_selection.evaluation._chunks import (
     number_of_chunks,
 )
 from skdpbo.model_selection.evaluation._dry_run import dry_run
-from skdpbo.model_selection.protection._all_records import AllRecordsProtection
+from skdpbo.model_selection.protection._protection import AllRecordsProtection
 from skdpbo.model_selection.protection._setup import (
     refuse_chunk_schema,
     warn_if_score_is_noisy,
@@ -33,7 +33,7 @@ from skdpbo.model_selection.protection._setup import (
 from skdpbo.model_selection.rows._overlap import refuse_rows_among_entries
 from skdpbo.model_selection.scoring._resolve import resolve_chunk_scorer
 from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE
-from skdpbo.model_selection.scoring.metrics._chunk_metric import is_chunk_metric
+from skdpbo.model_selection.scoring.metrics._protected_metrics import is_chunk_metric
 
 __all__ = ["ChunkedProtection"]
 

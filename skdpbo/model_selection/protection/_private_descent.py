@@ -8,13 +8,15 @@ from functools import cached_property
 
 import numpy as np
 
-from skdpbo._isolation._progress import Progress
+from skdpbo._isolation._parallel import Progress
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import NoisyGradientWarning
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._search_mechanism import SearchProblem
-from skdpbo.model_selection.private_training._descent_plan import plan_descent
-from skdpbo.model_selection.private_training._descent_trainings import DescentTrainings
+from skdpbo.model_selection.private_training._descent_trainings import (
+    DescentTrainings,
+    plan_descent,
+)
 from skdpbo.model_selection.private_training._estimators import has_private_part
 from skdpbo.model_selection.private_training._selection_rules import PrivateSelection
 from skdpbo.model_selection.private_training._trials import Winner

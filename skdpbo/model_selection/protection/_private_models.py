@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation
-from skdpbo._isolation._progress import Progress
+from skdpbo._isolation._parallel import Progress
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import (
     DryRunWarning,
@@ -30,25 +30,25 @@ from skdpbo.model_selection.evaluation._dry_run import dry_run, synthetic_rows
 from skdpbo.model_selection.evaluation._evaluator import train
 from skdpbo.model_selection.private_training._costs import costs_of_groups
 from skdpbo.model_selection.private_training._estimators import refuse_unknown_groups
-from skdpbo.model_selection.private_training._final_training import (
+from skdpbo.model_selection.private_training._plan import (
     SCORED_SHARE,
     plan_final,
-    train_final,
+    plan_trials,
+    prefers_composition,
     tuning_share,
 )
-from skdpbo.model_selection.private_training._plan import plan_trials, prefers_composition
 from skdpbo.model_selection.private_training._selection_rules import ranking_selection
 from skdpbo.model_selection.private_training._statements import mark_total
 from skdpbo.model_selection.private_training._trials import (
     TrialData,
     best_of_trials,
     published_trials,
+    train_final,
 )
-from skdpbo.model_selection.protection._all_records import AllRecordsProtection
+from skdpbo.model_selection.protection._protection import AllRecordsProtection
 from skdpbo.model_selection.protection._setup import refuse_complex, refuse_metric_of_groups
 from skdpbo.model_selection.rows._overlap import entry_length, refuse_rows_among_entries
-from skdpbo.model_selection.rows._protected import check_schema, protected_positions
-from skdpbo.model_selection.rows._units import take_units
+from skdpbo.model_selection.rows._protected import check_schema, protected_positions, take_units
 from skdpbo.model_selection.scoring._resolve import resolve_trial_scorer
 
 __all__ = ["PrivateModelsProtection"]

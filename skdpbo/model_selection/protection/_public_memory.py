@@ -13,7 +13,7 @@ import sklearn
 from joblib import effective_n_jobs
 from sklearn.base import clone
 
-from skdpbo._isolation._progress import Progress
+from skdpbo._isolation._parallel import Progress
 from skdpbo.model_selection._sklearn import all_fits_failed, take_method_params
 
 __all__ = ["PublicMemory"]

@@ -18,9 +18,8 @@ from skdpbo.model_selection.scoring._log_density import (
     make_log_density_scorer,
 )
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
-from skdpbo.model_selection.scoring.metrics._chunk_metric import chunk_metric
+from skdpbo.model_selection.scoring.metrics._protected_metrics import chunk_metric, trial_metric
 from skdpbo.model_selection.scoring.metrics._sklearn_metrics import metric_of, metric_scorer
-from skdpbo.model_selection.scoring.metrics._trial_metric import trial_metric
 from skdpbo.privacy._checks import check_positive, check_within
 
 __all__ = [

@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 
 from skdpbo.privacy._checks import check_positive_delta
 from skdpbo.privacy._conversions import epsilon_from_mu
-from skdpbo.privacy.selection._candidate_profile import (
+from skdpbo.privacy.selection._selection_profile import (
     CandidateProfile,
     GaussianProfile,
     StaircaseProfile,

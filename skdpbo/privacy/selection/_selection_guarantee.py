@@ -12,8 +12,8 @@ from skdpbo.privacy._guarantee import PrivacyGuarantee
 from skdpbo.privacy._privacy_profile import PrivacyProfile, as_profile
 from skdpbo.privacy._profile import private_root
 from skdpbo.privacy._rounding import round_down
-from skdpbo.privacy.selection._candidate_profile import StaircaseProfile, candidate_profiles
 from skdpbo.privacy.selection._liu_talwar import liu_talwar_max_trials
+from skdpbo.privacy.selection._selection_profile import StaircaseProfile, candidate_profiles
 from skdpbo.privacy.selection._selection_total import (
     Method,
     core_epsilon,

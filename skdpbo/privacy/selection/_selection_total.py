@@ -16,15 +16,15 @@ import numpy as np
 
 from skdpbo.privacy._conversions import mu_from_epsilon
 from skdpbo.privacy._profile import log_zcdp_delta, private_root, with_error
-from skdpbo.privacy.selection._candidate_profile import (
+from skdpbo.privacy.selection._liu_talwar import liu_talwar_epsilon, liu_talwar_parts
+from skdpbo.privacy.selection._selection_profile import (
     Array,
     CandidateProfile,
     ComposedProfile,
     GaussianProfile,
     StaircaseProfile,
+    selection_log_delta,
 )
-from skdpbo.privacy.selection._liu_talwar import liu_talwar_epsilon, liu_talwar_parts
-from skdpbo.privacy.selection._selection_profile import selection_log_delta
 from skdpbo.privacy.selection._trial_law import TrialLaw
 
 Method = Literal["profile", "papernot_steinke", "liu_talwar"]

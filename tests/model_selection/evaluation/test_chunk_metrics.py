@@ -100,7 +100,7 @@ class TestSensitivity:
         assert max(changed) == 1
 
     def test_planted_bug_scored_on_other_chunks(self, monkeypatch):
-        plant(monkeypatch, "chunk metrics: a model is scored on other chunks")
+        plant(monkeypatch, "chunk training: a model is scored on other chunks")
         assert max(self.changed_chunks("roc_auc", 1)) > 1
 
     @pytest.mark.parametrize("scoring", ["roc_auc", "f1", "neg_max_error"])

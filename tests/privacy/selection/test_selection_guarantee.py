@@ -153,7 +153,7 @@ class TestRefinedBound:
     def test_more_lines_change_nothing(self, monkeypatch):
         law, profile = TrialLaw(30), GaussianProfile(0.2)
         coarse = selection_bounds(profile, law)[1].log_delta(1.0)
-        monkeypatch.setattr("skdpbo.privacy.selection._candidate_profile._N_LINES", 6000)
+        monkeypatch.setattr("skdpbo.privacy.selection._selection_profile._N_LINES", 6000)
         selection_bounds.cache_clear()
         fine = selection_bounds(profile, law)[1].log_delta(1.0)
         selection_bounds.cache_clear()

@@ -1,21 +1,27 @@
-"""Metrics of one chunk of protected rows: bounded numbers, so that their mean has a sensitivity.
+"""Metrics where no row is public: of one private trial, and of one chunk of the rows.
 
-Where one record enters the score of a single model, that score may be any function of the records
-within a public range. Proof: ``docs/theory/ratio_and_pair_metrics.md``, Theorem 5.
+*Trials.* The noisy counts of the validation rows are the release, and a ratio or ROC AUC is
+computed from them. The classes are those of the trial's model, which is private itself.
+
+*Chunks.* Where one record enters the score of a single model, that score may be any function of the
+records within a public range. Proof: ``docs/theory/ratio_and_pair_metrics.md``, Theorem 5.
 """
 
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.metrics import get_scorer, get_scorer_names
 
 from skdpbo._parameters import warn_caller
-from skdpbo.exceptions import DefaultBoundsWarning
+from skdpbo.exceptions import DefaultBoundsWarning, UnboundedSensitivityError
 from skdpbo.model_selection.scoring import _losses
 from skdpbo.model_selection.scoring._parsing import as_labels, as_numbers, n_outputs
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer, SklearnMetric
+from skdpbo.model_selection.scoring.metrics._sklearn_metrics import metric_of, metric_scorer
 
-__all__ = ["ChunkMetric", "chunk_metric", "is_chunk_metric"]
+__all__ = ["ChunkMetric", "TrialMetric", "chunk_metric", "is_chunk_metric", "trial_metric"]
+
 
 _UNITS = 2**20
 _UNIT, _SIGNED, _ERROR = (0.0, 1.0), (-1.0, 1.0), None
@@ -151,3 +157,69 @@ def _known_scorer(scoring):
     if average in ("micro", "samples") or (name, average) == ("recall_score", "weighted"):
         return None
     return scorer
+
+
+_OF_LABELS = ("f1_score", "fbeta_score", "precision_score", "recall_score", "jaccard_score")
+_COUNTED = (*_OF_LABELS, "balanced_accuracy_score", "matthews_corrcoef", "roc_auc_score")
+
+
+@dataclass(frozen=True)
+class _ModelClasses:
+    """Stands in for the public targets: classes of a private model, none rarer than another."""
+
+    classes_: np.ndarray
+
+    def classes(self, name):
+        """Return the classes and their weights."""
+        if np.ndim(self.classes_) != 1 or len(self.classes_) < 2:
+            raise ValueError(f"scoring={name!r} needs a model of at least two classes.")
+        # Alike, as no row is public; the costs made of them are private whatever they are.
+        return np.sort(self.classes_), np.ones(len(self.classes_))
+
+
+class TrialMetric(SklearnMetric):
+    """A ratio of counts, or ROC AUC, of the rows that score a trial; greater is better.
+
+    Parameters
+    ----------
+    metric : Metric
+    """
+
+    is_mean = False
+
+    def __init__(self, metric):
+        below = metric.function == "matthews_corrcoef" or metric.options.get("adjusted", False)
+        super().__init__(
+            metric.scorer,
+            name=metric.name,
+            lower=-1.0 if below else 0.0,
+            upper=1.0,
+            units=1,
+            response_method=metric.response_method,
+        )
+        self.metric = metric
+
+    def of(self, model):
+        """Return the `MetricScorer` with the classes of a trained model, or raise."""
+        return metric_scorer(self.metric, _ModelClasses(np.asarray(model.classes_)), None)
+
+
+def trial_metric(scoring):
+    """Return the metric of trials that a scikit-learn name or scorer stands for, or None.
+
+    None: a mean of losses, left to `resolve_scorer`. Metrics without a release are refused there
+    or here, with the nearest one that has it.
+    """
+    metric = metric_of(scoring)
+    if metric is None or metric.function not in _COUNTED:
+        return None
+    average = metric.options.get("average")
+    of_labels = metric.function in _OF_LABELS
+    # The share of right labels under other names.
+    if average == "micro" or (average, metric.function) == ("weighted", "recall_score"):
+        return None
+    if of_labels and average not in (None, "binary", "macro", "weighted"):
+        raise UnboundedSensitivityError(
+            f"scoring={metric.name!r}: average={average!r} is not supported. Use 'f1_macro'."
+        )
+    return TrialMetric(metric)
