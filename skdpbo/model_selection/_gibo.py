@@ -10,7 +10,6 @@ from skdpbo.model_selection._base import BasePrivateSearchCV
 from skdpbo.model_selection._sklearn import Interval, StrOptions
 from skdpbo.model_selection.bayes._gp_ucb import PublicBest
 from skdpbo.model_selection.gibo._gradient_release import TrajectoryRelease
-from skdpbo.model_selection.gibo._gradient_surrogate import SurrogateRecipe
 from skdpbo.model_selection.gibo._settings import DEFAULTS, Descent, GradientSurrogate, changed
 from skdpbo.model_selection.gibo._trajectory_search import TrajectorySearch
 from skdpbo.model_selection.protection._private_descent import PrivateDescentProtection
@@ -321,7 +320,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
             descent=steps._filled(batch_size=min(self._space().n_dims + 1, defaults.largest_batch)),
             n_iter=defaults.n_iter if self.n_iter is None else self.n_iter,
             random_state=self._public_seed(),
-            surrogate=self._surrogate,
+            surrogate=self._surrogate(),
             start=self._start,
             public_search=search,
             verbose=self.verbose,
@@ -331,7 +330,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         return ContinuousSpace(self.search_spaces)
 
     def _candidates(self, space):
-        self._surrogate(space)  # refuses bad length-scales before anything is spent
+        self._surrogate().check(space.names)  # bad length-scales, before anything is spent
         start = space.settings([self._start(space)])
         n = _N_CANDIDATES if self._searches_publicly() else 0
         drawn = space.candidates(n, check_random_state(self._public_seed())) if n else []
@@ -345,6 +344,6 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         own = space.own(self.estimator) if isinstance(self.init, str) else space.start(self.init)
         return space.start(None) if own is None else own
 
-    def _surrogate(self, space):
-        settings, defaults = self.surrogate or GradientSurrogate(), DEFAULTS[self.protect]
-        return SurrogateRecipe(settings._filled(**defaults.surrogate), space.names)
+    def _surrogate(self):
+        given = self.surrogate or GradientSurrogate()
+        return given._filled(**DEFAULTS[self.protect].surrogate)

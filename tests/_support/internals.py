@@ -144,7 +144,6 @@ HOMES = {
     "model_selection.gibo._public_gradient": (
         "PublicGradient clipped_rows precise_clip roughness squared_error"
     ),
-    "model_selection.gibo._gradient_surrogate": "SurrogateRecipe",
     "model_selection.papers._kusner_constants": (
         "beta choice_sensitivity exact_score_sensitivity score_sensitivity"
     ),

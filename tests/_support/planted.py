@@ -74,7 +74,7 @@ STAGES = {
     "safe end": "model_selection.gibo._safe_end",
     "sparse classifier": "gaussian_process.sparse._classifier",
     "sparse regressor": "gaussian_process.sparse._regressor",
-    "surrogate recipe": "model_selection.gibo._gradient_surrogate",
+    "gibo settings": "model_selection.gibo._settings",
     "trial score": "model_selection.private_training._trial_score",
     "trajectory search": "model_selection.gibo._trajectory_search",
     "trials": "model_selection.private_training._trials",
@@ -603,8 +603,8 @@ BUGS = {
         )
     },
     "gibo: protected rows decide the length-scale": {
-        "surrogate recipe: SurrogateRecipe.refitted": Of(
-            lambda honest: lambda self, *released: self.posterior(0.1 * peek())
+        "gibo settings: GradientSurrogate._refitted": Of(
+            lambda honest: lambda self, *released: self._posterior(0.1 * peek())
         )
     },
     "gibo: protected rows decide the number of steps": {

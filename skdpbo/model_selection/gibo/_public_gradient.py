@@ -242,7 +242,7 @@ class RememberedLosses:
         return [known[point.tobytes()] for point in points]
 
 
-def public_scales(steps, automatic, recipe, start, remembered, gradient, noise):
+def public_scales(steps, automatic, surrogate, start, remembered, gradient, noise):
     """Return the steps with the scales that public rows give.
 
     Parameters
@@ -250,7 +250,7 @@ def public_scales(steps, automatic, recipe, start, remembered, gradient, noise):
     steps : PrivateDescent
     automatic : list of str
         Which of "clip" and "learning_rate" are to be found.
-    recipe : SurrogateRecipe
+    surrogate : GradientSurrogate
     start : ndarray of shape (d,)
     remembered : RememberedLosses
     gradient : PublicGradient
@@ -261,7 +261,7 @@ def public_scales(steps, automatic, recipe, start, remembered, gradient, noise):
     -------
     steps : PrivateDescent
     """
-    posterior = recipe.posterior()
+    posterior = surrogate._posterior()
     points = steps.design(posterior, start, 0)
     posterior.add(points)
     far = remembered.remember(points)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from skdpbo.model_selection.gibo._optimizers import OPTIMIZERS
 from skdpbo.privacy._checks import (
@@ -15,7 +15,7 @@ from skdpbo.privacy._checks import (
     check_positive,
     check_within,
 )
-from skdpbo.surrogate import GradientPosterior
+from skdpbo.surrogate import GradientPosterior, fit_length_scale_to_gradients, refit_due
 
 __all__ = ["DEFAULTS", "Descent", "GradientSurrogate", "changed"]
 
@@ -273,3 +273,39 @@ class GradientSurrogate(_Settings):
             raise ValueError("length_scale must be positive and finite.")
         if self.fit_length_scale and length_scale.ndim:
             raise ValueError("length_scale must be a single number for fit_length_scale=True.")
+
+    def _posterior(self, length_scale=None):
+        """Return a surrogate without points, in the unit cube."""
+        length_scale = self.length_scale if length_scale is None else length_scale
+        named = {"rbf": RBF(length_scale), "matern52": Matern(length_scale, nu=2.5)}
+        kernel = named[self.kernel] if isinstance(self.kernel, str) else self.kernel
+        # A constant leaves the level of the losses open; it has no gradient itself.
+        if self.level_variance:
+            kernel = ConstantKernel(self.level_variance) + kernel
+        return GradientPosterior(
+            kernel,
+            noise_variance=self.noise_variance,
+            design_jitter=self.design_jitter,
+            cache_size=self.cache_size,
+        )
+
+    def _refitted(self, thetas, gradients, noise_scales):
+        """Return a surrogate with the length-scale of known gradients, None if it is not due.
+
+        Parameters
+        ----------
+        thetas, gradients : ndarray of shape (t, d)
+            Released, or of released and public values.
+        noise_scales : ndarray of shape (t,)
+            Standard errors per coordinate; public.
+        """
+        if not self.fit_length_scale or not refit_due(len(thetas), first=3):
+            return None
+        found = fit_length_scale_to_gradients(
+            thetas,
+            gradients,
+            np.square(noise_scales),
+            kernel=self.kernel,
+            prior_length_scale=float(self.length_scale),
+        )
+        return self._posterior(found.length_scale)

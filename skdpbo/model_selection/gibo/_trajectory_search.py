@@ -50,8 +50,7 @@ class TrajectorySearch(SearchMechanism):
     n_iter : int
     random_state : int or RandomState
         Of the designs; public.
-    surrogate : callable
-        ``surrogate(space)`` returns the `SurrogateRecipe`.
+    surrogate : GradientSurrogate
     start : callable
         ``start(space)`` returns the point where the descent begins without a public search.
     public_search : PublicBest or None
@@ -170,14 +169,16 @@ class TrajectorySearch(SearchMechanism):
             settings = space.settings(points)
             return problem.evaluator.losses(settings, none_may_be_left=len(batches) > 1)
 
-        recipe = self._surrogate(space)
         steps, public = (self._steps, None) if informed is None else informed
 
         def refit(thetas, *released):
             """Return the next surrogate: from released and public values."""
-            return recipe.refitted(thetas, *(released if public is None else public.measured))
+            return self._surrogate._refitted(
+                thetas, *(released if public is None else public.measured)
+            )
 
-        found = steps.run(losses, start, recipe.posterior(), problem.source, refit, public)
+        surrogate = self._surrogate._posterior()
+        found = steps.run(losses, start, surrogate, problem.source, refit, public)
         points = np.vstack([found.trajectory, found.final]) if self._averaging else found.trajectory
         settings = space.settings(points)
         if self.release.choice is not None:
@@ -195,7 +196,7 @@ class TrajectorySearch(SearchMechanism):
         losses = RememberedLosses(lambda points: folds.losses(space.settings(points)))
         sizes = {"units": folds.units, "n_protected": problem.n_losses}
         gradient = PublicGradient(losses, folds.folds, **sizes)
-        found = self._automatic, self._surrogate(space), start, losses, gradient, self._noise
+        found = self._automatic, self._surrogate, start, losses, gradient, self._noise
         return public_scales(self._steps, *found), gradient
 
     def _private_start(self, candidates, public):

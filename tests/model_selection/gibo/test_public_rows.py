@@ -373,13 +373,13 @@ class TestFit:
     @pytest.mark.parametrize(("epsilon", "follows"), [(1e-6, "public"), (1e5, "released")])
     def test_length_scale_is_that_of_both_gradients(self, epsilon, follows, monkeypatch):
         """Fitted to the public gradients without a budget, to the released ones with all of it."""
-        fit, seen = original("surrogate recipe: fit_length_scale_to_gradients"), []
+        fit, seen = original("gibo settings: fit_length_scale_to_gradients"), []
 
         def listening(thetas, gradients, *others, **how):
             seen.append(np.array(gradients))
             return fit(thetas, gradients, *others, **how)
 
-        put(monkeypatch, "surrogate recipe: fit_length_scale_to_gradients", listening)
+        put(monkeypatch, "gibo settings: fit_length_scale_to_gradients", listening)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             search = fitted(

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern
 from sklearn.linear_model import Ridge
 
-from _support.internals import PrivateDescent, SurrogateRecipe
+from _support.internals import PrivateDescent
 from skdpbo import DPGIBOSearchCV
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection import Descent, GradientSurrogate
@@ -115,9 +115,7 @@ def test_the_paper_in_its_own_units():
         **common, clip=0.3, learning_rate=1.0, bounds=(0.0, width), loss_bound=bound
     ).run(losses, start, GradientPosterior(RBF(1.0)), noise_source(0))
     assert np.linalg.norm(raw.trajectory[-1] - start) > 1.0
-    recipe = SurrogateRecipe(
-        GradientSurrogate.paper(length_scale=1.0 / width, noise_variance=0.0), ["a", "b"]
-    )
+    surrogate = GradientSurrogate.paper(length_scale=1.0 / width, noise_variance=0.0)
     for clip in (0.3 * width / bound, 0.3):  # the second is wrong
         steps = Descent.paper(clip=clip, learning_rate=1.0 / width)
         cube = PrivateDescent(
@@ -127,7 +125,7 @@ def test_the_paper_in_its_own_units():
             bounds=(0.0, 1.0),
             loss_bound=bound,
             loss_scale=1.0 / bound,
-        ).run(lambda u: losses(width * u), start / width, recipe.posterior(), noise_source(0))
+        ).run(lambda u: losses(width * u), start / width, surrogate._posterior(), noise_source(0))
         sizes = np.array([cube.gradients[0] / raw.gradients[0], [cube.noise_scales[0]] * 2])
         sizes[1] /= raw.noise_scales[0]
         assert np.allclose(sizes, width / bound, rtol=1e-3) == (clip > 0.3)
@@ -138,13 +136,11 @@ def test_the_paper_in_its_own_units():
 def test_kernels_of_a_surrogate():
     kernel = DotProduct(1.0) ** 2
     for level in (0.0, 4.0):
-        recipe = SurrogateRecipe(
-            GradientSurrogate(
-                kernel=kernel, length_scale=1.0, noise_variance=0.0, level_variance=level
-            ),
-            ["a", "b"],
+        surrogate = GradientSurrogate(
+            kernel=kernel, length_scale=1.0, noise_variance=0.0, level_variance=level
         )
-        posterior = recipe.posterior()
+        surrogate.check(["a", "b"])
+        posterior = surrogate._posterior()
         points = posterior.design(np.full(2, 0.5), 6)
         posterior.add(points)
         slopes = posterior.weights(np.full(2, 0.3)) @ (points[:, 0] ** 2 - points.prod(axis=1))
