@@ -247,15 +247,6 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
 
     def _format_results(self, candidate_params, n_splits, out, more_results=None):
         all_of_it = (candidate_params, n_splits, out, more_results)
-        running = running_fit(self)
-        if running is not None:
-            if running.memory is not None and running.memory.takes(*all_of_it):
-                return running.memory.results
-            running.failed_fits.outcomes = out  # of public folds
-        if running is None or running.scores_so_far is None:
-            if running is not None:
-                running.note_counts(out, n_splits)
-            return super()._format_results(*all_of_it)
-        # Between rounds what proposals follow; the whole table is made once, at the end.
         make_table = partial(super()._format_results, *all_of_it)
-        return running.scores_so_far.take(candidate_params, n_splits, out, make_table)
+        running = running_fit(self)
+        return make_table() if running is None else running.format_results(*all_of_it, make_table)

@@ -7,6 +7,8 @@ are listed in ``_base.py``.
 Tasks of scikit-learn's callback protocol (>= 1.9). Callbacks are shown public data only.
 """
 
+from contextlib import contextmanager
+
 import numpy as np
 from sklearn.metrics._scorer import _MultimetricScorer as MultimetricScorer
 from sklearn.model_selection._search import BaseSearchCV
@@ -26,14 +28,13 @@ __all__ = [
     "MultimetricScorer",
     "StrOptions",
     "all_fits_failed",
-    "begin_task",
-    "end_task",
     "has_callbacks",
     "masked_param_columns",
     "n_rows",
     "split_for_estimator",
     "take_method_params",
     "take_rows",
+    "task",
     "without_callbacks",
 ]
 
@@ -69,14 +70,13 @@ def masked_param_columns(candidates):
     return dict(_masked_arrays(candidates))
 
 
-def begin_task(parent, estimator, **description):
-    """Open a task under `parent` and return its context; None where the protocol is absent."""
-    if parent is None:
-        return None
-    return parent.subcontext(**description).call_on_fit_task_begin(estimator=estimator)
-
-
-def end_task(context, estimator):
-    """Close a task that `begin_task` has opened."""
-    if context is not None:
-        context.call_on_fit_task_end(estimator=estimator)
+@contextmanager
+def task(parent, estimator, **description):
+    """Open a task under `parent`; yield the keyword that hands it on, {} without the protocol."""
+    if not parent:
+        yield {}
+        return
+    context = parent["callback_ctx"].subcontext(**description)
+    context = context.call_on_fit_task_begin(estimator=estimator)
+    yield {"callback_ctx": context}
+    context.call_on_fit_task_end(estimator=estimator)  # not after an error

@@ -112,7 +112,7 @@ HOMES = {
         "automatic_prior automatic_prior_weight public_disagreement public_error "
         "public_noise_variance public_offsets smoothed_public_scores"
     ),
-    "model_selection.protection._rounds": "PublicProgress ScoresSoFar",
+    "model_selection.protection._public_search": "PublicProgress ScoresSoFar",
     "model_selection.bayes._two_task_ucb": "PrivateTrajectoryProposer automatic_n_private",
     "model_selection.evaluation._chunk_training": (
         "ChunkMetricTraining ChunkTraining chunk_metric_sensitivity chunk_parts metric_excess_cap"

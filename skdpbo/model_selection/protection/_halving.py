@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.multiclass import type_of_target
 
 from skdpbo._parameters import warn_caller
-from skdpbo.model_selection._sklearn import HalvingGridSearchCV, begin_task, end_task, n_rows
+from skdpbo.model_selection._sklearn import HalvingGridSearchCV, n_rows, task
 from skdpbo.model_selection.protection._public_memory import PublicMemory
 
 __all__ = ["halve", "number_of_rounds"]
@@ -26,26 +26,23 @@ class _Halving(HalvingGridSearchCV):
         def evaluate(batch, cv, *, more_results, **context):
             def train(some, cv):
                 size = len(some) * self._n_splits
-                task = {"task_id": next(pieces), "max_subtasks": size, "sequential_subtasks": False}
-                piece = begin_task(context.get("callback_ctx"), self, **task)
-                evaluate_candidates(some, cv, **_context(piece))
-                end_task(piece, self)
+                sizes = {"max_subtasks": size, "sequential_subtasks": False}
+                with task(context, self, task_id=next(pieces), **sizes) as piece:
+                    evaluate_candidates(some, cv, **piece)
 
             self._known.use(cv)
             return self._known.evaluate(batch, train, self._format_results, more_results)
 
         known = evaluate_candidates if self._known is None else evaluate
-        super()._run_search(known, **_context(callback_ctx))
+        # The keyword is absent before scikit-learn 1.9.
+        super()._run_search(
+            known, **({} if callback_ctx is None else {"callback_ctx": callback_ctx})
+        )
 
     def _format_results(self, *lists):
         if self._known is not None and self._known.takes(*lists):
             return self._known.results
         return super()._format_results(*lists)
-
-
-def _context(callback_ctx):
-    """Return the keyword of scikit-learn's callback protocol, which is absent before 1.9."""
-    return {} if callback_ctx is None else {"callback_ctx": callback_ctx}
 
 
 def halve(searcher, candidates, public, scorer):

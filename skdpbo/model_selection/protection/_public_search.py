@@ -1,9 +1,15 @@
 """Public cross-validation of ``protect="validation"``, as scikit-learn's hooks ask for it.
 
+Candidates may depend on the scores so far. scikit-learn makes its whole results table anew after
+every round, which takes time of order T^2 in all. Between the rounds only the scores are needed;
+the table is made once, after the last.
+
 Public fits that fail are stated in a line, in place of scikit-learn's tracebacks.
 """
 
+import math
 import re
+import time
 import warnings
 from collections import Counter
 from contextlib import contextmanager
@@ -13,17 +19,13 @@ import numpy as np
 from sklearn.exceptions import FitFailedWarning
 
 from skdpbo._parameters import warn_caller
-from skdpbo.model_selection._sklearn import all_fits_failed, begin_task, end_task
+from skdpbo.model_selection._sklearn import all_fits_failed, task
 from skdpbo.model_selection.protection._protection import Protection
-from skdpbo.model_selection.protection._rounds import (
-    PublicProgress,
-    ScoresSoFar,
-    cross_validate_in_rounds,
-)
 from skdpbo.model_selection.scoring.metrics._confusion_scorer import public_counts
 
-__all__ = ["FailedFits", "PublicSearch"]
+__all__ = ["PublicProgress", "PublicSearch", "ScoresSoFar", "without_tracebacks"]
 
+_SOON = 10  # seconds of which nothing is said
 _KINDS = 5  # errors that a message quotes
 _SECTION = re.compile(
     r"^(\d+) fits failed with the following error:\n(.*?)(?=^-{80}|\Z)", re.MULTILINE | re.DOTALL
@@ -36,11 +38,13 @@ class PublicSearch(Protection):
 
     scores_so_far = None  # while candidates are cross-validated in rounds
     memory = None  # of public folds
+    outcomes = ()  # of all public fits so far
 
     def cross_validate(self, evaluate_candidates, callback_ctx):
-        """Cross-validate publicly what the mechanism proposes."""
+        """Cross-validate publicly what the mechanism proposes, until it proposes nothing."""
         searcher, propose = self.searcher, self.mechanism.propose
         evaluate = partial(self._evaluate, evaluate_candidates)
+        parent = {} if callback_ctx is None else {"callback_ctx": callback_ctx}
         if self.mechanism.in_rounds:
             self.scores_so_far = ScoresSoFar(self.metric)
             if self.memory is not None:
@@ -48,31 +52,33 @@ class PublicSearch(Protection):
             if searcher.verbose:
                 progress = PublicProgress(self.mechanism.n_proposals, self.metric)
                 evaluate = partial(progress.timed, evaluate)
-            how = self.scores_so_far, evaluate, propose, callback_ctx
-            with self._without_headings():  # one line a candidate, not two
-                cross_validate_in_rounds(searcher, *how)
-            self.scores_so_far = None
         elif self.memory is None:
-            evaluate(propose(None), callback_ctx, "search")
-        else:
-            context = begin_task(callback_ctx, searcher, task_name="search", max_subtasks=None)
-            with self._without_headings():
-                evaluate(propose(None), context)
-            end_task(context, searcher)
+            evaluate(propose(None), parent, "search")
+            return
+        results, batch = None, propose(None)
+        whole = task(parent, searcher, task_name="search", max_subtasks=None)
+        with self._without_headings(), whole as search:  # one line a candidate, not two
+            while batch:
+                try:
+                    results = evaluate(batch, search)
+                except ValueError as error:
+                    # One candidate that fails must not end a search that asks for one at a time.
+                    if results is None or not all_fits_failed(error):
+                        raise
+                batch = propose(results)
+            if self.scores_so_far is not None:
+                self.scores_so_far.finish()
+        self.scores_so_far = None
 
-    def _evaluate(self, evaluate_candidates, batch, context, task_name="candidates"):
+    def _evaluate(self, evaluate_candidates, batch, parent, task_name="candidates"):
         """Cross-validate a batch publicly; return the results of all candidates so far."""
         searcher = self.searcher
 
         def train(some, **how):
-            if context is None:  # scikit-learn before 1.9
-                return evaluate_candidates(some, **how)
-            size = len(some) * searcher.n_splits_
+            size = len(some) * searcher.n_splits_ if parent else None
             sizes = {"max_subtasks": size, "sequential_subtasks": False}
-            task = begin_task(context, searcher, task_name=task_name, **sizes)
-            results = evaluate_candidates(some, callback_ctx=task, **how)
-            end_task(task, searcher)
-            return results
+            with task(parent, searcher, task_name=task_name, **sizes) as callback:
+                return evaluate_candidates(some, **callback, **how)
 
         if self.memory is None:
             results = train(batch)
@@ -92,16 +98,32 @@ class PublicSearch(Protection):
         finally:
             self.searcher.verbose = verbose
 
-    def note_counts(self, outcomes, n_splits):
-        """Keep the confusion matrices that public scores carry, for the costs of a ratio."""
+    def format_results(self, candidates, n_splits, outcomes, more, make_table):
+        """Return ``cv_results_``, or between rounds the scores so far.
+
+        Parameters
+        ----------
+        candidates, n_splits, outcomes, more
+            As `BaseSearchCV._format_results` gets them, of all candidates so far.
+        make_table : callable
+            Without arguments; scikit-learn's table of all this.
+        """
+        if self.memory is not None and self.memory.takes(candidates, n_splits, outcomes, more):
+            return self.memory.results
+        self.outcomes = outcomes
+        if self.scores_so_far is not None:
+            # Between rounds what proposals follow; the whole table is made once, at the end.
+            return self.scores_so_far.take(candidates, n_splits, outcomes, make_table)
+        # The confusion matrices that public scores carry, for the costs of a ratio.
         scores = [outcome["test_scores"] for outcome in outcomes]
         scores = [s[self.metric] if isinstance(s, dict) else s for s in scores]
         self.problem.public_counts[:] = public_counts(scores, n_splits)
+        return make_table()
 
     def choose(self, results):
         """Release the winner; return its index."""
         if not self.mechanism.reads_early:  # nothing is charged yet
-            self.failed_fits.warn(results[f"mean_test_{self.metric}"])
+            self.warn_of_failed_fits(results[f"mean_test_{self.metric}"])
             # The one that GridSearchCV would take; NaN, of candidates that fail, comes last.
             best = np.nan_to_num(results[f"mean_test_{self.metric}"], nan=-np.inf).argmax()
             noise = self.mechanism.untold_noise(self.problem.n_losses)
@@ -109,31 +131,18 @@ class PublicSearch(Protection):
         self.chosen = self.mechanism.choose(results)
         return self.chosen.index
 
+    def warn_of_failed_fits(self, scores):
+        """Say once how many fits failed, and why: rows, errors and mean scores are public.
 
-class FailedFits:
-    """Errors of the public cross-validation of one search.
-
-    The words are scikit-learn's, for whom looks for them; its tracebacks are left out.
-
-    Parameters
-    ----------
-    error_score : float or "raise"
-    """
-
-    outcomes = ()  # of all public fits so far, as `BaseSearchCV._format_results` gets them
-
-    def __init__(self, error_score):
-        self._error_score = error_score
-
-    def warn(self, scores):
-        """Say once how many fits failed, and why: rows, errors and mean scores are public."""
+        The words are scikit-learn's, for whom looks for them; its tracebacks are left out.
+        """
         texts = [outcome["fit_error"] for outcome in self.outcomes]
         errors = Counter(_error_line(text) for text in texts if text is not None)
         if errors:
             warn_caller(
                 f"{errors.total()} fits failed out of a total of {len(texts)} on public rows. The "
                 "score on these train-test partitions for these parameters will be set to "
-                f"{self._error_score}. {_quoted(errors)}. {_ADVICE}",
+                f"{self.searcher.error_score}. {_quoted(errors)}. {_ADVICE}",
                 FitFailedWarning,
             )
         elif missing := int(np.sum(~np.isfinite(scores))):
@@ -143,27 +152,119 @@ class FailedFits:
                 UserWarning,
             )
 
-    @contextmanager
-    def without_tracebacks(self):
-        """Leave out scikit-learn's own warnings of failed fits, and shorten its error."""
-        with warnings.catch_warnings():
-            # Of its modules only: the warning above is in the name of the caller.
-            own = r"sklearn\.model_selection"
-            warnings.filterwarnings("ignore", category=FitFailedWarning, module=own)
-            for text in ("One or more of the (test|train) scores are non-finite", "Scoring failed"):
-                warnings.filterwarnings("ignore", text, module=own)
-            try:
-                yield
-            except ValueError as error:
-                if not all_fits_failed(error):
-                    raise
-                counts = Counter()
-                for number, text in _SECTION.findall(str(error)):
-                    counts[_error_line(text)] += int(number)
-                raise ValueError(
-                    f"All the {counts.total()} fits failed on public rows, perhaps because your "
-                    f"model is misconfigured. {_quoted(counts)}. Nothing was charged. {_ADVICE}"
-                ) from None
+
+class ScoresSoFar:
+    """Stands in for the results table between the rounds.
+
+    Parameters
+    ----------
+    metric : str
+        Name of the metric that proposals follow, as in ``cv_results_``.
+
+    Attributes
+    ----------
+    results : dict
+        Of the candidates so far ``params``, ``mean_test_<metric>`` and the scores of the folds;
+        after `finish` the whole table. One object for the whole search, as scikit-learn keeps what
+        it was given last.
+    """
+
+    def __init__(self, metric):
+        self._metric = metric
+        self._scores = []  # of all folds of one candidate after the other
+        self._make_table = None
+        self.results = {}
+
+    def take(self, candidates, n_splits, out, make_table):
+        """Add what is new in `out` and return the scores so far.
+
+        Parameters
+        ----------
+        candidates : list of dict
+            All candidates so far; scikit-learn extends it.
+        n_splits : int
+        out : list of dict
+            Outcomes of all fits so far, fold by fold within candidate.
+        make_table : callable
+            Without arguments; returns the table of all this.
+        """
+        self._make_table = make_table
+        for outcome in out[len(self._scores) :]:
+            scores = outcome["test_scores"]
+            self._scores.append(scores[self._metric] if isinstance(scores, dict) else scores)
+        folds = np.array(self._scores, dtype=np.float64).reshape(len(candidates), n_splits)
+        self.results["params"] = candidates
+        # The mean that scikit-learn's table has, to the bit: proposals are the same with either.
+        self.results[f"mean_test_{self._metric}"] = np.average(folds, axis=1)
+        for k in range(n_splits):
+            self.results[f"split{k}_test_{self._metric}"] = folds[:, k]
+        return self.results
+
+    def finish(self):
+        """Make the table."""
+        table = self._make_table()
+        self.results.clear()
+        self.results.update(table)
+
+
+class PublicProgress:
+    """One line for each candidate of a public search in rounds, in the place of a heading a round.
+
+    Parameters
+    ----------
+    total : int or None
+        Number of candidates in all, None where it is not known.
+    metric : str
+        As in ``cv_results_``.
+    """
+
+    def __init__(self, total, metric):
+        self._total, self._column = total, f"mean_test_{metric}"
+        self._n_said = 0
+        self._seconds = 0.0  # of public folds: what protected rows take is never timed
+
+    def timed(self, evaluate, *args):
+        """Return ``evaluate(*args)``, the results of all candidates so far, and say so."""
+        start = time.perf_counter()
+        results = evaluate(*args)
+        self._seconds += time.perf_counter() - start
+        scores = np.asarray(results[self._column])
+        new = range(self._n_said + 1, len(scores) + 1)
+        self._n_said = n = len(scores)
+        left = 0 if self._total is None else (self._total - n) * self._seconds / n
+        rounded = f"{left:.0f} s" if left < 100 else f"{left / 60:.0f} min"
+        end = "\n" if left < _SOON else f", about {rounded} of public folds left\n"
+        print(*(self._line(scores[:k]) for k in new), sep="\n", end=end)
+        return results
+
+    def _line(self, scores):
+        known = scores[np.isfinite(scores)]
+        last, best = scores[-1], known.max() if len(known) else math.nan
+        of = "" if self._total is None else f" of {self._total}"
+        return f"Candidate {len(scores)}{of}: public score {last:.4g}, best so far {best:.4g}"
+
+
+@contextmanager
+def without_tracebacks():
+    """Leave out scikit-learn's own warnings of failed fits, and shorten its error."""
+    with warnings.catch_warnings():
+        # Of its modules only: the warning above is in the name of the caller.
+        own = r"sklearn\.model_selection"
+        warnings.filterwarnings("ignore", category=FitFailedWarning, module=own)
+        for text in ("One or more of the (test|train) scores are non-finite", "Scoring failed"):
+            warnings.filterwarnings("ignore", text, module=own)
+        try:
+            yield
+        except ValueError as error:
+            if not all_fits_failed(error):
+                raise
+            counts = Counter()
+            for number, text in _SECTION.findall(str(error)):
+                counts[_error_line(text)] += int(number)
+            raise ValueError(
+                f"All the {counts.total()} fits failed on public rows, perhaps because your "
+                f"model is misconfigured. {_quoted(counts)}. Nothing was charged. {_ADVICE}"
+            ) from None
 
 
 def _error_line(text):

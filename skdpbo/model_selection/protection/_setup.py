@@ -1,10 +1,14 @@
 """Checks of options and rows, and warnings, at the start of a fit; no protected value is read."""
 
+import numbers
+
 import numpy as np
 from joblib import effective_n_jobs
 from scipy.sparse import issparse
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import PredefinedSplit, check_cv
 from sklearn.utils import get_tags, indexable
+from sklearn.utils.multiclass import type_of_target
 
 from skdpbo._parameters import warn_caller
 from skdpbo._record_groups import group_codes
@@ -25,6 +29,7 @@ from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE
 __all__ = [
     "check_rows",
     "mechanism_with_score",
+    "public_cv",
     "refuse_chunk_schema",
     "refuse_complex",
     "refuse_metric_of_groups",
@@ -40,6 +45,8 @@ SMALL_NOISE = 0.05
 # Of the budget, with score_fraction="auto". The smaller comes first: what the score gets, the
 # choice loses.
 SCORE_SHARES = (0.1, 0.3)
+# scikit-learn's default, and fewer for a rare class: stratified folds need a row of it each.
+_MOST_FOLDS, _FEWEST_FOLDS = 5, 2
 
 
 def warn_of_silent_callbacks(searcher):
@@ -287,3 +294,53 @@ def split_rows(searcher, X, y, params):
     held_out = split_for_estimator(searcher.estimator, X, y, protected, public)
     labels = None if groups is None else codes[protected]
     return (X_public, y_public, take_method_params(X, params, public)), held_out, public, labels
+
+
+def public_cv(searcher, X, y, positions, grouped=False):
+    """Return the splitter of the public rows.
+
+    Parameters
+    ----------
+    searcher : BasePrivateSearchCV
+        Its `cv` and `estimator` are read.
+    X, y : public rows and targets
+    positions : ndarray or None
+        Of the public rows among all rows that ``fit`` was given, None if it was given `X_val`.
+    grouped : bool, default=False
+        Whether `positions` depend on the sizes of protected groups, which are secret.
+
+    Returns
+    -------
+    cv : int, cross-validation generator or iterable
+        With ``cv=None`` five folds, or as many as the smallest class has rows, at least two.
+        Splits of all rows are restricted to the public ones.
+    """
+    cv = searcher.cv
+    if cv is None:
+        fewest = n_rows(X)
+        if (
+            is_classifier(searcher.estimator)
+            and y is not None
+            and type_of_target(y) in ("binary", "multiclass")
+        ):
+            fewest = np.unique(np.asarray(y), return_counts=True)[1].min()
+        return int(min(max(fewest, _FEWEST_FOLDS), _MOST_FOLDS))
+    if positions is None or isinstance(cv, numbers.Integral):  # cv is of the public rows already
+        return cv
+    if hasattr(cv, "split") and not isinstance(cv, PredefinedSplit):
+        return cv
+    if grouped:
+        raise ValueError(
+            "cv must be a number or a splitter, such as GroupKFold(5), where groups are set apart: "
+            "positions of rows depend on the sizes of the protected groups."
+        )
+    splits = check_cv(cv)
+    folds = [tuple(map(np.asarray, fold)) for fold in splits.split()]
+    if max((part.max() for fold in folds for part in fold if part.size), default=0) < n_rows(X):
+        return splits  # of the public rows alone
+    # Places among the public rows, for those of the rows that are public.
+    public = [
+        tuple(np.searchsorted(positions, part[np.isin(part, positions)]) for part in fold)
+        for fold in folds
+    ]
+    return [fold for fold in public if all(part.size for part in fold)]

@@ -20,12 +20,12 @@ from skdpbo.model_selection.evaluation._fold_losses import FoldLosses
 from skdpbo.model_selection.evaluation._public_training import PublicTraining
 from skdpbo.model_selection.protection._halving import halve
 from skdpbo.model_selection.protection._public_memory import PublicMemory
-from skdpbo.model_selection.protection._public_search import FailedFits, PublicSearch
-from skdpbo.model_selection.protection._rounds import public_cv
+from skdpbo.model_selection.protection._public_search import PublicSearch, without_tracebacks
 from skdpbo.model_selection.protection._score_gap import warn_of_score_gap
 from skdpbo.model_selection.protection._setup import (
     check_rows,
     mechanism_with_score,
+    public_cv,
     refuse_metric_of_groups,
     refuse_other_than_means,
     split_rows,
@@ -67,7 +67,6 @@ class ValidationProtection(PublicSearch):
 
     def __init__(self, searcher):
         super().__init__(searcher)
-        self.failed_fits = FailedFits(searcher.error_score)
         # Of the searchers that choose among candidates: how many of them halving leaves, and
         # whether the number of protected records, or of their groups, is public.
         self.halving = getattr(searcher, "halving", None)
@@ -154,7 +153,7 @@ class ValidationProtection(PublicSearch):
             self.problem = SearchProblem(*of_fit, folds=folds)
             self.mechanism.start(self.problem, searcher.guide)
             if searcher.guide:
-                with self.failed_fits.without_tracebacks():
+                with without_tracebacks():
                     BaseSearchCV.fit(searcher, X, y, **fit_params)
                 return self.chosen
             # If these fail, it visits no others.
@@ -209,11 +208,11 @@ class ValidationProtection(PublicSearch):
         # A generator of splits is used up once.
         searcher.cv = check_cv(cv, y, classifier=is_classifier(searcher.estimator))
         if self.halving is not None:
-            with self.failed_fits.without_tracebacks():
+            with without_tracebacks():
                 left, results = halve(searcher, self.candidates, self.public, self.scorer)
             self.evaluator.candidates = self.evaluator.trials = left
             if results is not None:
-                self.failed_fits.warn(results["mean_test_score"][results["iter"] == 0])
+                self.warn_of_failed_fits(results["mean_test_score"][results["iter"] == 0])
                 self.halved = {"halving_results_": results}
         if searcher.memory is not None:
             self.memory = PublicMemory(searcher, X, y, fit_params, self.scorers)
@@ -274,7 +273,7 @@ class ValidationProtection(PublicSearch):
         super().publish(release)
         folds = self.problem.folds
         if folds is not None and self.mechanism.reads_early:
-            self.failed_fits.warn(release.table[f"mean_test_{self.metric}"])
+            self.warn_of_failed_fits(release.table[f"mean_test_{self.metric}"])
         if folds is not None and self.comparable:
             sizes = len(folds.folds), len(self.candidates)
             warn_of_score_gap(release, self.scorer, self.metric, *sizes)
