@@ -170,7 +170,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         protection.check()
         protection.candidates  # noqa: B018  (a bad space is refused before anything else)
         warn_if_seeded(self.random_state)  # before the charge: a filter may make it an error
-        protection.publish(protection.search((X, y, X_val, y_val, groups_val), params))
+        protection.search((X, y, X_val, y_val, groups_val), params)
         return self
 
     def privacy_guarantee(self, n_samples=None, *, groups=False):

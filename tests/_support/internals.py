@@ -99,7 +99,7 @@ HOMES = {
     "mechanisms._trial_count": "_first_probability",
     "model_selection._base": "BasePrivateSearchCV",
     "model_selection.protection._halving": "number_of_rounds",
-    "model_selection.protection._score_gap": "largest_gap",
+    "model_selection.evaluation._fold_losses": "largest_gap",
     "model_selection.protection._setup": "refuse_telling_parts",
     "model_selection._private_choice": "PrivateChoice",
     "model_selection._search_mechanism": "PublicScores SearchProblem",

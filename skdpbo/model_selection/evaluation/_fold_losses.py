@@ -1,5 +1,9 @@
-"""Losses of public rows by models that were not trained on them. No protected row is read."""
+"""Losses of public rows by models that were not trained on them, and what they warn of.
 
+No protected row is read. A released score is compared with the public one of the same candidate.
+"""
+
+import math
 from functools import cached_property
 
 import numpy as np
@@ -9,13 +13,14 @@ from sklearn.model_selection import check_cv
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import run_isolated
 from skdpbo._parameters import warn_caller
-from skdpbo.exceptions import LowBoundWarning, NoisyScoreWarning
+from skdpbo.exceptions import LowBoundWarning, NoisyScoreWarning, ScoreGapWarning
 from skdpbo.model_selection._sklearn import take_rows, without_callbacks
 from skdpbo.model_selection.evaluation._evaluator import isolated_losses, train
 
-__all__ = ["FoldLosses"]
+__all__ = ["FoldLosses", "largest_gap"]
 
 _NOISY = 0.5  # noise of a score, as a share of the loss that it measures, that is told
+_FALSE_ALARMS = 1e-4  # of fits whose public and protected rows are drawn alike
 _COMMON = 0.03  # share of records above the largest loss that counts from which it misleads
 
 
@@ -138,6 +143,78 @@ class FoldLosses:
                 f"the public rows, take loss_bound={float(f'{enough:.2g}'):g}.",
                 LowBoundWarning,
             )
+
+    def warn_of_gap(self, released, scores, stated, n_candidates):
+        """Warn where a released score is further below the public one than chance explains.
+
+        Parameters
+        ----------
+        released : ReleasedScore
+        scores : list of float
+            Of the same candidate on the public folds.
+        stated : PrivacyGuarantee
+            With the numbers of records.
+        n_candidates : int
+        """
+        scorer = self._training.scorer
+        # From scores back to mean losses in [0, 1].
+        loss, *folds = (scorer.offset - np.array([released.value, *scores])) / scorer.bound
+        n_protected = released.n_records if stated.n_protected is None else stated.n_protected
+        sizes = min(len(self.folds), stated.n_public), n_protected
+        losses, noise = (float(np.mean(folds)), loss), released.std / scorer.bound
+        if loss - losses[0] > largest_gap(losses, sizes, noise, folds, n_candidates):
+            warn_caller(
+                f"best_score_ is {released.value:.4g}, with noise of standard deviation "
+                f"{released.std:.2g}, and the public folds gave this candidate "
+                f"{np.mean(scores):.4g}: more than chance explains. The public rows are no sample "
+                "of the protected ones, so that models and scores from them mislead. Often a table "
+                "is sorted by something (time, age, site): put it into a random order before it is "
+                "split. Or there are two populations; or protected rows are missing or unreadable, "
+                "which costs the worst loss; or records of one person are in several public folds "
+                "(GroupKFold). Another fit spends another budget.",
+                ScoreGapWarning,
+            )
+
+
+def largest_gap(losses, n_losses, noise, folds, n_candidates):
+    """Return by how much a protected mean loss may exceed the public one by chance.
+
+    Chernoff's bound, the best of a grid of rates: moments as in Bernstein's inequality for the
+    records of both parts, with Bhatia & Davis' bound m (1 - m) of the variance of losses in
+    [0, 1]; the spread of the folds, as the released model is another one than theirs; the moments
+    of Laplace noise, which are above normal ones. The candidate may have been picked by either
+    score: a union over all of them.
+
+    Parameters
+    ----------
+    losses : tuple of float
+        Mean losses in [0, 1], the public one and the released one.
+    n_losses : tuple of int
+        Their numbers of records.
+    noise : float
+        Standard deviation of the noise of the released one.
+    folds : sequence of float
+        Mean losses of the public folds.
+    n_candidates : int
+
+    Returns
+    -------
+    gap : float
+        Exceeded with a probability of at most 1e-4 where all records are drawn alike and the mean
+        over records that are left out misleads no more than the spread of the folds shows.
+    """
+    fewest = min(n_losses)
+    pooled = float(np.clip(np.average(losses, weights=n_losses), 0, 1))
+    variance = pooled * (1 - pooled) * sum(1 / n for n in n_losses)  # of the gap: Bhatia & Davis
+    # One fold shows no spread.
+    variance += float(np.var(folds, ddof=1)) if len(folds) > 1 else 0.0
+    # Rates at which both moments exist: below 3 n of Bernstein's, below sqrt(2) / std of Laplace's.
+    rate = np.geomspace(1e-4, 0.99, 200) * min(3 * fewest, math.sqrt(2) / max(noise, 1e-9))
+    moments = rate**2 * variance / (2 - 2 * rate / (3 * fewest)) - np.log1p(
+        -((rate * noise) ** 2) / 2
+    )
+    # Chernoff: P(gap > t) <= exp(moments - rate t), which is alpha / n_candidates at this t.
+    return float(((math.log(n_candidates / _FALSE_ALARMS) + moments) / rate).min())
 
 
 def _scored(estimator, params, public, scorer, kind, split):

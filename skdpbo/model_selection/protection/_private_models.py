@@ -244,11 +244,11 @@ class PrivateModelsProtection(AllRecordsProtection):
         }
         return Chosen(self.candidates, winner.index, winner.score, columns, law), winner
 
-    def release(self, guarantee, chosen):
-        """Return the `Release`; the model states the guarantee of the whole search."""
+    def publish(self, guarantee, chosen):
+        """Set the fitted attributes; the model states the guarantee of the whole search."""
         if self.searcher.refit:
             mark_total(chosen.attributes["best_estimator_"], guarantee)
-        return super().release(guarantee, chosen)
+        super().publish(guarantee, chosen)
 
     def _dry_run(self):
         """Warn of what synthetic rows show: failures, which are returned, and missing bounds."""

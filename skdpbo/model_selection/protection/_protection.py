@@ -6,7 +6,7 @@ of the rows of such fits stands here, too.
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -27,37 +27,10 @@ from skdpbo.model_selection.rows._object_table import as_objects, list_width
 from skdpbo.model_selection.rows._overlap import entries_assumption, refuse_shared_rows
 from skdpbo.model_selection.rows._protected import TwoParts
 from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
-from skdpbo.model_selection.scoring._score_release import ReleasedScore
-from skdpbo.privacy import PrivacyGuarantee, charge_active_ledger
+from skdpbo.privacy import charge_active_ledger
 from skdpbo.privacy._guarantee import restated
 
-__all__ = ["AllRecordsProtection", "ProtectedParts", "Protection", "Release"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Release:
-    """All that a fit publishes; every value is public or released.
-
-    Attributes
-    ----------
-    guarantee : PrivacyGuarantee
-    table : dict
-        ``cv_results_``.
-    index : int
-        Of the winner.
-    score : ReleasedScore, float or None
-    scorer : PerRecordScorer or None
-        None: scikit-learn has set the scorers.
-    attributes : dict of str -> object
-        Further fitted attributes.
-    """
-
-    guarantee: PrivacyGuarantee
-    table: dict
-    index: int
-    score: ReleasedScore | float | None
-    scorer: Any = None
-    attributes: dict = field(default_factory=dict)
+__all__ = ["AllRecordsProtection", "ProtectedParts", "Protection"]
 
 
 class Protection(ABC):
@@ -101,7 +74,7 @@ class Protection(ABC):
         """Return the guarantee of a fit with secret noise; `n_samples` may be None."""
 
     def search(self, rows, params):
-        """Search and return the `Release`.
+        """Search and set the fitted attributes.
 
         The order is the promise: nothing is spent on a fit that the budget cannot pay or that
         fails for a public reason, and no protected value is read before the charge.
@@ -125,7 +98,7 @@ class Protection(ABC):
         except BaseException:
             self.forget()  # a half-made release carries no statement
             raise
-        return self.release(guarantee, chosen)
+        self.publish(guarantee, chosen)
 
     @abstractmethod
     def set_up(self, rows, params):
@@ -145,42 +118,31 @@ class Protection(ABC):
             Without arguments. Called once, at the last moment before a protected value is read.
         """
 
-    def release(self, guarantee, chosen):
-        """Return the `Release` made of what `run` has returned; post-processing."""
-        return Release(
-            guarantee=guarantee,
-            table={
-                **masked_param_columns(chosen.candidates),
-                "params": chosen.candidates,
-                **chosen.columns,
-            },
-            index=chosen.index,
-            score=chosen.score,
-            scorer=self.scorer,
-            attributes={"multimetric_": False} | chosen.attributes,
-        )
+    def fitted_attributes(self, chosen):
+        """Return the fitted attributes but those of the winner, by name; post-processing."""
+        columns = masked_param_columns(chosen.candidates)
+        table = {**columns, "params": chosen.candidates, **chosen.columns}
+        own = {"cv_results_": table, "multimetric_": False, "scorer_": self.scorer}
+        return own | chosen.attributes
 
-    def publish(self, release):
-        """Set the fitted attributes."""
+    def publish(self, guarantee, chosen):
+        """Set the fitted attributes: every value is public or released."""
         searcher = self.searcher
-        searcher.cv_results_ = release.table
-        searcher.best_index_ = release.index
-        searcher.best_params_ = release.table["params"][release.index]
+        for name, value in self.fitted_attributes(chosen).items():
+            setattr(searcher, name, value)
+        searcher.best_index_ = chosen.index
+        searcher.best_params_ = searcher.cv_results_["params"][chosen.index]
         vars(searcher).pop("best_score_", None)  # scikit-learn's is of the public rows
         vars(searcher).pop("best_score_std_", None)
-        if release.score is not None:
-            searcher.best_score_, searcher.best_score_std_ = release.score.value, release.score.std
+        if chosen.score is not None:
+            searcher.best_score_, searcher.best_score_std_ = chosen.score.value, chosen.score.std
         if searcher.scoring is None:
             # As in GridSearchCV, score() is the estimator's own.
             searcher.scorer_ = check_scoring(searcher.estimator, None)
-        elif release.scorer is not None:
-            searcher.scorer_ = release.scorer
-        for name, value in release.attributes.items():
-            setattr(searcher, name, value)
         names = getattr(vars(searcher).get("best_estimator_"), "feature_names_in_", None)
         if names is not None:
             searcher.feature_names_in_ = names
-        searcher.privacy_ = release.guarantee
+        searcher.privacy_ = guarantee
 
     def stated(self, guarantee, n_protected=None, n_public=None, entries=None):
         """Return the guarantee of this fit, with its assumptions and the numbers of records.

@@ -1,5 +1,6 @@
 """``protect="validation"``: public rows train, and everything but one private choice is public."""
 
+import re
 import time
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
@@ -21,7 +22,6 @@ from skdpbo.model_selection.evaluation._public_training import PublicTraining
 from skdpbo.model_selection.protection._halving import halve
 from skdpbo.model_selection.protection._public_memory import PublicMemory
 from skdpbo.model_selection.protection._public_search import PublicSearch, without_tracebacks
-from skdpbo.model_selection.protection._score_gap import warn_of_score_gap
 from skdpbo.model_selection.protection._setup import (
     check_rows,
     mechanism_with_score,
@@ -248,14 +248,12 @@ class ValidationProtection(PublicSearch):
             raise ValueError("X_val must hold at least one group of protected rows, got 0.")
         return groups
 
-    def release(self, guarantee, chosen):
-        """Return the `Release`; with public scores table and scorers are scikit-learn's."""
-        release = super().release(guarantee, chosen)
+    def fitted_attributes(self, chosen):
+        """Return the fitted attributes; with public scores most are scikit-learn's."""
         if not self.searcher.guide:
-            return release
+            return super().fitted_attributes(chosen)
         table = self.searcher.cv_results_ | chosen.columns
-        attributes = self.halved | chosen.attributes
-        return replace(release, table=table, scorer=None, attributes=attributes)
+        return {"cv_results_": table} | self.halved | chosen.attributes
 
     def _refitted(self, chosen):
         """Train the winner on the public rows, as `BaseSearchCV` would."""
@@ -268,15 +266,18 @@ class ValidationProtection(PublicSearch):
         best.fit(evaluator.X, *targets, **evaluator.fit_params)
         return {"best_estimator_": best, "refit_time_": time.time() - start}
 
-    def publish(self, release):
+    def publish(self, guarantee, chosen):
         """Set the fitted attributes; then warn of what was seen after the charge."""
-        super().publish(release)
-        folds = self.problem.folds
+        super().publish(guarantee, chosen)
+        folds, table = self.problem.folds, self.searcher.cv_results_
         if folds is not None and self.mechanism.reads_early:
-            self.warn_of_failed_fits(release.table[f"mean_test_{self.metric}"])
-        if folds is not None and self.comparable:
-            sizes = len(folds.folds), len(self.candidates)
-            warn_of_score_gap(release, self.scorer, self.metric, *sizes)
+            self.warn_of_failed_fits(table[f"mean_test_{self.metric}"])
+        if folds is not None and self.comparable and chosen.score is not None:
+            split = re.compile(rf"split.*_test_{re.escape(self.metric)}")
+            scores = [table[name][chosen.index] for name in table if split.fullmatch(name)]
+            # Before any candidate was dropped.
+            n_candidates = max(len(self.candidates), len(table["params"]))
+            folds.warn_of_gap(chosen.score, scores, guarantee, n_candidates)
 
 
 def _n_losses(X_val, groups):
