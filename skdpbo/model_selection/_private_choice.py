@@ -98,6 +98,16 @@ class PrivateChoice:
     neighbours : {"replace-one", "add-remove"}, default="replace-one"
         Relation of neighbouring data sets. With "add-remove" half of the score's share is for the
         number of records.
+
+    Attributes
+    ----------
+    epsilon_score, epsilon_choice : Fraction
+        Shares of the score and of the choice; the two add up to epsilon exactly.
+    counts : bool
+        Whether the number of records is secret, so that a count is released.
+    rate : int
+        Rate of the selection, in units of that for replaced records. Of a replaced record one
+        total may rise where another falls; one that is added moves all totals in one direction.
     """
 
     mechanism: str
@@ -112,37 +122,19 @@ class PrivateChoice:
 
     def __post_init__(self):
         # A plain float or a Fraction from here on: Fraction(numpy.float32(1)) is a TypeError.
-        object.__setattr__(self, "epsilon", check_positive(self.epsilon, "epsilon"))
+        epsilon = check_positive(self.epsilon, "epsilon")
         check_choice(self.mechanism, "mechanism", sorted(self.SELECTIONS))
         # Also where scikit-learn's parameter validation is switched off.
         check_within(self.score_fraction, "score_fraction", "[0, 1)")
         check_choice(self.neighbours, "neighbours", list(NEIGHBOURS))
-
-    @property
-    def counts(self):
-        """Whether the number of records is secret, so that a count is released."""
-        return self.neighbours == ADD_REMOVE
-
-    @property
-    def rate(self):
-        """Rate of the selection, in units of that for replaced records.
-
-        Of a replaced record one total may rise where another falls; one that is added moves all
-        totals in one direction.
-        """
-        # exp(-epsilon loss / Delta), in the place of exp(-epsilon loss / (2 Delta)).
-        return 2 if self.counts else 1
-
-    @property
-    def epsilon_score(self):
-        """Share of the score, a Fraction."""
         # In fractions, so that both shares add up to epsilon without a rounding.
-        return Fraction(self.epsilon) * Fraction(float(self.score_fraction))
-
-    @property
-    def epsilon_choice(self):
-        """Share of the choice, a Fraction; the two add up to epsilon exactly."""
-        return Fraction(self.epsilon) - self.epsilon_score
+        of_score = Fraction(epsilon) * Fraction(float(self.score_fraction))
+        shares = {"epsilon_score": of_score, "epsilon_choice": Fraction(epsilon) - of_score}
+        counts = self.neighbours == ADD_REMOVE
+        # exp(-epsilon loss / Delta), in the place of exp(-epsilon loss / (2 Delta)).
+        derived = {"epsilon": epsilon, **shares, "counts": counts, "rate": 2 if counts else 1}
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
 
     @property
     def guarantee(self):

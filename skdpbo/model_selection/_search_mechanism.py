@@ -288,10 +288,6 @@ class VisitingSearch(SearchMechanism):
     def release_choice(self, scores):
         """Return (index of the winner, score or None), released."""
 
-    def released_columns(self, indices):
-        """Return further columns of ``cv_results_``, released, for the candidates listed."""
-        return {}
-
     def propose(self, public):
         """Return the next candidates for public cross-validation."""
         batch = self.ask(self._scores(public))
@@ -307,8 +303,7 @@ class VisitingSearch(SearchMechanism):
 
     def _chosen(self, indices, index, score):
         candidates = [self._problem.candidates[k] for k in indices]
-        columns = self.released_columns(indices)
-        return Chosen(candidates, list(indices).index(index), score, columns)
+        return Chosen(candidates, list(indices).index(index), score)
 
     def _scores(self, public):
         if public is None:

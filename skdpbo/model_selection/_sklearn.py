@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import numpy as np
 from sklearn.metrics._scorer import _MultimetricScorer as MultimetricScorer
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.model_selection._search import _yield_masked_array_for_each_param as _masked_arrays
+from sklearn.model_selection._search import _yield_masked_array_for_each_param as param_columns
 from sklearn.model_selection._search_successive_halving import HalvingGridSearchCV
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
@@ -29,8 +29,8 @@ __all__ = [
     "StrOptions",
     "all_fits_failed",
     "has_callbacks",
-    "masked_param_columns",
     "n_rows",
+    "param_columns",
     "split_for_estimator",
     "take_method_params",
     "take_rows",
@@ -63,11 +63,6 @@ def without_callbacks(estimator):
         if getattr(part, "_skl_callbacks", None) and not isinstance(part, type):
             part.__dict__.pop("_skl_callbacks", None)
     return estimator
-
-
-def masked_param_columns(candidates):
-    """The ``param_*`` columns of ``cv_results_``, as masked arrays."""
-    return dict(_masked_arrays(candidates))
 
 
 @contextmanager

@@ -5,7 +5,7 @@ by at most B sqrt(q) in l2 norm.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -232,9 +232,13 @@ class PrivateScores(VisitingSearch):
         return kept, max(std, math.hypot(noise, kept - measured))
 
     def released_columns(self, indices):
-        """Return the mean noisy score of each candidate; NaN where none was taken."""
+        """Return a column of the mean noisy score of each candidate; NaN where none was taken."""
         scores = np.array([np.mean(self._released.get(k, np.nan)) for k in indices])
         return {"private_validation_score": scores}
+
+    def _chosen(self, indices, index, score):
+        chosen = super()._chosen(indices, index, score)
+        return replace(chosen, columns=self.released_columns(indices))
 
     def search_unguided(self):
         """Visit and measure, then release the winner."""

@@ -183,7 +183,11 @@ class StatedCosts:
 
     def trial(self, budget):
         """Set the budget of every step; return the statement of one trial."""
-        candidates = [self._set(steps, budget) for steps in self._steps]
+        # Each of k steps gets 1 / k of the (squared) budget, and is asked again what it promises.
+        candidates = [
+            [self._fitting(step, _share(budget, len(steps))) for step in steps.values()]
+            for steps in self._steps
+        ]
         of_steps = (filter(None, (cost.mechanism for cost in steps)) for steps in candidates)
         names = dict.fromkeys(" + ".join(dict.fromkeys(steps)) for steps in of_steps)
         mechanism = " or ".join(filter(None, names)) or "a private training"
@@ -196,11 +200,6 @@ class StatedCosts:
             return trial
         finite = f"every record stays finite, and raises no error, in {', '.join(risky)}"
         return trial.assuming(finite, status="conditional")
-
-    def _set(self, steps, budget):
-        """Give each of k steps 1 / k of the (squared) budget, and ask again what it promises."""
-        share = _share(budget, len(steps))
-        return [self._fitting(step, share) for step in steps.values()]
 
     def _fitting(self, step, share):
         epsilon = share.epsilon

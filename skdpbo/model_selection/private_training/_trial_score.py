@@ -66,28 +66,30 @@ class TotalRelease:
         B, largest loss of a row.
     n_records : int
         m, number of rows; public.
+
+    Attributes
+    ----------
+    mechanism : GaussianMechanism or DiscreteLaplace
+        The noise, on integers.
+    std : float
+        Its standard deviation; public.
     """
 
     budget: PrivacyGuarantee
     units: int
     n_records: int
 
-    @property
-    def mechanism(self):
-        """The noise: a `GaussianMechanism` on integers or a `DiscreteLaplace`."""
+    def __post_init__(self):
         sensitivity = total_loss_sensitivity(self.units)  # B: one loss moves between 0 and B
-        if gaussian_mu(self.budget) is None:
-            return DiscreteLaplace(self.budget.epsilon, sensitivity)
         mu = gaussian_mu(self.budget)
-        return GaussianMechanism(mu=mu, sensitivity=sensitivity, lattice=1.0, n_draws=1)
-
-    @property
-    def std(self):
-        """Standard deviation of the noise; public."""
-        mechanism = self.mechanism
-        if isinstance(mechanism, GaussianMechanism):
-            return mechanism.sigma
-        return laplace_std(self.budget.epsilon, total_loss_sensitivity(self.units))
+        if mu is None:
+            mechanism = DiscreteLaplace(self.budget.epsilon, sensitivity)
+            std = laplace_std(self.budget.epsilon, sensitivity)
+        else:
+            mechanism = GaussianMechanism(mu=mu, sensitivity=sensitivity, lattice=1.0, n_draws=1)
+            std = mechanism.sigma
+        for name, value in {"mechanism": mechanism, "std": std}.items():
+            object.__setattr__(self, name, value)
 
     def release(self, total, source=None):
         """Return the noisy total, an int in {0, ..., m B}; clipping is post-processing."""

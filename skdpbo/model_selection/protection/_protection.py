@@ -15,7 +15,7 @@ from sklearn.metrics import check_scoring
 
 from skdpbo._isolation._isolated_calls import refuse_cached_functions
 from skdpbo._record_groups import group_codes
-from skdpbo.model_selection._sklearn import masked_param_columns, n_rows, take_method_params
+from skdpbo.model_selection._sklearn import n_rows, param_columns, take_method_params
 from skdpbo.model_selection.evaluation._row_wise import row_wise_assumption, unverified_steps
 from skdpbo.model_selection.private_training._statements import warn_if_void_for_groups
 from skdpbo.model_selection.protection._setup import (
@@ -120,7 +120,7 @@ class Protection(ABC):
 
     def fitted_attributes(self, chosen):
         """Return the fitted attributes but those of the winner, by name; post-processing."""
-        columns = masked_param_columns(chosen.candidates)
+        columns = dict(param_columns(chosen.candidates))
         table = {**columns, "params": chosen.candidates, **chosen.columns}
         own = {"cv_results_": table, "multimetric_": False, "scorer_": self.scorer}
         return own | chosen.attributes

@@ -33,9 +33,14 @@ def assign_metrics(searcher, y, scikit_learn_scorers):
     metric : str
         Name of the deciding metric in ``cv_results_``.
     """
-    scoring, decides = searcher.scoring, searcher.refit
+    scoring, decides, estimator = searcher.scoring, searcher.refit, searcher.estimator
+    n_classes = None  # of anything but a vector of labels
+    if y is not None and is_classifier(estimator) and np.ndim(y) == 1:
+        # As texts: labels of several types cannot be sorted, which `unique` does.
+        n_classes = len(np.unique(np.asarray(y).astype(str)))
+    how = {"n_classes": n_classes, "public": PublicTargets(y)}
     if not isinstance(scoring, (list, tuple, set, dict)):
-        scorer = _bounded_scorer(scoring, searcher.estimator, searcher.loss_bound, y)
+        scorer = resolve_scorer(scoring, estimator, searcher.loss_bound, **how)
         return scorer, scorer, "score"
     if not scoring:
         raise ValueError("scoring is empty: give at least one metric.")
@@ -54,19 +59,10 @@ def assign_metrics(searcher, y, scikit_learn_scorers):
     for name in known:
         metric = scoring[name] if isinstance(scoring, dict) else name
         try:
-            scorers[name] = _bounded_scorer(metric, searcher.estimator, bounds.get(name), y)
+            scorers[name] = resolve_scorer(metric, estimator, bounds.get(name), **how)
         except UnboundedSensitivityError:
             if name == decides:
                 raise
             scorers[name] = known[name]  # without a bound it may be public, but not decide
     public = MultimetricScorer(scorers=scorers, raise_exc=searcher.error_score == "raise")
     return scorers[decides], public, decides
-
-
-def _bounded_scorer(scoring, estimator, loss_bound, y):
-    n_classes = None  # of anything but a vector of labels
-    if y is not None and is_classifier(estimator) and np.ndim(y) == 1:
-        # As texts: labels of several types cannot be sorted, which `unique` does.
-        n_classes = len(np.unique(np.asarray(y).astype(str)))
-    public = PublicTargets(y)
-    return resolve_scorer(scoring, estimator, loss_bound, n_classes=n_classes, public=public)

@@ -25,6 +25,7 @@ from skdpbo.privacy.ledger._store import PROCESS, Store, Tables
 
 # Ledgers that an estimator is charged to, and the receipt of a fit that has paid for it.
 Carried = tuple[tuple[Store, ...], Receipt | None]
+_NOTHING: Carried = ((), None)
 # Ledgers and receipts of the blocks around the running code, outermost first.
 _SCOPE: ContextVar[tuple[Store | Receipt, ...]] = ContextVar("skdpbo_open_ledgers", default=())
 _OPEN: list[Store] = []  # ledgers open in all threads
@@ -72,7 +73,7 @@ def covered_by_fit(cover: Cover = "given rows") -> Iterator[None]:
     is charged unless everything is covered. If the block runs secretly often it is refused: the
     number of charges would show how often.
     """
-    receipt = Receipt.of_this_process(cover)
+    receipt = Receipt(cover, payer=PROCESS.token)
     try:
         _SCOPE.set((*_SCOPE.get(), receipt))
         yield
@@ -204,7 +205,7 @@ def stores_around(store: Store) -> list[Store]:
 
 def _stores_to_charge(estimator: object, own_rows: bool) -> list[Store]:
     """Return the ledgers that a fit made here is charged to."""
-    scope, (_, receipt) = _running(), _carried(estimator)
+    scope, (_, receipt) = _running(), _CARRIED.get(id(estimator), _NOTHING)
     if receipt is not None and receipt.is_valid():
         scope = (receipt, *scope)
     # From the innermost block: the nearest fit that has paid covers what runs in it.
@@ -246,17 +247,14 @@ def _open_here() -> list[Store]:
     return _stores(_SCOPE.get()) or [*_OPEN]
 
 
-def _carried(estimator: object) -> Carried:
-    return _CARRIED.get(id(estimator), ((), None))
-
-
 def _carried_inside(value: object, seen: frozenset[int] = frozenset()) -> list[Store]:
     """Ledgers that an estimator carries, or one inside its parameters."""
     if not _CARRIED or id(value) in seen or isinstance(value, type):
         return []
     seen |= {id(value)}  # parameters may refer to each other in a circle
     items = _items_inside(value)
-    return [*_carried(value)[0], *(s for item in items for s in _carried_inside(item, seen))]
+    carried, _ = _CARRIED.get(id(value), _NOTHING)
+    return [*carried, *(s for item in items for s in _carried_inside(item, seen))]
 
 
 def _items_inside(value: Any) -> Iterable[Any]:
@@ -284,14 +282,14 @@ def _carry(estimator: object, further: Sequence[Store], paid: Receipt | None = N
             if key not in _CARRIED:
                 # The identity may be given to another object afterwards.
                 finalize(estimator, _CARRIED.pop, key, None)
-            stores, receipt = _carried(estimator)
+            stores, receipt = _CARRIED.get(key, _NOTHING)
             _CARRIED[key] = (*dict.fromkeys([*stores, *further]),), paid or receipt
 
 
 def _handed_on(estimator: object) -> Carried:
     """Ledgers for a copy, and the receipt of the innermost fit around it that has paid."""
     _carry(estimator, _open_here())
-    stores, receipt = _carried(estimator)
+    stores, receipt = _CARRIED.get(id(estimator), _NOTHING)
     for paid in reversed(_running() if stores else ()):
         if isinstance(paid, Receipt):
             paid.hand_out()

@@ -30,17 +30,10 @@ class Receipt:
     while the one that paid keeps the file `path` locked: a killed one leaves no valid receipt.
     """
 
-    def __init__(self, cover: Cover, path: str = "") -> None:
+    def __init__(self, cover: Cover, path: str = "", payer: object = None) -> None:
         self.cover, self.path = cover, path
-        self._payer: object = None
+        self._payer = payer  # the mark of the process that paid, in that process
         self._lock: sqlite3.Connection | None = None
-
-    @classmethod
-    def of_this_process(cls, cover: Cover) -> Receipt:
-        """Return a payment for a block that begins."""
-        receipt = cls(cover)
-        receipt._payer = PROCESS.token
-        return receipt
 
     def end(self) -> None:
         """End the block; that of a forked process leaves the file to its parent."""

@@ -9,7 +9,7 @@ import signal
 import pytest
 from sklearn.base import clone
 
-from _support.internals import Receipt
+from _support.internals import PROCESS, Receipt
 from _support.paid import ROWS, Paid
 from _support.planted import put
 from skdpbo.privacy import PrivacyLedger, charged_elsewhere
@@ -106,7 +106,7 @@ def test_the_end_of_a_generator_closes_no_ledger_that_was_opened_later():
 
 def test_a_payment_that_has_ended_is_handed_to_nobody():
     """A thread that clones while the block ends comes too late."""
-    receipt = Receipt.of_this_process("everything")
+    receipt = Receipt("everything", payer=PROCESS.token)
     assert receipt.is_valid()
     receipt.end()
     receipt.hand_out()
