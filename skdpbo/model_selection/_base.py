@@ -60,31 +60,14 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         *,
         epsilon,
         delta,
-        scoring,
         loss_bound,
         score_fraction,
         validation_fraction,
         memory,
-        cv,
-        refit,
-        n_jobs,
-        verbose,
-        pre_dispatch,
-        error_score,
-        return_train_score,
         random_state,
+        **of_scikit_learn,
     ):
-        super().__init__(
-            estimator=estimator,
-            scoring=scoring,
-            n_jobs=n_jobs,
-            refit=refit,
-            cv=cv,
-            verbose=verbose,
-            pre_dispatch=pre_dispatch,
-            error_score=error_score,
-            return_train_score=return_train_score,
-        )
+        super().__init__(estimator=estimator, **of_scikit_learn)
         self.epsilon = epsilon
         self.delta = delta
         self.loss_bound = loss_bound

@@ -430,7 +430,7 @@ BUGS = {
     },
     "groups: counted by rows": {
         "evaluator: mean_losses": lambda losses, groups: losses,
-        "set-up: _n_losses": lambda X_val, groups: len(X_val),
+        "set-up: number_of_units": lambda X_val, groups: len(X_val),
     },
     "groups: rows are set apart one by one": {
         "set-apart rows: group_codes": lambda groups, n, **names: np.arange(n)

@@ -33,7 +33,11 @@ from skdpbo.model_selection.protection._setup import (
     warn_of_silent_callbacks,
 )
 from skdpbo.model_selection.rows._overlap import entries_assumption, refuse_rows_among_entries
-from skdpbo.model_selection.rows._protected import check_protected, check_schema
+from skdpbo.model_selection.rows._protected import (
+    check_protected,
+    check_schema,
+    number_of_units,
+)
 from skdpbo.model_selection.rows._settled_types import (
     from_public_values,
     settled_public_rows,
@@ -118,7 +122,7 @@ class ValidationProtection(PublicSearch):
         self.mechanism.refuse_scorer(self.scorer)
         check_schema(*self.protected, X, y, counted=self.rows_counted)
         self.groups = None if labels is None else self._groups(labels, self.protected[0])
-        self.n_losses = _n_losses(self.protected[0], self.groups) if self.counted else None
+        self.n_losses = number_of_units(self.protected[0], self.groups) if self.counted else None
         if not self.counted:
             refuse_other_than_means(self.scorer)
         elif self.scorer.is_mean:
@@ -278,8 +282,3 @@ class ValidationProtection(PublicSearch):
             # Before any candidate was dropped.
             n_candidates = max(len(self.candidates), len(table["params"]))
             folds.warn_of_gap(chosen.score, scores, guarantee, n_candidates)
-
-
-def _n_losses(X_val, groups):
-    """Number of losses in a total, one for each protected record or group."""
-    return n_rows(X_val) if groups is None else int(groups.max()) + 1

@@ -113,8 +113,7 @@ class ProtectedRows:
     @property
     def n_losses(self):
         """Number of groups, or of records where there are none."""
-        groups = self.groups
-        return self.n_records if groups is None else int(groups.max(initial=-1)) + 1
+        return number_of_units(self.unreadable, self.groups)
 
 
 def protected_positions(n_samples, fraction):
