@@ -166,16 +166,15 @@ HOMES = {
     ),
     "model_selection.private_training._trials": ("TrialData TrialRandomness _trial best_of_trials"),
     "model_selection.protection._validation": "RUNNING ValidationProtection running_fit",
-    "model_selection.rows._object_table": "as_objects list_width",
+    "model_selection.rows._settled_types": (
+        "as_objects from_public_values list_width settled_public_rows settled_public_targets "
+        "settled_rows settled_targets without_long_integers"
+    ),
     "model_selection.rows._overlap": (
         "entries_assumption refuse_rows_among_entries refuse_shared_rows"
     ),
     "model_selection.rows._protected": (
         "ProtectedRows check_protected check_schema protected_positions"
-    ),
-    "model_selection.rows._settled_types": (
-        "from_public_values settled_public_rows settled_public_targets settled_rows "
-        "settled_targets without_long_integers"
     ),
     "model_selection.scoring._log_density": "concentrated_mu",
     "model_selection.scoring._losses": "UserLoss codes_among zero_one",

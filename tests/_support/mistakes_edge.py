@@ -42,8 +42,8 @@ _EDGE = [
     ),
     (
         "rows/_settled_types.py",
-        "return _in_usual_unit(column)",
-        "return column",
+        "else column.dt.as_unit(usual)",
+        "else column",
         f"{_SEARCH}/rows/test_settled_types.py -k another_kind",
     ),
     (
@@ -71,7 +71,7 @@ _EDGE = [
         f"{_SEARCH}/rows/test_settled_types.py",
     ),
     (
-        "rows/_settled_types.py",
+        "rows/_protected.py",
         'getattr(getattr(dtype, "categories", None), "dtype", dtype)',
         "dtype",
         f"{_SEARCH}/rows/test_protected.py",

@@ -252,8 +252,8 @@ def plant_warning(monkeypatch):
 def after(monkeypatch, bug):
     honest = original("protection: Protection.publish")
 
-    def publish(protection, release):
-        honest(protection, release)
+    def publish(protection, *release):
+        honest(protection, *release)
         bug(protection.searcher, original("trials: draw_trials")())
 
     put(monkeypatch, "protection: Protection.publish", publish)
@@ -447,7 +447,7 @@ class TestVanishingBudget:
 
     def test_a_budget_that_is_not_set_is_found(self, monkeypatch):
         # Planted bug: candidates are trained with the budget that the estimator came with.
-        monkeypatch.setattr(StatedCosts, "_set", keep_budgets)
+        monkeypatch.setattr(StatedCosts, "_fitting", keep_budgets)
         pair = self.DATA[1], self.DATA[2]
         assert same_seed_difference(self.fit, *pair)
 
@@ -456,10 +456,9 @@ class TestVanishingBudget:
         assert same_seed_difference(lambda data: self.fit(data, epsilon=1e3), *pair)
 
 
-def keep_budgets(costs, steps, budget):
-    for step in steps.values():
-        step.set_params(epsilon=1e4, delta=1e-5)
-    return [budget]
+def keep_budgets(costs, step, share):
+    step.set_params(epsilon=1e4, delta=1e-5)
+    return share
 
 
 class TestLeaks:
@@ -499,8 +498,8 @@ class TestLeaks:
         train, targets, validation = self.data()
         honest = original("protection: Protection.publish")
 
-        def publish(protection, release):
-            honest(protection, release)
+        def publish(protection, *release):
+            honest(protection, *release)
             if plant == "keep":
                 protection.searcher.rows_ = {"y": [targets]}
             else:

@@ -88,9 +88,13 @@ def twice(kind, epsilon, sensitivity):
 
 def do_not_deduct_the_score(monkeypatch):
     """Planted bug: the choice spends all of epsilon, and the score its share on top."""
+    honest = PrivateChoice.__post_init__
 
-    everything = property(lambda self: Fraction(self.epsilon))
-    monkeypatch.setattr(PrivateChoice, "epsilon_choice", everything)
+    def everything(choice):
+        honest(choice)
+        object.__setattr__(choice, "epsilon_choice", Fraction(choice.epsilon))
+
+    monkeypatch.setattr(PrivateChoice, "__post_init__", everything)
 
 
 def release_without_noise(monkeypatch):

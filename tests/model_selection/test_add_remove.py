@@ -65,9 +65,9 @@ class TestRate:
 
         selections = dict(PrivateChoice.SELECTIONS) | {mechanism: Recorded}
         monkeypatch.setattr(PrivateChoice, "SELECTIONS", selections)
-        if rate is not None:
-            monkeypatch.setattr(PrivateChoice, "rate", rate)
         choice = PrivateChoice(mechanism, self.EPSILON, 0, relation)
+        if rate is not None:
+            object.__setattr__(choice, "rate", rate)
         rng, largest = np.random.RandomState(1), 0.0
         for _ in range(600):
             n, units = rng.randint(2, 5), rng.randint(1, 4)

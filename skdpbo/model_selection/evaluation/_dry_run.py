@@ -24,9 +24,8 @@ from skdpbo.model_selection.evaluation._row_independence import (
     refuse_row_mixing,
     watched_steps,
 )
-from skdpbo.model_selection.rows._object_table import as_objects
 from skdpbo.model_selection.rows._overlap import entry_length
-from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
+from skdpbo.model_selection.rows._settled_types import as_objects, settled_rows, settled_targets
 from skdpbo.model_selection.scoring._scorer import MissingResponseError
 
 __all__ = ["dry_run", "synthetic_rows"]

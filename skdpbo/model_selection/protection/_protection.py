@@ -23,10 +23,14 @@ from skdpbo.model_selection.protection._setup import (
     refuse_options_of_public_rows,
     refuse_telling_parts,
 )
-from skdpbo.model_selection.rows._object_table import as_objects, list_width
 from skdpbo.model_selection.rows._overlap import entries_assumption, refuse_shared_rows
 from skdpbo.model_selection.rows._protected import TwoParts
-from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
+from skdpbo.model_selection.rows._settled_types import (
+    as_objects,
+    list_width,
+    settled_rows,
+    settled_targets,
+)
 from skdpbo.privacy import charge_active_ledger
 from skdpbo.privacy._guarantee import restated
 

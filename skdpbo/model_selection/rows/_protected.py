@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdpbo.model_selection._sklearn import n_rows, take_rows
-from skdpbo.model_selection.rows._object_table import list_width
 from skdpbo.model_selection.rows._public_types import as_public_schema, as_public_targets, sizes
-from skdpbo.model_selection.rows._settled_types import declared_kind, public_kind
+from skdpbo.model_selection.rows._settled_types import list_width
 
 __all__ = [
     "ProtectedRows",
@@ -80,6 +79,7 @@ def take_units(X, y, groups, units=None):
 # Chosen once and for all; any constant would do. It is public: the split must not depend on the
 # data.
 _SPLIT_SEED = 20150717
+_N_READ = 1000  # public values from which the kind of a column of objects is taken
 
 
 @dataclass(repr=False)
@@ -238,3 +238,28 @@ def _check_kinds(X_val, X_public, kind):
                 f"{name} has the type of numbers where the public rows hold texts: no value could "
                 "match. Read both with the same types, for instance dtype=str."
             )
+
+
+def declared_kind(values):
+    """Return "texts" or "numbers" by the declared type, which is public; None for others."""
+    dtype = getattr(values, "dtype", None)
+    # Categories have a declared type of their own: that of what they name.
+    dtype = getattr(getattr(dtype, "categories", None), "dtype", dtype)
+    kind = getattr(dtype, "kind", None)
+    if kind in ("U", "S", "T") or getattr(dtype, "name", "") in ("str", "string"):
+        return "texts"
+    return "numbers" if kind in ("b", "i", "u", "f") else None
+
+
+def public_kind(values):
+    """Return "texts" or "numbers" for public values; those of objects are looked at."""
+    declared = declared_kind(values)
+    if declared is not None or isinstance(values, dict) or not hasattr(values, "__len__"):
+        return declared
+    if getattr(getattr(values, "dtype", None), "categories", None) is not None:
+        values = values.dtype.categories
+    if not isinstance(values, list):
+        values = np.asarray(values, dtype=object).ravel()[:_N_READ].tolist()
+    rows = (row if isinstance(row, list | tuple) else [row] for row in values[:_N_READ])
+    kinds = {isinstance(cell, str | bytes) for row in rows for cell in row}
+    return "texts" if kinds == {True} else None  # of mixed cells nothing is claimed

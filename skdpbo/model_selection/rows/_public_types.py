@@ -13,10 +13,11 @@ from scipy import sparse
 
 from skdpbo._attempt import attempt
 from skdpbo.model_selection._sklearn import n_rows
-from skdpbo.model_selection.rows._object_table import as_objects, list_width
 from skdpbo.model_selection.rows._settled_types import (
+    as_objects,
     below_2_53,
     is_single_column,
+    list_width,
     of_single_column,
 )
 

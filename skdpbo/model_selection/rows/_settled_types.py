@@ -1,4 +1,4 @@
-"""Types of rows and targets that no single record decides.
+"""Types of rows and targets, and tables of objects, that no single record decides.
 
 numpy and pandas type an array or a column by all of its values: one missing value turns integers
 into floats and truth values into objects, one long text widens an array, one new label adds a
@@ -9,31 +9,35 @@ category. The rule, where protected rows share a container with others:
 - texts become objects, or labels as wide as the longest public one;
 - categories are those of public rows, where there are any; whole floats among these are integers;
 - nanoseconds become the unit that pandas gives to dates of Python, unless public dates need them;
-- complex numbers without imaginary parts become real, where rows are public.
+- complex numbers without imaginary parts become real, where rows are public;
+- lists become tables of objects, whose cells are read: after the charge alone.
 
 Smaller integers, single precision, nullable integers and, with no public rows, categories are never
 inferred from files: they are the user's declaration, and public.
 """
 
+from collections import Counter
 from datetime import timedelta
 from numbers import Real
 
 import numpy as np
 from scipy import sparse
 
+from skdpbo._attempt import attempt
+
 __all__ = [
+    "as_objects",
     "below_2_53",
-    "declared_kind",
     "from_public_values",
     "is_single_column",
+    "list_width",
     "of_single_column",
-    "public_kind",
     "settled_rows",
     "settled_targets",
     "without_long_integers",
 ]
 
-_N_READ = 1000  # public values from which the kind of a column of objects is taken
+
 _INFERRED = {
     **{"int64": "float64", "uint64": "float64", "Int64": "Float64", "UInt64": "Float64"},
     **{"int64[pyarrow]": "double[pyarrow]", "uint64[pyarrow]": "double[pyarrow]"},
@@ -75,18 +79,11 @@ def of_single_column(frame, X):
 
 def _settled_column(column):
     if getattr(column.dtype, "kind", "") in _DATES:
-        return _in_usual_unit(column)
+        # Readers take nanoseconds if one value needs them; coarser units are declared.
+        usual = getattr(type(column)([timedelta(1)]).dt, "unit", "ns")  # pandas 1 has no other
+        return column if usual == "ns" or column.dt.unit != "ns" else column.dt.as_unit(usual)
     dtype = _settled(column.dtype, object)  # objects hold truth values beside missing ones
     return column if dtype is None else column.astype(dtype)
-
-
-def _in_usual_unit(column):
-    """Return dates or durations without nanoseconds, which readers take if one value needs them.
-
-    Coarser units are the user's declaration.
-    """
-    usual = getattr(type(column)([timedelta(1)]).dt, "unit", "ns")  # pandas 1 has no other
-    return column if usual == "ns" or column.dt.unit != "ns" else column.dt.as_unit(usual)
 
 
 def _settled(dtype, of_truth_values):
@@ -259,26 +256,91 @@ def settled_public_targets(y, labels):
     return y if settled is not y and np.any(np.asarray(settled) == _NO_LABEL) else settled
 
 
-def declared_kind(values):
-    """Return "texts" or "numbers" by the declared type, which is public; None for others."""
-    dtype = getattr(values, "dtype", None)
-    # Categories have a declared type of their own: that of what they name.
-    dtype = getattr(getattr(dtype, "categories", None), "dtype", dtype)
-    kind = getattr(dtype, "kind", None)
-    if kind in ("U", "S", "T") or getattr(dtype, "name", "") in ("str", "string"):
-        return "texts"
-    return "numbers" if kind in ("b", "i", "u", "f") else None
+def as_objects(rows, width=None):
+    """Make a list an array that keeps every cell as it is.
+
+    numpy would give all rows one type, so that a text in one record would turn every number into a
+    text, and 0.5 every integer into a float; a fitted step shows that type.
+
+    Parameters
+    ----------
+    rows : list of n rows, or anything with a shape, or None
+        Protected. Rows are lists, tuples or vectors, or single objects such as texts. What has a
+        shape is returned as it is, but for arrays of texts, whose type shows the longest one, and
+        for cells of object tables that cannot be hashed.
+    width : int or None, default=None
+        Public number of columns; None: that of most rows.
+
+    Returns
+    -------
+    table : ndarray of shape (n, width) or (n,), dtype object; or `rows`
+        A row of another length counts as one of missing values (NaN), and so does a cell that
+        cannot be hashed, which an encoder could not read: it must not decide for all records.
+    """
+    if isinstance(rows, np.ndarray) and rows.dtype.kind in "US":
+        return rows.astype(object)
+    if rows is None or hasattr(rows, "shape"):
+        if isinstance(rows, np.ndarray) and rows.dtype == object and rows.ndim == 2:
+            return _hashable_cells(rows)
+        if hasattr(rows, "dtypes") and hasattr(rows, "isetitem"):
+            result = rows
+            for position, dtype in enumerate(rows.dtypes):
+                if getattr(dtype, "kind", "") == "O":
+                    column = rows.iloc[:, position].to_numpy()
+                    cells = _hashable_cells(column)
+                    if cells is not column:  # the caller's frame is never changed
+                        result = rows.copy() if result is rows else result
+                        result.isetitem(position, cells)
+            return result
+        return rows
+    width = list_width(rows) if width is None else width
+    if width is None:
+        table = np.empty(len(rows), dtype=object)
+        for i, row in enumerate(rows):
+            table[i] = row
+        return table
+    table = np.full((len(rows), width), np.nan, dtype=object)
+    for i, row in enumerate(rows):
+        if _length(row) == width:
+            # Cell by cell: numpy would look into the cells of a row, and say what it met there.
+            for j, cell in enumerate(row):
+                table[i, j] = _hashable(cell)
+    return table
 
 
-def public_kind(values):
-    """Return "texts" or "numbers" for public values; those of objects are looked at."""
-    declared = declared_kind(values)
-    if declared is not None or isinstance(values, dict) or not hasattr(values, "__len__"):
-        return declared
-    if getattr(getattr(values, "dtype", None), "categories", None) is not None:
-        values = values.dtype.categories
-    if not isinstance(values, list):
-        values = np.asarray(values, dtype=object).ravel()[:_N_READ].tolist()
-    rows = (row if isinstance(row, list | tuple) else [row] for row in values[:_N_READ])
-    kinds = {isinstance(cell, str | bytes) for row in rows for cell in row}
-    return "texts" if kinds == {True} else None  # of mixed cells nothing is claimed
+def list_width(rows):
+    """Length of most rows of a list; None for single objects, and for what has a shape.
+
+    The number of columns is part of the public schema.
+    """
+    if rows is None or hasattr(rows, "shape"):
+        return None
+    # Of lengths that are equally frequent the largest: the order of the records decides nothing.
+    counts = Counter(_length(row) for row in rows)
+    return max(counts, key=lambda width: (counts[width], width or 0)) if counts else None
+
+
+def _length(row):
+    """Return the length of a vector; None for others, and for what cannot be looked at."""
+    return attempt(_vector_length, row)[0]
+
+
+def _vector_length(row):
+    if isinstance(row, list | tuple):
+        return len(row)
+    shape = getattr(row, "shape", ())
+    return shape[0] if isinstance(shape, tuple) and len(shape) == 1 else None
+
+
+def _hashable_cells(cells):
+    """Return the cells, or a copy with NaN in the place of those that cannot be hashed."""
+    bad = np.array([_hashable(cell) is not cell for cell in cells.flat], dtype=bool)
+    if not bad.any():
+        return cells
+    cells = cells.copy()
+    cells[bad.reshape(cells.shape)] = np.nan
+    return cells
+
+
+def _hashable(cell):
+    return np.nan if attempt(hash, cell)[1] is not None else cell
