@@ -8,7 +8,8 @@ category. The rule, where protected rows share a container with others:
 - truth values become objects in frames, and floats in arrays, where labels become integers;
 - texts become objects, or labels as wide as the longest public one;
 - categories are those of public rows, where there are any; whole floats among these are integers;
-- nanoseconds become the unit that pandas gives to dates of Python, unless public dates need them;
+- nanoseconds become the unit that pandas gives to dates of Python, unless public dates need them,
+  and so does any unit of an array, which numpy takes from the finest date;
 - complex numbers without imaginary parts become real, where rows are public.
 
 Smaller integers, single precision, nullable integers and, with no public rows, categories are never
@@ -39,6 +40,7 @@ _INFERRED = {
     **{"int64[pyarrow]": "double[pyarrow]", "uint64[pyarrow]": "double[pyarrow]"},
 }
 _DATES = ("M", "m")  # kinds of types: dates and durations
+_UNIT = "us"  # of arrays of them, whose finest date decides in numpy; as in pandas
 _NO_LABEL = np.iinfo(np.int64).min  # a label that no model knows
 
 
@@ -58,7 +60,8 @@ def settled_rows(X):
             X.isetitem(j, settled[j])
         return X
     if isinstance(X, np.ndarray) or sparse.issparse(X):
-        dtype = _settled(X.dtype, "float64")
+        in_unit = f"{X.dtype.kind}8[{_UNIT}]" if X.dtype.kind in _DATES else None
+        dtype = in_unit or _settled(X.dtype, "float64")
         return X if dtype is None else X.astype(dtype)
     return X
 
@@ -173,6 +176,9 @@ def settled_public_rows(X):
     X = _real_if_exact(_with_own_index(X))
     if isinstance(X, np.ndarray) and X.dtype.kind in "US":
         X = X.astype(object)  # as one missing value makes them
+    if isinstance(X, np.ndarray) and X.dtype.kind in _DATES:
+        settled = settled_rows(X)
+        return settled if ((settled == X) | np.isnat(X)).all() else X  # nanoseconds in public rows
     X = X if hasattr(X, "isetitem") else settled_rows(X)
     if isinstance(X, np.ndarray) and X.dtype == np.object_:
         numbers = all(isinstance(cell, Real) for cell in X.flat)  # a protected text is among them

@@ -214,7 +214,7 @@ class UserLoss:
         with np.errstate(all="ignore"):
             if y is None:
                 records = [None] * len(losses)
-            elif isinstance(y, np.ndarray) and y.dtype != object:
+            elif isinstance(y, np.ndarray) and y.dtype.kind in "biuf":  # the type is public
                 records = [y[i : i + 1].copy() for i in range(len(y))]
             else:  # the type of each array comes from that record alone
                 records = [_one_row_array(record) for record in as_records(y)]
@@ -239,6 +239,7 @@ class UserLoss:
 
 
 def _one_row_array(record):
+    record = record.tolist() if isinstance(record, np.ndarray) else record
     array, error = attempt(np.asarray, [record])
     return array if error is None else np.array([None], dtype=object)  # ragged
 
