@@ -167,7 +167,7 @@ def _fit_and_score(estimator, params, scorer, X, y, fit_params):
                 raise NotImplementedError(f"the scorer raises {error!r}.")
             if error is not None:
                 raise error
-    refuse_row_mixing(model, X)
+    refuse_row_mixing(model, X, getattr(scorer, "response_method", None))
 
 
 def synthetic_rows(estimator, X, y, rename=None):

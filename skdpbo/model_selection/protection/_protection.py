@@ -12,6 +12,7 @@ from sklearn.metrics import check_scoring
 from skdpbo._isolation._isolated_calls import refuse_cached_functions
 from skdpbo.model_selection._sklearn import masked_param_columns, take_method_params
 from skdpbo.model_selection.evaluation._row_wise import row_wise_assumption, unverified_steps
+from skdpbo.model_selection.scoring._multimetric import scorer_assumption
 from skdpbo.model_selection.scoring._score_release import ReleasedScore
 from skdpbo.privacy import PrivacyGuarantee, charge_active_ledger
 from skdpbo.privacy._guarantee import restated
@@ -52,6 +53,8 @@ class Protection(ABC):
     ----------
     searcher : BasePrivateSearchCV
     """
+
+    public_scorer = None  # without `scoring`, the estimator's own
 
     def __init__(self, searcher):
         self.searcher = searcher
@@ -99,6 +102,8 @@ class Protection(ABC):
             Further entries of ``fit``.
         """
         own_rows = rows[2] is not None
+        if self.searcher.scoring is None:  # raises without a method `score`
+            self.public_scorer = check_scoring(self.searcher.estimator, None)
         guarantee = self.set_up(rows, params)
         payment = guarantee, type(self.searcher).__name__, self.searcher
         charge = partial(charge_active_ledger, *payment, own_rows=own_rows)
@@ -157,7 +162,7 @@ class Protection(ABC):
             searcher.best_score_, searcher.best_score_std_ = release.score.value, release.score.std
         if searcher.scoring is None:
             # As in GridSearchCV, score() is the estimator's own.
-            searcher.scorer_ = check_scoring(searcher.estimator, None)
+            searcher.scorer_ = self.public_scorer
         elif release.scorer is not None:
             searcher.scorer_ = release.scorer
         for name, value in release.attributes.items():
@@ -170,7 +175,7 @@ class Protection(ABC):
     def stated(self, guarantee, n_protected=None, n_public=None, entries=None):
         """Return the guarantee of this fit, with its assumptions and the numbers of records.
 
-        It is conditional on the steps that are not verified to be row-wise, by name.
+        It is conditional on steps and scorers that are not verified to be row-wise, by name.
 
         Parameters
         ----------
@@ -183,8 +188,9 @@ class Protection(ABC):
         if names:
             guarantee = guarantee.assuming(row_wise_assumption(names), status="conditional")
         guarantee = guarantee.voided_if_seeded(self.searcher.random_state)
-        if entries is not None:
-            guarantee = guarantee.assuming(entries, status="conditional")
+        for text in (scorer_assumption(self.searcher), entries):
+            if text is not None:
+                guarantee = guarantee.assuming(text, status="conditional")
         return restated(guarantee, n_protected=n_protected, n_public=n_public)
 
     def forget(self):

@@ -6,6 +6,7 @@ floats of integers. A cell that the public type cannot hold marks its own record
 
 import numbers
 import warnings
+from datetime import date, datetime, time
 from decimal import Decimal
 
 import numpy as np
@@ -188,9 +189,19 @@ def _with_truth_values(row, dtype):
 
 def _truth(cell):
     """Return the truth value that a text stands for, and of a complex number the real one."""
-    if isinstance(cell, numbers.Complex) and cell.imag == 0:
+    if isinstance(cell, complex | np.complexfloating) and cell.imag == 0:
         return cell.real
     return _TRUTH.get(cell, cell) if isinstance(cell, str) else cell
+
+
+def _date(cell):
+    if isinstance(cell, datetime):
+        return cell.date() if cell == datetime.combine(cell.date(), time()) else cell
+    return date.fromisoformat(cell)
+
+
+# How cells are read where the public ones are objects of one type.
+_READERS = {bool: _truth, date: _date, time: time.fromisoformat}
 
 
 def _frame_as_public(X_val, X_public, unreadable):
@@ -222,10 +233,20 @@ def _frame_as_public(X_val, X_public, unreadable):
 
 
 def _as_public_objects(column, public):
-    """Return cells as objects; read as truth values where public ones are such, or missing."""
-    if {type(cell) for cell in public[public.notna()]} != {bool}:
-        return column.astype(object)
-    return type(column)([_truth(cell) for cell in column], index=column.index, dtype=object)
+    """Return cells as objects; read as truth values, dates or times where public ones are such.
+
+    What stands for a missing cell depends on the type of a column: the public one is taken.
+    """
+    known, missing = public[public.notna()], public[public.isna()]
+    kinds = {type(cell) for cell in known}
+    read = _READERS.get(kinds.pop()) if len(kinds) == 1 else None
+    cells = column.astype(object)
+    if read is not None:
+        own = [cell if error else value for cell in cells for value, error in [attempt(read, cell)]]
+        cells = type(column)(own, index=column.index, dtype=object)
+    if len({type(cell) for cell in missing}) < 2:
+        cells[column.isna()] = missing.iloc[0] if len(missing) else np.nan
+    return cells
 
 
 def _cells_as(column, dtype, public):

@@ -10,7 +10,8 @@ category. The rule, where protected rows share a container with others:
 - categories are those of public rows, where there are any; whole floats among these are integers;
 - nanoseconds become the unit that pandas gives to dates of Python, unless public dates need them,
   and so does any unit of an array, which numpy takes from the finest date;
-- complex numbers without imaginary parts become real, where rows are public.
+- complex numbers without imaginary parts become real, where rows are public;
+- a column of which all public cells are missing holds floats.
 
 Smaller integers, single precision, nullable integers and, with no public rows, categories are never
 inferred from files: they are the user's declaration, and public.
@@ -29,6 +30,9 @@ __all__ = [
     "is_single_column",
     "of_single_column",
     "public_kind",
+    "settled_public_entries",
+    "settled_public_rows",
+    "settled_public_targets",
     "settled_rows",
     "settled_targets",
     "without_long_integers",
@@ -40,6 +44,7 @@ _INFERRED = {
     **{"int64[pyarrow]": "double[pyarrow]", "uint64[pyarrow]": "double[pyarrow]"},
 }
 _DATES = ("M", "m")  # kinds of types: dates and durations
+_ARROW = {"M": "timestamp", "m": "duration"}
 _UNIT = "us"  # of arrays of them, whose finest date decides in numpy; as in pandas
 _NO_LABEL = np.iinfo(np.int64).min  # a label that no model knows
 
@@ -89,6 +94,14 @@ def _in_usual_unit(column):
     Coarser units are the user's declaration.
     """
     usual = getattr(type(column)([timedelta(1)]).dt, "unit", "ns")  # pandas 1 has no other
+    arrow = getattr(column.dtype, "pyarrow_dtype", None)
+    if arrow is not None:  # days, or the finest unit of all of them; its own cast quotes a date
+        kind = column.dtype.kind
+        days = str(arrow).startswith("date")  # which numpy would be given as objects
+        column = column.astype("timestamp[ms][pyarrow]") if days else column
+        cells = type(column)(column.to_numpy(f"{kind}8[{usual}]"), index=column.index)
+        zone = f", tz={arrow.tz}" if getattr(arrow, "tz", None) else ""
+        return cells.astype(f"{_ARROW[kind]}[{usual}{zone}][pyarrow]")
     return column if usual == "ns" or column.dt.unit != "ns" else column.dt.as_unit(usual)
 
 
@@ -108,6 +121,8 @@ def settled_targets(y, labels):
         Whether they are labels of classes: whole floats are integers then, each by itself, and any
         other number is a label that no model knows.
     """
+    if sparse.issparse(y):
+        return _with_stored(y, settled_targets(y.tocsr().data, labels))
     # Nullable and Arrow numbers have a type of their own for each width: as doubles they have one.
     dtypes = list(y.dtypes) if hasattr(y, "columns") else [getattr(y, "dtype", None)]
     numbers = all(getattr(dtype, "kind", "") in ("i", "u", "f") for dtype in dtypes)
@@ -130,6 +145,12 @@ def settled_targets(y, labels):
         names = {"columns": y.columns} if hasattr(y, "columns") else {"name": y.name}
         return type(y)(values, index=y.index, **names)
     return values
+
+
+def _with_stored(y, data):
+    """Return a sparse matrix with other stored numbers."""
+    y = y.tocsr()
+    return type(y)((data, y.indices, y.indptr), shape=y.shape)
 
 
 def from_public_values(values):
@@ -193,13 +214,26 @@ def settled_public_rows(X):
 
 def _own_column(column):
     """Return a public column of a frame, typed by its own values."""
+    if column.isna().all():
+        return column.astype(object).where(column.notna(), np.nan).astype("float64")
     if getattr(column.dtype, "categories", None) is not None:
         return _with_own_categories(column)
     inferred = _real_if_exact(column).infer_objects()  # a protected text has made them objects
     settled = _settled_column(inferred)
     if getattr(settled.dtype, "kind", "") in _DATES:
-        return settled if (settled == inferred)[inferred.notna()].all() else inferred
-    return settled
+        exact = settled.astype(inferred.dtype) == inferred
+        settled = settled if exact[inferred.notna()].all() else inferred
+    return _made_anew(settled)
+
+
+def _made_anew(column):
+    """Return a nullable or Arrow column without what its pickle shows of other cells.
+
+    That is what is stored under a missing cell, and the values of a dictionary.
+    """
+    if not hasattr(column.dtype, "numpy_dtype"):
+        return column
+    return type(column)(column.astype(object), dtype=column.dtype)
 
 
 def _real_if_exact(values):
@@ -228,11 +262,20 @@ def _with_own_categories(column):
 
 
 def _with_own_index(values):
-    """Return public rows or targets without what a pandas index keeps of the others."""
-    for name in ("remove_unused_levels", "remove_unused_categories"):
-        own = getattr(getattr(values, "index", None), name, None)
-        values = values if own is None else values.set_axis(own())
-    return values
+    """Return public rows or targets with an index typed by its own labels, without unused ones."""
+    index = getattr(values, "index", None)
+    if not hasattr(values, "set_axis"):
+        return values
+    levels = [index.get_level_values(k).to_series() for k in range(index.nlevels)]
+    levels = [_own_targets(labels, True) for labels in levels]
+    if len(levels) == 1:
+        return values.set_axis(levels[0], axis=0)
+    return values.set_axis(type(index).from_arrays(levels, names=index.names), axis=0)
+
+
+def settled_public_entries(params, names):
+    """Return entries of ``fit`` of which those of some names, cut as rows, have public types."""
+    return {k: settled_public_targets(v, True) if k in names else v for k, v in params.items()}
 
 
 def settled_public_targets(y, labels):
@@ -244,7 +287,14 @@ def settled_public_targets(y, labels):
     labels : bool
         As for `settled_targets`; public labels that are not whole stay as they are.
     """
-    y = _with_own_index(y)
+    if sparse.issparse(y):
+        return _with_stored(y, settled_public_targets(y.tocsr().data, labels))
+    return _own_targets(_with_own_index(y), labels)
+
+
+def _own_targets(y, labels):
+    if getattr(getattr(y, "dtype", None), "kind", "") in _DATES:  # a copy: it has no cache yet
+        return (_own_column(y) if hasattr(y, "dt") else settled_public_rows(y)).copy()
     if hasattr(y, "infer_objects"):  # a protected text has made them objects
         y = y.infer_objects()
     y = y.apply(_real_if_exact) if hasattr(y, "columns") else _real_if_exact(y)
@@ -261,6 +311,7 @@ def settled_public_targets(y, labels):
         return from_public_values(y)
     if getattr(dtype, "categories", None) is not None and hasattr(y, "cat"):
         return _with_own_categories(y)
+    y = _made_anew(y) if hasattr(y, "infer_objects") and not hasattr(y, "columns") else y
     settled = settled_targets(y, labels)
     return y if settled is not y and np.any(np.asarray(settled) == _NO_LABEL) else settled
 

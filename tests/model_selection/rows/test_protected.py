@@ -329,11 +329,15 @@ def test_one_cell_gives_its_type_to_no_other_in_any_pair_of_containers(
     changed = INTEGERS.astype(object if odd == "text" else np.result_type(type(odd), int))
     changed[1, 0] = odd
     X = public(np.array([[1, 0], [0, 1]]).astype(dtype))
-    usual, rows = (check_protected(TABLES[container](v), None, X, None) for v in (INTEGERS, changed))
+    usual, rows = (
+        check_protected(TABLES[container](v), None, X, None) for v in (INTEGERS, changed)
+    )
     assert rows.X.dtype == usual.X.dtype
     assert rows.X.dtype == dtype or isinstance(X, list)
     assert sparse.issparse(rows.X) == (container == "sparse")
-    others = ([r.toarray() if sparse.issparse(r) else r for r in v.X[[0, 2]]] for v in (usual, rows))
+    others = (
+        [r.toarray() if sparse.issparse(r) else r for r in v.X[[0, 2]]] for v in (usual, rows)
+    )
     np.testing.assert_array_equal(*map(list, others))
     np.testing.assert_array_equal(rows.unreadable[[0, 2]], usual.unreadable[[0, 2]])
     assert rows.unreadable[1] or (dtype in (np.float64, np.float32) and odd in (0.5, np.nan))
