@@ -397,7 +397,7 @@ BUGS = {
         "isolation: nothing_leaves": no_context,
         "evaluator: seeded_generators": no_context,
     },
-    "the caller's objects are used": {"evaluator: copy": NO_COPY},
+    "the caller's objects are used": {"evaluator: copy": NO_COPY, "losses: copy": NO_COPY},
     "the visited alone are trained": {
         "visited choice: HiddenLipschitz.search_unguided": visited_alone
     },
