@@ -259,8 +259,11 @@ def refuse_cached_functions(estimator, candidates, scoring):
     ------
     ValueError
     """
-    loss = getattr(getattr(scoring, "_loss", None), "function", None)
-    for params in [estimator.get_params(deep=True), {"scoring": loss}, *candidates]:
+    scorers = [*scoring.values()] if isinstance(scoring, dict) else [scoring]
+    losses = (getattr(getattr(scorer, "_loss", None), "function", None) for scorer in scorers)
+    responses = (getattr(scorer, "response_method", None) for scorer in scorers)
+    functions = ({"scoring": function} for function in (*losses, *responses))
+    for params in [estimator.get_params(deep=True), *functions, *candidates]:
         for name, value in params.items():
             parts = [value]  # of a candidate that is an estimator, its own functions as well
             if hasattr(value, "get_params") and not isinstance(value, type):

@@ -166,9 +166,10 @@ HOMES = {
     ),
     "model_selection.private_training._trials": ("TrialData TrialRandomness _trial best_of_trials"),
     "model_selection.protection._validation": "RUNNING ValidationProtection running_fit",
+    "model_selection.rows._object_table": "as_objects list_width",
     "model_selection.rows._settled_types": (
-        "as_objects from_public_values list_width settled_public_rows settled_public_targets "
-        "settled_rows settled_targets without_long_integers"
+        "from_public_values settled_public_rows settled_public_targets settled_rows "
+        "settled_targets without_long_integers"
     ),
     "model_selection.rows._overlap": (
         "entries_assumption refuse_rows_among_entries refuse_shared_rows"

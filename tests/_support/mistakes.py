@@ -255,7 +255,7 @@ SELECTION = [
         "tests/model_selection/gibo/test_safe_end.py",
     ),
     (
-        "rows/_settled_types.py",
+        "rows/_object_table.py",
         "return attempt(_vector_length, row)[0]",
         "return _vector_length(row)",
         RAISED,

@@ -48,6 +48,7 @@ STAGES = {
     "losses": "model_selection.scoring._losses",
     "noise source": "mechanisms._source",
     "noisy rows": "gaussian_process.outsourced._noisy_rows",
+    "object tables": "model_selection.rows._object_table",
     "one-hot encoder": "preprocessing._one_hot_encoder",
     "parallel": "_isolation._parallel",
     "parsing": "model_selection.scoring._parsing",
@@ -68,7 +69,6 @@ STAGES = {
     "search": "model_selection._base",
     "set-apart rows": "model_selection.protection._setup",
     "set-up": "model_selection.protection._validation",
-    "settled types": "model_selection.rows._settled_types",
     "share design": "gaussian_process.sparse._share_design",
     "sparse process": "gaussian_process.sparse._private_process",
     "safe end": "model_selection.gibo._safe_end",
@@ -396,7 +396,7 @@ BUGS = {
         "isolation: nothing_leaves": no_context,
         "evaluator: seeded_generators": no_context,
     },
-    "the caller's objects are used": {"evaluator: copy": NO_COPY},
+    "the caller's objects are used": {"evaluator: copy": NO_COPY, "losses: copy": NO_COPY},
     "the visited alone are trained": {
         "visited choice: HiddenLipschitz.search_unguided": visited_alone
     },

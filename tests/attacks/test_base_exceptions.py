@@ -188,7 +188,7 @@ class TestCells:
     def test_a_panic_that_passes_is_found(self, monkeypatch, table):
         # Planted bug: errors are caught as Python programs usually do.
         put(monkeypatch, "public types: attempt", attempt_exceptions)
-        put(monkeypatch, "settled types: attempt", attempt_exceptions)
+        put(monkeypatch, "object tables: attempt", attempt_exceptions)
         with pytest.raises(PanicException, match=str(SECRET)):
             read(table, (Row if table == "rows" else Cell)(PanicException))
 
@@ -290,7 +290,7 @@ def test_nothing_of_an_error_is_kept():
     assert not [thing for thing in gc.get_objects() if type(thing) is PanicException]
 
 
-STAGES = ["evaluator", "parallel", "chunk training", "trials", "public types", "settled types"]
+STAGES = ["evaluator", "parallel", "chunk training", "trials", "public types", "object tables"]
 STAGES += ["losses", "parsing", "kusner release"]
 
 

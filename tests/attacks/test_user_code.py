@@ -15,7 +15,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from _support.internals import PublicTraining, protected_positions
-from skdpbo import DPGIBOSearchCV, DPGridSearchCV, DPSparseGPRegressor
+from skdpbo import (
+    DPGIBOSearchCV,
+    DPGridSearchCV,
+    DPSparseGPRegressor,
+    make_per_record_scorer,
+)
 from skdpbo.model_selection import Chunks
 
 RNG = np.random.RandomState(0)
@@ -225,6 +230,87 @@ def test_one_cell_of_a_file_moves_one_loss(cell, protected_totals):
         search.fit(pd.DataFrame({"zip": zips[:100]}), y[:100], X_val=rows, y_val=y[100:])
     first, second = protected_totals
     assert np.abs(np.subtract(first, second)).max() <= 1
+
+
+def of_true_class(y_true, probabilities):
+    return 1 - probabilities[np.arange(len(y_true)), y_true]
+
+
+class ShareOfLargest:
+    """Error as a share of the largest that it has been shown."""
+
+    __name__ = "share"
+
+    def __init__(self):
+        self.largest = 1.0
+
+    def __call__(self, y_true, probabilities):
+        errors = np.abs(y_true - probabilities[:, 1])
+        self.largest = max(self.largest, float(errors.max()))
+        return errors / self.largest
+
+
+def zero_one(y_true, scores):
+    return ((scores > 0) != (y_true == 1)).astype(float)
+
+
+def centred(model, rows):
+    scores = model.decision_function(rows)
+    return scores - scores.mean()
+
+
+def plain(model, rows):
+    return model.decision_function(rows)
+
+
+SCORERS = {
+    "label as a position": make_per_record_scorer(
+        of_true_class, bound=1.0, response_method="predict_proba"
+    ),
+    "state": make_per_record_scorer(ShareOfLargest(), bound=1.0, response_method="predict_proba"),
+    "function": make_per_record_scorer(zero_one, bound=1.0, response_method=plain),
+}
+
+
+@pytest.mark.parametrize("name", sorted(SCORERS))
+@pytest.mark.parametrize("label", [np.nan, 1000.0, 0.5, 1j, "x"])
+@pytest.mark.parametrize("container", [np.asarray, pd.Series, lambda y: list(np.asarray(y))])
+def test_one_label_moves_one_loss_of_a_users(name, label, container, protected_totals):
+    broken = [*W.tolist()]
+    broken[5] = label
+    for y_val in (W, np.array(broken, dtype=object) if label == "x" else np.array(broken)):
+        search = DPGridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2)
+        search.set_params(scoring=SCORERS[name]).fit(X, Y, X_val=V, y_val=container(y_val))
+        assert search.privacy_.status == "conditional"
+        assert f"the scorer {SCORERS[name].name!r}" in str(search.privacy_)
+    first, second = protected_totals
+    assert np.abs(np.subtract(first, second)).max() <= SCORERS[name].units
+
+
+@pytest.mark.parametrize("mode", ["validation", "chunks"])
+def test_a_response_that_mixes_rows_is_refused(mode):
+    scorer = make_per_record_scorer(zero_one, bound=1.0, response_method=centred)
+    search = DPGridSearchCV(LogisticRegression(), {"C": [1.0]}, scoring=scorer)
+    rows = {"X_val": V, "y_val": W} if mode == "validation" else {}
+    search.set_params(protect=Chunks(4) if mode == "chunks" else mode)
+    with pytest.raises(ValueError, match="response_method of the scorer looks at several rows"):
+        search.fit(X, Y, **rows)
+
+
+def test_only_the_deciding_scorer_of_several_is_named():
+    search = DPGridSearchCV(LogisticRegression(), {"C": [1.0]}, refit="accuracy")
+    search.set_params(scoring={"accuracy": "accuracy", "own": SCORERS["function"]})
+    assert search.privacy_guarantee().status == "proved"
+    assert search.set_params(refit="own").privacy_guarantee().status == "conditional"
+    fitted = DPGridSearchCV(LogisticRegression(), {"C": [1.0]}, scoring="neg_log_loss", cv=2)
+    known = fitted.fit(X, Y, X_val=V, y_val=W).scorer_
+    assert search.set_params(scoring=known, refit=True).privacy_guarantee().status == "proved"
+
+    class Own(type(known)):
+        """May do anything."""
+
+    own = Own(known._loss, name="own", bound=1.0, units=1)
+    assert search.set_params(scoring=own).privacy_guarantee().status == "conditional"
 
 
 class Boost(ClassifierMixin, BaseEstimator):

@@ -437,6 +437,41 @@ def test_a_matrix_is_refused_by_name(name, protect):
         search.fit(**rows)
 
 
+@pytest.mark.parametrize("name", ["X", "y", "X_val", "y_val"])
+def test_a_masked_array_is_refused_by_name(name):
+    rows = {"X": np.eye(20), "y": LABELS, "X_val": np.eye(20), "y_val": LABELS}
+    rows[name] = np.ma.masked_array(rows[name])
+    with pytest.raises(TypeError, match=rf"^{name} is a masked array.*filled"):
+        DPGridSearchCV(LogisticRegression(), {"C": [1.0]}).fit(**rows)
+
+
+class Columns:
+    """Stands for a table of Arrow, whose columns, not their names, are listed."""
+
+    def __init__(self, values):
+        self.shape, self.columns, self._values = np.shape(values), [*np.transpose(values)], values
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        raise NotImplementedError
+
+    def __getitem__(self, rows):
+        return Columns(self._values[rows])
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self._values, dtype=dtype)
+
+
+@pytest.mark.parametrize("protect", ["validation", "all"])
+@pytest.mark.parametrize("name", ["X", "y", "X_val", "y_val"])
+def test_a_table_of_arrow_is_refused_by_name(name, protect):
+    rows = {"X": np.eye(20), "y": LABELS, "X_val": 0.12345 * np.eye(20), "y_val": LABELS}
+    rows[name] = Columns(rows[name])
+    search = DPGridSearchCV(LogisticRegression(), {"C": [1.0]}, protect=protect)
+    with pytest.raises(TypeError, match=rf"^{name} is neither a numpy array") as error:
+        search.fit(**rows)
+    assert "0.12345" not in str(error.value)
+
+
 @pytest.mark.parametrize("X_val", [pd.DataFrame({"text": ["red"] * 20}), np.full((20, 1), "red")])
 def test_texts_are_not_scored_on_a_table(X_val):
     model = make_pipeline(CountVectorizer(), LogisticRegression())

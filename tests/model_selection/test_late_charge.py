@@ -1,16 +1,21 @@
 """Public mistakes cost nothing: the charge comes right before the first protected value is read."""
 
 import warnings
+from functools import partial
 from typing import ClassVar
 
+import joblib
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import KFold, PredefinedSplit
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
+from sklearn.utils import ClassifierTags
 from sklearn.utils.estimator_checks import check_estimator
 
 from _support.planted import original, put
@@ -61,6 +66,65 @@ def test_the_budget_is_whole(mistake, guide):
         repaired = DPGridSearchCV(LogisticRegression(), {"C": [1.0]}, guide=guide)
         repaired.fit(X, LABELS, **VALIDATION)
     assert [entry.guarantee for entry in ledger.entries] == [repaired.privacy_]
+
+
+class Silent(BaseEstimator):
+    """A classifier without a method `score`."""
+
+    def __init__(self, a=1):
+        self.a = a
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        return tags
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return np.zeros(len(X), dtype=int)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("options", [{}, {"guide": False}, {"protect": "all"}])
+def test_an_estimator_without_a_score_of_its_own_needs_scoring(options):
+    search = DPGridSearchCV(Silent(), {"a": [1, 2]}, cv=None, **options)
+    with PrivacyLedger(epsilon=2.0, delta=1e-3) as ledger:
+        with pytest.raises(TypeError, match="'score' method"):
+            search.fit(X, LABELS, **({} if "protect" in options else VALIDATION))
+        assert ledger.entries == ()
+        assert "best_params_" not in vars(search)
+        search.set_params(scoring="accuracy").fit(X, LABELS)
+        assert len(ledger.entries) == 1
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", [np.int64, np.float64, bool, np.float32])
+def test_sparse_targets_of_any_type_are_read_in_chunks(dtype):
+    y = sparse.csr_array(np.column_stack([LABELS, 1 - LABELS]).astype(dtype))
+    search = DPGridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 3]}, protect=Chunks(4))
+    assert search.fit(X, y, X_val=X[:20] + 0, y_val=y[:20]).best_params_
+
+
+def cached_response(model, rows):
+    return model.predict(rows)
+
+
+@pytest.mark.parametrize("place", ["loss", "response", "partial", "one of several"])
+def test_no_function_of_a_scorer_may_be_cached(place, tmp_path):
+    cache = joblib.Memory(tmp_path, verbose=0).cache
+    loss, method = misspelt if place == "response" else cache(misspelt), "predict"
+    if place in ("response", "partial"):
+        method = cache(cached_response)
+    method = partial(method) if place == "partial" else method
+    scorer = make_per_record_scorer(loss, bound=1.0, response_method=method, name="own")
+    search = DPGridSearchCV(LogisticRegression(), {"C": [1.0]}, scoring=scorer)
+    if place == "one of several":
+        search.set_params(scoring={"own": scorer, "accuracy": "accuracy"}, refit="own")
+    with pytest.raises(ValueError, match=r"cached by joblib\.Memory"):
+        search.fit(X, LABELS, **VALIDATION)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -7,11 +7,13 @@ from weakref import WeakKeyDictionary
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import GroupKFold, KFold
 
+from _support.internals import protected_positions
 from _support.planted import plant
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.audit import Secrets
@@ -420,3 +422,63 @@ class TestProtectedRows:
         assert one.keys() != other.keys()
         plant(monkeypatch, "the memory of public folds keeps its arguments")
         assert self.found(tmp_path / "3", halving)
+
+
+SECRET_ROW = protected_positions(60, 0.2)[0]
+
+
+def typed(values, odd):
+    """Return values as numpy or pandas type them with another one in a protected place."""
+    cells = [*values]
+    cells[SECRET_ROW] = odd
+    return np.array(cells, dtype=object if isinstance(odd, str) and values[0] != "w" else None)
+
+
+ODD_ENTRIES = {
+    "a weight that is a fraction": lambda odd: {
+        "sample_weight": typed([1] * 60, 0.5 if odd else 1)
+    },
+    "a weight that is a text": lambda odd: {"sample_weight": typed([1] * 60, "x" if odd else 1)},
+    "a long label": lambda odd: {"labels": typed(["w"] * 60, "w" * (20 if odd else 1))},
+}
+ODD_LABELS = {
+    "text": lambda odd: typed(range(60), "x" if odd else 0),
+    "fraction": lambda odd: typed(range(60), 0.5 if odd else 0),
+    "nanosecond": lambda odd: pd.date_range("2020", periods=60).as_unit("ns" if odd else "us"),
+}
+
+
+class Labelled(Slope):
+    """Takes a further entry with its rows."""
+
+    def fit(self, X, y, sample_weight=None, labels=None):
+        return super().fit(X, y)
+
+
+class TestTypesOfPartsThatAreSetApart:
+    """Names of files are hashes of public rows, whatever protected ones do to their types."""
+
+    @staticmethod
+    def names(path, X, y, **params):
+        search = make(path, space={"a": [1.0]}, estimator=Labelled())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            search.fit(X, y, **params)
+        return sorted(folder.name for folder in path.rglob("*") if folder.is_dir())
+
+    @pytest.mark.parametrize("kind", sorted(ODD_ENTRIES))
+    def test_entries(self, kind, tmp_path):
+        entries = (ODD_ENTRIES[kind](odd) for odd in (False, True))
+        usual, other = (self.names(tmp_path / str(k), X, Y, **e) for k, e in enumerate(entries))
+        assert usual == other
+
+    @pytest.mark.parametrize("kind", sorted(ODD_LABELS))
+    @pytest.mark.parametrize("of_targets", [True, False])
+    def test_labels_of_rows(self, kind, of_targets, tmp_path):
+        found = []
+        for odd in (False, True):
+            index = pd.Index(ODD_LABELS[kind](odd))
+            rows = X if of_targets else pd.DataFrame(X, index=index)
+            targets = pd.Series(Y, index=index) if of_targets else Y
+            found.append(self.names(tmp_path / str(odd), rows, targets))
+        assert found[0] == found[1]

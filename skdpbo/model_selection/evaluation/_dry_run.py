@@ -24,8 +24,9 @@ from skdpbo.model_selection.evaluation._row_independence import (
     refuse_row_mixing,
     watched_steps,
 )
+from skdpbo.model_selection.rows._object_table import as_objects
 from skdpbo.model_selection.rows._overlap import entry_length
-from skdpbo.model_selection.rows._settled_types import as_objects, settled_rows, settled_targets
+from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
 from skdpbo.model_selection.scoring._scorer import MissingResponseError
 
 __all__ = ["dry_run", "synthetic_rows"]
@@ -166,7 +167,7 @@ def _fit_and_score(estimator, params, scorer, X, y, fit_params):
                 raise NotImplementedError(f"the scorer raises {error!r}.")
             if error is not None:
                 raise error
-    refuse_row_mixing(model, X)
+    refuse_row_mixing(model, X, getattr(scorer, "response_method", None))
 
 
 def synthetic_rows(estimator, X, y, rename=None):

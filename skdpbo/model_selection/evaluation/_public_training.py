@@ -236,11 +236,12 @@ class PublicTraining:
         n = n_rows(self.X)
         # Spread over all: tables are often sorted, and the first rows may be of one class.
         some = np.unique(np.linspace(0, n - 1, min(n, _N_MIXED)).astype(int))
+        response = self.scorer.response_method
         for params in one_of_each_structure(self.candidates):
             trial = _fit_and_refuse_mixing, self.estimator, params, self, some
             # The very dict: equal ones may name other objects of one class.
             if params is tried:
-                trial = refuse_row_mixing, model, take_rows(self.X, some)
+                trial = refuse_row_mixing, model, take_rows(self.X, some), response
             _, error = in_isolation(attempt, *trial)
             if isinstance(error, MixedRowsError):
                 raise ValueError(str(error))
@@ -268,7 +269,7 @@ def _fit_and_refuse_mixing(estimator, params, public, some):
     model = model.set_params(**clone(params, safe=False))
     with watched_steps(model):
         model, _ = train(model, public.X, public.y, public.fit_params, rows=some)
-    refuse_row_mixing(model, take_rows(public.X, some))
+    refuse_row_mixing(model, take_rows(public.X, some), public.scorer.response_method)
 
 
 def _without_caches(estimator):

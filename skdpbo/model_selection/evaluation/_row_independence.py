@@ -9,6 +9,7 @@ assumption.
 import copy
 import inspect
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import numpy as np
 from scipy import sparse
@@ -61,7 +62,7 @@ def one_of_each_structure(candidates):
     return list(first.values())
 
 
-def refuse_row_mixing(model, X):
+def refuse_row_mixing(model, X, response_method=None):
     """Raise if a prediction of a fitted model depends on the other rows of the batch.
 
     Call in isolation.
@@ -73,6 +74,8 @@ def refuse_row_mixing(model, X):
     X : indexable of shape (n, ...)
         Public or synthetic rows of the containers that will be given; twelve of them are used,
         also with missing, huge and repeated values.
+    response_method : callable or other, default=None
+        Of a scorer; a function ``response_method(model, X)`` of a user's is tested, too.
 
     Raises
     ------
@@ -85,6 +88,8 @@ def refuse_row_mixing(model, X):
     predict = getattr(model, "predict", None)
     if predict is not None and "return_std" in inspect.signature(predict).parameters:
         responses.append(lambda rows: predict(rows, return_std=True))
+    if callable(response_method) and mixes_rows(partial(response_method, model), X):
+        raise MixedRowsError.of_step("response_method of the scorer")
     parts = unverified_parts(model)
     # Verified steps alone were read: four batches are to find what was overlooked.
     if not parts and not any(_differs(response, X) for response in responses):

@@ -23,14 +23,11 @@ from skdpbo.model_selection.protection._setup import (
     refuse_options_of_public_rows,
     refuse_telling_parts,
 )
+from skdpbo.model_selection.rows._object_table import as_objects, list_width
 from skdpbo.model_selection.rows._overlap import entries_assumption, refuse_shared_rows
 from skdpbo.model_selection.rows._protected import TwoParts
-from skdpbo.model_selection.rows._settled_types import (
-    as_objects,
-    list_width,
-    settled_rows,
-    settled_targets,
-)
+from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
+from skdpbo.model_selection.scoring._multimetric import scorer_assumption
 from skdpbo.privacy import charge_active_ledger
 from skdpbo.privacy._guarantee import restated
 
@@ -44,6 +41,8 @@ class Protection(ABC):
     ----------
     searcher : BasePrivateSearchCV
     """
+
+    public_scorer = None  # without `scoring`, the estimator's own
 
     def __init__(self, searcher):
         self.searcher = searcher
@@ -91,6 +90,8 @@ class Protection(ABC):
             Further entries of ``fit``.
         """
         own_rows = rows[2] is not None
+        if self.searcher.scoring is None:  # raises without a method `score`
+            self.public_scorer = check_scoring(self.searcher.estimator, None)
         guarantee = self.set_up(rows, params)
         payment = guarantee, type(self.searcher).__name__, self.searcher
         charge = partial(charge_active_ledger, *payment, own_rows=own_rows)
@@ -142,7 +143,7 @@ class Protection(ABC):
             searcher.best_score_, searcher.best_score_std_ = chosen.score.value, chosen.score.std
         if searcher.scoring is None:
             # As in GridSearchCV, score() is the estimator's own.
-            searcher.scorer_ = check_scoring(searcher.estimator, None)
+            searcher.scorer_ = self.public_scorer
         names = getattr(vars(searcher).get("best_estimator_"), "feature_names_in_", None)
         if names is not None:
             searcher.feature_names_in_ = names
@@ -151,7 +152,7 @@ class Protection(ABC):
     def stated(self, guarantee, n_protected=None, n_public=None, entries=None):
         """Return the guarantee of this fit, with its assumptions and the numbers of records.
 
-        It is conditional on the steps that are not verified to be row-wise, by name.
+        It is conditional on steps and scorers that are not verified to be row-wise, by name.
 
         Parameters
         ----------
@@ -164,8 +165,9 @@ class Protection(ABC):
         if names:
             guarantee = guarantee.assuming(row_wise_assumption(names), status="conditional")
         guarantee = guarantee.voided_if_seeded(self.searcher.random_state)
-        if entries is not None:
-            guarantee = guarantee.assuming(entries, status="conditional")
+        for text in (scorer_assumption(self.searcher), entries):
+            if text is not None:
+                guarantee = guarantee.assuming(text, status="conditional")
         return restated(guarantee, n_protected=n_protected, n_public=n_public)
 
     def forget(self):

@@ -41,6 +41,8 @@ __all__ = [
     "warn_of_silent_callbacks",
 ]
 
+# Attributes of containers with types: those of frames, and of what Arrow holds.
+_TYPED = ("dtype", "dtypes", "columns", "__arrow_c_array__", "__arrow_c_stream__")
 SMALL_NOISE = 0.05
 # Of the budget, with score_fraction="auto". The smaller comes first: what the score gets, the
 # choice loses.
@@ -234,8 +236,10 @@ def _refuse_containers(**containers):
             raise TypeError(f"{name} must have at least 1 dimension, got a single value.")
         if isinstance(values, np.matrix):  # scikit-learn refuses it: every record would be lost
             raise TypeError(f"{name} is a np.matrix, which is not supported: give np.asarray(...).")
+        if isinstance(values, np.ma.MaskedArray):  # models read what is masked
+            raise TypeError(f"{name} is a masked array, which is not supported: give filled(...).")
         # Types inferred by a library other than numpy, scipy and pandas are not known to be public.
-        typed = hasattr(values, "dtype") or hasattr(values, "dtypes")
+        typed = any(hasattr(values, kind) for kind in _TYPED)
         home = type(values).__module__.partition(".")[0]
         known = isinstance(values, np.ndarray) or issparse(values) or hasattr(values, "iloc")
         known = known or name == "groups_val" or home in ("dask", "pandas")

@@ -32,7 +32,11 @@ from skdpbo.model_selection.protection._setup import (
     warn_if_score_is_noisy,
     warn_of_silent_callbacks,
 )
-from skdpbo.model_selection.rows._overlap import entries_assumption, refuse_rows_among_entries
+from skdpbo.model_selection.rows._overlap import (
+    entries_assumption,
+    entry_length,
+    refuse_rows_among_entries,
+)
 from skdpbo.model_selection.rows._protected import (
     check_protected,
     check_schema,
@@ -40,6 +44,7 @@ from skdpbo.model_selection.rows._protected import (
 )
 from skdpbo.model_selection.rows._settled_types import (
     from_public_values,
+    settled_public_entries,
     settled_public_rows,
     settled_public_targets,
     without_long_integers,
@@ -239,7 +244,9 @@ class ValidationProtection(PublicSearch):
             return (X, y, params), (X_val, y_val), labels
         refuse_rows_among_entries(params, [X, y], {n_rows(X)})
         public, protected, self.public_positions, labels = split_rows(self.searcher, X, y, params)
+        cut = [name for name, entry in params.items() if entry_length(entry) == n_rows(X)]
         X, y, params = public
+        params = settled_public_entries(params, cut)
         y = settled_public_targets(y, is_classifier(self.searcher.estimator))
         return (settled_public_rows(X), y, params), protected, labels
 

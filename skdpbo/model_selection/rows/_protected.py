@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdpbo.model_selection._sklearn import n_rows, take_rows
+from skdpbo.model_selection.rows._object_table import list_width
 from skdpbo.model_selection.rows._public_types import as_public_schema, as_public_targets, sizes
-from skdpbo.model_selection.rows._settled_types import list_width
 
 __all__ = [
     "ProtectedRows",

@@ -6,6 +6,7 @@ floats of integers. A cell that the public type cannot hold marks its own record
 
 import numbers
 import warnings
+from datetime import date, datetime, time
 from decimal import Decimal
 
 import numpy as np
@@ -13,11 +14,10 @@ from scipy import sparse
 
 from skdpbo._attempt import attempt
 from skdpbo.model_selection._sklearn import n_rows
+from skdpbo.model_selection.rows._object_table import as_objects, list_width
 from skdpbo.model_selection.rows._settled_types import (
-    as_objects,
     below_2_53,
     is_single_column,
-    list_width,
     of_single_column,
 )
 
@@ -39,104 +39,169 @@ def sizes(data):
 def as_public_schema(X_val, X_public):
     """Return (X, unreadable): `X_val` typed as `X_public`; what does not fit is marked."""
     fine = np.zeros(n_rows(X_val), dtype=bool)
-    if sparse.issparse(X_val):
-        X, X_val = X_val.tocsr(), X_val.tocoo()
-        fine[X_val.row[X_val.data.imag != 0]] = True  # other stored numbers can be read
-        return X.real, fine
     if is_single_column(X_val) and is_single_column(X_public):
         frame, unreadable = _frame_as_public(X_val.to_frame(), X_public.to_frame(), fine)
         return of_single_column(frame, X_val), unreadable
     if hasattr(X_val, "iloc") and hasattr(X_public, "dtypes") and hasattr(X_val, "dtypes"):
         return _frame_as_public(X_val, X_public, fine)
-    public = None if hasattr(X_val, "iloc") else _numeric_table(X_public)
-    if public is None:
+    dtype, width = _type_of_table(X_public)
+    if sparse.issparse(X_val):
+        return _sparse_as_public(X_val, dtype, fine)
+    if hasattr(X_val, "iloc"):  # its columns have types of their own, by all of their values
+        X_val = np.asarray(X_val, dtype=object) if dtype is None else _cells(X_val)
+    if dtype is None:
         dims, columns = sizes(X_public)
         is_table = (dims or 1) > 1  # else of single objects, as texts
         width = list_width(X_public) or (columns if is_table else None)
         single = isinstance(X_val, list) and width is None
         # Arrays of texts: the longest value shows in their type.
         return X_val if single else as_objects(X_val, width), fine
-    kind = getattr(getattr(X_val, "dtype", None), "kind", "O")
-    if kind in "biufc":  # one complex number has typed all of them
+    kind, dates = getattr(getattr(X_val, "dtype", None), "kind", "O"), dtype.kind in "Mm"
+    if kind in "biufc" and not dates:  # one complex number has typed all of them
         values, bad = X_val.real, (X_val.imag != 0).any(axis=1) if kind == "c" else fine
+    elif dates and kind == dtype.kind:
+        values, bad = X_val, fine
     else:
-        values, bad = _rows_as_numbers(X_val, public.shape[1])
-    if values.dtype == public.dtype and public.dtype.kind in "bf":
-        return values, bad
-    if public.dtype.kind == "f":
+        values, bad = _rows_as_numbers(X_val, width, dtype if dates else float)
+    values, fits = _cast(values, dtype)
+    return values, bad | ~fits.all(axis=1)
+
+
+def _sparse_as_public(X_val, dtype, unreadable):
+    """Return stored numbers in the public type of numbers, if there is one, and what is marked."""
+    X = X_val.tocsr()
+    values, fits = _cast(X.data.real, X.data.real.dtype if dtype is None else dtype)
+    fits &= X.data.imag == 0  # one complex number has typed all of them
+    unreadable[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[~fits]] = True
+    return type(X)((values, X.indices, X.indptr), shape=X.shape), unreadable
+
+
+def _cast(values, dtype):
+    """Return numbers in a public type, 0 for those that do not fit, and whether each one does."""
+    if values.dtype == dtype and dtype.kind in "bf":
+        return values, np.ones(values.shape, dtype=bool)
+    if dtype.kind == "f":
         with np.errstate(over="ignore"):  # a number that is too large becomes infinite: its loss
-            return values.astype(public.dtype), bad
+            return values.astype(dtype), np.ones(values.shape, dtype=bool)
+    if dtype.kind in "Mm":  # the finest unit that a date needs is that of all
+        cast = values.astype(dtype)
+        fits = (cast.astype(values.dtype) == values) | np.isnat(values)
+        return np.where(fits, cast, np.array("NaT", dtype=dtype)), fits
     # As one missing or broken number turns an array of integers into one of floats.
     # What does not fit is marked, so that the 0 in its place is never shown to a model.
-    fits = _fits(values, public.dtype).all(axis=1)
-    return np.where(fits[:, None], values, 0).astype(public.dtype), bad | ~fits
+    fits = _fits(values, dtype)
+    return np.where(fits, values, 0).astype(dtype), fits
 
 
 def as_public_targets(y_val, y_public):
-    """Return protected targets, as floats where public ones are numbers and these are texts.
+    """Return protected targets as numbers of the public kind, each by itself.
 
-    So are complex numbers, as one gives its type to all. What cannot be read is NaN.
+    A missing target turns all integers into floats, and a text all numbers into texts. A loss that
+    takes labels for positions would then fail for every record. What cannot be read is NaN.
     """
-    kinds = _kinds(y_val)
-    if "c" in kinds:
-        values = np.asarray(y_val)
-        return np.where(values.imag == 0, values.real, np.nan)
+    # Categories have the kind of what they name.
+    y_public = getattr(getattr(y_public, "dtype", None), "categories", y_public)
     if not hasattr(y_public, "shape"):
         y_public = attempt(np.asarray, y_public)[0]
-    real = set("biuf")
-    if not hasattr(y_val, "shape") or kinds <= real or not _kinds(y_public) <= real:
+    kinds = _kinds(y_public)
+    if not kinds <= {"b", "i", "f"} or y_val is None:
         return y_val
-    cells = np.asarray(y_val, dtype=object)
-    values, bad = _rows_as_numbers(cells.reshape(-1, 1), 1)
-    return np.where(bad, np.nan, values[:, 0]).reshape(cells.shape)
+    kind = "f" if "f" in kinds else min(kinds, key="ib".index)
+    if _kinds(y_val) == {kind}:
+        return y_val
+    if not hasattr(y_val, "shape"):
+        return [_target(record, kind) for record in y_val]
+    cells = y_val.toarray() if sparse.issparse(y_val) else np.asarray(y_val, dtype=object)
+    values = np.empty(cells.size, dtype=float if kind == "f" else object)  # integers beside NaN
+    values[:] = [_target(cell, kind) for cell in cells.flat]
+    return values.reshape(cells.shape)
+
+
+def _target(cell, kind):
+    """Return a target, or each one of a list, as a number of a kind; NaN if it is none."""
+    number, error = attempt(_number_of_kind, cell, kind)
+    return number if error is None else np.nan
+
+
+def _number_of_kind(cell, kind):
+    if isinstance(cell, list | tuple | np.ndarray):
+        return [_target(part, kind) for part in cell]
+    value = _truth(cell)
+    # Integers may be too long for a float.
+    number = int(value) if isinstance(value, numbers.Integral) else float(value)
+    if kind == "b" and number in (0, 1):
+        return bool(number)
+    whole = isinstance(number, int) or number.is_integer()
+    return int(number) if kind != "f" and whole else float(number)
 
 
 def _kinds(y):
-    """Return the kinds of the types of targets, "O" for those of lists and of pandas."""
+    """Return the kinds of the types of targets, "O" for those of lists and of pandas' texts."""
     dtypes = y.dtypes if hasattr(y, "columns") else [getattr(y, "dtype", None)]
-    return {getattr(dtype, "kind", "O") for dtype in dtypes}
+    return {getattr(dtype, "kind", "O").replace("u", "i") for dtype in dtypes}
 
 
-def _numeric_table(X_public):
-    """Return the public rows if they are a numeric table (array or list), else None."""
-    if sparse.issparse(X_public) or hasattr(X_public, "iloc"):
-        return None
+def _type_of_table(X_public):
+    """Return type and width of public rows that are a table of numbers or dates, else Nones."""
+    if hasattr(X_public, "iloc"):
+        return None, None
     try:
-        public = np.asarray(X_public)
+        public = X_public if sparse.issparse(X_public) else np.asarray(X_public)
         if public.dtype.kind == "O":
             # Texts of digits are texts: the public rows are given to the models as such.
             if not all(isinstance(cell, _NUMBERS) for cell in public.flat):
-                return None
+                return None, None
             public = public.astype(float)
     except (TypeError, ValueError):
-        return None
-    return public if public.dtype.kind in "biuf" and public.ndim == 2 else None
+        return None, None
+    is_table = public.dtype.kind in "biufMm" and public.ndim == 2
+    return (public.dtype, public.shape[1]) if is_table else (None, None)
 
 
-def _rows_as_numbers(rows, width):
+def _rows_as_numbers(rows, width, dtype=float):
     """Read each row by itself: one unreadable value must not change how the other rows are read."""
-    X = np.zeros((n_rows(rows), width))
+    X = np.zeros((n_rows(rows), width), dtype=dtype)
     unreadable = np.zeros(len(X), dtype=bool)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a warning would tell of a record
         for i, row in enumerate(rows):
-            values, error = attempt(np.asarray, row, dtype=float)
+            values, error = attempt(np.asarray, row, dtype=dtype)
             if error is not None:
-                values, _ = attempt(_with_truth_values, row)
+                values, _ = attempt(_with_truth_values, row, dtype)
             unreadable[i] = getattr(values, "shape", None) != (width,)
             if not unreadable[i]:
                 X[i] = values
     return X, unreadable
 
 
-def _with_truth_values(row):
+def _cells(data):
+    """Return the cells of a pandas container as objects, NaN for missing ones of any type."""
+    cells = np.array(data, dtype=object)
+    cells[np.asarray(data.isna())] = np.nan
+    return cells
+
+
+def _with_truth_values(row, dtype):
     """Read a row whose truth values may have become texts."""
     cells = np.asarray(row, dtype=object)
-    return np.array([_truth(cell) for cell in cells], dtype=float)
+    return np.array([_truth(cell) for cell in cells], dtype=dtype)
 
 
 def _truth(cell):
+    """Return the truth value that a text stands for, and of a complex number the real one."""
+    if isinstance(cell, complex | np.complexfloating) and cell.imag == 0:
+        return cell.real
     return _TRUTH.get(cell, cell) if isinstance(cell, str) else cell
+
+
+def _date(cell):
+    if isinstance(cell, datetime):
+        return cell.date() if cell == datetime.combine(cell.date(), time()) else cell
+    return date.fromisoformat(cell)
+
+
+# How cells are read where the public ones are objects of one type.
+_READERS = {bool: _truth, date: _date, time: time.fromisoformat}
 
 
 def _frame_as_public(X_val, X_public, unreadable):
@@ -168,10 +233,20 @@ def _frame_as_public(X_val, X_public, unreadable):
 
 
 def _as_public_objects(column, public):
-    """Return cells as objects; read as truth values where public ones are such, or missing."""
-    if {type(cell) for cell in public[public.notna()]} != {bool}:
-        return column.astype(object)
-    return type(column)([_truth(cell) for cell in column], index=column.index, dtype=object)
+    """Return cells as objects; read as truth values, dates or times where public ones are such.
+
+    What stands for a missing cell depends on the type of a column: the public one is taken.
+    """
+    known, missing = public[public.notna()], public[public.isna()]
+    kinds = {type(cell) for cell in known}
+    read = _READERS.get(kinds.pop()) if len(kinds) == 1 else None
+    cells = column.astype(object)
+    if read is not None:
+        own = [cell if error else value for cell in cells for value, error in [attempt(read, cell)]]
+        cells = type(column)(own, index=column.index, dtype=object)
+    if len({type(cell) for cell in missing}) < 2:
+        cells[column.isna()] = missing.iloc[0] if len(missing) else np.nan
+    return cells
 
 
 def _cells_as(column, dtype, public):
@@ -235,7 +310,7 @@ def _as_numbers(column, dtype):
         values = column.to_numpy()
         values, bad = values.real, values.imag != 0
     else:
-        values, bad = _rows_as_numbers([[value] for value in column], 1)
+        values, bad = _rows_as_numbers(_cells(column).reshape(-1, 1), 1)
         values = values[:, 0]
     return values, bad | ~_fits(values, dtype)
 

@@ -1,4 +1,4 @@
-"""Types of rows and targets, and tables of objects, that no single record decides.
+"""Types of rows and targets that no single record decides.
 
 numpy and pandas type an array or a column by all of its values: one missing value turns integers
 into floats and truth values into objects, one long text widens an array, one new label adds a
@@ -8,41 +8,41 @@ category. The rule, where protected rows share a container with others:
 - truth values become objects in frames, and floats in arrays, where labels become integers;
 - texts become objects, or labels as wide as the longest public one;
 - categories are those of public rows, where there are any; whole floats among these are integers;
-- nanoseconds become the unit that pandas gives to dates of Python, unless public dates need them;
+- nanoseconds become the unit that pandas gives to dates of Python, unless public dates need them,
+  and so does any unit of an array, which numpy takes from the finest date;
 - complex numbers without imaginary parts become real, where rows are public;
-- lists become tables of objects, whose cells are read: after the charge alone.
+- a column of which all public cells are missing holds floats.
 
 Smaller integers, single precision, nullable integers and, with no public rows, categories are never
 inferred from files: they are the user's declaration, and public.
 """
 
-from collections import Counter
 from datetime import timedelta
 from numbers import Real
 
 import numpy as np
 from scipy import sparse
 
-from skdpbo._attempt import attempt
-
 __all__ = [
-    "as_objects",
     "below_2_53",
     "from_public_values",
     "is_single_column",
-    "list_width",
     "of_single_column",
+    "settled_public_entries",
+    "settled_public_rows",
+    "settled_public_targets",
     "settled_rows",
     "settled_targets",
     "without_long_integers",
 ]
-
 
 _INFERRED = {
     **{"int64": "float64", "uint64": "float64", "Int64": "Float64", "UInt64": "Float64"},
     **{"int64[pyarrow]": "double[pyarrow]", "uint64[pyarrow]": "double[pyarrow]"},
 }
 _DATES = ("M", "m")  # kinds of types: dates and durations
+_ARROW = {"M": "timestamp", "m": "duration"}
+_UNIT = "us"  # of arrays of them, whose finest date decides in numpy; as in pandas
 _NO_LABEL = np.iinfo(np.int64).min  # a label that no model knows
 
 
@@ -62,7 +62,8 @@ def settled_rows(X):
             X.isetitem(j, settled[j])
         return X
     if isinstance(X, np.ndarray) or sparse.issparse(X):
-        dtype = _settled(X.dtype, "float64")
+        in_unit = f"{X.dtype.kind}8[{_UNIT}]" if X.dtype.kind in _DATES else None
+        dtype = in_unit or _settled(X.dtype, "float64")
         return X if dtype is None else X.astype(dtype)
     return X
 
@@ -79,11 +80,26 @@ def of_single_column(frame, X):
 
 def _settled_column(column):
     if getattr(column.dtype, "kind", "") in _DATES:
-        # Readers take nanoseconds if one value needs them; coarser units are declared.
-        usual = getattr(type(column)([timedelta(1)]).dt, "unit", "ns")  # pandas 1 has no other
-        return column if usual == "ns" or column.dt.unit != "ns" else column.dt.as_unit(usual)
+        return _in_usual_unit(column)
     dtype = _settled(column.dtype, object)  # objects hold truth values beside missing ones
     return column if dtype is None else column.astype(dtype)
+
+
+def _in_usual_unit(column):
+    """Return dates or durations without nanoseconds, which readers take if one value needs them.
+
+    Coarser units are the user's declaration.
+    """
+    usual = getattr(type(column)([timedelta(1)]).dt, "unit", "ns")  # pandas 1 has no other
+    arrow = getattr(column.dtype, "pyarrow_dtype", None)
+    if arrow is not None:  # days, or the finest unit of all of them; its own cast quotes a date
+        kind = column.dtype.kind
+        days = str(arrow).startswith("date")  # which numpy would be given as objects
+        column = column.astype("timestamp[ms][pyarrow]") if days else column
+        cells = type(column)(column.to_numpy(f"{kind}8[{usual}]"), index=column.index)
+        zone = f", tz={arrow.tz}" if getattr(arrow, "tz", None) else ""
+        return cells.astype(f"{_ARROW[kind]}[{usual}{zone}][pyarrow]")
+    return column if usual == "ns" or column.dt.unit != "ns" else column.dt.as_unit(usual)
 
 
 def _settled(dtype, of_truth_values):
@@ -102,6 +118,8 @@ def settled_targets(y, labels):
         Whether they are labels of classes: whole floats are integers then, each by itself, and any
         other number is a label that no model knows.
     """
+    if sparse.issparse(y):
+        return _with_stored(y, settled_targets(y.tocsr().data, labels))
     # Nullable and Arrow numbers have a type of their own for each width: as doubles they have one.
     dtypes = list(y.dtypes) if hasattr(y, "columns") else [getattr(y, "dtype", None)]
     numbers = all(getattr(dtype, "kind", "") in ("i", "u", "f") for dtype in dtypes)
@@ -124,6 +142,12 @@ def settled_targets(y, labels):
         names = {"columns": y.columns} if hasattr(y, "columns") else {"name": y.name}
         return type(y)(values, index=y.index, **names)
     return values
+
+
+def _with_stored(y, data):
+    """Return a sparse matrix with other stored numbers."""
+    y = y.tocsr()
+    return type(y)((data, y.indices, y.indptr), shape=y.shape)
 
 
 def from_public_values(values):
@@ -170,6 +194,9 @@ def settled_public_rows(X):
     X = _real_if_exact(_with_own_index(X))
     if isinstance(X, np.ndarray) and X.dtype.kind in "US":
         X = X.astype(object)  # as one missing value makes them
+    if isinstance(X, np.ndarray) and X.dtype.kind in _DATES:
+        settled = settled_rows(X)
+        return settled if ((settled == X) | np.isnat(X)).all() else X  # nanoseconds in public rows
     X = X if hasattr(X, "isetitem") else settled_rows(X)
     if isinstance(X, np.ndarray) and X.dtype == np.object_:
         numbers = all(isinstance(cell, Real) for cell in X.flat)  # a protected text is among them
@@ -184,13 +211,26 @@ def settled_public_rows(X):
 
 def _own_column(column):
     """Return a public column of a frame, typed by its own values."""
+    if column.isna().all():
+        return column.astype(object).where(column.notna(), np.nan).astype("float64")
     if getattr(column.dtype, "categories", None) is not None:
         return _with_own_categories(column)
     inferred = _real_if_exact(column).infer_objects()  # a protected text has made them objects
     settled = _settled_column(inferred)
     if getattr(settled.dtype, "kind", "") in _DATES:
-        return settled if (settled == inferred)[inferred.notna()].all() else inferred
-    return settled
+        exact = settled.astype(inferred.dtype) == inferred
+        settled = settled if exact[inferred.notna()].all() else inferred
+    return _made_anew(settled)
+
+
+def _made_anew(column):
+    """Return a nullable or Arrow column without what its pickle shows of other cells.
+
+    That is what is stored under a missing cell, and the values of a dictionary.
+    """
+    if not hasattr(column.dtype, "numpy_dtype"):
+        return column
+    return type(column)(column.astype(object), dtype=column.dtype)
 
 
 def _real_if_exact(values):
@@ -219,11 +259,20 @@ def _with_own_categories(column):
 
 
 def _with_own_index(values):
-    """Return public rows or targets without what a pandas index keeps of the others."""
-    for name in ("remove_unused_levels", "remove_unused_categories"):
-        own = getattr(getattr(values, "index", None), name, None)
-        values = values if own is None else values.set_axis(own())
-    return values
+    """Return public rows or targets with an index typed by its own labels, without unused ones."""
+    index = getattr(values, "index", None)
+    if not hasattr(values, "set_axis"):
+        return values
+    levels = [index.get_level_values(k).to_series() for k in range(index.nlevels)]
+    levels = [_own_targets(labels, True) for labels in levels]
+    if len(levels) == 1:
+        return values.set_axis(levels[0], axis=0)
+    return values.set_axis(type(index).from_arrays(levels, names=index.names), axis=0)
+
+
+def settled_public_entries(params, names):
+    """Return entries of ``fit`` of which those of some names, cut as rows, have public types."""
+    return {k: settled_public_targets(v, True) if k in names else v for k, v in params.items()}
 
 
 def settled_public_targets(y, labels):
@@ -235,7 +284,14 @@ def settled_public_targets(y, labels):
     labels : bool
         As for `settled_targets`; public labels that are not whole stay as they are.
     """
-    y = _with_own_index(y)
+    if sparse.issparse(y):
+        return _with_stored(y, settled_public_targets(y.tocsr().data, labels))
+    return _own_targets(_with_own_index(y), labels)
+
+
+def _own_targets(y, labels):
+    if getattr(getattr(y, "dtype", None), "kind", "") in _DATES:  # a copy: it has no cache yet
+        return (_own_column(y) if hasattr(y, "dt") else settled_public_rows(y)).copy()
     if hasattr(y, "infer_objects"):  # a protected text has made them objects
         y = y.infer_objects()
     y = y.apply(_real_if_exact) if hasattr(y, "columns") else _real_if_exact(y)
@@ -252,95 +308,6 @@ def settled_public_targets(y, labels):
         return from_public_values(y)
     if getattr(dtype, "categories", None) is not None and hasattr(y, "cat"):
         return _with_own_categories(y)
+    y = _made_anew(y) if hasattr(y, "infer_objects") and not hasattr(y, "columns") else y
     settled = settled_targets(y, labels)
     return y if settled is not y and np.any(np.asarray(settled) == _NO_LABEL) else settled
-
-
-def as_objects(rows, width=None):
-    """Make a list an array that keeps every cell as it is.
-
-    numpy would give all rows one type, so that a text in one record would turn every number into a
-    text, and 0.5 every integer into a float; a fitted step shows that type.
-
-    Parameters
-    ----------
-    rows : list of n rows, or anything with a shape, or None
-        Protected. Rows are lists, tuples or vectors, or single objects such as texts. What has a
-        shape is returned as it is, but for arrays of texts, whose type shows the longest one, and
-        for cells of object tables that cannot be hashed.
-    width : int or None, default=None
-        Public number of columns; None: that of most rows.
-
-    Returns
-    -------
-    table : ndarray of shape (n, width) or (n,), dtype object; or `rows`
-        A row of another length counts as one of missing values (NaN), and so does a cell that
-        cannot be hashed, which an encoder could not read: it must not decide for all records.
-    """
-    if isinstance(rows, np.ndarray) and rows.dtype.kind in "US":
-        return rows.astype(object)
-    if rows is None or hasattr(rows, "shape"):
-        if isinstance(rows, np.ndarray) and rows.dtype == object and rows.ndim == 2:
-            return _hashable_cells(rows)
-        if hasattr(rows, "dtypes") and hasattr(rows, "isetitem"):
-            result = rows
-            for position, dtype in enumerate(rows.dtypes):
-                if getattr(dtype, "kind", "") == "O":
-                    column = rows.iloc[:, position].to_numpy()
-                    cells = _hashable_cells(column)
-                    if cells is not column:  # the caller's frame is never changed
-                        result = rows.copy() if result is rows else result
-                        result.isetitem(position, cells)
-            return result
-        return rows
-    width = list_width(rows) if width is None else width
-    if width is None:
-        table = np.empty(len(rows), dtype=object)
-        for i, row in enumerate(rows):
-            table[i] = row
-        return table
-    table = np.full((len(rows), width), np.nan, dtype=object)
-    for i, row in enumerate(rows):
-        if _length(row) == width:
-            # Cell by cell: numpy would look into the cells of a row, and say what it met there.
-            for j, cell in enumerate(row):
-                table[i, j] = _hashable(cell)
-    return table
-
-
-def list_width(rows):
-    """Length of most rows of a list; None for single objects, and for what has a shape.
-
-    The number of columns is part of the public schema.
-    """
-    if rows is None or hasattr(rows, "shape"):
-        return None
-    # Of lengths that are equally frequent the largest: the order of the records decides nothing.
-    counts = Counter(_length(row) for row in rows)
-    return max(counts, key=lambda width: (counts[width], width or 0)) if counts else None
-
-
-def _length(row):
-    """Return the length of a vector; None for others, and for what cannot be looked at."""
-    return attempt(_vector_length, row)[0]
-
-
-def _vector_length(row):
-    if isinstance(row, list | tuple):
-        return len(row)
-    shape = getattr(row, "shape", ())
-    return shape[0] if isinstance(shape, tuple) and len(shape) == 1 else None
-
-
-def _hashable_cells(cells):
-    """Return the cells, or a copy with NaN in the place of those that cannot be hashed."""
-    bad = np.array([_hashable(cell) is not cell for cell in cells.flat], dtype=bool)
-    if not bad.any():
-        return cells
-    cells = cells.copy()
-    cells[bad.reshape(cells.shape)] = np.nan
-    return cells
-
-
-def _hashable(cell):
-    return np.nan if attempt(hash, cell)[1] is not None else cell

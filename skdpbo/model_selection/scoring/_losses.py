@@ -5,6 +5,7 @@ Every loss is a callable ``loss(estimator, y, prediction)`` that returns one flo
 (an error on public rows, the worst loss on protected ones). Entry i depends on record i alone.
 """
 
+import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -208,13 +209,14 @@ class UserLoss:
         """Return one loss per protected record, each computed without sight of the others.
 
         The function is called on one record at a time, with copies, so that neither an exception
-        nor a loss that looks at its neighbours can carry one record into the entry of another.
+        nor a loss that looks at its neighbours can carry one record into the entry of another. An
+        object is copied for each record, as it may keep what it is shown.
         """
         losses = np.full(n_predictions(prediction), np.nan)
         with np.errstate(all="ignore"):
             if y is None:
                 records = [None] * len(losses)
-            elif isinstance(y, np.ndarray) and y.dtype != object:
+            elif isinstance(y, np.ndarray) and y.dtype.kind in "biuf":  # the type is public
                 records = [y[i : i + 1].copy() for i in range(len(y))]
             else:  # the type of each array comes from that record alone
                 records = [_one_row_array(record) for record in as_records(y)]
@@ -225,7 +227,7 @@ class UserLoss:
 
     def _one_loss(self, record, prediction, i):
         """Protected: the loss of one record; NaN if it is not one number."""
-        loss = np.asarray(self.function(record, _one_prediction(prediction, i)))
+        loss = np.asarray(copy.deepcopy(self.function)(record, _one_prediction(prediction, i)))
         number = loss.shape == (1,) and loss.dtype.kind in "biuf"
         return as_numbers(loss, 1)[0, 0] if number else np.nan
 
@@ -239,6 +241,7 @@ class UserLoss:
 
 
 def _one_row_array(record):
+    record = record.tolist() if isinstance(record, np.ndarray) else record
     array, error = attempt(np.asarray, [record])
     return array if error is None else np.array([None], dtype=object)  # ragged
 

@@ -5,10 +5,12 @@ from sklearn.base import is_classifier
 
 from skdpbo.exceptions import UnboundedSensitivityError
 from skdpbo.model_selection._sklearn import MultimetricScorer
+from skdpbo.model_selection.scoring._losses import UserLoss
 from skdpbo.model_selection.scoring._resolve import resolve_scorer
+from skdpbo.model_selection.scoring._scorer import PerRecordScorer
 from skdpbo.model_selection.scoring.metrics._sklearn_metrics import PublicTargets
 
-__all__ = ["assign_metrics"]
+__all__ = ["assign_metrics", "scorer_assumption"]
 
 
 def assign_metrics(searcher, y, scikit_learn_scorers):
@@ -66,3 +68,22 @@ def assign_metrics(searcher, y, scikit_learn_scorers):
             scorers[name] = known[name]  # without a bound it may be public, but not decide
     public = MultimetricScorer(scorers=scorers, raise_exc=searcher.error_score == "raise")
     return scorers[decides], public, decides
+
+
+def scorer_assumption(searcher):
+    """Return the assumption that a guarantee rests on for functions of a scorer, or None.
+
+    Parameters
+    ----------
+    searcher : BasePrivateSearchCV
+        Its `scoring` and `refit` are read.
+    """
+    scorer = searcher.scoring
+    scorer = scorer.get(searcher.refit) if isinstance(scorer, dict) else scorer
+    ours = type(scorer).__module__.partition(".")[0] == __name__.partition(".")[0]
+    if not isinstance(scorer, PerRecordScorer) or (ours and not isinstance(scorer._loss, UserLoss)):
+        return None
+    return (
+        f"the scorer {scorer.name!r}, whose functions are not verified, scores each record by "
+        "itself and keeps nothing between calls"
+    )

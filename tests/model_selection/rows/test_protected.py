@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
 from _support.internals import (
+    UserLoss,
     check_protected,
     check_schema,
     isolated_losses,
@@ -280,6 +281,95 @@ def test_one_complex_target_is_the_one_without_a_loss(container):
     np.testing.assert_array_equal(np.ravel(rows.y), [1, np.nan, 2])
 
 
+@pytest.mark.parametrize(
+    "targets",
+    [
+        lambda odd: [*np.array([1, odd, 2])],
+        lambda odd: pd.Series([1, odd, 2]),
+        lambda odd: pd.Series([1, odd, 2], dtype="category"),
+        lambda odd: sparse.csr_array(np.array([[1, 1], [odd, 1], [2, 2]])),
+        lambda odd: np.array([1, odd, 2]),
+    ],
+    ids=["list of scalars", "series", "categories", "sparse", "array"],
+)
+def test_one_target_gives_its_type_to_no_other(targets):
+    y = sparse.csr_array(np.eye(3, 2, dtype=int)) if sparse.issparse(targets(0)) else np.arange(3)
+    found = []
+    for odd in (0, np.nan, 0.5, 1j):
+        rows = check_protected(np.zeros((3, 1)), targets(odd), np.zeros((3, 1)), y)
+        shown = []
+        UserLoss(lambda y_true, _, shown=shown: shown.append(y_true)).isolated(rows.y, np.zeros(3))
+        found.append(shown[::2])
+    for others in found[1:]:
+        for usual, other in zip(found[0], others, strict=True):
+            np.testing.assert_array_equal(usual, other)
+            assert usual.dtype.kind == other.dtype.kind == "i"
+
+
+INTEGERS = np.array([[3, 4], [5, 6], [7, 8]])
+TABLES = {
+    "array": np.asarray,
+    "frame": lambda X: pd.DataFrame(X).infer_objects(),
+    "nullable frame": lambda X: pd.DataFrame(X).convert_dtypes(),
+    "sparse": sparse.csr_array,
+    "list": lambda X: [*X],
+    "list of lists": lambda X: X.tolist(),
+}
+
+
+@pytest.mark.parametrize("container", sorted(TABLES))
+@pytest.mark.parametrize("dtype", [np.int64, np.float64, np.float32, bool])
+@pytest.mark.parametrize("public", [np.asarray, sparse.csr_array, lambda X: X.tolist()])
+@pytest.mark.parametrize("odd", [np.nan, 0.5, 1j, "text"])
+def test_one_cell_gives_its_type_to_no_other_in_any_pair_of_containers(
+    public, container, dtype, odd
+):
+    if container == "sparse" and odd == "text":
+        pytest.skip("holds no texts")
+    changed = INTEGERS.astype(object if odd == "text" else np.result_type(type(odd), int))
+    changed[1, 0] = odd
+    X = public(np.array([[1, 0], [0, 1]]).astype(dtype))
+    usual, rows = (
+        check_protected(TABLES[container](v), None, X, None) for v in (INTEGERS, changed)
+    )
+    assert rows.X.dtype == usual.X.dtype
+    assert rows.X.dtype == dtype or isinstance(X, list)
+    assert sparse.issparse(rows.X) == (container == "sparse")
+    others = (
+        [r.toarray() if sparse.issparse(r) else r for r in v.X[[0, 2]]] for v in (usual, rows)
+    )
+    np.testing.assert_array_equal(*map(list, others))
+    np.testing.assert_array_equal(rows.unreadable[[0, 2]], usual.unreadable[[0, 2]])
+    assert rows.unreadable[1] or (dtype in (np.float64, np.float32) and odd in (0.5, np.nan))
+
+
+@pytest.mark.parametrize("kind", ["M", "m"])
+def test_one_date_gives_its_unit_to_no_other(kind):
+    X = np.array([[18262], [18293]]).astype(f"{kind}8[D]")
+    usual = X.copy()
+    changed = X.astype(f"{kind}8[h]")
+    changed[1] += 1
+    rows = check_protected(changed, None, X, None)
+    assert rows.X.dtype == usual.dtype
+    assert rows.X[0] == usual[0]
+    assert rows.unreadable.tolist() == [False, True]
+    objects = changed.astype(object)
+    objects[1] = "text"
+    rows = check_protected(objects, None, X, None)
+    assert rows.X.dtype == usual.dtype
+    assert rows.X[0] == usual[0]
+    assert rows.unreadable.tolist() == [False, True]
+
+
+def test_a_missing_nullable_cell_beside_a_text_stays_missing():
+    public = pd.DataFrame({"a": pd.array([1, None], dtype="Int64")})
+    for odd in ("4", "text"):
+        texts = pd.DataFrame({"a": pd.array(["1", odd, None], dtype="string")})
+        rows = check_protected(texts, None, public, None)
+        assert rows.X["a"].isna().tolist() == [False, False, True]
+        assert rows.unreadable.tolist() == [False, odd == "text", False]
+
+
 class TestTextsOfOtherCells:
     """One protected text makes a reader give all cells of its column as texts."""
 
@@ -386,14 +476,14 @@ PAIRS = [*product([*ONE_OUTPUT, "list"], ONE_OUTPUT), ("frame", "frame")]
 @pytest.mark.parametrize(("public", "container"), PAIRS)
 @pytest.mark.parametrize("labels", [[0, 1, 2], [0.5, 1.5, 2.5], [True, False, True]])
 @pytest.mark.parametrize("objects", [True, False])
-def test_one_text_among_targets_moves_no_loss_of_others(public, container, labels, objects):
+def test_beside_one_text_targets_are_numbers_of_the_public_kind(public, container, labels, objects):
     y = CONTAINERS[public](labels)
     texts = CONTAINERS[container]([str(labels[0]), "unknown", str(labels[2])])
     texts = texts.astype(object) if objects else texts
     rows = check_protected(np.zeros((3, 1)), texts, np.zeros((3, 1)), y)
-    assert rows.y.dtype == float
-    for column in rows.y.reshape(3, -1).T:
-        np.testing.assert_array_equal(column, [labels[0], np.nan, labels[2]])
+    for column in rows.y.astype(object).reshape(3, -1).T:
+        np.testing.assert_array_equal(column.astype(float), [labels[0], np.nan, labels[2]])
+        assert [*map(type, column)] == [type(labels[0]), float, type(labels[0])]
     assert not rows.unreadable.any()
 
 

@@ -1,5 +1,6 @@
 """One record changes no type: of rows, of targets, and of what the steps of a search are given."""
 
+import io
 import pickle
 from datetime import timedelta
 
@@ -11,7 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from _support.internals import (
@@ -399,6 +400,81 @@ def test_public_nanoseconds_are_kept():
     usual = pd.Series([timedelta(1)]).dt.unit
     assert settled_public_rows(whole)["a"].dt.unit == usual
     assert (settled_public_rows(whole) == whole).iloc[0, 0]
+
+
+@pytest.mark.parametrize("kind", ["M", "m"])
+def test_an_array_of_dates_has_one_unit(kind):
+    days = np.array([[18262], [18293], [18628]]).astype(f"{kind}8[D]")
+    whole = np.vstack([days, days[:1].astype(f"{kind}8[ns]") + 1])
+    for settle in (settled_rows, settled_public_rows):
+        usual, beside = settle(days), settle(whole[:3])
+        assert usual.dtype == beside.dtype == np.dtype(f"{kind}8[us]")
+        np.testing.assert_array_equal(usual, beside)
+        np.testing.assert_array_equal(usual, days)
+    np.testing.assert_array_equal(settled_public_rows(whole), whole)  # public nanoseconds
+    assert settled_rows(whole).dtype == np.dtype(f"{kind}8[us]")  # no value decides
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_date_with_hours_does_not_show_in_a_released_scaler():
+    days = (np.datetime64("2020-01-01") + np.arange(N)).reshape(-1, 1)
+    hours = days.astype("M8[h]")
+    hours[protected_positions(N, 0.2)[0]] += 1
+    model = make_pipeline(StandardScaler(), DecisionTreeClassifier(max_depth=1))
+    means = [
+        DPGridSearchCV(model, {}, cv=2).fit(X, LABELS).best_estimator_[0].mean_
+        for X in (days, hours)
+    ]
+    np.testing.assert_array_equal(*means)
+
+
+def test_what_is_under_a_missing_nullable_cell_is_not_in_a_pickle():
+    found = []
+    for odd in ("2", "0.5"):
+        text = io.StringIO(f"a,b\n1,1\n,2\n{odd},3\n")
+        frame = pd.read_csv(text, dtype_backend="numpy_nullable")
+        found.append(pickle.dumps(settled_public_rows(frame.iloc[:2])))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("odd", [0.5, True, "text", 3])
+def test_a_public_column_without_values_holds_floats(odd):
+    for cells in ([None, None, odd], [np.nan, np.nan, odd]):
+        for column in (pd.Series(cells), pd.Series(cells).convert_dtypes()):
+            public = settled_public_rows(column.to_frame("a").iloc[:2])["a"]
+            assert public.dtype == np.float64
+            assert public.isna().all()
+
+
+class TestArrow:
+    """Columns of Arrow, whose readers take dates and times for what the finest one needs."""
+
+    @pytest.fixture(autouse=True)
+    def _installed(self):
+        pytest.importorskip("pyarrow")
+
+    @pytest.mark.parametrize("settle", [settled_rows, settled_public_rows])
+    def test_days_and_seconds(self, settle):
+        dates = pd.Series(pd.to_datetime(["2020-01-01", "2021-03-04", None]))
+        kinds = ["date32[day]", "date64[ms]", "timestamp[s]", "timestamp[us]", "timestamp[ns]"]
+        found = [settle(dates.astype(f"{kind}[pyarrow]").to_frame("a")) for kind in kinds]
+        for other in found:
+            pd.testing.assert_frame_equal(other, found[0])
+            assert pickle.dumps(other["a"]) == pickle.dumps(found[0]["a"])
+
+    @pytest.mark.parametrize("kind", ["timestamp[ns]", "timestamp[ns, tz=UTC]", "duration[ns]"])
+    def test_a_nanosecond_is_not_quoted(self, kind):
+        values = [12345678901234567, 1000, None]
+        column = pd.Series(values, dtype="int64[pyarrow]").astype(f"{kind}[pyarrow]")
+        assert "[us" in str(settled_rows(column.to_frame("a"))["a"].dtype)
+        assert settled_public_rows(column.to_frame("a"))["a"].dtype == column.dtype
+
+    def test_values_of_a_dictionary(self):
+        pa = pytest.importorskip("pyarrow")
+        kind = pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string()))
+        for settle in (settled_public_rows, lambda X: settled_public_targets(X["a"], True)):
+            column = pd.Series(["a", "b", "secret"], dtype=kind)
+            assert b"secret" not in pickle.dumps(settle(column.to_frame("a").iloc[:2]))
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array, pd.DataFrame])

@@ -1,0 +1,105 @@
+"""Protected rows as tables of objects: what one cell holds changes no other cell, and no type.
+
+Used after the charge alone: cells are read here.
+"""
+
+from collections import Counter
+
+import numpy as np
+
+from skdpbo._attempt import attempt
+
+__all__ = [
+    "as_objects",
+    "list_width",
+]
+
+
+def as_objects(rows, width=None):
+    """Make a list an array that keeps every cell as it is.
+
+    numpy would give all rows one type, so that a text in one record would turn every number into a
+    text, and 0.5 every integer into a float; a fitted step shows that type.
+
+    Parameters
+    ----------
+    rows : list of n rows, or anything with a shape, or None
+        Protected. Rows are lists, tuples or vectors, or single objects such as texts. What has a
+        shape is returned as it is, but for arrays of texts, whose type shows the longest one, and
+        for cells of object tables that cannot be hashed.
+    width : int or None, default=None
+        Public number of columns; None: that of most rows.
+
+    Returns
+    -------
+    table : ndarray of shape (n, width) or (n,), dtype object; or `rows`
+        A row of another length counts as one of missing values (NaN), and so does a cell that
+        cannot be hashed, which an encoder could not read: it must not decide for all records.
+    """
+    if isinstance(rows, np.ndarray) and rows.dtype.kind in "US":
+        return rows.astype(object)
+    if rows is None or hasattr(rows, "shape"):
+        if isinstance(rows, np.ndarray) and rows.dtype == object and rows.ndim == 2:
+            return _hashable_cells(rows)
+        if hasattr(rows, "dtypes") and hasattr(rows, "isetitem"):
+            result = rows
+            for position, dtype in enumerate(rows.dtypes):
+                if getattr(dtype, "kind", "") == "O":
+                    column = rows.iloc[:, position].to_numpy()
+                    cells = _hashable_cells(column)
+                    if cells is not column:  # the caller's frame is never changed
+                        result = rows.copy() if result is rows else result
+                        result.isetitem(position, cells)
+            return result
+        return rows
+    width = list_width(rows) if width is None else width
+    if width is None:
+        table = np.empty(len(rows), dtype=object)
+        for i, row in enumerate(rows):
+            table[i] = row
+        return table
+    table = np.full((len(rows), width), np.nan, dtype=object)
+    for i, row in enumerate(rows):
+        if _length(row) == width:
+            # Cell by cell: numpy would look into the cells of a row, and say what it met there.
+            for j, cell in enumerate(row):
+                table[i, j] = _hashable(cell)
+    return table
+
+
+def list_width(rows):
+    """Length of most rows of a list; None for single objects, and for what has a shape.
+
+    The number of columns is part of the public schema.
+    """
+    if rows is None or hasattr(rows, "shape"):
+        return None
+    # Of lengths that are equally frequent the largest: the order of the records decides nothing.
+    counts = Counter(_length(row) for row in rows)
+    return max(counts, key=lambda width: (counts[width], width or 0)) if counts else None
+
+
+def _length(row):
+    """Return the length of a vector; None for others, and for what cannot be looked at."""
+    return attempt(_vector_length, row)[0]
+
+
+def _vector_length(row):
+    if isinstance(row, list | tuple):
+        return len(row)
+    shape = getattr(row, "shape", ())
+    return shape[0] if isinstance(shape, tuple) and len(shape) == 1 else None
+
+
+def _hashable_cells(cells):
+    """Return the cells, or a copy with NaN in the place of those that cannot be hashed."""
+    bad = np.array([_hashable(cell) is not cell for cell in cells.flat], dtype=bool)
+    if not bad.any():
+        return cells
+    cells = cells.copy()
+    cells[bad.reshape(cells.shape)] = np.nan
+    return cells
+
+
+def _hashable(cell):
+    return np.nan if attempt(hash, cell)[1] is not None else cell
