@@ -233,6 +233,14 @@ def test_distance_holds_at_an_epsilon_beyond_the_floats(epsilon):
     assert 0 < stated.statistical_distance * (1 + math.exp(stated.epsilon)) < stated.delta
 
 
+def test_a_delta_that_no_count_meets_is_refused_before_the_charge():
+    encoder = DPOneHotEncoder(epsilon=500.0, delta=1e-200)
+    refused = pytest.raises(ValueError, match="delta is too small beside epsilon")
+    with PrivacyLedger(epsilon=1e3, delta=1e-5) as ledger, refused:
+        encoder.fit(frame())
+    assert not ledger.entries
+
+
 def test_order_of_records_and_ledger():
     X = frame()
     first = fitted(X).categories_
