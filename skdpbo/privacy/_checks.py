@@ -102,7 +102,7 @@ def check_mu_of_fit(mu: float) -> float:
         )
     if mu > _MOST_MU:
         raise ValueError(
-            f"epsilon is too large: mu={mu:.2g} leaves no noise, nor does {_MOST_MU:.2g}."
+            f"epsilon is too large: mu={mu:.2g}, and above {_MOST_MU:.2g} there is no noise left."
         )
     return mu
 

@@ -436,6 +436,23 @@ def test_forked_copies_do_not_answer(monkeypatch):
     assert made.answer(3) == Y[3]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of threads beside a fork
+def test_a_fork_with_the_number_of_its_parent_does_not_answer(monkeypatch):
+    """As in another PID namespace, where a fork of process 1 is process 1."""
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    made = curator().fit(X, Y)
+    child = os.fork()
+    if child == 0:
+        try:
+            made.answer(3)
+        except RuntimeError:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert made.answer(3) == Y[3]
+
+
 def test_threads_do_not_get_more_answers_than_agreed():
     made = curator(answers_per_row=2, n_answers=25).fit(X, Y)
 
