@@ -162,7 +162,8 @@ class AnswerBook:
         if (value is None) == (self._y is None):
             raise ValueError("Give a value exactly when y was not given to fit.")
         value = self._y[row] if value is None else value
-        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        kind = type(value)  # the attribute __class__ of a proxy may raise
+        if kind is bool or not issubclass(kind, numbers.Real):
             raise TypeError("value must be a number.")
         number, too_large = attempt(float, value)  # an error would tell of a noisy answer's value
         value = math.inf if too_large else number

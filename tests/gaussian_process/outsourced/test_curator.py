@@ -17,6 +17,7 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
+from _support.hostile import Unseen
 from _support.internals import random_projection
 from _support.planted import put
 from skdpbo.exceptions import (
@@ -434,6 +435,12 @@ def test_forked_copies_do_not_answer(monkeypatch):
         made.answer(3)
     monkeypatch.undo()
     assert made.answer(3) == Y[3]
+
+
+def test_a_value_that_is_asked_nothing():
+    made = curator(answer_epsilon=1.0, y_bounds=(-1, 1)).fit(X)
+    with pytest.raises(TypeError, match="value must be a number"):
+        made.answer(3, Unseen())
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
