@@ -33,7 +33,10 @@ def checked_labels(y, classes):
     labels are public by declaration, and must be those of classes.
     """
     if classes is not None and isinstance(y, list | tuple):
-        y = np.asarray(y, dtype=object)  # for one text, numpy would make texts of all labels
+        # For one text, numpy would make texts of all labels.
+        table, error = attempt(np.asarray, y, dtype=object)
+        # It looks into each of them, and says what it met there.
+        y = np.fromiter(y, dtype=object, count=len(y)) if error is not None else table
     array = np.asarray(y)
     if array.dtype.kind == "c":  # scikit-learn's error quotes them
         raise ValueError("Complex data not supported: y must be real.")

@@ -70,7 +70,12 @@ def released_ranges(table, mu, source, name="X"):
     """
     n_features, sizes = table.shape[1], record_sizes(table)
     step = count_step(sizes)
-    counting = GaussianMechanism(mu=mu, sensitivity=counts_sensitivity(n_features), lattice=step)
+    counting = GaussianMechanism(
+        mu=mu,
+        sensitivity=counts_sensitivity(n_features),
+        lattice=step,
+        n_draws=n_features * _N_BINS,
+    )
     counts = magnitude_counts(row_blocks(table, name=name), n_features, sizes)
     noisy = np.asarray(counting.release(counts.ravel(), source), dtype=np.float64) * step
     cells = counts.size

@@ -20,6 +20,7 @@ __all__ = [
 ]
 
 DEFAULT_BOUNDS = (-3.0, 3.0)
+_NARROWEST = 1e-250  # of a range: one over its width is far from the largest float
 _INSIDE = ("skdpbo.", "sklearn.")
 # An assumption of every estimator that is fitted to protected rows.
 OWN_RECORD = "each input row was computed from its own record and from public or released values"
@@ -73,7 +74,8 @@ def check_bounds(bounds, size, name):
     Parameters
     ----------
     bounds : tuple (low, high)
-        Each a finite number, or one number for each of `size` columns; low < high.
+        Each a finite number, or one number for each of `size` columns; low < high, by 1e-250 at
+        least.
     size : int
         Number of columns.
     name : str
@@ -109,9 +111,12 @@ def check_bounds(bounds, size, name):
             f"{name} must be a pair (low, high) of numbers, or of vectors with {size} values; "
             f"got {_shown(bounds)}."
         ) from None
-    if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+    finite = np.isfinite(low).all() and np.isfinite(high).all()
+    # Halved first: the difference of both ends may overflow.
+    if not (finite and (high / 2 - low / 2 >= _NARROWEST / 2).all()):
         raise ValueError(
-            f"{name} must be (lows, highs), finite, each low below its high; got {_shown(bounds)}."
+            f"{name} must be (lows, highs), finite, each low below its high by {_NARROWEST} or "
+            f"more; got {_shown(bounds)}."
         )
     # Broadcast arrays are read-only, and may be views of the caller's.
     return low.copy(), high.copy()

@@ -8,6 +8,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
+from _support.hostile import TEXT, Hostile, Unseen
 from _support.internals import checked_labels, label_positions
 from skdpbo.gaussian_process import DPSparseGPClassifier
 from skdpbo.linear_model import DPLogisticRegression
@@ -48,6 +49,17 @@ def test_one_label_in_a_list_changes_no_other(cell):
 def test_a_label_whose_hash_raises_does_not_end_the_fit(model, cell):
     fitted = clone(model).fit(np.zeros((len(LABELS), 2)), [cell, *LABELS[1:]])
     assert fitted.n_records_ == len(LABELS)
+
+
+@pytest.mark.parametrize("kind", [Hostile, Unseen])
+@pytest.mark.parametrize("container", [list, tuple, lambda y: np.fromiter(y, dtype=object)])
+def test_a_label_whose_every_use_raises_is_of_no_class(kind, container):
+    y = container([kind(), *LABELS[1:]])
+    found = label_positions(checked_labels(y, CLASSES), CLASSES)
+    assert found.tolist() == [-1, *LABELS[1:]]
+    # What numpy does with such a list: an error that quotes the label.
+    with pytest.raises(RuntimeError, match=TEXT):
+        np.asarray([kind(), *LABELS[1:]], dtype=object)
 
 
 def test_labels_in_the_type_that_numpy_gives_a_list_are_found():

@@ -19,8 +19,10 @@ LOWS, HIGHS = np.zeros(30), np.arange(1.0, 31.0)
         ((LOWS, HIGHS[:4]), "vectors with 30 values; got ([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, ...], [1"),
         ((np.float64(2), np.float32(1)), "got (2.0, 1.0)."),
         ((np.nan, 1), "got (nan, 1)."),
+        ((0, 5e-324), "by 1e-250 or more; got (0, 5e-324)."),
+        ((-1e-251, 0), "by 1e-250 or more; got (-1e-251, 0)."),
     ],
-    ids=["pairs", "order", "length", "numbers", "not finite"],
+    ids=["pairs", "order", "length", "numbers", "not finite", "no width", "narrow"],
 )
 def test_bounds_are_shown_as_few_plain_numbers(bounds, shown):
     with pytest.raises(ValueError) as error:

@@ -111,7 +111,10 @@ class GradientRelease:
         self._bounds = self.bound * np.append(weights, 1.0)
         self._unit = 2.0 ** -(_ROW_BITS + self._bits) / effective
         self._noise = GaussianMechanism(
-            mu=mu, sensitivity=gradient_sensitivity(self.bound), lattice=1.0
+            mu=mu,
+            sensitivity=gradient_sensitivity(self.bound),
+            lattice=1.0,
+            n_draws=(rows.shape[1] + 1) * self.n_outputs,
         )
 
     @property

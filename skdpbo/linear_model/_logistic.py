@@ -192,7 +192,8 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
         rows = BoxedRows(table, *bounds)
         rows.check_finite()
         codes = placed(table, label_positions(labels, classes))
-        box_coef, box_intercept = self._released_weights(rows, codes, guarantee.mu, source)
+        with np.errstate(all="ignore"):  # an error of rounding would depend on the values
+            box_coef, box_intercept = self._released_weights(rows, codes, guarantee.mu, source)
         self.coef_ = (box_coef / rows.half_width[:, None]).T
         self.intercept_ = box_intercept - self.coef_ @ rows.centre
         return self._close(n_units(table), guarantee)

@@ -181,10 +181,11 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         columns = placed(table, targets.reshape(len(targets), -1))
         # Where the noise prevails predictions are at the centre; without intercept that is zero.
         boxed_targets = BoxedRows(columns, *y_box, keep_zero=not self.fit_intercept)
-        records, z_scales, t_scales, mu_left = self._standardised(
-            rows, boxed_targets, guarantee.mu, source
-        )
-        w = self._released_weights(records, z_scales.size, mu_left, source)
+        with np.errstate(all="ignore"):  # an error of rounding would depend on the values
+            records, z_scales, t_scales, mu_left = self._standardised(
+                rows, boxed_targets, guarantee.mu, source
+            )
+            w = self._released_weights(records, z_scales.size, mu_left, source)
         # In the units of X and y; bounds, centres and scales are public or released.
         coef, intercept = z_scales.in_box_units(w)
         unit = boxed_targets.half_width * t_scales.radius * t_scales.size / t_scales.factor

@@ -41,6 +41,7 @@ FloatArray = NDArray[np.float64]
 _STEP_BITS = 30  # lattice steps per clipping norm: at least 2^30
 _DRAW_BITS = 48  # lattice steps per standard deviation of the noise: at most 2^48
 _MAX_TOTAL = 2**62
+_N_DRAWS = 2**40  # no limit: the sampler is exact
 _BLOCK = 2**16  # coordinates a block; several copies fit in a processor's cache
 
 
@@ -206,7 +207,7 @@ class ClippedMean:
         if n_records * math.ceil(Fraction(clip) / Fraction(step)) >= _MAX_TOTAL:
             raise ValueError("n_records is too large for 64-bit sums.")
         noise = GaussianMechanism(
-            mu=self.mu, sensitivity=clipped_sum_sensitivity(clip), lattice=step
+            mu=self.mu, sensitivity=clipped_sum_sensitivity(clip), lattice=step, n_draws=_N_DRAWS
         )
         for name, value in {"clip": clip, "step": step, "_noise": noise}.items():
             object.__setattr__(self, name, value)

@@ -1,5 +1,7 @@
 """Guarantee of a pipeline: that of its private steps together, if no other step learns."""
 
+from skdpbo.model_selection.evaluation._row_wise import row_wise_assumption, unverified_parts
+from skdpbo.model_selection.private_training._costs import finite_assumption, risky_steps
 from skdpbo.model_selection.private_training._estimators import (
     children,
     is_nothing,
@@ -30,7 +32,9 @@ def pipeline_guarantee(estimator, n_samples=None):
     PrivacyGuarantee
         Of all private steps together, each run on the same records. Void, with the step's name, if
         another step learns from the records: its fitted attributes show them, and the steps after
-        it get rows that were computed from other records.
+        it get rows that were computed from other records. Conditional, with the step's name, where
+        a step is not verified to transform each row from that row alone, such as a function of
+        one's own.
 
     Raises
     ------
@@ -53,23 +57,29 @@ def pipeline_guarantee(estimator, n_samples=None):
     >>> leaky.status, leaky.assumptions[0]
     ('void', "StandardScaler (step 'standardscaler') learns from the records without noise")
     """
-    guarantees, reasons = [], []
-    _collect(estimator, "", n_samples, guarantees, reasons)
-    if not guarantees:
+    private, reasons = [], []
+    _collect(estimator, "", private, reasons)
+    if not private:
         raise ValueError(f"{type(estimator).__name__} has no step with a privacy guarantee.")
-    composed = compose(*guarantees)
+    composed = compose(*(stated_guarantee(step, n_samples) for step in private))
+    # What a private model does inside, its own statement covers; none reads what it predicts.
+    seen = {id(step) for step in private if not hasattr(step, "transform")}
+    if names := [name for name, _ in unverified_parts(estimator, seen=seen)]:
+        composed = composed.assuming(row_wise_assumption(names), status="conditional")
+    if not reasons and (names := risky_steps(estimator)):
+        composed = composed.assuming(finite_assumption(names))
     for reason in reversed(reasons):
         composed = composed.voided(reason)
     return composed
 
 
-def _collect(estimator, prefix, n_samples, guarantees, reasons):
-    """Append the guarantees of private steps and the reasons that exact steps give."""
+def _collect(estimator, prefix, private, reasons):
+    """Append the private steps and the reasons that exact steps give."""
     if is_nothing(estimator):
         return
     name = step_name(estimator, prefix)
     if is_private(estimator):
-        guarantees.append(stated_guarantee(estimator, n_samples))
+        private.append(estimator)
         return
     try:
         steps = children(estimator, prefix)
@@ -83,4 +93,4 @@ def _collect(estimator, prefix, n_samples, guarantees, reasons):
     if getattr(estimator, "memory", None) is not None:
         reasons.append(f"{name} has a cache, which stores records and repeats noise")
     for step, child in steps:
-        _collect(child, f"{prefix}{step}__", n_samples, guarantees, reasons)
+        _collect(child, f"{prefix}{step}__", private, reasons)

@@ -2,9 +2,12 @@
 
 import math
 from collections import Counter
+from functools import partial
 
 import numpy as np
 from scipy.sparse import issparse
+
+from skdpbo._attempt import attempt
 
 __all__ = ["category_counts", "category_key", "columns_of", "positions_of", "representatives"]
 
@@ -17,10 +20,24 @@ def columns_of(X, estimator):
         raise TypeError("Sparse data was passed for X, but dense data is required.")
     if hasattr(X, "iloc"):  # each column of a frame has its own type
         return [_cells(X.iloc[:, j]) for j in range(_checked_shape(X.shape, estimator)[1])]
-    array = np.asarray(X) if hasattr(X, "dtype") else np.asarray(X, dtype=object)
+    array = np.asarray(X) if hasattr(X, "dtype") else _objects(X)
     if array.dtype.kind == "c":
         raise ValueError("Complex data not supported: X must be real or strings.")
     return [array[:, j] for j in range(_checked_shape(array.shape, estimator)[1])]
+
+
+def _objects(rows):
+    """Protected: return a table of objects."""
+    for way in (partial(np.asarray, dtype=object), _cell_by_cell):
+        table, _ = attempt(way, rows)
+        if table is not None:
+            return table
+    raise ValueError("X must be a rectangular array.")
+
+
+def _cell_by_cell(rows):
+    """Return a table of objects; numpy looks into the cells, and may raise what it meets there."""
+    return np.stack([np.fromiter(row, dtype=object, count=len(row)) for row in rows])
 
 
 def _cells(column):
@@ -48,9 +65,10 @@ def category_key(value):
     Equal keys print alike, so that the records of a category cannot choose its name: numbers
     become floats, and None and NaN are one category.
     """
-    if isinstance(value, np.generic):
+    kind = type(value)  # the attribute __class__ of a proxy may raise
+    if issubclass(kind, np.generic):
         value = value.item()
-    kind = type(value)
+        kind = type(value)
     if kind is str:
         return ("str", value)
     if value is None:

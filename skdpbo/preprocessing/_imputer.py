@@ -191,7 +191,10 @@ def _medians(rows, mu, source):
     """Release the medians of the present values of the box."""
     n_features, step = rows.shape[1], count_step(rows.sizes)
     counting = GaussianMechanism(
-        mu=mu, sensitivity=counts_sensitivity(LEVELS * n_features), lattice=step
+        mu=mu,
+        sensitivity=counts_sensitivity(LEVELS * n_features),
+        lattice=step,
+        n_draws=n_features * 2 ** (LEVELS + 1),
     )
     counts = dyadic_counts((block for _, block in rows), n_features, rows.sizes)
     noisy = np.asarray(counting.release(counts.ravel(), source), dtype=np.float64) * step

@@ -28,6 +28,7 @@ __all__ = ["DPOneHotEncoder", "category_threshold"]
 # fits compose, at a threshold that is a third higher.
 _SHARE_OF_NAMES = 1e-6
 _MOST_EPSILON = 600.0  # that is spent: floats end soon below the distance that it admits
+_LEAST_DISTANCE = 1e-300
 
 
 def category_threshold(sigma, n_features, failure):
@@ -197,6 +198,8 @@ class DPOneHotEncoder(PrivateTransformer):
         mu = mu_from_epsilon(epsilon, self.delta * (1 - _SHARE_OF_NAMES))
         # A name that one record reveals: an event of this probability under one data set alone.
         distance = self.delta * _SHARE_OF_NAMES / one_plus_exp(epsilon) * (1 - 1e-9)
+        if distance < _LEAST_DISTANCE:
+            raise ValueError("delta is too small beside epsilon: no category could be released.")
         return replace(stated, epsilon=epsilon, mu=mu, statistical_distance=distance)
 
     def _checked_table(self, X):

@@ -1,5 +1,6 @@
 """Base class of transformers that release something about the columns of protected rows."""
 
+import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -49,7 +50,8 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
         self._check_settings()
         guarantee = self._guarantee_of_fit(groups)
         table, bounds, source = self._opened(guarantee, self._check_public, X, groups=groups)
-        self._release(table, bounds, guarantee.mu, source)
+        with np.errstate(all="ignore"):  # an error of rounding would depend on the values
+            self._release(table, bounds, guarantee.mu, source)
         return self._close(self._n_units(table), guarantee)
 
     def _n_units(self, table):

@@ -31,6 +31,7 @@ __all__ = [
 
 # Steps of a descent and shares of a budget are parts of 1 in 10 or so; theirs is 2^-29 or more.
 _LEAST_MU = 2.0**-24
+_MOST_MU = 2.0**20.5  # of counts: their noise is then 2^-20, the least that a lattice of ones takes
 
 
 def check_real(value: Any, name: str, must_be: str = "finite") -> float | Fraction:
@@ -98,6 +99,10 @@ def check_mu_of_fit(mu: float) -> float:
         raise ValueError(
             f"epsilon and delta are too small together: mu={mu:.2g}, and below {_LEAST_MU:.2g} the "
             "noise needs more than 64 bits."
+        )
+    if mu > _MOST_MU:
+        raise ValueError(
+            f"epsilon is too large: mu={mu:.2g}, and above {_MOST_MU:.2g} there is no noise left."
         )
     return mu
 

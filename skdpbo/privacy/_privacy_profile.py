@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdpbo.privacy._checks import check_delta
+from skdpbo.privacy._checks import check_delta, check_real
 from skdpbo.privacy._guarantee import PrivacyGuarantee, Status, weakest_status
 from skdpbo.privacy._profile import upper_gaussian_delta
 from skdpbo.privacy._profile_table import ProfileTable, largest_of, tabulate
+from skdpbo.privacy._rounding import round_up
 
 Array = NDArray[np.float64]
 
@@ -292,7 +293,9 @@ def _number(value: Any) -> float:
         value = value.item()
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"A privacy profile must give real numbers, got {type(value).__name__}.")
-    return float(value)
+    number = float(value)
+    # Up: what is between two floats would be promised too little.
+    return round_up(check_real(value, "profile")) if math.isfinite(number) else number
 
 
 def _curve_of(guarantee: PrivacyGuarantee) -> Callable[[Array], Array]:

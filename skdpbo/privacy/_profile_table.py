@@ -62,7 +62,8 @@ class ProfileTable:
         between = (x > a) & (left < right)
         x, b = np.where(between, x, a), np.where(left < right, b, a + 1.0)
         # Shares (e^b - e^x) / (e^b - e^a) and (e^x - e^a) / (e^b - e^a): nothing cancels.
-        share, rest = np.expm1(x - b) / np.expm1(a - b), np.expm1(x - a) / np.expm1(b - a)
+        share = np.expm1(x - b) / np.expm1(a - b)
+        rest = np.exp(x - b) * np.expm1(a - x) / np.expm1(a - b)  # e^(b - a) may be infinite
         bound = (share * self.deltas[left] + rest * self.deltas[right]) * (1 + _MARGIN)
         bound = np.where(self.deltas[left] > 0, np.maximum(bound, _TINY), 0.0)
         return np.where(between, bound, self.deltas[left])

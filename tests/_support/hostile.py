@@ -3,7 +3,17 @@
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-__all__ = ["NUMBER", "TEXT", "WHOLE", "Hostile", "Unprinted", "mostly", "one", "settled"]
+__all__ = [
+    "NUMBER",
+    "TEXT",
+    "WHOLE",
+    "Hostile",
+    "Unprinted",
+    "Unseen",
+    "mostly",
+    "one",
+    "settled",
+]
 
 NUMBER, WHOLE, TEXT = 0.7316520948315577, 731652094831, "S3cr3tPatientName"
 
@@ -29,6 +39,13 @@ class Hostile:
         raise self.error(TEXT)
 
     __array__ = __eq__ = __hash__ = __bool__ = __len__ = __reduce__ = __str__ = __float__
+
+
+class Unseen(Hostile):
+    """One that raises when it is asked for its class or any attribute, as a proxy of nothing."""
+
+    def __getattribute__(self, name):
+        raise RuntimeError(TEXT)
 
 
 class Unprinted(tuple):

@@ -162,6 +162,11 @@ class TestClippedMean:
         assert mechanism.guarantee.status == "proved"
         assert np.isfinite(mechanism.release(np.ones((100, 2)) * clip)).all()
 
+    def test_vectors_of_a_million_coordinates(self):
+        mechanism = ClippedMean(clip=1.0, n_records=1, mu=1.0)
+        total = np.zeros(2**20 + 1, dtype=np.int64)
+        assert mechanism.noisy_mean(total).shape == total.shape
+
     def test_mean_without_noise(self):
         data = np.random.RandomState(4).normal(size=(200, 5))
         released = ClippedMean(clip=1.0, n_records=200, mu=1e9).release(data)

@@ -318,6 +318,17 @@ def test_noise_beyond_64_bits_is_refused_before_the_charge(name):
     assert len(ledger.entries) == 1
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [name for name in GAUSSIAN if name != "trials"])
+def test_no_noise_at_all_is_refused_before_the_charge(name):
+    with PrivacyLedger(epsilon=1e20, delta=0.1) as ledger:
+        with pytest.raises(ValueError, match="epsilon is too large"):
+            GAUSSIAN[name](epsilon=1e17).fit(X, LABELS)
+        assert ledger.entries == ()
+        GAUSSIAN[name](epsilon=1e12).fit(X, LABELS)
+    assert len(ledger.entries) == 1
+
+
 TRAJECTORIES = {
     "chunks": (DPBayesSearchCV, {"mechanism": "gaussian", "protect": Chunks(9)}, 1e-8),
     "descent": (DPGIBOSearchCV, {"descent": Descent(adaptive_clip=True)}, 1e-12),

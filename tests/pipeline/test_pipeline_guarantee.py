@@ -10,10 +10,10 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
 
 from skdpbo import DPGridSearchCV, DPSparseGPRegressor
-from skdpbo.linear_model import DPLogisticRegression
+from skdpbo.linear_model import DPLogisticRegression, DPRidge
 from skdpbo.pipeline import pipeline_guarantee
 from skdpbo.preprocessing import DPMinMaxScaler, DPOneHotEncoder, DPStandardScaler
-from skdpbo.privacy import PrivacyLedger, compose, mu_from_epsilon
+from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, compose, mu_from_epsilon
 
 
 def test_exact_scaler_before_a_private_model_is_void():
@@ -67,6 +67,59 @@ def test_private_steps_compose():
     )
     assert whole.mu == pytest.approx(np.hypot(*(mu_from_epsilon(e, 1e-5) for e in (0.3, 0.7))))
     assert whole.status == "proved"
+
+
+def in_own_units(X):
+    """Planted: standard scores by the rows of a call, in a step that is fitted to nothing."""
+    return (X - X.mean(axis=0)) / X.std(axis=0)
+
+
+def moved_by_one_record(step):
+    """Largest distance by which one outlier moves the rows of others, before a private model."""
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    other = X.copy()
+    other[0] = 1e4
+    one, two = (step.fit_transform(rows)[1:] for rows in (X, other))
+    return np.abs(one - two).max()
+
+
+def test_a_step_that_is_not_verified_is_conditional_by_name():
+    planted = FunctionTransformer(in_own_units)
+    assert moved_by_one_record(planted) > 1
+    stated = pipeline_guarantee(make_pipeline(planted, DPLogisticRegression()))
+    assert stated.status == "conditional"
+    assert "func of FunctionTransformer (step 'functiontransformer')" in stated.assumptions[-2]
+    verified = make_pipeline(FunctionTransformer(np.log1p), DPLogisticRegression())
+    assert moved_by_one_record(Normalizer()) == 0
+    assert pipeline_guarantee(verified).status == "proved"
+    # That they do not end the fit of some record is stated, too.
+    assert "stays finite, and raises no error" in pipeline_guarantee(verified).assumptions[-1]
+    targets = TransformedTargetRegressor(DPRidge(), func=in_own_units, inverse_func=np.array)
+    assert pipeline_guarantee(targets).status == "conditional"
+
+
+@pytest.mark.parametrize("how", [{"handle_unknown": "warn"}, {"drop": "first"}], ids=str)
+def test_an_encoder_that_warns_of_one_record_is_void(how):
+    encoder = OneHotEncoder(categories=[["a", "b"]], **({"handle_unknown": "ignore"} | how))
+    with pytest.warns(UserWarning, match="unknown categories"):
+        encoder.fit_transform(np.array([["a"], ["Ann's own"]], dtype=object))
+    stated = pipeline_guarantee(make_pipeline(encoder, DPLogisticRegression()))
+    assert stated.status == "void"
+
+
+class OwnModel(LogisticRegression):
+    """A private model of another library, whose own statement covers what it does."""
+
+    def __init__(self, inner=None):
+        self.inner = inner
+
+    def privacy_guarantee(self, n_samples=None):
+        return PrivacyGuarantee(epsilon=1.0)
+
+
+def test_the_statement_of_a_model_covers_what_it_does_inside():
+    model = OwnModel(FunctionTransformer(in_own_units))
+    assert pipeline_guarantee(make_pipeline(Normalizer(), model)).status == "proved"
 
 
 def test_targets_that_are_transformed():

@@ -177,3 +177,9 @@ def test_guarantee_and_ledger():
     assert len(ledger.entries) == 1
     assert (imputer.privacy_.status, imputer.privacy_.n_protected) == ("proved", 100)
     assert fitted(table(100)).privacy_.status == "void"
+
+
+def test_many_columns_are_released():
+    X = np.zeros((2, 2**20 // (2 ** (LEVELS + 1) - 2) + 1))
+    imputer = DPSimpleImputer(X_bounds=(-1, 1), strategy="median").fit(X)
+    assert imputer.statistics_.shape == X.shape[1:]

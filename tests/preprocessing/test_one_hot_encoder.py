@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import norm
 from sklearn.utils.estimator_checks import check_estimator
 
+from _support.hostile import TEXT, Hostile, Unseen
 from _support.internals import (
     category_counts,
     category_key,
@@ -231,6 +232,34 @@ def test_distance_holds_at_an_epsilon_beyond_the_floats(epsilon):
     stated = DPOneHotEncoder(epsilon=epsilon).privacy_guarantee()
     assert stated.epsilon == min(epsilon, 600.0)
     assert 0 < stated.statistical_distance * (1 + math.exp(stated.epsilon)) < stated.delta
+
+
+def test_a_delta_that_no_count_meets_is_refused_before_the_charge():
+    encoder = DPOneHotEncoder(epsilon=500.0, delta=1e-200)
+    refused = pytest.raises(ValueError, match="delta is too small beside epsilon")
+    with PrivacyLedger(epsilon=1e3, delta=1e-5) as ledger, refused:
+        encoder.fit(frame())
+    assert not ledger.entries
+
+
+@pytest.mark.parametrize("kind", [Hostile, Unseen])
+@pytest.mark.parametrize("container", ["list", "array", "frame"])
+def test_a_cell_whose_every_use_raises_is_no_category(kind, container):
+    X = frame().to_numpy(dtype=object)
+    usual = fitted(X).categories_
+    X[7, 0] = kind()
+    rows = {"list": list(map(list, X)), "array": X, "frame": pd.DataFrame(X)}[container]
+    encoder = fitted(rows)
+    for a, b in zip(usual, encoder.categories_, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert encoder.transform(rows)[7, 3] == 1  # as any other value
+
+
+@pytest.mark.parametrize("rows", [["ab", "cd"], [["a"], ["b", "c"]], [["a"], Hostile()]])
+def test_rows_that_make_no_table_are_refused_without_a_quotation(rows):
+    with pytest.raises(ValueError, match=r"Expected 2D array|rectangular") as error:
+        DPOneHotEncoder().fit(rows)
+    assert TEXT not in str(error.value)
 
 
 def test_order_of_records_and_ledger():

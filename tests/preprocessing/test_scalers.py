@@ -123,3 +123,8 @@ def test_missing_bounds_warn_and_missing_values_are_refused():
     for scaler in (DPStandardScaler(X_bounds=(-3, 3)), DPMinMaxScaler()):
         with pytest.raises(ValueError, match="NaN"):
             scaler.fit(X)
+
+
+def test_many_columns_are_released():
+    X = np.zeros((2, 9000))
+    assert DPMinMaxScaler().fit(X).scale_.shape == (9000,)

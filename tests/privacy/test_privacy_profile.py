@@ -2,6 +2,8 @@
 
 import math
 import pickle
+from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -114,11 +116,34 @@ class TestTable:
             log_delta = log_delta_from_mu(0.5, x)
             assert log_delta - 1e-12 <= table.log_delta(np.array(x)) <= log_delta + 2e-2
 
+    def test_points_far_apart(self):
+        table = ProfileTable(np.array([0.0, 2000.0]), np.array([1.0, 0.25]))
+        bounds = table.delta(np.array([500.0, 1200.0, 2000.0 - math.log(2)]))
+        assert bounds == pytest.approx([1.0, 1.0, 0.625], rel=1e-11)
+
     def test_beyond_the_last_point_and_at_zero(self):
         table = ProfileTable(np.array([0.0, 1.0]), np.array([0.5, 0.0]))
         assert table.delta(np.array([1.0, 2.0])).tolist() == [0.0, 0.0]
         assert table.delta(np.array(1 - 1e-9)) > 0
         assert table.epsilon(0.0) == 1.0
+
+
+class TestExactNumbers:
+    """A number between two floats is read as the upper one."""
+
+    FINE = Fraction(1, 3) + Fraction(1, 10**18)
+
+    def test_epsilon_of_an_accountant(self):
+        assert float(self.FINE) < self.FINE
+
+        accountant = SimpleNamespace(get_epsilon=lambda delta: self.FINE)
+        assert PrivacyProfile(accountant).epsilon(1e-15) >= self.FINE
+
+    @pytest.mark.parametrize("kind", [Fraction, np.longdouble])
+    def test_delta(self, kind):
+        stated = self.FINE if kind is Fraction else kind(1) / 3 + kind(1e-18)
+        profile = PrivacyProfile(lambda epsilon: stated)
+        assert Fraction(profile.delta(0.0)) >= Fraction(*stated.as_integer_ratio())
 
 
 class TestRefusals:

@@ -16,6 +16,7 @@ from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
 from skdpbo.privacy._checks import check_delta, check_positive
 from skdpbo.privacy._rounding import round_up_root
+from skdpbo.privacy.ledger._store import PROCESS
 
 __all__ = ["AnswerBook", "AnswerNoise", "answer_sensitivity"]
 
@@ -134,7 +135,7 @@ class AnswerBook:
         self._left = n_rows * answers_per_row if n_answers is None else n_answers
         self._counts = np.zeros(n_rows, dtype=np.int64)
         self._lock = threading.Lock()
-        self._process = os.getpid()
+        self._process = os.getpid(), PROCESS.token
 
     def answer(self, index, value, source):
         """Protected value: return the row's number and the value with noise, or as it is.
@@ -148,8 +149,9 @@ class AnswerBook:
         ValueError
             When there is no value, or one too many.
         """
-        # Parent and fork would each count to the limit: twice as many answers as agreed.
-        if os.getpid() != self._process:
+        # Parent and fork would each count to the limit: twice as many answers as agreed. Numbers of
+        # processes repeat, in another namespace at once; the token does not.
+        if (os.getpid(), PROCESS.token) != self._process:
             raise RuntimeError("A forked copy of a curator does not answer.")
         # True is an integer in Python, and hardly meant as one.
         if isinstance(index, bool | np.bool_):
@@ -160,7 +162,8 @@ class AnswerBook:
         if (value is None) == (self._y is None):
             raise ValueError("Give a value exactly when y was not given to fit.")
         value = self._y[row] if value is None else value
-        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        kind = type(value)  # the attribute __class__ of a proxy may raise
+        if kind is bool or not issubclass(kind, numbers.Real):
             raise TypeError("value must be a number.")
         number, too_large = attempt(float, value)  # an error would tell of a noisy answer's value
         value = math.inf if too_large else number

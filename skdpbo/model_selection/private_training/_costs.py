@@ -42,6 +42,7 @@ __all__ = [
     "UNUSED_SHARES",
     "StatedCosts",
     "costs_of_groups",
+    "finite_assumption",
     "gaussian_budget",
     "kind_of",
     "merged_trial",
@@ -196,10 +197,7 @@ class StatedCosts:
             if trial.status != "void":
                 trial = voided_by_seeds(trial, model)
         risky = dict.fromkeys(name for model in self._models for name in risky_steps(model))
-        if not risky:
-            return trial
-        finite = f"every record stays finite, and raises no error, in {', '.join(risky)}"
-        return trial.assuming(finite, status="conditional")
+        return trial.assuming(finite_assumption(risky), status="conditional") if risky else trial
 
     def _fitting(self, step, share):
         epsilon = share.epsilon
@@ -278,6 +276,11 @@ def risky_steps(estimator):
     names : list of str
     """
     return list(_risky_steps(estimator, ""))
+
+
+def finite_assumption(names):
+    """Return the assumption that a guarantee rests on for `risky_steps`."""
+    return f"every record stays finite, and raises no error, in {', '.join(names)}"
 
 
 def _risky_steps(estimator, prefix):

@@ -45,10 +45,11 @@ def _always(step):
 
 
 def _has_given_categories(step):
-    # With handle_unknown="error", one record decides whether there is a model.
     counts = step.min_frequency is not None or step.max_categories is not None
     given = not isinstance(step.categories, str)
-    return given and not counts and step.handle_unknown != "error"
+    # One unknown category decides whether there is an error, or (also with drop) a warning.
+    tells = step.handle_unknown in ("error", "warn") or getattr(step, "drop", None) is not None
+    return given and not counts and not tells
 
 
 def _fills_a_constant(step):
@@ -64,7 +65,8 @@ _SHAPE_ONLY = {
     HashingVectorizer: (_always, ""),
     OneHotEncoder: (
         _has_given_categories,
-        'give categories and handle_unknown="ignore", without min_frequency and max_categories',
+        'give categories and handle_unknown="ignore", without drop, min_frequency and '
+        "max_categories",
     ),
     OrdinalEncoder: (
         _has_given_categories,

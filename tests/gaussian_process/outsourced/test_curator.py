@@ -17,6 +17,7 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
+from _support.hostile import Unseen
 from _support.internals import random_projection
 from _support.planted import put
 from skdpbo.exceptions import (
@@ -433,6 +434,29 @@ def test_forked_copies_do_not_answer(monkeypatch):
     with pytest.raises(RuntimeError, match="forked"):
         made.answer(3)
     monkeypatch.undo()
+    assert made.answer(3) == Y[3]
+
+
+def test_a_value_that_is_asked_nothing():
+    made = curator(answer_epsilon=1.0, y_bounds=(-1, 1)).fit(X)
+    with pytest.raises(TypeError, match="value must be a number"):
+        made.answer(3, Unseen())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of threads beside a fork
+def test_a_fork_with_the_number_of_its_parent_does_not_answer(monkeypatch):
+    """As in another PID namespace, where a fork of process 1 is process 1."""
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    made = curator().fit(X, Y)
+    child = os.fork()
+    if child == 0:
+        try:
+            made.answer(3)
+        except RuntimeError:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
     assert made.answer(3) == Y[3]
 
 

@@ -132,6 +132,7 @@ LEARNING = [
     OneHotEncoder(),
     OneHotEncoder(categories=[["a", "b"]]),
     OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore", min_frequency=3),
+    OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore", drop="first"),
     OrdinalEncoder(categories=[["a", "b"]]),
     SimpleImputer(),
     SimpleImputer(strategy="constant", fill_value=0.0),
