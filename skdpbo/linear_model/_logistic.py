@@ -309,7 +309,7 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
                 check_positive(weight, "class_weight")
 
     def _check_public(self, table):
-        return bounds_or_default(self.X_bounds, table.shape[1], "X_bounds")
+        return bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", self)
 
     def _weights_of_classes(self, rows, codes, mu, source):
         """Return what is left of `mu`, weights with largest 1, and the effective number of records.

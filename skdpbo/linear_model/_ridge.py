@@ -201,8 +201,8 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         if targets.ndim not in (1, 2):
             raise ValueError("y must have shape (n_samples,) or (n_samples, n_targets).")
         n_targets = 1 if targets.ndim == 1 else targets.shape[1]
-        X_box = bounds_or_default(self.X_bounds, table.shape[1], "X_bounds")
-        y_box = bounds_or_default(self.y_bounds, n_targets, "y_bounds")
+        X_box = bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", self)
+        y_box = bounds_or_default(self.y_bounds, n_targets, "y_bounds", self)
         return targets, X_box, y_box
 
     def _standardised(self, rows, targets, mu, source):

@@ -59,7 +59,7 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
         """Check the parameters that are the same for every table."""
 
     def _check_public(self, table):
-        return bounds_or_default(self.X_bounds, table.shape[1], "X_bounds")
+        return bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", self)
 
     def transform(self, X):
         """Transform rows with the released values; a row depends on itself alone.

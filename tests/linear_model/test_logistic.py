@@ -207,7 +207,7 @@ def test_raw_units_without_bounds_are_no_worse_than_the_commoner_class():
 
 def test_missing_bounds_warn(table):
     X, y = table
-    with pytest.warns(DefaultBoundsWarning, match="X_bounds"):
+    with pytest.warns(DefaultBoundsWarning, match="X_bounds of DPLogisticRegression"):
         DPLogisticRegression().fit(X, y)
 
 

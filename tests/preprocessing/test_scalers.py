@@ -117,7 +117,7 @@ def test_order_of_rows_and_ledger(scaler):
 
 def test_missing_bounds_warn_and_missing_values_are_refused():
     X = RNG.normal(size=(100, 2))
-    with pytest.warns(DefaultBoundsWarning):
+    with pytest.warns(DefaultBoundsWarning, match="X_bounds of DPStandardScaler"):
         DPStandardScaler().fit(X)
     X[3, 1] = np.nan
     for scaler in (DPStandardScaler(X_bounds=(-3, 3)), DPMinMaxScaler()):
