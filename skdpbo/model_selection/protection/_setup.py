@@ -199,7 +199,8 @@ def refuse_metric_of_groups(scorer):
         raise UnboundedSensitivityError(
             f"{scorer.name!r} is not supported with groups: it is no mean of losses of single "
             "records. A group changes as many pairs or counts as it has records, and their number "
-            f"has no bound. Use a mean, such as {scorer.nearest_mean}."
+            f"has no bound. Use a mean, such as {scorer.nearest_mean}, or keep one row of each "
+            "group (the first, whatever its values) and leave groups out."
         )
 
 

@@ -41,6 +41,7 @@ class TrialMetric(SklearnMetric):
     """
 
     is_mean = False
+    nearest_mean = "'accuracy' or 'neg_log_loss'"
 
     def __init__(self, metric):
         below = metric.function == "matthews_corrcoef" or metric.options.get("adjusted", False)
