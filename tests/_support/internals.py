@@ -197,8 +197,8 @@ HOMES = {
         "Ratio confusion_cells cost_matrix one_vs_rest_counts"
     ),
     "model_selection.scoring.metrics._pair_counts": (
-        "PairTable capped_excess_pairs doubled_wrong_pairs majority_cap pair_tables "
-        "wrong_pair_sensitivity wrong_pairs_l1_sensitivity"
+        "PairTable capped_excess_pairs doubled_wrong_pairs excess_pairs majority_cap "
+        "pair_tables wrong_pair_sensitivity wrong_pairs_l1_sensitivity"
     ),
     "model_selection.scoring.metrics._confusion_scorer": "ConfusionScorer public_counts",
     "model_selection.scoring.metrics._sklearn_metrics": "PublicTargets",

@@ -16,6 +16,7 @@ __all__ = [
     "PairTable",
     "capped_excess_pairs",
     "doubled_wrong_pairs",
+    "excess_pairs",
     "majority_cap",
     "pair_tables",
     "wrong_pair_sensitivity",
@@ -146,6 +147,31 @@ def capped_excess_pairs(doubled_wrong, n_positives, n_negatives, cap):
     excess = doubled_wrong - n_positives * n_negatives
     # Exact fractions: a change of at most 2 M, an integer, is one of at most 2 M after the floor.
     return math.floor(Fraction(excess * cap, max(n_positives, n_negatives, cap)))
+
+
+def excess_pairs(doubled_wrong, table, members, expected, steps):
+    """Excess of wrong pairs over an expected share of all pairs, in units of 1 / steps of a pair.
+
+    Each pair contributes a number in [-expected, steps - expected] and one that is no pair 0, so
+    that a record moves it as it moves `steps` times U: Theorem 1 of the page. Protected: pass only
+    to a mechanism.
+
+    Parameters
+    ----------
+    doubled_wrong : int
+        2 U, see `doubled_wrong_pairs`.
+    table : PairTable
+    members : list of int
+        Records of each class. Protected.
+    expected, steps : int
+        Public; 0 <= expected <= steps, which is even.
+
+    Returns
+    -------
+    int
+    """
+    negatives = sum(members[k] for k in table.negatives)
+    return steps // 2 * doubled_wrong - expected * members[table.positive] * negatives
 
 
 def wrong_pair_sensitivity(tables, weights, n_classes, n_records):

@@ -1,5 +1,6 @@
 """ROC AUC: the choice by counts of wrongly ordered pairs, the score by noisy counts."""
 
+import copy
 from fractions import Fraction
 
 import numpy as np
@@ -11,6 +12,7 @@ from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 from skdpbo.model_selection.scoring.metrics._pair_counts import (
     capped_excess_pairs,
     doubled_wrong_pairs,
+    excess_pairs,
     majority_cap,
     pair_tables,
     wrong_pair_sensitivity,
@@ -20,8 +22,11 @@ from skdpbo.model_selection.scoring.metrics._pair_counts import (
 __all__ = ["RankingScorer"]
 
 _WEIGHT_UNITS = 2**16
-# The pairs need more than the class counts: their noise is 1 / (1 - AUC) times as large in AUC.
+# The pairs need more than the class counts, whose noise moves the AUC only as far as it is from the
+# expected one.
 _SHARE_OF_CLASS_COUNTS = Fraction(1, 5)
+_STEPS = 16  # of the expected share of wrong pairs
+_EXPECTED = 2  # of these, where no public score is known
 
 
 class RankingScorer(MetricScorer):
@@ -45,6 +50,8 @@ class RankingScorer(MetricScorer):
     ----------
     weights : list of int
         Public weights of the pair counts in the choice, one for each table.
+    expected : int
+        Sixteenths of the pairs that are expected in the wrong order; public.
     """
 
     nearest_mean = "'neg_log_loss' or 'neg_brier_score'"
@@ -58,6 +65,7 @@ class RankingScorer(MetricScorer):
         self.multi_class, self.weighted = multi_class, weighted
         self.classes, self.frequencies = classes, counts / counts.sum()
         self.tables = pair_tables(len(classes), multi_class)
+        self.expected = _EXPECTED
         self._rarest = int(np.argmin(counts))
         self._n_columns = 1 if len(classes) == 2 else len(classes)
         # With these the choice is by the average AUC, as if classes were as frequent as in public;
@@ -65,6 +73,13 @@ class RankingScorer(MetricScorer):
         weights = self._averaging(self.frequencies) / self._pairs(self.frequencies)
         units = _WEIGHT_UNITS / weights.max()
         self.weights = [max(round(w), 1) for w in weights * units] if len(weights) > 1 else [1]
+
+    def informed_by(self, public_score):
+        """Return this scorer with the wrong pairs that the best public score makes expect."""
+        informed = copy.copy(self)
+        if np.isfinite(public_score):
+            informed.expected = round(_STEPS * float(np.clip(1 - public_score, 0.0, 1.0)))
+        return informed
 
     @property
     def worst_outcome(self):
@@ -85,24 +100,28 @@ class RankingScorer(MetricScorer):
         return float(share.mean() * averaging.sum())
 
     def exact_sums(self, outcomes):
-        """Return (weighted or capped wrong pairs, U of each table, class counts).
+        """Return (weighted or capped wrong pairs, excess of each table, class counts).
 
         Protected: pass only to a mechanism.
         """
         codes, scores = outcomes[:, 0].astype(np.int64), outcomes[:, 1:]
         wrong = [doubled_wrong_pairs(codes, scores, table) for table in self.tables]
         members = np.bincount(codes, minlength=len(self.classes)).tolist()
+        excess = [
+            excess_pairs(u, table, members, self.expected, _STEPS)
+            for u, table in zip(wrong, self.tables, strict=True)
+        ]
         if len(members) == 2:
             total = capped_excess_pairs(*wrong, *members, self._cap(len(codes)))
             # m is public: the count of one class gives the other, and moves by 1 and not by 2.
-            return total, *wrong, members[1]
-        return sum(w * u for w, u in zip(self.weights, wrong, strict=True)), *wrong, *members
+            return total, *excess, members[1]
+        return sum(w * u for w, u in zip(self.weights, wrong, strict=True)), *excess, *members
 
     def sum_groups(self, n_records):
-        """Wrong pairs of all tables, then class counts (of one class, where there are two)."""
-        c = len(self.classes)
-        sensitivity = wrong_pairs_l1_sensitivity(self.tables, c, n_records)
-        pairs = max(2 * (n_records - 1), 1)  # of one record with all others, doubled
+        """Excess pairs of all tables, then class counts (of one class, where there are two)."""
+        c, scale = len(self.classes), _STEPS // 2  # of a pair, which counts twice in 2 U
+        sensitivity = scale * wrong_pairs_l1_sensitivity(self.tables, c, n_records)
+        pairs = scale * max(2 * (n_records - 1), 1)  # of one record with all others
         return [
             SumGroup(len(self.tables), sensitivity, 1 - _SHARE_OF_CLASS_COUNTS, pairs),
             SumGroup(1 if c == 2 else c, 1 if c == 2 else 2, _SHARE_OF_CLASS_COUNTS, 1),
@@ -110,18 +129,20 @@ class RankingScorer(MetricScorer):
 
     def typical_sums(self, n_records):
         """A fifth of the pairs is in the wrong order."""
-        wrong = 0.2 * 2 * n_records**2 * self._pairs(self.frequencies)
+        pairs = n_records**2 * self._pairs(self.frequencies)
+        excess = (0.2 * _STEPS - self.expected) * pairs
         members = n_records * self.frequencies
-        return [*wrong, *(members[1:] if len(members) == 2 else members)]
+        return [*excess, *(members[1:] if len(members) == 2 else members)]
 
     def value_of(self, sums, n_records):
         """Return the average AUC of sums of shape (..., n_sums)."""
-        wrong, members = np.split(sums, [len(self.tables)], axis=-1)
+        excess, members = np.split(sums, [len(self.tables)], axis=-1)
         if members.shape[-1] == 1:
             members = np.concatenate([n_records - members, members], axis=-1)
         # No class is empty: noise may leave nothing of a small one, which stands in a denominator.
         shares = np.clip(members, 1.0, None) / n_records
-        auc = 1 - wrong / (2.0 * n_records**2 * self._pairs(shares))
+        per_pair = excess / (float(n_records) ** 2 * self._pairs(shares))
+        auc = 1 - (self.expected + per_pair) / _STEPS
         averaging = self._averaging(shares)
         return (np.clip(auc, 0.0, 1.0) * averaging).sum(axis=-1) / averaging.sum(axis=-1)
 
