@@ -20,7 +20,9 @@ from skdpbo.model_selection.protection._rounds import (
     ScoresSoFar,
     cross_validate_in_rounds,
 )
+from skdpbo.model_selection.protection._setup import warn_if_metric_is_noisy
 from skdpbo.model_selection.scoring.metrics._confusion_scorer import public_counts
+from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 
 __all__ = ["FailedFits", "PublicSearch"]
 
@@ -103,8 +105,11 @@ class PublicSearch(Protection):
         if not self.mechanism.reads_early:  # nothing is charged yet
             self.failed_fits.warn(results[f"mean_test_{self.metric}"])
             # The one that GridSearchCV would take; NaN, of candidates that fail, comes last.
-            best = np.nan_to_num(results[f"mean_test_{self.metric}"], nan=-np.inf).argmax()
-            noise = self.mechanism.untold_noise(self.problem.n_losses)
+            scores = np.nan_to_num(results[f"mean_test_{self.metric}"], nan=-np.inf)
+            best, n_losses, scorer = scores.argmax(), self.problem.n_losses, self.problem.scorer
+            if isinstance(scorer, MetricScorer):
+                warn_if_metric_is_noisy(self.mechanism, scorer, n_losses, scores[best])
+            noise = self.mechanism.untold_noise(n_losses)
             self.problem.folds.warn(results["params"][int(best)], noise)
         self.chosen = self.mechanism.choose(results)
         return self.chosen.index

@@ -32,11 +32,13 @@ __all__ = [
     "refuse_other_than_means",
     "refuse_telling_parts",
     "split_rows",
+    "warn_if_metric_is_noisy",
     "warn_if_score_is_noisy",
     "warn_of_silent_callbacks",
 ]
 
 SMALL_NOISE = 0.05
+_LARGE_BESIDE_GAIN = 0.5  # noise of a ratio or of pairs, as a share of the gain over chance
 # Of the budget, with score_fraction="auto". The smaller comes first: what the score gets, the
 # choice loses.
 SCORE_SHARES = (0.1, 0.3)
@@ -180,6 +182,33 @@ def mechanism_with_score(searcher, scorer, n_records):
             NoisyScoreWarning,
         )
     return searcher._mechanism(score_fraction=0.0) if mostly and automatic else mechanism
+
+
+def warn_if_metric_is_noisy(mechanism, scorer, n_records, public_score):
+    """Warn where the noise of a ratio or of pairs is large beside what models gain over chance.
+
+    Parameters
+    ----------
+    mechanism : SearchMechanism
+    scorer : MetricScorer
+    n_records : int
+    public_score : float
+        Of the best candidate.
+    """
+    if not mechanism.epsilon_score or not np.isfinite(public_score):
+        return
+    informed = scorer.informed_by(public_score)
+    share = informed.expected_noise(mechanism.epsilon_score, n_records)
+    gain = abs(public_score - scorer.of_chance) / (scorer.upper - scorer.lower)
+    if _LARGE_BESIDE_GAIN * gain < share <= MOSTLY_NOISE:  # more has been told
+        warn_caller(
+            "best_score_ will be mostly noise: the standard deviation of its noise is about "
+            f"{share * (scorer.upper - scorer.lower):.2g}, the public score of the best candidate "
+            f"{public_score:.2g}, and chance has {scorer.of_chance:g}. Protect more records, take "
+            "a larger epsilon or score_fraction, or spend all of the budget on the choice "
+            "(score_fraction=0).",
+            NoisyScoreWarning,
+        )
 
 
 def refuse_other_than_means(scorer):

@@ -54,6 +54,7 @@ class RankingScorer(MetricScorer):
         Sixteenths of the pairs that are expected in the wrong order; public.
     """
 
+    of_chance = 0.5
     nearest_mean = "'neg_log_loss' or 'neg_brier_score'"
 
     def __init__(
