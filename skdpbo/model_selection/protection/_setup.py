@@ -307,7 +307,7 @@ def split_rows(searcher, X, y, params):
     warn_caller(
         f"X_val was not given: {len(protected)} of the {n_units} {what}, chosen by {order}, "
         f"are protected; the other {n_units - len(protected)} are treated as public and may "
-        "influence everything that is released.",
+        'influence everything that is released. If none may be public, set protect="all".',
         PublicTrainingWarning,
     )
     if groups is not None:  # from numbers of groups to positions of their rows
