@@ -55,6 +55,10 @@ class TrialMetric(SklearnMetric):
         )
         self.metric = metric
 
+    def try_on(self, estimator, X, y):
+        """Raise what is wrong with the scorer for the classes of a model, whatever y are."""
+        self.of(estimator).try_on(estimator, X, y)
+
     def of(self, model):
         """Return the `MetricScorer` with the classes of a trained model, or raise."""
         return metric_scorer(self.metric, _ModelClasses(np.asarray(model.classes_)), None)
