@@ -22,7 +22,10 @@ def checked_classes(classes, y):
         raise ValueError("classes must hold at least two labels.")
     kinds = labels.dtype.kind, getattr(getattr(y, "dtype", None), "kind", "O")
     if "U" in kinds and set(kinds) & set("biuf"):
-        raise ValueError("classes and y must both be texts or both be numbers.")
+        raise ValueError(
+            "classes and y must both be texts or both be numbers. A meta-estimator that numbers "
+            "the labels, such as VotingClassifier, needs classes=[0, 1, ...]."
+        )
     return labels
 
 

@@ -36,12 +36,16 @@ def warn_caller(message, category):
     warnings.warn(message, category, stacklevel=level)
 
 
-def bounds_or_default(bounds, size, name):
-    """Return bounds of `size` columns as two vectors; a `DefaultBoundsWarning` where None."""
+def bounds_or_default(bounds, size, name, owner, otherwise=""):
+    """Return bounds of `size` columns as two vectors; a `DefaultBoundsWarning` where None.
+
+    The warning names the class of `owner`, one of several steps, and what else it takes.
+    """
     if bounds is None:
         bounds = DEFAULT_BOUNDS
         warn_caller(
-            f"{name} was not given: {bounds} is used, whatever the data are. Give public bounds.",
+            f"{name} of {type(owner).__name__} is not given: {bounds} is used, whatever the units "
+            f"are. Give public bounds, the range that values may have{otherwise}.",
             DefaultBoundsWarning,
         )
     return check_bounds(bounds, size, name)

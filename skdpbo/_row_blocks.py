@@ -6,7 +6,7 @@ from scipy.sparse import issparse
 from skdpbo._record_groups import PlacedRows, n_units, record_sizes
 from skdpbo._schema import narrowed, refuse_not_finite
 
-__all__ = ["BoxedRows", "row_blocks"]
+__all__ = ["BoxedRows", "clipped_product", "row_blocks"]
 
 _CELLS = 2**15  # of one block: a few copies of it fit in a processor's cache
 _MAX_ROWS = 2**13  # a product of one block is exact, see `_gradient_sum`
@@ -117,6 +117,14 @@ def row_blocks(X, check=True, name="X"):
         if check:
             refuse_not_finite(block, name, allow_nan=check == "allow-nan")
         yield block
+
+
+def clipped_product(X, bounds, weights):
+    """Return the product of rows, clipped to a box, with weights; blocks of a sparse X are dense.
+
+    A linear model has seen nothing beyond its box: it does not extrapolate.
+    """
+    return np.concatenate([np.clip(b, *bounds) @ weights for b in row_blocks(X, check=False)])
 
 
 def _block_size(X):

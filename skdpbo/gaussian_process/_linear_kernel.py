@@ -5,13 +5,16 @@ from sklearn.gaussian_process.kernels import Kernel
 
 __all__ = ["LinearKernel"]
 
+_REACH = 4.0  # half-widths from the centre, beyond which functions are constant in a column
+
 
 class LinearKernel(Kernel):
     r"""Kernel of linear functions with an intercept, in the units of a box.
 
-    With :math:`s_j = (x_j - \mathrm{centre}_j) / \mathrm{half\_width}_j` and p columns it is
-    :math:`k(x, x') = \frac12 (1 + \frac3p s's')`, of mean variance 1 for x uniform in the box.
-    Unlike a DotProduct it does not depend on the units of the columns.
+    With :math:`s_j = (x_j - \mathrm{centre}_j) / \mathrm{half\_width}_j`, clipped to [-4, 4], and p
+    columns it is :math:`k(x, x') = \frac12 (1 + \frac3p s's')`, of mean variance 1 for x uniform in
+    the box. Unlike a DotProduct it does not depend on the units of the columns, and one far value
+    does not multiply a slope that is mostly noise.
 
     Parameters
     ----------
@@ -39,4 +42,4 @@ class LinearKernel(Kernel):
         return False
 
     def _scaled(self, X):
-        return (np.asarray(X) - self.centre) / self.half_width
+        return np.clip((np.asarray(X) - self.centre) / self.half_width, -_REACH, _REACH)

@@ -17,7 +17,7 @@ from skdpbo._column_moments import release_moments
 from skdpbo._gaussian_estimator import GaussianEstimator
 from skdpbo._parameters import bounds_or_default
 from skdpbo._record_groups import n_units, placed
-from skdpbo._row_blocks import BoxedRows
+from skdpbo._row_blocks import BoxedRows, clipped_product
 from skdpbo._schema import check_same_length, refuse_missing_target
 from skdpbo.linear_model._class_balance import release_balance
 from skdpbo.linear_model._column_scales import column_scales
@@ -55,8 +55,8 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
         In (0, 1).
     X_bounds : tuple (low, high), default=None
         Public box, in the units of X; numbers, or vectors with one value for each feature. Rows
-        outside are clipped. A box wider than the data costs little: columns are standardised
-        privately. None: (-3, 3), with a `DefaultBoundsWarning`.
+        outside are clipped, in `fit` and in predictions. A box wider than the data costs little:
+        columns are standardised privately. None: (-3, 3), with a `DefaultBoundsWarning`.
     C : float, default=1.0
         Inverse strength of the penalty, as in scikit-learn after a `StandardScaler`, > 0. The noise
         asks for more regularisation, which early stopping gives.
@@ -84,6 +84,8 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
         Released.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Released.
+    X_bounds_ : tuple of ndarray of shape (n_features,)
+        The box. Public.
     n_iter_ : int
         Number of released gradients. Released.
     n_records_ : int
@@ -188,7 +190,7 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
         labels = checked_labels(y, classes)
         if classes is None:
             classes = occurring_classes(labels, type(self).__name__)
-        self.classes_ = classes
+        self.classes_, self.X_bounds_ = classes, bounds
         rows = BoxedRows(table, *bounds)
         rows.check_finite()
         codes = placed(table, label_positions(labels, classes))
@@ -234,7 +236,7 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Rows to classify.
+            Rows to classify; clipped to the box, as in `fit`.
 
         Returns
         -------
@@ -243,7 +245,7 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", reset=False)
-        scores = X @ self.coef_.T + self.intercept_
+        scores = clipped_product(X, self.X_bounds_, self.coef_.T) + self.intercept_
         return scores.ravel() if scores.shape[1] == 1 else scores
 
     def predict_proba(self, X):
@@ -308,7 +310,7 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
                 check_positive(weight, "class_weight")
 
     def _check_public(self, table):
-        return bounds_or_default(self.X_bounds, table.shape[1], "X_bounds")
+        return bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", self)
 
     def _weights_of_classes(self, rows, codes, mu, source):
         """Return what is left of `mu`, weights with largest 1, and the effective number of records.

@@ -10,7 +10,7 @@ from skdpbo._gram_release import lifted
 from skdpbo._noise_aware import MomentModel, released_noise_variance
 from skdpbo._parameters import bounds_or_default
 from skdpbo._record_groups import n_units, placed
-from skdpbo._row_blocks import BoxedRows, row_blocks
+from skdpbo._row_blocks import BoxedRows, clipped_product
 from skdpbo._schema import (
     check_same_length,
     checked_table,
@@ -202,8 +202,8 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         if targets.ndim not in (1, 2):
             raise ValueError("y must have shape (n_samples,) or (n_samples, n_targets).")
         n_targets = 1 if targets.ndim == 1 else targets.shape[1]
-        X_box = bounds_or_default(self.X_bounds, table.shape[1], "X_bounds")
-        y_box = bounds_or_default(self.y_bounds, n_targets, "y_bounds")
+        X_box = bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", self)
+        y_box = bounds_or_default(self.y_bounds, n_targets, "y_bounds", self)
         return targets, X_box, y_box
 
     def _standardised(self, rows, targets, mu, source):
@@ -288,10 +288,7 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", reset=False)
-        low, high = self.X_bounds_
-        # Clipped as in fit: the model has seen nothing beyond the bounds.
-        blocks = [np.clip(b, low, high) @ self.coef_.T for b in row_blocks(X, check=False)]
-        return np.concatenate(blocks) + self.intercept_
+        return clipped_product(X, self.X_bounds_, self.coef_.T) + self.intercept_
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

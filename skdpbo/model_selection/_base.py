@@ -145,7 +145,8 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         if callable(self.refit):
             raise ValueError(
                 "refit must be a bool or the name of a metric: a callable would choose from raw "
-                "results, without noise."
+                "results, without noise. A rule for simpler models can choose on public rows, by "
+                "GridSearchCV, which candidates are searched here."
             )
         self._validate_params()
         # What parameters alone show is refused first: no row is looked at, and nothing is charged.

@@ -116,7 +116,8 @@ class DPGridSearchCV(BaseChoiceSearchCV):
         Released. Its index in `cv_results_["params"]`.
     best_score_ : float
         Released. Noisy score of the winner on the protected rows; absent when `score_fraction=0`
-        (unless a private estimator is tuned).
+        (unless a private estimator is tuned: then it is the best of several noisy scores, too high
+        by about one `best_score_std_`, at times two).
     best_score_std_ : float
         Public, or computed from released values. Standard deviation of the noise of `best_score_`;
         absent where that is.

@@ -4,12 +4,12 @@ import numpy as np
 
 from skdpbo._column_ranges import released_ranges
 from skdpbo._parameters import check_bounds
-from skdpbo.preprocessing._private_transformer import PrivateTransformer
+from skdpbo.preprocessing._private_scaler import PrivateScaler
 
 __all__ = ["DPMinMaxScaler"]
 
 
-class DPMinMaxScaler(PrivateTransformer):
+class DPMinMaxScaler(PrivateScaler):
     """Columns scaled to [0, 1] by a range that is public, or found privately.
 
     Private: every training record, for data sets that differ in one record. Released, where no
@@ -37,8 +37,8 @@ class DPMinMaxScaler(PrivateTransformer):
     ----------
     privacy_ : PrivacyGuarantee
         Guarantee of the fit. Public.
-    data_min_, data_max_, scale_ : ndarray of shape (n_features,)
-        Ends and width of the range. Released, or public.
+    data_min_, data_max_, data_range_, scale_ : ndarray of shape (n_features,)
+        Ends and width of the range, and its inverse. Released, or public.
     n_records_ : int
         Number of records, or of groups. Public.
     n_features_in_ : int
@@ -101,7 +101,8 @@ class DPMinMaxScaler(PrivateTransformer):
         if bounds is None:
             bounds, _ = released_ranges(table, mu, source)
         self.data_min_, self.data_max_ = bounds
-        self.scale_ = self.data_max_ - self.data_min_
+        self.data_range_ = self.data_max_ - self.data_min_
+        self.scale_ = 1 / self.data_range_
 
-    def _offset(self):
-        return self.data_min_
+    def _shift(self):
+        return self.data_min_, self.data_range_

@@ -4,7 +4,7 @@ import numpy as np
 
 from skdpbo._column_moments import release_moments
 from skdpbo._row_blocks import BoxedRows
-from skdpbo.preprocessing._private_transformer import PrivateTransformer
+from skdpbo.preprocessing._private_scaler import PrivateScaler
 from skdpbo.privacy._checks import check_flag
 
 __all__ = ["DPStandardScaler"]
@@ -12,7 +12,7 @@ __all__ = ["DPStandardScaler"]
 _QUANTILE = 0.98  # of the row norms: longer rows are shortened
 
 
-class DPStandardScaler(PrivateTransformer):
+class DPStandardScaler(PrivateScaler):
     """Columns less their private means, divided by their private standard deviations.
 
     Private: every training record, for data sets that differ in one record. Released: a histogram
@@ -103,5 +103,5 @@ class DPStandardScaler(PrivateTransformer):
         self.var_ = unit**2 * np.clip(square - mean**2, noise, 1.0)
         self.scale_ = np.sqrt(self.var_) if self.with_std else np.ones(len(mean))
 
-    def _offset(self):
-        return self.mean_ if self.with_mean else 0.0
+    def _shift(self):
+        return self.mean_ if self.with_mean else 0.0, self.scale_

@@ -194,9 +194,9 @@ HOMES = {
     "model_selection.scoring.metrics._confusion": (
         "Ratio confusion_cells cost_matrix one_vs_rest_counts"
     ),
-    "model_selection.scoring.metrics._ranking_scorer": (
-        "PairTable capped_excess_pairs doubled_wrong_pairs majority_cap pair_tables "
-        "wrong_pair_sensitivity wrong_pairs_l1_sensitivity"
+    "model_selection.scoring.metrics._pair_counts": (
+        "PairTable capped_excess_pairs doubled_wrong_pairs excess_pairs majority_cap "
+        "pair_tables wrong_pair_sensitivity wrong_pairs_l1_sensitivity"
     ),
     "model_selection.scoring.metrics._confusion_scorer": "ConfusionScorer public_counts",
     "model_selection.scoring.metrics._sklearn_metrics": "PublicTargets",

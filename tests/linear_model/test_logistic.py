@@ -188,9 +188,26 @@ def test_constant_column_is_harmless(table):
     assert fitted(wide, y).score(wide, y) > fitted(X, y).score(X, y) - 0.02
 
 
+def test_rows_outside_of_the_box_are_clipped_in_predictions(table):
+    model = fitted(*table)
+    far, at_the_edge = [[90.0, 0, 0, -7.0, 0]], [[3.0, 0, 0, -3.0, 0]]
+    np.testing.assert_array_equal(model.predict_proba(far), model.predict_proba(at_the_edge))
+    sparse = model.decision_function(csr_matrix(far))
+    np.testing.assert_array_equal(sparse, model.decision_function(at_the_edge))
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DefaultBoundsWarning")
+def test_raw_units_without_bounds_are_no_worse_than_the_commoner_class():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(18, 90, (4000, 3))
+    y = (X[:, 0] > 70).astype(int)
+    accuracies = [fitted(X, y, X_bounds=None, random_state=seed).score(X, y) for seed in range(8)]
+    assert min(accuracies) > max(y.mean(), 1 - y.mean()) - 0.01
+
+
 def test_missing_bounds_warn(table):
     X, y = table
-    with pytest.warns(DefaultBoundsWarning, match="X_bounds"):
+    with pytest.warns(DefaultBoundsWarning, match="X_bounds of DPLogisticRegression"):
         DPLogisticRegression().fit(X, y)
 
 

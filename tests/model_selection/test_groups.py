@@ -409,6 +409,7 @@ class TestSetApart:
         assert stated.status == "conditional"  # Keeper is no verified step
         (message,) = [text for text in messages if "X_val was not given" in text]
         assert f"{len(self.PROTECTED)} of the {N_GROUPS} groups" in message
+        assert message.endswith('If none may be public, set protect="all".')
 
     def test_sizes_are_secret(self, monkeypatch):
         monkeypatch.setattr(Keeper, "shown", [])

@@ -209,3 +209,24 @@ def test_failed_fits_that_are_an_error_after_the_charge_leave_a_fitted_search(se
         assert len(ledger.entries) == 1
     assert search.privacy_.n_protected == 120
     assert search.best_params_ == search.cv_results_["params"][search.best_index_]
+
+
+@pytest.mark.parametrize(
+    ("changes", "advice"),
+    [
+        ({"refit": lambda results: 0}, "can choose on public rows, by GridSearchCV"),
+        ({"scoring": ["roc_auc", "accuracy"]}, r"one of \['accuracy', 'roc_auc'\]; got True"),
+        ({"scoring": ["roc_auc", "accuracy"], "refit": False}, "one of .*; got False"),
+    ],
+)
+def test_a_refit_without_a_private_meaning_is_refused_with_advice(changes, advice):
+    with pytest.raises(ValueError, match=advice):
+        DPGridSearchCV(DecisionTreeClassifier(), DEPTHS, **changes).fit(**ROWS)
+
+
+def test_a_noisy_accuracy_of_groups_is_told_without_a_bound_that_it_refuses():
+    search = DPGridSearchCV(DecisionTreeClassifier(), {"max_depth": [2]}, cv=2)
+    texts = [text for _, text in told(search, **ROWS, groups_val=range(120))]
+    (text,) = [text for text in texts if "mostly noise" in text]
+    assert "the public score of the best candidate" in text
+    assert "loss_bound" not in text

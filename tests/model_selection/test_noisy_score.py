@@ -203,3 +203,19 @@ class TestStandardDeviation:
         source = noise_source(0)
         noisy = [add_laplace(0.3, 0.2, 0.5, source) for _ in range(4000)]
         assert np.std(noisy) == pytest.approx(laplace_noise_std(0.2, 0.5), rel=0.09)
+
+
+@pytest.mark.parametrize(("scoring", "chance"), [("roc_auc", "0.5"), ("f1", "0")])
+def test_noise_of_a_ratio_or_of_pairs_is_told_beside_the_gain_over_chance(scoring, chance):
+    rng = np.random.default_rng(0)
+    weak = {"X": rng.normal(size=(600, 4)), "y": (np.arange(600) % 9 == 0).astype(int)}
+    # A line that hardly depends on X, with some predicted positives.
+    model = LogisticRegression(class_weight={0: 1, 1: 7.6})
+    rows = {"X_val": np.full((2000, 4), np.inf), "y_val": np.zeros(2000, dtype=int)}
+    search = DPGridSearchCV(model, VALUES, scoring=scoring, score_fraction=0.1, epsilon=0.7)
+    with PrivacyLedger(epsilon=1.0) as ledger, warnings.catch_warnings():
+        warnings.simplefilter("error", NoisyScoreWarning)
+        with pytest.raises(NoisyScoreWarning, match=f"the public score .* chance has {chance}"):
+            search.fit(**weak, **rows)
+        assert not ledger.entries
+    assert fit("grid", ROWS_OF_LOSSES, scoring=scoring, epsilon=5.0) == []

@@ -4,6 +4,8 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -46,6 +48,26 @@ def test_moments_are_near_those_of_the_rows():
     np.testing.assert_allclose(scaler.mean_, X.mean(axis=0), atol=0.1)
     np.testing.assert_allclose(scaler.scale_, X.std(axis=0), rtol=0.15)
     np.testing.assert_allclose(scaler.transform(X), (X - scaler.mean_) / scaler.scale_)
+
+
+@pytest.mark.parametrize(
+    "scaler", [DPStandardScaler(X_bounds=(-30, 30)), DPMinMaxScaler(clip=False)]
+)
+def test_what_is_transformed_comes_back(scaler):
+    X = RNG.normal([1.0, -2.0, 0.0], [1.0, 0.5, 2.0], (2000, 3))
+    scaler = fitted(clone(scaler), X)
+    Z = scaler.transform(X)
+    np.testing.assert_allclose(scaler.inverse_transform(Z), X, atol=1e-12)
+    with pytest.raises(NotFittedError):
+        clone(scaler).inverse_transform(Z)
+
+
+def test_the_scale_of_a_range_is_that_of_scikit_learn():
+    X = RNG.uniform(0, 900, (5000, 2))
+    exact = MinMaxScaler().fit([[0.0, 0.0], [1024.0, 1024.0]])
+    scaler = fitted(DPMinMaxScaler(), X)
+    for name in ("data_min_", "data_max_", "data_range_", "scale_"):
+        np.testing.assert_array_equal(getattr(scaler, name), getattr(exact, name))
 
 
 def test_interval_that_starts_at_zero_is_that_around_zero_moved():
@@ -117,7 +139,7 @@ def test_order_of_rows_and_ledger(scaler):
 
 def test_missing_bounds_warn_and_missing_values_are_refused():
     X = RNG.normal(size=(100, 2))
-    with pytest.warns(DefaultBoundsWarning):
+    with pytest.warns(DefaultBoundsWarning, match="X_bounds of DPStandardScaler"):
         DPStandardScaler().fit(X)
     X[3, 1] = np.nan
     for scaler in (DPStandardScaler(X_bounds=(-3, 3)), DPMinMaxScaler()):

@@ -301,7 +301,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
                 raise ValueError("y_bounds is for noisy answers: give answer_epsilon, too.")
             return None
         # The range is the sensitivity: answers are clipped to it.
-        low, high = bounds_or_default(self.y_bounds, 1, "y_bounds")
+        low, high = bounds_or_default(self.y_bounds, 1, "y_bounds", self)
         return AnswerNoise(
             epsilon=self.answer_epsilon,
             delta=self.answer_delta,

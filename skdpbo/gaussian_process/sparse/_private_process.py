@@ -61,6 +61,7 @@ class PrivateProcess(GaussianEstimator):
     _mechanism = "Gaussian second moments of whitened features"
     _chosen = "the kernels, the inducing points and the bounds were"
     _theory = "docs/theory/sparse_gp.md"
+    _other_bounds = ""  # what else the bounds may be, for a warning
 
     def _check_pass(self):
         """Check the settings of the pass over the data, which would fail after the charge."""
@@ -178,7 +179,8 @@ class PrivateProcess(GaussianEstimator):
         points, box = self.inducing_points, None
         # Given points need no box, and no warning that there is none.
         if points is None or isinstance(points, numbers.Integral):
-            box = bounds_or_default(default if bounds is None else bounds, n_features, "X_bounds")
+            given = default if bounds is None else bounds
+            box = bounds_or_default(given, n_features, "X_bounds", self, self._other_bounds)
         return inducing_design(points, box, n_features)
 
     def _release(self, method, rows, X, targets, source):

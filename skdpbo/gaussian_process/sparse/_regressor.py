@@ -181,6 +181,8 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     'proved'
     """
 
+    _other_bounds = ', or "private", which releases it'
+
     def __init__(
         self,
         kernel=None,
@@ -308,7 +310,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
             copy.deepcopy(public)(Z)  # what fails there fails before the charge
             box = -public.bound, public.bound  # of residuals: about 0
         else:
-            box = bounds_or_default(bounds["y_bounds"], q, "y_bounds")
+            box = bounds_or_default(bounds["y_bounds"], q, "y_bounds", self, self._other_bounds)
         half_width = (box[1] - box[0]) / 2
         kernels = self._checked_kernels(Z, default_kernels(Z, half_width))
         build = partial(self._method, Z=Z, half_width=half_width)

@@ -113,14 +113,14 @@ class FoldLosses:
         if scorer.clipped is not scorer:  # a ratio has a range of its own
             return
         mean = scorer.integer_losses(losses).mean()  # of one record
+        bound = "" if scorer.name == "accuracy" else "a smaller loss_bound if few lose more, "
         expected = scorer.score_with_std(mean, 1, noise * scorer.units)
         if expected.std > _NOISY * (scorer.offset - expected.value):
             warn_caller(
                 "best_score_ will be mostly noise: the standard deviation of its noise is about "
                 f"{expected.std:.4g}, and the public score of the best candidate "
-                f"{expected.value:.4g}. Protect more records, take a larger epsilon, or a smaller "
-                "loss_bound if fewer losses should count, or spend all of the budget on the choice "
-                "(score_fraction=0).",
+                f"{expected.value:.4g}. Protect more records, take a larger epsilon, "
+                f"{bound}or spend all of the budget on the choice (score_fraction=0).",
                 NoisyScoreWarning,
             )
 

@@ -275,7 +275,8 @@ def public_scales(steps, automatic, surrogate, start, remembered, gradient, nois
             "On the public rows the loss has no gradient to follow: it is flat, discontinuous or "
             "noisy in these parameters around the start (its changes grow with the distance to "
             f"the power {exponent:.2f}; 1 is smooth, 0.5 is in steps, 0 is flat or noise). Use "
-            'DPBayesSearchCV, or a smooth loss such as "neg_log_loss".',
+            'DPBayesSearchCV, or a smooth loss such as "neg_log_loss" where errors are counted; '
+            "an estimator that stops before it converges makes any loss noisy.",
             FlatLossWarning,
         )
     rows = gradient.of(far, posterior.weights(start))

@@ -255,5 +255,6 @@ def refuse_unknown_groups(estimator, selection):
         raise ValueError(
             f"groups are not supported with {type(estimator).__name__}: in private trials fit must "
             "take groups and privacy_guarantee(groups=True) must state the cost, as those of "
-            "DPLogisticRegression do. Not with a pipeline, and not with estimator_guarantee."
+            "DPLogisticRegression do. With a pipeline or estimator_guarantee keep one row of each "
+            "group (the first, whatever its values) and leave groups out."
         )

@@ -26,10 +26,8 @@ from skdpbo.model_selection.evaluation._chunks import (
 )
 from skdpbo.model_selection.evaluation._dry_run import dry_run
 from skdpbo.model_selection.protection._protection import AllRecordsProtection
-from skdpbo.model_selection.protection._setup import (
-    refuse_chunk_schema,
-    warn_if_score_is_noisy,
-)
+from skdpbo.model_selection.protection._score_share import warn_if_score_is_noisy
+from skdpbo.model_selection.protection._setup import refuse_chunk_schema
 from skdpbo.model_selection.rows._overlap import refuse_rows_among_entries
 from skdpbo.model_selection.scoring._resolve import resolve_chunk_scorer
 from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE

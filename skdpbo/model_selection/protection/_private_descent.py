@@ -21,7 +21,8 @@ from skdpbo.model_selection.private_training._estimators import has_private_part
 from skdpbo.model_selection.private_training._selection_rules import PrivateSelection
 from skdpbo.model_selection.private_training._trials import Winner
 from skdpbo.model_selection.protection._private_models import PrivateModelsProtection
-from skdpbo.model_selection.protection._setup import refuse_telling_parts, warn_if_score_is_noisy
+from skdpbo.model_selection.protection._score_share import warn_if_score_is_noisy
+from skdpbo.model_selection.protection._setup import refuse_telling_parts
 
 __all__ = ["PrivateDescentProtection"]
 

@@ -21,7 +21,9 @@ from sklearn.exceptions import FitFailedWarning
 from skdpbo._parameters import warn_caller
 from skdpbo.model_selection._sklearn import all_fits_failed, task
 from skdpbo.model_selection.protection._protection import Protection
+from skdpbo.model_selection.protection._score_share import warn_if_metric_is_noisy
 from skdpbo.model_selection.scoring.metrics._confusion_scorer import public_counts
+from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 
 __all__ = ["PublicProgress", "PublicSearch", "ScoresSoFar", "without_tracebacks"]
 
@@ -125,8 +127,11 @@ class PublicSearch(Protection):
         if not self.mechanism.reads_early:  # nothing is charged yet
             self.warn_of_failed_fits(results[f"mean_test_{self.metric}"])
             # The one that GridSearchCV would take; NaN, of candidates that fail, comes last.
-            best = np.nan_to_num(results[f"mean_test_{self.metric}"], nan=-np.inf).argmax()
-            noise = self.mechanism.untold_noise(self.problem.n_losses)
+            scores = np.nan_to_num(results[f"mean_test_{self.metric}"], nan=-np.inf)
+            best, n_losses, scorer = scores.argmax(), self.problem.n_losses, self.problem.scorer
+            if isinstance(scorer, MetricScorer):
+                warn_if_metric_is_noisy(self.mechanism, scorer, n_losses, scores[best])
+            noise = self.mechanism.untold_noise(n_losses)
             self.problem.folds.warn(results["params"][int(best)], noise)
         self.chosen = self.mechanism.choose(results)
         return self.chosen.index

@@ -13,7 +13,6 @@ from sklearn.utils.multiclass import type_of_target
 from skdpbo._parameters import warn_caller
 from skdpbo._record_groups import group_codes
 from skdpbo.exceptions import (
-    NoisyScoreWarning,
     PublicTrainingWarning,
     UnboundedSensitivityError,
 )
@@ -24,11 +23,9 @@ from skdpbo.model_selection._sklearn import (
     take_method_params,
 )
 from skdpbo.model_selection.rows._protected import check_schema, protected_positions
-from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE
 
 __all__ = [
     "check_rows",
-    "mechanism_with_score",
     "public_cv",
     "refuse_chunk_schema",
     "refuse_complex",
@@ -37,16 +34,11 @@ __all__ = [
     "refuse_other_than_means",
     "refuse_telling_parts",
     "split_rows",
-    "warn_if_score_is_noisy",
     "warn_of_silent_callbacks",
 ]
 
 # Attributes of containers with types: those of frames, and of what Arrow holds.
 _TYPED = ("dtype", "dtypes", "columns", "__arrow_c_array__", "__arrow_c_stream__")
-SMALL_NOISE = 0.05
-# Of the budget, with score_fraction="auto". The smaller comes first: what the score gets, the
-# choice loses.
-SCORE_SHARES = (0.1, 0.3)
 # scikit-learn's default, and fewer for a rare class: stratified folds need a row of it each.
 _MOST_FOLDS, _FEWEST_FOLDS = 5, 2
 
@@ -152,45 +144,6 @@ def refuse_chunk_schema(estimator, n_chunks, n_samples, X, y, X_val, y_val):
         check_schema(X_val, y_val, X, y, public=False)
 
 
-def warn_if_score_is_noisy(mechanism, *, sensitivity, largest):
-    """Warn, from public numbers, that `best_score_` will be mostly noise."""
-    noise = mechanism.score_noise(sensitivity=sensitivity, largest=largest)
-    if noise > MOSTLY_NOISE:
-        warn_caller(
-            "best_score_ will be mostly noise: the standard deviation of its noise is "
-            f"{noise:.2g} of the whole range of the score. Protect more records, take a larger "
-            "epsilon, or spend "
-            "all of it on the choice (score_fraction=0).",
-            NoisyScoreWarning,
-        )
-
-
-def mechanism_with_score(searcher, scorer, n_records):
-    """Return the mechanism of a ratio or of pairs, with a share of the score that makes it useful.
-
-    ``score_fraction="auto"`` takes the smallest of two shares of which the noise is small, from
-    public numbers alone, or releases no score, with a warning.
-    """
-    automatic = isinstance(searcher.score_fraction, str)  # "auto" is its only text
-    for share in SCORE_SHARES if automatic else (searcher.score_fraction,):
-        mechanism = searcher._mechanism(score_fraction=share)
-        if not mechanism.epsilon_score:  # score_fraction=0: there is no score to be noisy
-            return mechanism
-        noise = scorer.expected_noise(mechanism.epsilon_score, n_records)
-        if noise <= (SMALL_NOISE if automatic else MOSTLY_NOISE):
-            return mechanism
-    mostly = noise > MOSTLY_NOISE
-    if mostly:
-        warn_caller(
-            f"The noise of best_score_ would have a standard deviation of about {noise:.2g} of the "
-            f"whole range of {scorer.name!r}"
-            + (": it is not released." if automatic else ".")
-            + " Protect more records, take a larger epsilon, or set score_fraction.",
-            NoisyScoreWarning,
-        )
-    return searcher._mechanism(score_fraction=0.0) if mostly and automatic else mechanism
-
-
 def refuse_other_than_means(scorer):
     """Refuse a score that one added record moves by more than a public number, or divides anew."""
     if not scorer.is_mean:
@@ -208,7 +161,8 @@ def refuse_metric_of_groups(scorer):
         raise UnboundedSensitivityError(
             f"{scorer.name!r} is not supported with groups: it is no mean of losses of single "
             "records. A group changes as many pairs or counts as it has records, and their number "
-            f"has no bound. Use a mean, such as {scorer.nearest_mean}."
+            f"has no bound. Use a mean, such as {scorer.nearest_mean}, or keep one row of each "
+            "group (the first, whatever its values) and leave groups out."
         )
 
 
@@ -288,7 +242,7 @@ def split_rows(searcher, X, y, params):
     warn_caller(
         f"X_val was not given: {len(protected)} of the {n_units} {what}, chosen by {order}, "
         f"are protected; the other {n_units - len(protected)} are treated as public and may "
-        "influence everything that is released.",
+        'influence everything that is released. If none may be public, set protect="all".',
         PublicTrainingWarning,
     )
     if groups is not None:  # from numbers of groups to positions of their rows

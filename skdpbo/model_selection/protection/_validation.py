@@ -22,14 +22,16 @@ from skdpbo.model_selection.evaluation._public_training import PublicTraining
 from skdpbo.model_selection.protection._halving import halve
 from skdpbo.model_selection.protection._public_memory import PublicMemory
 from skdpbo.model_selection.protection._public_search import PublicSearch, without_tracebacks
+from skdpbo.model_selection.protection._score_share import (
+    mechanism_with_score,
+    warn_if_score_is_noisy,
+)
 from skdpbo.model_selection.protection._setup import (
     check_rows,
-    mechanism_with_score,
     public_cv,
     refuse_metric_of_groups,
     refuse_other_than_means,
     split_rows,
-    warn_if_score_is_noisy,
     warn_of_silent_callbacks,
 )
 from skdpbo.model_selection.rows._overlap import (

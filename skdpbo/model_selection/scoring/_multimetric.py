@@ -46,6 +46,11 @@ def assign_metrics(searcher, y, scikit_learn_scorers):
         return scorer, scorer, "score"
     if not scoring:
         raise ValueError("scoring is empty: give at least one metric.")
+    if isinstance(decides, bool):
+        raise ValueError(
+            "refit must name the metric that decides when scoring holds several, one of "
+            f"{sorted(scoring)}; got {decides}."
+        )
     # It also refuses unknown names, and a `refit` that is none of them, in scikit-learn's words.
     known = scikit_learn_scorers()[0]._scorers
     bounds = searcher.loss_bound
@@ -53,10 +58,6 @@ def assign_metrics(searcher, y, scikit_learn_scorers):
         bounds = dict.fromkeys(known, bounds)
     if not set(bounds) <= set(known):
         raise ValueError(f"loss_bound must have metrics as keys, which are {sorted(known)}.")
-    if decides is False:
-        raise ValueError(
-            "refit must name the metric that decides when scoring holds several, got False."
-        )
     scorers = {}
     for name in known:
         metric = scoring[name] if isinstance(scoring, dict) else name

@@ -194,6 +194,11 @@ def _check_fit(store: Store, tables: Tables, guarantee: PrivacyGuarantee, label:
     )
     if total[1] == 0 < guarantee.delta:
         text += " With delta=0 a ledger pays for pure releases only: give it a delta for others."
+    elif guarantee.mu is None and guarantee.epsilon <= left.epsilon:
+        text += (
+            " It is delta that is missing: deltas add up, so each release needs a part of the "
+            f"ledger's, such as delta={total[1] / 10:.3g}, from the first on."
+        )
     raise BudgetExceededError(text)
 
 

@@ -314,6 +314,7 @@ def test_default_bounds_are_announced_and_do_not_look_at_the_data():
     caught = [w for w in caught if w.category is DefaultBoundsWarning]
     assert {str(w.message).split()[0] for w in caught} == {"X_bounds", "y_bounds"}
     assert all(w.filename == __file__ for w in caught)
+    assert all('"private"' in str(w.message) for w in caught)  # what may be given without units
     assert model.inducing_points_.min() == -3
     assert model.inducing_points_.max() == 3
     given = DPSparseGPRegressor(inducing_points=[[0.0]], y_bounds=(0, 1))

@@ -377,7 +377,7 @@ def test_default_kernels_are_in_public_units():
 def test_linear_kernel_is_the_covariance_of_its_functions():
     kernel = LinearKernel(np.array([1.0, -2.0]), np.array([0.5, 4.0]))
     X = np.array([[1.5, 2.0], [1.0, -2.0], [-7.0, 3.0]])
-    s = (X - [1.0, -2.0]) / [0.5, 4.0]
+    s = np.clip((X - [1.0, -2.0]) / [0.5, 4.0], -4, 4)  # one value is far outside of the box
     basis = np.hstack([np.full((3, 1), np.sqrt(0.5)), np.sqrt(0.75) * s])
     np.testing.assert_allclose(kernel(X), basis @ basis.T)
     np.testing.assert_allclose(kernel(X, X[:2]), (basis @ basis.T)[:, :2])
@@ -386,6 +386,16 @@ def test_linear_kernel_is_the_covariance_of_its_functions():
     assert kernel.diag(box).mean() == pytest.approx(1.0, abs=0.03)
     assert clone(kernel) == kernel
     assert kernel(X, eval_gradient=True)[1].shape == (3, 3, 0)
+
+
+def test_a_far_value_does_not_multiply_the_noise_of_a_slope():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (4000, 5))
+    y = X @ [0.2, -0.1, 0.3, 0.0, 0.0]
+    gp = fitted((X, y), None, X_bounds=(-1, 1), y_bounds=(-1, 1), random_state=0)
+    mean, std = gp.predict(np.diag([1e4] * 5), return_std=True)
+    assert np.abs(mean).max() < 2
+    assert std.max() < 5
 
 
 def test_default_finds_a_plane_by_its_linear_kernel():

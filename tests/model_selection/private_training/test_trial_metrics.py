@@ -22,7 +22,7 @@ from _support.internals import (
     trial_score,
 )
 from skdpbo import DPGridSearchCV
-from skdpbo.exceptions import SkdpboWarning, UnboundedSensitivityError
+from skdpbo.exceptions import DryRunWarning, SkdpboWarning, UnboundedSensitivityError
 from skdpbo.linear_model import DPLogisticRegression
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection import PrivateSelection
@@ -187,3 +187,16 @@ class TestSearch:
             with pytest.raises(UnboundedSensitivityError, match=instead):
                 self.search(scoring).fit(self.X, self.Y)
         assert ledger.entries == ()
+
+    @pytest.mark.parametrize(("label", "told"), [(">50K", False), ("50K", True)])
+    def test_a_rehearsal_knows_the_classes_that_are_given(self, label, told):
+        y = np.array(["<=50K", ">50K"])[self.Y]
+        model = DPLogisticRegression(X_bounds=(-5, 5), classes=["<=50K", ">50K"])
+        scoring = make_scorer(fbeta_score, beta=1, pos_label=label)
+        how = {"protect": PrivateSelection(), "scoring": scoring}
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            DPGridSearchCV(model, {"C": [0.01, 0.1, 1.0, 10.0, 100.0]}, **how).fit(self.X, y)
+        texts = [str(w.message) for w in caught if w.category is DryRunWarning]
+        assert len(texts) == told
+        assert all("pos_label='50K' is not a class of" in text for text in texts)

@@ -63,6 +63,16 @@ def test_charges_are_found_again(path):
     assert PrivacyLedger.from_file(path).remaining() == ledger.remaining()
 
 
+def test_a_delta_that_is_spent_is_told(path):
+    ledger = PrivacyLedger(6.0, 1e-5, path=path)
+    ledger.charge(PrivacyGuarantee(epsilon=1.0, delta=1e-5))
+    missing = "It is delta that is missing: .*, such as delta=1e-06, from the first on"
+    with pytest.raises(BudgetExceededError, match=missing):
+        ledger.charge(PrivacyGuarantee(epsilon=1.0, delta=1e-5))
+    with pytest.raises(BudgetExceededError, match=r"nothing was charged\.$"):
+        ledger.charge(PrivacyGuarantee(epsilon=7.0, delta=1e-5))  # epsilon is missing, too
+
+
 def test_two_ledgers_of_one_file_are_one_budget(path):
     one, two = PrivacyLedger(1.0, path=path), PrivacyLedger(1.0, path=path)
     one.charge(pure(0.75))

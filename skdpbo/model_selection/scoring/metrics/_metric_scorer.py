@@ -51,6 +51,7 @@ class MetricScorer(SklearnMetric):
     per_record = False
     is_mean = False
     clipped = None
+    of_chance = 0.0  # score of predictions that do not look at X, about
 
     def __init__(self, public_scorer, *, units=1, **how):
         super().__init__(public_scorer, units=units, **how)

@@ -186,6 +186,7 @@ class TrialMetric(SklearnMetric):
     """
 
     is_mean = False
+    nearest_mean = "'accuracy' or 'neg_log_loss'"
 
     def __init__(self, metric):
         below = metric.function == "matthews_corrcoef" or metric.options.get("adjusted", False)
@@ -198,6 +199,10 @@ class TrialMetric(SklearnMetric):
             response_method=metric.response_method,
         )
         self.metric = metric
+
+    def try_on(self, estimator, X, y):
+        """Raise what is wrong with the scorer for the classes of a model, whatever y are."""
+        self.of(estimator).try_on(estimator, X, y)
 
     def of(self, model):
         """Return the `MetricScorer` with the classes of a trained model, or raise."""

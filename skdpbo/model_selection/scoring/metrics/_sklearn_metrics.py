@@ -189,7 +189,7 @@ def _positive_code(metric, classes):
     places = np.flatnonzero(classes == label)
     if len(places) != 1:
         raise ValueError(
-            f"pos_label={label!r} is not a class of the public targets, which are "
+            f"pos_label={label!r} is not a class of the public targets or the model, which are "
             f"{classes.tolist()}. Use make_scorer({metric.function}, pos_label=...)."
         )
     return int(places[0])

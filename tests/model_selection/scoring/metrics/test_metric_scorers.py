@@ -183,6 +183,30 @@ class TestChoice:
         totals = [informed.exact_sums(informed.record_outcomes(m, X, y))[0] for m in models]
         assert np.argmin(totals) == np.argmax(values)
 
+    @pytest.mark.parametrize("public_score", [0.0, 0.62, 1.0, math.nan])
+    @pytest.mark.parametrize("n_classes", [2, 4])
+    def test_an_expected_auc_changes_neither_the_auc_nor_the_choice(self, public_score, n_classes):
+        estimator, X, y = classification(n_classes)
+        name = "roc_auc" if n_classes == 2 else "roc_auc_ovr"
+        scorer = scorer_of(name, estimator, y)
+        informed = scorer.informed_by(public_score)
+        outcomes = scorer.record_outcomes(estimator, X, y)
+        sums = informed.exact_sums(outcomes)
+        assert exact_value(informed, sums, len(y)) == pytest.approx(scorer(estimator, X, y))
+        assert sums[0] == scorer.exact_sums(outcomes)[0]
+
+    def test_an_expected_auc_spares_the_noise_of_a_rare_class(self):
+        y = (np.arange(5000) % 12 == 0).astype(int)
+        # Two fifths of the pairs are wrong, and the count of 417 positives is noisy.
+        scorer = scorer_of("roc_auc", classification(2)[0], y).informed_by(0.6)
+        pairs = int(y.sum() * (1 - y).sum())
+        sums = (0, 8 * (pairs * 4 // 5) - 6 * pairs, int(y.sum()))
+        stds = [
+            scorer.release_score(sums, Fraction(1, 10), 5000, noise_source(seed)).std
+            for seed in range(20)
+        ]
+        assert np.median(stds) < 0.055  # .085 if all of the wrong pairs are divided by the count
+
     @pytest.mark.parametrize(("epsilon", "level"), [(1e9, 0.8), (1e-9, 0.4)])
     def test_noise_lowers_the_level_of_f1_to_a_half(self, epsilon, level):
         estimator, _, y = classification(2)

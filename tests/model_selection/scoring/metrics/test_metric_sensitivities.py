@@ -12,6 +12,7 @@ from _support.internals import (
     confusion_cells,
     cost_matrix,
     doubled_wrong_pairs,
+    excess_pairs,
     majority_cap,
     one_vs_rest_counts,
     pair_tables,
@@ -56,6 +57,12 @@ def naive_wrong_pairs(data, table):
 
 def counts_of(data, tables):
     return [doubled_wrong_pairs(data[:, 0].astype(int), data[:, 1:], table) for table in tables]
+
+
+def excesses_of(data, tables, expected, n_classes):
+    members = np.bincount(data[:, 0].astype(int), minlength=n_classes).tolist()
+    wrong = counts_of(data, tables)
+    return [excess_pairs(u, t, members, expected, 16) for u, t in zip(wrong, tables, strict=True)]
 
 
 class TestDoubledWrongPairs:
@@ -117,6 +124,25 @@ class TestWrongPairSensitivity:
         tables = pair_tables(3, multi_class)
         change = largest_change(lambda data: counts_of(data, tables), RANKED, 2)
         assert change == wrong_pairs_l1_sensitivity(tables, 3, 2)
+
+    @pytest.mark.parametrize("expected", [0, 2, 8, 13, 16])
+    @pytest.mark.parametrize("n_classes", [2, 3])
+    def test_of_an_excess_over_an_expected_share_it_is_the_same(self, expected, n_classes):
+        multi = n_classes > 2
+        tables, size = pair_tables(n_classes, "ovr"), 2 if multi else 4
+        records = RANKED if multi else list(product((0, 1), (0.0, 1.0, NAN)))
+        change = largest_change(
+            lambda data: excesses_of(data, tables, expected, n_classes), records, size
+        )
+        # In sixteenths of a pair, of which the bound counts two.
+        assert change <= 8 * wrong_pairs_l1_sensitivity(tables, n_classes, size)
+        assert multi or change == 8 * wrong_pairs_l1_sensitivity(tables, 2, size)
+
+    def test_an_expected_share_above_one_is_caught(self):
+        """Planted bug: then two records that become a pair move more than a wrong pair does."""
+        tables = pair_tables(3, "ovr")
+        change = largest_change(lambda data: excesses_of(data, tables, 24, 3), RANKED, 2)
+        assert change > 8 * wrong_pairs_l1_sensitivity(tables, 3, 2)
 
     def test_the_bound_of_the_total_is_none_for_the_vector(self):
         """Planted bug: a record that changes its class moves more tables than those it leaves."""

@@ -1,0 +1,81 @@
+"""Share of the budget for the released score, and warnings of a score that is mostly noise."""
+
+import numpy as np
+
+from skdpbo._parameters import warn_caller
+from skdpbo.exceptions import NoisyScoreWarning
+from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE
+
+__all__ = ["mechanism_with_score", "warn_if_metric_is_noisy", "warn_if_score_is_noisy"]
+
+_SMALL_NOISE = 0.05  # of the range of the score
+_LARGE_BESIDE_GAIN = 0.5  # noise of a ratio or of pairs, as a share of the gain over chance
+# Of the budget, with score_fraction="auto". The smaller comes first: what the score gets, the
+# choice loses.
+_SCORE_SHARES = (0.1, 0.3)
+
+
+def warn_if_score_is_noisy(mechanism, *, sensitivity, largest):
+    """Warn, from public numbers, that `best_score_` will be mostly noise."""
+    noise = mechanism.score_noise(sensitivity=sensitivity, largest=largest)
+    if noise > MOSTLY_NOISE:
+        warn_caller(
+            "best_score_ will be mostly noise: the standard deviation of its noise is "
+            f"{noise:.2g} of the whole range of the score. Protect more records, take a larger "
+            "epsilon, or spend "
+            "all of it on the choice (score_fraction=0).",
+            NoisyScoreWarning,
+        )
+
+
+def mechanism_with_score(searcher, scorer, n_records):
+    """Return the mechanism of a ratio or of pairs, with a share of the score that makes it useful.
+
+    ``score_fraction="auto"`` takes the smallest of two shares of which the noise is small, from
+    public numbers alone, or releases no score, with a warning.
+    """
+    automatic = isinstance(searcher.score_fraction, str)  # "auto" is its only text
+    for share in _SCORE_SHARES if automatic else (searcher.score_fraction,):
+        mechanism = searcher._mechanism(score_fraction=share)
+        if not mechanism.epsilon_score:  # score_fraction=0: there is no score to be noisy
+            return mechanism
+        noise = scorer.expected_noise(mechanism.epsilon_score, n_records)
+        if noise <= (_SMALL_NOISE if automatic else MOSTLY_NOISE):
+            return mechanism
+    mostly = noise > MOSTLY_NOISE
+    if mostly:
+        warn_caller(
+            f"The noise of best_score_ would have a standard deviation of about {noise:.2g} of the "
+            f"whole range of {scorer.name!r}"
+            + (": it is not released." if automatic else ".")
+            + " Protect more records, take a larger epsilon, or set score_fraction.",
+            NoisyScoreWarning,
+        )
+    return searcher._mechanism(score_fraction=0.0) if mostly and automatic else mechanism
+
+
+def warn_if_metric_is_noisy(mechanism, scorer, n_records, public_score):
+    """Warn where the noise of a ratio or of pairs is large beside what models gain over chance.
+
+    Parameters
+    ----------
+    mechanism : SearchMechanism
+    scorer : MetricScorer
+    n_records : int
+    public_score : float
+        Of the best candidate.
+    """
+    if not mechanism.epsilon_score or not np.isfinite(public_score):
+        return
+    informed = scorer.informed_by(public_score)
+    share = informed.expected_noise(mechanism.epsilon_score, n_records)
+    gain = abs(public_score - scorer.of_chance) / (scorer.upper - scorer.lower)
+    if _LARGE_BESIDE_GAIN * gain < share <= MOSTLY_NOISE:  # more has been told
+        warn_caller(
+            "best_score_ will be mostly noise: the standard deviation of its noise is about "
+            f"{share * (scorer.upper - scorer.lower):.2g}, the public score of the best candidate "
+            f"{public_score:.2g}, and chance has {scorer.of_chance:g}. Protect more records, take "
+            "a larger epsilon or score_fraction, or spend all of the budget on the choice "
+            "(score_fraction=0).",
+            NoisyScoreWarning,
+        )
