@@ -1,7 +1,7 @@
 """Evaluator of chunks by metrics that are no means of losses: one bounded number for each model.
 
 A record takes part in one chunk alone: it trains its model, or scores it. So it changes one number.
-Proof: ``docs/theory/ratio_and_pair_metrics.md``, Theorem 5.
+Proof: ``docs/theory/metrics_of_trials_and_chunks.md``, Theorem 5.
 """
 
 import copy

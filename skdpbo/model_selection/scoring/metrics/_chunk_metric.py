@@ -1,7 +1,7 @@
 """Metrics of one chunk of protected rows: bounded numbers, so that their mean has a sensitivity.
 
 Where one record enters the score of a single model, that score may be any function of the records
-within a public range. Proof: ``docs/theory/ratio_and_pair_metrics.md``, Theorem 5.
+within a public range. Proof: ``docs/theory/metrics_of_trials_and_chunks.md``, Theorem 5.
 """
 
 import warnings
