@@ -1,6 +1,6 @@
 """Public rows in the choice of a descent's end: which changes of a loss count, and what they say.
 
-Nothing here reads a protected value. Theory: ``docs/theory/dp_gibo.md``.
+Nothing here reads a protected value. Theory: ``docs/theory/gibo_public_rows.md``.
 """
 
 import math
