@@ -20,7 +20,7 @@ __all__ = [
 
 VOID_REASON = (
     "Theorem 1 of the paper is false for more than d + 1 rows: the transform keeps the column "
-    "space of the data, so d + 1 known rows recover all others (docs/theory/outsourced.md)"
+    "space of the data, so d + 1 known rows recover all others (docs/theory/kharkovskii2020.md)"
 )
 _STEP = 2.0**-40  # of the lattice of M
 

@@ -2,7 +2,8 @@
 
 A model has a loss on each record that scores it; or, by a metric that is no mean of losses, one
 bounded number of its own. A record takes part in one chunk alone: it trains its model, or scores
-it, so that it changes one number. Proof: ``docs/theory/ratio_and_pair_metrics.md``, Theorem 5.
+it, so that it changes one number. Proof:
+``docs/theory/metrics_of_trials_and_chunks.md``, Theorem 5.
 """
 
 import copy

@@ -1,6 +1,6 @@
 """Gradients of public losses: a second measurement of those of a descent, and its scales.
 
-Nothing here reads a protected value. Theory: ``docs/theory/dp_gibo.md``.
+Nothing here reads a protected value. Theory: ``docs/theory/gibo_public_rows.md``.
 """
 
 import math

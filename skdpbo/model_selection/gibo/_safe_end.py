@@ -1,8 +1,8 @@
 """Choice of the end of a descent among released points, on the protected records.
 
 The protected totals are sums of the records' losses, relative to the middle of what the record has
-at all of the points, and clipped. Theorem:
-``docs/theory/dp_gibo.md``.
+at all of the points, and clipped. Theorem: ``docs/theory/dp_gibo.md``. The public part of the
+choice: ``docs/theory/gibo_public_rows.md``.
 """
 
 import math

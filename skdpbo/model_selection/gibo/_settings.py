@@ -27,7 +27,7 @@ class _Defaults(NamedTuple):
 
 
 # By what is protected. Private trainings share a budget and are noisy: fewer of them, at points
-# farther apart; measured in docs/theory/dp_gibo.md, "Private training".
+# farther apart; measured in docs/benchmarks/rejected_ideas.md.
 DEFAULTS = {
     "validation": _Defaults(25, math.inf, {"length_scale": 0.25, "noise_variance": 0.0}),
     "all": _Defaults(10, 6, {"length_scale": 0.5, "noise_variance": 2.0}),

@@ -79,7 +79,7 @@ class Kusner2015Lipschitz:
     References
     ----------
     M. Kusner, J. Gardner, R. Garnett, K. Weinberger. Differentially private Bayesian optimization.
-    ICML 2015, Algorithm 3 and Theorem 7. Errata: ``docs/theory/kusner2015.md``.
+    ICML 2015, Algorithm 3 and Theorem 7. Errata: ``docs/theory/kusner2015_lipschitz.md``.
 
     Examples
     --------

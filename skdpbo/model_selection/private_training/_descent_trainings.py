@@ -1,6 +1,6 @@
 """Private trainings of a descent: their budget, from public numbers alone, and their losses.
 
-Theorem (docs/theory/dp_gibo.md, "Private training"): b T trainings of mu_a and one of mu_z cost
+Theorem (docs/theory/private_descent.md): b T trainings of mu_a and one of mu_z cost
 training records mu with b T mu_a^2 + mu_z^2 = mu^2; validation records pay for gradients and score
 alone. A record is in one part, so that both may cost the whole.
 

@@ -27,7 +27,7 @@ from skdpbo.model_selection.protection._setup import refuse_telling_parts
 __all__ = ["PrivateDescentProtection"]
 
 # Rows times mu of one training in a step, below which a descent is likely to be led astray: a rule
-# of thumb, see docs/theory/dp_gibo.md, "Private training".
+# of thumb, see docs/theory/private_descent.md.
 _FEWEST_ROWS_TIMES_MU = 160
 
 

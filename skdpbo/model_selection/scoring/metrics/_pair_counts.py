@@ -2,7 +2,7 @@
 
 ``U`` is the number of (positive, negative) pairs in the wrong order, a tie counting one half, so
 that ``AUC = 1 - U / (n+ n-)``. All counts here are doubled, hence integers. Proofs:
-``docs/theory/ratio_and_pair_metrics.md``.
+``docs/theory/pair_metrics.md``.
 """
 
 import math

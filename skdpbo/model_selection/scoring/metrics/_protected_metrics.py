@@ -4,7 +4,8 @@
 computed from them. The classes are those of the trial's model, which is private itself.
 
 *Chunks.* Where one record enters the score of a single model, that score may be any function of the
-records within a public range. Proof: ``docs/theory/ratio_and_pair_metrics.md``, Theorem 5.
+records within a public range. Proof: Theorem 5 of
+``docs/theory/metrics_of_trials_and_chunks.md``.
 """
 
 import warnings
