@@ -255,7 +255,7 @@ def say_it(search, session):
 
 
 def warn_of_it(search, session):
-    warnings.warn(f"bad label {session.evaluator.records.y[7]}", stacklevel=2)
+    warnings.warn(f"bad label {session.evaluator.records.y[3]}", stacklevel=2)
 
 
 def log_it(search, session):
