@@ -79,6 +79,7 @@ def all_stated_for_groups(guarantee):
     )
 
 
+_LEAST_EPSILON = 1e-100  # noise of totals, whose squares are floats
 # The last of equal candidates is handicapped by less than 1 / _TIE_BREAK of the sensitivity.
 _TIE_BREAK = 100
 
@@ -123,6 +124,8 @@ class PrivateChoice:
     def __post_init__(self):
         # A plain float or a Fraction from here on: Fraction(numpy.float32(1)) is a TypeError.
         epsilon = check_positive(self.epsilon, "epsilon")
+        if epsilon < _LEAST_EPSILON:
+            raise ValueError(f"epsilon must be at least {_LEAST_EPSILON}, got {float(epsilon)}.")
         check_choice(self.mechanism, "mechanism", sorted(self.SELECTIONS))
         # Also where scikit-learn's parameter validation is switched off.
         check_within(self.score_fraction, "score_fraction", "[0, 1)")

@@ -95,6 +95,7 @@ def test_preferring_the_first_moves_the_law_by_no_more_than_its_handicap():
     [
         (("best", 1.0, 0.1), "mechanism"),
         (("exponential", 0.0, 0.1), "epsilon"),
+        (("exponential", 1e-101, 0.1), "epsilon must be at least 1e-100"),
         (("exponential", 1.0, 1.0), "score_fraction"),
         (("exponential", 1.0, math.nan), "score_fraction"),
     ],
