@@ -172,10 +172,10 @@ def mean_clipped(mean, vectors):
     return np.rint(total / mean.step).astype(np.int64), 0
 
 
-def read_at_once(rows, width):
+def read_at_once(rows, width, dtype=float):
     """Read rows in one call of numpy, whose errors quote what it could not read."""
     try:
-        return np.asarray(rows, dtype=float), np.zeros(len(rows), dtype=bool)
+        return np.asarray(rows, dtype=dtype), np.zeros(len(rows), dtype=bool)
     except OverflowError:  # of an integer beyond the floats, which quotes nothing
         return np.zeros(np.shape(rows)), np.ones(len(rows), dtype=bool)
 

@@ -34,7 +34,6 @@ LISTED = {
     "test_grid_search_with_multioutput_data": TRAINED_ON_FEWER,
     "test_search_cv_using_minimal_compatible_estimator": TRAINED_ON_FEWER,
     "test_custom_run_search": "compares cv_results_ under R2, which has no bounded sensitivity",
-    "test_grid_search_no_score": "fits a single row, which cannot be split into two roles",
     "test_grid_search_cv_splits_consistency": CV_OF_ALL,
     "test_search_cv_sample_weight_equivalence": CV_OF_ALL,
     "test_search_default_iid": CV_OF_ALL,

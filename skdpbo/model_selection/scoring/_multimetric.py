@@ -47,9 +47,9 @@ def assign_metrics(searcher, y, scikit_learn_scorers):
     if not scoring:
         raise ValueError("scoring is empty: give at least one metric.")
     if isinstance(decides, bool):
-        raise ValueError(
-            "refit must name the metric that decides when scoring holds several, one of "
-            f"{sorted(scoring)}; got {decides}."
+        raise ValueError(  # it begins in scikit-learn's words
+            "For multi-metric scoring, the parameter refit must be set to a scorer key, that of "
+            f"the metric that decides: one of {sorted(scoring)}; got {decides}."
         )
     # It also refuses unknown names, and a `refit` that is none of them, in scikit-learn's words.
     known = scikit_learn_scorers()[0]._scorers
