@@ -441,10 +441,11 @@ ODD_ENTRIES = {
     "a weight that is a text": lambda odd: {"sample_weight": typed([1] * 60, "x" if odd else 1)},
     "a long label": lambda odd: {"labels": typed(["w"] * 60, "w" * (20 if odd else 1))},
 }
+DAYS = pd.to_datetime([f"2020-{k // 28 + 1:02}-{k % 28 + 1:02}" for k in range(60)])
 ODD_LABELS = {
     "text": lambda odd: typed(range(60), "x" if odd else 0),
     "fraction": lambda odd: typed(range(60), 0.5 if odd else 0),
-    "nanosecond": lambda odd: pd.date_range("2020", periods=60).as_unit("ns" if odd else "us"),
+    "nanosecond": lambda odd: DAYS.as_unit("ns") if odd else DAYS,
 }
 
 
