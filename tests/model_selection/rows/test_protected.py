@@ -308,7 +308,9 @@ def test_one_target_gives_its_type_to_no_other(targets):
 
 def nullable(frame):
     """Convert to nullable types; complex numbers have none, of which pandas before 2.2 warns."""
-    return frame.apply(lambda column: column if column.dtype == complex else column.convert_dtypes())
+    return frame.apply(
+        lambda column: column if column.dtype == complex else column.convert_dtypes()
+    )
 
 
 INTEGERS = np.array([[3, 4], [5, 6], [7, 8]])
