@@ -1,4 +1,4 @@
-r"""How far records and targets reach, by a first release (docs: private choice of a kernel).
+r"""Mean and reach of the targets and extent of the records, by a first release.
 
 A record is :math:`(\phi(x), \beta y)`, :math:`\phi` a constant and the mean over the columns of
 :math:`\cos(2\pi t_j)`, :math:`t_j` in [0, 1] the place in a public box. :math:`\|\phi\| \le 1`.
@@ -17,9 +17,10 @@ _PART = math.sqrt(0.5)  # of the norm: of the constant and of the wave
 _FULL, _FULL_SD = 0.15, 0.3  # mean of the wave in a full box: normal, before the release
 _HALF_WIDTH = math.sqrt(3)  # standard deviations: of the box that uniform records would fill
 _LEAST_EXTENT = 0.125  # of the box
-_LEAST_REACH = 2.0  # of the targets, in root mean squares
+_LEAST_REACH = 2.0  # of the targets, in standard deviations
 _RECORDS_BEYOND = 20.0  # over mu: of normal targets about as many are clipped as the noise hides
-_MEAN_SD = 1 / 3  # of the targets' mean before the release, in half-widths
+_MEAN_SD = 1.0  # of the targets' mean before the release, in half-widths
+_DRAWN = 2.0  # variances of the noise, over the square of the targets' mean
 _LEAST_VARIANCE = 0.1  # of the mean square: the mean is noisy
 
 
@@ -60,7 +61,7 @@ def spread_features(X, centre, half_width):
 
 
 class RecordSpread:
-    """First release: what part of the box the records fill, and the range that targets reach.
+    """First release: the part of the box that the records fill, mean and reach of the targets.
 
     Parameters
     ----------
@@ -101,32 +102,41 @@ class RecordSpread:
         spread = math.sqrt(max(-2 * math.log(mean), 0.0)) / math.pi
         return min(max(_HALF_WIDTH * spread, _LEAST_EXTENT), 1.0)
 
-    def reach(self, moments):
-        r"""Return half-widths that few targets exceed, shape (q,), at most those of the ranges.
+    def location(self, moments, mu, centred=False):
+        r"""Return mean and standard deviation of the targets about the centre, and their reach.
 
-        Post-processing of the released `moments`: :math:`\max\{2, \sqrt{2 \log(n\mu/20)}\}` times
-        the root mean square about the centre, one standard deviation of its noise included.
+        Post-processing of the released `moments`. The mean is drawn to 0: up to root 2 standard
+        deviations of its noise it is 0, as where a user's centre is right. Few targets are farther
+        from it than the reach, :math:`\max\{2, \sqrt{2 \log(n\mu/20)}\}` standard deviations, one
+        of the noise of their square and the error of the mean included.
+
+        Parameters
+        ----------
+        moments : NoisyMoments
+        mu : float
+            Of the noise that hides the targets beyond.
+        centred : bool, default=False
+            The mean is 0, publicly.
+
+        Returns
+        -------
+        mean, sd, reach : ndarray of shape (q,)
+            In the units of the targets; the last is at most the half-width of their range.
         """
-        n, largest = self.statistics.n_records, np.asarray(self.statistics.half_width)
-        beyond = max(n * self.statistics.mu / _RECORDS_BEYOND, 1.0)
-        factor = max(_LEAST_REACH, math.sqrt(2 * math.log(beyond)))
-        return largest * np.minimum(1.0, factor * np.sqrt(self._mean_squares(moments)))
-
-    def location(self, moments):
-        """Return the mean and the standard deviation of the targets about the centre, (q,) each.
-
-        Post-processing of the released `moments`. The mean is drawn to 0 as far as its noise
-        prevails.
-        """
-        n, largest = self.statistics.n_records, np.asarray(self.statistics.half_width)
-        scale = n * _PART * largest
-        mean = moments.A[0] / scale / (1 + (moments.sa / scale / _MEAN_SD) ** 2)
-        squares = self._mean_squares(moments)
-        variance = np.maximum(squares - mean**2, _LEAST_VARIANCE * squares)
-        return largest * mean, largest * np.minimum(np.sqrt(variance), 1.0)
-
-    def _mean_squares(self, moments):
         # In units of the largest, so that nothing of tiny or huge targets is lost.
-        largest = np.asarray(self.statistics.half_width)
+        n, largest = self.statistics.n_records, np.asarray(self.statistics.half_width)
+        mean, noise = moments.A[0] / (n * _PART * largest), moments.sa / (n * _PART * largest)
+        least = np.maximum(noise**2, np.finfo(float).tiny)
+        share = np.maximum(mean**2 - _DRAWN * noise**2, 0.0) / np.maximum(mean**2, least)
+        share = share * (not centred) / (1 + (noise / _MEAN_SD) ** 2)
+        mean = np.clip(share * mean, -1.0, 1.0)
         squares = np.maximum(moments.yy.diagonal(), 0.0) + moments.syy
-        return squares / largest**2 / self.statistics.n_records
+        squares = squares / largest**2 / n
+        variance = np.maximum(squares - mean**2, _LEAST_VARIANCE * squares)
+        factor = max(_LEAST_REACH, math.sqrt(2 * math.log(max(n * mu / _RECORDS_BEYOND, 1.0))))
+        reach = factor * np.sqrt(variance + share * noise**2)
+        return (
+            largest * mean,
+            largest * np.minimum(np.sqrt(variance), 1.0),
+            largest * np.minimum(reach, 1.0),
+        )

@@ -10,9 +10,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 from skdpbo.gaussian_process._linear_kernel import LinearKernel
 
 __all__ = [
+    "MOST_COLUMNS",
     "average_kernel",
     "check_kernels",
-    "chooses_columns",
     "default_kernels",
     "design_weights",
     "has_many_columns",
@@ -34,7 +34,7 @@ _FEW_COLUMNS = 3  # up to here no release chooses among them: kernels on each se
 _EFFECTS = {2: (RBF(1.5), Matern(1.0, nu=0.5)), 3: (Matern(1.0, nu=0.5),)}
 _EFFECT_LOG_PRIOR = -3.0  # of each, beside 0: evenly they win by chance where a line would do
 _ENOUGH_COLUMNS, _LINEAR_LOG_PRIOR = 10, 0.5  # the prior: for each column beyond these
-_MOST_COLUMNS = 100  # the sums of a choice grow with their square, and the noise hides columns
+MOST_COLUMNS = 100  # the sums of a choice grow with their square, and the noise hides columns
 _LINEAR_SHARE, _LARGEST_LINEAR_SHARE = 0.05, 0.5  # for each column; of the release
 _LINEAR_WEIGHT = 0.5  # in a design for many columns, where little else can be learnt
 _LABEL_FACTORS = (0.25, 0.5, 1.0, 8.0)
@@ -137,11 +137,6 @@ def kernel_log_priors(kernels, Z):
         priors[_N_WITH_SHARES:] = _EFFECT_LOG_PRIOR
     n_more = max(Z.shape[1] - _ENOUGH_COLUMNS, 0)
     return priors + _are_linear(kernels) * _LINEAR_LOG_PRIOR * n_more
-
-
-def chooses_columns(Z):
-    """Whether the default family depends on columns that a release shows."""
-    return has_many_columns(Z) and Z.shape[1] <= _MOST_COLUMNS
 
 
 def has_many_columns(Z):

@@ -1,8 +1,9 @@
 """The common part of the private sparse processes: budget, releases and attributes.
 
-A fit has up to four releases, in this order: ranges of columns, mean of the targets, columns that
-matter, second moments. Each is a function of the records and of what was released before it, and
-their mu^2 add up to that of the fit (adaptive composition, Dong, Roth & Su 2022, Corollary 3.3).
+A fit has up to five releases, in this order: ranges of columns, a private prior mean, location and
+reach of the targets with the extent of the records, columns that matter, second moments. Each is a
+function of the records and of what was released before it, and their mu^2 add up to that of the fit
+(adaptive composition, Dong, Roth & Su 2022, Corollary 3.3).
 """
 
 import math
@@ -27,9 +28,10 @@ from skdpbo.gaussian_process.sparse._inducing import (
     unreached_design,
 )
 from skdpbo.gaussian_process.sparse._kernel_family import (
+    MOST_COLUMNS,
     check_kernels,
-    chooses_columns,
     default_kernels,
+    has_many_columns,
     point_box,
     scaled_kernel,
 )
@@ -42,7 +44,7 @@ __all__ = ["PrivateProcess", "private_prior_mean"]
 
 # Of mu^2: 5 % more noise on the moments, and a range that n > 1000 records show at epsilon 1.
 _SHARE_OF_BOUNDS = 0.1
-# Of mu^2, 7 % more noise on the moments together: how far records reach, and the columns.
+# Of mu^2, 2 and 5 % more noise on the moments: where targets and records are, and the columns.
 _SHARE_OF_SPREAD, _SHARE_OF_COLUMNS = 0.04, 0.1
 # Of mu^2: 2.5 % more noise on the moments, and a mean that n > 1000 records give to about a tenth
 # of the half-width at epsilon 1.
@@ -94,7 +96,7 @@ class PrivateProcess(GaussianEstimator):
     def _described(self, mechanism):
         """Return the description of the mechanism with that of the releases before it."""
         if self.kernel is None:
-            mechanism += ", of 4 to 100 columns those that a first release shows"
+            mechanism += ", first where the targets are and which of 4 to 100 columns matter"
         if self._private_bounds():
             mechanism += ", ranges from noisy histograms"
         if self.prior_mean == "private":
@@ -200,39 +202,45 @@ class PrivateProcess(GaussianEstimator):
         """Return what the release with the most noise may have of `mu`."""
         return math.sqrt(_SHARE_OF_SPREAD) * mu
 
-    def _shown(self, kernels, Z, mu, half_width, n_records, passed):
-        """Return kernels, inducing points and what else releases of their own show.
+    def _shown(self, kernels, Z, mu, half_width, n_records, passed, public=None):
+        """Return kernels, inducing points and what else releases show before the moments.
 
         Parameters
         ----------
         kernels, Z, half_width
-            Public. Without a choice of columns they are returned as they are.
+            Public. With given kernels they are returned as they are.
         mu : float
             Of all releases together.
         n_records : int
         passed : callable
             ``passed(method)`` releases what a method sums over the records.
+        public : object, default=None
+            Public model whose residuals are the targets, about 0; None: there is none.
         """
         vars(self).pop("columns_", None)
-        if self.kernel is not None or not chooses_columns(Z):
-            return {"kernels": kernels, "Z": Z, "mu": mu}
+        shown = {"kernels": kernels, "Z": Z, "mu": mu, "shift": 0.0}
+        many = has_many_columns(Z)
+        if self.kernel is not None or Z.shape[1] > MOST_COLUMNS or (public and not many):
+            return shown
         centre, box = point_box(Z)
         mu, mu_spread = split_budget(mu, _SHARE_OF_SPREAD)
         common = {"n_records": n_records, "mu": mu_spread}
         spread = RecordSpread((centre, box), half_width=half_width, **common)
         released = passed(spread)  # from here on post-processing, but for the columns
+        mean, sd, reach = spread.location(released, mu_spread if many else mu, public is not None)
+        shown |= {"mu": mu, "shift": mean, "half_width": reach}
+        if not many:
+            return shown
         extent, self.columns_ = spread.extent(released), list(range(Z.shape[1]))
         rest, common["mu"] = split_budget(mu, _SHARE_OF_COLUMNS / (1 - _SHARE_OF_SPREAD))
         if shows_columns(n_columns=Z.shape[1], n_targets=len(half_width), **common):
-            mean, sd = spread.location(released)
             effects = ColumnEffects((centre, extent * box), mean=mean, sd=sd, **common)
-            mu, self.columns_ = rest, effects.columns(passed(effects))
+            shown["mu"], self.columns_ = rest, effects.columns(passed(effects))
         if self.inducing_points is None or isinstance(self.inducing_points, numbers.Integral):
             # Points that the user gave are not moved; a grid of ours shrinks to the records.
             Z = centre + extent * (Z - centre)
         # The variance of the kernels stays that of the bounds: bands would be too narrow.
-        kernels = default_kernels(Z, half_width, self.columns_)
-        return {"kernels": kernels, "Z": Z, "mu": mu, "half_width": spread.reach(released)}
+        return shown | {"kernels": default_kernels(Z, half_width, self.columns_), "Z": Z}
 
     def _publish_average(self, kernels, features, prior_mean, fits):
         """Average the posteriors under several kernels, and set the attributes of the kernels.

@@ -68,8 +68,9 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         powers of two; `X_bounds` and `y_bounds` together take 10 % of the squared budget.
     y_bounds : tuple (low, high) or "private", default=None
         Public range of the targets, in their units; numbers, or vectors with one value for each
-        target. Targets outside are clipped. The prior mean is the centre. None: (-3, 3), with a
-        `DefaultBoundsWarning`. "private": released, as for `X_bounds`.
+        target. Targets outside are clipped. None: (-3, 3), with a `DefaultBoundsWarning`.
+        "private": released, as for `X_bounds`. With the default kernels 4 % of the squared budget
+        show mean and spread of the targets, and those that are far from the rest are clipped, too.
     release : {"whitened", "kernel"}, default="whitened"
         Released statistics. "kernel": the published K_ZX y and K_ZX K_XZ (Honkela & Melkas), with
         about twice the error; it needs a given `noise_variance`, and one kernel made of constants,
@@ -84,8 +85,9 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         take one kernel: the paper's regularised solution with the covariance corrected to first
         order ("linearised"), by Eq. (17) ("linearised_published") or not at all ("naive").
     prior_mean : {"none", "private"}, default="none"
-        "none": the centre of `y_bounds`. "private": a released mean of the targets, from 5 % of
-        the squared budget; the interval of `y_bounds` is moved there, with its width.
+        "none": the centre of `y_bounds`, and with the default kernels what is released of the mean
+        (see `y_bounds`). "private": a released mean of the targets, from 5 % of the squared budget;
+        the interval of `y_bounds` is moved there, with its width.
     y_scale : float or array-like of shape (n_targets,), default=None
         Public standard deviation of the targets, for ``prior_mean="private"`` by COINPRESS: better
         than the clipped mean (None) where `y_bounds` is wider than about 8 of them.
@@ -282,13 +284,14 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
                 targets, *box, mu=mu_mean, scale=scale, source=source, groups=record_codes(X)
             )
 
-        def passed(method):
+        def passed(method, centre=centre):
             rows = ResidualRows(method.rows(centre), public) if public else method.rows(centre)
             return self._release(method, rows, X, placed(X, targets), source)
 
-        chosen = self._shown(kernels, Z, mu, half_width, n_units(X), passed)
+        chosen = self._shown(kernels, Z, mu, half_width, n_units(X), passed, public)
+        centre = centre + chosen.pop("shift")
         method = build(**chosen, n_records=n_units(X))
-        released = passed(method)
+        released = passed(method, centre)
         fits = method.posterior(released, noise_variance)
         self._publish(chosen["kernels"], method.features, centre, fits, single_target=y.ndim == 1)
         if public:

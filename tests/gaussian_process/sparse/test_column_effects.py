@@ -164,7 +164,7 @@ def test_all_releases_together_cost_the_budget(n, shares, prior_mean, monkeypatc
     assert gp.privacy_.mu == mu_from_epsilon(1.0, 1e-5)
     np.testing.assert_allclose(np.square(spent) / mu**2, shares)
     assert math.sqrt(math.fsum(np.square(spent))) <= mu
-    assert "a first release shows" in gp.privacy_guarantee().mechanism
+    assert "which of 4 to 100 columns matter" in gp.privacy_guarantee().mechanism
 
 
 def test_nothing_is_released_where_noise_hides_a_strong_effect():
@@ -200,7 +200,8 @@ def test_columns_without_use_cost_next_to_nothing():
     alone, among = fitted(X[:, :1], y), fitted(X, y)
     assert among.columns_ == [0]
     assert not hasattr(alone, "columns_")
-    assert error(among, 6) < 1.6 * error(alone, 1) < 0.1  # of .4 with the kernels of all columns
+    assert error(alone, 1) < 0.06
+    assert error(among, 6) < 0.1  # of .4 with the kernels of all columns
     np.testing.assert_array_equal(among.kernels_[0].k2.length_scale[1:], np.inf)
 
 

@@ -113,6 +113,10 @@ def screen_of(X, y, half_width=3.0, mu=0.1):
     return screen, (Q.T @ Q).astype(np.int64)
 
 
+def reach_of(screen, gram):
+    return screen.location(screen.release(gram, None), screen.statistics.mu)[2]
+
+
 @pytest.mark.parametrize(
     ("mu", "factor"), [(0.3, np.sqrt(2 * np.log(60))), (1.0, np.sqrt(2 * np.log(200)))]
 )
@@ -120,17 +124,17 @@ def test_targets_reach_some_root_mean_squares(mu, factor):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(4000, 5)), rng.normal(size=4000)
     screen, gram = screen_of(X, y, 6.0, mu)
-    found = np.array([screen.reach(screen.release(gram, None))[0] for _ in range(30)])
+    found = np.array([reach_of(screen, gram)[0] for _ in range(30)])
     noise = screen.statistics.noise / screen.statistics.beta[0] ** 2 / 4000  # of the mean square
     assert np.mean(found**2) / factor**2 == pytest.approx(1 + noise, abs=4 * noise / np.sqrt(30))
-    screen, gram = screen_of(X, np.full(4000, 6.0), 6.0, mu)
-    assert screen.reach(screen.release(gram, None)) == [6.0]
+    screen, gram = screen_of(X, np.where(X[:, 0] > 0, 6.0, -6.0), 6.0, mu)
+    assert reach_of(screen, gram) == [6.0]
 
 
 def test_with_all_noise_the_range_is_that_of_the_bounds():
     rng = np.random.default_rng(0)
     screen, gram = screen_of(rng.normal(size=(400, 5)), rng.normal(size=400) / 10, mu=1e-3)
-    reached = [screen.reach(screen.release(gram, None))[0] for _ in range(50)]
+    reached = [reach_of(screen, gram)[0] for _ in range(50)]
     assert np.mean(np.array(reached) == 3.0) == 1.0
 
 
@@ -146,5 +150,63 @@ def test_bounds_wider_than_the_targets_cost_little(monkeypatch):
 
     wide = error_with(9)
     assert wide < 1.5 * error_with(3)
-    put(monkeypatch, "record spread: RecordSpread.reach", lambda *_: np.full(1, 9.0))
+    plant_location(monkeypatch, lambda mean, sd, reach: (mean, sd, np.full(1, 9.0)))
     assert error_with(9) > 1.3 * wide
+
+
+def plant_location(monkeypatch, change):
+    honest = original("record spread: RecordSpread.location")
+    put(monkeypatch, "record spread: RecordSpread.location", lambda *a: change(*honest(*a)))
+
+
+@pytest.mark.parametrize("p", [1, 2, 5])
+def test_a_centre_far_from_the_targets_costs_little(p, monkeypatch):
+    X = np.random.default_rng(0).uniform(-3, 3, (4000, p))
+    X_new = np.random.default_rng(1).uniform(-3, 3, (500, p))
+
+    def error_with(high):
+        y = np.sin(X[:, 0]) + 0.3 * np.random.default_rng(2).normal(size=4000)
+        fits = [fitted(X, y, y_bounds=(-3, high), random_state=seed) for seed in range(3)]
+        errors = [gp.predict(X_new) - np.sin(X_new[:, 0]) for gp in fits]
+        return np.sqrt(np.mean(np.square(errors)))
+
+    far = error_with(15)
+    assert far < 2.5 * error_with(3)
+    plant_location(monkeypatch, lambda mean, sd, reach: (0 * mean, sd, np.full(1, 9.0)))
+    assert error_with(15) > 1.5 * far
+
+
+def test_the_mean_is_found_and_vanishes_in_noise():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(4000, 5)), rng.normal(size=4000)
+
+    def location(y, **how):
+        screen, gram = screen_of(X, y, 6.0, 0.3)
+        return screen.location(screen.release(gram, None), 0.3, **how)
+
+    found = np.array([location(y + 2.0) for _ in range(20)])[..., 0].mean(axis=0)
+    np.testing.assert_allclose(found[:2], [2.0, 1.0], rtol=0.1)
+    about = np.array([location(y)[0][0] for _ in range(50)])
+    assert np.mean(about == 0) > 0.5  # .84 expected
+    mean, sd, _ = location(y + 2.0, centred=True)
+    assert mean == 0
+    assert sd == pytest.approx(np.sqrt(5), rel=0.1)
+    screen, gram = screen_of(X, np.zeros(4000), 6.0, 0.3)
+    assert np.all(np.isfinite(screen.location(screen.release(gram, None), 0.3)))
+
+
+def prior_means(shift):
+    """Return prior means of fits whose noise hides all records."""
+    X, y = records(400)
+    fits = [fitted(X[:, :1], y / 10 + shift, epsilon=1e-3, random_state=s) for s in range(20)]
+    return np.array([gp.prior_mean_ for gp in fits])
+
+
+def test_with_all_noise_the_mean_does_not_depend_on_the_records(monkeypatch):
+    np.testing.assert_allclose(prior_means(0.0), prior_means(1.5), atol=0.1)
+    put(
+        monkeypatch,
+        "record spread: RecordSpread.release",
+        lambda screen, gram, source: screen.statistics._in_units(gram.astype(float), 0.0),
+    )
+    assert np.abs(prior_means(1.5) - prior_means(0.0)).min() > 1
