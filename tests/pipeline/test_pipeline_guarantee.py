@@ -107,6 +107,21 @@ def test_an_encoder_that_warns_of_one_record_is_void(how):
     assert stated.status == "void"
 
 
+def test_zeros_of_the_records_decide_on_no_type_of_the_output():
+    encoder = OneHotEncoder(categories=[[0, 1, 2]], handle_unknown="ignore")
+    parts = [("a", encoder, [0]), ("b", DPStandardScaler(X_bounds=(0, 1)), [1])]
+    leaky = ColumnTransformer(parts)
+    X = np.zeros((50, 2))
+    X[:, 0] = [0] * 9 + [3] * 41
+    assert leaky.fit(X).sparse_output_
+    X[9, 0] = 0
+    assert not leaky.fit(X).sparse_output_  # at a density of 0.3
+    stated = pipeline_guarantee(make_pipeline(leaky, DPLogisticRegression()))
+    assert (stated.status, "sparse_threshold=0" in stated.assumptions[0]) == ("void", True)
+    dense = make_pipeline(ColumnTransformer(parts, sparse_threshold=0), DPLogisticRegression())
+    assert pipeline_guarantee(dense).status == "proved"
+
+
 class OwnModel(LogisticRegression):
     """A private model of another library, whose own statement covers what it does."""
 
