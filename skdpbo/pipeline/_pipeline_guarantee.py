@@ -84,6 +84,12 @@ def _collect(estimator, prefix, private, reasons):
     if is_private(estimator):
         private.append(estimator)
         return
+    inverted = (getattr(estimator, key, None) for key in ("inverse_func", "transformer"))
+    if getattr(estimator, "check_inverse", False) and any(part is not None for part in inverted):
+        reasons.append(
+            f"{name} compares records with what is inverted, and warns if one of them differs: set "
+            "check_inverse=False"
+        )
     try:
         steps = children(estimator, prefix)
     except ValueError as error:  # columns that a function chooses

@@ -94,7 +94,8 @@ def test_a_step_that_is_not_verified_is_conditional_by_name():
     assert pipeline_guarantee(verified).status == "proved"
     # That they do not end the fit of some record is stated, too.
     assert "stays finite, and raises no error" in pipeline_guarantee(verified).assumptions[-1]
-    targets = TransformedTargetRegressor(DPRidge(), func=in_own_units, inverse_func=np.array)
+    functions = {"func": in_own_units, "inverse_func": np.array, "check_inverse": False}
+    targets = TransformedTargetRegressor(DPRidge(), **functions)
     assert pipeline_guarantee(targets).status == "conditional"
 
 
@@ -122,6 +123,28 @@ def test_zeros_of_the_records_decide_on_no_type_of_the_output():
     assert pipeline_guarantee(dense).status == "proved"
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        FunctionTransformer(np.arctan, np.tan),
+        TransformedTargetRegressor(DPRidge(), func=np.arctan, inverse_func=np.tan),
+        TransformedTargetRegressor(DPRidge(), transformer=DPMinMaxScaler(X_bounds=(0, 1))),
+    ],
+    ids=["rows", "targets", "scaled"],
+)
+def test_an_inverse_that_is_compared_on_the_records_is_void(step):
+    model = step if hasattr(step, "regressor") else make_pipeline(step, DPRidge())
+    model.set_params(**{key: (0, 1) for key in model.get_params() if key.endswith("_bounds")})
+    ordinary, far = np.zeros((50, 1)), np.eye(50, 1) * 1e20
+    model.fit(ordinary, ordinary[:, 0])  # without a warning, which would be an error
+    with pytest.warns(UserWarning, match="not strictly inverse"):
+        model.fit(far, far[:, 0])
+    stated = pipeline_guarantee(model)
+    assert (stated.status, "check_inverse=False" in stated.assumptions[0]) == ("void", True)
+    step.set_params(check_inverse=False)
+    assert pipeline_guarantee(model).status == "proved"
+
+
 class OwnModel(LogisticRegression):
     """A private model of another library, whose own statement covers what it does."""
 
@@ -139,7 +162,8 @@ def test_the_statement_of_a_model_covers_what_it_does_inside():
 
 def test_targets_that_are_transformed():
     regressor = DPSparseGPRegressor(X_bounds=(-3, 3), y_bounds=(-1, 1))
-    whole = TransformedTargetRegressor(regressor, func=np.log1p, inverse_func=np.expm1)
+    functions = {"func": np.log1p, "inverse_func": np.expm1, "check_inverse": False}
+    whole = TransformedTargetRegressor(regressor, **functions)
     assert pipeline_guarantee(whole).status == "proved"
 
 
