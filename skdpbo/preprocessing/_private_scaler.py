@@ -27,12 +27,12 @@ class PrivateScaler(PrivateTransformer):
         check_is_fitted(self)
         X = validate_data(self, X, dtype="float64", copy=True, reset=False)
         offset, divisor = self._shift()
-        with np.errstate(over="ignore"):
-            X -= offset
-            X /= divisor
-        # One record that overflowed would end the fit of a step after this one.
         largest = np.finfo(X.dtype).max
-        return np.clip(X, -largest, largest, out=X)
+        # One record that overflowed would end the fit of a step after this one.
+        with np.errstate(all="ignore"):
+            for change, part in ((np.subtract, offset), (np.divide, divisor)):
+                np.clip(change(X, part, out=X), -largest, largest, out=X)
+        return X
 
     def inverse_transform(self, X):
         """Return rows to the units of the columns.

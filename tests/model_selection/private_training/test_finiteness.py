@@ -80,16 +80,16 @@ def test_every_finite_row_stays_finite(step, dtype):
         assert np.isfinite(step.fit(rows).transform(rows)).all()
 
 
-@pytest.mark.parametrize("width", [1.0, 1e-240])
+@pytest.mark.parametrize("width", [1.0, 1e-240, LARGEST])
 def test_private_scalers_keep_every_finite_row_finite(width):
     rows = np.array([[value] for value in EXTREME])
-    for step in (DPStandardScaler(), DPMinMaxScaler(clip=False)):
+    for step in (DPStandardScaler(with_mean=False), DPMinMaxScaler(clip=False)):
         scaler = step.set_params(X_bounds=(-width, width)).fit(rows)
         assert np.isfinite(scaler.transform(rows)).all()
-        assert (scaler.scale_ > 0).all()
         pipeline = make_pipeline(step, DPRidge(X_bounds=(-1, 1), y_bounds=(-1, 1)))
         assert "stays finite" not in str(pipeline_guarantee(pipeline))
-        pipeline.fit(rows, np.zeros(len(rows)))
+        with np.errstate(under="raise"):
+            pipeline.fit(rows, np.zeros(len(rows)))
 
 
 @pytest.mark.parametrize("step", OBJECTS, ids=repr)
