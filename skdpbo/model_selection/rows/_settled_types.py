@@ -4,17 +4,20 @@ numpy and pandas type an array or a column by all of its values: one missing val
 into floats and truth values into objects, one long text widens an array, one new label adds a
 category. The rule, where protected rows share a container with others:
 
-- integers of 64 bits become floats in rows, and labels of whole floats become integers;
+- integers of 64 bits become floats in rows, also those of intervals and of sparse columns, and
+  labels of whole floats become integers;
 - truth values become objects in frames, and floats in arrays, where labels become integers;
 - texts become objects, or labels as wide as the longest public one;
 - categories are those of public rows, where there are any; whole floats among these are integers;
 - nanoseconds become the unit that pandas gives to dates of Python, unless public dates need them,
   and so does any unit of an array, which numpy takes from the finest date;
 - complex numbers without imaginary parts become real, where rows are public;
-- a column of which all public cells are missing holds floats.
+- a column of which all public cells are missing holds floats;
+- where rows are public, numbers, truth values and texts of nullable types become plain, as
+  `convert_dtypes` leaves them beside a protected cell of another kind.
 
-Smaller integers, single precision, nullable integers and, with no public rows, categories are never
-inferred from files: they are the user's declaration, and public.
+Smaller integers, single precision, other nullable integers and, with no public rows, categories are
+never inferred from files: they are the user's declaration, and public.
 """
 
 from datetime import timedelta
@@ -39,7 +42,13 @@ __all__ = [
 _INFERRED = {
     **{"int64": "float64", "uint64": "float64", "Int64": "Float64", "UInt64": "Float64"},
     **{"int64[pyarrow]": "double[pyarrow]", "uint64[pyarrow]": "double[pyarrow]"},
+    **{
+        f"interval[{kind}, {closed}]": f"interval[float64, {closed}]"
+        for kind in ("int64", "uint64")
+        for closed in ("right", "left", "both", "neither")
+    },
 }
+_CONVERTED = ("Int64", "UInt64", "Float64", "boolean", "string")  # by convert_dtypes of pandas
 _DATES = ("M", "m")  # kinds of types: dates and durations
 _ARROW = {"M": "timestamp", "m": "duration"}
 _UNIT = "us"  # of arrays of them, whose finest date decides in numpy; as in pandas
@@ -104,6 +113,8 @@ def _in_usual_unit(column):
 
 def _settled(dtype, of_truth_values):
     """Return the type to take in place of one that readers infer, or None."""
+    if str(dtype) in ("Sparse[int64, 0]", "Sparse[uint64, 0]"):
+        return type(dtype)(np.float64, 0.0)
     return of_truth_values if dtype == np.bool_ else _INFERRED.get(str(dtype))
 
 
@@ -215,6 +226,8 @@ def _own_column(column):
         return column.astype(object).where(column.notna(), np.nan).astype("float64")
     if getattr(column.dtype, "categories", None) is not None:
         return _with_own_categories(column)
+    if str(column.dtype) in _CONVERTED:
+        column = column.astype(object).where(column.notna(), np.nan)
     inferred = _real_if_exact(column).infer_objects()  # a protected text has made them objects
     settled = _settled_column(inferred)
     if getattr(settled.dtype, "kind", "") in _DATES:

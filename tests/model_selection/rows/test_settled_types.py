@@ -203,6 +203,32 @@ def test_one_protected_cell_decides_no_type_of_public_rows_and_targets(container
         assert types_of(usual) == types_of(other)
 
 
+def converted(cells):
+    return pd.DataFrame({"a": cells}, dtype=object).convert_dtypes()
+
+
+def sparse_frame(cells):
+    return pd.DataFrame.sparse.from_spmatrix(sparse.csr_matrix(np.array(cells)[:, None]))
+
+
+EXTENSIONS = [
+    *((converted, public, "a text") for public in ([3, 0, 3], [0.5, None, 1], [True, False, True])),
+    (converted, ["b", "a", "b"], 5),
+    (sparse_frame, [3, 0, 3], 0.5),
+    (lambda cells: pd.DataFrame({"a": cells}), [pd.Interval(0, 1), pd.Interval(1, 2)], None),
+]
+
+
+@pytest.mark.parametrize(("frame", "public", "odd"), EXTENSIONS)
+def test_one_protected_cell_decides_no_extension_type(frame, public, odd):
+    tables = [frame([*public, cell]).iloc[: len(public)] for cell in (public[0], odd)]
+    for settle in (settled_public_rows, settled_rows)[: 1 + (frame is not converted)]:
+        first, second = (settle(table) for table in tables)
+        assert first.dtypes.tolist() == second.dtypes.tolist()
+        assert first.equals(second)
+        assert first.iloc[:, 0].dropna().tolist() == [cell for cell in public if cell is not None]
+
+
 def types_of(values):
     dtypes = list(values.dtypes) if hasattr(values, "columns") else [values.dtype]
     return [getattr(getattr(dtype, "categories", None), "dtype", dtype) for dtype in dtypes]
