@@ -26,6 +26,8 @@ from numbers import Real
 import numpy as np
 from scipy import sparse
 
+from skdpbo._attempt import attempt
+
 __all__ = [
     "below_2_53",
     "from_public_values",
@@ -131,6 +133,7 @@ def settled_targets(y, labels):
     """
     if sparse.issparse(y):
         return _with_stored(y, settled_targets(y.tocsr().data, labels))
+    y = _as_plain_numbers(y)
     # Nullable and Arrow numbers have a type of their own for each width: as doubles they have one.
     dtypes = list(y.dtypes) if hasattr(y, "columns") else [getattr(y, "dtype", None)]
     numbers = all(getattr(dtype, "kind", "") in ("i", "u", "f") for dtype in dtypes)
@@ -139,8 +142,6 @@ def settled_targets(y, labels):
     dtype = np.asarray(y).dtype if hasattr(y, "columns") else getattr(y, "dtype", None)
     if isinstance(y, np.ndarray) and dtype.kind in "US":
         return y.astype(object)  # the width of a text array shows its longest text
-    if isinstance(y, np.ndarray) and dtype == np.bool_:  # a missing one makes them floats
-        return y.astype(np.int64 if labels else np.float64)
     if not labels:
         settled = _INFERRED.get(str(dtype))
         return y if settled is None else y.astype(settled)
@@ -148,11 +149,34 @@ def settled_targets(y, labels):
         return y
     with np.errstate(invalid="ignore"):  # a NaN has no integer: it differs below
         integers = np.asarray(y).astype(np.int64)
-    values = np.where(integers == np.asarray(y), integers, _NO_LABEL)
-    if hasattr(y, "iloc"):
-        names = {"columns": y.columns} if hasattr(y, "columns") else {"name": y.name}
-        return type(y)(values, index=y.index, **names)
-    return values
+    return _like(y, np.where(integers == np.asarray(y), integers, _NO_LABEL))
+
+
+def _like(y, values):
+    """Return values in a container of the kind of y."""
+    if not hasattr(y, "iloc"):
+        return values
+    names = {"columns": y.columns} if hasattr(y, "columns") else {"name": y.name}
+    return type(y)(values, index=y.index, **names)
+
+
+def _is_known(cell):
+    """Whether a cell is not missing: NaN, NaT and NA are not equal to themselves."""
+    return cell is not None and bool(attempt(lambda: bool(cell == cell))[0])
+
+
+def _as_plain_numbers(y):
+    """Return numbers and truth values as floats, also among missing ones: these make objects."""
+    dtypes = list(y.dtypes) if hasattr(y, "columns") else [getattr(y, "dtype", None)]
+    if not all(dtype in (np.bool_, np.object_) for dtype in dtypes):
+        return y
+    cells = np.asarray(y, dtype=object)
+    numeric = [isinstance(cell, Real | np.bool_) for cell in cells.flat]
+    others = (cell for cell, number in zip(cells.flat, numeric, strict=True) if not number)
+    if not any(numeric) or any(map(_is_known, others)):
+        return y
+    values = [attempt(float, cell)[0] for cell in cells.flat]  # None, too, becomes NaN
+    return _like(y, np.array(values, dtype=np.float64).reshape(cells.shape))
 
 
 def _with_stored(y, data):
@@ -321,6 +345,8 @@ def _own_targets(y, labels):
         return from_public_values(y)
     if getattr(dtype, "categories", None) is not None and hasattr(y, "cat"):
         return _with_own_categories(y)
+    if dtype == np.bool_ and hasattr(y, "infer_objects"):
+        return y
     y = _made_anew(y) if hasattr(y, "infer_objects") and not hasattr(y, "columns") else y
     settled = settled_targets(y, labels)
     return y if settled is not y and np.any(np.asarray(settled) == _NO_LABEL) else settled

@@ -203,6 +203,30 @@ def test_one_protected_cell_decides_no_type_of_public_rows_and_targets(container
         assert types_of(usual) == types_of(other)
 
 
+@pytest.mark.parametrize("container", [np.array, pd.Series, lambda y: pd.Series(y).to_frame()])
+@pytest.mark.parametrize("missing", [None, NAN, pd.NA, 10**400], ids=["None", "NaN", "NA", "huge"])
+@pytest.mark.parametrize("public", [[True, False], [1, 0]])
+def test_a_missing_label_decides_no_type(container, missing, public):
+    for labels in (True, False):
+        usual, other = (
+            np.asarray(settled_targets(container([*public, cell]), labels))
+            for cell in (public[0], missing)
+        )
+        assert usual.dtype == other.dtype
+        assert usual[:2].tolist() == other[:2].tolist()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_missing_label_fails_in_its_own_chunk_alone():
+    y = pd.Series(np.arange(N) % 2 == 0)
+    other = pd.Series([None, *y[1:]])
+    search = DPGridSearchCV(DecisionTreeClassifier(), {}, protect=Chunks(5), epsilon=1e4)
+    search.set_params(score_fraction=0.5)
+    scores = [search.fit(y.to_frame() * 1.0, labels).best_score_ for labels in (y, other)]
+    assert scores[0] > 0.99
+    assert scores[1] > 0.7
+
+
 def converted(cells):
     return pd.DataFrame({"a": cells}, dtype=object).convert_dtypes()
 
