@@ -26,7 +26,7 @@ from numbers import Real
 import numpy as np
 from scipy import sparse
 
-from skdpbo._attempt import attempt
+from skdpbo.model_selection.rows._object_table import as_plain_numbers, like
 
 __all__ = [
     "below_2_53",
@@ -133,7 +133,7 @@ def settled_targets(y, labels):
     """
     if sparse.issparse(y):
         return _with_stored(y, settled_targets(y.tocsr().data, labels))
-    y = _as_plain_numbers(y)
+    y = as_plain_numbers(y)
     # Nullable and Arrow numbers have a type of their own for each width: as doubles they have one.
     dtypes = list(y.dtypes) if hasattr(y, "columns") else [getattr(y, "dtype", None)]
     numbers = all(getattr(dtype, "kind", "") in ("i", "u", "f") for dtype in dtypes)
@@ -149,34 +149,7 @@ def settled_targets(y, labels):
         return y
     with np.errstate(invalid="ignore"):  # a NaN has no integer: it differs below
         integers = np.asarray(y).astype(np.int64)
-    return _like(y, np.where(integers == np.asarray(y), integers, _NO_LABEL))
-
-
-def _like(y, values):
-    """Return values in a container of the kind of y."""
-    if not hasattr(y, "iloc"):
-        return values
-    names = {"columns": y.columns} if hasattr(y, "columns") else {"name": y.name}
-    return type(y)(values, index=y.index, **names)
-
-
-def _is_known(cell):
-    """Whether a cell is not missing: NaN, NaT and NA are not equal to themselves."""
-    return cell is not None and bool(attempt(lambda: bool(cell == cell))[0])
-
-
-def _as_plain_numbers(y):
-    """Return numbers and truth values as floats, also among missing ones: these make objects."""
-    dtypes = list(y.dtypes) if hasattr(y, "columns") else [getattr(y, "dtype", None)]
-    if not all(dtype in (np.bool_, np.object_) for dtype in dtypes):
-        return y
-    cells = np.asarray(y, dtype=object)
-    numeric = [isinstance(cell, Real | np.bool_) for cell in cells.flat]
-    others = (cell for cell, number in zip(cells.flat, numeric, strict=True) if not number)
-    if not any(numeric) or any(map(_is_known, others)):
-        return y
-    values = [attempt(float, cell)[0] for cell in cells.flat]  # None, too, becomes NaN
-    return _like(y, np.array(values, dtype=np.float64).reshape(cells.shape))
+    return like(y, np.where(integers == np.asarray(y), integers, _NO_LABEL))
 
 
 def _with_stored(y, data):
