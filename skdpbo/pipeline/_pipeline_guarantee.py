@@ -1,5 +1,8 @@
 """Guarantee of a pipeline: that of its private steps together, if no other step learns."""
 
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
+
 from skdpbo.model_selection.evaluation._row_wise import row_wise_assumption, unverified_parts
 from skdpbo.model_selection.private_training._costs import finite_assumption, risky_steps
 from skdpbo.model_selection.private_training._estimators import (
@@ -81,6 +84,12 @@ def _collect(estimator, prefix, private, reasons):
     if is_private(estimator):
         private.append(estimator)
         return
+    inverted = (getattr(estimator, key, None) for key in ("inverse_func", "transformer"))
+    if getattr(estimator, "check_inverse", False) and any(part is not None for part in inverted):
+        reasons.append(
+            f"{name} compares records with what is inverted, and warns if one of them differs: set "
+            "check_inverse=False"
+        )
     try:
         steps = children(estimator, prefix)
     except ValueError as error:  # columns that a function chooses
@@ -92,5 +101,18 @@ def _collect(estimator, prefix, private, reasons):
         return
     if getattr(estimator, "memory", None) is not None:
         reasons.append(f"{name} has a cache, which stores records and repeats noise")
+    if type(estimator) is ColumnTransformer and _counts_zeros(estimator, steps):
+        reasons.append(
+            f"{name} counts the zeros of the records, which decide whether it gives sparse rows: "
+            "set sparse_threshold=0"
+        )
     for step, child in steps:
         _collect(child, f"{prefix}{step}__", private, reasons)
+
+
+def _counts_zeros(columns, steps):
+    """Whether columns may be sparse; private steps refuse sparse rows, and give dense ones."""
+    steps = [step for _, step in steps if not is_nothing(step)]
+    last = [step.steps[-1][1] if type(step) is Pipeline else step for step in steps]
+    dense = [is_private(step) and not getattr(step, "sparse_output", False) for step in last]
+    return columns.sparse_threshold > 0 and not (dense and all(dense))

@@ -100,8 +100,10 @@ class DPStandardScaler(PrivateScaler):
         unit = radius * rows.half_width
         self.mean_ = rows.centre + unit * mean
         # At least the noise: a division by almost nothing would blow up other rows.
-        self.var_ = unit**2 * np.clip(square - mean**2, noise, 1.0)
-        self.scale_ = np.sqrt(self.var_) if self.with_std else np.ones(len(mean))
+        share = np.clip(square - mean**2, noise, 1.0)
+        self.var_ = unit**2 * share
+        # Not the root of the variance, which is 0 in a box narrower than the root of a float.
+        self.scale_ = unit * np.sqrt(share) if self.with_std else np.ones(len(mean))
 
     def _shift(self):
         return self.mean_ if self.with_mean else 0.0, self.scale_

@@ -94,7 +94,8 @@ def test_a_step_that_is_not_verified_is_conditional_by_name():
     assert pipeline_guarantee(verified).status == "proved"
     # That they do not end the fit of some record is stated, too.
     assert "stays finite, and raises no error" in pipeline_guarantee(verified).assumptions[-1]
-    targets = TransformedTargetRegressor(DPRidge(), func=in_own_units, inverse_func=np.array)
+    functions = {"func": in_own_units, "inverse_func": np.array, "check_inverse": False}
+    targets = TransformedTargetRegressor(DPRidge(), **functions)
     assert pipeline_guarantee(targets).status == "conditional"
 
 
@@ -105,6 +106,43 @@ def test_an_encoder_that_warns_of_one_record_is_void(how):
         encoder.fit_transform(np.array([["a"], ["Ann's own"]], dtype=object))
     stated = pipeline_guarantee(make_pipeline(encoder, DPLogisticRegression()))
     assert stated.status == "void"
+
+
+def test_zeros_of_the_records_decide_on_no_type_of_the_output():
+    encoder = OneHotEncoder(categories=[[0, 1, 2]], handle_unknown="ignore")
+    parts = [("a", encoder, [0]), ("b", DPStandardScaler(X_bounds=(0, 1)), [1])]
+    leaky = ColumnTransformer(parts)
+    X = np.zeros((50, 2))
+    X[:, 0] = [0] * 9 + [3] * 41
+    assert leaky.fit(X).sparse_output_
+    X[9, 0] = 0
+    assert not leaky.fit(X).sparse_output_  # at a density of 0.3
+    stated = pipeline_guarantee(make_pipeline(leaky, DPLogisticRegression()))
+    assert (stated.status, "sparse_threshold=0" in stated.assumptions[0]) == ("void", True)
+    dense = make_pipeline(ColumnTransformer(parts, sparse_threshold=0), DPLogisticRegression())
+    assert pipeline_guarantee(dense).status == "proved"
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        FunctionTransformer(np.arctan, np.tan),
+        TransformedTargetRegressor(DPRidge(), func=np.arctan, inverse_func=np.tan),
+        TransformedTargetRegressor(DPRidge(), transformer=DPMinMaxScaler(X_bounds=(0, 1))),
+    ],
+    ids=["rows", "targets", "scaled"],
+)
+def test_an_inverse_that_is_compared_on_the_records_is_void(step):
+    model = step if hasattr(step, "regressor") else make_pipeline(step, DPRidge())
+    model.set_params(**{key: (0, 1) for key in model.get_params() if key.endswith("_bounds")})
+    ordinary, far = np.zeros((50, 1)), np.eye(50, 1) * 1e20
+    model.fit(ordinary, ordinary[:, 0])  # without a warning, which would be an error
+    with pytest.warns(UserWarning, match="not strictly inverse"):
+        model.fit(far, far[:, 0])
+    stated = pipeline_guarantee(model)
+    assert (stated.status, "check_inverse=False" in stated.assumptions[0]) == ("void", True)
+    step.set_params(check_inverse=False)
+    assert pipeline_guarantee(model).status == "proved"
 
 
 class OwnModel(LogisticRegression):
@@ -124,7 +162,8 @@ def test_the_statement_of_a_model_covers_what_it_does_inside():
 
 def test_targets_that_are_transformed():
     regressor = DPSparseGPRegressor(X_bounds=(-3, 3), y_bounds=(-1, 1))
-    whole = TransformedTargetRegressor(regressor, func=np.log1p, inverse_func=np.expm1)
+    functions = {"func": np.log1p, "inverse_func": np.expm1, "check_inverse": False}
+    whole = TransformedTargetRegressor(regressor, **functions)
     assert pipeline_guarantee(whole).status == "proved"
 
 

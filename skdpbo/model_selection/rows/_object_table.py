@@ -4,6 +4,7 @@ Used after the charge alone: cells are read here.
 """
 
 from collections import Counter
+from numbers import Real
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from skdpbo._attempt import attempt
 
 __all__ = [
     "as_objects",
+    "as_plain_numbers",
+    "like",
     "list_width",
 ]
 
@@ -103,3 +106,30 @@ def _hashable_cells(cells):
 
 def _hashable(cell):
     return np.nan if attempt(hash, cell)[1] is not None else cell
+
+
+def like(y, values):
+    """Return values in a container of the kind of y."""
+    if not hasattr(y, "iloc"):
+        return values
+    names = {"columns": y.columns} if hasattr(y, "columns") else {"name": y.name}
+    return type(y)(values, index=y.index, **names)
+
+
+def _is_known(cell):
+    """Whether a cell is not missing: NaN, NaT and NA are not equal to themselves."""
+    return cell is not None and bool(attempt(lambda: bool(cell == cell))[0])
+
+
+def as_plain_numbers(y):
+    """Return numbers and truth values as floats, also among missing ones: these make objects."""
+    dtypes = list(y.dtypes) if hasattr(y, "columns") else [getattr(y, "dtype", None)]
+    if not all(dtype in (np.bool_, np.object_) for dtype in dtypes):
+        return y
+    cells = np.asarray(y, dtype=object)
+    numeric = [isinstance(cell, Real | np.bool_) for cell in cells.flat]
+    others = (cell for cell, number in zip(cells.flat, numeric, strict=True) if not number)
+    if not any(numeric) or any(map(_is_known, others)):
+        return y
+    values = [attempt(float, cell)[0] for cell in cells.flat]  # None, too, becomes NaN
+    return like(y, np.array(values, dtype=np.float64).reshape(cells.shape))

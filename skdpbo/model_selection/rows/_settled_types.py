@@ -4,17 +4,20 @@ numpy and pandas type an array or a column by all of its values: one missing val
 into floats and truth values into objects, one long text widens an array, one new label adds a
 category. The rule, where protected rows share a container with others:
 
-- integers of 64 bits become floats in rows, and labels of whole floats become integers;
+- integers of 64 bits become floats in rows, also those of intervals and of sparse columns, and
+  labels of whole floats become integers;
 - truth values become objects in frames, and floats in arrays, where labels become integers;
 - texts become objects, or labels as wide as the longest public one;
 - categories are those of public rows, where there are any; whole floats among these are integers;
 - nanoseconds become the unit that pandas gives to dates of Python, unless public dates need them,
   and so does any unit of an array, which numpy takes from the finest date;
 - complex numbers without imaginary parts become real, where rows are public;
-- a column of which all public cells are missing holds floats.
+- a column of which all public cells are missing holds floats;
+- where rows are public, numbers, truth values and texts of nullable types become plain, as
+  `convert_dtypes` leaves them beside a protected cell of another kind.
 
-Smaller integers, single precision, nullable integers and, with no public rows, categories are never
-inferred from files: they are the user's declaration, and public.
+Smaller integers, single precision, other nullable integers and, with no public rows, categories are
+never inferred from files: they are the user's declaration, and public.
 """
 
 from datetime import timedelta
@@ -22,6 +25,8 @@ from numbers import Real
 
 import numpy as np
 from scipy import sparse
+
+from skdpbo.model_selection.rows._object_table import as_plain_numbers, like
 
 __all__ = [
     "below_2_53",
@@ -39,7 +44,13 @@ __all__ = [
 _INFERRED = {
     **{"int64": "float64", "uint64": "float64", "Int64": "Float64", "UInt64": "Float64"},
     **{"int64[pyarrow]": "double[pyarrow]", "uint64[pyarrow]": "double[pyarrow]"},
+    **{
+        f"interval[{kind}, {closed}]": f"interval[float64, {closed}]"
+        for kind in ("int64", "uint64")
+        for closed in ("right", "left", "both", "neither")
+    },
 }
+_CONVERTED = ("Int64", "UInt64", "Float64", "boolean", "string")  # by convert_dtypes of pandas
 _DATES = ("M", "m")  # kinds of types: dates and durations
 _ARROW = {"M": "timestamp", "m": "duration"}
 _UNIT = "us"  # of arrays of them, whose finest date decides in numpy; as in pandas
@@ -104,6 +115,8 @@ def _in_usual_unit(column):
 
 def _settled(dtype, of_truth_values):
     """Return the type to take in place of one that readers infer, or None."""
+    if str(dtype) in ("Sparse[int64, 0]", "Sparse[uint64, 0]"):
+        return type(dtype)(np.float64, 0.0)
     return of_truth_values if dtype == np.bool_ else _INFERRED.get(str(dtype))
 
 
@@ -120,6 +133,7 @@ def settled_targets(y, labels):
     """
     if sparse.issparse(y):
         return _with_stored(y, settled_targets(y.tocsr().data, labels))
+    y = as_plain_numbers(y)
     # Nullable and Arrow numbers have a type of their own for each width: as doubles they have one.
     dtypes = list(y.dtypes) if hasattr(y, "columns") else [getattr(y, "dtype", None)]
     numbers = all(getattr(dtype, "kind", "") in ("i", "u", "f") for dtype in dtypes)
@@ -128,8 +142,6 @@ def settled_targets(y, labels):
     dtype = np.asarray(y).dtype if hasattr(y, "columns") else getattr(y, "dtype", None)
     if isinstance(y, np.ndarray) and dtype.kind in "US":
         return y.astype(object)  # the width of a text array shows its longest text
-    if isinstance(y, np.ndarray) and dtype == np.bool_:  # a missing one makes them floats
-        return y.astype(np.int64 if labels else np.float64)
     if not labels:
         settled = _INFERRED.get(str(dtype))
         return y if settled is None else y.astype(settled)
@@ -137,11 +149,7 @@ def settled_targets(y, labels):
         return y
     with np.errstate(invalid="ignore"):  # a NaN has no integer: it differs below
         integers = np.asarray(y).astype(np.int64)
-    values = np.where(integers == np.asarray(y), integers, _NO_LABEL)
-    if hasattr(y, "iloc"):
-        names = {"columns": y.columns} if hasattr(y, "columns") else {"name": y.name}
-        return type(y)(values, index=y.index, **names)
-    return values
+    return like(y, np.where(integers == np.asarray(y), integers, _NO_LABEL))
 
 
 def _with_stored(y, data):
@@ -215,6 +223,8 @@ def _own_column(column):
         return column.astype(object).where(column.notna(), np.nan).astype("float64")
     if getattr(column.dtype, "categories", None) is not None:
         return _with_own_categories(column)
+    if str(column.dtype) in _CONVERTED:
+        column = column.astype(object).where(column.notna(), np.nan)
     inferred = _real_if_exact(column).infer_objects()  # a protected text has made them objects
     settled = _settled_column(inferred)
     if getattr(settled.dtype, "kind", "") in _DATES:
@@ -308,6 +318,8 @@ def _own_targets(y, labels):
         return from_public_values(y)
     if getattr(dtype, "categories", None) is not None and hasattr(y, "cat"):
         return _with_own_categories(y)
+    if dtype == np.bool_ and hasattr(y, "infer_objects"):
+        return y
     y = _made_anew(y) if hasattr(y, "infer_objects") and not hasattr(y, "columns") else y
     settled = settled_targets(y, labels)
     return y if settled is not y and np.any(np.asarray(settled) == _NO_LABEL) else settled

@@ -25,6 +25,9 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 
 from _support.internals import _KEEP_FINITE, is_shape_only, risky_steps
 from skdpbo import DPGridSearchCV, DPSparseGPRegressor
+from skdpbo.linear_model import DPRidge
+from skdpbo.pipeline import pipeline_guarantee
+from skdpbo.preprocessing import DPMinMaxScaler, DPStandardScaler
 
 GP = DPSparseGPRegressor(RBF(1.0), X_bounds=(-1, 1), y_bounds=(-1, 1), inducing_points=3)
 UNKNOWN = {"handle_unknown": "use_encoded_value", "unknown_value": -1}
@@ -75,6 +78,18 @@ def test_every_finite_row_stays_finite(step, dtype):
         for row in rows:
             assert np.isfinite(step.fit(row[None, :]).transform(row[None, :])).all()
         assert np.isfinite(step.fit(rows).transform(rows)).all()
+
+
+@pytest.mark.parametrize("width", [1.0, 1e-240, LARGEST])
+def test_private_scalers_keep_every_finite_row_finite(width):
+    rows = np.array([[value] for value in EXTREME])
+    for step in (DPStandardScaler(with_mean=False), DPMinMaxScaler(clip=False)):
+        scaler = step.set_params(X_bounds=(-width, width)).fit(rows)
+        assert np.isfinite(scaler.transform(rows)).all()
+        pipeline = make_pipeline(step, DPRidge(X_bounds=(-1, 1), y_bounds=(-1, 1)))
+        assert "stays finite" not in str(pipeline_guarantee(pipeline))
+        with np.errstate(under="raise"):
+            pipeline.fit(rows, np.zeros(len(rows)))
 
 
 @pytest.mark.parametrize("step", OBJECTS, ids=repr)

@@ -203,6 +203,56 @@ def test_one_protected_cell_decides_no_type_of_public_rows_and_targets(container
         assert types_of(usual) == types_of(other)
 
 
+@pytest.mark.parametrize("container", [np.array, pd.Series, lambda y: pd.Series(y).to_frame()])
+@pytest.mark.parametrize("missing", [None, NAN, pd.NA, 2**70], ids=["None", "NaN", "NA", "huge"])
+@pytest.mark.parametrize("public", [[True, False], [1, 0]])
+def test_a_missing_label_decides_no_type(container, missing, public):
+    for labels in (True, False):
+        usual, other = (
+            np.asarray(settled_targets(container([*public, cell]), labels))
+            for cell in (public[0], missing)
+        )
+        assert usual.dtype == other.dtype
+        assert usual[:2].tolist() == other[:2].tolist()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_missing_label_fails_in_its_own_chunk_alone():
+    y = pd.Series(np.arange(N) % 2 == 0)
+    other = pd.Series([None, *y[1:]])
+    search = DPGridSearchCV(DecisionTreeClassifier(), {}, protect=Chunks(5), epsilon=1e4)
+    search.set_params(score_fraction=0.5)
+    scores = [search.fit(y.to_frame() * 1.0, labels).best_score_ for labels in (y, other)]
+    assert scores[0] > 0.99
+    assert scores[1] > 0.7
+
+
+def converted(cells):
+    return pd.DataFrame({"a": cells}, dtype=object).convert_dtypes()
+
+
+def sparse_frame(cells):
+    return pd.DataFrame.sparse.from_spmatrix(sparse.csr_matrix(np.array(cells)[:, None]))
+
+
+EXTENSIONS = [
+    *((converted, public, "a text") for public in ([3, 0, 3], [0.5, None, 1], [True, False, True])),
+    (converted, ["b", "a", "b"], 5),
+    (sparse_frame, [3, 0, 3], 0.5),
+    (lambda cells: pd.DataFrame({"a": cells}), [pd.Interval(0, 1), pd.Interval(1, 2)], None),
+]
+
+
+@pytest.mark.parametrize(("frame", "public", "odd"), EXTENSIONS)
+def test_one_protected_cell_decides_no_extension_type(frame, public, odd):
+    tables = [frame([*public, cell]).iloc[: len(public)] for cell in (public[0], odd)]
+    for settle in (settled_public_rows, settled_rows)[: 1 + (frame is not converted)]:
+        first, second = (settle(table) for table in tables)
+        assert first.dtypes.tolist() == second.dtypes.tolist()
+        assert first.equals(second)
+        assert first.iloc[:, 0].dropna().tolist() == [cell for cell in public if cell is not None]
+
+
 def types_of(values):
     dtypes = list(values.dtypes) if hasattr(values, "columns") else [values.dtype]
     return [getattr(getattr(dtype, "categories", None), "dtype", dtype) for dtype in dtypes]
