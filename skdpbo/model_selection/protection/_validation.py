@@ -32,6 +32,7 @@ from skdpbo.model_selection.protection._setup import (
     refuse_metric_of_groups,
     refuse_other_than_means,
     split_rows,
+    warn_of_private_model,
     warn_of_silent_callbacks,
 )
 from skdpbo.model_selection.rows._overlap import (
@@ -149,6 +150,7 @@ class ValidationProtection(PublicSearch):
         """Refuse entries of ``fit`` that no step asks for; the public rows are searched later."""
         X, _, fit_params = self.public
         self.fit_params = self.routed(X, fit_params)
+        warn_of_private_model(self.searcher, self.candidates)
 
     def run(self, charge):
         """Cross-validate on the public rows, and choose on the protected ones."""
