@@ -85,6 +85,17 @@ def test_noise_on_public_rows_is_told(guide):
             search.fit(X, y, X_val=X[:5], y_val=y[:5])
 
 
+def test_rows_that_are_public_and_protected_are_told():
+    X, y = np.arange(30.0)[:, None], np.arange(30) % 2
+    search = DPGridSearchCV(DummyRegressor(), {}, loss_bound=1.0)
+    for X_val, y_val in [(X, y), (X[25:], y[25:])]:
+        with pytest.warns(PublicTrainingWarning, match="X and X_val share rows"):
+            search.fit(X, y, X_val=X_val, y_val=y_val)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PublicTrainingWarning)
+        search.fit(X[:20], y[:20], X_val=X[20:], y_val=y[20:])
+
+
 def test_a_charge_is_labelled_by_the_model_at_the_end_of_a_pipeline():
     X, y = [[float(i)] for i in range(30)], [i % 2 for i in range(30)]
     model = Pipeline([("a", StandardScaler()), ("b", make_pipeline(DummyRegressor()))])

@@ -39,6 +39,7 @@ from skdpbo.model_selection.rows._overlap import (
     entries_assumption,
     entry_length,
     refuse_rows_among_entries,
+    warn_of_shared_rows,
 )
 from skdpbo.model_selection.rows._protected import (
     check_protected,
@@ -242,6 +243,7 @@ class ValidationProtection(PublicSearch):
                 "set apart depends on their number."
             )
         if X_val is not None:
+            warn_of_shared_rows(rows[0], rows[2])
             known = {"n_public": n_rows(X), "counted": self.counted and labels is None}
             refuse_rows_among_entries(params, [*rows[2:], X_val], (), **known)
             X, y = without_long_integers(from_public_values(X)), from_public_values(y)
