@@ -20,6 +20,11 @@ __all__ = [
     "share_memory",
 ]
 
+_IMPUTE = (
+    "DPSimpleImputer of skdpbo.preprocessing, as an earlier step of a pipeline, fills in missing "
+    "values, at a share of the budget."
+)
+
 # Work at which the search for common memory is given up; it is a few steps for rows of one table.
 _MAX_WORK = 10_000
 
@@ -105,7 +110,12 @@ def refuse_not_finite(values, name, *, allow_nan=False):
     bad = np.isinf(values).any() if allow_nan else not np.isfinite(values).all()
     if bad:
         with config_context(assume_finite=False), np.errstate(all="ignore"):
-            assert_all_finite(values, allow_nan=allow_nan, input_name=name)
+            try:
+                assert_all_finite(values, allow_nan=allow_nan, input_name=name)
+            except ValueError as error:
+                if name == "X" and "NaN" in str(error):
+                    error.add_note(_IMPUTE)
+                raise
 
 
 def _refusal(values, name, ensure_2d, check):

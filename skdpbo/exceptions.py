@@ -55,7 +55,7 @@ class NoisyScoreWarning(SkdpboWarning):
 
 
 class PublicTrainingWarning(SkdpboWarning):
-    """Some rows passed to ``fit`` are treated as public and are not protected."""
+    """Rows are treated as public: some of those passed to ``fit``, or those of a private model."""
 
 
 class ScoreGapWarning(SkdpboWarning):

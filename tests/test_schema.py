@@ -90,7 +90,9 @@ def test_categories_are_refused_and_missing_numbers_are_nan():
     assert "8237" not in str(refused(categories, Y))
     ages = pandas.DataFrame({"age": pandas.Series(X[:, 0]).astype("Float64")})
     ages.loc[3, "age"] = pandas.NA
-    assert "contains NaN" in str(refused(ages, Y))
+    error = refused(ages, Y)
+    assert "contains NaN" in str(error)
+    assert "DPSimpleImputer" in error.__notes__[0]
 
 
 @pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64, np.float16, np.longdouble, object])

@@ -93,8 +93,8 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         with a `DefaultBoundsWarning`.
     score_fraction : float or "auto", default="auto"
         Share of the budget spent on `best_score_`, in [0, 1). 0: no score is released. "auto": a
-        tenth; with chunks none where the score would be mostly noise. Not used by "gaussian",
-        whose scores are released anyway.
+        tenth, for pairs and ratios up to 0.3; there and with chunks none where the score would be
+        mostly noise. Not used by "gaussian", whose scores are released anyway.
     validation_fraction : float, default=0.2
         Share of the rows that is protected without `X_val`, in (0, 1). Row 0 is always public.
     protect : {"validation", "all"}, Chunks or PrivateSelection, default="validation"

@@ -53,7 +53,8 @@ class DPGridSearchCV(BaseChoiceSearchCV):
         classes: give `"neg_brier_score"` the bound 1 for two.)
     score_fraction : float or "auto", default="auto"
         Share of `epsilon` spent on `best_score_`, in [0, 1). 0: no score is released. "auto": a
-        tenth; with chunks none where the score would be mostly noise.
+        tenth, for pairs and ratios up to 0.3; there and with chunks none where the score would be
+        mostly noise.
     validation_fraction : float, default=0.2
         Share of the rows that is protected when `fit` is not given `X_val`, in (0, 1). Row 0 is
         always public.

@@ -343,7 +343,7 @@ class TestIsolation:
         search = DPGridSearchCV(Charger(), {"strategy": ["prior"]}, **ALL, epsilon=0.5)
         with PrivacyLedger(epsilon=0.5) as ledger:
             search.fit(X, LABELS)
-        assert [entry.label for entry in ledger.entries] == ["DPGridSearchCV"]
+        assert [entry.label for entry in ledger.entries] == ["DPGridSearchCV of Charger"]
 
     @pytest.mark.slow
     @pytest.mark.parametrize("n_jobs", [None, 2])
@@ -355,7 +355,8 @@ class TestIsolation:
         with PrivacyLedger(epsilon=1.0) as ledger, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # default bounds of the regressor
             search.fit(X, X[:, 0])
-        assert [entry.label for entry in ledger.entries] == ["DPGridSearchCV"]
+        label = "DPGridSearchCV of DPSparseGPRegressor"
+        assert [entry.label for entry in ledger.entries] == [label]
 
     def test_paid_before_a_value_is_read(self):
         class Untouchable:

@@ -454,7 +454,7 @@ class TestLedger:
         with PrivacyLedger(epsilon=2.0, delta=1e-5) as ledger:
             search = grid(n_jobs=n_jobs, selection=selection).fit(X, Y)
         assert [entry.guarantee for entry in ledger.entries] == [search.privacy_]
-        assert ledger.entries[0].label == "DPGridSearchCV"
+        assert ledger.entries[0].label == "DPGridSearchCV of DPMean"
 
     def test_nothing_is_touched_that_cannot_be_paid(self):
         touched = []

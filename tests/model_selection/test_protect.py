@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.dummy import DummyRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import Normalizer
+from sklearn.preprocessing import Normalizer, StandardScaler
 
 from skdpbo import (
     DPBayesSearchCV,
@@ -19,7 +20,8 @@ from skdpbo import (
     DPRandomizedSearchCV,
     DPSparseGPRegressor,
 )
-from skdpbo.exceptions import BudgetExceededError, NoisyScoreWarning
+from skdpbo.exceptions import BudgetExceededError, NoisyScoreWarning, PublicTrainingWarning
+from skdpbo.linear_model import DPRidge
 from skdpbo.model_selection import Chunks, PrivateSelection
 from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, charge_active_ledger
 
@@ -69,7 +71,37 @@ def test_private_estimators_inside_are_not_charged_again(searcher, cv):
     search = searcher(Charger(), space, epsilon=1.0, cv=cv, **options)
     with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
         search.fit(X, y, X_val=X[:5], y_val=y[:5])
-    assert [entry.label for entry in ledger.entries] == [searcher.__name__]
+    assert [entry.label for entry in ledger.entries] == [f"{searcher.__name__} of Charger"]
+
+
+@pytest.mark.parametrize("guide", [True, False])
+def test_noise_on_public_rows_is_told(guide):
+    X, y = [[float(i)] for i in range(30)], [i % 2 for i in range(30)]
+    private = DPRidge(X_bounds=(0, 30), y_bounds=(0, 1))
+    pipeline = Pipeline([("model", DummyRegressor())])
+    for estimator, space in [(private, {}), (pipeline, {"model": [DummyRegressor(), private]})]:
+        search = DPGridSearchCV(estimator, space, loss_bound=1.0, guide=guide)
+        with pytest.warns(PublicTrainingWarning, match='protect="all" tunes private models'):
+            search.fit(X, y, X_val=X[:5], y_val=y[:5])
+
+
+def test_rows_that_are_public_and_protected_are_told():
+    X, y = np.arange(30.0)[:, None], np.arange(30) % 2
+    search = DPGridSearchCV(DummyRegressor(), {}, loss_bound=1.0)
+    for X_val, y_val in [(X, y), (X[25:], y[25:])]:
+        with pytest.warns(PublicTrainingWarning, match="X and X_val share rows"):
+            search.fit(X, y, X_val=X_val, y_val=y_val)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PublicTrainingWarning)
+        search.fit(X[:20], y[:20], X_val=X[20:], y_val=y[20:])
+
+
+def test_a_charge_is_labelled_by_the_model_at_the_end_of_a_pipeline():
+    X, y = [[float(i)] for i in range(30)], [i % 2 for i in range(30)]
+    model = Pipeline([("a", StandardScaler()), ("b", make_pipeline(DummyRegressor()))])
+    with PrivacyLedger(epsilon=1.0) as ledger:
+        DPGridSearchCV(model, {}, loss_bound=1.0).fit(X, y, X_val=X[:5], y_val=y[:5])
+    assert [entry.label for entry in ledger.entries] == ["DPGridSearchCV of DummyRegressor"]
 
 
 @pytest.mark.slow
@@ -85,7 +117,8 @@ def test_nor_are_those_in_workers(backend, guide):
     search.set_params(guide=guide, cv=2 if guide else None, loss_bound=1.0)
     with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger, parallel_config(backend):
         search.fit(X, y, X_val=X[:5], y_val=y[:5])
-    assert [entry.label for entry in ledger.entries] == ["DPGridSearchCV"]
+    label = "DPGridSearchCV of DPSparseGPRegressor"
+    assert [entry.label for entry in ledger.entries] == [label]
 
 
 EVERY_RECORD = [PrivateSelection(accounting="composition"), Chunks(4)]

@@ -57,7 +57,9 @@ _NO_MODEL = (
     "The training of the winning trial failed, so that there is no model; the budget is spent. Why "
     "it failed depends on protected rows and is not shown."
 )
-_USUAL = "NaN or infinite values are a usual reason, or too few rows."
+_USUAL = (
+    "NaN (which DPSimpleImputer fills in) or infinite values are a usual reason, or too few rows."
+)
 _NOT_NUMERIC = "X is not of a numeric type: every argument must be a string or a real number."
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
+from sklearn.pipeline import Pipeline
 
 from skdpbo._isolation._isolated_calls import refuse_cached_functions
 from skdpbo._record_groups import group_codes
@@ -32,6 +33,14 @@ from skdpbo.privacy import charge_active_ledger
 from skdpbo.privacy._guarantee import restated
 
 __all__ = ["AllRecordsProtection", "ProtectedParts", "Protection"]
+
+
+def _label(searcher):
+    """Name the charge by public classes: of the search and of its model, the end of a pipeline."""
+    model = searcher.estimator
+    while isinstance(model, Pipeline) and model.steps:
+        model = model.steps[-1][1]
+    return f"{type(searcher).__name__} of {type(model).__name__}"
 
 
 class Protection(ABC):
@@ -93,7 +102,7 @@ class Protection(ABC):
         if self.searcher.scoring is None:  # raises without a method `score`
             self.public_scorer = check_scoring(self.searcher.estimator, None)
         guarantee = self.set_up(rows, params)
-        payment = guarantee, type(self.searcher).__name__, self.searcher
+        payment = guarantee, _label(self.searcher), self.searcher
         charge = partial(charge_active_ledger, *payment, own_rows=own_rows)
         charge(record=False)  # raises where the active ledgers cannot pay; charges nothing
         self.try_publicly()

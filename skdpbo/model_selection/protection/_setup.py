@@ -22,6 +22,7 @@ from skdpbo.model_selection._sklearn import (
     split_for_estimator,
     take_method_params,
 )
+from skdpbo.model_selection.private_training._estimators import has_private_part
 from skdpbo.model_selection.rows._protected import check_schema, protected_positions
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "refuse_other_than_means",
     "refuse_telling_parts",
     "split_rows",
+    "warn_of_private_model",
     "warn_of_silent_callbacks",
 ]
 
@@ -50,6 +52,17 @@ def warn_of_silent_callbacks(searcher):
             f"The callbacks of this {type(searcher).__name__} are not called: they are shown "
             "public fits, and there are none. verbose=1 prints the counts that are public.",
             UserWarning,
+        )
+
+
+def warn_of_private_model(searcher, candidates):
+    """Warn of an estimator with noise of its own, where the rows that train it are public."""
+    if has_private_part(searcher.estimator, candidates):
+        warn_caller(
+            "The estimator adds privacy noise of its own, for an epsilon of its own, on rows that "
+            'are treated as public here. protect="all" tunes private models and protects the rows '
+            "that train, too; public rows are better learned without noise.",
+            PublicTrainingWarning,
         )
 
 

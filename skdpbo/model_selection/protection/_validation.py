@@ -32,12 +32,14 @@ from skdpbo.model_selection.protection._setup import (
     refuse_metric_of_groups,
     refuse_other_than_means,
     split_rows,
+    warn_of_private_model,
     warn_of_silent_callbacks,
 )
 from skdpbo.model_selection.rows._overlap import (
     entries_assumption,
     entry_length,
     refuse_rows_among_entries,
+    warn_of_shared_rows,
 )
 from skdpbo.model_selection.rows._protected import (
     check_protected,
@@ -149,6 +151,7 @@ class ValidationProtection(PublicSearch):
         """Refuse entries of ``fit`` that no step asks for; the public rows are searched later."""
         X, _, fit_params = self.public
         self.fit_params = self.routed(X, fit_params)
+        warn_of_private_model(self.searcher, self.candidates)
 
     def run(self, charge):
         """Cross-validate on the public rows, and choose on the protected ones."""
@@ -240,6 +243,7 @@ class ValidationProtection(PublicSearch):
                 "set apart depends on their number."
             )
         if X_val is not None:
+            warn_of_shared_rows(rows[0], rows[2])
             known = {"n_public": n_rows(X), "counted": self.counted and labels is None}
             refuse_rows_among_entries(params, [*rows[2:], X_val], (), **known)
             X, y = without_long_integers(from_public_values(X)), from_public_values(y)

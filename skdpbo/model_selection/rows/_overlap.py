@@ -4,13 +4,16 @@ import numbers
 
 import numpy as np
 
+from skdpbo._parameters import warn_caller
 from skdpbo._schema import share_memory
+from skdpbo.exceptions import PublicTrainingWarning
 
 __all__ = [
     "entries_assumption",
     "entry_length",
     "refuse_rows_among_entries",
     "refuse_shared_rows",
+    "warn_of_shared_rows",
 ]
 
 # Entries of `fit` are looked into so deep, and lists up to so long: eval_set=[(X, y)] has depth 2.
@@ -27,6 +30,17 @@ def refuse_shared_rows(X, X_val):
             "X and X_val share rows: a record that is trained on and scored counts twice, which "
             'the guarantee does not cover. With protect="all" give rows that are not in X, or no '
             "X_val: a part of X is then set apart."
+        )
+
+
+def warn_of_shared_rows(X, X_val):
+    """Warn if protected rows are known to be public ones, too; no value is read."""
+    if share_memory(X, X_val):
+        warn_caller(
+            "X and X_val share rows: what is given as X is public and trains the models, so that "
+            "these rows are not protected, whatever the guarantee of X_val is. Give other rows, or "
+            'X alone with protect="all". (In a rehearsal on public rows this is as it should be.)',
+            PublicTrainingWarning,
         )
 
 
