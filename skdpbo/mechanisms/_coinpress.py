@@ -15,15 +15,12 @@ from skdpbo.mechanisms._clipping import ClippedMean, clipped_mean_sensitivity
 from skdpbo.mechanisms._mean import (
     HUGE,
     FloatArray,
+    GaussianMean,
     as_given,
     as_records,
     centred_blocks,
-    gaussian_guarantee,
-    group_guarantee,
-    total_mu,
 )
 from skdpbo.mechanisms._source import RandomSource
-from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import check_count, check_positive
 
 __all__ = [
@@ -40,7 +37,7 @@ _ROUNDING = 2.0**-50  # relative; more than splitting a budget in floats can add
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoinPressMean:
+class CoinPressMean(GaussianMean):
     r"""Private mean under weak prior knowledge, by iterated clipping (COINPRESS).
 
     Each of the `n_steps` steps clips the records to a ball around the previously released mean and
@@ -135,6 +132,8 @@ class CoinPressMean:
     shares: Any = None
     beta: float = 0.01
 
+    _description = "COINPRESS mean"
+
     def __post_init__(self) -> None:
         array = np.asarray(self.center)
         if array.dtype.kind not in "fiu" or array.ndim > 1:
@@ -160,17 +159,7 @@ class CoinPressMean:
             if abs(total - 1) > 1e-9:
                 raise ValueError("shares must add up to 1.")
             object.__setattr__(self, "shares", tuple(min(share / total, 1.0) for share in checked))
-        gaussian_guarantee(self, "")  # raises for a budget that is not valid
-
-    @property
-    def guarantee(self) -> PrivacyGuarantee:
-        """Gaussian differential privacy of one release, all steps together."""
-        return gaussian_guarantee(self, "COINPRESS mean")
-
-    @property
-    def group_guarantee(self) -> PrivacyGuarantee:
-        """Gaussian differential privacy of one release with groups, for one of them."""
-        return group_guarantee(self)
+        _ = self.guarantee  # raises for a budget that is not valid
 
     def noise_sd(self, n_records: int, n_features: int = 1) -> float:
         """Standard deviation of the noise in each coordinate of the mean. Public.
@@ -238,7 +227,7 @@ class CoinPressMean:
             choices = [default_shares(t) for t in range(1, _MAX_AUTO + 1)]
         else:
             choices = [default_shares(self.n_steps)]
-        mu, radius = total_mu(self), self.radius / self.scale
+        mu, radius = self._total_mu, self.radius / self.scale
         plans = [
             coinpress_plan(mu, radius, shares, self.beta, n_records, n_features)
             for shares in choices

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,14 +23,12 @@ __all__ = [
     "HUGE",
     "BoundedMean",
     "FloatArray",
+    "GaussianMean",
     "as_given",
     "as_records",
     "centred",
     "centred_blocks",
-    "gaussian_guarantee",
-    "group_guarantee",
     "interval_mean_sensitivity",
-    "total_mu",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -46,8 +44,41 @@ def interval_mean_sensitivity(low: float, high: float, n_records: int) -> float:
     return round_up((Fraction(high) - Fraction(low)) / n_records)
 
 
+class GaussianMean:
+    """Base class of means whose noise has one Gaussian budget, `mu` or `epsilon` and `delta`."""
+
+    mu: float | None
+    epsilon: float | Fraction | None
+    delta: float | None
+    _description: ClassVar[str]
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee:
+        """Gaussian differential privacy of one release."""
+        gaussian = GaussianMechanism(
+            mu=self.mu, epsilon=self.epsilon, delta=self.delta, sensitivity=1.0
+        )
+        return replace(
+            gaussian.guarantee,
+            protects="averaged records",
+            mechanism=self._description,
+            assumptions=(),
+        )
+
+    @property
+    def group_guarantee(self) -> PrivacyGuarantee:
+        """Gaussian differential privacy of one release with groups, for one of them."""
+        # A group counts as one record.
+        return about_groups(self.guarantee, protects="groups of averaged records")
+
+    @property
+    def _total_mu(self) -> float:
+        """Gaussian budget, also where it was given as (epsilon, delta)."""
+        return float(self.guarantee.mu)  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True, kw_only=True)
-class BoundedMean:
+class BoundedMean(GaussianMean):
     r"""Mean of records clipped to a public interval, with Gaussian noise.
 
     Private: the averaged records, for data sets that differ in one of them. One record changes a
@@ -102,6 +133,8 @@ class BoundedMean:
     low: float
     high: float
 
+    _description = "mean of values clipped to an interval"
+
     def __post_init__(self) -> None:
         for name in ("low", "high"):
             object.__setattr__(self, name, float(check_real(getattr(self, name), name)))
@@ -110,16 +143,6 @@ class BoundedMean:
         if not self.high - self.low < HUGE:
             raise ValueError("low and high must be less than 2^500 apart.")
         self._coordinate_means(1, 1)  # raises for a budget that is not valid
-
-    @property
-    def guarantee(self) -> PrivacyGuarantee:
-        """Gaussian differential privacy of one release."""
-        return gaussian_guarantee(self, "mean of values clipped to an interval")
-
-    @property
-    def group_guarantee(self) -> PrivacyGuarantee:
-        """Gaussian differential privacy of one release with groups, for one of them."""
-        return group_guarantee(self)
 
     def noise_sd(self, n_records: int, n_features: int = 1) -> float:
         """Standard deviation of the noise in each coordinate of the mean. Public.
@@ -183,26 +206,8 @@ class BoundedMean:
     def _coordinate_means(self, n_records: int, n_features: int) -> list[ClippedMean]:
         """Return the releases of the coordinates, of equal budgets: an interval is a ball."""
         half = interval_mean_sensitivity(self.low, self.high, 2)  # of the length, rounded up
-        budgets = step_budgets(total_mu(self), n_features)
+        budgets = step_budgets(self._total_mu, n_features)
         return [ClippedMean(clip=half, n_records=n_records, mu=float(mu)) for mu in budgets]
-
-
-def gaussian_guarantee(mechanism: Any, name: str) -> PrivacyGuarantee:
-    """Return the guarantee of a Gaussian budget, or raise if it is not valid."""
-    gaussian = GaussianMechanism(
-        mu=mechanism.mu, epsilon=mechanism.epsilon, delta=mechanism.delta, sensitivity=1.0
-    )
-    return replace(gaussian.guarantee, protects="averaged records", mechanism=name, assumptions=())
-
-
-def group_guarantee(mechanism: Any) -> PrivacyGuarantee:
-    """Return the guarantee of a mean of groups: a group counts as one record."""
-    return about_groups(mechanism.guarantee, protects="groups of averaged records")
-
-
-def total_mu(mechanism: Any) -> float:
-    """Return the Gaussian budget of a mechanism, also where it was given as (epsilon, delta)."""
-    return float(mechanism.guarantee.mu)
 
 
 def centred(records: FloatArray, center: FloatArray, scale: float) -> FloatArray:

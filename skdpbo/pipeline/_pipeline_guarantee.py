@@ -3,14 +3,17 @@
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
-from skdpbo.model_selection.evaluation._row_wise import row_wise_assumption, unverified_parts
+from skdpbo.model_selection.evaluation._row_wise import (
+    row_wise_assumption,
+    step_name,
+    unverified_parts,
+)
 from skdpbo.model_selection.private_training._costs import finite_assumption, risky_steps
 from skdpbo.model_selection.private_training._estimators import (
     children,
     is_nothing,
     is_private,
     is_shape_only,
-    step_name,
 )
 from skdpbo.model_selection.private_training._statements import stated_guarantee
 from skdpbo.privacy import compose

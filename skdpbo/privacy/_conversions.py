@@ -28,36 +28,14 @@ _MU_SLACK = 1e-9
 
 
 def log_delta_from_mu(mu: float, epsilon: float) -> float:
-    """Logarithm of the delta with which mu-GDP is (epsilon, delta)-DP.
+    """Logarithm of the delta with which mu-GDP is (epsilon, delta)-DP, at most 0.
 
-    Parameters
-    ----------
-    mu : float
-        Gaussian privacy parameter, positive.
-    epsilon : float
-        Any finite real number; below zero the profile continues to delta = 1.
-
-    Returns
-    -------
-    float
-        Natural logarithm of delta, at most 0; its error, of either sign, is at most
-        2e-13 + 8e-15 abs(log delta) for mu in [1e-6, 1e3].
+    Its error, of either sign, is at most 2e-13 + 8e-15 abs(log delta) for mu in [1e-6, 1e3].
 
     References
     ----------
     Balle and Wang (2018), Theorem 8. Dong, Roth and Su (2022), Corollary 2.13.
-
-    Examples
-    --------
-    >>> from skdpbo.privacy._conversions import log_delta_from_mu
-    >>> round(log_delta_from_mu(0.05, 1.0), 4)
-    -209.4139
     """
-    mu, epsilon = check_mu(mu), float(check_real(epsilon, "epsilon"))
-    return _log_delta(mu, epsilon)
-
-
-def _log_delta(mu: float, epsilon: float) -> float:
     return float(log_gaussian_delta(mu, np.float64(epsilon)))  # type: ignore[arg-type]
 
 
@@ -95,7 +73,7 @@ def delta_from_mu(mu: float, epsilon: float) -> float:
 
 
 def _upper_log_delta(mu: float, epsilon: float) -> float:
-    return with_error(_log_delta(mu, epsilon), mu)
+    return with_error(log_delta_from_mu(mu, epsilon), mu)
 
 
 def epsilon_from_mu(mu: float, delta: float) -> float:

@@ -55,7 +55,7 @@ HOMES = {
     "gaussian_process.papers._kernel_release": "KernelRelease KernelRows",
     "gaussian_process.papers._kernel_sensitivity": (
         "certified_norm grid_axes grid_centre_norm joint_sensitivity line_norm norm_bound "
-        "optimal_ratio product_grid_norm published_sensitivity searched_norm separation_norm "
+        "optimal_ratio product_grid_norm searched_norm separation_norm "
         "spectral_norm trivial_norm"
     ),
     "gaussian_process.papers._kharkovskii2020": "published_transform threshold",

@@ -16,9 +16,9 @@ from scipy.special import expit
 from scipy.stats import chisquare, norm
 
 from _support.internals import GaussianProfile, StaircaseProfile, loss_of_rank, selection_bounds
+from _support.pure_candidates import candidate_epsilon
 from skdpbo.mechanisms import draw_trials, noise_source
 from skdpbo.privacy import TrialLaw, candidate_mu, mu_from_epsilon
-from skdpbo.privacy.selection._selection_guarantee import candidate_epsilon
 
 LAWS = [(30, -0.5), (5, -0.9), (30, 0.0), (10, 0.4), (30, 1.0), (3, 1.0), (12, 4.0)]
 

@@ -19,12 +19,12 @@ from _support.internals import (
     kernel_posterior,
     line_norm,
     norm_bound,
-    published_sensitivity,
     regulariser,
     separation_norm,
     spectral_norm,
     trivial_norm,
 )
+from _support.published_sensitivity import published_sensitivity
 from skdpbo.mechanisms import noise_source
 
 KERNEL = RBF(1.0)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from _support.pure_candidates import candidate_epsilon
 from skdpbo.privacy import TrialLaw, candidate_mu
-from skdpbo.privacy.selection._selection_guarantee import candidate_epsilon
 
 DELTA = 1e-5
 ETAS = (-0.5, 0.0, 1.0)

@@ -275,8 +275,3 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
             None if part is None else part.assuming(_PUBLIC_TARGETS)
             for part in super()._guarantees(n_features)
         )
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # with little data the noise of the rows prevails
-        return tags

@@ -257,12 +257,6 @@ def joint_sensitivity(k_norm, y_norm, ratio=1.0):
     return k_norm * y_norm * unit_sensitivity(s)
 
 
-def published_sensitivity(k_norm, y_norm, ratio=1.0):
-    """Eq. (6) as printed: valid everywhere, and attained only where R_y^2 <= 2 c R_k^2."""
-    c = ratio
-    return math.sqrt(y_norm**4 / (2 * c) + 2 * y_norm**2 * k_norm**2 + 2 * c * k_norm**4)
-
-
 def noise_shape(k_norm, y_norm, ratio):
     """Shape s = sqrt(2 c) R_k / R_y: sensitivity and noise depend on c through it alone."""
     return math.sqrt(2.0 * ratio) * k_norm / y_norm

@@ -346,8 +346,3 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
             vars(self).pop(name, None)  # of an earlier fit
         if elbo is not None:
             self.elbo_ = self._shaped(elbo)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # with few records the privacy noise prevails
-        return tags

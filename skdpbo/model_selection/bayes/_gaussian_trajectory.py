@@ -222,7 +222,7 @@ class PrivateScores(VisitingSearch):
         The posterior mean, kept within one standard deviation of the mean of the candidate's own
         noisy scores. Their noise is known whatever the surrogate is.
         """
-        mean, std = self._proposer.posterior_mean(index), self._proposer.posterior_std(index)
+        mean, std = self._proposer.posterior_at(index)
         own = self._released.get(index, [])
         noise = math.sqrt(self._noise_variance / max(len(own), 1))
         if not own:

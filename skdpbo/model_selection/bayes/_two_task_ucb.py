@@ -249,13 +249,10 @@ class PrivateTrajectoryProposer:
         allowed = self._usable() if eligible is None else np.asarray(eligible)
         return int(allowed[self._posterior().mean[allowed].argmax()])
 
-    def posterior_mean(self, index):
-        """Posterior mean of the protected score of a candidate."""
-        return float(self._posterior().mean[index])
-
-    def posterior_std(self, index):
-        """Posterior standard deviation of the protected score of a candidate."""
-        return float(self._posterior().std[index])
+    def posterior_at(self, index):
+        """Posterior mean and standard deviation of the protected score of a candidate."""
+        posterior = self._posterior()
+        return float(posterior.mean[index]), float(posterior.std[index])
 
     def _usable(self):
         """Visited candidates that have not failed, or all visited where all have."""

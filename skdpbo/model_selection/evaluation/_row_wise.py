@@ -17,7 +17,7 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 
-__all__ = ["row_wise_assumption", "unverified_parts", "unverified_steps"]
+__all__ = ["row_wise_assumption", "step_name", "unverified_parts", "unverified_steps"]
 
 # Public module: names of its verified classes.
 VERIFIED = {

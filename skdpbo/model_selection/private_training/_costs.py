@@ -21,12 +21,12 @@ from sklearn.preprocessing import (
     OrdinalEncoder,
 )
 
+from skdpbo.model_selection.evaluation._row_wise import step_name
 from skdpbo.model_selection.private_training._estimators import (
     children,
     is_nothing,
     is_private,
     private_steps,
-    step_name,
 )
 from skdpbo.model_selection.private_training._statements import (
     stated_cost_of_group,

@@ -24,7 +24,7 @@ from skdpbo.model_selection.private_training._costs import (
 from skdpbo.model_selection.private_training._plan import ASSUMPTIONS, UNWATCHED, TrialPlan
 from skdpbo.model_selection.private_training._selection_rules import PublishedScores
 from skdpbo.model_selection.private_training._trial_score import losses_of
-from skdpbo.model_selection.private_training._trials import TrialRandomness, trained_model
+from skdpbo.model_selection.private_training._trials import TrialRandomness, attempted_model
 from skdpbo.model_selection.rows._protected import ProtectedRows
 from skdpbo.privacy import PrivacyGuarantee, compose, compose_parallel, mu_from_epsilon
 
@@ -263,7 +263,7 @@ class DescentTrainings:
             # The number after those of all trials: no stream of randomness is used twice.
             (own,) = self._randomness.of([plan.n_trainings])
             model = self._model(params, plan.last)
-            self._last = (in_isolation(_trained, model, self._data, *own),)
+            self._last = (in_isolation(attempted_model, model, self._data, *own),)
         return self._last[0]
 
     def _model(self, params, budget):
@@ -271,12 +271,7 @@ class DescentTrainings:
         return self._plan.model(params, budget, groups=self._data.rows[3] is not None)
 
 
-def _trained(model, *task):
-    """Protected: return the trained model, None if its training failed."""
-    return None if model is None else attempt(trained_model, model, *task)[0]
-
-
 def _losses_of_training(model, data, seeded, sequence):
     """Protected: return the losses of the validation rows by a model trained now."""
-    model = _trained(model, data, seeded, sequence)
+    model = attempted_model(model, data, seeded, sequence)
     return losses_of(model, ProtectedRows(*data.rows), data.scorer)

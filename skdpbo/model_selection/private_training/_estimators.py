@@ -25,6 +25,8 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from skdpbo.model_selection.evaluation._row_wise import step_name
+
 __all__ = [
     "children",
     "has_private_part",
@@ -34,7 +36,6 @@ __all__ = [
     "is_transformer",
     "private_steps",
     "refuse_unknown_groups",
-    "step_name",
 ]
 
 _NOTHING = ("passthrough", "drop")
@@ -207,12 +208,6 @@ def children(estimator, prefix):
         regressor = LinearRegression() if estimator.regressor is None else estimator.regressor
         return [("regressor", regressor), ("transformer", estimator.transformer)]
     return None
-
-
-def step_name(estimator, prefix):
-    """Type of a step and, unless it is the whole, its place."""
-    kind = type(estimator).__name__
-    return f"{kind} (step {prefix.removesuffix('__')!r})" if prefix else kind
 
 
 def _refusal(estimator, prefix):

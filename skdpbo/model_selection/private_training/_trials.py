@@ -27,10 +27,10 @@ __all__ = [
     "TrialData",
     "TrialRandomness",
     "Winner",
+    "attempted_model",
     "best_of_trials",
     "published_trials",
     "train_final",
-    "trained_model",
 ]
 
 _WORST = ReleasedScore(-math.inf, 0.0)
@@ -187,8 +187,7 @@ def _run(plan, data, indices, randomness, *, n_jobs, pre_dispatch):
 def _trial(model, data, seeded, sequence):
     """Train and score; return (score, model), or the worst and None if the training failed."""
     training, scoring = sequence.spawn(2)  # the model must not know the noise of its score
-    # Why it failed may quote a record.
-    model, _ = attempt(trained_model, model, data, seeded, training)
+    model = attempted_model(model, data, seeded, training)
     if model is None:
         return _WORST, None
     source = noise_source(np.random.Generator(np.random.PCG64(scoring)) if seeded else None)
@@ -234,9 +233,11 @@ def train_final(model, data, source):
     """
     ((seeded, sequence),) = TrialRandomness(source).of([0])
     tasks = [(model, data, seeded, sequence)]
-    (trained,) = run_isolated(_attempted, tasks, n_jobs=1, pre_dispatch="all")
+    (trained,) = run_isolated(attempted_model, tasks, n_jobs=1, pre_dispatch="all")
     return trained
 
 
-def _attempted(*task):
-    return attempt(trained_model, *task)[0]  # why it failed may quote a record
+def attempted_model(model, *task):
+    """Protected: return the trained model, None if there is none to train or it failed."""
+    # Why it failed may quote a record.
+    return None if model is None else attempt(trained_model, model, *task)[0]

@@ -48,7 +48,6 @@ from skdpbo.model_selection.rows._protected import (
 )
 from skdpbo.model_selection.rows._settled_types import (
     from_public_values,
-    settled_public_entries,
     settled_public_rows,
     settled_public_targets,
     without_long_integers,
@@ -252,7 +251,7 @@ class ValidationProtection(PublicSearch):
         public, protected, self.public_positions, labels = split_rows(self.searcher, X, y, params)
         cut = [name for name, entry in params.items() if entry_length(entry) == n_rows(X)]
         X, y, params = public
-        params = settled_public_entries(params, cut)
+        params = {k: settled_public_targets(v, True) if k in cut else v for k, v in params.items()}
         y = settled_public_targets(y, is_classifier(self.searcher.estimator))
         return (settled_public_rows(X), y, params), protected, labels
 

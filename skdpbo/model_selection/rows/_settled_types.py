@@ -33,7 +33,6 @@ __all__ = [
     "from_public_values",
     "is_single_column",
     "of_single_column",
-    "settled_public_entries",
     "settled_public_rows",
     "settled_public_targets",
     "settled_rows",
@@ -278,11 +277,6 @@ def _with_own_index(values):
     if len(levels) == 1:
         return values.set_axis(levels[0], axis=0)
     return values.set_axis(type(index).from_arrays(levels, names=index.names), axis=0)
-
-
-def settled_public_entries(params, names):
-    """Return entries of ``fit`` of which those of some names, cut as rows, have public types."""
-    return {k: settled_public_targets(v, True) if k in names else v for k, v in params.items()}
 
 
 def settled_public_targets(y, labels):

@@ -7,16 +7,13 @@ from functools import lru_cache
 from typing import Any
 
 from skdpbo.privacy._checks import check_count, check_delta, check_positive, check_positive_delta
-from skdpbo.privacy._conversions import mu_from_epsilon
 from skdpbo.privacy._guarantee import PrivacyGuarantee
 from skdpbo.privacy._privacy_profile import PrivacyProfile, as_profile
-from skdpbo.privacy._profile import private_root
 from skdpbo.privacy._rounding import round_down
 from skdpbo.privacy.selection._liu_talwar import liu_talwar_max_trials
-from skdpbo.privacy.selection._selection_profile import StaircaseProfile, candidate_profiles
+from skdpbo.privacy.selection._selection_profile import candidate_profiles
 from skdpbo.privacy.selection._selection_total import (
     Method,
-    core_epsilon,
     core_mu,
     distance_cost,
     prices_of_a_cap,
@@ -171,82 +168,6 @@ def candidate_mu(
     if best == 0:
         raise ValueError("The cap on the trials or the statistical distance exceeds delta.")
     return best
-
-
-@lru_cache(maxsize=1024)
-def candidate_epsilon(epsilon: float, law: TrialLaw, *, method: Method = "profile") -> float:
-    """Largest pure epsilon of one candidate whose best of K is epsilon-DP, rounded down.
-
-    At least epsilon / (2 + eta), the rule of Papernot and Steinke (2022) and, for a geometric law,
-    of Liu and Talwar (2019); "profile" gains on it because gamma is not 0, and is exact: some
-    candidate attains it.
-
-    Parameters
-    ----------
-    epsilon : float
-        Of the selection, positive.
-    law : TrialLaw
-        Of K, which is not cut.
-    method : {"profile", "papernot_steinke", "liu_talwar"}, default="profile"
-        As in :func:`selection_guarantee`.
-
-    Examples
-    --------
-    >>> from skdpbo.privacy import TrialLaw
-    >>> from skdpbo.privacy.selection._selection_guarantee import candidate_epsilon
-    >>> round(candidate_epsilon(1.0, TrialLaw(30)), 4)
-    0.3486
-    """
-    law, bound = _check_law(law), round_down(check_positive(epsilon, "epsilon"))
-
-    def excess(x: float) -> float:
-        total = core_epsilon(_check_method(method), StaircaseProfile(x), law, 0.0, None)
-        return (total - bound) / bound  # relative: epsilons are of any size
-
-    return private_root(excess, 0.0, guess=bound / (2 + law.eta), safe_side=-1, slack=1e-15)
-
-
-def composition_is_better(
-    n_candidates: int,
-    epsilon: float,
-    delta: float,
-    law: TrialLaw,
-    *,
-    max_trials: int | None = None,
-) -> bool:
-    """Whether publishing every candidate leaves each a larger mu than selecting the best of K.
-
-    By composition each of n candidates gets mu / sqrt(n), mu that of the whole budget, and all
-    models and scores may be published. Private selection gives each trial `candidate_mu`, however
-    many candidates there are; compare at a law whose `hit_probability(1 / n)` is acceptable.
-
-    Parameters
-    ----------
-    n_candidates : int
-        At least 1.
-    epsilon, delta : float
-        Of the whole search.
-    law : TrialLaw
-        Of the number of trials, the alternative.
-    max_trials : int, default=None
-        As in :func:`selection_guarantee`.
-
-    Returns
-    -------
-    bool
-        True if composition allows at least as large a mu.
-
-    Examples
-    --------
-    >>> from skdpbo.privacy import TrialLaw
-    >>> from skdpbo.privacy.selection._selection_guarantee import composition_is_better
-    >>> [composition_is_better(n, 1.0, 1e-5, TrialLaw(30)) for n in (2, 9)]
-    [True, False]
-    """
-    n_candidates = check_count(n_candidates, "n_candidates")
-    # mu^2 adds up under composition.
-    composed = mu_from_epsilon(epsilon, delta) / math.sqrt(n_candidates)
-    return composed >= candidate_mu(epsilon, delta, law, max_trials=max_trials)
 
 
 def _check_law(law: TrialLaw) -> TrialLaw:

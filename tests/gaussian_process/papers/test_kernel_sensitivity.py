@@ -30,13 +30,13 @@ from _support.internals import (
     norm_bound,
     optimal_ratio,
     product_grid_norm,
-    published_sensitivity,
     searched_norm,
     separation_norm,
     spectral_norm,
     stationary_kernel,
     trivial_norm,
 )
+from _support.published_sensitivity import published_sensitivity
 
 PROVED = [trivial_norm, spectral_norm, separation_norm, searched_norm, certified_norm]
 

@@ -81,5 +81,5 @@ def test_true_score_is_within_two_deviations(kind, epsilon, coverage):
 def test_score_is_kept_near_the_winners_own(own, mean, score, std):
     search = PrivateScores(GaussianTrajectory(), 1.0, 1e-5, DESIGN)
     search._noise_variance, search._released = 0.01, {3: own} if own else {}
-    search._proposer = SimpleNamespace(posterior_mean=lambda k: mean, posterior_std=lambda k: 0.03)
+    search._proposer = SimpleNamespace(posterior_at=lambda k: (mean, 0.03))
     assert search._winning_score(3) == pytest.approx((score, std))

@@ -18,6 +18,7 @@ from _support.internals import (
     loss_of_rank,
     selection_bounds,
 )
+from _support.pure_candidates import candidate_epsilon
 from skdpbo.privacy import (
     PrivacyGuarantee,
     TrialLaw,
@@ -29,7 +30,6 @@ from skdpbo.privacy import (
 )
 from skdpbo.privacy._conversions import delta_from_mu, log_delta_from_mu
 from skdpbo.privacy.selection._liu_talwar import liu_talwar_max_trials
-from skdpbo.privacy.selection._selection_guarantee import candidate_epsilon, composition_is_better
 
 ETAS = [-0.5, 0.0, 1.0, 3.0]
 METHODS = ["profile", "papernot_steinke", "liu_talwar"]
@@ -416,7 +416,9 @@ class TestLiuTalwar:
     def test_other_laws_are_refused(self, law):
         for call in (
             lambda: candidate_mu(1.0, 1e-5, law, method="liu_talwar"),
-            lambda: candidate_epsilon(1.0, law, method="liu_talwar"),
+            lambda: selection_guarantee(
+                PrivacyGuarantee(epsilon=0.1), law, delta=0.0, method="liu_talwar"
+            ),
             lambda: liu_talwar_max_trials(law, 1e-5),
         ):
             with pytest.raises(ValueError, match="geometric"):
@@ -437,19 +439,5 @@ class TestAdvice:
         for n in (*range(1, 7), 30):
             law = self.law_with_hits(1 / n, 0.9) if n > 1 else TrialLaw(1)
             assert n == 1 or law.hit_probability(1 / n) == pytest.approx(0.9)
-            assert composition_is_better(n, epsilon, delta, law) == (n <= last)
-
-    def test_is_the_comparison_of_two_mus(self):
-        law = TrialLaw(30)
-        for n in range(1, 8):
-            composed = mu_from_epsilon(1.0, 1e-5) / math.sqrt(n)
-            assert composition_is_better(n, 1.0, 1e-5, law) == (
-                composed >= candidate_mu(1.0, 1e-5, law)
-            )
-
-    @pytest.mark.parametrize(
-        ("bad", "error"), [(0, ValueError), (-2, ValueError), (2.5, TypeError), (True, TypeError)]
-    )
-    def test_bad_numbers_of_candidates_are_refused(self, bad, error):
-        with pytest.raises(error, match="n_candidates"):
-            composition_is_better(bad, 1.0, 1e-5, TrialLaw(30))
+            composed = mu_from_epsilon(epsilon, delta) / math.sqrt(n)
+            assert (composed >= candidate_mu(epsilon, delta, law)) == (n <= last)
