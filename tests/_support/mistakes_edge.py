@@ -162,7 +162,7 @@ _EDGE = [
     ),
     (
         "rows/_settled_types.py",
-        "y.astype(np.int64 if labels else np.float64)",
+        "as_plain_numbers(y)",
         "y",
         f"{_SEARCH}/rows/test_settled_types.py -k decides_no_type",
     ),
