@@ -80,7 +80,7 @@ def test_quickstart_releases_with_a_promise(quickstart):
     assert "at most 73% after skdpbo, 100% after GridSearchCV" in quickstart
     runs = re.findall(r"^if patient 0 is \w+ +((?:[01]\.\d{3} ?){5})$", quickstart, re.M)
     assert len(runs) == 2
-    assert re.search(r"^refused: DPBayesSearchCV: .*nothing was charged", quickstart, re.M)
+    assert re.search(r"^refused: DPBayesSearchCV of \w+: .*nothing was charged", quickstart, re.M)
 
 
 @pytest.mark.slow
