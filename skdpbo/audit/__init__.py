@@ -6,8 +6,9 @@ one.
 
 from skdpbo.audit._leaks import Leak, Secrets, leak_scan
 from skdpbo.audit._likelihood import audit_samples, likelihood_ratio_audit
+from skdpbo.audit._normal import normal_mu_bound
 from skdpbo.audit._precision import last_digits, off_lattice, precision_audit
-from skdpbo.audit._result import AuditResult, event_bounds, normal_mu_bound
+from skdpbo.audit._result import AuditResult, event_bounds
 from skdpbo.audit._same_seed import Difference, same_seed_difference
 from skdpbo.audit._sensitivity import SensitivityResult, scorer_sensitivity_audit, sensitivity_audit
 from skdpbo.audit._traces import Traces
