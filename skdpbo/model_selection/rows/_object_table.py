@@ -124,7 +124,10 @@ def _is_known(cell):
 def as_plain_numbers(y):
     """Return numbers and truth values as floats, also among missing ones: these make objects."""
     dtypes = list(y.dtypes) if hasattr(y, "columns") else [getattr(y, "dtype", None)]
-    if not all(dtype in (np.bool_, np.object_) for dtype in dtypes):
+    kinds = set(map(str, dtypes))
+    if kinds == {"bool"}:
+        return like(y, np.asarray(y, dtype=np.float64))
+    if not kinds <= {"bool", "object"}:
         return y
     cells = np.asarray(y, dtype=object)
     numeric = [isinstance(cell, Real | np.bool_) for cell in cells.flat]
