@@ -96,7 +96,9 @@ class PrivateProcess(GaussianEstimator):
     def _described(self, mechanism):
         """Return the description of the mechanism with that of the releases before it."""
         if self.kernel is None:
-            mechanism += ", first where the targets are and which of 4 to 100 columns matter"
+            mechanism += (
+                ", of up to 100 columns first where targets are and which of 4 or more matter"
+            )
         if self._private_bounds():
             mechanism += ", ranges from noisy histograms"
         if self.prior_mean == "private":
@@ -208,7 +210,7 @@ class PrivateProcess(GaussianEstimator):
         Parameters
         ----------
         kernels, Z, half_width
-            Public. With given kernels they are returned as they are.
+            Public. With given kernels, or above 100 columns, they are returned as they are.
         mu : float
             Of all releases together.
         n_records : int
@@ -220,7 +222,9 @@ class PrivateProcess(GaussianEstimator):
         vars(self).pop("columns_", None)
         shown = {"kernels": kernels, "Z": Z, "mu": mu, "shift": 0.0}
         many = has_many_columns(Z)
-        if self.kernel is not None or Z.shape[1] > MOST_COLUMNS or (public and not many):
+        if self.kernel is not None or Z.shape[1] > MOST_COLUMNS:
+            return shown
+        if public is not None and not many:  # residuals lie about 0, in bounds that fit
             return shown
         centre, box = point_box(Z)
         mu, mu_spread = split_budget(mu, _SHARE_OF_SPREAD)

@@ -69,8 +69,9 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     y_bounds : tuple (low, high) or "private", default=None
         Public range of the targets, in their units; numbers, or vectors with one value for each
         target. Targets outside are clipped. None: (-3, 3), with a `DefaultBoundsWarning`.
-        "private": released, as for `X_bounds`. With the default kernels 4 % of the squared budget
-        show mean and spread of the targets, and those that are far from the rest are clipped, too.
+        "private": released, as for `X_bounds`. With the default kernels and up to 100 columns 4 %
+        of the squared budget show mean and spread of the targets, and those that are far from the
+        rest are clipped, too. (Not of residuals in up to three columns; see `fit`.)
     release : {"whitened", "kernel"}, default="whitened"
         Released statistics. "kernel": the published K_ZX y and K_ZX K_XZ (Honkela & Melkas), with
         about twice the error; it needs a given `noise_variance`, and one kernel made of constants,

@@ -24,13 +24,13 @@ def test_features_are_a_constant_and_the_mean_wave_of_norm_at_most_one():
     np.testing.assert_allclose(phi[:, 1], math.sqrt(0.5) * np.cos(2 * np.pi * t).mean(axis=1))
 
 
-def largest_change():
+def largest_change(p=5):
     """Largest change of the integer moments by a pair of records, over its bound."""
     rng = np.random.default_rng(1)
     release = WhitenedRelease(0.5, (2.0, 1.0), 100)
-    rows = SpreadRows(BOX, np.zeros(2), release)
+    rows = SpreadRows((np.zeros(p), np.full(p, 3.0)), np.zeros(2), release)
     Y = rng.choice([-1e9, -2.0, 0.0, 1.0, 5.0], (300, 2))
-    Q = rows(rng.choice(HUGE, (300, 5)), Y, rows.workspace(300))
+    Q = rows(rng.choice(HUGE, (300, p)), Y, rows.workspace(300))
     np.testing.assert_array_equal(Q, np.rint(Q))
     squares = (Q @ Q.T) ** 2
     norms = np.diag(squares)
@@ -38,8 +38,9 @@ def largest_change():
     return change / (math.sqrt(2) * release.radius**2)
 
 
-def test_neighbours_differ_by_at_most_the_sensitivity():
-    assert 0.9 < largest_change() <= 1
+@pytest.mark.parametrize("p", [1, 2, 5])
+def test_neighbours_differ_by_at_most_the_sensitivity(p):
+    assert 0.9 < largest_change(p) <= 1
 
 
 def test_rows_that_are_not_shortened_are_caught(monkeypatch):
@@ -193,6 +194,13 @@ def test_the_mean_is_found_and_vanishes_in_noise():
     assert sd == pytest.approx(np.sqrt(5), rel=0.1)
     screen, gram = screen_of(X, np.zeros(4000), 6.0, 0.3)
     assert np.all(np.isfinite(screen.location(screen.release(gram, None), 0.3)))
+
+
+@pytest.mark.parametrize("p", [1, 6])
+def test_residuals_of_a_public_model_lie_about_zero(p):
+    X, y = records(300)
+    public = {"X_public": X[:50, :p].copy(), "y_public": y[:50] + 2}
+    assert fitted(X[50:, :p], y[50:] + 9, epsilon=9.0, **public).prior_mean_ == 0
 
 
 def prior_means(shift):
