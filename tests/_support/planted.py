@@ -74,6 +74,7 @@ STAGES = {
     "safe end": "model_selection.gibo._safe_end",
     "sparse classifier": "gaussian_process.sparse._classifier",
     "sparse regressor": "gaussian_process.sparse._regressor",
+    "gibo searcher": "model_selection._gibo",
     "gibo settings": "model_selection.gibo._settings",
     "trial score": "model_selection.private_training._trial_score",
     "trajectory search": "model_selection.gibo._trajectory_search",

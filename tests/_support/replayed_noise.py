@@ -11,6 +11,7 @@ import hashlib
 import os
 import random
 from contextlib import contextmanager
+from threading import Lock
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,6 +21,24 @@ from _support.planted import located
 __all__ = ["replayed"]
 
 _STREAMS = []  # of the test and the fixtures that run, with the process each is for
+
+
+class _Stream:
+    """Bytes of a generator, read ahead, because a call of it takes longer than most draws."""
+
+    def __init__(self, seed):
+        self._generator = np.random.Generator(np.random.PCG64(seed))
+        self._ahead, self._start, self._lock = b"", 0, Lock()
+
+    def bytes(self, n):
+        """Return what the generator itself would: it takes whole words, and one for nothing."""
+        taken = 4 * max(1, -(-n // 4))
+        with self._lock:
+            if len(self._ahead) - self._start < taken:
+                more = self._generator.bytes(max(1024, taken))
+                self._ahead, self._start = self._ahead[self._start :] + more, 0
+            start, self._start = self._start, self._start + taken
+            return self._ahead[start : start + n]
 
 
 def _urandom(n):
@@ -34,7 +53,7 @@ def replayed(name):
     seed = hashlib.sha256(name.encode()).digest()
     random.seed(seed)
     np.random.seed(np.frombuffer(seed, np.uint32))
-    _STREAMS.append((os.getpid(), np.random.Generator(np.random.PCG64(int.from_bytes(seed)))))
+    _STREAMS.append((os.getpid(), _Stream(int.from_bytes(seed))))
     try:
         yield
     finally:

@@ -37,6 +37,7 @@ from skdpbo.audit import Secrets, Traces, leak_scan
 from skdpbo.exceptions import BudgetExceededError
 from skdpbo.model_selection import Chunks, GaussianTrajectory, Kusner2015, Kusner2015Lipschitz
 
+pytestmark = pytest.mark.usefixtures("few_public_candidates")
 SECRETS = Secrets([NUMBER, 1e6 * NUMBER, WHOLE, TEXT], digits=6)
 DOCUMENTED = (ValueError, TypeError, BudgetExceededError)
 
