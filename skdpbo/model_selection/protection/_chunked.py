@@ -50,12 +50,13 @@ class ChunkedProtection(AllRecordsProtection):
 
     Parameters
     ----------
-    searcher : BasePrivateSearchCV
+    searcher, space, candidates
+        Of `Protection`.
     chunks : Chunks
     """
 
-    def __init__(self, searcher, chunks):
-        super().__init__(searcher)
+    def __init__(self, searcher, space, candidates, chunks):
+        super().__init__(searcher, space, candidates)
         self.chunks = chunks
 
     def check(self):

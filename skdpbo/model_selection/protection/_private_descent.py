@@ -36,12 +36,14 @@ class PrivateDescentProtection(PrivateModelsProtection):
 
     Parameters
     ----------
-    searcher : DPGIBOSearchCV
+    searcher, space, candidates
+        Of `Protection`.
     """
 
-    def __init__(self, searcher):
+    def __init__(self, searcher, space, candidates):
         # Every row tunes, and every training is accounted for.
-        super().__init__(searcher, PrivateSelection(accounting="composition"))
+        once = PrivateSelection(accounting="composition")
+        super().__init__(searcher, space, candidates, once)
 
     @cached_property
     def _mechanism(self):

@@ -68,12 +68,13 @@ class PrivateModelsProtection(AllRecordsProtection):
 
     Parameters
     ----------
-    searcher : BasePrivateSearchCV
+    searcher, space, candidates
+        Of `Protection`.
     selection : PrivateSelection
     """
 
-    def __init__(self, searcher, selection):
-        super().__init__(searcher)
+    def __init__(self, searcher, space, candidates, selection):
+        super().__init__(searcher, space, candidates)
         self.selection = selection
         self._budgeted = []  # models of each plan, with their number of rows
 

@@ -77,8 +77,8 @@ class ValidationProtection(PublicSearch):
 
     halved: ClassVar[dict] = {}  # fitted attributes of halving
 
-    def __init__(self, searcher):
-        super().__init__(searcher)
+    def __init__(self, searcher, space, candidates):
+        super().__init__(searcher, space, candidates)
         # Of the searchers that choose among candidates: how many of them halving leaves, and
         # whether the number of protected records, or of their groups, is public.
         self.halving = getattr(searcher, "halving", None)
