@@ -459,7 +459,7 @@ BUGS = {
         }
     },
     "trial score: losses of single records": {
-        "trial score: group_losses": Of(
+        "evaluator: group_losses": Of(
             lambda of_groups: lambda *args: of_groups(*args[:-1], np.arange(len(args[-1])))
         )
     },

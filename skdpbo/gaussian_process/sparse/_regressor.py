@@ -266,7 +266,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         check_same_length(X, y, groups)
         check_choices(self)
         self._check_pass()
-        guarantee = self._guarantee_of_fit(groups)
+        guarantee = self.privacy_guarantee(groups=groups is not None)
         mu, mu_bounds, mu_mean = self._budgets(guarantee.mu)
         if X_public is not None or y_public is not None:
             guarantee = self._with_public(guarantee, X, y, X_public, y_public)
@@ -318,7 +318,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         half_width = (box[1] - box[0]) / 2
         kernels = self._checked_kernels(Z, default_kernels(Z, half_width))
         build = partial(self._method, Z=Z, half_width=half_width)
-        build(kernels, mu=self._smallest_part(mu), n_records=1)  # raises what a method can raise
+        build(kernels, mu=self._least_share * mu, n_records=1)  # raises what a method can raise
         return y, box, scale, kernels, Z, build, half_width, noise_variance, public
 
     @property
