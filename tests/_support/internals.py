@@ -139,7 +139,7 @@ HOMES = {
     "model_selection.gibo._gradient_release": "TrajectoryRelease",
     "model_selection.gibo._optimizers": "OPTIMIZERS",
     "model_selection.gibo._safe_end": (
-        "SafeEnd end_offsets end_positions end_sensitivity guess_offsets public_limit"
+        "PublicChanges SafeEnd end_positions end_sensitivity public_limit"
     ),
     "model_selection.gibo._public_gradient": (
         "PublicGradient clipped_rows precise_clip roughness squared_error"

@@ -628,12 +628,12 @@ BUGS = {
         )
     },
     "gibo: protected rows decide what counts as a change at the end": {
-        "trajectory search: public_limit": Of(
+        "safe end: public_limit": Of(
             lambda honest: lambda changes, **how: honest(changes, **how) + peek()
         )
     },
     "gibo: protected rows decide the public integers of the end": {
-        "trajectory search: end_offsets": Of(
+        "safe end: PublicChanges.end_offsets": Of(
             lambda honest: lambda *given, **how: [peek() * k for k in honest(*given, **how)]
         )
     },
@@ -643,7 +643,7 @@ BUGS = {
         )
     },
     "gibo: protected rows decide the public integers of the guesses": {
-        "trajectory search: guess_offsets": Of(
+        "safe end: PublicChanges.guess_offsets": Of(
             lambda honest: lambda *given, **how: [peek() * k for k in honest(*given, **how)]
         )
     },
