@@ -52,6 +52,10 @@ class GaussianEstimator(PrivateEstimator):
         stated = self._of_records("group" if groups else "record")
         return about_groups(stated, protects="groups of training records") if groups else stated
 
+    def _guarantee_of_fit(self, groups):
+        # A sub-class of a user's need not know groups.
+        return self.privacy_guarantee() if groups is None else self.privacy_guarantee(groups=True)
+
     def _of_records(self, unit):
         """Return the guarantee; the assumptions name the unit that is one part of the sums."""
         if self.releases_nothing:

@@ -184,7 +184,7 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
         self._check_settings()
         # From `classes` alone, unless the user leaves the set of labels public.
         classes = checked_classes(self.classes, y)
-        guarantee = self.privacy_guarantee(groups=groups is not None)
+        guarantee = self._guarantee_of_fit(groups)
         # Charges; labels and values are read below.
         table, bounds, source = self._opened(guarantee, self._check_public, X, groups=groups)
         labels = checked_labels(y, classes)

@@ -170,7 +170,7 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         if self.alpha is not None:
             check_positive(self.alpha, "alpha")
         check_same_length(X, y, groups)
-        guarantee = self.privacy_guarantee(groups=groups is not None)
+        guarantee = self._guarantee_of_fit(groups)
         table, checked, source = self._opened(guarantee, self._check_public, X, y, groups=groups)
         targets, X_box, y_box = checked
         targets = narrowed(np.asarray(targets))

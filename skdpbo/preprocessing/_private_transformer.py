@@ -47,7 +47,7 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
         """
         # Parameters first: their errors must not come after the charge, which `_opened` makes.
         self._check_settings()
-        guarantee = self.privacy_guarantee(groups=groups is not None)
+        guarantee = self._guarantee_of_fit(groups)
         table, bounds, source = self._opened(guarantee, self._check_public, X, groups=groups)
         with np.errstate(all="ignore"):  # an error of rounding would depend on the values
             self._release(table, bounds, guarantee.mu, source)

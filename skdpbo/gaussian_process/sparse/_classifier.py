@@ -188,7 +188,7 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
         self._check_pass()
         check_same_length(X, y, groups)
         classes = checked_classes(self.classes, y)
-        guarantee = self.privacy_guarantee(groups=groups is not None)
+        guarantee = self._guarantee_of_fit(groups)
         check = partial(self._planned, guarantee.mu)
         X, (Z, kernels, build), source = self._opened(guarantee, check, X, groups=groups)
 

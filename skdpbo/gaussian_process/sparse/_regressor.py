@@ -266,7 +266,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         check_same_length(X, y, groups)
         check_choices(self)
         self._check_pass()
-        guarantee = self.privacy_guarantee(groups=groups is not None)
+        guarantee = self._guarantee_of_fit(groups)
         mu, mu_bounds, mu_mean = self._budgets(guarantee.mu)
         if X_public is not None or y_public is not None:
             guarantee = self._with_public(guarantee, X, y, X_public, y_public)
