@@ -497,11 +497,11 @@ BUGS = {
     },
     # Private models
     "trials: progress is of the trials that are drawn": {
-        "trials: _run": Of(
+        "trials: run_isolated": Of(
             lambda honest: (
-                lambda plan, data, indices, *args, **how: (
-                    print(f"  {len(indices)} trials"),
-                    honest(plan, data, indices, *args, **how),
+                lambda function, tasks, **how: (
+                    print(f"  {len(tasks)} trials"),
+                    honest(function, tasks, **how),
                 )[1]
             )
         )

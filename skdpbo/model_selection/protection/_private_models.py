@@ -89,7 +89,7 @@ class PrivateModelsProtection(AllRecordsProtection):
         """
         if own_rows is None and (n_samples is None or n_samples < 2):  # no parts can be cut yet
             return self._plan(n_samples).guarantee
-        self.positions = trained, _, rest = self._positions(n_samples, bool(own_rows))
+        self.positions = trained, _, rest = self._positions(n_samples, own_rows=bool(own_rows))
         self.plan = self._plan(len(trained), trained_again=rest is not None)
         self.final = None if rest is None else self._budget(plan_final, len(rest))
         tuning = self.plan.guarantee
@@ -203,7 +203,7 @@ class PrivateModelsProtection(AllRecordsProtection):
         self._budgeted.append((planned.models, n_samples))
         return planned
 
-    def _positions(self, n_samples, own_rows):
+    def _positions(self, n_samples, *, own_rows):
         """Return the positions in X of the rows of each part; they depend on public values alone.
 
         Parameters
