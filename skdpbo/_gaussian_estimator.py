@@ -53,6 +53,7 @@ class GaussianEstimator(PrivateEstimator):
         return about_groups(stated, protects="groups of training records") if groups else stated
 
     def _guarantee_of_fit(self, groups):
+        # A sub-class of a user's need not know groups.
         return self.privacy_guarantee() if groups is None else self.privacy_guarantee(groups=True)
 
     def _of_records(self, unit):

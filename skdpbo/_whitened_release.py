@@ -62,6 +62,17 @@ class WhitenedRelease:
     n_records : int
         Number of records, public.
 
+    Attributes
+    ----------
+    radius : int
+        Largest norm of a record in lattice steps.
+    step : float
+        Lattice step of w, slightly more than W / radius.
+    beta : ndarray of shape (q,)
+        Weight of each target in w.
+    noise : float
+        Standard deviation of the noise on the diagonal of B, in units of phi phi'.
+
     Notes
     -----
     Neighbours differ in one record, number fixed. A record's integers q have squared norm at most
@@ -79,27 +90,16 @@ class WhitenedRelease:
         check_mu(self.mu)
         for R in self.half_width:
             check_positive(R, "half_width")
-
-    @property
-    def radius(self):
-        """Largest norm of a record in lattice steps; from public values."""
-        return lattice_radius(self.n_records, math.sqrt(2.0) / self.mu)
-
-    @property
-    def step(self):
-        """Lattice step of w, slightly more than W / radius."""
-        return math.sqrt(SQUARED_NORM) / (self.radius * _SLACK)
-
-    @property
-    def beta(self):
-        """Weight of each target in w, shape (q,)."""
+        radius = lattice_radius(self.n_records, math.sqrt(2.0) / self.mu)
         s = math.sqrt(_S2_PER_TARGET * len(self.half_width))
-        return 1.0 / (np.asarray(self.half_width) * s)
-
-    @property
-    def noise(self):
-        """Standard deviation of the noise on the diagonal of B, in units of phi phi'."""
-        return second_moment_sensitivity(SQUARED_NORM) / self.mu
+        derived = {
+            "radius": radius,
+            "step": math.sqrt(SQUARED_NORM) / (radius * _SLACK),
+            "beta": 1.0 / (np.asarray(self.half_width) * s),
+            "noise": second_moment_sensitivity(SQUARED_NORM) / self.mu,
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
 
     def release(self, gram, source=None):
         """Protected: add noise to the exact sum.

@@ -28,30 +28,27 @@ class DescentPlan:
     noise : float
         Expected norm of the noise if the whole budget were spent on one gradient, in units of a
         row of norm 1. Public or released.
+
+    Attributes
+    ----------
+    by_curvature : bool
+        Whether a release of the curvature pays: fewer steps, and all directions converge.
+    n_steps : int
+        Number of released gradients.
+    rate : float
+        Largest rate of a step.
     """
 
     noise: float
 
-    @property
-    def _time(self):
-        return _TIME * self.noise**-_EXPONENT
-
-    @property
-    def by_curvature(self):
-        """Whether a release of the curvature pays: fewer steps, and all directions converge."""
-        return self.noise <= _LITTLE_NOISE
-
-    @property
-    def n_steps(self):
-        """Number of released gradients."""
-        if self.by_curvature:
-            return _CURVED_STEPS
-        return int(min(max(math.ceil(self._time / _LONG_RATE), _MIN_STEPS), _MAX_STEPS))
-
-    @property
-    def rate(self):
-        """Largest rate of a step."""
-        return min(self._time / self.n_steps, _MAX_RATE)
+    def __post_init__(self):
+        time, by_curvature = _TIME * self.noise**-_EXPONENT, self.noise <= _LITTLE_NOISE
+        n_steps = int(min(max(math.ceil(time / _LONG_RATE), _MIN_STEPS), _MAX_STEPS))
+        n_steps = _CURVED_STEPS if by_curvature else n_steps
+        rate = min(time / n_steps, _MAX_RATE)
+        derived = {"by_curvature": by_curvature, "n_steps": n_steps, "rate": rate}
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
 
 
 def descend(gradient, shape, plan, penalties):

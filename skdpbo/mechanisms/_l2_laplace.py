@@ -90,6 +90,8 @@ class L2Laplace:
     step: float = field(init=False, repr=False)
     scale: float = field(init=False, repr=False)
     _units: int = field(init=False, repr=False)  # scale in steps
+    _n_words: int = field(init=False, repr=False)  # of 64 digits per normal deviate
+    _log_distance: float = field(init=False, repr=False)  # bound on that of one row's noise
 
     def __post_init__(self) -> None:
         if float(check_positive(self.epsilon, "epsilon")) > _MAX_EPSILON:
@@ -103,29 +105,26 @@ class L2Laplace:
         exact = (displacement + rounding) / as_fraction(self.epsilon)
         # Up to whole steps: more noise, never less.
         units = math.ceil(exact / Fraction(step))
-        values = {"step": step, "_units": units, "scale": round_up(units * Fraction(step))}
+        # The distance shrinks faster than e^-epsilon.
+        n_words = 2 + math.ceil(float(self.epsilon) / (64 * math.log(2)))
+        # With r binary digits the coordinates of the noise are known to a = 2 sqrt(d) 2^-r / ||g||
+        # of their range M R, M = scale / step, g the normal deviates, E[1/||g||] < 1.26 for
+        # d > 1 (d = 1 has no error of direction), and R to d 2^-r. A coordinate so close to a
+        # half-integer that this matters has probability at most 8 E[a] M d + 8 M d 2^-r; summed
+        # over d coordinates, below 2^5 M d^2.5 2^-r.
+        spare = (5 - _DIGITS - 64 * n_words) * math.log(2)
+        log_distance = spare + math.log(units) + 2.5 * math.log(self.dimension)
+        values = {
+            "step": step,
+            "scale": round_up(units * Fraction(step)),
+            "_units": units,
+            "_n_words": n_words,
+            "_log_distance": log_distance,
+        }
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        if self._log_distance > math.log(_LARGEST_DISTANCE):
+        if log_distance > math.log(_LARGEST_DISTANCE):
             raise ValueError("epsilon is too small: its noise needs more digits than are drawn.")
-
-    @property
-    def _n_words(self) -> int:
-        """Words of 64 digits per normal deviate; the distance shrinks faster than e^-epsilon."""
-        return 2 + math.ceil(float(self.epsilon) / (64 * math.log(2)))
-
-    @property
-    def _log_distance(self) -> float:
-        """Logarithm of the bound on the statistical distance of one row's noise, in nats.
-
-        With r binary digits the coordinates of the noise are known to a = 2 sqrt(d) 2^-r / ||g||
-        of their range M R, M = scale / step, g the normal deviates, E[1/||g||] < 1.26 for
-        d > 1 (d = 1 has no error of direction), and R to d 2^-r. A coordinate so close to a
-        half-integer that this matters has probability at most 8 E[a] M d + 8 M d 2^-r; summed
-        over d coordinates, below 2^5 M d^2.5 2^-r.
-        """
-        digits = _DIGITS + 64 * self._n_words
-        return (5 - digits) * math.log(2) + math.log(self._units) + 2.5 * math.log(self.dimension)
 
     @property
     def guarantee(self) -> PrivacyGuarantee:

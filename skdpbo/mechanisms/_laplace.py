@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -65,13 +65,17 @@ class DiscreteLaplace:
     epsilon: float | Fraction
     sensitivity: int
     engine: Engine = "skdpbo"
+    _exact_scale: Fraction = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_positive(self.epsilon, "epsilon")
         check_count(self.sensitivity, "sensitivity")
         check_engine(self.engine)
         # Its 64-bit integers then hold noise of up to 2^13 scales.
-        if self.engine == "opendp" and self._exact_scale > 2**50:
+        # A ratio of integers, for which the sampler is exact; a float near it has another law.
+        exact_scale = int(self.sensitivity) / as_fraction(self.epsilon)
+        object.__setattr__(self, "_exact_scale", exact_scale)
+        if self.engine == "opendp" and exact_scale > 2**50:
             raise ValueError("the noise is too large for OpenDP's 64-bit integers.")
 
     @property
@@ -92,11 +96,6 @@ class DiscreteLaplace:
             ),
             reference="Canonne, Kamath & Steinke 2020, Algorithm 2",
         )
-
-    @property
-    def _exact_scale(self) -> Fraction:
-        # A ratio of integers, for which the sampler is exact; a float near it has another law.
-        return int(self.sensitivity) / as_fraction(self.epsilon)
 
     def release(self, values: ArrayLike, source: RandomSource | None = None) -> int | NDArray[Any]:
         """Return `values` plus noise.

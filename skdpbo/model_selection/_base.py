@@ -15,7 +15,7 @@ from joblib import Memory
 
 from skdpbo._parameters import warn_if_seeded
 from skdpbo.model_selection._sklearn import BaseSearchCV, Interval, InvalidParameterError
-from skdpbo.model_selection.protection._validation import ValidationProtection, running_fit
+from skdpbo.model_selection.protection._validation import running_fit
 from skdpbo.privacy import LedgerMixin
 from skdpbo.privacy._stated_html import StatedHTML
 
@@ -36,8 +36,8 @@ class Fitted:
 class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
     """Base class of the private searchers; see `DPGridSearchCV` for the parameters and attributes.
 
-    A sub-class builds the space (``_space``), the candidates (``_candidates``) and the mechanism
-    (``_mechanism``), each once a fit.
+    A sub-class builds the space with its candidates (``_candidates``) and the mechanism
+    (``_mechanism``), each once a fit, and the protection (``_protection``).
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -77,19 +77,16 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         self.random_state = random_state
 
     @abstractmethod
-    def _space(self):
-        """Space of the candidates; a bad one is refused."""
-
-    @abstractmethod
-    def _candidates(self, space):
-        """List of candidates (dicts), from public randomness only."""
+    def _candidates(self):
+        """Space, and list of candidates (dicts), from public randomness only; or an error."""
 
     @abstractmethod
     def _mechanism(self):
         """`SearchMechanism`; also checks the privacy parameters."""
 
+    @abstractmethod
     def _protection(self):
-        return ValidationProtection(self)
+        """`Protection` of one fit; bad candidates are refused."""
 
     def fit(self, X, y=None, *, X_val=None, y_val=None, groups_val=None, **params):
         """Search on the public rows and choose privately on the protected ones.
@@ -152,7 +149,6 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         # What parameters alone show is refused first: no row is looked at, and nothing is charged.
         protection = self._protection()
         protection.check()
-        protection.candidates  # noqa: B018  (a bad space is refused before anything else)
         warn_if_seeded(self.random_state)  # before the charge: a filter may make it an error
         protection.search((X, y, X_val, y_val, groups_val), params)
         return self

@@ -330,14 +330,12 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
             )
         return protection
 
-    def _space(self):
-        return SearchSpace(self.search_spaces, name="search_spaces")
-
     def _chooses_once(self):
         """Whether the mechanism sees protected records once, at the end, for one choice."""
         return isinstance(self.mechanism, str) and self.mechanism != "gaussian"
 
-    def _candidates(self, space):
+    def _candidates(self):
+        space = SearchSpace(self.search_spaces, name="search_spaces")
         public = check_random_state(self._public_seed())
         follows_scores = self.protect == "validation" or not self._chooses_once()
         # A search that follows no scores visits all that there is: n_iter candidates.
@@ -347,4 +345,4 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
             candidates = [candidates[k] for k in public.permutation(len(candidates))]
         if isinstance(self.mechanism, Kusner2015Lipschitz):
             self.mechanism.lambdas(candidates)  # a bad lambda_name is refused before any charge
-        return candidates
+        return space, candidates

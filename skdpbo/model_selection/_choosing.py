@@ -77,7 +77,7 @@ class BaseChoiceSearchCV(BasePrivateSearchCV):
     def _protection(self):
         protect = self.protect
         if isinstance(protect, str) and protect == "validation":
-            return ValidationProtection(self)
+            return ValidationProtection(self, *self._candidates())
         # From here on every record is protected.
         if self.neighbours == ADD_REMOVE:
             raise ValueError(
@@ -89,15 +89,15 @@ class BaseChoiceSearchCV(BasePrivateSearchCV):
                 'halving is for protect="validation": without public rows there is nothing to drop '
                 "candidates by, and halving on protected rows costs more than it saves."
             )
-        # It lists the candidates, among which there may be private estimators.
-        chunked = ChunkedProtection(self, protect if isinstance(protect, Chunks) else Chunks())
-        if isinstance(protect, Chunks):
-            return chunked
-        if isinstance(protect, PrivateSelection):
-            return PrivateModelsProtection(self, protect)
-        # By parameters alone: which protection it is must not depend on a record.
-        private = has_private_part(self.estimator, chunked.candidates)
-        return PrivateModelsProtection(self, PrivateSelection()) if private else chunked
+        space, candidates = self._candidates()
+        if isinstance(protect, str):
+            # By parameters alone: which protection it is must not depend on a record. Among the
+            # candidates there may be private estimators.
+            private = has_private_part(self.estimator, candidates)
+            protect = PrivateSelection() if private else Chunks()
+        chunked = isinstance(protect, Chunks)
+        kind = ChunkedProtection if chunked else PrivateModelsProtection
+        return kind(self, space, candidates, protect)
 
     predict = _of_the_model("predict")
     predict_proba = _of_the_model("predict_proba")

@@ -304,7 +304,8 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         return super().set_params(**params)
 
     def _protection(self):
-        return (PrivateDescentProtection if self.protect == "all" else ValidationProtection)(self)
+        kind = PrivateDescentProtection if self.protect == "all" else ValidationProtection
+        return kind(self, *self._candidates())
 
     def _mechanism(self):
         # With every record protected each candidate of a choice would be one more training.
@@ -315,9 +316,10 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         release = TrajectoryRelease(self.epsilon, self.delta, *shares, start_share=start_share)
         steps, defaults = self.descent or Descent(), DEFAULTS[self.protect]
         steps.check()
+        n_dims = ContinuousSpace(self.search_spaces).n_dims
         return TrajectorySearch(
             release,
-            descent=steps._filled(batch_size=min(self._space().n_dims + 1, defaults.largest_batch)),
+            descent=steps._filled(batch_size=min(n_dims + 1, defaults.largest_batch)),
             n_iter=defaults.n_iter if self.n_iter is None else self.n_iter,
             random_state=self._public_seed(),
             surrogate=self._surrogate(),
@@ -326,16 +328,14 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
             verbose=self.verbose,
         )
 
-    def _space(self):
-        return ContinuousSpace(self.search_spaces)
-
-    def _candidates(self, space):
+    def _candidates(self):
+        space = ContinuousSpace(self.search_spaces)
         self._surrogate().check(space.names)  # bad length-scales, before anything is spent
         start = space.settings([self._start(space)])
         n = _N_CANDIDATES if self._searches_publicly() else 0
         drawn = space.candidates(n, check_random_state(self._public_seed())) if n else []
         # First of all: the search visits it among its initial points.
-        return start + [candidate for candidate in drawn if candidate != start[0]]
+        return space, start + [candidate for candidate in drawn if candidate != start[0]]
 
     def _searches_publicly(self):
         return self.guide and isinstance(self.init, str) and self.protect == "validation"

@@ -286,7 +286,7 @@ class DPGridSearchCV(BaseChoiceSearchCV):
         self.param_grid = param_grid
         self.halving = halving
 
-    def _space(self):
+    def _candidates(self):
         grid = ParameterGrid(self.param_grid)
         if len(grid) == 0:  # else the choice among none fails after the charge
             raise ValueError("param_grid is empty: give at least one dict.")
@@ -299,7 +299,4 @@ class DPGridSearchCV(BaseChoiceSearchCV):
                     f"param_grid[{key!r}] is a range, and a grid needs a list of values: use "
                     "DPRandomizedSearchCV or DPBayesSearchCV for ranges."
                 )
-        return grid
-
-    def _candidates(self, space):
-        return list(space)
+        return grid, list(grid)

@@ -279,21 +279,17 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
         self.n_iter = n_iter
         self.halving = halving
 
-    def _space(self):
-        """Return pairs (space, number of candidates)."""
+    def _candidates(self):
         name, given = "param_distributions", self.param_distributions
-        if not (isinstance(given, list) and any(isinstance(sub, tuple) for sub in given)):
-            return [(SearchSpace(given, name=name), self.n_iter)]
-        pairs = []
-        for k, pair in enumerate(given):
+        several = isinstance(given, list) and any(isinstance(sub, tuple) for sub in given)
+        pairs = [] if several else [(SearchSpace(given, name=name), self.n_iter)]
+        for k, pair in enumerate(given if several else ()):
             own = f"{name}[{k}]"
             if not (isinstance(pair, tuple) and len(pair) == 2):
                 raise ValueError(f"{own} must be a tuple (dict, number of candidates), as others.")
             check_count(pair[1], f"{own}[1]", least=1)
             pairs.append((SearchSpace(pair[0], name=f"{own}[0]"), pair[1]))
-        return pairs
-
-    def _candidates(self, space):
         # One source for all of the list, so that equal spaces have draws of their own.
         source = check_random_state(self._public_seed())
-        return [setting for sub, n in space for setting in sub.sample(n, random_state=source)]
+        drawn = [setting for sub, n in pairs for setting in sub.sample(n, random_state=source)]
+        return pairs, drawn

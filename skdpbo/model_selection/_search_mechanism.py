@@ -109,7 +109,7 @@ def best_public_score(scores):
     return max(finite, default=math.nan)
 
 
-class SearchMechanism(ABC):
+class SearchMechanism:
     """Private search: states a guarantee, proposes candidates and releases the winner.
 
     Attributes
@@ -139,9 +139,9 @@ class SearchMechanism(ABC):
     n_proposals: int | None = None
     _choice: PrivateChoice | None = None  # of the winner and the score, where one makes both
 
-    @abstractmethod
     def start(self, problem, guided):
         """Make ready; no protected value is read."""
+        self._problem = problem
 
     def untold_noise(self, n_losses):
         """Return `score_noise` of a started search where no warning has come of it, else 0.
@@ -154,7 +154,6 @@ class SearchMechanism(ABC):
         noise = 0.0 if n_losses is None else self.score_noise(sensitivity=1, largest=n_losses)
         return noise if noise <= MOSTLY_NOISE else 0.0
 
-    @abstractmethod
     def propose(self, public):
         """Return the next candidates for public cross-validation, list of dict; [] at the end.
 
@@ -163,14 +162,15 @@ class SearchMechanism(ABC):
         public : dict or None
             ``cv_results_`` so far; None at first.
         """
+        raise NotImplementedError  # not `guided`
 
-    @abstractmethod
     def choose(self, public):
         """Release the winner among the proposed candidates that ``public["params"]`` lists."""
+        raise NotImplementedError
 
-    @abstractmethod
     def search_unguided(self):
         """Search without public scores and release the winner."""
+        raise NotImplementedError  # `guided` alone
 
     def refuse_scorer(self, scorer):
         """Refuse a score that this mechanism cannot follow."""
@@ -222,10 +222,6 @@ class ListChoice(SearchMechanism):
         self._choice = choice
         self.guarantee = choice.guarantee
 
-    def start(self, problem, guided):
-        """Make ready; no protected value is read."""
-        self._problem = problem
-
     def propose(self, public):
         """Return all candidates at first."""
         return self._problem.candidates if public is None else []
@@ -269,7 +265,7 @@ class PublicScores:
     listed: np.ndarray
 
 
-class VisitingSearch(SearchMechanism):
+class VisitingSearch(SearchMechanism, ABC):
     """Search that visits candidates of a finite set by index, one batch after the other.
 
     A sub-class proposes indices (`ask`) and releases one (`release_choice`).
@@ -277,7 +273,7 @@ class VisitingSearch(SearchMechanism):
 
     def start(self, problem, guided):
         """Make ready; no protected value is read."""
-        self._problem = problem
+        super().start(problem, guided)
         self._visited, self._listed = [], []
 
     @abstractmethod

@@ -88,9 +88,9 @@ def check_count(value: Any, name: str, least: int = 1, most: int | None = None) 
     return count
 
 
-def check_mu(mu: Any, name: str = "mu") -> float:
+def check_mu(mu: Any) -> float:
     """Return a Gaussian privacy parameter, a positive finite float, rounded up if need be."""
-    return round_up(check_positive(mu, name))
+    return round_up(check_positive(mu, "mu"))
 
 
 def check_mu_of_fit(mu: float) -> float:
@@ -115,12 +115,12 @@ def check_delta(delta: Any, name: str = "delta") -> float:
     return round_up(real)
 
 
-def check_positive_delta(delta: Any, name: str = "delta") -> float:
+def check_positive_delta(delta: Any) -> float:
     """Return a delta to be met, in (0, 1), rounded down if need be."""
-    if check_delta(delta, name) == 0:
-        raise ValueError(f"{name} must be positive here: no finite value holds with {name}=0.")
+    if check_delta(delta) == 0:
+        raise ValueError("delta must be positive here: no finite value holds with delta=0.")
     # Down: what is met with a smaller delta is met with this one.
-    return round_down(check_real(delta, name))
+    return round_down(check_real(delta, "delta"))
 
 
 def check_flag(value: Any, name: str) -> bool:

@@ -27,18 +27,6 @@ _EPSILON_SLACK = 1e-10
 _MU_SLACK = 1e-9
 
 
-def log_delta_from_mu(mu: float, epsilon: float) -> float:
-    """Logarithm of the delta with which mu-GDP is (epsilon, delta)-DP, at most 0.
-
-    Its error, of either sign, is at most 2e-13 + 8e-15 abs(log delta) for mu in [1e-6, 1e3].
-
-    References
-    ----------
-    Balle and Wang (2018), Theorem 8. Dong, Roth and Su (2022), Corollary 2.13.
-    """
-    return float(log_gaussian_delta(mu, np.float64(epsilon)))  # type: ignore[arg-type]
-
-
 def delta_from_mu(mu: float, epsilon: float) -> float:
     """Delta with which mu-GDP is (epsilon, delta)-DP, in (0, 1] and never below its true value.
 
@@ -73,7 +61,8 @@ def delta_from_mu(mu: float, epsilon: float) -> float:
 
 
 def _upper_log_delta(mu: float, epsilon: float) -> float:
-    return with_error(log_delta_from_mu(mu, epsilon), mu)
+    """Logarithm of the delta with which mu-GDP is (epsilon, delta)-DP, and its error."""
+    return with_error(float(log_gaussian_delta(mu, np.float64(epsilon))), mu)
 
 
 def epsilon_from_mu(mu: float, delta: float) -> float:

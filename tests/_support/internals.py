@@ -102,7 +102,7 @@ HOMES = {
     "model_selection.evaluation._fold_losses": "largest_gap",
     "model_selection.protection._setup": "refuse_telling_parts",
     "model_selection._private_choice": "PrivateChoice",
-    "model_selection._search_mechanism": "PublicScores SearchProblem",
+    "model_selection._search_mechanism": "PublicScores SearchProblem VisitingSearch",
     "model_selection._sklearn": "BaseSearchCV",
     "model_selection.bayes._gaussian_trajectory": (
         "PrivateScores coarse_step trajectory_sensitivity"
@@ -112,7 +112,7 @@ HOMES = {
         "automatic_prior automatic_prior_weight public_disagreement public_error "
         "public_noise_variance public_offsets smoothed_public_scores"
     ),
-    "model_selection.protection._public_search": "PublicProgress ScoresSoFar",
+    "model_selection.protection._public_search": "PublicProgress",
     "model_selection.bayes._two_task_ucb": "PrivateTrajectoryProposer automatic_n_private",
     "model_selection.evaluation._chunk_training": (
         "ChunkMetricTraining ChunkTraining chunk_metric_sensitivity chunk_parts metric_excess_cap"
@@ -139,7 +139,7 @@ HOMES = {
     "model_selection.gibo._gradient_release": "TrajectoryRelease",
     "model_selection.gibo._optimizers": "OPTIMIZERS",
     "model_selection.gibo._safe_end": (
-        "SafeEnd end_offsets end_positions end_sensitivity guess_offsets public_limit"
+        "PublicChanges SafeEnd end_positions end_sensitivity public_limit"
     ),
     "model_selection.gibo._public_gradient": (
         "PublicGradient clipped_rows precise_clip roughness squared_error"

@@ -89,8 +89,8 @@ MECHANISMS = [
     ("_noisy_max.py", "(value - best)", "(value - values[0])", LATTICE),
     (
         "_laplace.py",
-        "return int(self.sensitivity) / as_fraction",
-        "return 1 / as_fraction",
+        "exact_scale = int(self.sensitivity) / as_fraction",
+        "exact_scale = 1 / as_fraction",
         LATTICE,
     ),
     ("_clipping.py", "return 2.0 * clip", "return clip", MEANS),

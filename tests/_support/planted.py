@@ -460,7 +460,7 @@ BUGS = {
         }
     },
     "trial score: losses of single records": {
-        "trial score: group_losses": Of(
+        "evaluator: group_losses": Of(
             lambda of_groups: lambda *args: of_groups(*args[:-1], np.arange(len(args[-1])))
         )
     },
@@ -498,11 +498,11 @@ BUGS = {
     },
     # Private models
     "trials: progress is of the trials that are drawn": {
-        "trials: _run": Of(
+        "trials: run_isolated": Of(
             lambda honest: (
-                lambda plan, data, indices, *args, **how: (
-                    print(f"  {len(indices)} trials"),
-                    honest(plan, data, indices, *args, **how),
+                lambda function, tasks, **how: (
+                    print(f"  {len(tasks)} trials"),
+                    honest(function, tasks, **how),
                 )[1]
             )
         )
@@ -629,12 +629,12 @@ BUGS = {
         )
     },
     "gibo: protected rows decide what counts as a change at the end": {
-        "trajectory search: public_limit": Of(
+        "safe end: public_limit": Of(
             lambda honest: lambda changes, **how: honest(changes, **how) + peek()
         )
     },
     "gibo: protected rows decide the public integers of the end": {
-        "trajectory search: end_offsets": Of(
+        "safe end: PublicChanges.end_offsets": Of(
             lambda honest: lambda *given, **how: [peek() * k for k in honest(*given, **how)]
         )
     },
@@ -644,7 +644,7 @@ BUGS = {
         )
     },
     "gibo: protected rows decide the public integers of the guesses": {
-        "trajectory search: guess_offsets": Of(
+        "safe end: PublicChanges.guess_offsets": Of(
             lambda honest: lambda *given, **how: [peek() * k for k in honest(*given, **how)]
         )
     },

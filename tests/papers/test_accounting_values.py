@@ -13,9 +13,9 @@ from skdpbo.privacy import (
 from skdpbo.privacy._conversions import (
     delta_from_mu,
     gaussian_sigma,
-    log_delta_from_mu,
     rho_from_epsilon,
 )
+from skdpbo.privacy._profile import log_gaussian_delta
 
 EPSILONS = [0.1, 0.5, 1, 2, 3, 5, 8, 10]
 
@@ -57,7 +57,7 @@ def test_more_epsilons_of_mu():
 )
 def test_delta_of_mu(epsilon, mu, delta):
     assert delta_from_mu(mu, epsilon) == pytest.approx(delta, rel=1e-5)
-    assert log_delta_from_mu(mu, epsilon) == pytest.approx(math.log(delta), abs=1e-5)
+    assert log_gaussian_delta(mu, epsilon) == pytest.approx(math.log(delta), abs=1e-5)
 
 
 def test_gaussian_noise():

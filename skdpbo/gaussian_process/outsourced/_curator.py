@@ -177,7 +177,44 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         BudgetExceededError
             If the active `PrivacyLedger` cannot pay; nothing has been touched then.
         """
-        return self._released(X, y)
+        noise = self._answer_noise()
+        answer_privacy = (
+            None if noise is None else noise.guarantee.voided_if_seeded(self.random_state)
+        )
+        rows_privacy = self.privacy_guarantee()
+        # All answers are charged with the rows: the ledger pays before the first value is read.
+        # Exact answers have no guarantee to charge: what they reveal is the owner's decision.
+        total = rows_privacy if noise is None else compose(rows_privacy, answer_privacy)
+
+        def check(n_features, y):
+            if y is not None and y.size != len(y):
+                raise ValueError("y must be a vector: one value for each row of X.")
+            return self._plan(n_features)
+
+        X, y, plan, source = self._opened_rows(X, y, total, check)
+        # Stated anew: a domain that depends on the number of columns is known now.
+        guarantee = self._guarantees(self.n_features_in_)[0]
+        self.release_ = self._release_rows(
+            X,
+            plan,
+            guarantee,
+            source,
+            answers_per_row=int(self.answers_per_row),
+            n_answers=self.n_answers,
+            answer_noise_std=0.0 if noise is None else noise.std,
+            answer_guarantee=answer_privacy,
+        )
+        # Of this fit, whose guarantees are void if it is a seed: random_state may be set later.
+        self._seed = self.random_state
+        self._book = AnswerBook(
+            len(X),
+            None if y is None else np.array(y, dtype=np.float64).ravel(),
+            noise=noise,
+            answers_per_row=int(self.answers_per_row),
+            n_answers=self.n_answers,
+        )
+        self.privacy_, self.answer_privacy_, self.answers_ = guarantee, answer_privacy, []
+        return self
 
     def fit_transform(self, X, y=None):
         """Release the rows of X, and be ready to answer.
@@ -194,7 +231,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         Z : ndarray of shape (n_samples, n_components)
             The released rows, ``release_.Z``.
         """
-        return self._released(X, y).release_.Z.copy()
+        return self.fit(X, y).release_.Z.copy()
 
     def exact_rows(self, X):
         """Protected: return rows under the fitted map, without noise, for the curator's own use.
@@ -247,47 +284,6 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         row, answer = self._book.answer(index, value, noise_source(seed))
         self.answers_.append((row, answer))
         return answer
-
-    def _released(self, X, y):
-        """Protected X, y: release the rows and open the book of answers."""
-        noise = self._answer_noise()
-        answer_privacy = (
-            None if noise is None else noise.guarantee.voided_if_seeded(self.random_state)
-        )
-        rows_privacy = self.privacy_guarantee()
-        # All answers are charged with the rows: the ledger pays before the first value is read.
-        # Exact answers have no guarantee to charge: what they reveal is the owner's decision.
-        total = rows_privacy if noise is None else compose(rows_privacy, answer_privacy)
-
-        def check(n_features, y):
-            if y is not None and y.size != len(y):
-                raise ValueError("y must be a vector: one value for each row of X.")
-            return self._plan(n_features)
-
-        X, y, plan, source = self._opened_rows(X, y, total, check)
-        # Stated anew: a domain that depends on the number of columns is known now.
-        guarantee = self._guarantees(self.n_features_in_)[0]
-        self.release_ = self._release_rows(
-            X,
-            plan,
-            guarantee,
-            source,
-            answers_per_row=int(self.answers_per_row),
-            n_answers=self.n_answers,
-            answer_noise_std=0.0 if noise is None else noise.std,
-            answer_guarantee=answer_privacy,
-        )
-        # Of this fit, whose guarantees are void if it is a seed: random_state may be set later.
-        self._seed = self.random_state
-        self._book = AnswerBook(
-            len(X),
-            None if y is None else np.array(y, dtype=np.float64).ravel(),
-            noise=noise,
-            answers_per_row=int(self.answers_per_row),
-            n_answers=self.n_answers,
-        )
-        self.privacy_, self.answer_privacy_, self.answers_ = guarantee, answer_privacy, []
-        return self
 
     def _answer_noise(self):
         """Check the limits; return the noise of the answers, None for exact ones."""

@@ -12,7 +12,7 @@ _TOLERANCE = 1e-6  # relative difference of bound and best value at which to sto
 _OPERATIONS = 200_000_000  # box x inducing point x feature, in total: about 2 seconds
 
 
-def largest_squared_norm(kernel, Z, domain=None, *, max_boxes=50_000):
+def largest_squared_norm(kernel, Z, *, max_boxes=50_000):
     """Upper bound on sup_x sum_j k(z_j, x)^2, up to floating-point rounding.
 
     Moving x to the bounding box of Z, coordinate by coordinate, brings it nearer to every
@@ -26,8 +26,6 @@ def largest_squared_norm(kernel, Z, domain=None, *, max_boxes=50_000):
     kernel : StationaryKernel
     Z : ndarray of shape (d, p)
         Inducing points.
-    domain : ndarray of shape (p, 2), optional
-        Lower and upper ends that every x is known to lie between.
     max_boxes : int, default=50_000
         Most boxes to look at; the bound is valid whenever one stops.
 
@@ -49,11 +47,9 @@ def largest_squared_norm(kernel, Z, domain=None, *, max_boxes=50_000):
     (1.537, True)
     """
     low, high = Z.min(axis=0), Z.max(axis=0)  # the maximiser lies among the points
-    if domain is not None:
-        low, high = np.clip(low, *domain.T), np.clip(high, *domain.T)
     boxes = np.stack([low, high])[:, None, :]  # (2, n_boxes, p)
     # Inducing points themselves are good guesses: one term of the sum is largest there.
-    best = _values(kernel, Z, np.clip(Z, low, high)).max()
+    best = _values(kernel, Z, Z).max()
     bounds = _upper(kernel, Z, boxes)
     seen = 1
     allowed = min(max_boxes, max(64, _OPERATIONS // Z.size))

@@ -83,8 +83,16 @@ class KernelRelease:
 
     Attributes
     ----------
+    y_norm : float
+        R_y: bound on the l2 norm of a record's targets.
+    shape : float
+        s = sqrt(2 c) R_k / R_y.
+    sensitivity : float
+        Delta in units of A: the root of |dA|^2 + c |dB|_F^2 changes by at most this.
     radius : int
-        Norm R_k, and R_y, in lattice steps. Public.
+        Norms R_k and R_y in lattice steps, a power of two. Public.
+    steps : tuple (float, ndarray of shape (q,))
+        Lattice steps of k_Z(x) and of each target.
     guarantee : PrivacyGuarantee
 
     Examples
@@ -120,44 +128,26 @@ class KernelRelease:
                 raise ValueError(f"{name} must be positive and finite")
         if not self.half_width:
             raise ValueError("half_width must have one value for each target")
-        check_mu(self._total_mu)
-
-    @cached_property
-    def _total_mu(self):
-        if self.mu is not None:
-            return check_mu(self.mu)
-        return mu_from_epsilon(self.epsilon, self.delta)
-
-    @property
-    def y_norm(self):
-        """R_y: bound on the l2 norm of a record's targets."""
-        return math.sqrt(math.fsum(R * R for R in self.half_width))
-
-    @property
-    def shape(self):
-        """Number s = sqrt(2 c) R_k / R_y."""
-        return noise_shape(self.k_norm, self.y_norm, self.ratio)
-
-    @property
-    def sensitivity(self):
-        """Delta in units of A: the root of |dA|^2 + c |dB|_F^2 changes by at most this."""
-        return joint_sensitivity(self.k_norm, self.y_norm, self.ratio)
-
-    @cached_property
-    def radius(self):
-        """Norms R_k and R_y in lattice steps, a power of two; from public values."""
+        mu = self.mu if self.mu is not None else mu_from_epsilon(self.epsilon, self.delta)
+        total_mu = check_mu(mu)
+        y_norm = math.sqrt(math.fsum(R * R for R in self.half_width))
+        shape = noise_shape(self.k_norm, y_norm, self.ratio)
         # On the diagonal of B, in units of R_k^2: sigma_b = sigma_a / sqrt c.
-        noise_of_A = unit_sensitivity(self.shape) / self._total_mu  # in units of R_k R_y
-        noise_of_B = noise_of_A * math.sqrt(2.0) / self.shape
-        return lattice_radius(self.n_records, max(noise_of_A, noise_of_B))
-
-    @property
-    def steps(self):
-        """Lattice steps of k_Z(x) and of each target, shape (q,)."""
-        q = len(self.half_width)
+        noise_of_A = unit_sensitivity(shape) / total_mu  # in units of R_k R_y
+        noise_of_B = noise_of_A * math.sqrt(2.0) / shape
+        radius = lattice_radius(self.n_records, max(noise_of_A, noise_of_B))
         # y_j / R_j of q targets: a norm of sqrt(q) at most, which is `radius` steps.
-        targets = np.asarray(self.half_width) * (math.sqrt(q) / self.radius)
-        return self.k_norm / self.radius, targets
+        step_y = np.asarray(self.half_width) * (math.sqrt(len(self.half_width)) / radius)
+        derived = {
+            "_total_mu": total_mu,
+            "y_norm": y_norm,
+            "shape": shape,
+            "sensitivity": joint_sensitivity(self.k_norm, y_norm, self.ratio),
+            "radius": radius,
+            "steps": (self.k_norm / radius, step_y),
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
 
     @property
     def sigma_a(self):

@@ -141,21 +141,13 @@ def grid_centre_norm(kernel, Z):
     return variance * math.sqrt(weights.sum()) * _ROUNDING  # Eq. 9
 
 
-def searched_norm(kernel, Z, domain=None):
-    """Supremum over all x, bounded from above by branch and bound.
-
-    Parameters
-    ----------
-    kernel, Z
-        See :func:`trivial_norm`.
-    domain : ndarray of shape (p, 2), optional
-        Public box to which every x is clipped; the supremum is then over that box.
-    """
-    upper, _ = largest_squared_norm(stationary_kernel(kernel, Z.shape[1]), Z, domain)
+def searched_norm(kernel, Z):
+    """Supremum over all x, bounded from above by branch and bound."""
+    upper, _ = largest_squared_norm(stationary_kernel(kernel, Z.shape[1]), Z)
     return math.sqrt(upper) * _ROUNDING
 
 
-def product_grid_norm(kernel, Z, domain=None):
+def product_grid_norm(kernel, Z):
     """Supremum on a product grid for a constant times RBF kernels, or None for anything else.
 
     The squared norm is a product over the axes of sums over the points of that axis, so its
@@ -169,12 +161,11 @@ def product_grid_norm(kernel, Z, domain=None):
     for i, axis in enumerate(axes):
         # exp(-|e|^2) and the sum over the grid both factor: one axis at a time, of variance 1.
         line = StationaryKernel((Term(1.0, precision[i : i + 1], ()),), 1)
-        ends = None if domain is None else domain[i : i + 1]
-        square *= largest_squared_norm(line, axis[:, None], ends)[0]
+        square *= largest_squared_norm(line, axis[:, None])[0]
     return math.sqrt(square) * _ROUNDING
 
 
-def certified_norm(kernel, Z, domain=None):
+def certified_norm(kernel, Z):
     """Smallest of the bounds that are proved for every x: the sharpest R_k there is.
 
     Eq. (4), (7) or (8), lambda_max, and the supremum itself by products of one-dimensional
@@ -191,8 +182,8 @@ def certified_norm(kernel, Z, domain=None):
     """
     simple = line_norm if Z.shape[1] == 1 else separation_norm
     bounds = [trivial_norm(kernel, Z), spectral_norm(kernel, Z), simple(kernel, Z)]
-    supremum = product_grid_norm(kernel, Z, domain)
-    bounds.append(searched_norm(kernel, Z, domain) if supremum is None else supremum)
+    supremum = product_grid_norm(kernel, Z)
+    bounds.append(searched_norm(kernel, Z) if supremum is None else supremum)
     return min(bounds)
 
 

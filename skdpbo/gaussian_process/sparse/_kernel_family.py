@@ -168,22 +168,18 @@ def _linear_kernel(Z):
 
 def _unit(Z, columns=None):
     """Return a sixth of the range of the points in each column, times the root of their number."""
+    width = 2 * point_box(Z)[1]
     if columns is None:
-        return _range(Z) / 6 * math.sqrt(Z.shape[1])
+        return width / 6 * math.sqrt(Z.shape[1])
     unit = np.full(Z.shape[1], np.inf)
-    unit[columns] = _range(Z)[columns] / 6 * math.sqrt(len(columns))
+    unit[columns] = width[columns] / 6 * math.sqrt(len(columns))
     return unit
 
 
 def point_box(Z):
-    """Return the centre and the half-widths of the box of the inducing points."""
-    return (Z.min(axis=0) + Z.max(axis=0)) / 2, _range(Z) / 2
-
-
-def _range(Z):
-    """Return the range of the points in each column; 6 where they have none."""
+    """Return the centre and the half-widths of the box of the inducing points; 3 of one point."""
     width = np.ptp(Z, axis=0)
-    return np.where(width > 0, width, 6.0)
+    return (Z.min(axis=0) + Z.max(axis=0)) / 2, np.where(width > 0, width, 6.0) / 2
 
 
 def reference_variance(kernel, Z):

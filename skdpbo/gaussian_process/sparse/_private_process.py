@@ -64,6 +64,7 @@ class PrivateProcess(GaussianEstimator):
     _chosen = "the kernels, the inducing points and the bounds were"
     _theory = "docs/theory/sparse_gp.md"
     _other_bounds = ""  # what else the bounds may be, for a warning
+    _least_share = math.sqrt(_SHARE_OF_SPREAD)  # of mu: of the release with the most noise
 
     def _check_pass(self):
         """Check the settings of the pass over the data, which would fail after the charge."""
@@ -199,10 +200,6 @@ class PrivateProcess(GaussianEstimator):
             sums=getattr(method, "sums", products),
         )
         return method.release(sums, source)
-
-    def _smallest_part(self, mu):
-        """Return what the release with the most noise may have of `mu`."""
-        return math.sqrt(_SHARE_OF_SPREAD) * mu
 
     def _shown(self, kernels, Z, mu, half_width, n_records, passed, public=None):
         """Return kernels, inducing points and what else releases show before the moments.

@@ -318,7 +318,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         half_width = (box[1] - box[0]) / 2
         kernels = self._checked_kernels(Z, default_kernels(Z, half_width))
         build = partial(self._method, Z=Z, half_width=half_width)
-        build(kernels, mu=self._smallest_part(mu), n_records=1)  # raises what a method can raise
+        build(kernels, mu=self._least_share * mu, n_records=1)  # raises what a method can raise
         return y, box, scale, kernels, Z, build, half_width, noise_variance, public
 
     @property

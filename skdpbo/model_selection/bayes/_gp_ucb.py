@@ -170,7 +170,3 @@ class PublicBest(VisitingSearch):
         means = np.where(scores.listed & np.isfinite(scores.mean), scores.mean, -np.inf)
         best = means.argmax() if scores.listed[means.argmax()] else scores.listed.argmax()
         return self._proposer.visited[best], None
-
-    def search_unguided(self):
-        """Not supported: candidates are proposed from public scores."""
-        raise NotImplementedError

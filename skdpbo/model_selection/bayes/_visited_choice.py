@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from skdpbo.model_selection._private_choice import ADD_REMOVE, PrivateChoice
-from skdpbo.model_selection._search_mechanism import Chosen, VisitingSearch, best_public_score
+from skdpbo.model_selection._search_mechanism import Chosen, SearchMechanism, best_public_score
 from skdpbo.model_selection.bayes._gaussian_trajectory import GaussianTrajectory, PrivateScores
 from skdpbo.model_selection.bayes._gp_ucb import PublicBest
 from skdpbo.model_selection.bayes._public_prior import automatic_prior, public_offsets
@@ -156,7 +156,7 @@ class HiddenLipschitz(LipschitzChoice):
         return Chosen(problem.candidates, best, score)
 
 
-class HiddenTrajectory(VisitingSearch):
+class HiddenTrajectory(SearchMechanism):
     """Algorithms 1 and 2 of Kusner et al. 2015: nothing of the trajectory is published."""
 
     guided = (False,)
@@ -168,12 +168,6 @@ class HiddenTrajectory(VisitingSearch):
         self._n_iter = n_iter
         self._budget = budget
         self.guarantee = mechanism.guarantee(**budget)
-
-    def ask(self, scores):
-        """Not supported: the trajectory is secret."""
-        raise NotImplementedError
-
-    release_choice = ask
 
     def _gain(self, index):
         """Exact gain in [0, 1] of a candidate. Protected: pass only to a mechanism.
@@ -197,7 +191,7 @@ class HiddenTrajectory(VisitingSearch):
             total = (1 - min(max(gain, 0.0), 1.0)) * problem.largest
             std = self._mechanism.score_std(X, **how) * problem.largest
             score = problem.scorer.score_with_std(total, problem.n_losses, std)
-        return self._chosen(range(len(problem.candidates)), best, score)
+        return Chosen(problem.candidates, best, score)
 
 
 def bayes_mechanism(mechanism, *, epsilon, delta, score_fraction, prior_weight, neighbours, design):

@@ -27,7 +27,7 @@ from skdpbo.model_selection.evaluation._chunks import (
     excess_sensitivity,
     n_chunk_losses,
 )
-from skdpbo.model_selection.evaluation._evaluator import SEED, group_losses, isolated_losses, train
+from skdpbo.model_selection.evaluation._evaluator import SEED, isolated_losses, train
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
 
 __all__ = [
@@ -189,10 +189,7 @@ class ChunkTraining:
         """Train on chunk j, and total the losses on what is outside. Protected."""
         model = trained_on(rows.chunks[j], estimator, params, j, rows, fit_params)
         X, y, groups = rows.scoring(rows.outside(j) if rows.X_val is None else None)
-        if groups is None:
-            return int(isolated_losses(model, scorer, X, y).sum())
-        unreadable = np.zeros(len(groups), dtype=bool)  # each is shown to the model
-        return int(group_losses(model, scorer, X, y, unreadable, False, groups).sum())
+        return int(isolated_losses(model, scorer, X, y, groups=groups).sum())
 
     @staticmethod
     def worst_loss(j, rows, fit_params, scorer):

@@ -105,15 +105,15 @@ def try_scorer(model, scorer, X, y):
         )
 
 
-def isolated_losses(model, scorer, X, y, unreadable=None):
-    """Return integer losses, one for each record. Protected: pass only to a mechanism.
+def isolated_losses(model, scorer, X, y, unreadable=None, groups=None):
+    """Return integer losses, one for each record or group. Protected: pass only to a mechanism.
 
     As `isolated_outcomes`, for scores that are means of losses: in {0, ..., ``scorer.units``}.
     """
-    return scorer.losses_of(isolated_outcomes(model, scorer, X, y, unreadable))
+    return scorer.losses_of(isolated_outcomes(model, scorer, X, y, unreadable, False, groups))
 
 
-def isolated_outcomes(model, scorer, X, y, unreadable=None, one_by_one=False):
+def isolated_outcomes(model, scorer, X, y, unreadable=None, one_by_one=False, groups=None):
     """Return what the scorer keeps of each record. Protected: pass only to a mechanism.
 
     Call in isolation.
@@ -129,13 +129,18 @@ def isolated_outcomes(model, scorer, X, y, unreadable=None, one_by_one=False):
     one_by_one : bool, default=False
         Show each record by itself, so that not even the rounding of its prediction depends on the
         others or on their number.
+    groups : ndarray of shape (m,), dtype int, default=None
+        Number of the group of each record, from 0.
 
     Returns
     -------
     outcomes : ndarray of shape (m, ...)
         Row i depends on record i alone; ``scorer.worst_outcome`` for one that cannot be scored.
+        With groups `group_losses`.
     """
     unreadable = np.zeros(n_rows(X), dtype=bool) if unreadable is None else unreadable
+    if groups is not None:
+        return group_losses(model, scorer, X, y, unreadable, one_by_one, groups)
     # A copy: a user's loss may be an object that keeps what it is shown.
     own_scorer, _ = attempt(copy.deepcopy, scorer)
 

@@ -12,12 +12,7 @@ from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation, run_isolated
 from skdpbo._isolation._parallel import Progress
 from skdpbo.model_selection._sklearn import n_rows, take_rows, without_callbacks
-from skdpbo.model_selection.evaluation._evaluator import (
-    group_losses,
-    isolated_outcomes,
-    train,
-    try_scorer,
-)
+from skdpbo.model_selection.evaluation._evaluator import isolated_outcomes, train, try_scorer
 from skdpbo.model_selection.evaluation._row_independence import (
     MixedRowsError,
     one_of_each_structure,
@@ -287,9 +282,7 @@ def _reduced_outcomes(estimator, params, public, rows, groups, scorer, reduce):
     model, error = attempt(_trained_on_public_rows, estimator, params, public, scorer)
     if error is not None:
         return None, error
-    if groups is not None:
-        return reduce(group_losses(model, scorer, *rows, groups)), None
-    return reduce(isolated_outcomes(model, scorer, *rows)), None
+    return reduce(isolated_outcomes(model, scorer, *rows, groups)), None
 
 
 def _trained_on_public_rows(estimator, params, public, scorer):

@@ -13,12 +13,11 @@ import numpy as np
 from skdpbo.model_selection.gibo._public_gradient import squared_error
 
 __all__ = [
+    "PublicChanges",
     "SafeEnd",
     "centred",
-    "end_offsets",
     "end_positions",
     "end_sensitivity",
-    "guess_offsets",
     "public_limit",
 ]
 
@@ -205,42 +204,8 @@ def public_limit(changes, *, units, epsilon, n_protected):
     return min(sorted(limits), key=error)
 
 
-class _Errors:
-    """Squared errors of mean changes: of public rows, unclipped and clipped, and of protected ones.
-
-    Attributes
-    ----------
-    clipped : ndarray of shape (n_points, n_records)
-        Changes after clipping around the middles, as the protected totals have them.
-    unclipped : float
-        Of the public means.
-    ratio : float
-        Of the protected clipped means, the noise of the choice included, over that of the public.
-    """
-
-    def __init__(self, changes, folds, limit, *, units, epsilon, n_protected):
-        rows = np.clip(centred(changes), -limit, limit).astype(np.float64)
-        self.clipped = rows - rows[0]
-        public = squared_error(self.clipped[1:].T, folds).mean()
-        noise = _noise(limit, units=units, epsilon=epsilon) / n_protected
-        # The protected records are a sample, too.
-        private = self.clipped[1:].var(axis=1).mean() / n_protected + noise**2
-        self.ratio = private / public if public > 0 else None
-        self.unclipped = squared_error(changes[1:].T.astype(np.float64), folds).mean()
-
-    def margin(self, size, public):
-        """Return `size` standard errors of both measurements, in units of 1 / (1 + ratio).
-
-        `public` is the squared error of the public one.
-        """
-        private = self.unclipped * self.ratio
-        return size * (1 + self.ratio) * math.sqrt(private * public / (private + public))
-
-
-def end_offsets(
-    changes, folds, limit, optimism=0.0, *, margin=0.0, reused=1.0, units, epsilon, n_protected
-):
-    """Public integers to add to the protected totals: the mean of both measurements decides.
+class PublicChanges:
+    """Losses of public records at points minus those at the start, and what they say of a choice.
 
     With squared errors e (public) and p (protected, noise included) the mean clipped changes are
     weighted by 1/e and 1/p, up to a common factor: protected total + n (p / e) public mean. What
@@ -250,55 +215,88 @@ def end_offsets(
     Parameters
     ----------
     changes : ndarray of shape (n_points, n_records)
-        As in `public_limit`; the start first, whose changes are 0.
+        The start first, whose changes are 0.
     folds : ndarray of shape (n_records,)
-    limit : int
-    optimism : float or ndarray of shape (n_points,), default=0.0
-        By how much the public means are too low in expectation.
-    margin : float, default=0.0
-    reused : float, default=1.0
-        By how much public standard errors count for more in the margin, as the steps have followed
-        the same rows.
     units : int
+        Largest loss of a record.
     epsilon : float
+        Of the choice.
     n_protected : int
+    limit : int, default=None
+        None: that of `public_limit`.
 
-    Returns
-    -------
-    offsets : list of int
-    """
-    of = _Errors(changes, folds, limit, units=units, epsilon=epsilon, n_protected=n_protected)
-    if of.ratio is None:
-        return [0] * len(changes)
-    means = changes.mean(axis=1)
-    # (p / e) times the public mean, and what clipping takes from the protected one.
-    values = of.ratio * (means + optimism) + means - of.clipped.mean(axis=1)
-    # The smallest total wins: all but the first point are handicapped.
-    values[1:] += of.margin(margin, reused**2 * of.unclipped)
-    return [round(value) for value in values * n_protected]
-
-
-def guess_offsets(changes, folds, limit, means, variances, *, margin, units, epsilon, n_protected):
-    """Public integers to add to the protected totals of candidates without public losses.
-
-    As `end_offsets`, with the change that a surrogate expects and its uncertainty. What clipping
-    does to their means is taken to be what it does to the others'.
-
-    Parameters
+    Attributes
     ----------
-    changes, folds, limit, margin, units, epsilon, n_protected
-        As in `end_offsets`.
-    means, variances : ndarray
-        Expected mean change of the loss of each candidate, and its variance.
-
-    Returns
-    -------
-    offsets : list of int
-        None where the protected rows do not know changes twice as well as the public ones.
+    changes, limit
     """
-    of = _Errors(changes, folds, limit, units=units, epsilon=epsilon, n_protected=n_protected)
-    if of.ratio is None or of.ratio * _PRECISE > 1:
-        return []
-    values = of.ratio * means + (changes - of.clipped)[1:].mean()
-    values += [of.margin(margin, of.unclipped + variance) for variance in variances]
-    return [round(value) for value in values * n_protected]
+
+    def __init__(self, changes, folds, *, units, epsilon, n_protected, limit=None):
+        sizes = {"units": units, "epsilon": epsilon}
+        limit = public_limit(changes, n_protected=n_protected, **sizes) if limit is None else limit
+        self.changes, self.limit, self._n_protected = changes, limit, n_protected
+        # As the protected totals have them: clipped around the middles.
+        rows = np.clip(centred(changes), -limit, limit).astype(np.float64)
+        self._clipped = rows - rows[0]
+        public = squared_error(self._clipped[1:].T, folds).mean()
+        noise = _noise(limit, **sizes) / n_protected
+        # The protected records are a sample, too.
+        private = self._clipped[1:].var(axis=1).mean() / n_protected + noise**2
+        # Squared errors: protected clipped means over public ones, and public unclipped means.
+        self._ratio = private / public if public > 0 else None
+        self._unclipped = squared_error(changes[1:].T.astype(np.float64), folds).mean()
+
+    def _margin(self, size, public):
+        """Return `size` standard errors of both measurements, in units of 1 / (1 + ratio).
+
+        `public` is the squared error of the public one.
+        """
+        private = self._unclipped * self._ratio
+        return size * (1 + self._ratio) * math.sqrt(private * public / (private + public))
+
+    def end_offsets(self, optimism=0.0, *, margin=0.0, reused=1.0):
+        """Public integers to add to the protected totals: the mean of both measurements decides.
+
+        Parameters
+        ----------
+        optimism : float or ndarray of shape (n_points,), default=0.0
+            By how much the public means are too low in expectation.
+        margin : float, default=0.0
+        reused : float, default=1.0
+            By how much public standard errors count for more in the margin, as the steps have
+            followed the same rows.
+
+        Returns
+        -------
+        offsets : list of int
+        """
+        if self._ratio is None:
+            return [0] * len(self.changes)
+        means = self.changes.mean(axis=1)
+        # (p / e) times the public mean, and what clipping takes from the protected one.
+        values = self._ratio * (means + optimism) + means - self._clipped.mean(axis=1)
+        # The smallest total wins: all but the first point are handicapped.
+        values[1:] += self._margin(margin, reused**2 * self._unclipped)
+        return [round(value) for value in values * self._n_protected]
+
+    def guess_offsets(self, means, variances, *, margin):
+        """Public integers to add to the protected totals of candidates without public losses.
+
+        As `end_offsets`, with the change that a surrogate expects and its uncertainty. What
+        clipping does to their means is taken to be what it does to the others'.
+
+        Parameters
+        ----------
+        means, variances : ndarray
+            Expected mean change of the loss of each candidate, and its variance.
+        margin : float
+
+        Returns
+        -------
+        offsets : list of int
+            Empty where the protected rows do not know changes twice as well as the public ones.
+        """
+        if self._ratio is None or self._ratio * _PRECISE > 1:
+            return []
+        values = self._ratio * means + (self.changes - self._clipped)[1:].mean()
+        values += [self._margin(margin, self._unclipped + variance) for variance in variances]
+        return [round(value) for value in values * self._n_protected]

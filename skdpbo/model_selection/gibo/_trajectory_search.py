@@ -15,13 +15,7 @@ from skdpbo.model_selection.gibo._public_gradient import (
     RememberedLosses,
     public_scales,
 )
-from skdpbo.model_selection.gibo._safe_end import (
-    SafeEnd,
-    end_offsets,
-    end_positions,
-    guess_offsets,
-    public_limit,
-)
+from skdpbo.model_selection.gibo._safe_end import PublicChanges, SafeEnd, end_positions
 
 __all__ = ["NOISE_LIMIT", "TrajectorySearch"]
 
@@ -205,9 +199,8 @@ class TrajectorySearch(SearchMechanism):
         order = np.argsort(-np.where(np.isfinite(scores), scores, -np.inf), kind="stable")
         best = [candidates[k] for k in order[:_N_STARTS]]
         folds, choice = self._problem.folds, self.release.start_choice
-        public_rows, sizes = self._public_rows(best, folds, choice)
-        how = {"margin": _START_MARGIN, **sizes}
-        offsets = end_offsets(*public_rows, **how)
+        changes = self._public_changes(best, folds, choice)
+        offsets = changes.end_offsets(margin=_START_MARGIN)
         guesses, means, variances = self._public_search.promising(_N_GUESSES)
         # from scores to losses
         scorer = self._problem.scorer
@@ -217,10 +210,10 @@ class TrajectorySearch(SearchMechanism):
         expected = (scores[order[0]] - means) * per_score, variances * per_score**2
         more = []
         if np.isfinite(expected[0]).all():
-            more = guess_offsets(*public_rows, *expected, **how)
+            more = changes.guess_offsets(*expected, margin=_START_MARGIN)
         best += guesses[: len(more)]
         points = self._problem.space.encode(best)
-        informed = {"limit": public_rows[-1], "offsets": offsets + more}
+        informed = {"limit": changes.limit, "offsets": offsets + more}
         return best[self._picked(choice, best, points, self._steps.clip, **informed)]
 
     def _end(self, found, points, settings, folds, public):
@@ -231,24 +224,19 @@ class TrajectorySearch(SearchMechanism):
         if public is not None:
             averages = len(points) - len(found.trajectory)
             optimism = np.array(public.optimism + public.optimism[-1:] * averages)[positions]
-            rows, sizes = self._public_rows(candidates, folds, choice)
-            how = {"margin": _END_MARGIN, "reused": _REUSED, **sizes}
-            offsets = end_offsets(*rows, optimism * folds.units, **how)
-            informed = {"limit": rows[-1], "offsets": offsets}
+            changes = self._public_changes(candidates, folds, choice)
+            how = {"margin": _END_MARGIN, "reused": _REUSED}
+            offsets = changes.end_offsets(optimism * folds.units, **how)
+            informed = {"limit": changes.limit, "offsets": offsets}
         clip = float(found.clips.max())  # adaptive norms differ by step; released
         return positions[self._picked(choice, candidates, points[positions], clip, **informed)]
 
-    def _public_rows(self, candidates, folds, choice):
-        """Return (changes of public losses, folds of the rows, which changes count), sizes.
-
-        The sizes are the public numbers that the noise of a choice depends on.
-        """
+    def _public_changes(self, candidates, folds, choice):
+        """Return the `PublicChanges` of candidates, the first of which is the start."""
         worst = np.full(len(folds.folds), folds.units)
         rows = np.array([worst if row is None else row for row in folds.losses(candidates)])
-        changes = rows - rows[0]
         sizes = {"units": folds.units, "n_protected": self._problem.n_losses}
-        sizes["epsilon"] = choice.epsilon
-        return (changes, folds.folds, public_limit(changes, **sizes)), sizes
+        return PublicChanges(rows - rows[0], folds.folds, epsilon=choice.epsilon, **sizes)
 
     def _picked(self, choice, candidates, points, clip, **informed):
         """Release the position of one of a few public or released candidates."""

@@ -23,13 +23,11 @@ from sklearn.preprocessing import (
 
 from skdpbo.model_selection.evaluation._row_wise import step_name
 from skdpbo.model_selection.private_training._estimators import (
-    children,
-    is_nothing,
     is_private,
+    nodes,
     private_steps,
 )
 from skdpbo.model_selection.private_training._statements import (
-    stated_cost_of_group,
     stated_guarantee,
     voided_by_seeds,
 )
@@ -100,7 +98,10 @@ def costs_of_groups(models, n_samples):
     ValueError
         If one costs a group more than a record, which was budgeted.
     """
-    costs = [(stated_guarantee(m, n_samples), stated_cost_of_group(m, n_samples)) for m in models]
+    costs = [
+        tuple(stated_guarantee(model, n_samples, groups=groups) for groups in (False, True))
+        for model in models
+    ]
     for model, (of_record, of_group) in zip(models, costs, strict=True):
         # Budgets are calibrated on one record; a group that cost more would exceed the total.
         if any(np.greater(_sizes(of_group), _sizes(of_record))):
@@ -275,27 +276,18 @@ def risky_steps(estimator):
     -------
     names : list of str
     """
-    return list(_risky_steps(estimator, ""))
+    names = []
+    for prefix, step, inner in nodes(estimator):
+        if type(step) is TransformedTargetRegressor:
+            # Fitting also inverts some targets, to compare.
+            functions = [f for f in ("func", "inverse_func") if getattr(step, f) is not None]
+            names += [f"{function} of {step_name(step, prefix)}" for function in functions]
+        keeps = is_private(step) or inner is not None
+        if not keeps and not _KEEP_FINITE.get(type(step), lambda step: False)(step):
+            names.append(step_name(step, prefix))
+    return names
 
 
 def finite_assumption(names):
     """Return the assumption that a guarantee rests on for `risky_steps`."""
     return f"every record stays finite, and raises no error, in {', '.join(names)}"
-
-
-def _risky_steps(estimator, prefix):
-    if is_private(estimator):
-        return
-    if type(estimator) is TransformedTargetRegressor:
-        # Fitting also inverts some targets, to compare.
-        for name in ("func", "inverse_func"):
-            if getattr(estimator, name) is not None:
-                yield f"{name} of {step_name(estimator, prefix)}"
-    steps = children(estimator, prefix)
-    if steps is None:
-        if not _KEEP_FINITE.get(type(estimator), lambda step: False)(estimator):
-            yield step_name(estimator, prefix)
-        return
-    for name, step in steps:
-        if not is_nothing(step):
-            yield from _risky_steps(step, f"{prefix}{name}__")

@@ -34,6 +34,7 @@ __all__ = [
     "is_private",
     "is_shape_only",
     "is_transformer",
+    "nodes",
     "private_steps",
     "refuse_unknown_groups",
 ]
@@ -123,7 +124,13 @@ def private_steps(estimator):
     ValueError
         If a step learns from the rows without noise, by its name; or if none is private.
     """
-    steps = dict(_private_steps(estimator, ""))
+    steps = {}
+    for prefix, step, inner in nodes(estimator):
+        if is_private(step):
+            if not getattr(step, "releases_nothing", False):  # else it takes no share
+                steps[prefix] = step
+        elif inner is None and not (is_transformer(step) and is_shape_only(step)):
+            raise ValueError(_refusal(step, prefix))
     if not steps:
         raise ValueError(
             f"{step_name(estimator, '')} has no step that is differentially private, so there is "
@@ -132,20 +139,17 @@ def private_steps(estimator):
     return steps
 
 
-def _private_steps(estimator, prefix):
-    if is_private(estimator):
-        # A step that states a cost is not looked into: its statement is of the whole of it.
-        if not getattr(estimator, "releases_nothing", False):  # else it takes no share
-            yield prefix, estimator
+def nodes(estimator, prefix=""):
+    """Yield (prefix, estimator, its named steps or None), and the same of every step inside it.
+
+    A step that states a cost is not looked into: its statement is of the whole of it.
+    """
+    if is_nothing(estimator):
         return
-    steps = children(estimator, prefix)
-    if steps is None:
-        if not is_transformer(estimator) or not is_shape_only(estimator):
-            raise ValueError(_refusal(estimator, prefix))
-        return
-    for name, child in steps:
-        if not is_nothing(child):
-            yield from _private_steps(child, f"{prefix}{name}__")
+    steps = None if is_private(estimator) else children(estimator, prefix)
+    yield prefix, estimator, steps
+    for name, step in steps or ():
+        yield from nodes(step, f"{prefix}{name}__")
 
 
 def has_private_part(estimator, candidates):

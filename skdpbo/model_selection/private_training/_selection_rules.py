@@ -221,22 +221,16 @@ class BestOfTrials:
 
     publishes_scores = False
 
-    @property
-    def law(self):
-        """Law of K."""
-        return self.selection.law(self.n_candidates)
-
-    @property
-    def expected_trials(self):
-        """Mean of K."""
-        return float(self.law.mean)
-
-    @property
-    def hit_probability(self):
-        """Probability that some trial draws one of the best tenth of the candidates."""
-        return float(
-            self.law.hit_probability(math.ceil(self.n_candidates / 10) / self.n_candidates)
-        )
+    def __post_init__(self):
+        law, n = self.selection.law(self.n_candidates), self.n_candidates
+        derived = {
+            "law": law,  # of K
+            "expected_trials": float(law.mean),
+            # That some trial draws one of the best tenth of the candidates.
+            "hit_probability": float(law.hit_probability(math.ceil(n / 10) / n)),
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
 
     def max_trials(self, delta):
         """Cap on K, for a total of `delta`; None without a cap."""

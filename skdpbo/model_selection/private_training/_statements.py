@@ -16,7 +16,6 @@ __all__ = [
     "declared_cost",
     "mark_total",
     "noise_seeds",
-    "stated_cost_of_group",
     "stated_guarantee",
     "varies",
     "voided_by_seeds",
@@ -28,21 +27,19 @@ _NEIGHBOURS = "replace-one"
 _SEEDS = ("seed", "rng", "generator")
 
 
-def stated_guarantee(step, n_samples):
+def stated_guarantee(step, n_samples, *, groups=False):
     """Return the stated cost of one fit of a private step, checked to cover training rows.
+
+    With groups it is that for all records of any one of them.
 
     Raises
     ------
     TypeError, ValueError
         If it is no guarantee for the replacement of any one training record.
     """
-    return _checked(step.privacy_guarantee(n_samples=n_samples), step)
-
-
-def stated_cost_of_group(step, n_groups):
-    """Return the stated cost of one fit with groups, for all records of any one of them."""
-    stated = step.privacy_guarantee(n_samples=n_groups, groups=True)
-    return _checked(stated, step, GROUP_RELATIONS[_NEIGHBOURS])
+    known = {"groups": True} if groups else {}  # foreign steps need not have the parameter
+    stated = step.privacy_guarantee(n_samples=n_samples, **known)
+    return _checked(stated, step, GROUP_RELATIONS[_NEIGHBOURS] if groups else _NEIGHBOURS)
 
 
 def varies(declaration):

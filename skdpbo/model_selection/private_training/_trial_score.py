@@ -13,11 +13,7 @@ import numpy as np
 
 from skdpbo._attempt import attempt
 from skdpbo.mechanisms import DiscreteLaplace, GaussianMechanism
-from skdpbo.model_selection.evaluation._evaluator import (
-    group_losses,
-    isolated_losses,
-    isolated_outcomes,
-)
+from skdpbo.model_selection.evaluation._evaluator import isolated_losses, isolated_outcomes
 from skdpbo.model_selection.scoring._log_density import LogDensityScorer
 from skdpbo.model_selection.scoring._score_release import (
     GaussianNoise,
@@ -43,10 +39,7 @@ def losses_of(model, rows, scorer):
     shown, _ = attempt(copy.deepcopy, model)
     if shown is None:
         return np.full(rows.n_losses, scorer.units, dtype=np.int64)
-    shown_rows = shown, scorer, rows.X, rows.y, rows.unreadable
-    if rows.groups is None:
-        return isolated_losses(*shown_rows)
-    return group_losses(*shown_rows, False, rows.groups)
+    return isolated_losses(shown, scorer, rows.X, rows.y, rows.unreadable, rows.groups)
 
 
 @dataclass(frozen=True)

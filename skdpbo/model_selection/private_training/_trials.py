@@ -6,6 +6,7 @@ stays within `best_of_trials`.
 
 import math
 from dataclasses import dataclass
+from itertools import islice
 
 import joblib
 import numpy as np
@@ -62,7 +63,7 @@ class TrialData:
 
 @dataclass(frozen=True)
 class Winner:
-    """Release of the best trial.
+    """Outcome of a trial; that of the best one is released.
 
     Attributes
     ----------
@@ -102,6 +103,8 @@ def best_of_trials(plan, data, source, *, verbose=0, **parallel):
     used = draw_trials(plan.rule.law, max_trials=cut, source=source)
     run = cut if plan.rule.selection.pad_trials else used
     randomness, sampler = TrialRandomness(source), ExactSampler(source)
+    # With replacement, as the trials of the theorems are alike and independent.
+    drawn = (sampler.below(len(plan.models)) for _ in range(run))
     if plan.rule.selection.pad_trials:
         heading = f"Private training and scoring: {cut} trials"
         progress = Progress(verbose, heading, cut, "trials")
@@ -111,17 +114,11 @@ def best_of_trials(plan, data, source, *, verbose=0, **parallel):
             f"Private training and scoring: {plan.rule.expected_trials:.4g} trials expected. "
             "Their number is secret, and so is how many are done.",
         )
-    best = None
-    for numbers in _batches(run, parallel["n_jobs"]):
-        # With replacement, as the trials of the theorems are alike and independent.
-        indices = [sampler.below(len(plan.models)) for _ in numbers]
-        results = _run(plan, data, indices, randomness.of(numbers), **parallel)
-        for number, index, (score, model) in zip(numbers, indices, results, strict=True):
-            # Trials are alike, so that the first of equal scores is as good as any.
-            if number < used and (best is None or score.value > best.score.value):
-                best = Winner(index, score, model)
-        if plan.rule.selection.pad_trials:
-            progress.at(numbers[-1] + 1)
+    best, shown = None, progress if plan.rule.selection.pad_trials else None
+    for number, trial in _tried(plan, data, drawn, run, randomness, shown, **parallel):
+        # Trials are alike, so that the first of equal scores is as good as any.
+        if number < used and (best is None or trial.score.value > best.score.value):
+            best = trial
     return best
 
 
@@ -134,15 +131,13 @@ def published_trials(plan, data, source, *, verbose=0, **parallel):
         Private, all of them released; NaN where the training failed.
     winner : Winner
     """
-    n, randomness, results = len(plan.models), TrialRandomness(source), []
+    n = len(plan.models)
     heading = f"Private training and scoring of each of {n} candidates"
     progress = Progress(verbose, heading, n, "candidates")
-    for numbers in _batches(n, parallel["n_jobs"]):
-        results += _run(plan, data, numbers, randomness.of(numbers), **parallel)
-        progress.at(numbers[-1] + 1)
-    scores = np.array([score.value for score, _ in results])
-    index = int(np.argmax(scores))  # of released scores
-    winner = Winner(index, *results[index])
+    how = TrialRandomness(source), progress
+    trials = [trial for _, trial in _tried(plan, data, iter(range(n)), n, *how, **parallel)]
+    scores = np.array([trial.score.value for trial in trials])
+    winner = trials[int(np.argmax(scores))]  # of released scores
     return np.where(np.isneginf(scores), np.nan, scores), winner
 
 
@@ -167,21 +162,20 @@ class TrialRandomness:
         ]
 
 
-def _batches(n, n_jobs):
-    """Yield the numbers of the trials that are run at once."""
+def _tried(plan, data, candidates, n, randomness, progress, *, n_jobs, pre_dispatch):
+    """Protected: yield number and outcome, as a `Winner`, of n trials of the next candidates."""
+    how = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch, "secretly_often": True}
     # Not all at once: every model of a batch is in memory until its scores are compared.
     size = 4 * joblib.effective_n_jobs(n_jobs)
     for start in range(0, n, size):
-        yield range(start, min(start + size, n))
-
-
-def _run(plan, data, indices, randomness, *, n_jobs, pre_dispatch):
-    """Protected: (score, model) of each trial."""
-    tasks = [
-        (plan.models[index], data, *own) for index, own in zip(indices, randomness, strict=True)
-    ]
-    how = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch, "secretly_often": True}
-    return run_isolated(_trial, tasks, **how)
+        numbers = range(start, min(start + size, n))
+        indices, own = list(islice(candidates, len(numbers))), randomness.of(numbers)
+        tasks = [(plan.models[k], data, *each) for k, each in zip(indices, own, strict=True)]
+        results = run_isolated(_trial, tasks, **how)
+        for number, index, result in zip(numbers, indices, results, strict=True):
+            yield number, Winner(index, *result)
+        if progress is not None:
+            progress.at(numbers[-1] + 1)
 
 
 def _trial(model, data, seeded, sequence):

@@ -50,50 +50,64 @@ class ChunkedProtection(AllRecordsProtection):
 
     Parameters
     ----------
-    searcher : BasePrivateSearchCV
+    searcher, space, candidates
+        Of `Protection`.
     chunks : Chunks
     """
 
-    def __init__(self, searcher, chunks):
-        super().__init__(searcher)
+    def __init__(self, searcher, space, candidates, chunks):
+        super().__init__(searcher, space, candidates)
         self.chunks = chunks
+        self.by_metric = is_chunk_metric(searcher.scoring)
+        self.mechanism = searcher._mechanism(guided=False)  # raises for parameters that do not fit
 
-    def check(self):
-        """Refuse options that would be releases of their own, or need public rows."""
-        self._mechanism(None)  # raises for parameters that do not go together
-        super().check()
-
-    def promise(self, n_samples):
-        """Return the guarantee of the mechanism, for all records."""
-        n_chunks = number_of_chunks(self.chunks, self.searcher.epsilon, n_samples)
-        size = None if n_samples is None else (n_chunks, n_samples, None)
-        return self._guarantee(self._mechanism(size), n_chunks)
+    def promise(self, n_samples, n_validation=None):
+        """Settle chunks and mechanism; return the guarantee of the mechanism, for all records."""
+        searcher, mechanism = self.searcher, self.mechanism
+        self.n_chunks = k = number_of_chunks(self.chunks, searcher.epsilon, n_samples)
+        if n_samples is not None:
+            # What one record can move of a total of losses of 1, and the largest total.
+            size = k, n_samples, n_validation
+            sensitivity, largest = chunk_sensitivity(1, *size), n_chunk_losses(*size)
+            if self.by_metric:
+                sensitivity, largest = chunk_metric_sensitivity(1), k
+            self.noise_sizes = {"sensitivity": sensitivity, "largest": largest}
+            noise = mechanism.score_noise(**self.noise_sizes)
+            # By default no score that would be mostly noise is paid for.
+            if searcher.score_fraction == "auto" and noise > MOSTLY_NOISE:
+                self.mechanism = mechanism = searcher._mechanism(guided=False, score_fraction=0.0)
+        stated = mechanism.guarantee
+        return replace(
+            stated,
+            protects="training and validation records",
+            mechanism=f"{stated.mechanism}, aggregated over {k} chunks",
+            assumptions=_ASSUMPTIONS,
+            reference=f"{stated.reference}; Nissim, Raskhodnikova & Smith 2007; "
+            "docs/theory/sample_and_aggregate.md",
+        )
 
     def planned(self, parts):
         """Settle scorer and mechanism, from public sizes; return the guarantee of records."""
         searcher, n_samples = self.searcher, parts.n_samples
-        self.n_chunks = number_of_chunks(self.chunks, searcher.epsilon, n_samples)
-        size = self.n_chunks, n_samples, parts.n_validation  # all that the sensitivities depend on
-        refuse_chunk_schema(searcher.estimator, self.n_chunks, n_samples, *parts.containers)
-        by_metric = is_chunk_metric(searcher.scoring)
-        if by_metric:
-            refuse_empty_parts(*size)
+        n_chunks = number_of_chunks(self.chunks, searcher.epsilon, n_samples)
+        refuse_chunk_schema(searcher.estimator, n_chunks, n_samples, *parts.containers)
+        if self.by_metric:
+            refuse_empty_parts(n_chunks, n_samples, parts.n_validation)
         refuse_rows_among_entries(parts.params, parts.containers, {n_rows(parts.X)})
         scorer = resolve_chunk_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
-        self.mechanism = self._mechanism(size)
+        guarantee = self.promise(n_samples, parts.n_validation)
         self.mechanism.refuse_scorer(scorer)
-        warn_if_score_is_noisy(self.mechanism, **self._noise_sizes(size))
+        warn_if_score_is_noisy(self.mechanism, **self.noise_sizes)
         # A metric of a chunk is one loss already, however its records are grouped.
-        self.scorer = scorer if parts.groups is None or by_metric else scorer.for_groups()
-        return self._guarantee(self.mechanism, self.n_chunks)
+        self.scorer = scorer if parts.groups is None or self.by_metric else scorer.for_groups()
+        return guarantee
 
     def try_publicly(self):
         """Warn of what fails on synthetic rows, and refuse noise that is too large."""
         searcher, parts = self.searcher, self.parts
         fit_params = self.routed(parts.X, parts.params)
         dry_run(searcher.estimator, self.candidates, parts.X, parts.y, self.scorer, fit_params)
-        by_metric = is_chunk_metric(searcher.scoring)
-        self.evaluator = (ChunkMetricTraining if by_metric else ChunkTraining)(
+        self.evaluator = (ChunkMetricTraining if self.by_metric else ChunkTraining)(
             estimator=searcher.estimator,
             rows=ChunkedRows(
                 X=parts.X,
@@ -126,31 +140,6 @@ class ChunkedProtection(AllRecordsProtection):
         n_features = {"n_features_in_": columns[0]} if columns else {}
         return replace(chosen, attributes=chosen.attributes | n_features)
 
-    def _mechanism(self, size):
-        """Return the mechanism; by default no score that would be mostly noise is paid for."""
-        searcher = self.searcher
-        mechanism = searcher._mechanism(guided=False)
-        if size is None or searcher.score_fraction != "auto":
-            return mechanism
-        noisy = mechanism.score_noise(**self._noise_sizes(size)) > MOSTLY_NOISE
-        return searcher._mechanism(guided=False, score_fraction=0.0) if noisy else mechanism
-
-    def _noise_sizes(self, size):
-        """Return what one record can move of a total of losses of 1, and the largest total."""
-        if is_chunk_metric(self.searcher.scoring):
-            return {"sensitivity": chunk_metric_sensitivity(1), "largest": size[0]}
-        return {"sensitivity": chunk_sensitivity(1, *size), "largest": n_chunk_losses(*size)}
-
     def for_groups(self, guarantee):
         """Return the guarantee of chunks that divide no group, for all records of a group."""
         return all_stated_for_groups(guarantee)
-
-    def _guarantee(self, mechanism, n_chunks):
-        return replace(
-            mechanism.guarantee,
-            protects="training and validation records",
-            mechanism=f"{mechanism.guarantee.mechanism}, aggregated over {n_chunks} chunks",
-            assumptions=_ASSUMPTIONS,
-            reference=f"{mechanism.guarantee.reference}; Nissim, Raskhodnikova & Smith 2007; "
-            "docs/theory/sample_and_aggregate.md",
-        )

@@ -4,8 +4,6 @@ Rows that train and rows that score are disjoint. What is released is the trajec
 gradients of the rows that score, and one private model with its noisy score.
 """
 
-from functools import cached_property
-
 import numpy as np
 
 from skdpbo._isolation._parallel import Progress
@@ -36,16 +34,15 @@ class PrivateDescentProtection(PrivateModelsProtection):
 
     Parameters
     ----------
-    searcher : DPGIBOSearchCV
+    searcher, space, candidates
+        Of `Protection`.
     """
 
-    def __init__(self, searcher):
+    def __init__(self, searcher, space, candidates):
         # Every row tunes, and every training is accounted for.
-        super().__init__(searcher, PrivateSelection(accounting="composition"))
-
-    @cached_property
-    def _mechanism(self):
-        return self.searcher._mechanism()
+        once = PrivateSelection(accounting="composition")
+        super().__init__(searcher, space, candidates, once)
+        self.mechanism = searcher._mechanism()
 
     def check(self):
         """Refuse options that would be releases of their own, or need public rows."""
@@ -63,7 +60,7 @@ class PrivateDescentProtection(PrivateModelsProtection):
         refuse_telling_parts(estimator, self.space.settings(corners))
 
     def _plan(self, n_samples, *, trained_again=False):
-        searcher, mechanism = self.searcher, self._mechanism
+        searcher, mechanism = self.searcher, self.mechanism
         plan = plan_descent(
             searcher.estimator,
             self.candidates[0],
@@ -77,7 +74,7 @@ class PrivateDescentProtection(PrivateModelsProtection):
 
     def try_publicly(self):
         """Warn of what sizes and synthetic rows show, and refuse noise that is too large."""
-        searcher, mechanism, plan = self.searcher, self._mechanism, self.plan
+        searcher, mechanism, plan = self.searcher, self.mechanism, self.plan
         scored, parts = self.positions[1], self.parts
         n_losses = parts.n_validation if scored is None else len(scored)
         mechanism.refuse_scorer(self.scorer)
@@ -99,7 +96,7 @@ class PrivateDescentProtection(PrivateModelsProtection):
 
     def _run(self, data):
         self._trainings.open(data)
-        chosen = self._mechanism.search_unguided(self._trainings.can_end)
+        chosen = self.mechanism.search_unguided(self._trainings.can_end)
         model = None
         if self.plan.releases_model:
             Progress(self.searcher.verbose, "The model of the end is trained")

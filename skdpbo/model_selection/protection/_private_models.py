@@ -68,22 +68,32 @@ class PrivateModelsProtection(AllRecordsProtection):
 
     Parameters
     ----------
-    searcher : BasePrivateSearchCV
+    searcher, space, candidates
+        Of `Protection`.
     selection : PrivateSelection
     """
 
-    def __init__(self, searcher, selection):
-        super().__init__(searcher)
+    def __init__(self, searcher, space, candidates, selection):
+        super().__init__(searcher, space, candidates)
         self.selection = selection
         self._budgeted = []  # models of each plan, with their number of rows
 
-    def promise(self, n_samples):
-        """Return the guarantee of the plan, for the parts of `n_samples` rows."""
-        if n_samples is None or n_samples < 2:  # no parts can be cut yet
+    def promise(self, n_samples, own_rows=None):
+        """Plan the parts of `n_samples` rows; return the guarantee.
+
+        Parameters
+        ----------
+        n_samples : int or None
+        own_rows : bool, default=None
+            Whether rows that score are given as `X_val`; None without a fit.
+        """
+        if own_rows is None and (n_samples is None or n_samples < 2):  # no parts can be cut yet
             return self._plan(n_samples).guarantee
-        trained, _, rest = self._positions(n_samples, own_rows=False)
-        tuning = self._plan(len(trained), trained_again=rest is not None).guarantee
-        return tuning if rest is None else self._budget(plan_final, len(rest)).joined(tuning)
+        self.positions = trained, _, rest = self._positions(n_samples, own_rows=bool(own_rows))
+        self.plan = self._plan(len(trained), trained_again=rest is not None)
+        self.final = None if rest is None else self._budget(plan_final, len(rest))
+        tuning = self.plan.guarantee
+        return tuning if self.final is None else self.final.joined(tuning)
 
     def for_groups(self, guarantee):
         """Return the guarantee of parts that divide no group; refuse what knows no groups."""
@@ -100,19 +110,17 @@ class PrivateModelsProtection(AllRecordsProtection):
     def planned(self, parts):
         """Settle scorer and plan, from public sizes; return the guarantee of single records."""
         searcher, own_rows = self.searcher, parts.X_val is not None
-        self.positions = trained, _, rest = self._positions(parts.n_samples, own_rows=own_rows)
         if own_rows:
             check_schema(parts.X_val, parts.y_val, parts.X, parts.y, public=False)
         refuse_complex(X=parts.X, y=parts.y)
-        self.plan = self._plan(len(trained), trained_again=rest is not None)
-        self.final = None if rest is None else self._budget(plan_final, len(rest))
+        guarantee = self.promise(parts.n_samples, own_rows)
         # Targets are protected: no scorer learns its classes from them.
         scorer = resolve_trial_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
         if parts.groups is not None:
             refuse_metric_of_groups(scorer)
             scorer = scorer.for_groups()
         self.scorer = scorer
-        lengths = n_rows(parts.X), len(trained)
+        lengths = n_rows(parts.X), len(self.positions[0])
         refuse_rows_among_entries(parts.params, parts.containers, lengths)
         for name, value in parts.params.items():
             if entry_length(value) in lengths:
@@ -121,8 +129,7 @@ class PrivateModelsProtection(AllRecordsProtection):
                     "protected records, which no stated guarantee covers."
                 )
         self.fit_params = self.routed(parts.X, parts.params) if parts.params else {}
-        tuning = self.plan.guarantee
-        return tuning if self.final is None else self.final.joined(tuning)
+        return guarantee
 
     def try_publicly(self):
         """Warn of a plan that is void or poor, and of what synthetic rows show."""

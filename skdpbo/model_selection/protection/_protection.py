@@ -7,7 +7,7 @@ of the rows of such fits stands here, too.
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from sklearn.base import clone, is_classifier
@@ -49,33 +49,25 @@ class Protection(ABC):
     Parameters
     ----------
     searcher : BasePrivateSearchCV
+    space : object
+        Of the candidates.
+    candidates : list of dict
+        An unknown name is refused.
     """
 
     public_scorer = None  # without `scoring`, the estimator's own
 
-    def __init__(self, searcher):
-        self.searcher = searcher
-
-    def __reduce__(self):
-        raise TypeError("a running fit is not pickled.")
-
-    @cached_property
-    def space(self):
-        """Space of the candidates."""
-        return self.searcher._space()
-
-    @cached_property
-    def candidates(self):
-        """Candidates, list of dict; a bad space or an unknown name is refused here."""
-        searcher = self.searcher
-        candidates = list(searcher._candidates(self.space))
+    def __init__(self, searcher, space, candidates):
+        self.searcher, self.space, self.candidates = searcher, space, candidates
         if not candidates:
             raise ValueError("No fits were performed. Were there no candidates?")
         # The names depend on the space's dicts, not on every value: one candidate for each.
         for params in {tuple(params): params for params in candidates if params}.values():
             clone(searcher.estimator).set_params(**clone(params, safe=False))
         refuse_cached_functions(searcher.estimator, candidates, searcher.scoring)
-        return candidates
+
+    def __reduce__(self):
+        raise TypeError("a running fit is not pickled.")
 
     @abstractmethod
     def check(self):

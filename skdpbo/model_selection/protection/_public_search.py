@@ -25,7 +25,7 @@ from skdpbo.model_selection.protection._score_share import warn_if_metric_is_noi
 from skdpbo.model_selection.scoring.metrics._confusion_scorer import public_counts
 from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 
-__all__ = ["PublicProgress", "PublicSearch", "ScoresSoFar", "without_tracebacks"]
+__all__ = ["PublicProgress", "PublicSearch", "without_tracebacks"]
 
 _SOON = 10  # seconds of which nothing is said
 _KINDS = 5  # errors that a message quotes
@@ -38,7 +38,7 @@ _ADVICE = 'error_score="raise" gives the whole traceback of the first one.'
 class PublicSearch(Protection):
     """Protection whose candidates ``BaseSearchCV.fit`` cross-validates on public rows."""
 
-    scores_so_far = None  # while candidates are cross-validated in rounds
+    so_far = None  # in rounds: in the place of scikit-learn's table, which keeps what it is given
     memory = None  # of public folds
     outcomes = ()  # of all public fits so far
 
@@ -48,9 +48,9 @@ class PublicSearch(Protection):
         evaluate = partial(self._evaluate, evaluate_candidates)
         parent = {} if callback_ctx is None else {"callback_ctx": callback_ctx}
         if self.mechanism.in_rounds:
-            self.scores_so_far = ScoresSoFar(self.metric)
+            self.so_far, self.fold_scores = {}, []
             if self.memory is not None:
-                self.memory.results, self.memory.verbose = self.scores_so_far.results, 0
+                self.memory.results, self.memory.verbose = self.so_far, 0
             if searcher.verbose:
                 progress = PublicProgress(self.mechanism.n_proposals, self.metric)
                 evaluate = partial(progress.timed, evaluate)
@@ -68,9 +68,11 @@ class PublicSearch(Protection):
                     if results is None or not all_fits_failed(error):
                         raise
                 batch = propose(results)
-            if self.scores_so_far is not None:
-                self.scores_so_far.finish()
-        self.scores_so_far = None
+            if self.so_far is not None:
+                table = self.make_table()
+                self.so_far.clear()
+                self.so_far.update(table)
+        self.so_far = None
 
     def _evaluate(self, evaluate_candidates, batch, parent, task_name="candidates"):
         """Cross-validate a batch publicly; return the results of all candidates so far."""
@@ -113,9 +115,17 @@ class PublicSearch(Protection):
         if self.memory is not None and self.memory.takes(candidates, n_splits, outcomes, more):
             return self.memory.results
         self.outcomes = outcomes
-        if self.scores_so_far is not None:
+        if self.so_far is not None:
             # Between rounds what proposals follow; the whole table is made once, at the end.
-            return self.scores_so_far.take(candidates, n_splits, outcomes, make_table)
+            self.make_table, results = make_table, self.so_far
+            new = [outcome["test_scores"] for outcome in outcomes[len(self.fold_scores) :]]
+            self.fold_scores += [s[self.metric] if isinstance(s, dict) else s for s in new]
+            folds = np.array(self.fold_scores, dtype=np.float64).reshape(len(candidates), n_splits)
+            results["params"] = candidates
+            # The mean of that table, to the bit: proposals are the same with either.
+            results[f"mean_test_{self.metric}"] = np.average(folds, axis=1)
+            results |= {f"split{k}_test_{self.metric}": folds[:, k] for k in range(n_splits)}
+            return results
         # The confusion matrices that public scores carry, for the costs of a ratio.
         scores = [outcome["test_scores"] for outcome in outcomes]
         scores = [s[self.metric] if isinstance(s, dict) else s for s in scores]
@@ -156,60 +166,6 @@ class PublicSearch(Protection):
                 f"training, predicting or scoring failed. {_ADVICE}",
                 UserWarning,
             )
-
-
-class ScoresSoFar:
-    """Stands in for the results table between the rounds.
-
-    Parameters
-    ----------
-    metric : str
-        Name of the metric that proposals follow, as in ``cv_results_``.
-
-    Attributes
-    ----------
-    results : dict
-        Of the candidates so far ``params``, ``mean_test_<metric>`` and the scores of the folds;
-        after `finish` the whole table. One object for the whole search, as scikit-learn keeps what
-        it was given last.
-    """
-
-    def __init__(self, metric):
-        self._metric = metric
-        self._scores = []  # of all folds of one candidate after the other
-        self._make_table = None
-        self.results = {}
-
-    def take(self, candidates, n_splits, out, make_table):
-        """Add what is new in `out` and return the scores so far.
-
-        Parameters
-        ----------
-        candidates : list of dict
-            All candidates so far; scikit-learn extends it.
-        n_splits : int
-        out : list of dict
-            Outcomes of all fits so far, fold by fold within candidate.
-        make_table : callable
-            Without arguments; returns the table of all this.
-        """
-        self._make_table = make_table
-        for outcome in out[len(self._scores) :]:
-            scores = outcome["test_scores"]
-            self._scores.append(scores[self._metric] if isinstance(scores, dict) else scores)
-        folds = np.array(self._scores, dtype=np.float64).reshape(len(candidates), n_splits)
-        self.results["params"] = candidates
-        # The mean that scikit-learn's table has, to the bit: proposals are the same with either.
-        self.results[f"mean_test_{self._metric}"] = np.average(folds, axis=1)
-        for k in range(n_splits):
-            self.results[f"split{k}_test_{self._metric}"] = folds[:, k]
-        return self.results
-
-    def finish(self):
-        """Make the table."""
-        table = self._make_table()
-        self.results.clear()
-        self.results.update(table)
 
 
 class PublicProgress:

@@ -72,7 +72,7 @@ def _public_losses(searcher, X, y):
         n_jobs=searcher.n_jobs,
         pre_dispatch=searcher.pre_dispatch,
     )
-    candidates = list(searcher._candidates(searcher._space()))
+    _, candidates = searcher._candidates()
     losses = FoldLosses(public, searcher.cv).losses(candidates)
     # One that fails on public rows cannot win.
     kept = [of_candidate for of_candidate in losses if of_candidate is not None]

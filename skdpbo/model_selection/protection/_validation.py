@@ -5,7 +5,7 @@ import time
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import ClassVar
 
 from joblib import parallel_config
@@ -77,17 +77,13 @@ class ValidationProtection(PublicSearch):
 
     halved: ClassVar[dict] = {}  # fitted attributes of halving
 
-    def __init__(self, searcher):
-        super().__init__(searcher)
+    def __init__(self, searcher, space, candidates):
+        super().__init__(searcher, space, candidates)
+        self.mechanism = searcher._mechanism()
         # Of the searchers that choose among candidates: how many of them halving leaves, and
         # whether the number of protected records, or of their groups, is public.
         self.halving = getattr(searcher, "halving", None)
         self.counted = getattr(searcher, "neighbours", REPLACE_ONE) == REPLACE_ONE
-
-    @cached_property
-    def mechanism(self):
-        """Mechanism of the search."""
-        return self.searcher._mechanism()
 
     def check(self):
         """Refuse a mechanism that cannot do with, or without, public scores."""

@@ -56,6 +56,7 @@ class PerRecordScorer:
         self.name = name
         self.bound = bound
         self.units = units
+        self.worst_outcome = units  # of a record that cannot be predicted
         self.response_method = response_method
         self.offset = offset
         self._weight_request = None
@@ -151,18 +152,13 @@ class PerRecordScorer:
             With `units` of at least 2^20.
         """
         finer = copy.copy(self)
-        finer.units = max(self.units, GROUP_UNITS)
+        finer.units = finer.worst_outcome = max(self.units, GROUP_UNITS)
         return finer
 
     # The interface towards evaluators and mechanisms; `MetricScorer` overrides it.
     per_record = True
     is_mean = True  # of losses, so that noise on a total is noise on the score
     nearest_mean = "make_per_record_scorer"  # for searches that need a mean
-
-    @property
-    def worst_outcome(self):
-        """Loss of a record that cannot be predicted."""
-        return self.units
 
     def record_outcomes(self, estimator, X, y):
         """Return the integer loss of each *protected* row; see `record_losses`."""

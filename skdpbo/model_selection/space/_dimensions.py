@@ -125,9 +125,19 @@ class Categories:
 
 
 class _Number:
-    """A number; one column."""
+    """A number; one column. A sub-class has `_support`, its ends, and `_is_integer`."""
 
     width = 1
+
+    def find(self, value):
+        """Return the value as a Python number if it is one of these, else None."""
+        # True is an Integral of Python's, and no value of a range.
+        if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+            return None
+        low, high = self._support
+        if not low <= value <= high or (self._is_integer and value != int(value)):
+            return None
+        return int(value) if self._is_integer else float(value)
 
     def token_at(self, index):
         """Return the integer at a position."""
@@ -150,25 +160,20 @@ class Range(_Number):
     """
 
     def __init__(self, low, high, is_integer, is_log):
-        self._low, self._high = low, high
+        self._low, self._support = low, (low, high)
         self._is_integer, self._is_log = is_integer, is_log
+        self._forward = math.log if is_log else float
         self.size = high - low + 1 if is_integer else math.inf
         self.uniform = not is_log
         half = 0.5 if is_integer else 0.0
         self._ends = (self._forward(low - half), self._forward(high + half))
 
-    def _forward(self, x):
-        return math.log(x) if self._is_log else float(x)
-
     def token(self, u):
         """Return the value at ``u`` in [0, 1]."""
         x = self._ends[0] * (1.0 - u) + self._ends[1] * u  # no overflow for wide ranges
         x = math.exp(x) if self._is_log else x
-        return min(max(round(x) if self._is_integer else x, self._low), self._high)
-
-    def find(self, value):
-        """Return the value as a Python number if it lies in the range, else None."""
-        return _number_within(value, self._low, self._high, self._is_integer)
+        low, high = self._support
+        return min(max(round(x) if self._is_integer else x, low), high)
 
     def features(self, token):
         """Return the position in the unit interval."""
@@ -187,7 +192,7 @@ class Distribution(_Number):
             raise ValueError(f"{name} is a family of distributions: give it its parameters first")
         if not all(hasattr(distribution, method) for method in ("ppf", "cdf", "support")):
             raise TypeError(f"{name} must be a frozen scipy distribution with ppf, cdf and support")
-        low, high = distribution.support()
+        low, high = self._support = distribution.support()
         if not float(low) <= float(high):  # also NaN, which scipy answers for invalid parameters
             raise ValueError(f"{name} is an empty distribution: its parameters are invalid")
         is_bounded = math.isfinite(low) and math.isfinite(high)
@@ -206,26 +211,12 @@ class Distribution(_Number):
         x = float(self._distribution.ppf(min(max(u, 2.0**-30), 1.0 - 2.0**-30)))
         return int(x) if self._is_integer else x
 
-    def find(self, value):
-        """Return the value as a Python number if it lies in the support, else None."""
-        return _number_within(value, *self._distribution.support(), self._is_integer)
-
     def features(self, token):
         """Return the distribution function, in the middle of its jump for integers."""
         u = float(self._distribution.cdf(token))
         if self._is_integer:
             u = 0.5 * (u + float(self._distribution.cdf(token - 1)))
         return np.array([min(max(u, 0.0), 1.0)])
-
-
-def _number_within(value, low, high, is_integer):
-    """Return a number as Python's own if it lies in [low, high], else None."""
-    # True is an Integral of Python's, and no value of a range.
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        return None
-    if not low <= value <= high or (is_integer and value != int(value)):
-        return None
-    return int(value) if is_integer else float(value)
 
 
 def _check_range(values, name):

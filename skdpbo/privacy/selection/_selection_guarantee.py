@@ -81,14 +81,13 @@ def selection_guarantee(
     >>> round(selection_guarantee(trial, TrialLaw(30), delta=1e-5).epsilon, 2)
     0.97
     """
-    law = _check_law(law)
-    delta, cut = check_delta(delta), _check_max_trials(max_trials)
+    cut, delta = _checked(law, method, max_trials), check_delta(delta)
     if not isinstance(candidate, PrivacyGuarantee):
         candidate = as_profile(candidate)
         if method != "profile":
             raise ValueError(f'A privacy profile needs method="profile", got {method!r}.')
     epsilon = min(
-        total_epsilon(profile, distance, law, delta, _check_method(method), cut)
+        total_epsilon(profile, distance, law, delta, method, cut)
         for profile, distance in candidate_profiles(candidate)
     )
     if not math.isfinite(epsilon):
@@ -155,7 +154,7 @@ def candidate_mu(
     >>> round(1 / candidate_mu(1.0, 1e-5, TrialLaw(30)), 2)
     6.48
     """
-    law, cut, method = _check_law(law), _check_max_trials(max_trials), _check_method(method)
+    cut = _checked(law, method, max_trials)
     bound, target = round_down(check_positive(epsilon, "epsilon")), check_positive_delta(delta)
     # Union bound: a distance for each of the K trials, E[K] of them.
     loss = law.mean * check_delta(statistical_distance, "statistical_distance")
@@ -170,17 +169,10 @@ def candidate_mu(
     return best
 
 
-def _check_law(law: TrialLaw) -> TrialLaw:
+def _checked(law: TrialLaw, method: Method, max_trials: int | None) -> int | None:
+    """Check what decides on the accounting; return the cap."""
     if not isinstance(law, TrialLaw):
         raise TypeError(f"law must be a TrialLaw, got {type(law).__name__}.")
-    return law
-
-
-def _check_method(method: Method) -> Method:
     if method not in METHODS:
         raise ValueError(f"method must be one of {METHODS}, got {method!r}.")
-    return method
-
-
-def _check_max_trials(max_trials: int | None) -> int | None:
     return None if max_trials is None else check_count(max_trials, "max_trials")

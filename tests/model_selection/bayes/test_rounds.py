@@ -7,7 +7,7 @@ from sklearn.datasets import make_classification
 from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
 
-from _support.internals import BaseSearchCV, ScoresSoFar
+from _support.internals import BaseSearchCV, VisitingSearch
 from skdpbo import DPBayesSearchCV
 
 X, Y = make_classification(n_samples=120, random_state=0)
@@ -83,13 +83,22 @@ def test_a_round_that_fails_is_not_listed():
     assert all(level <= 0.5 for level in alone)
 
 
-def test_scores_so_far_are_the_means_of_the_table():
-    scores, out, candidates = ScoresSoFar("score"), [], []
-    for k in range(4):
-        candidates.append({"a": k})
-        out += [{"test_scores": value} for value in (0.1 * k, 0.3, np.nan if k == 2 else 1 / 3)]
-        results = scores.take(candidates, 3, out, dict)
-    array = np.array([o["test_scores"] for o in out]).reshape(4, 3)
-    np.testing.assert_array_equal(results["mean_test_score"], np.average(array, axis=1))
-    np.testing.assert_array_equal(results["split1_test_score"], array[:, 1])
-    assert results is scores.results
+@pytest.mark.filterwarnings("ignore")  # scikit-learn tells of fits that fail
+@pytest.mark.parametrize("estimator", [TREE, Fragile()])
+def test_scores_so_far_are_those_of_the_table(estimator, monkeypatch):
+    space = SPACE if estimator is TREE else {"level": (0.0, 1.0)}
+    propose, seen = VisitingSearch.propose, []
+
+    def listening(search, public):
+        seen.append({name: np.array(column) for name, column in (public or {}).items()})
+        return propose(search, public)
+
+    monkeypatch.setattr(VisitingSearch, "propose", listening)
+    table = fitted(estimator, space).cv_results_
+    first, *rounds = seen
+    assert first == {}
+    assert len(rounds) >= 4
+    for results in rounds:
+        assert {"params", "mean_test_score", "split1_test_score"} <= set(results)
+        for name, column in results.items():
+            np.testing.assert_array_equal(column, table[name][: len(column)])

@@ -8,11 +8,10 @@ import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from _support.internals import (
+    PublicChanges,
     PublicGradient,
     SafeEnd,
     clipped_rows,
-    end_offsets,
-    guess_offsets,
     precise_clip,
     public_limit,
     roughness,
@@ -169,6 +168,10 @@ class TestEnd:
         one, two = RNG.normal(-5.0, 10.0, size=n), RNG.normal(5.0, 10.0, size=n)
         return np.rint([np.zeros(n), one, two]).astype(int)
 
+    def seen(self, changes, limit, epsilon):
+        folds = np.arange(changes.shape[1]) % 5
+        return PublicChanges(changes, folds, limit=limit, epsilon=epsilon, **self.SIZES)
+
     def test_limit_holds_what_matters(self):
         changes = self.changes()
         changes[1, 0] = 900  # one record of 500
@@ -178,10 +181,9 @@ class TestEnd:
         assert 1 <= loud < 20
 
     def test_offsets_grow_with_the_noise(self):
-        changes, folds = self.changes(), np.arange(500) % 5
+        changes = self.changes()
         offsets = [
-            end_offsets(changes, folds, 100, epsilon=epsilon, **self.SIZES)
-            for epsilon in (1e9, 0.1, 1e-3)
+            self.seen(changes, 100, epsilon=epsilon).end_offsets() for epsilon in (1e9, 0.1, 1e-3)
         ]
         for start, one, two in offsets:
             assert start == 0
@@ -194,13 +196,12 @@ class TestEnd:
         assert ones[0] == pytest.approx(public, rel=0.7)
 
     def test_chance_and_margin_speak_for_the_start(self):
-        changes, folds = self.changes(), np.arange(500) % 5
-        how = {"epsilon": 1e-3} | self.SIZES
-        plain = end_offsets(changes, folds, 100, **how)
-        sceptical = end_offsets(changes, folds, 100, np.array([0.0, 3.0, 3.0]), margin=1.0, **how)
+        seen = self.seen(self.changes(), 100, epsilon=1e-3)
+        plain = seen.end_offsets()
+        sceptical = seen.end_offsets(np.array([0.0, 3.0, 3.0]), margin=1.0)
         assert sceptical[0] == plain[0] == 0
         assert all(one > other for one, other in zip(sceptical[1:], plain[1:], strict=True))
-        enough = end_offsets(changes, folds, 100, np.array([0.0, 50.0, 50.0]), **how)
+        enough = seen.end_offsets(np.array([0.0, 50.0, 50.0]))
         assert min(enough[1:]) > 0
 
     def test_clipping_is_undone_by_public_rows(self):
@@ -208,7 +209,7 @@ class TestEnd:
         changes = np.zeros((3, 500), dtype=int)
         changes[1, :50] = -100  # fewer records, but more of a change
         changes[2, :100] = -10
-        _, one, two = end_offsets(changes, np.arange(500) % 5, 10, epsilon=1e-6, **self.SIZES)
+        _, one, two = self.seen(changes, 10, epsilon=1e-6).end_offsets()
         assert one < two < 0
 
     def test_public_rows_undo_the_clipping_of_the_totals(self):
@@ -217,26 +218,26 @@ class TestEnd:
         kept = SafeEnd(None, UNITS, 1.0).relative(list(changes), 8)
         clipped = np.mean(kept, axis=1)
         how = {"units": UNITS, "epsilon": 1e12, "n_protected": 10**12}  # no other part is left
-        offsets = np.array(end_offsets(changes, np.arange(500) % 5, 8, **how)) / 10**12
+        seen = PublicChanges(changes, np.arange(500) % 5, limit=8, **how)
+        offsets = np.array(seen.end_offsets()) / 10**12
         found = clipped - clipped[0] + offsets
         assert found == pytest.approx(changes.mean(axis=1), abs=1e-6)
         assert np.abs(offsets[1:]).min() > 0.1
 
     def test_reused_rows_count_less(self):
         """Without noise the margin is of the protected rows; without budget twice the public."""
-        changes, folds = self.changes(), np.arange(500) % 5
+        changes = self.changes()
         for epsilon, factor in ((1e9, 1.0), (1e-4, 2.0)):
-            how = {"epsilon": epsilon} | self.SIZES
+            seen = self.seen(changes, 100, epsilon=epsilon)
             plain, once, twice = (
-                end_offsets(changes, folds, 100, margin=margin, reused=reused, **how)[1]
+                seen.end_offsets(margin=margin, reused=reused)[1]
                 for margin, reused in ((0.0, 1.0), (1.0, 1.0), (1.0, 2.0))
             )
             assert (twice - plain) / (once - plain) == pytest.approx(factor, rel=0.1)
 
     def guesses(self, epsilon, variance, mean=-3.0):
-        how = {"margin": 1.0, "epsilon": epsilon} | self.SIZES
-        given = self.rows, np.arange(500) % 5, 100, np.array([mean]), np.array([variance])
-        return guess_offsets(*given, **how)
+        seen = self.seen(self.rows, 100, epsilon=epsilon)
+        return seen.guess_offsets(np.array([mean]), np.array([variance]), margin=1.0)
 
     def test_guesses_need_precise_protected_rows(self):
         """What is less certain has to be better; without budget there are no guesses."""
@@ -246,14 +247,13 @@ class TestEnd:
         )
         assert sure < unsure
         assert sure < worse
-        how = {"margin": 1.0, "epsilon": 1e3} | self.SIZES
-        visited = end_offsets(self.rows, np.arange(500) % 5, 100, **how)[1]
+        visited = self.seen(self.rows, 100, epsilon=1e3).end_offsets(margin=1.0)[1]
         assert self.guesses(1e3, 0.0, self.rows[1].mean()) == [visited]
         assert self.guesses(0.01, 0.0) == []
 
     def test_no_change_no_offset(self):
         none = np.zeros((3, 50), dtype=int)
-        assert end_offsets(none, np.arange(50) % 5, 1, epsilon=1.0, **self.SIZES) == [0, 0, 0]
+        assert self.seen(none, 1, epsilon=1.0).end_offsets() == [0, 0, 0]
 
 
 class TestFit:
@@ -305,14 +305,14 @@ class TestFit:
 
     def test_both_choices_have_a_margin(self, monkeypatch):
         """What they compare with, the best public candidate and the start, is preferred."""
-        offsets, seen = original("trajectory search: end_offsets"), []
+        offsets, seen = original("safe end: PublicChanges.end_offsets"), []
 
         def listening(changes, *others, **how):
             found = offsets(changes, *others, **how)
             seen.append(np.subtract(found, offsets(changes, *others, **how | {"margin": 0.0})))
             return found
 
-        put(monkeypatch, "trajectory search: end_offsets", listening)
+        put(monkeypatch, "safe end: PublicChanges.end_offsets", listening)
         fitted(rows(200, 0.8, 0.3), rows(1000, 0.8, 0.3))
         assert [len(margins) for margins in seen] == [8, 6]
         for first, *others in seen:
@@ -337,18 +337,18 @@ class TestFit:
 
     def test_expected_changes_are_losses(self, monkeypatch):
         """Candidates that have been tried, given as untried: their scores become their losses."""
-        guesses, seen = original("trajectory search: guess_offsets"), []
+        guesses, seen = original("safe end: PublicChanges.guess_offsets"), []
 
-        def listening(changes, folds, limit, means, variances, **how):
-            seen.append((changes.mean(axis=1), means))
-            return guesses(changes, folds, limit, means, variances, **how)
+        def listening(public, means, variances, **how):
+            seen.append((public.changes.mean(axis=1), means))
+            return guesses(public, means, variances, **how)
 
         def tried(search, n):
             best = np.argsort(-search._proposer.scores, kind="stable")[:8]
             candidates = [search._problem.candidates[search._proposer.visited[k]] for k in best]
             return candidates, search._proposer.scores[best], np.zeros(8)
 
-        put(monkeypatch, "trajectory search: guess_offsets", listening)
+        put(monkeypatch, "safe end: PublicChanges.guess_offsets", listening)
         put(monkeypatch, "public best: PublicBest.promising", tried)
         fitted(rows(198, 0.8, 0.3), rows(1000, 0.8, 0.3), epsilon=1000.0, n_iter=2)
         ((changes, means),) = seen

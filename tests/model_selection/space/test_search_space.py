@@ -327,15 +327,15 @@ def test_dimensions_of_scikit_optimize_that_cannot_be_drawn_are_refused():
 def test_spaces_with_numbers_of_candidates():
     spaces = [({"C": (0.1, 1.0)}, 3), ({"C": [7, 8, 9]}, 2)]
     search = DPRandomizedSearchCV(LogisticRegression(), spaces)
-    candidates = search._candidates(search._space())
+    _, candidates = search._candidates()
     assert [params["C"] >= 1 for params in candidates] == [False] * 3 + [True] * 2
     twice = DPRandomizedSearchCV(LogisticRegression(), spaces[:1] * 2)
     for _ in range(2):  # the design is public and fixed
-        values = [params["C"] for params in twice._candidates(twice._space())]
+        values = [params["C"] for params in twice._candidates()[1]]
         assert values[:3] == [params["C"] for params in candidates[:3]]
         assert len(set(values)) == 6
     for bad in ([*spaces, {"C": [1]}], [({"C": [1]},)], [({"C": [1]}, 0)], [({"C": 1}, 2)]):
         with pytest.raises((TypeError, ValueError), match=r"param_distributions\[\d\]"):
-            DPRandomizedSearchCV(LogisticRegression(), bad)._space()
+            DPRandomizedSearchCV(LogisticRegression(), bad)._candidates()
     with pytest.raises(TypeError, match="DPRandomizedSearchCV"):
         SearchSpace(spaces)

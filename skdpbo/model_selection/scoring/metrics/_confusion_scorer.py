@@ -106,6 +106,7 @@ class ConfusionScorer(MetricScorer):
         # A record whose label is unreadable counts as a missed one of this class.
         rarest = int(np.argmin(counts))
         self._worst_class = rarest if positive is None else positive
+        self.worst_outcome = self._worst_class * (len(classes) + 1) + len(classes)
         kind = getattr(metric, "kind", None)
         self._recall_only = kind == "recall"
         # Where `Ratio.level_of_reward` is defined.
@@ -174,15 +175,6 @@ class ConfusionScorer(MetricScorer):
     def costs(self):
         """Public integer costs, shape (C, C + 1); see `cost_matrix`."""
         return cost_matrix(*self._class_costs(), self.units)
-
-    @property
-    def worst_outcome(self):
-        """Outcome of a record that cannot be predicted: a false negative."""
-        return self._worst_class * (len(self.classes) + 1) + len(self.classes)
-
-    def choice_sensitivity(self, n_records):
-        """Largest cost of a record."""
-        return self.units
 
     def units_per_score(self, n_records):
         """Change of the total loss for one unit of the score, about; public."""

@@ -67,8 +67,9 @@ class RankingScorer(MetricScorer):
         self.classes, self.frequencies = classes, counts / counts.sum()
         self.tables = pair_tables(len(classes), multi_class)
         self.expected = _EXPECTED
-        self._rarest = int(np.argmin(counts))
-        self._n_columns = 1 if len(classes) == 2 else len(classes)
+        self._n_columns = n_columns = 1 if len(classes) == 2 else len(classes)
+        # Of a record that cannot be predicted: one of the rarest class, ranked last.
+        self.worst_outcome = np.array([int(np.argmin(counts))] + [np.nan] * n_columns)
         # With these the choice is by the average AUC, as if classes were as frequent as in public;
         # rounded ones are other public weights, and their sensitivity is computed from them.
         weights = self._averaging(self.frequencies) / self._pairs(self.frequencies)
@@ -81,11 +82,6 @@ class RankingScorer(MetricScorer):
         if np.isfinite(public_score):
             informed.expected = round(_STEPS * float(np.clip(1 - public_score, 0.0, 1.0)))
         return informed
-
-    @property
-    def worst_outcome(self):
-        """Outcome of a record that cannot be predicted: one of the rarest class, ranked last."""
-        return np.array([self._rarest] + [np.nan] * self._n_columns)
 
     def choice_sensitivity(self, n_records):
         """Largest change of the total; see `capped_excess_pairs` and `wrong_pair_sensitivity`."""

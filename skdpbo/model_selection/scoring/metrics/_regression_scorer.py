@@ -91,10 +91,6 @@ class _Relative(MetricScorer):
         """Scorer of the loss that chooses, or None; see `PerRecordScorer`."""
         return self._scorer.clipped
 
-    def choice_sensitivity(self, n_records):
-        """Largest loss of a record."""
-        return self.units
-
     def losses_of(self, outcomes):
         """Return the first column: integer losses."""
         return outcomes[:, 0]
@@ -131,11 +127,8 @@ class AgainstConstant(_Relative):
     def __init__(self, public_scorer, scorer, *, name, center, squared):
         super().__init__(public_scorer, scorer, name=name)
         self.center, self.squared = center, squared
-
-    @property
-    def worst_outcome(self):
-        """Outcome of an unreadable record: the worst loss, nothing to the spread."""
-        return np.array([self.units, 0, 0][: 3 if self.squared else 2], dtype=np.int64)
+        # Of an unreadable record: the worst loss, nothing to the spread.
+        self.worst_outcome = np.array([self.units, 0, 0][: 3 if squared else 2], dtype=np.int64)
 
     def sum_groups(self, n_records):
         """Losses, spread and, for R2, deviations from the center (in [-B/2, B/2])."""
@@ -197,11 +190,8 @@ class AgainstFrequencies(_Relative):
         super().__init__(public_scorer, scorer, name=name)
         self.classes, self.logarithmic = classes, logarithmic
         self.frequencies = counts / counts.sum()
-
-    @property
-    def worst_outcome(self):
-        """Outcome of an unreadable record: the worst loss, of the first class."""
-        return np.array([self.units, 1] + [0] * (len(self.classes) - 1), dtype=np.int64)
+        # Of an unreadable record: the worst loss, of the first class.
+        self.worst_outcome = np.array([self.units, 1] + [0] * (len(classes) - 1), dtype=np.int64)
 
     def sum_groups(self, n_records):
         """Losses, then class counts (l1 sensitivity 2)."""

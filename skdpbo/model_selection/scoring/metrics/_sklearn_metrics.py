@@ -62,15 +62,9 @@ class Metric:
 
     scorer: object
     name: str
+    function: str
+    response_method: object
     options: dict
-
-    @property
-    def function(self):
-        return self.scorer._score_func.__name__
-
-    @property
-    def response_method(self):
-        return self.scorer._response_method
 
 
 def metric_of(scoring):
@@ -109,7 +103,7 @@ def metric_of(scoring):
             f"{unknown[0]} of {name!r} is not supported under differential privacy. "
             f"Supported are {list(accepted)}."
         )
-    return Metric(scorer, name, options)
+    return Metric(scorer, name, function.__name__, scorer._response_method, options)
 
 
 def metric_scorer(metric, public, error_scorer):
