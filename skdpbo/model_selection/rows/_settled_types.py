@@ -191,7 +191,8 @@ def without_long_integers(X):
 
 
 def _holds_long_integers(values):
-    return str(values.dtype) in _INFERRED and not below_2_53(values).all()
+    integers = getattr(values.dtype, "kind", "O") in "iu" and str(values.dtype) in _INFERRED
+    return integers and not below_2_53(values).all()
 
 
 def settled_public_rows(X):
