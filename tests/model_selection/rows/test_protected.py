@@ -558,6 +558,7 @@ OF_ONE_TYPE = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of pandas 2.1
 @pytest.mark.parametrize("public", OF_ONE_TYPE)
 def test_no_odd_cell_is_an_error_or_changes_another(public):
     X = without_long_integers(pd.DataFrame({"a": OF_ONE_TYPE[public]}))
