@@ -14,6 +14,7 @@ __all__ = [
     "OWN_RECORD",
     "bounds_or_default",
     "check_bounds",
+    "half_widths",
     "positive_values",
     "warn_caller",
     "warn_if_seeded",
@@ -60,6 +61,16 @@ def positive_values(values, size, name):
     if not (np.isfinite(array).all() and (array > 0).all()):
         raise ValueError(f"{name} must be positive and finite.")
     return array
+
+
+def half_widths(bounds, name):
+    """Return half the width of each column's bounds, whose square is a float as well."""
+    half = bounds[1] / 2 - bounds[0] / 2
+    if not ((half > 1e-150) & (half < 1e150)).all():
+        raise ValueError(
+            f"{name} must be more than 2e-150 and less than 2e150 apart: their distance is squared."
+        )
+    return half
 
 
 def warn_if_seeded(random_state):

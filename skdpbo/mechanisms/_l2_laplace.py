@@ -125,6 +125,11 @@ class L2Laplace:
             object.__setattr__(self, name, value)
         if log_distance > math.log(_LARGEST_DISTANCE):
             raise ValueError("epsilon is too small: its noise needs more digits than are drawn.")
+        # A norm of the law Gamma(d) above 2 d + 100, and a coordinate above 20 / sqrt(d) of it,
+        # have probability below e^-80 each.
+        d = int(self.dimension)
+        if units * (2 * d + 100) * min(1.0, 20 / math.sqrt(d)) >= 2**63:
+            raise ValueError("epsilon is too small: its noise needs more than 64 bits.")
 
     @property
     def guarantee(self) -> PrivacyGuarantee:

@@ -69,7 +69,8 @@ class DPOneHotEncoder(PrivateTransformer):
     privacy_ : PrivacyGuarantee
         Guarantee of the fit. Public.
     categories_ : list of ndarray
-        Categories of each column, sorted: missing, numbers, strings. Released, or public.
+        Categories of each column, sorted: missing (NaN, unless given as None), numbers, strings.
+        Released, or public.
     n_records_ : int
         Number of records, or of groups. Public.
     n_features_in_ : int
@@ -233,6 +234,10 @@ class DPOneHotEncoder(PrivateTransformer):
         self.categories_ = [
             _as_given(keys, column) for keys, column in zip(self._keys, table, strict=True)
         ]
+        if bounds is not None:  # the missing one as it was given
+            for found, given in zip(self.categories_, self.categories, strict=True):
+                if found.dtype == np.object_ and any(value is None for value in given):
+                    found[0] = None
 
     def _frequent(self, columns, mu, source):
         """Release the keys of each column whose noisy count reaches the threshold."""
@@ -263,8 +268,9 @@ class DPOneHotEncoder(PrivateTransformer):
 
 def _as_given(keys, column):
     """Return the values of keys in the type of a column of numbers, as objects in any other."""
-    values = [value for _, value in keys]
+    # As in frames: whether records hold None or NaN is protected.
+    values = [np.nan if value is None else value for _, value in keys]
     if column.dtype.kind in "biuf":
-        values = [np.nan if value is None else value for value in values]
-        return np.array(values, dtype=np.float64).astype(column.dtype)
+        array = np.array(values, dtype=np.float64)
+        return array if np.isnan(array).any() else array.astype(column.dtype)
     return np.array(values, dtype=object)

@@ -21,6 +21,7 @@ __all__ = [
     "check_delta",
     "check_flag",
     "check_mu",
+    "check_mu_leaves_noise",
     "check_mu_of_fit",
     "check_positive",
     "check_positive_delta",
@@ -100,6 +101,11 @@ def check_mu_of_fit(mu: float) -> float:
             f"epsilon and delta are too small together: mu={mu:.2g}, and below {_LEAST_MU:.2g} the "
             "noise needs more than 64 bits."
         )
+    return check_mu_leaves_noise(mu)
+
+
+def check_mu_leaves_noise(mu: float) -> float:
+    """Return a Gaussian budget of which some noise is left."""
     if mu > _MOST_MU:
         raise ValueError(
             f"epsilon is too large: mu={mu:.2g}, and above {_MOST_MU:.2g} there is no noise left."

@@ -92,3 +92,10 @@ def test_non_finite_rows_are_refused():
 def test_refused_parameters(parameters, error):
     with pytest.raises(error, match=r"epsilon|displacement|dimension"):
         L2Laplace(*parameters)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 1000, 2**16])
+def test_noise_of_more_than_64_bits_is_refused_by_name(dimension):
+    with pytest.raises(ValueError, match="epsilon is too small"):
+        L2Laplace(1e-30, 1.0, dimension)
+    assert np.isfinite(L2Laplace(1e-12, 1.0, dimension).release(np.zeros((1, dimension)))).all()

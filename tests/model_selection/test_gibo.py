@@ -370,3 +370,13 @@ class Scaled(RegressorMixin, BaseEstimator):
 
     def predict(self, X):
         return self.model_.predict(self._weighted(X))
+
+
+@pytest.mark.parametrize("guide", [True, False])
+def test_an_epsilon_that_leaves_no_noise_is_refused_before_the_charge(guide):
+    search = DPGIBOSearchCV(LogisticRegression(), {"C": (0.1, 1.0)}, epsilon=1e100, guide=guide)
+    X, y = np.arange(40.0)[:, None], np.resize([0, 1], 40)
+    with PrivacyLedger(epsilon=1e101, delta=0.1) as ledger:
+        with pytest.raises(ValueError, match="epsilon is too large"):
+            search.fit(X[:20], y[:20], X_val=X[20:], y_val=y[20:])
+        assert not ledger.entries

@@ -8,6 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import norm
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import check_estimator
 
 from _support.hostile import TEXT, Hostile, Unseen
@@ -18,6 +21,7 @@ from _support.internals import (
     counts_sensitivity,
 )
 from _support.transcripts import spent
+from skdpbo import DPGridSearchCV
 from skdpbo.exceptions import SeededNoiseWarning
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.preprocessing import DPOneHotEncoder
@@ -56,9 +60,10 @@ def test_check_estimator_has_no_failure_at_its_defaults(sparse):
 def test_frequent_categories_are_released_and_rare_ones_share_an_indicator():
     X = frame()
     encoder = fitted(X)
-    assert [c.tolist() for c in encoder.categories_] == [[None, "Oslo", "Rome"], [1, 2]]
+    assert [c.tolist()[-2:] for c in encoder.categories_] == [["Oslo", "Rome"], [1, 2]]
+    assert np.isnan(encoder.categories_[0][0])
     assert encoder.get_feature_names_out().tolist() == [
-        *("town_None", "town_Oslo", "town_Rome", "town_infrequent_sklearn"),
+        *("town_nan", "town_Oslo", "town_Rome", "town_infrequent_sklearn"),
         *("rooms_1", "rooms_2", "rooms_infrequent_sklearn"),
     ]
     out = encoder.transform(
@@ -69,6 +74,29 @@ def test_frequent_categories_are_released_and_rare_ones_share_an_indicator():
     )
     sparse = fitted(X, sparse_output=True).transform(X)
     np.testing.assert_array_equal(sparse.toarray(), encoder.transform(X))
+
+
+@pytest.mark.parametrize("missing", [None, np.nan])
+@pytest.mark.parametrize("rows", [["a", "b"], [1, 2]])
+def test_a_missing_category_is_named_as_given(missing, rows):
+    X = np.array(rows, dtype=object if rows == ["a", "b"] else int)[:, None]
+    names = DPOneHotEncoder(categories=[[missing, rows[0]]]).fit(X).get_feature_names_out()
+    if X.dtype == np.object_:
+        scikit_learn = OneHotEncoder(categories=[[rows[0], missing]], handle_unknown="ignore")
+        assert [*names[1::-1]] == [*scikit_learn.fit(X).get_feature_names_out()]
+    else:
+        assert names.tolist() == ["x0_nan", "x0_1.0", "x0_infrequent_sklearn"]
+
+
+def test_no_warning_of_noise_where_categories_are_given():
+    X, y = np.resize([["a"], ["b"]], (40, 1)), np.resize([0, 1], 40)
+    for categories, warned in ([["a", "b"]], False), ("auto", True):
+        model = make_pipeline(DPOneHotEncoder(categories=categories), LogisticRegression())
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            search = DPGridSearchCV(model, {}, cv=2, score_fraction=0.0)
+            search.fit(X, y, X_val=X.copy(), y_val=y)
+        assert any("privacy noise of its own" in str(w.message) for w in caught) == warned
 
 
 def test_given_categories_read_nothing():
@@ -251,7 +279,7 @@ def test_a_cell_whose_every_use_raises_is_no_category(kind, container):
     rows = {"list": list(map(list, X)), "array": X, "frame": pd.DataFrame(X)}[container]
     encoder = fitted(rows)
     for a, b in zip(usual, encoder.categories_, strict=True):
-        np.testing.assert_array_equal(a, b)
+        assert a.tolist() == b.tolist()  # NaN is itself there
     assert encoder.transform(rows)[7, 3] == 1  # as any other value
 
 
@@ -266,7 +294,7 @@ def test_order_of_records_and_ledger():
     X = frame()
     first = fitted(X).categories_
     for a, b in zip(first, fitted(X[::-1]).categories_, strict=True):
-        np.testing.assert_array_equal(a, b)
+        assert a.tolist() == b.tolist()  # NaN is itself there
     with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
         encoder = DPOneHotEncoder().fit(X)
     assert len(ledger.entries) == 1

@@ -22,6 +22,7 @@ from skdpbo.privacy._checks import check_choice, check_count
 __all__ = ["ProjectedGP"]
 
 _PUBLIC_TARGETS = "the targets y are public: they are not protected"
+_LEAST, _MOST = 1e-70, 1e70  # of norms of rows and of noise: fourth powers are floats
 
 
 class ProjectedGP(PosteriorRegressor, RowReleaser):
@@ -250,8 +251,14 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
         if self.optimizer not in ("fmin_l_bfgs_b", None):
             raise ValueError('optimizer must be "fmin_l_bfgs_b" or None.')
         check_count(self.n_restarts_optimizer, "n_restarts_optimizer", least=0)
+        norm, noise = plan.domain.norm, plan.mechanism_for(n_rows=1)[1]
+        if not (_LEAST < norm < _MOST and noise < _MOST):
+            raise ValueError(
+                f"data_norm and X_bounds must leave rows of norm {_LEAST:g} to {_MOST:g}, and "
+                f"displacement / epsilon noise below {_MOST:g}: fourth powers of both are taken; "
+                f"got {norm:.3g} and {noise:.3g}."
+            )
         if self.kernel is None:
-            norm = plan.domain.norm
             return ConstantKernel(1.0, (0.05, 20.0)) * RBF(norm / 3, (norm / 100, 10 * norm))
         if not isinstance(self.kernel, Kernel):
             raise TypeError(f"kernel must be a scikit-learn kernel, got {self.kernel!r}.")

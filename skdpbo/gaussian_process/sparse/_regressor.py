@@ -5,7 +5,7 @@ import math
 import warnings
 from functools import partial
 
-from skdpbo._parameters import bounds_or_default, positive_values
+from skdpbo._parameters import bounds_or_default, half_widths, positive_values
 from skdpbo._record_groups import n_units, placed, record_codes
 from skdpbo._schema import check_same_length, checked_table, refuse_missing_target
 from skdpbo.gaussian_process._posterior_regressor import PosteriorRegressor
@@ -315,7 +315,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
             box = -public.bound, public.bound  # of residuals: about 0
         else:
             box = bounds_or_default(bounds["y_bounds"], q, "y_bounds", self, self._other_bounds)
-        half_width = (box[1] - box[0]) / 2
+        half_width = half_widths(box, "y_bounds")
         kernels = self._checked_kernels(Z, default_kernels(Z, half_width))
         build = partial(self._method, Z=Z, half_width=half_width)
         build(kernels, mu=self._least_share * mu, n_records=1)  # raises what a method can raise

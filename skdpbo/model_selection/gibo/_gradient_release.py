@@ -13,7 +13,12 @@ from skdpbo.mechanisms import GaussianMechanism, split_budget
 from skdpbo.model_selection._private_choice import CHOICE_ASSUMPTIONS, PrivateChoice
 from skdpbo.model_selection.scoring._scorer import total_loss_sensitivity
 from skdpbo.privacy import PrivacyGuarantee, compose, epsilon_from_mu, mu_from_epsilon
-from skdpbo.privacy._checks import check_positive, check_positive_delta, check_within
+from skdpbo.privacy._checks import (
+    check_mu_leaves_noise,
+    check_positive,
+    check_positive_delta,
+    check_within,
+)
 from skdpbo.privacy._composed_losses import mu_beside
 from skdpbo.privacy._guarantee import restated
 from skdpbo.privacy._rounding import round_down
@@ -81,7 +86,7 @@ class TrajectoryRelease:
             if share
         }
         epsilons = [choice.epsilon for choice in choices.values()]
-        alone = mu_from_epsilon(self.epsilon, self.delta)
+        alone = check_mu_leaves_noise(mu_from_epsilon(self.epsilon, self.delta))
         mu = mu_beside(epsilons, round_down(self.epsilon), self.delta) if epsilons else alone
         # mu^2 = mu_trajectory^2 + mu_score^2 (Dong, Roth and Su 2022, Corollary 2).
         share = float(self.score_fraction)

@@ -153,7 +153,7 @@ def nodes(estimator, prefix=""):
 
 
 def has_private_part(estimator, candidates):
-    """Whether an estimator, or a part of it or of a candidate's values, states its own guarantee.
+    """Whether an estimator, or a part of it or of a candidate's values, spends a budget of its own.
 
     Parameters
     ----------
@@ -166,7 +166,11 @@ def has_private_part(estimator, candidates):
             values.append(value)
             if hasattr(value, "get_params") and not isinstance(value, type):
                 values += value.get_params(deep=True).values()
-    return any(is_private(value) for value in values if not isinstance(value, type))
+    return any(
+        is_private(value) and not getattr(value, "releases_nothing", False)
+        for value in values
+        if not isinstance(value, type)
+    )
 
 
 def is_private(step):

@@ -7,6 +7,7 @@ the sensitivity of `chunk_sensitivity`. No model is released.
 
 from dataclasses import replace
 
+from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._private_choice import all_stated_for_groups
 from skdpbo.model_selection._search_mechanism import SearchProblem
@@ -132,7 +133,7 @@ class ChunkedProtection(AllRecordsProtection):
     def run(self, charge):
         """Protected: train every candidate on every chunk and release a choice."""
         charge()
-        opened = self.parts.opened(self.searcher.estimator)
+        opened = in_isolation(self.parts.opened, self.searcher.estimator)
         rows = {name: getattr(opened, name) for name in ("X", "y", "X_val", "y_val")}
         self.evaluator.rows = replace(self.evaluator.rows, **rows)  # the chunks stay
         chosen = self.mechanism.search_unguided()

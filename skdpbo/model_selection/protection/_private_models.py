@@ -175,7 +175,7 @@ class PrivateModelsProtection(AllRecordsProtection):
     def _opened_data(self):
         """Protected, after the charge: data of the trials, and of the last training or None."""
         trained, scored, rest = self.positions
-        parts = self.parts.opened(self.searcher.estimator)
+        parts = in_isolation(self.parts.opened, self.searcher.estimator)
         everything = parts.X, parts.y, parts.groups
         own = parts.X_val, parts.y_val, parts.groups_val
         X, y, groups = own if scored is None else take_units(*everything, scored)

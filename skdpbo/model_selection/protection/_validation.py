@@ -12,6 +12,7 @@ from joblib import parallel_config
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv
 
+from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._record_groups import group_codes
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._private_choice import REPLACE_ONE, stated_for_groups
@@ -178,7 +179,7 @@ class ValidationProtection(PublicSearch):
         def open_records():
             outside.run(charge)
             how = {"counted": self.rows_counted, "groups": self.groups}
-            return check_protected(*self.protected, X, y, **how)
+            return in_isolation(partial(check_protected, *self.protected, X, y, **how))
 
         return PublicTraining(
             estimator=searcher.estimator,

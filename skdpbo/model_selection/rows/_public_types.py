@@ -48,7 +48,8 @@ def as_public_schema(X_val, X_public):
     if sparse.issparse(X_val):
         return _sparse_as_public(X_val, dtype, fine)
     if hasattr(X_val, "iloc"):  # its columns have types of their own, by all of their values
-        X_val = np.asarray(X_val, dtype=object) if dtype is None else _cells(X_val)
+        objects = dtype is None
+        X_val = np.asarray(X_val, dtype=object) if objects else _cells(_without_signals(X_val))
     if dtype is None:
         dims, columns = sizes(X_public)
         is_table = (dims or 1) > 1  # else of single objects, as texts
@@ -206,17 +207,15 @@ _READERS = {bool: _truth, date: _date, time: time.fromisoformat}
 
 def _frame_as_public(X_val, X_public, unreadable):
     """Cast each column to its public type: files type whole columns by all of their values."""
-    X = X_val.copy()
+    X = _without_signals(X_val)
     for position, dtype in enumerate(X_public.dtypes):
         column = X.iloc[:, position]
         if getattr(dtype, "kind", "O") not in "biuf":
             if _names_numbers(dtype):
                 X.isetitem(position, _with_public_numbers(column, dtype))
-            elif getattr(column.dtype, "categories", None) is not None:
-                X.isetitem(position, _with_public_categories(column, dtype))
             elif dtype == np.object_:
                 X.isetitem(position, _as_public_objects(column, X_public.iloc[:, position]))
-            elif dtype != column.dtype:
+            elif hasattr(dtype, "categories") or dtype != column.dtype:  # equal in any order
                 cells, bad = _cells_as(column, dtype, X_public.iloc[0, position])
                 X.isetitem(position, cells)
                 unreadable |= bad
@@ -232,6 +231,27 @@ def _frame_as_public(X_val, X_public, unreadable):
     return X, unreadable
 
 
+def _without_signals(X_val):
+    """Return a copy of a frame with NaN for cells that pandas cannot test for being missing.
+
+    One signalling NaN fails the test of its whole column.
+    """
+    X = X_val.copy()
+    for j in range(X.shape[1]):
+        column = X.iloc[:, j]
+        if attempt(column.isna)[1] is not None:
+            tested = [(cell, attempt(type(column)([cell], dtype=object).isna)) for cell in column]
+            cells = [np.nan if error else cell for cell, (_, error) in tested]
+            X.isetitem(j, _of_objects(column, cells))
+    return X
+
+
+def _of_objects(column, cells):
+    """Return a column of objects; pandas would look into the cells of a list."""
+    cells = np.fromiter(cells, dtype=object, count=len(cells))
+    return type(column)(cells, index=column.index, dtype=object)
+
+
 def _as_public_objects(column, public):
     """Return cells as objects; read as truth values, dates or times where public ones are such.
 
@@ -243,7 +263,7 @@ def _as_public_objects(column, public):
     cells = column.astype(object)
     if read is not None:
         own = [cell if error else value for cell in cells for value, error in [attempt(read, cell)]]
-        cells = type(column)(own, index=column.index, dtype=object)
+        cells = _of_objects(column, own)
     if len({type(cell) for cell in missing}) < 2:
         cells[column.isna()] = missing.iloc[0] if len(missing) else np.nan
     return cells
@@ -252,32 +272,31 @@ def _as_public_objects(column, public):
 def _cells_as(column, dtype, public):
     """Return (column, bad): dates, texts or categories of a public type, each cell by itself.
 
-    One cell that fits no date makes a column one of objects. The `public` one takes the place of
-    what does not fit: intervals of integers have no missing value.
+    One cell that fits no date makes a column one of objects, and one that adds a category would
+    move the codes of all others: a category that is not public is missing. The `public` one takes
+    the place of what does not fit: intervals of integers have no missing value.
     """
     series = type(column)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a warning would tell of a record
-        if column.dtype.kind in "Mm":  # overflows in finer units alone, which are exact for others
+        categories = hasattr(column.dtype, "categories") and hasattr(dtype, "categories")
+        # Dates overflow in finer units alone, which are exact for others.
+        if column.dtype.kind in "Mm" or categories:
             whole, error = attempt(column.astype, dtype)
             if error is None:
                 return whole, False
-        typed = [attempt(series, [cell], dtype=dtype)[0] for cell in column]
-        bad = np.array([cell is None for cell in typed], dtype=bool)
-        cells = [public if cell is None else cell[0] for cell in typed]
+        typed = [attempt(_in_type, series, cell, dtype) for cell in column]
+        bad = np.array([error is not None for _, error in typed], dtype=bool)
+        cells = [public if error else cell for cell, error in typed]
         return series(cells, index=column.index, dtype=dtype), bad
 
 
-def _with_public_categories(column, dtype):
-    """A column of categories in the public type: its own may have been collected from its values.
-
-    One record that adds a category would move the codes of all others. A category that is not
-    public is missing.
-    """
-    known = getattr(dtype, "categories", None)
-    if known is None:
-        return column.astype(object)
-    return column.cat.set_categories(known, ordered=dtype.ordered)
+def _in_type(series, cell, dtype):
+    """Return one cell as it is in a column of a type; an error where it is a list there."""
+    typed = series([cell], dtype=dtype)
+    if typed.dtype != dtype or np.ndim(typed[0]):
+        raise TypeError
+    return typed[0]
 
 
 def _names_numbers(dtype):

@@ -8,7 +8,8 @@ category. The rule, where protected rows share a container with others:
   labels of whole floats become integers;
 - truth values become objects in frames, and floats in arrays, where labels become integers;
 - texts become objects, or labels as wide as the longest public one;
-- categories are those of public rows, where there are any; whole floats among these are integers;
+- categories are those of public rows, where there are any; whole floats among these are integers,
+  and those of several types are in the order of public rows alone, unless one is declared;
 - nanoseconds become the unit that pandas gives to dates of Python, unless public dates need them,
   and so does any unit of an array, which numpy takes from the finest date;
 - complex numbers without imaginary parts become real, where rows are public;
@@ -141,7 +142,7 @@ def settled_targets(y, labels):
     dtype = np.asarray(y).dtype if hasattr(y, "columns") else getattr(y, "dtype", None)
     if isinstance(y, np.ndarray) and dtype.kind in "US":
         return y.astype(object)  # the width of a text array shows its longest text
-    if not labels:
+    if not labels or str(dtype).startswith("interval"):
         settled = _INFERRED.get(str(dtype))
         return y if settled is None else y.astype(settled)
     if str(dtype) not in ("float64", "uint64"):  # a huge one makes these of integers
@@ -191,7 +192,8 @@ def without_long_integers(X):
 
 
 def _holds_long_integers(values):
-    return str(values.dtype) in _INFERRED and not below_2_53(values).all()
+    integers = getattr(values.dtype, "kind", "O") in "iu" and str(values.dtype) in _INFERRED
+    return integers and not below_2_53(values).all()
 
 
 def settled_public_rows(X):
@@ -235,8 +237,12 @@ def _own_column(column):
 def _made_anew(column):
     """Return a nullable or Arrow column without what its pickle shows of other cells.
 
-    That is what is stored under a missing cell, and the values of a dictionary.
+    That is what is stored under a missing cell, the values of a dictionary, and whether a date was
+    converted.
     """
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in _DATES:
+        cells = column.to_numpy().astype(np.int64).astype(str(column.dtype))
+        return type(column)(cells, index=column.index, name=column.name)
     if not hasattr(column.dtype, "numpy_dtype"):
         return column
     return type(column)(column.astype(object), dtype=column.dtype)
@@ -252,19 +258,21 @@ def _real_if_exact(values):
 
 
 def _with_own_categories(column):
-    """Return public values with the categories that occur, typed by these alone."""
+    """Return public values with the categories that occur, typed by these alone.
+
+    A protected cell that cannot be compared with others leaves categories in the order of all rows:
+    unless an order is declared, those of several types have the one that pandas gives to these.
+    """
     # Those that no public row has may be known from protected rows alone.
     column = column.cat.remove_unused_categories()
     given = column.cat.categories
-    known = _real_if_exact(given).infer_objects()  # a protected text has made them objects
-    if known.dtype != given.dtype and not column.cat.ordered:
-        known = known.sort_values()  # as pandas does where all are of one type
-    # For a protected fraction, missing or huge value.
-    if known.dtype in (np.float64, np.uint64):
-        with np.errstate(invalid="ignore"):  # an infinite one differs below
-            whole = known.to_numpy().astype(np.int64)
-        known = known if (whole != known).any() else type(known)(whole)
-    return column if known.dtype == given.dtype else column.cat.set_categories(known)
+    known = _own_targets(given.to_series(), True)
+    column = column.cat.rename_categories(known.array)
+    if column.cat.ordered or known.dtype == given.dtype != np.object_:
+        return column
+    if known.dtype == np.object_:
+        return column.astype(object).astype("category")
+    return column.cat.reorder_categories(known.sort_values().array)
 
 
 def _with_own_index(values):
@@ -294,10 +302,10 @@ def settled_public_targets(y, labels):
 
 
 def _own_targets(y, labels):
-    if getattr(getattr(y, "dtype", None), "kind", "") in _DATES:  # a copy: it has no cache yet
-        return (_own_column(y) if hasattr(y, "dt") else settled_public_rows(y)).copy()
     if hasattr(y, "infer_objects"):  # a protected text has made them objects
         y = y.infer_objects()
+    if getattr(getattr(y, "dtype", None), "kind", "") in _DATES:  # a copy: it has no cache yet
+        return (_own_column(y) if hasattr(y, "dt") else settled_public_rows(y)).copy()
     y = y.apply(_real_if_exact) if hasattr(y, "columns") else _real_if_exact(y)
     dtype = getattr(y, "dtype", None)
     if dtype == np.object_ and all(isinstance(label, Real) for label in np.asarray(y).flat):

@@ -255,3 +255,27 @@ def test_constant_targets_frames_and_searches():
     search = GridSearchCV(model(**FIXED), {"epsilon": [1.0, 5.0]}, cv=2).fit(frame, Y)
     assert search.best_params_["epsilon"] in (1.0, 5.0)
     assert clone(gp).get_params() == gp.get_params()
+
+
+@pytest.mark.parametrize(
+    ("match", "parameters"),
+    [
+        ("data_norm and X_bounds", {"X_bounds": (-1e-240, 1e-240)}),
+        ("data_norm and X_bounds", {"X_bounds": (-1e150, 1e150)}),
+        ("data_norm and X_bounds", {"data_norm": 1e80}),
+        ("epsilon", {"epsilon": 1e-30}),
+    ],
+)
+def test_sizes_whose_powers_are_no_floats_are_refused_before_the_charge(match, parameters):
+    gp = ProjectedGP(**{"data_norm": None if "X_bounds" in parameters else 3.0, **parameters})
+    with PrivacyLedger(epsilon=10.0, delta=0.1) as ledger:
+        with pytest.raises(ValueError, match=match):
+            gp.fit(np.zeros((5, 2)), np.arange(5.0))
+        assert not ledger.entries
+
+
+@pytest.mark.parametrize("size", [1e-65, 1e65])
+def test_other_sizes_are_fitted(size):
+    X = np.linspace(-size, size, 20)[:, None]
+    gp = ProjectedGP(X_bounds=(-size, size), displacement=size).fit(X, np.arange(20.0))
+    assert np.isfinite(gp.predict(X)).all()

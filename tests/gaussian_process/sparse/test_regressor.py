@@ -570,3 +570,12 @@ def test_the_published_mode_is_worse():
     errors, _ = errors_and_coverage(one_dimension, n_runs=40, **parameters)
     published, deviation = mean_and_deviation(errors)
     assert abs(published - 0.147) < 5 * deviation
+
+
+@pytest.mark.parametrize("width", [1e-240, 1e-152, 1e152, 1.7e308])
+def test_bounds_whose_squares_are_no_floats_are_refused_before_the_charge(width):
+    gp = DPSparseGPRegressor(X_bounds=(-1, 1), y_bounds=(-width, width))
+    with PrivacyLedger(epsilon=10.0, delta=0.1) as ledger:
+        with pytest.raises(ValueError, match="y_bounds must be more than"):
+            gp.fit(np.zeros((5, 1)), np.zeros(5))
+        assert not ledger.entries

@@ -1,5 +1,6 @@
 import pickle
 import warnings
+from decimal import Decimal
 from itertools import product
 
 import numpy as np
@@ -518,3 +519,77 @@ def test_targets_that_are_numbers_or_beside_texts_stay():
     assert check_protected(X, texts, X, np.array(["1", "2"])).y is texts
     y_val = pd.Series([1, 2], dtype="Int64")
     assert check_protected(X, y_val, X, np.array([1, 2])).y is y_val
+
+
+class Untouchable:
+    """A cell of which no method can be called."""
+
+    def fail(self, *args, **kwargs):
+        print("secret")
+        raise SystemExit("secret")
+
+    __array__ = __bool__ = __eq__ = __float__ = __hash__ = __len__ = __str__ = __repr__ = fail
+
+
+ODD = {
+    "signalling": Decimal("sNaN"),
+    "tuple": (1, 2),
+    "list": [1],
+    "empty": [],
+    "range": range(3),
+    "vector": np.array([1, 2]),
+    "table": np.array([[1, 2]]),
+    "frame": pd.DataFrame({"a": [1]}),
+    "untouchable": Untouchable(),
+    "interval": pd.Interval(0.0, 0.5),
+    "missing": None,
+}
+OF_ONE_TYPE = {
+    "complex": [1j, 2, 3j],
+    "integers": [1, 2, 3],
+    "dates": pd.date_range("2020", periods=3),
+    "durations": pd.to_timedelta([1, 2, 3], unit="D"),
+    "intervals": pd.interval_range(0, 3),
+    "days": pd.Series(pd.date_range("2020", periods=3)).dt.date,
+    "truth": pd.Series([True, False, None], dtype=object),
+    "texts": ["a", "b", "c"],
+    "categories": pd.Categorical(["a", 1, 0.5]),
+    "categories of intervals": pd.Categorical(pd.interval_range(0, 3)),
+}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of pandas 2.1
+@pytest.mark.parametrize("public", OF_ONE_TYPE)
+def test_no_odd_cell_is_an_error_or_changes_another(public):
+    X = without_long_integers(pd.DataFrame({"a": OF_ONE_TYPE[public]}))
+    others = []
+    for odd in ODD.values():
+        column = np.empty(3, dtype=object)
+        column[:] = X["a"].iloc[0], None, X["a"].iloc[2]
+        column[1] = odd
+        rows = check_protected(pd.DataFrame({"a": column}), None, X, None)
+        others.append((rows.X.iloc[[0, 2]], rows.unreadable[[0, 2]].tolist()))
+    for other, unreadable in others:
+        pd.testing.assert_frame_equal(other, others[0][0])
+        assert unreadable == [False, False]
+
+
+@pytest.mark.parametrize("odd", [1.5, None])
+def test_protected_categories_are_read_in_a_public_type_of_another_kind(odd):
+    public = pd.DataFrame({"a": pd.interval_range(0, 3)})
+    cells = [public["a"][0], odd, public["a"][2]]
+    private = pd.DataFrame({"a": pd.Categorical(pd.Series(cells, dtype=object))})
+    rows = check_protected(private, None, public, None)
+    assert rows.X["a"].dtype == public["a"].dtype
+    assert rows.X["a"].iloc[[0, 2]].tolist() == cells[::2]
+    assert rows.unreadable.tolist() == [False, True, False]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("protect", ["validation", Chunks(2)])
+def test_reading_a_cell_prints_nothing(protect, capsys):
+    X = np.arange(40.0)[:, None].astype(object)
+    X[protected_positions(40, 0.2)[0], 0] = Untouchable()
+    search = DPGridSearchCV(LogisticRegression(), {}, protect=protect, score_fraction=0.0)
+    search.fit(X, np.resize([0, 1], 40))
+    assert capsys.readouterr() == ("", "")

@@ -2,7 +2,7 @@
 
 import io
 import pickle
-from datetime import timedelta
+from datetime import date, timedelta
 
 import numpy as np
 import pandas as pd
@@ -256,6 +256,43 @@ def test_one_protected_cell_decides_no_extension_type(frame, public, odd):
 def types_of(values):
     dtypes = list(values.dtypes) if hasattr(values, "columns") else [values.dtype]
     return [getattr(getattr(dtype, "categories", None), "dtype", dtype) for dtype in dtypes]
+
+
+DAYS = pd.date_range("2020", periods=3).tolist()
+INTERVALS = [pd.Interval(2, 3), pd.Interval(0, 1), pd.Interval(2, 3)]
+NANOSECOND = pd.Timestamp("2020-01-01 00:00:00.000000001")
+NANOSECONDS = pd.Timedelta(1)
+ODD_CATEGORIES = [
+    *((["b", 1, "a", 2.5], odd) for odd in (date(2020, 1, 1), b"x", 1j, (1, 2), NANOSECOND)),
+    *((["b", "c", "a"], odd) for odd in (date(2020, 1, 1), b"x", 5)),
+    *((INTERVALS, odd) for odd in (None, pd.Interval(0.5, 1), "a text")),
+    *((DAYS, odd) for odd in (NANOSECOND, None, "a text")),
+    ([1j, 2, 1], "a text"),
+]
+ODD_DATES = [(DAYS, NANOSECOND), (DAYS, "a text"), (DAYS, None)]
+ODD_DATES += [([day - DAYS[0] for day in DAYS], odd) for odd in (NANOSECONDS, "a text", None)]
+
+
+@pytest.mark.parametrize("kind", ["column", "index"])
+@pytest.mark.parametrize(
+    ("dtype", "public", "odd"),
+    [
+        *(("category", *case) for case in ODD_CATEGORIES),
+        *((None, *case) for case in ODD_DATES),
+        (None, INTERVALS, None),
+    ],
+)
+def test_a_frame_that_is_kept_shows_no_odd_protected_cell(dtype, public, odd, kind):
+    def kept(cell):
+        values = np.fromiter([cell, *public], dtype=object, count=len(public) + 1).tolist()
+        cells = pd.Series(pd.Series(values), dtype=dtype)
+        if kind == "index":
+            return settled_public_rows(pd.DataFrame({"a": cells.index}, index=cells).iloc[1:])
+        return settled_public_rows(pd.DataFrame({"a": cells}).iloc[1:])
+
+    usual, other = kept(public[0]), kept(odd)
+    assert pickle.dumps(usual) == pickle.dumps(other)
+    assert [*(usual.index if kind == "index" else usual["a"])] == public
 
 
 def test_texts_are_as_wide_as_public_ones():
