@@ -67,7 +67,7 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
         Public labels, at least two. A record with another label adds nothing. None: the labels of
         the records are public by declaration, also which of them occur.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. A dict of public ones, > 0; 1 where not given. "balanced": inverse
+        Weights of the classes. A dict of public ones, > 0, for labels of `classes`; 1 where not given. "balanced": inverse
         to the numbers of records in the classes, which 2 % of the squared budget releases. Where
         these are public, ``{label: 1 / share}`` is the same at no cost.
     random_state : None, int or RandomState, default=None
@@ -184,6 +184,10 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
         self._check_settings()
         # From `classes` alone, unless the user leaves the set of labels public.
         classes = checked_classes(self.classes, y)
+        if classes is not None and isinstance(self.class_weight, dict):
+            others = [label for label in self.class_weight if label not in classes.tolist()]
+            if others:
+                raise ValueError(f"class_weight has labels that are not in classes: {others}.")
         guarantee = self._guarantee_of_fit(groups)
         # Charges; labels and values are read below.
         table, bounds, source = self._opened(guarantee, self._check_public, X, groups=groups)
@@ -301,13 +305,14 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
     def _check_settings(self):
         check_flag(self.fit_intercept, "fit_intercept")
         check_positive(self.C, "C")
-        if self.class_weight is not None and self.class_weight != "balanced":
-            if not isinstance(self.class_weight, dict):
+        if isinstance(self.class_weight, dict):
+            for weight in self.class_weight.values():
+                check_positive(weight, "class_weight")
+        elif self.class_weight is not None:
+            if not (isinstance(self.class_weight, str) and self.class_weight == "balanced"):
                 raise ValueError(
                     'class_weight must be None, "balanced" or a dict of positive weights.'
                 )
-            for weight in self.class_weight.values():
-                check_positive(weight, "class_weight")
 
     def _check_public(self, table):
         return bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", self)
