@@ -251,7 +251,7 @@ def test_ledger_is_charged_and_refuses(table):
         ({"classes": [1]}, ValueError),
         ({"class_weight": "even"}, ValueError),
         ({"class_weight": {0: -1.0}}, ValueError),
-        ({"class_weight": np.ones(2)}, ValueError),
+        ({"class_weight": np.ones(2)}, TypeError),
         ({"class_weight": {"1": 2.0}, "classes": [0, 1]}, ValueError),
         ({"X_bounds": (1, 0)}, ValueError),
         ({"fit_intercept": 3}, TypeError),
