@@ -20,7 +20,11 @@ def checked_classes(classes, y):
     labels = np.unique(np.asarray(classes))
     if len(labels) < 2:
         raise ValueError("classes must hold at least two labels.")
-    kinds = labels.dtype.kind, getattr(getattr(y, "dtype", None), "kind", "O")
+    dtype = getattr(y, "dtype", None)
+    dtype = getattr(getattr(dtype, "categories", None), "dtype", dtype)
+    # Columns of texts of pandas have the kind of objects.
+    kind = "U" if getattr(dtype, "type", None) is str else getattr(dtype, "kind", "O")
+    kinds = labels.dtype.kind, kind
     if "U" in kinds and set(kinds) & set("biuf"):
         raise ValueError(
             "classes and y must both be texts or both be numbers. A meta-estimator that numbers "

@@ -111,3 +111,15 @@ def test_columns_of_labels_in_lists_tell_no_number_of_rows():
     with pytest.raises(ValueError, match="y should be a 1d array") as caught:
         clone(PRIVATE[0]).fit(np.zeros((40, 2)), [[0, 1]] * 40, groups=list(range(20)) * 2)
     assert "40" not in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", ["string", "category"])
+@pytest.mark.parametrize("model", PRIVATE, ids=["logistic", "gp"])
+def test_columns_of_texts_beside_classes_that_are_numbers_are_refused(model, dtype):
+    y = pd.Series(["no", "yes"] * 20, dtype="string").astype(dtype)
+    refused = pytest.raises(ValueError, match="classes and y must both be texts")
+    with PrivacyLedger(epsilon=5.0, delta=1e-4) as ledger, refused:
+        clone(model).fit(np.zeros((40, 2)), y)
+    assert not ledger.entries
+    texts = clone(model).set_params(classes=["no", "yes"]).fit(np.zeros((40, 2)), y)
+    assert set(texts.predict(np.zeros((2, 2)))) <= {"no", "yes"}

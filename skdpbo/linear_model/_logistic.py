@@ -25,7 +25,7 @@ from skdpbo.linear_model._curvature import release_curvature
 from skdpbo.linear_model._gradient_sum import GradientRelease
 from skdpbo.linear_model._noisy_descent import DescentPlan, descend, descend_by_curvature
 from skdpbo.mechanisms import split_budget, step_budgets
-from skdpbo.privacy._checks import check_flag, check_positive
+from skdpbo.privacy._checks import check_choice, check_flag, check_positive
 
 __all__ = ["DPLogisticRegression"]
 
@@ -67,9 +67,10 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
         Public labels, at least two. A record with another label adds nothing. None: the labels of
         the records are public by declaration, also which of them occur.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. A dict of public ones, > 0; 1 where not given. "balanced": inverse
-        to the numbers of records in the classes, which 2 % of the squared budget releases. Where
-        these are public, ``{label: 1 / share}`` is the same at no cost.
+        Weights of the classes. A dict of public ones, > 0, for labels of `classes`; 1 where not
+        given. "balanced": inverse to the numbers of records in the classes, which 2 % of the
+        squared budget releases. Where these are public, ``{label: 1 / share}`` is the same at no
+        cost.
     random_state : None, int or RandomState, default=None
         None draws the noise from the operating system. Anything else makes it reproducible, for
         tests only: the guarantee is void and a `SeededNoiseWarning` is given.
@@ -301,13 +302,16 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
     def _check_settings(self):
         check_flag(self.fit_intercept, "fit_intercept")
         check_positive(self.C, "C")
-        if self.class_weight is not None and self.class_weight != "balanced":
-            if not isinstance(self.class_weight, dict):
-                raise ValueError(
-                    'class_weight must be None, "balanced" or a dict of positive weights.'
-                )
+        if isinstance(self.class_weight, dict):
             for weight in self.class_weight.values():
                 check_positive(weight, "class_weight")
+            known = self.class_weight if self.classes is None else np.asarray(self.classes).tolist()
+            if others := [label for label in self.class_weight if label not in known]:
+                raise ValueError(f"class_weight has labels that are not in classes: {others}.")
+        elif not (self.class_weight is None or isinstance(self.class_weight, str)):
+            raise TypeError('class_weight must be None, "balanced" or a dict of positive weights.')
+        elif self.class_weight is not None:
+            check_choice(self.class_weight, "class_weight", ("balanced",))
 
     def _check_public(self, table):
         return bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", self)

@@ -1,6 +1,7 @@
 """Indicators of categories that are public, or frequent enough to be released."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -215,7 +216,8 @@ class DPOneHotEncoder(PrivateTransformer):
 
     def _check_settings(self):
         check_flag(self.sparse_output, "sparse_output")
-        if isinstance(self.categories, str) and self.categories != "auto":
+        given = self.categories
+        if given != "auto" if isinstance(given, str) else not isinstance(given, Iterable):
             raise ValueError('categories must be "auto" or a list of arrays.')
 
     def _check_public(self, table):

@@ -251,6 +251,8 @@ def test_ledger_is_charged_and_refuses(table):
         ({"classes": [1]}, ValueError),
         ({"class_weight": "even"}, ValueError),
         ({"class_weight": {0: -1.0}}, ValueError),
+        ({"class_weight": np.ones(2)}, TypeError),
+        ({"class_weight": {"1": 2.0}, "classes": [0, 1]}, ValueError),
         ({"X_bounds": (1, 0)}, ValueError),
         ({"fit_intercept": 3}, TypeError),
     ],
@@ -259,7 +261,7 @@ def test_ledger_is_charged_and_refuses(table):
 def test_bad_parameters_cost_nothing(table, parameters, error):
     X, y = table
     with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
-        with pytest.raises(error):
+        with pytest.raises(error, match=next(iter(parameters))):
             DPLogisticRegression(**({"X_bounds": BOX} | parameters)).fit(X, y)
         assert not ledger.entries
 

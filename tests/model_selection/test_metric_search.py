@@ -142,6 +142,12 @@ class TestScores:
         assert 0.0 <= search.best_score_ <= 1.0
 
 
+@pytest.mark.parametrize(("model", "scoring"), [(TREE, "roc_auc"), (TREE, "f1"), (Ridge(), "r2")])
+def test_targets_that_are_missing_are_told(model, scoring):
+    with pytest.raises(ValueError, match=f"scoring='{scoring}' requires y to be passed"):
+        DPGridSearchCV(model, {}, scoring=scoring, loss_bound=None).fit(X[:20], X_val=X[20:40])
+
+
 class Constant(ClassifierMixin, BaseEstimator):
     """Answers with a constant, or NaN for chosen rows."""
 
@@ -169,7 +175,7 @@ class TestBadInput:
         assert ledger.spent().epsilon == 0
 
     @pytest.mark.parametrize("name", ["roc_auc", "f1", "balanced_accuracy", "matthews_corrcoef"])
-    def test_one_protected_class_is_neither_an_error_nor_a_warning(self, name):
+    def test_one_protected_class_shows_in_the_released_score_alone(self, name):
         search = DPGridSearchCV(TREE, DEPTHS, scoring=name, cv=2, score_fraction=0.1, epsilon=3.0)
         with warnings.catch_warnings(record=True) as usual:
             warnings.simplefilter("always")
@@ -178,7 +184,11 @@ class TestBadInput:
             with warnings.catch_warnings(record=True) as seen:
                 warnings.simplefilter("always")
                 search.fit(X[PUBLIC], Y[PUBLIC], X_val=X[PROTECTED], y_val=np.full(800, value))
-            assert [str(w.message) for w in seen] == [str(w.message) for w in usual]
+            told = [str(w.message) for w in seen]
+            of_release = [text for text in told if text.startswith("best_score_ is mostly noise")]
+            assert told == [str(w.message) for w in usual] + of_release
+            width = 2 if name == "matthews_corrcoef" else 1
+            assert len(of_release) == (search.best_score_std_ > width / 4)
             assert 0.0 <= search.best_score_ <= 1.0 or name == "matthews_corrcoef"
 
     @pytest.mark.filterwarnings("ignore")  # scikit-learn's, about the public rows

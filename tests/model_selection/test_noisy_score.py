@@ -219,3 +219,19 @@ def test_noise_of_a_ratio_or_of_pairs_is_told_beside_the_gain_over_chance(scorin
             search.fit(**weak, **rows)
         assert not ledger.entries
     assert fit("grid", ROWS_OF_LOSSES, scoring=scoring, epsilon=5.0) == []
+
+
+def test_a_ratio_that_turns_out_to_be_noise_is_told_once_it_is_released():
+    rng = np.random.default_rng(0)
+    y = (np.arange(4000) % 10 == 0).astype(int)
+    X = rng.normal(size=(4000, 4)) + 0.8 * y[:, None]
+    # Nearly no row is predicted to be positive.
+    model = LogisticRegression(class_weight={0: 9, 1: 1})
+    how = {"X": X[:2000], "y": y[:2000], "X_val": X[2000:], "y_val": y[2000:]}
+    search = DPGridSearchCV(model, VALUES, scoring="precision", epsilon=1.0, cv=2)
+    with pytest.warns(NoisyScoreWarning, match="best_score_ is mostly noise: it is"):
+        search.fit(**how)
+    assert search.best_score_std_ > 0.25
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NoisyScoreWarning)
+        search.set_params(scoring="roc_auc").fit(**how)

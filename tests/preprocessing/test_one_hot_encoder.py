@@ -299,3 +299,9 @@ def test_order_of_records_and_ledger():
         encoder = DPOneHotEncoder().fit(X)
     assert len(ledger.entries) == 1
     assert encoder.privacy_.n_protected == 2000
+
+
+@pytest.mark.parametrize("categories", ["all", None, 3, 2.5])
+def test_categories_that_are_no_lists_are_named(categories):
+    with pytest.raises(ValueError, match="categories must be"):
+        DPOneHotEncoder(categories=categories).fit([["a"], ["b"]])

@@ -69,7 +69,9 @@ class PrivateProcess(GaussianEstimator):
     def _check_pass(self):
         """Check the settings of the pass over the data, which would fail after the charge."""
         check_count(self.chunk_size, "chunk_size")
-        effective_n_jobs(self.n_jobs)
+        if not isinstance(self.n_jobs, numbers.Integral | None):
+            raise TypeError(f"n_jobs must be an integer or None, got {type(self.n_jobs).__name__}.")
+        effective_n_jobs(self.n_jobs)  # refuses 0
 
     def _of_records(self, unit):
         stated, foreign = super()._of_records(unit), foreign_kernels(self.kernel)

@@ -35,7 +35,9 @@ _N_ROWS = 60  # a fold of five still has rows of both classes
 _SEED = 20070611
 # Types and numbers of columns: nothing of a list is read before the charge, not even its width.
 _GUESSES_FOR_LISTS = [("f", (8,)), ("f", (64,)), ("O", (8,)), ("O", ())]
-_TEXTS = ("a", "b")
+_LABELS = ("a", "b")
+# Of words that vectorizers take: of several letters, none a stop word.
+_TEXTS = ("alpha beta", "beta gamma")
 
 
 def dry_run(estimator, candidates, X, y, scorer=None, fit_params=None):
@@ -141,7 +143,7 @@ def _text_of(error, estimator, params, scorer, X, y, fit_params):
     if any(getattr(dtype, "categories", None) is not None for dtype in dtypes):
         how = scorer, X, y, fit_params, _with_names_of_ours
         error = _common_failure(estimator, params, *how)
-    return "." if error is None else f": {error}"
+    return "." if error is None else f": {str(error).rstrip('.')}."
 
 
 def _with_names_of_ours(dtype):
@@ -237,5 +239,7 @@ def _targets(estimator, y, rng, rename):
     # As many rows of each class: every fold of an inner cross-validation has both.
     labels = rng.permutation(np.resize([0, 1], _N_ROWS * int(np.prod(shape[1:])))).reshape(shape)
     return (
-        np.array(_TEXTS)[labels] if kind in "OUST" else labels.astype(float if kind == "f" else int)
+        np.array(_LABELS)[labels]
+        if kind in "OUST"
+        else labels.astype(float if kind == "f" else int)
     )

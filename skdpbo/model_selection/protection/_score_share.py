@@ -6,7 +6,12 @@ from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import NoisyScoreWarning
 from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE
 
-__all__ = ["mechanism_with_score", "warn_if_metric_is_noisy", "warn_if_score_is_noisy"]
+__all__ = [
+    "mechanism_with_score",
+    "warn_if_metric_is_noisy",
+    "warn_if_release_is_noisy",
+    "warn_if_score_is_noisy",
+]
 
 _SMALL_NOISE = 0.05  # of the range of the score
 _LARGE_BESIDE_GAIN = 0.5  # noise of a ratio or of pairs, as a share of the gain over chance
@@ -77,5 +82,27 @@ def warn_if_metric_is_noisy(mechanism, scorer, n_records, public_score):
             f"{public_score:.2g}, and chance has {scorer.of_chance:g}. Protect more records, take "
             "a larger epsilon or score_fraction, or spend all of the budget on the choice "
             "(score_fraction=0).",
+            NoisyScoreWarning,
+        )
+
+
+def warn_if_release_is_noisy(mechanism, scorer, n_records, score):
+    """Warn where a released ratio turns out to be mostly noise, as its denominator is small.
+
+    Parameters
+    ----------
+    mechanism : SearchMechanism
+    scorer : MetricScorer
+    n_records : int
+    score : ReleasedScore
+        The warning is post-processing of it.
+    """
+    expected = scorer.expected_noise(mechanism.epsilon_score, n_records)  # has been told if large
+    if expected <= MOSTLY_NOISE < score.std / (scorer.upper - scorer.lower):
+        warn_caller(
+            f"best_score_ is mostly noise: it is {score.value:.3g}, and the standard deviation of "
+            f"its noise {score.std:.2g}. {scorer.name!r} divides by a number of protected records, "
+            "of a class or predicted to be of it, and the winner has few of them. A mean of "
+            "losses, such as 'neg_log_loss', has less noise; another fit spends another budget.",
             NoisyScoreWarning,
         )

@@ -25,6 +25,7 @@ from skdpbo.model_selection.protection._public_memory import PublicMemory
 from skdpbo.model_selection.protection._public_search import PublicSearch, without_tracebacks
 from skdpbo.model_selection.protection._score_share import (
     mechanism_with_score,
+    warn_if_release_is_noisy,
     warn_if_score_is_noisy,
 )
 from skdpbo.model_selection.protection._setup import (
@@ -54,6 +55,7 @@ from skdpbo.model_selection.rows._settled_types import (
     without_long_integers,
 )
 from skdpbo.model_selection.scoring._multimetric import assign_metrics
+from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 from skdpbo.privacy.ledger._charging import covered_by_fit
 
 __all__ = ["RUNNING", "ValidationProtection", "running_fit"]
@@ -282,6 +284,8 @@ class ValidationProtection(PublicSearch):
     def publish(self, guarantee, chosen):
         """Set the fitted attributes; then warn of what was seen after the charge."""
         super().publish(guarantee, chosen)
+        if chosen.score is not None and isinstance(self.scorer, MetricScorer):
+            warn_if_release_is_noisy(self.mechanism, self.scorer, self.n_losses, chosen.score)
         folds, table = self.problem.folds, self.searcher.cv_results_
         if folds is not None and self.mechanism.reads_early:
             self.warn_of_failed_fits(table[f"mean_test_{self.metric}"])

@@ -260,6 +260,12 @@ def test_bad_parameters_cost_nothing(parameters):
     assert not ledger.entries
 
 
+@pytest.mark.parametrize("value", ["all", [2], np.arange(3)], ids=str)
+def test_a_number_of_jobs_that_is_none_is_named(value):
+    with pytest.raises(TypeError, match="n_jobs must be an integer or None"):
+        fitted(n_jobs=value)
+
+
 class Touchy(list):
     """Values that note how much was charged when they are read."""
 

@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.dummy import DummyRegressor
-from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.naive_bayes import MultinomialNB
@@ -63,6 +63,7 @@ def warned(estimator, candidates, X, y):
         (MultinomialNB(), NUMBERS, LABELS.astype(object)),
         (make_pipeline(ENCODED, DecisionTreeClassifier()), FRAME, pd.Series(LABELS)),
         (make_pipeline(CountVectorizer(token_pattern="."), Ridge()), LABELS, np.arange(5.0)),
+        (make_pipeline(TfidfVectorizer(stop_words="english"), Ridge()), LABELS, np.arange(5.0)),
         (Ridge(), [["anything"]] * 5, [None] * 5),
     ],
 )
@@ -81,6 +82,7 @@ def test_a_wrong_column_is_reported():
     model = make_pipeline(make_column_transformer(("passthrough", ["height"])), Ridge())
     (message,) = warned(model, [{}], FRAME, np.arange(5.0))
     assert "column" in message.split(":", 1)[1]
+    assert ". What fails on protected rows" in message
 
 
 class Global(BaseEstimator):

@@ -34,7 +34,8 @@ class PublicTargets:
 
     def classes(self, name):
         """Return the sorted classes and their numbers of rows; refuse targets without classes."""
-        if self.y is None or np.ndim(self.y) != 1:
+        self._refuse_no_targets(name)
+        if np.ndim(self.y) != 1:
             raise ValueError(
                 f"scoring={name!r} needs one label for each row. For several use 'accuracy', the "
                 "share of rows of which all are right, or make_per_record_scorer."
@@ -48,12 +49,17 @@ class PublicTargets:
 
     def numbers(self, name, instead):
         """Return the targets as floats; refuse several outputs, for which `instead` is offered."""
-        if self.y is None or np.ndim(self.y) != 1:
+        self._refuse_no_targets(name)
+        if np.ndim(self.y) != 1:
             raise ValueError(
                 f"scoring={name!r} needs one target for each row. For several use {instead}, over "
                 "all of them."
             )
         return np.asarray(self.y, dtype=np.float64)
+
+    def _refuse_no_targets(self, name):
+        if self.y is None:
+            raise ValueError(f"scoring={name!r} requires y to be passed, but the target y is None.")
 
 
 @dataclass(frozen=True)
