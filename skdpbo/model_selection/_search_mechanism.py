@@ -268,13 +268,14 @@ class PublicScores:
 class VisitingSearch(SearchMechanism, ABC):
     """Search that visits candidates of a finite set by index, one batch after the other.
 
-    A sub-class proposes indices (`ask`) and releases one (`release_choice`).
+    A sub-class proposes indices (`ask`) and releases one (`release_choice`); its `_proposer` has
+    those that are `visited`.
     """
 
     def start(self, problem, guided):
         """Make ready; no protected value is read."""
         super().start(problem, guided)
-        self._visited, self._listed = [], []
+        self._listed = []  # whether ``cv_results_`` has it, of each that has been cross-validated
 
     @abstractmethod
     def ask(self, scores):
@@ -286,16 +287,14 @@ class VisitingSearch(SearchMechanism, ABC):
 
     def propose(self, public):
         """Return the next candidates for public cross-validation."""
-        batch = self.ask(self._scores(public))
-        self._visited += batch
-        return [self._problem.candidates[k] for k in batch]
+        return [self._problem.candidates[k] for k in self.ask(self._scores(public))]
 
     def choose(self, public):
         """Release the winner among the candidates that ``cv_results_`` lists."""
         index, score = self.release_choice(self._scores(public))
         # The index of the winner is that of a row of scikit-learn's table.
-        listed = [k for k, is_listed in zip(self._visited, self._listed, strict=True) if is_listed]
-        return self._chosen(listed, index, score)
+        visited = zip(self._proposer.visited, self._listed, strict=True)
+        return self._chosen([k for k, is_listed in visited if is_listed], index, score)
 
     def _chosen(self, indices, index, score):
         candidates = [self._problem.candidates[k] for k in indices]
@@ -304,7 +303,7 @@ class VisitingSearch(SearchMechanism, ABC):
     def _scores(self, public):
         if public is None:
             return None
-        new = len(self._visited) - len(self._listed)
+        new = len(self._proposer.visited) - len(self._listed)
         # A batch is listed whole or not at all.
         self._listed += [len(public["params"]) > sum(self._listed)] * new
         metric, listed = self._problem.metric, np.array(self._listed)
