@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import run_isolated, seeded_generators
@@ -204,7 +204,9 @@ def trained_on(units, estimator, params, j, rows, fit_params):
     positions = rows.training(units)
     model = clone(estimator).set_params(**clone(params, safe=False))
     # The seed is of the chunk, not of the candidate: candidates are compared under equal draws.
-    model, _ = train(model, rows.X, rows.y, fit_params, rows=positions, seed=SEED + j)
+    # In the types of the chunk: a text of another one has made objects of all labels.
+    how = {"seed": SEED + j, "labels": is_classifier(model)}
+    model, _ = train(model, rows.X, rows.y, fit_params, rows=positions, **how)
     return model
 
 

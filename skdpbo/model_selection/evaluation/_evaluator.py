@@ -21,6 +21,7 @@ from skdpbo._isolation._isolated_calls import seeded_generators, unshared
 from skdpbo._record_groups import place_batches
 from skdpbo.model_selection._sklearn import n_rows, take_method_params, take_rows, without_callbacks
 from skdpbo.model_selection.evaluation._row_independence import MixedRowsError
+from skdpbo.model_selection.rows._settled_types import settled_targets
 from skdpbo.model_selection.scoring._losses import UserLoss, n_predictions
 from skdpbo.model_selection.scoring._scorer import _response
 
@@ -38,7 +39,7 @@ __all__ = [
 SEED = 20070613
 
 
-def train(model, X, y, fit_params, *, rows=None, seed=SEED):
+def train(model, X, y, fit_params, *, rows=None, seed=SEED, labels=None):
     """Fit a clone so that it shares nothing with the caller's objects. Call in isolation.
 
     Parameters
@@ -52,6 +53,8 @@ def train(model, X, y, fit_params, *, rows=None, seed=SEED):
         Positions of the rows to train on; None: all of them.
     seed : int or ndarray, default=SEED
         Of the global generators, see `seeded_generators`.
+    labels : bool, default=None
+        Whether targets are labels: they have the type of those of these rows. None: as they are.
 
     Returns
     -------
@@ -65,6 +68,8 @@ def train(model, X, y, fit_params, *, rows=None, seed=SEED):
     # An object among them may keep what it is shown, or note which candidates are trained.
     params = copy.deepcopy(take_method_params(X, fit_params, rows))
     targets = () if y is None else (take_rows(y, rows),)
+    if labels is not None:
+        targets = [settled_targets(own, labels) for own in targets]
     with seeded_generators(seed):
         model.fit(take_rows(X, rows), *targets, **params)
     return model, frozen

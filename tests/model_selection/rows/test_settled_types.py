@@ -227,6 +227,22 @@ def test_a_missing_label_fails_in_its_own_chunk_alone():
     assert scores[1] > 0.7
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("container", [np.asarray, pd.Series])
+@pytest.mark.parametrize("odd", ["a text", b"x", 1j, (1, 2)])
+@pytest.mark.parametrize(
+    ("tree", "scoring"),
+    [(DecisionTreeClassifier(), None), (DecisionTreeRegressor(), "neg_mean_absolute_error")],
+)
+def test_a_label_of_another_type_fails_in_its_own_chunk_alone(tree, scoring, odd, container):
+    X = np.resize([[0.0], [1.0]], (N, 1))
+    y = np.fromiter([0, odd, *np.resize([0, 1], N - 2).tolist()], dtype=object, count=N)
+    search = DPGridSearchCV(tree, {}, protect=Chunks(5), epsilon=1e4, score_fraction=0.5)
+    search.set_params(scoring=scoring, loss_bound=None if scoring is None else 1.0)
+    best = search.fit(X, container(y)).best_score_ + (scoring is not None)
+    assert 0.7 < best < 0.9
+
+
 def converted(cells):
     return pd.DataFrame({"a": cells}, dtype=object).convert_dtypes()
 
