@@ -189,6 +189,12 @@ class TestEverySearcher:
             with pytest.raises(ValueError, match="groups"):
                 search.fit(X[:80], y[:80], X_val=X[80:], y_val=y[80:])
 
+    def test_fitted_attributes_are_documented(self, kind, data):
+        search = make_search(kind).fit(*data)
+        attributes = [name for name in vars(search) if name.endswith("_")]
+        assert "best_score_std_" in attributes
+        assert [name for name in attributes if f"\n    {name} :" not in search.__doc__] == []
+
     @pytest.mark.skipif(parse_version("1.9") > VERSION, reason="Pipeline.score routes nothing")
     @pytest.mark.parametrize("requested", [True, False, None])
     def test_a_pipeline_is_scored_with_weights_where_it_requests_them(self, kind, data, requested):
