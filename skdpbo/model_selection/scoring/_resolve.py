@@ -68,6 +68,13 @@ def make_per_record_scorer(loss, *, bound, response_method="predict", name=None,
     PerRecordScorer
         Minus the mean of the clipped loss, as ``scoring`` of the searchers.
 
+    Raises
+    ------
+    TypeError
+        If `loss` is no function, or another parameter has a wrong type.
+    ValueError
+        If `bound` or a weight is not positive and finite.
+
     Examples
     --------
     >>> import numpy as np
