@@ -135,6 +135,8 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     best_score_ : float
         Released. Noisy score of `best_params_` on the protected rows; absent when
         `score_fraction=0`.
+    best_score_std_ : float
+        Public. Standard deviation of the noise of `best_score_`; absent where that is.
     best_estimator_ : estimator
         The winner trained on the public rows, or privately on those that train (its ``privacy_`` is
         that of the whole search); absent when `refit=False`.
@@ -144,9 +146,8 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         public rows.
     descent_ : DescentResult
         Released. The trajectory in the unit cube, the noisy gradients and their noise scales, and
-        how well the points of each step determine its gradient (``traces``). Its method
-        ``error_terms(norm)`` tells what that and the noise add to the bounds of the paper's
-        Theorems 3.2 and 3.3.
+        how well the points of each step determine its gradient (``traces``). ``error_terms(norm)``:
+        what that and the noise add to the bounds of the paper's Theorems 3.2 and 3.3.
     privacy_ : PrivacyGuarantee
         Guarantee of the whole fit. Its ``parts`` are the gradients with the score, which are
         mu-GDP, and each choice; with ``end_fraction=0`` it is that of the gradients itself.

@@ -76,6 +76,11 @@ class DPSimpleImputer(PrivateTransformer):
     -----
     A value is missing if it is NaN. Infinite values are refused.
 
+    References
+    ----------
+    J. Dong, A. Roth, W. J. Su, Gaussian differential privacy, JRSS B 2022. Proofs:
+    :doc:`/theory/private_classifiers`.
+
     Examples
     --------
     >>> import numpy as np

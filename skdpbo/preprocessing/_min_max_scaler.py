@@ -53,6 +53,11 @@ class DPMinMaxScaler(PrivateScaler):
     -----
     A column in which no bin stands out gets the range (-1, 1).
 
+    References
+    ----------
+    J. Dong, A. Roth, W. J. Su, Gaussian differential privacy, JRSS B 2022. Proofs:
+    :doc:`/theory/private_classifiers`.
+
     Examples
     --------
     >>> import numpy as np

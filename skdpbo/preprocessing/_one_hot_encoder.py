@@ -90,6 +90,11 @@ class DPOneHotEncoder(PrivateTransformer):
     A category is found when it has about 1.4 sqrt(d) z / mu records, z near 7.5: at epsilon 1 and
     eight columns some 110.
 
+    References
+    ----------
+    J. Dong, A. Roth, W. J. Su, Gaussian differential privacy, JRSS B 2022. Proofs:
+    :doc:`/theory/private_classifiers`.
+
     Examples
     --------
     >>> import numpy as np

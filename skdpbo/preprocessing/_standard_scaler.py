@@ -57,6 +57,11 @@ class DPStandardScaler(PrivateScaler):
     all columns, in units of their half widths. A box much wider than the data costs little if its
     middle is near them; it costs precision if they are all near one end.
 
+    References
+    ----------
+    J. Dong, A. Roth, W. J. Su, Gaussian differential privacy, JRSS B 2022. Proofs:
+    :doc:`/theory/private_classifiers`.
+
     Examples
     --------
     >>> import numpy as np

@@ -130,7 +130,9 @@ def _check_together(guarantees: Sequence[PrivacyGuarantee]) -> None:
         raise ValueError("guarantees must hold at least one PrivacyGuarantee.")
     for guarantee in guarantees:
         if not isinstance(guarantee, PrivacyGuarantee):
-            raise TypeError(f"Expected a PrivacyGuarantee, got {type(guarantee).__name__}.")
+            kind = type(guarantee).__name__
+            hint = " Unpack it: *guarantees." * isinstance(guarantee, list | tuple)
+            raise TypeError(f"Expected a PrivacyGuarantee, got {kind}.{hint}")
 
     relations = _unique(g.neighbours for g in guarantees)
     if len(relations) > 1 and set(RELATIONS) & set(relations):

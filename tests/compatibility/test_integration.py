@@ -14,6 +14,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_classification, make_regression
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import VotingClassifier
+from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -187,6 +188,35 @@ class TestEverySearcher:
             np.testing.assert_allclose(search.best_estimator_.coef_, alone.coef_)
             with pytest.raises(ValueError, match="groups"):
                 search.fit(X[:80], y[:80], X_val=X[80:], y_val=y[80:])
+
+    def test_fitted_attributes_are_documented(self, kind, data):
+        search = make_search(kind).fit(*data)
+        attributes = [name for name in vars(search) if name.endswith("_")]
+        assert "best_score_std_" in attributes
+        assert [name for name in attributes if f"\n    {name} :" not in search.__doc__] == []
+
+    @pytest.mark.skipif(parse_version("1.9") > VERSION, reason="Pipeline.score routes nothing")
+    @pytest.mark.parametrize("requested", [True, False, None])
+    def test_a_pipeline_is_scored_with_weights_where_it_requests_them(self, kind, data, requested):
+        X, y = data
+        weights = np.linspace(0.1, 3, 80)
+        rows = {"X": X[:80], "y": y[:80], "X_val": X[80:], "y_val": y[80:]}
+        with sklearn.config_context(enable_metadata_routing=True):
+            last = LogisticRegression().set_fit_request(sample_weight=True)
+            last.set_score_request(sample_weight=requested)
+            scaler = StandardScaler().set_fit_request(sample_weight=False)
+            model, space = make_pipeline(scaler, last), {"logisticregression__C": [0.01, 1.0]}
+            search = make_search(kind, model, space).set_params(cv=[(range(40), range(40, 80))])
+            if requested is None:
+                with pytest.raises(UnsetMetadataPassedError):
+                    search.fit(**rows, sample_weight=weights)
+                return
+            search.fit(**rows, sample_weight=weights)
+        alone = clone(model).set_params(**search.best_params_)
+        alone.fit(X[:40], y[:40], logisticregression__sample_weight=weights[:40])
+        score = alone.score(X[40:80], y[40:80], weights[40:] if requested else None)
+        found = search.cv_results_["mean_test_score"][search.best_index_]
+        assert found == pytest.approx(score)
 
     def test_routes_protected_rows_through_a_pipeline(self, kind, data):
         X, y = data

@@ -474,8 +474,10 @@ class TestRefusals:
         self.refused(search_of(), ValueError, r"each row of X_val\.$", groups=GROUPS[1:])
         self.refused(search_of(), ValueError, "one dimension", groups=GROUPS[:, None])
         self.refused(search_of(), TypeError, "groups_val must have at least 1", groups=3)
-        match = "groups_val was given without X_val"
+        match = "groups_val was given without X_val, .* Those of X are groups"
         self.refused(search_of(), ValueError, match, X_val=None, y_val=None)
+        with pytest.raises(ValueError, match="The groups of X_val are groups_val"):
+            search_of().fit(X, Y, X_val=X_VAL, y_val=Y_VAL, groups=GROUPS)
         empty = {"X_val": X_VAL[:0], "y_val": Y_VAL[:0], "groups": []}
         self.refused(search_of(), ValueError, "at least one group", **empty)
 

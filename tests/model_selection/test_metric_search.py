@@ -145,7 +145,10 @@ class TestScores:
 @pytest.mark.parametrize(("model", "scoring"), [(TREE, "roc_auc"), (TREE, "f1"), (Ridge(), "r2")])
 def test_targets_that_are_missing_are_told(model, scoring):
     with pytest.raises(ValueError, match=f"scoring='{scoring}' requires y to be passed"):
-        DPGridSearchCV(model, {}, scoring=scoring, loss_bound=None).fit(X[:20], X_val=X[20:40])
+        DPGridSearchCV(model, {}, scoring=scoring).fit(X[:20], X_val=X[20:40])
+    columns = {"y": Y[:20, None], "y_val": Y[20:40, None]}
+    with pytest.raises(ValueError, match=r"as a vector; y has the shape \(20, 1\)"):
+        DPGridSearchCV(model, {}, scoring=scoring).fit(X[:20], X_val=X[20:40], **columns)
 
 
 class Constant(ClassifierMixin, BaseEstimator):

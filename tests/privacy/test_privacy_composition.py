@@ -388,3 +388,8 @@ def test_what_is_public_composes_at_no_cost():
     for bad in ({"delta": 1e-5}, {"mu": 1.0}):
         with pytest.raises(ValueError, match="epsilon"):
             PrivacyGuarantee(epsilon=0, **bad)
+
+
+def test_a_list_of_guarantees_is_to_be_unpacked():
+    with pytest.raises(TypeError, match=r"got list\. Unpack it: \*guarantees"):
+        compose([PrivacyGuarantee(epsilon=1.0)])

@@ -64,6 +64,11 @@ class Chunks:
     ROC AUC, F1 and other metrics that are no means of losses are computed chunk by chunk: every
     third row of a chunk scores its model, and does not train it.
 
+    References
+    ----------
+    K. Nissim, S. Raskhodnikova, A. Smith, Smooth sensitivity and sampling in private data analysis,
+    STOC 2007. Proofs: :doc:`/theory/sample_and_aggregate`.
+
     Examples
     --------
     >>> from skdpbo.model_selection import Chunks

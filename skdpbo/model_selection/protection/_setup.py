@@ -190,7 +190,9 @@ def check_rows(X, y, X_val, y_val, groups_val=None):
     elif y_val is not None:
         raise ValueError("y_val was given without X_val: give both or neither.")
     elif groups_val is not None:
-        raise ValueError("groups_val was given without X_val, whose groups they are.")
+        raise ValueError(
+            "groups_val was given without X_val, whose groups they are. Those of X are groups."
+        )
     return X, y, X_val
 
 

@@ -75,10 +75,11 @@ def refuse_rows_among_entries(params, protected, lengths, n_public=None, counted
             if _is_single(part) or (aligned and not _is_among(part, protected, lengths)):
                 continue
             if entry_length(part) in all_lengths or _is_among(part, protected, ()):
+                own = "The groups of X_val are groups_val. " if name == "groups" else ""
                 raise ValueError(
                     f"{name} holds protected rows, or as many values as there are: every training "
-                    "would be given them, which no guarantee covers. Give public rows only, such "
-                    "as those of an early stopping, in another number."
+                    f"would be given them, which no guarantee covers. {own}Give public rows only, "
+                    "such as those of an early stopping, in another number."
                 )
 
 

@@ -6,6 +6,7 @@ from numbers import Real
 
 from sklearn import get_config
 from sklearn.base import is_classifier, is_regressor
+from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
@@ -66,6 +67,13 @@ def make_per_record_scorer(loss, *, bound, response_method="predict", name=None,
     -------
     PerRecordScorer
         Minus the mean of the clipped loss, as ``scoring`` of the searchers.
+
+    Raises
+    ------
+    TypeError
+        If `loss` is no function, or another parameter has a wrong type.
+    ValueError
+        If `bound` or a weight is not positive and finite.
 
     Examples
     --------
@@ -327,8 +335,12 @@ def _weight_request(scoring, estimator):
     routing = get_routing_for_object(owner)
     if isinstance(routing, MetadataRequest):
         return routing.score.requests.get("sample_weight", False)
-    # A meta-estimator: its parts have to say yes; an error asks for it otherwise.
-    return True if routing.consumes("score", {"sample_weight"}) else None
+    # A meta-estimator: its parts say yes or no; an error asks for it where one says neither.
+    try:
+        routing.route_params(caller="score", params={"sample_weight": True})
+    except UnsetMetadataPassedError:
+        return None
+    return bool(routing.consumes("score", {"sample_weight"}))
 
 
 def _fixed(scorer):

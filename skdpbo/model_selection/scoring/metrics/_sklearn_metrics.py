@@ -37,8 +37,9 @@ class PublicTargets:
         self._refuse_no_targets(name)
         if np.ndim(self.y) != 1:
             raise ValueError(
-                f"scoring={name!r} needs one label for each row. For several use 'accuracy', the "
-                "share of rows of which all are right, or make_per_record_scorer."
+                f"scoring={name!r} needs one label for each row, as a vector; y has the shape "
+                f"{np.shape(self.y)}. For several use 'accuracy', the share of rows of which all "
+                "are right, or make_per_record_scorer."
             )
         classes, counts = np.unique(np.asarray(self.y), return_counts=True)
         if len(classes) < 2:
@@ -52,8 +53,8 @@ class PublicTargets:
         self._refuse_no_targets(name)
         if np.ndim(self.y) != 1:
             raise ValueError(
-                f"scoring={name!r} needs one target for each row. For several use {instead}, over "
-                "all of them."
+                f"scoring={name!r} needs one target for each row, as a vector; y has the shape "
+                f"{np.shape(self.y)}. For several use {instead}, over all of them."
             )
         return np.asarray(self.y, dtype=np.float64)
 
