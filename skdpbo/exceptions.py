@@ -5,6 +5,7 @@ __all__ = [
     "DefaultBoundsWarning",
     "DryRunWarning",
     "FlatLossWarning",
+    "HiddenColumnsWarning",
     "LedgerError",
     "LedgerUnavailableError",
     "LowBoundWarning",
@@ -36,6 +37,10 @@ class DryRunWarning(SkdpboWarning):
 
 class FlatLossWarning(SkdpboWarning):
     """A loss has no gradient to follow on the public rows: it is flat, in steps or noisy."""
+
+
+class HiddenColumnsWarning(SkdpboWarning):
+    """By what was released, some columns spread less than the noise, and most columns far more."""
 
 
 class LowBoundWarning(SkdpboWarning):
