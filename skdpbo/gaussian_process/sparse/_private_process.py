@@ -284,7 +284,10 @@ class PrivateProcess(GaussianEstimator):
         self.kernels_, self.inducing_points_ = kernels, Z
         self.log_evidence_, self.kernel_probabilities_ = log_evidence, weights
         self.kernel_ = scaled[int(np.argmax(weights))]
-        self._predictor = MixturePredictor(parts, shares, fitted)
+        # Errors under a kernel count as far as the release can show its functions: the mean has the
+        # least expected square of the error times that part.
+        weighed = shares * np.array([fits[k].shown for k in taken]) ** 2
+        self._predictor = MixturePredictor(parts, shares, fitted, weighed / weighed.sum())
         elbo = None if fits[0].elbo is None else shares @ [fits[k].elbo for k in taken]
         return shares @ [fits[k].noise_variance for k in taken], elbo
 
