@@ -20,6 +20,7 @@ __all__ = [
     "UnboundedSensitivityError",
     "UnreachedRowsWarning",
     "VoidGuaranteeWarning",
+    "WideBoundsWarning",
 ]
 
 
@@ -81,6 +82,10 @@ class UnreachedRowsWarning(SkdpboWarning):
 
 class VoidGuaranteeWarning(SkdpboWarning):
     """A release has no guarantee, for the reason given in the message."""
+
+
+class WideBoundsWarning(SkdpboWarning):
+    """By what was released, the records fill a small part of their public bounds."""
 
 
 class BudgetExceededError(RuntimeError):

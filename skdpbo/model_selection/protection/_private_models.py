@@ -22,6 +22,7 @@ from skdpbo.exceptions import (
     SkdpboWarning,
     UnreachedRowsWarning,
     VoidGuaranteeWarning,
+    WideBoundsWarning,
 )
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._private_choice import all_stated_for_groups
@@ -62,7 +63,12 @@ _USUAL = (
     "NaN (which DPSimpleImputer fills in) or infinite values are a usual reason, or too few rows."
 )
 # Of seeds the search warns; that synthetic rows are out of reach or hardly vary says nothing.
-_NOT_SHOWN = (SeededNoiseWarning, UnreachedRowsWarning, HiddenColumnsWarning)
+_NOT_SHOWN = (
+    SeededNoiseWarning,
+    UnreachedRowsWarning,
+    HiddenColumnsWarning,
+    WideBoundsWarning,
+)
 _NOT_NUMERIC = "X is not of a numeric type: every argument must be a string or a real number."
 
 
