@@ -61,9 +61,9 @@ def test_columns_in_bounds_that_fit_are_not(kind, epsilon):
 
 def test_nothing_is_said_where_most_columns_are_in_the_noise():
     moments, box = np.array([0.0, 0.0, 0.0, 0.3, 0.3, 0.0]), (np.zeros(3), np.full(3, 2.0))
-    np.testing.assert_array_equal(hidden_columns(moments, (0.01, 0.01), *box), [2])
+    np.testing.assert_array_equal(hidden_columns(moments, (0.005, 0.005), *box), [2])
     assert hidden_columns(moments, (0.05, 0.05), *box).size == 0
-    assert hidden_columns(moments, (0.01, 0.01), box[0], np.ones(3)).size == 0
+    assert hidden_columns(moments, (0.005, 0.005), box[0], np.ones(3)).size == 0
 
 
 def test_a_warning_that_is_an_error_leaves_a_fitted_model():
