@@ -12,6 +12,7 @@ from skdpbo._record_groups import count_step, shared_counts
 from skdpbo.mechanisms import ClippedMean, GaussianMechanism, split_budget
 
 __all__ = [
+    "hidden_columns",
     "histogram_sensitivity",
     "moment_blocks",
     "nearest_counts",
@@ -24,6 +25,7 @@ __all__ = [
 _N_EDGES = 16  # radii sqrt(d) 2^(-k/2)
 _HIDDEN = 3.0  # standard deviations of a noisy count
 _SHARE_OF_HISTOGRAM = 0.0625  # of the squared budget
+_IN_NOISE, _PLAIN = 2.0, 50.0  # variance over its noise: of a hidden and of a plain spread
 
 
 def histogram_sensitivity():
@@ -147,3 +149,23 @@ def release_moments(rows, mu, quantile, source):
     # From c x^2 (see `moment_blocks`) back to x^2.
     moments = np.concatenate([means, squares / scale])
     return radius, moments, (averaging.sigma, averaging.sigma / scale)
+
+
+def hidden_columns(moments, noise, low, high):
+    """Return the columns whose spread its noise hides, where that of most columns is plain.
+
+    Post-processing of released moments. Columns with the bounds 0 and 1 are never among them: rare
+    indicators spread as little there.
+
+    Parameters
+    ----------
+    moments, noise
+        As from `release_moments`.
+    low, high : ndarray of shape (d,)
+        Public box.
+    """
+    mean, square = np.split(moments, 2)
+    in_noise = (square - mean**2) / np.hypot(noise[1], 2 * mean * noise[0])
+    if not np.median(in_noise) > _PLAIN:
+        return np.array([], dtype=int)
+    return np.flatnonzero((in_noise < _IN_NOISE) & ~((low == 0) & (high == 1)))

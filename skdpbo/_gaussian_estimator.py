@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from skdpbo._parameters import ORDER_OF_GROUPS, OWN_GROUP, OWN_RECORD
+from skdpbo._parameters import ORDER_OF_GROUPS, OWN_GROUP, OWN_RECORD, warn_caller
 from skdpbo._private_estimator import PrivateEstimator
+from skdpbo.exceptions import HiddenColumnsWarning
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
 from skdpbo.privacy._checks import check_mu_of_fit
 from skdpbo.privacy._guarantee import about_groups
@@ -28,10 +29,29 @@ class GaussianEstimator(PrivateEstimator):
         """Whether the parameters alone decide what `fit` publishes, so that it costs nothing."""
         return False
 
-    def _close(self, n_records, guarantee):
-        """Set the attributes that every fit has, for records or groups; returns the estimator."""
+    def _close(self, n_records, guarantee, hidden=()):
+        """Set the attributes that every fit has; then warn, since a warning may be an error.
+
+        Parameters
+        ----------
+        n_records : int
+            Of records, or of groups.
+        guarantee : PrivacyGuarantee
+        hidden : sequence of int, default=()
+            Columns of X, and after them targets, from `hidden_columns`.
+        """
         self.n_records_ = n_records
         self.privacy_ = replace(guarantee, n_protected=n_records)
+        if len(hidden):
+            p = self.n_features_in_
+            columns = getattr(self, "feature_names_in_", range(p))
+            names = dict.fromkeys(str(columns[j]) if j < p else "y" for j in hidden)
+            warn_caller(
+                f"The released spread of {', '.join(names)} is within its own noise, that of "
+                "most columns far above: its scale is noise. The bounds may be much wider than the "
+                "values, or in other units; columns that hardly vary may be left out.",
+                HiddenColumnsWarning,
+            )
         return self
 
     def privacy_guarantee(self, n_samples=None, *, groups=False):

@@ -5,6 +5,7 @@ __all__ = [
     "DefaultBoundsWarning",
     "DryRunWarning",
     "FlatLossWarning",
+    "HiddenColumnsWarning",
     "LedgerError",
     "LedgerUnavailableError",
     "LowBoundWarning",
@@ -19,6 +20,7 @@ __all__ = [
     "UnboundedSensitivityError",
     "UnreachedRowsWarning",
     "VoidGuaranteeWarning",
+    "WideBoundsWarning",
 ]
 
 
@@ -36,6 +38,10 @@ class DryRunWarning(SkdpboWarning):
 
 class FlatLossWarning(SkdpboWarning):
     """A loss has no gradient to follow on the public rows: it is flat, in steps or noisy."""
+
+
+class HiddenColumnsWarning(SkdpboWarning):
+    """By what was released, some columns spread less than the noise, and most columns far more."""
 
 
 class LowBoundWarning(SkdpboWarning):
@@ -76,6 +82,10 @@ class UnreachedRowsWarning(SkdpboWarning):
 
 class VoidGuaranteeWarning(SkdpboWarning):
     """A release has no guarantee, for the reason given in the message."""
+
+
+class WideBoundsWarning(SkdpboWarning):
+    """By what was released, the records fill a small part of their public bounds."""
 
 
 class BudgetExceededError(RuntimeError):

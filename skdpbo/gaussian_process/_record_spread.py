@@ -17,6 +17,7 @@ _PART = math.sqrt(0.5)  # of the norm: of the constant and of the wave
 _FULL, _FULL_SD = 0.15, 0.3  # mean of the wave in a full box: normal, before the release
 _HALF_WIDTH = math.sqrt(3)  # standard deviations: of the box that uniform records would fill
 _LEAST_EXTENT = 0.125  # of the box
+_NARROW, _FAR = 1 / 6, 3.0  # of the box; standard deviations of the noise
 _LEAST_REACH = 2.0  # of the targets, in standard deviations
 _RECORDS_BEYOND = 20.0  # over mu: of normal targets about as many are clipped as the noise hides
 _MEAN_SD = 1.0  # of the targets' mean before the release, in half-widths
@@ -93,14 +94,28 @@ class RecordSpread:
         half-widths the mean of the wave is :math:`-\exp(-\pi^2 t^2/2)`. It is drawn to that of a
         full box as far as the noise prevails.
         """
-        scale = self.statistics.n_records * _PART**2
-        average, noise = -float(moments.B[0, 1]) / scale, moments.sb / math.sqrt(2) / scale
+        average, noise = self._wave(moments)
         # Posterior mean under the normal prior N(_FULL, _FULL_SD^2).
         mean = _FULL + (average - _FULL) / (1 + (noise / _FULL_SD) ** 2)
         if mean <= 0:
             return 1.0
         spread = math.sqrt(max(-2 * math.log(mean), 0.0)) / math.pi
         return min(max(_HALF_WIDTH * spread, _LEAST_EXTENT), 1.0)
+
+    def is_wide(self, moments):
+        """Whether the records fill less than a sixth of the box about its centre, noise or not.
+
+        Post-processing of the released `moments`. Of records elsewhere in a wide box nothing is
+        known: those in a corner and those of values at both faces have the same wave.
+        """
+        average, noise = self._wave(moments)
+        narrow = math.exp(-((math.pi * _NARROW / _HALF_WIDTH) ** 2) / 2)
+        return average - _FAR * noise > narrow
+
+    def _wave(self, moments):
+        """Return the mean of the wave, 1 of records at the centre, and its noise."""
+        scale = self.statistics.n_records * _PART**2
+        return -float(moments.B[0, 1]) / scale, moments.sb / math.sqrt(2) / scale
 
     def location(self, moments, mu, centred=False):
         r"""Return mean and standard deviation of the targets about the centre, and their reach.

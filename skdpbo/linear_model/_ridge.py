@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdpbo._column_moments import norm_edges, release_moments, release_radius
+from skdpbo._column_moments import hidden_columns, norm_edges, release_moments, release_radius
 from skdpbo._gaussian_estimator import GaussianEstimator
 from skdpbo._gram_release import lifted
 from skdpbo._noise_aware import MomentModel, released_noise_variance
@@ -182,7 +182,7 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         # Where the noise prevails predictions are at the centre; without intercept that is zero.
         boxed_targets = BoxedRows(columns, *y_box, keep_zero=not self.fit_intercept)
         with np.errstate(all="ignore"):  # an error of rounding would depend on the values
-            records, z_scales, t_scales, mu_left = self._standardised(
+            records, z_scales, t_scales, mu_left, released = self._standardised(
                 rows, boxed_targets, guarantee.mu, source
             )
             w = self._released_weights(records, z_scales.size, mu_left, source)
@@ -194,7 +194,8 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         self.intercept_ = centre + intercept * unit - self.coef_ @ rows.centre
         if targets.ndim == 1:
             self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
-        return self._close(n_units(table), guarantee)
+        low, high = np.hstack([X_box, y_box])
+        return self._close(n_units(table), guarantee, hidden_columns(*released, low, high))
 
     def _check_public(self, table, y):
         """Check the shape of y; return y as an array, and both boxes."""
@@ -207,7 +208,7 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         return targets, X_box, y_box
 
     def _standardised(self, rows, targets, mu, source):
-        """Release the scales of all columns; return the records, both scales, the budget left."""
+        """Release the scales of the columns; return records, scales, the budget left, moments."""
         d, centre = rows.shape[1], bool(self.fit_intercept)
         joined = JoinedRows(rows, targets)
         mu_left, mu_scales = split_budget(mu, _SHARE_OF_SCALES)
@@ -223,7 +224,8 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
             )
             for part, constant in ((slice(d), centre), (slice(d, None), False))
         )
-        return StandardisedRecords(joined, z_scales, t_scales), z_scales, t_scales, mu_left
+        records = StandardisedRecords(joined, z_scales, t_scales)
+        return records, z_scales, t_scales, mu_left, (moments, noise)
 
     def _released_weights(self, records, size, mu, source):
         """Release half width and second moments; return weights of z for t, (d + 1, n_targets)."""

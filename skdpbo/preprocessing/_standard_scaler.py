@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skdpbo._column_moments import release_moments
+from skdpbo._column_moments import hidden_columns, release_moments
 from skdpbo._row_blocks import BoxedRows
 from skdpbo.preprocessing._private_scaler import PrivateScaler
 from skdpbo.privacy._checks import check_flag
@@ -98,17 +98,18 @@ class DPStandardScaler(PrivateScaler):
     def _release(self, table, bounds, mu, source):
         rows = BoxedRows(table, *bounds, keep_zero=False)
         rows.check_finite()
-        radius, moments, (_, noise) = release_moments(rows, mu, _QUANTILE, source)
+        radius, moments, noise = release_moments(rows, mu, _QUANTILE, source)
         mean, square = np.split(moments, 2)
         # Rows are cut to the radius: a mean beyond 1 in its units is noise.
         mean = np.clip(mean, -1, 1)
         unit = radius * rows.half_width
         self.mean_ = rows.centre + unit * mean
         # At least the noise: a division by almost nothing would blow up other rows.
-        share = np.clip(square - mean**2, noise, 1.0)
+        share = np.clip(square - mean**2, noise[1], 1.0)
         self.var_ = unit**2 * share
         # Not the root of the variance, which is 0 in a box narrower than the root of a float.
         self.scale_ = unit * np.sqrt(share) if self.with_std else np.ones(len(mean))
+        return hidden_columns(moments, noise, *bounds)
 
     def _shift(self):
         return self.mean_ if self.with_mean else 0.0, self.scale_

@@ -12,8 +12,8 @@ HOMES = {
     "_attempt": "attempt",
     "_class_labels": "checked_labels label_positions",
     "_column_moments": (
-        "histogram_sensitivity moment_blocks nearest_counts norm_counts norm_edges release_moments "
-        "release_radius"
+        "hidden_columns histogram_sensitivity moment_blocks nearest_counts norm_counts norm_edges "
+        "release_moments release_radius"
     ),
     "_column_ranges": "counts_sensitivity magnitude_counts",
     "_exact_gram": (
@@ -79,7 +79,7 @@ HOMES = {
     "gaussian_process.sparse._predictor": "MixturePredictor WeightPredictor",
     "gaussian_process.sparse._private_process": "private_prior_mean",
     "gaussian_process.sparse._release_methods": "KernelMethod WhitenedMethod",
-    "gaussian_process.sparse._share_design": "designed_shares",
+    "gaussian_process.sparse._share_design": "designed_shares shown_parts",
     "linear_model._class_balance": "class_counts release_balance",
     "linear_model._gradient_sum": (
         "GradientRelease gradient_sensitivity residuals_on_lattice rows_on_grid"

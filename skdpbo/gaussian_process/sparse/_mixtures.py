@@ -45,6 +45,9 @@ class FittedWeights:
         Factor of the kernel, or its posterior mean.
     log_prior : float
         Logarithm of the kernel's prior probability. Public.
+    shown : float
+        Part of the kernel's variance that the release is expected to show: the weight of errors
+        under the kernel in the choice of the predicted mean. Public.
     in_release : ndarray of shape (d, q) or None
         Weights T'v of the features of the release, where the mean is to be predicted by these.
     """
@@ -56,6 +59,7 @@ class FittedWeights:
     log_evidence: float = 0.0
     amplitude: float = 1.0
     log_prior: float = 0.0
+    shown: float = 1.0
     in_release: np.ndarray | None = None
 
 

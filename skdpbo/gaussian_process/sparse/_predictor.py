@@ -83,25 +83,26 @@ class MixturePredictor:
     ----------
     parts : list of WeightPredictor
     shares : ndarray of shape (n_parts,)
-        Of sum 1.
+        Probabilities, of sum 1.
     fitted : WeightPredictor or None
-        Mean of the mixture in the features of the release; the moments are then about it.
+        Predicted mean in the features of the release; the moments are then about it.
+    mean_shares : ndarray of shape (n_parts,) or None
+        Of the parts in the predicted mean otherwise, of sum 1. None: `shares`.
     """
 
     parts: list
     shares: np.ndarray
     fitted: WeightPredictor | None = None
+    mean_shares: np.ndarray | None = None
 
     def mean(self, X):
         """Mean, shape (n, q)."""
-        if self.fitted is None:
-            return self._average([part.mean(X) for part in self.parts])
-        return self.fitted.mean(X)
+        return self._mean([] if self.fitted else [part.mean(X) for part in self.parts], X)
 
     def moments(self, X):
         """Mean and variance, each of shape (n, q); the spread of the means counts."""
         means, variances = zip(*(part.moments(X) for part in self.parts), strict=True)
-        mean = self._average(means) if self.fitted is None else self.fitted.mean(X)
+        mean = self._mean(means, X)
         # Second moment about what is predicted; about the average, the law of total variance.
         spreads = [variance + (m - mean) ** 2 for m, variance in zip(means, variances, strict=True)]
         return mean, self._average(spreads)
@@ -116,10 +117,16 @@ class MixturePredictor:
         return self._joint(pairs, self.parts[0].features.Z)
 
     def _joint(self, pairs, X):
-        mean = self._average([m for m, _ in pairs]) if self.fitted is None else self.fitted.mean(X)
+        mean = self._mean([m for m, _ in pairs], X)
         return mean, self._average(
             [covariance + (m - mean)[:, None] * (m - mean)[None] for m, covariance in pairs]
         )
 
-    def _average(self, values):
-        return np.tensordot(self.shares, np.stack(values), axes=1)
+    def _mean(self, means, X):
+        """Return the predicted mean, from those of the parts or from the features at X."""
+        if self.fitted is not None:
+            return self.fitted.mean(X)
+        return self._average(means, self.mean_shares)
+
+    def _average(self, values, shares=None):
+        return np.tensordot(self.shares if shares is None else shares, np.stack(values), axes=1)

@@ -17,7 +17,7 @@ from skdpbo._exact_gram import products, streamed_sums
 from skdpbo._gaussian_estimator import GaussianEstimator
 from skdpbo._parameters import bounds_or_default, warn_caller
 from skdpbo._record_groups import PlacedRows, record_codes
-from skdpbo.exceptions import DefaultBoundsWarning, UnreachedRowsWarning
+from skdpbo.exceptions import DefaultBoundsWarning, UnreachedRowsWarning, WideBoundsWarning
 from skdpbo.gaussian_process._column_effects import ColumnEffects, shows_columns
 from skdpbo.gaussian_process._foreign_kernels import foreign_kernels, refuse_unfit_kernel
 from skdpbo.gaussian_process._record_spread import RecordSpread
@@ -155,7 +155,7 @@ class PrivateProcess(GaussianEstimator):
                 unseen.append(name)
         return {name: getattr(self, f"{name}_") for name in names}, unseen
 
-    def _close(self, n_records, guarantee, unseen=(), reach=None):
+    def _close(self, n_records, guarantee, unseen=(), reach=None, wide=False):
         """Set the attributes that every fit has; then warn, since a warning may be an error.
 
         Parameters
@@ -164,6 +164,8 @@ class PrivateProcess(GaussianEstimator):
             Bounds of which some column shows no range.
         reach : tuple (share, sd), default=None
             Released share of records near the inducing points, and its noise.
+        wide : bool, default=False
+            Whether the box is far wider than the records, by what was released.
         """
         super()._close(n_records, guarantee)
         # All that the warnings name is released: counts above a threshold, and the second moment.
@@ -179,6 +181,12 @@ class PrivateProcess(GaussianEstimator):
                 "the released second moment: X_bounds may be in other units than X, or the public "
                 "rows that bounds are taken from may be no sample of X.",
                 UnreachedRowsWarning,
+            )
+        if wide:
+            warn_caller(
+                "The records fill less than a sixth of X_bounds, by the released mean of a wave: "
+                "the model hardly tells them apart. Give narrower public bounds.",
+                WideBoundsWarning,
             )
         return self
 
@@ -219,7 +227,7 @@ class PrivateProcess(GaussianEstimator):
             Public model whose residuals are the targets, about 0; None: there is none.
         """
         vars(self).pop("columns_", None)
-        shown = {"kernels": kernels, "Z": Z, "mu": mu, "shift": 0.0}
+        shown = {"kernels": kernels, "Z": Z, "mu": mu, "shift": 0.0, "wide": False}
         many = has_many_columns(Z)
         if self.kernel is not None or Z.shape[1] > MOST_COLUMNS:
             return shown
@@ -231,7 +239,7 @@ class PrivateProcess(GaussianEstimator):
         spread = RecordSpread((centre, box), half_width=half_width, **common)
         released = passed(spread)  # from here on post-processing, but for the columns
         mean, sd, reach = spread.location(released, mu_spread if many else mu, public is not None)
-        shown |= {"mu": mu, "shift": mean, "half_width": reach}
+        shown |= {"mu": mu, "shift": mean, "half_width": reach, "wide": spread.is_wide(released)}
         if not many:
             return shown
         extent, self.columns_ = spread.extent(released), list(range(Z.shape[1]))
@@ -283,7 +291,10 @@ class PrivateProcess(GaussianEstimator):
         self.kernels_, self.inducing_points_ = kernels, Z
         self.log_evidence_, self.kernel_probabilities_ = log_evidence, weights
         self.kernel_ = scaled[int(np.argmax(weights))]
-        self._predictor = MixturePredictor(parts, shares, fitted)
+        # Errors under a kernel count as far as the release can show its functions: the mean has the
+        # least expected square of the error times that part.
+        weighed = shares * np.array([fits[k].shown for k in taken]) ** 2
+        self._predictor = MixturePredictor(parts, shares, fitted, weighed / weighed.sum())
         elbo = None if fits[0].elbo is None else shares @ [fits[k].elbo for k in taken]
         return shares @ [fits[k].noise_variance for k in taken], elbo
 

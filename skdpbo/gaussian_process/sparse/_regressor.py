@@ -290,7 +290,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
             return self._release(method, rows, X, placed(X, targets), source)
 
         chosen = self._shown(kernels, Z, mu, half_width, n_units(X), passed, public)
-        centre = centre + chosen.pop("shift")
+        centre, wide = centre + chosen.pop("shift"), chosen.pop("wide")
         method = build(**chosen, n_records=n_units(X))
         released = passed(method, centre)
         fits = method.posterior(released, noise_variance)
@@ -298,7 +298,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         if public:
             self._publish_gate(public, method.signal_probability(released, fits, noise_variance))
         reach = method.share_in_reach(released) if self.release == "whitened" else None
-        return self._close(n_units(X), guarantee, unseen, reach)
+        return self._close(n_units(X), guarantee, unseen, reach, wide)
 
     def _planned(self, mu, X_public, y_public, bounds, X, y):
         """Return what the release needs from shapes and parameters; raises what can be raised."""

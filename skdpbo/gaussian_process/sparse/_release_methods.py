@@ -42,7 +42,7 @@ from skdpbo.gaussian_process.sparse._mixtures import (
     averaged,
     feature_maps,
 )
-from skdpbo.gaussian_process.sparse._share_design import designed_shares
+from skdpbo.gaussian_process.sparse._share_design import designed_shares, shown_parts
 from skdpbo.privacy._checks import check_choice
 
 __all__ = ["KernelMethod", "WhitenedMethod", "check_choices", "given_noise_variance"]
@@ -104,7 +104,7 @@ class WhitenedMethod:
     shares : {"equal", "fixed", "design"}, default="equal"
         Of the kernels in their average: equal, with equal prior weights; those of
         :func:`kernel_shares`, with :func:`kernel_log_priors`; or of :func:`designed_shares`, where
-        means of many columns are predicted in the features of the release.
+        means of many columns are in the features of the release, of one as :func:`shown_parts` say.
     """
 
     def __init__(
@@ -122,8 +122,11 @@ class WhitenedMethod:
         self.statistics = WhitenedRelease(mu, tuple(half_width.tolist()), n_records)
         self.parts, self.posterior_name = [WhitenedFeatures(k, Z) for k in kernels], posterior
         parts_of_all = None if shares == "equal" else kernel_shares(kernels, Z)
+        self.shown = np.ones(len(kernels))
         if shares == "design":
             parts_of_all = designed_shares(self.parts, parts_of_all, self.statistics)
+        if shares == "design" and Z.shape[1] == 1:  # useless columns make expected errors wrong
+            self.shown = shown_parts(self.parts, parts_of_all, self.statistics)
         self._mean_in_release = shares == "design" and has_many_columns(Z)
         priors = np.zeros(len(kernels)) if shares == "equal" else kernel_log_priors(kernels, Z)
         self.log_priors = priors - logsumexp(priors)
@@ -168,15 +171,15 @@ class WhitenedMethod:
         Post-processing: `moments` are released, and no protected value is in scope.
         """
         support, density, estimate = self._denoised(moments)
-        # the features of a single kernel are those that were released
-        maps = [(None, 0.0)]
+        maps = [(None, 0.0)]  # the features of a single kernel are those that were released
         if len(self.parts) > 1:
             maps = feature_maps(self.features, self.parts, support, density, moments.sb)
-        rows = zip(self.parts, maps, self.log_priors.tolist(), strict=True)
-        return [
-            replace(self._under(part, T, error, moments, estimate, noise_variance), log_prior=prior)
-            for part, (T, error), prior in rows
+        fits = [
+            self._under(part, T, error, moments, estimate, noise_variance)
+            for part, (T, error) in zip(self.parts, maps, strict=True)
         ]
+        public = zip(self.log_priors.tolist(), self.shown.tolist(), strict=True)
+        return [replace(f, log_prior=p, shown=s) for f, (p, s) in zip(fits, public, strict=True)]
 
     def share_in_reach(self, moments):
         """Return the estimated share of records near the inducing points, and its noise.
@@ -237,8 +240,7 @@ class WhitenedMethod:
         """Return the noise variance of each target; None is estimated."""
         if noise_variance is not None:
             return noise_variance
-        # Of targets in [-R, R] about their centre no variance is larger.
-        largest = [R**2 for R in self.statistics.half_width]
+        largest = [R**2 for R in self.statistics.half_width]  # of any targets in [-R, R]
         return [released_noise_variance(*pair) for pair in zip(models, largest, strict=True)]
 
     def _under(self, part, T, error, moments, estimate, noise_variance):

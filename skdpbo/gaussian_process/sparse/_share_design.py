@@ -12,7 +12,7 @@ import numpy as np
 from skdpbo.gaussian_process.sparse._inducing import SUPPORT_DESIGNS, support_design
 from skdpbo.gaussian_process.sparse._kernel_family import design_weights
 
-__all__ = ["designed_shares"]
+__all__ = ["designed_shares", "shown_parts"]
 
 _FIXED_SHARE = 0.25  # the functions may be none of those of the design
 _NOISE_SHARE = 0.1  # of an observation, of the kernel's variance; hardly matters within 3 times
@@ -46,6 +46,15 @@ def designed_shares(parts, fixed, statistics):
     mixed = _FIXED_SHARE * fixed
     mixed[taken] += (1 - _FIXED_SHARE) * shares
     return mixed
+
+
+def shown_parts(parts, shares, statistics):
+    """Return the part of each kernel's variance that the release is expected to show; public.
+
+    One less the expected squared error in units of the variance, and positive. The arguments are
+    those of `designed_shares`, with its result; every kernel has a share.
+    """
+    return np.maximum(1 - _Design(parts, statistics).errors(shares) ** 2, _RIDGE)
 
 
 def _least(design, shares):
@@ -104,12 +113,13 @@ class _Design:
         weights = design_weights([part.kernel for part in parts], parts[0].Z)
         self.scales = np.maximum(alone, _RIDGE) / weights
 
+    def errors(self, shares):
+        """Return the expected error under each kernel."""
+        return self._of_shares(shares)[1]
+
     def mean_error(self, shares):
         """Return the mean of the relative errors, and its gradient."""
-        n, u = len(shares), np.tensordot(shares, self.cross, 1)
-        gram = np.tensordot(shares, self.grams, 1)
-        C = np.tensordot(shares, self.maps, (0, 1))
-        errors, X, W = self._errors(C, self._second_moment(u), gram)
+        n, (u, errors, X, W) = len(shares), self._of_shares(shares)
         # d tr(P G) = -tr(W d(C'S^-1 C)), W = P G P, S the covariance of the sums.
         XW = X @ W
         V = (XW @ X.transpose(0, 2, 1)).reshape(n, -1)
@@ -119,6 +129,12 @@ class _Design:
         slopes -= 2 * (self.maps.reshape(n, n, -1) @ XW.reshape(n, -1, 1))[..., 0]
         slopes /= 2 * np.maximum(errors, _RIDGE)[:, None]
         return np.sum(errors / self.scales), slopes.T @ (1 / self.scales)
+
+    def _of_shares(self, shares):
+        """Return u and what `_errors` returns for shares."""
+        u, gram = np.tensordot(shares, self.cross, 1), np.tensordot(shares, self.grams, 1)
+        C = np.tensordot(shares, self.maps, (0, 1))
+        return u, *self._errors(C, self._second_moment(u), gram)
 
     def _second_moment(self, u):
         """Return the second moment of features at the inducing points, or of several such."""

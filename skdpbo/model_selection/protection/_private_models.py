@@ -16,11 +16,13 @@ from skdpbo._isolation._parallel import Progress
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import (
     DryRunWarning,
+    HiddenColumnsWarning,
     SeededNoiseWarning,
     SelectionCostWarning,
     SkdpboWarning,
     UnreachedRowsWarning,
     VoidGuaranteeWarning,
+    WideBoundsWarning,
 )
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._private_choice import all_stated_for_groups
@@ -59,6 +61,13 @@ _NO_MODEL = (
 )
 _USUAL = (
     "NaN (which DPSimpleImputer fills in) or infinite values are a usual reason, or too few rows."
+)
+# Of seeds the search warns; that synthetic rows are out of reach or hardly vary says nothing.
+_NOT_SHOWN = (
+    SeededNoiseWarning,
+    UnreachedRowsWarning,
+    HiddenColumnsWarning,
+    WideBoundsWarning,
 )
 _NOT_NUMERIC = "X is not of a numeric type: every argument must be a string or a real number."
 
@@ -267,9 +276,8 @@ class PrivateModelsProtection(AllRecordsProtection):
         # One guess of the types is enough here: the warnings are of missing bounds.
         for table, targets in list(synthetic_rows(models[0], X, y))[:1]:
             for warning in in_isolation(_warnings_of_fit, models[0], table, targets):
-                # Of seeds the search warns; that synthetic rows are out of reach says nothing.
-                kind, not_shown = warning.category, (SeededNoiseWarning, UnreachedRowsWarning)
-                if issubclass(kind, SkdpboWarning) and kind not in not_shown:
+                kind = warning.category
+                if issubclass(kind, SkdpboWarning) and kind not in _NOT_SHOWN:
                     shown.append((kind, str(warning.message)))
         for category, message in dict.fromkeys(shown):
             warn_caller(message, category)

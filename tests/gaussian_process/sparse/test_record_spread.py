@@ -1,13 +1,17 @@
 """Extent of the records and reach of the targets from a first release; noise is seeded."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 
 from _support.internals import RecordSpread, SpreadRows, WhitenedRelease, spread_features
 from _support.many_columns import HUGE, fitted, records
 from _support.planted import original, put
+from skdpbo.exceptions import WideBoundsWarning
+from skdpbo.gaussian_process import DPSparseGPRegressor
 
 BOX = np.zeros(5), np.full(5, 3.0)
 
@@ -101,6 +105,38 @@ def test_extent_is_found_in_noisy_moments(p, sd):
     gram = (Q.T @ Q).astype(np.int64)
     found = [screen.extent(screen.release(gram, None)) for _ in range(30)]
     assert np.mean(found) == pytest.approx(3**0.5 * sd, rel=0.1)
+
+
+def is_announced(X, y, **parameters):
+    given = {"X_bounds": (-3, 3), "y_bounds": (-3, 3), **parameters}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        DPSparseGPRegressor(**given).fit(X, y)
+    return WideBoundsWarning in [w.category for w in caught]
+
+
+@pytest.mark.parametrize("p", [1, 2, 6])
+def test_a_far_too_wide_box_is_announced(p):
+    X, y = records(3000, p)
+    assert is_announced(X / 30, y, epsilon=3.0)
+    assert not is_announced(X, y, epsilon=3.0)
+    assert not is_announced(X / 30, y, epsilon=3.0, kernel=RBF(1.0))  # without that release
+
+
+@pytest.mark.parametrize("mu", [0.01, 1.0])
+def test_bounds_that_fit_are_not_announced(mu):
+    n = 4000
+    screen = RecordSpread((np.zeros(1), np.ones(1)), mu=mu, half_width=np.ones(1), n_records=n)
+
+    def share(sd):
+        X = np.random.default_rng(0).normal(size=(n, 1)) * sd
+        Q = screen.rows(np.zeros(1))(X, X, None)
+        gram = (Q.T @ Q).astype(np.int64)
+        return np.mean([screen.is_wide(screen.release(gram, None)) for _ in range(60)])
+
+    assert share(1 / 3) == 0  # three standard deviations; expected below .001
+    assert share(1 / 6) == 0
+    assert share(1 / 90) > (0.99 if mu == 1.0 else -1)
 
 
 # The targets' range

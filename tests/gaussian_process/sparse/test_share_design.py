@@ -1,5 +1,7 @@
 """Shares of a default family by a design: public, of sum 1, and better than fixed ones."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,8 +13,11 @@ from _support.internals import (
     designed_shares,
     inducing_design,
     kernel_shares,
+    shown_parts,
 )
 from _support.planted import put
+from skdpbo.exceptions import SeededNoiseWarning
+from skdpbo.gaussian_process import DPSparseGPRegressor
 
 
 def family(p, n_records=2000, mu=0.25):
@@ -22,7 +27,7 @@ def family(p, n_records=2000, mu=0.25):
     return Z, kernels, parts, WhitenedRelease(mu, (3.0,), n_records)
 
 
-def expected_errors(Z, parts, shares, release, X):
+def dense_errors(Z, parts, shares, release, X):
     """Root mean square error under each kernel with a share, by dense formulas, records at X."""
     K_x = sum(
         p * part.kernel(X, Z) / part.signal_variance for p, part in zip(shares, parts, strict=True)
@@ -54,7 +59,7 @@ def test_expected_errors_become_smaller(p, gain):
     assert (shares[:9] >= 0.25 * fixed[:9]).all()  # whatever the function is
     np.testing.assert_array_equal(shares[9:], 0)
     X = np.random.default_rng(0).uniform(-3, 3, (400, p))
-    before, after = (expected_errors(Z, parts, one, release, X) for one in (fixed, shares))
+    before, after = (dense_errors(Z, parts, one, release, X) for one in (fixed, shares))
     assert np.mean(after / before) < gain
     assert np.max(after / before) < 1.1
 
@@ -76,6 +81,38 @@ def test_gradient_is_that_of_the_error(monkeypatch):
         moved = design.mean_error(shares + step)[0] - design.mean_error(shares - step)[0]
         assert moved / 2e-5 == pytest.approx(slope[k], abs=1e-4)
     assert value < 2
+
+
+def test_the_parts_that_are_shown_are_those_of_dense_formulas():
+    Z, kernels, parts, release = family(1)
+    shares = designed_shares(parts, kernel_shares(kernels, Z), release)
+    X = np.linspace(-3, 3, 400)[:, None]
+    squares = dense_errors(Z, parts, shares, release, X) ** 2 / parts[0].signal_variance
+    np.testing.assert_allclose(shown_parts(parts, shares, release), 1 - squares, atol=0.01)
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_the_mean_of_one_column_leaves_out_what_the_noise_hides(p):
+    X = np.random.default_rng(0).uniform(-3, 3, (500, p))
+    gp = DPSparseGPRegressor(epsilon=0.3, X_bounds=(-3, 3), y_bounds=(-3, 3), random_state=0)
+    with pytest.warns(SeededNoiseWarning):
+        gp.fit(X, X[:, 0])
+    mixture, taken = gp._predictor, gp.kernel_probabilities_ > 1e-9
+    np.testing.assert_allclose(mixture.shares, gp.kernel_probabilities_[taken], rtol=1e-6)
+    ratio = mixture.mean_shares / mixture.shares
+    if p > 1:
+        np.testing.assert_allclose(ratio, 1.0)
+        return
+    assert taken.all()
+    # Of the noisy sums smooth functions can be learnt, rough ones not.
+    assert ratio[4] > 5 * ratio[0]
+    means = np.stack([part.mean(X) for part in mixture.parts])
+    average = np.tensordot(mixture.mean_shares, means, 1)
+    np.testing.assert_allclose(gp.predict(X), average[:, 0])
+    # Bands are about that mean, and so wider than those of the mixture about its own.
+    own = replace(mixture, mean_shares=None)
+    wider = (average - own.mean(X)) ** 2
+    np.testing.assert_allclose(mixture.moments(X)[1], own.moments(X)[1] + wider)
 
 
 def test_more_noise_favours_the_linear_kernel():
