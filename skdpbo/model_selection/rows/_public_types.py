@@ -279,16 +279,26 @@ def _cells_as(column, dtype, public):
     series = type(column)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a warning would tell of a record
-        categories = hasattr(column.dtype, "categories") and hasattr(dtype, "categories")
+        whole, error = None, True
+        if hasattr(column.dtype, "categories") and hasattr(dtype, "categories"):
+            whole, error = attempt(_with_public_categories, column, dtype)
         # Dates overflow in finer units alone, which are exact for others.
-        if column.dtype.kind in "Mm" or categories:
+        elif column.dtype.kind in "Mm":
             whole, error = attempt(column.astype, dtype)
-            if error is None:
-                return whole, False
+        if error is None:
+            return whole, False
         typed = [attempt(_in_type, series, cell, dtype) for cell in column]
         bad = np.array([error is not None for _, error in typed], dtype=bool)
         cells = [public if error else cell for cell, error in typed]
         return series(cells, index=column.index, dtype=dtype), bad
+
+
+def _with_public_categories(column, dtype):
+    """Return a column of categories in the public type and order.
+
+    Types whose categories have another order are equal: a cast would keep the order of all rows.
+    """
+    return column.cat.set_categories(dtype.categories, ordered=dtype.ordered)
 
 
 def _in_type(series, cell, dtype):
