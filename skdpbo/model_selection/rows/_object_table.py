@@ -15,6 +15,8 @@ __all__ = [
     "as_plain_numbers",
     "like",
     "list_width",
+    "of_objects",
+    "without_signals",
 ]
 
 
@@ -136,3 +138,24 @@ def as_plain_numbers(y):
         return y
     values = [attempt(float, cell)[0] for cell in cells.flat]  # None, too, becomes NaN
     return like(y, np.array(values, dtype=np.float64).reshape(cells.shape))
+
+
+def without_signals(X_val):
+    """Return a copy of a protected frame, with NaN for cells that `isna` of pandas raises on.
+
+    One signalling NaN fails the test of its whole column.
+    """
+    X = X_val.copy()
+    for j in range(X.shape[1]):
+        column = X.iloc[:, j]
+        if attempt(column.isna)[1] is not None:
+            tested = [(cell, attempt(type(column)([cell], dtype=object).isna)) for cell in column]
+            cells = [np.nan if error else cell for cell, (_, error) in tested]
+            X.isetitem(j, of_objects(column, cells))
+    return X
+
+
+def of_objects(column, cells):
+    """Return a column of objects; pandas would look into the cells of a list."""
+    cells = np.fromiter(cells, dtype=object, count=len(cells))
+    return type(column)(cells, index=column.index, dtype=object)

@@ -14,7 +14,12 @@ from scipy import sparse
 
 from skdpbo._attempt import attempt
 from skdpbo.model_selection._sklearn import n_rows
-from skdpbo.model_selection.rows._object_table import as_objects, list_width
+from skdpbo.model_selection.rows._object_table import (
+    as_objects,
+    list_width,
+    of_objects,
+    without_signals,
+)
 from skdpbo.model_selection.rows._settled_types import (
     below_2_53,
     is_single_column,
@@ -49,7 +54,7 @@ def as_public_schema(X_val, X_public):
         return _sparse_as_public(X_val, dtype, fine)
     if hasattr(X_val, "iloc"):  # its columns have types of their own, by all of their values
         objects = dtype is None
-        X_val = np.asarray(X_val, dtype=object) if objects else _cells(_without_signals(X_val))
+        X_val = np.asarray(X_val, dtype=object) if objects else _cells(without_signals(X_val))
     if dtype is None:
         dims, columns = sizes(X_public)
         is_table = (dims or 1) > 1  # else of single objects, as texts
@@ -207,7 +212,7 @@ _READERS = {bool: _truth, date: _date, time: time.fromisoformat}
 
 def _frame_as_public(X_val, X_public, unreadable):
     """Cast each column to its public type: files type whole columns by all of their values."""
-    X = _without_signals(X_val)
+    X = without_signals(X_val)
     for position, dtype in enumerate(X_public.dtypes):
         column = X.iloc[:, position]
         if getattr(dtype, "kind", "O") not in "biuf":
@@ -231,27 +236,6 @@ def _frame_as_public(X_val, X_public, unreadable):
     return X, unreadable
 
 
-def _without_signals(X_val):
-    """Return a copy of a frame with NaN for cells that pandas cannot test for being missing.
-
-    One signalling NaN fails the test of its whole column.
-    """
-    X = X_val.copy()
-    for j in range(X.shape[1]):
-        column = X.iloc[:, j]
-        if attempt(column.isna)[1] is not None:
-            tested = [(cell, attempt(type(column)([cell], dtype=object).isna)) for cell in column]
-            cells = [np.nan if error else cell for cell, (_, error) in tested]
-            X.isetitem(j, _of_objects(column, cells))
-    return X
-
-
-def _of_objects(column, cells):
-    """Return a column of objects; pandas would look into the cells of a list."""
-    cells = np.fromiter(cells, dtype=object, count=len(cells))
-    return type(column)(cells, index=column.index, dtype=object)
-
-
 def _as_public_objects(column, public):
     """Return cells as objects; read as truth values, dates or times where public ones are such.
 
@@ -263,7 +247,7 @@ def _as_public_objects(column, public):
     cells = column.astype(object)
     if read is not None:
         own = [cell if error else value for cell in cells for value, error in [attempt(read, cell)]]
-        cells = _of_objects(column, own)
+        cells = of_objects(column, own)
     if len({type(cell) for cell in missing}) < 2:
         cells[column.isna()] = missing.iloc[0] if len(missing) else np.nan
     return cells
