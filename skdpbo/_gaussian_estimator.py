@@ -47,9 +47,10 @@ class GaussianEstimator(PrivateEstimator):
             columns = getattr(self, "feature_names_in_", range(p))
             names = dict.fromkeys(str(columns[j]) if j < p else "y" for j in hidden)
             warn_caller(
-                f"The released spread of {', '.join(names)} is within its own noise, that of "
-                "most columns far above: its scale is noise. The bounds may be much wider than the "
-                "values, or in other units; columns that hardly vary may be left out.",
+                f"The released spread of {', '.join(names)} is within its own noise, that of at "
+                "least half of the columns far above: its scale is noise. The bounds may be much "
+                "wider than the values, or in other units; columns that hardly vary may be left "
+                "out.",
                 HiddenColumnsWarning,
             )
         return self

@@ -41,7 +41,7 @@ class FlatLossWarning(SkdpboWarning):
 
 
 class HiddenColumnsWarning(SkdpboWarning):
-    """By what was released, some columns spread less than the noise, and most columns far more."""
+    """By what was released, some columns spread less than the noise, and half of them far more."""
 
 
 class LowBoundWarning(SkdpboWarning):

@@ -30,13 +30,13 @@ _EDGE = [
     ),
     (
         "rows/_settled_types.py",
-        "_real_if_exact(column).infer_objects()",
+        "_real_if_exact(column.infer_objects())",
         "_real_if_exact(column)",
         f"{_SEARCH}/rows/test_settled_types.py",
     ),
     (
         "rows/_settled_types.py",
-        "_real_if_exact(column).infer_objects()",
+        "_real_if_exact(column.infer_objects())",
         "column.infer_objects()",
         f"{_SEARCH}/rows/test_settled_types.py -k another_kind",
     ),
@@ -54,7 +54,7 @@ _EDGE = [
     ),
     (
         "rows/_settled_types.py",
-        'return X.astype("float64") if numbers else X',
+        "return _real_if_exact(X.astype(dtype))",
         "return X",
         f"{_SEARCH}/rows/test_settled_types.py -k text_among",
     ),

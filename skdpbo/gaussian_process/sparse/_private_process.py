@@ -183,9 +183,12 @@ class PrivateProcess(GaussianEstimator):
                 UnreachedRowsWarning,
             )
         if wide:
+            points = self.inducing_points
+            placed_here = points is None or isinstance(points, numbers.Integral)
+            box = "X_bounds" if placed_here else "the box of inducing_points"
             warn_caller(
-                "The records fill less than a sixth of X_bounds, by the released mean of a wave: "
-                "the model hardly tells them apart. Give narrower public bounds.",
+                f"The records fill less than a sixth of {box}, by the released mean of a wave: "
+                "the model hardly tells them apart. Give a narrower public box.",
                 WideBoundsWarning,
             )
         return self

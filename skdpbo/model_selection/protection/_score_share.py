@@ -101,8 +101,8 @@ def warn_if_release_is_noisy(mechanism, scorer, n_records, score):
     if expected <= MOSTLY_NOISE < score.std / (scorer.upper - scorer.lower):
         warn_caller(
             f"best_score_ is mostly noise: it is {score.value:.3g}, and the standard deviation of "
-            f"its noise {score.std:.2g}. {scorer.name!r} divides by a number of protected records, "
-            "of a class or predicted to be of it, and the winner has few of them. A mean of "
-            "losses, such as 'neg_log_loss', has less noise; another fit spends another budget.",
+            f"its noise {score.std:.2g}. {scorer.name!r} divides by a sum over protected records, "
+            "such as the number of a class or the spread of the targets, that is small. A mean of "
+            f"losses has less noise: {scorer.nearest_mean}. Another fit spends another budget.",
             NoisyScoreWarning,
         )

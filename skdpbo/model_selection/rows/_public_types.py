@@ -286,9 +286,9 @@ def _with_public_categories(column, dtype):
 
 
 def _in_type(series, cell, dtype):
-    """Return one cell as it is in a column of a type; an error where it is a list there."""
+    """Return one cell as it is in a column of a type; an error where it alone is a list there."""
     typed = series([cell], dtype=dtype)
-    if typed.dtype != dtype or np.ndim(typed[0]):
+    if typed.dtype != dtype or (np.ndim(typed[0]) and getattr(dtype, "type", None) is not list):
         raise TypeError
     return typed[0]
 

@@ -22,11 +22,12 @@ never inferred from files: they are the user's declaration, and public.
 """
 
 from datetime import timedelta
-from numbers import Real
+from numbers import Complex, Real
 
 import numpy as np
 from scipy import sparse
 
+from skdpbo._attempt import attempt
 from skdpbo.model_selection.rows._object_table import as_plain_numbers, like
 
 __all__ = [
@@ -143,6 +144,8 @@ def settled_targets(y, labels):
     if isinstance(y, np.ndarray) and dtype.kind in "US":
         return y.astype(object)  # the width of a text array shows its longest text
     if not labels or str(dtype).startswith("interval"):
+        if hasattr(y, "columns"):  # a missing value changes the type of its own column
+            return y.apply(lambda t: t.astype(_INFERRED.get(str(t.dtype), t.dtype)))
         settled = _INFERRED.get(str(dtype))
         return y if settled is None else y.astype(settled)
     if str(dtype) not in ("float64", "uint64"):  # a huge one makes these of integers
@@ -208,8 +211,10 @@ def settled_public_rows(X):
         return settled if ((settled == X) | np.isnat(X)).all() else X  # nanoseconds in public rows
     X = X if hasattr(X, "isetitem") else settled_rows(X)
     if isinstance(X, np.ndarray) and X.dtype == np.object_:
-        numbers = all(isinstance(cell, Real) for cell in X.flat)  # a protected text is among them
-        return X.astype("float64") if numbers else X
+        for kind, dtype in ((Real, "float64"), (Complex, "complex128")):
+            if all(isinstance(cell, kind) for cell in X.flat):  # a protected text is among them
+                return _real_if_exact(X.astype(dtype))
+        return X
     if not hasattr(X, "isetitem"):
         return X
     X = X.copy()
@@ -226,7 +231,7 @@ def _own_column(column):
         return _with_own_categories(column)
     if str(column.dtype) in _CONVERTED:
         column = column.astype(object).where(column.notna(), np.nan)
-    inferred = _real_if_exact(column).infer_objects()  # a protected text has made them objects
+    inferred = _real_if_exact(column.infer_objects())  # a protected text has made them objects
     settled = _settled_column(inferred)
     if getattr(settled.dtype, "kind", "") in _DATES:
         exact = settled.astype(inferred.dtype) == inferred
@@ -261,14 +266,16 @@ def _with_own_categories(column):
     """Return public values with the categories that occur, typed by these alone.
 
     A protected cell that cannot be compared with others leaves categories in the order of all rows:
-    unless an order is declared, those of several types have the one that pandas gives to these.
+    those of several types have the one that pandas gives to these, unless an order is declared.
     """
+    # pandas sorts those that it collects and can compare.
+    declared = column.cat.ordered or attempt(column.cat.categories.sort_values)[1] is None
     # Those that no public row has may be known from protected rows alone.
     column = column.cat.remove_unused_categories()
-    given = column.cat.categories
-    known = _own_targets(given.to_series(), True)
+    given = column.cat.categories.to_series()
+    known = type(given)(_own_targets(given, True))
     column = column.cat.rename_categories(known.array)
-    if column.cat.ordered or known.dtype == given.dtype != np.object_:
+    if declared:
         return column
     if known.dtype == np.object_:
         return column.astype(object).astype("category")
@@ -308,8 +315,8 @@ def _own_targets(y, labels):
         return (_own_column(y) if hasattr(y, "dt") else settled_public_rows(y)).copy()
     y = y.apply(_real_if_exact) if hasattr(y, "columns") else _real_if_exact(y)
     dtype = getattr(y, "dtype", None)
-    if dtype == np.object_ and all(isinstance(label, Real) for label in np.asarray(y).flat):
-        y = np.array(y.tolist())
+    if dtype == np.object_ and all(isinstance(label, Complex) for label in np.asarray(y).flat):
+        y = _real_if_exact(np.array(y.tolist()))
         dtype = y.dtype
     elif isinstance(y, np.ndarray) and dtype == np.object_:
         # A missing one has made objects of texts.

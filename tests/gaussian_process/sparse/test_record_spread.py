@@ -123,6 +123,14 @@ def test_a_far_too_wide_box_is_announced(p):
     assert not is_announced(X / 30, y, epsilon=3.0, kernel=RBF(1.0))  # without that release
 
 
+def test_points_of_ones_own_that_are_far_too_wide_are_named():
+    X, y = records(3000, 1)
+    points = np.linspace(-90, 90, 20)[:, None]
+    model = DPSparseGPRegressor(epsilon=3.0, y_bounds=(-3, 3), inducing_points=points)
+    with pytest.warns(WideBoundsWarning, match="the box of inducing_points"):
+        model.fit(X, y)
+
+
 @pytest.mark.parametrize("mu", [0.01, 1.0])
 def test_bounds_that_fit_are_not_announced(mu):
     n = 4000

@@ -3,6 +3,7 @@
 import io
 import pickle
 from datetime import date, timedelta
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -177,6 +178,12 @@ def categories(values):
     return pd.Series(values).astype("category")
 
 
+def array_of(values):
+    """Return what numpy makes of numbers, and an array of objects where a text is among them."""
+    texts = any(isinstance(value, str) for value in values)
+    return np.array(values, dtype=object if texts else None)
+
+
 ODD_CELLS = [
     (np.array, ["b", "a", "b"], None),
     (np.array, [b"b", b"a", b"b"], None),
@@ -186,6 +193,8 @@ ODD_CELLS = [
     (pd.Series, [3, 0, 3], 2**63),
     (categories, [3, 0, 3], 2**63),
     (categories, [3, 0, 3], 1j),
+    (pd.Series, [1 + 0j, 0j, 1 + 0j], "a text"),
+    (array_of, [1 + 0j, 0j, 1 + 0j], "a text"),
 ]
 
 
@@ -193,7 +202,7 @@ ODD_CELLS = [
 def test_one_protected_cell_decides_no_type_of_public_rows_and_targets(container, public, odd):
     def settled(cell):
         y = container([*public, cell])[:3]
-        X = y[:, None] if container is np.array else y.to_frame("a")
+        X = y[:, None] if isinstance(y, np.ndarray) else y.to_frame("a")
         targets = settled_public_targets(y, True), settled_public_targets(y, False)
         return settled_public_rows(X), *targets
 
@@ -201,6 +210,28 @@ def test_one_protected_cell_decides_no_type_of_public_rows_and_targets(container
         assert np.asarray(usual).tolist() == np.asarray(other).tolist()
         assert np.ravel(usual).tolist() == public
         assert types_of(usual) == types_of(other)
+
+
+@pytest.mark.parametrize(
+    ("given", "ordered"),
+    [
+        ([3.0, 1.0, 2.0], True),
+        ([*"lmh"], True),
+        ([True, 2, 3], False),
+        ([Fraction(1, 2), Fraction(1, 3)], False),
+        ([10**30, 5], False),
+    ],
+)
+def test_public_categories_stay_in_a_declared_order(given, ordered):
+    column = pd.Series(pd.Categorical(given, categories=given))
+    settled = settled_public_rows(column.to_frame("a"))["a"]
+    assert settled.tolist() == given
+    assert not ordered or settled.cat.categories.tolist() == given
+
+
+def test_a_missing_target_changes_no_type_of_another():
+    usual, other = (pd.DataFrame({"a": [1, 2, cell], "b": [1, 2, 3]}) for cell in (3, NAN))
+    assert types_of(settled_targets(usual, False)) == types_of(settled_targets(other, False))
 
 
 @pytest.mark.parametrize("container", [np.array, pd.Series, lambda y: pd.Series(y).to_frame()])
@@ -665,6 +696,14 @@ def test_cells_take_the_public_type(public, protected, bad):
     assert rows.X["a"].dtype == public.dtype
     assert rows.X.index.tolist() == [7, 8]
     assert rows.unreadable.tolist() == bad
+
+
+def test_a_cell_beside_lists_of_arrow_is_bad_alone():
+    arrow = pytest.importorskip("pyarrow")
+    public = pd.Series([[1], [2]], dtype=pd.ArrowDtype(arrow.list_(arrow.int64()))).to_frame("a")
+    X_val = pd.Series([[1], [2], "a text"], dtype=object).to_frame("a")
+    rows = check_protected(X_val, np.zeros(3), public, np.zeros(2))
+    assert rows.unreadable.tolist() == [False, False, True]
 
 
 @pytest.mark.filterwarnings("ignore")
