@@ -21,6 +21,7 @@ __all__ = [
     "n_units",
     "place_batches",
     "placed",
+    "random_batches",
     "record_codes",
     "record_sizes",
     "shared",
@@ -28,7 +29,7 @@ __all__ = [
     "shared_roots",
 ]
 
-_WIDTH = 256  # records that are computed with together, at most
+_WIDTH = 256  # records that are computed with together, at most: a byte names a place
 _NOBODY = 2**60  # size of the group of an empty place: one part of it is nothing
 _COUNT_BITS = 20  # parts of one record in a histogram
 
@@ -103,11 +104,36 @@ def place_batches(groups):
         Each record once; -1 where a batch has a place left.
     """
     width = min(int(groups.max()) + 1, _WIDTH)
-    places = groups % width
+    return _batches(groups % width, width)
+
+
+def random_batches(n_records, source):
+    """Return batches in which each record has a random place, for a secret number of records.
+
+    A record more or less leaves the places of the others as likely as they were, and the size of a
+    batch is a constant: given the places, it moves no rounding of another (Lemma of
+    ``docs/theory/permute_and_flip.md``, "The number stays secret").
+
+    Parameters
+    ----------
+    n_records : int
+        Protected.
+    source : RandomSource
+
+    Returns
+    -------
+    batches : ndarray of shape (n_batches, 256), dtype intp
+        As of `place_batches`. Protected.
+    """
+    return _batches(np.frombuffer(source.bytes(n_records), np.uint8), _WIDTH)
+
+
+def _batches(places, width):
+    """Protected: return as few batches as hold each record in its place, -1 where one is left."""
     # Records of one place follow each other; the rank of each among them is its batch.
     order = np.argsort(places, kind="stable")
     counts = np.bincount(places, minlength=width)
-    ranks = np.arange(len(groups)) - np.repeat(np.cumsum(counts) - counts, counts)
+    ranks = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
     batches = np.full((counts.max(), width), -1, dtype=np.intp)
     batches[ranks, places[order]] = order
     return batches

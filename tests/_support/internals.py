@@ -22,7 +22,9 @@ HOMES = {
     "_gram_release": "lifted release_gram second_moment_sensitivity",
     "_noise_aware": "MomentModel released_noise_variance",
     "_parameters": "check_bounds",
-    "_record_groups": "PlacedRows count_step group_codes place_batches shared shared_roots",
+    "_record_groups": (
+        "PlacedRows count_step group_codes place_batches random_batches shared shared_roots"
+    ),
     "_row_blocks": "BoxedRows",
     "_whitened_release": "NoisyMoments SQUARED_NORM WhitenedRelease",
     "audit._result": "epsilon_of event_bounds",
@@ -123,7 +125,7 @@ HOMES = {
     ),
     "model_selection.evaluation._dry_run": "dry_run",
     "model_selection.evaluation._evaluator": (
-        "SEED group_losses isolated_losses isolated_outcomes mean_losses try_scorer"
+        "SEED group_losses isolated_losses mean_losses try_scorer"
     ),
     "_isolation._isolated_calls": (
         "_isolated_task in_isolation run_isolated seeded_generators this_process"

@@ -224,8 +224,8 @@ FLOOR = [
     ),
     (
         "_record_groups.py",
-        "places = groups % width",
-        "places = np.arange(len(groups)) % width",
+        "return _batches(groups % width, width)",
+        "return _batches(np.arange(len(groups)) % width, width)",
         "tests/attacks/test_group_sums_audit.py",
     ),
 ]

@@ -7,22 +7,26 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.dummy import DummyClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.tree import DecisionTreeClassifier
 
+from _support.evaluators import public_training
 from _support.internals import (
     PrivateChoice,
+    ProtectedRows,
     ValidationProtection,
     centred_total,
-    isolated_outcomes,
+    random_batches,
     resolve_scorer,
     score_of_secret_count,
 )
 from _support.numbers_shown import numbers_in
+from _support.planted import plant
 from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.exceptions import NoisyScoreWarning, ScoreGapWarning, UnboundedSensitivityError
-from skdpbo.mechanisms import ExponentialMechanism, PermuteAndFlip
+from skdpbo.mechanisms import ExponentialMechanism, PermuteAndFlip, RandomSource, noise_source
 from skdpbo.model_selection import GaussianTrajectory, Kusner2015
 from skdpbo.privacy import PrivacyLedger
 
@@ -118,7 +122,7 @@ class TestScore:
         n, epsilon, source = 400, Fraction(1, 2), np.random.RandomState(0)
         total, errors, stated = int(mean_loss * n * scorer.units), [], []
         choice = PrivateChoice("permute_and_flip", 5.0, 0.1, "add-remove")
-        seeded = noise(source)
+        seeded = noise_source(source)
         for _ in range(600):
             count = choice.release_count(n, seeded)
             how = {"epsilon": epsilon, "count": count, "source": seeded}
@@ -132,18 +136,12 @@ class TestScore:
 
     def test_count_is_at_least_one_and_needs_a_budget(self):
         choice = PrivateChoice("permute_and_flip", 0.01, 0.1, "add-remove")
-        seeded = noise(np.random.RandomState(0))
+        seeded = noise_source(np.random.RandomState(0))
         counts = {choice.release_count(0, seeded) for _ in range(30)}
         assert min(counts) == 1
         assert max(counts) > 10
         silent = PrivateChoice("permute_and_flip", 1.0, 0, "add-remove")
         assert silent.release_count(5, seeded) is None
-
-
-def noise(random_state):
-    from skdpbo.mechanisms import noise_source
-
-    return noise_source(random_state)
 
 
 def everything_shown(cls, capsys, **params):
@@ -185,24 +183,6 @@ class TestSecretNumber:
         with pytest.raises(ValueError, match=r"same number of rows\.$"):
             fitted(tree_search(), X_VAL, Y_VAL[:-1])
 
-    def test_records_are_predicted_alone(self):
-        sizes = []
-
-        class Counts(DummyClassifier):
-            def predict(self, X):
-                sizes.append(len(X))
-                return np.full(len(X), len(X) % 2)
-
-        model = Counts().fit(X, Y)
-        scorer = resolve_scorer("accuracy", DummyClassifier(), None)
-        unreadable = np.zeros(SECRET, dtype=bool)
-        unreadable[3] = True
-        losses = isolated_outcomes(model, scorer, X_VAL, Y_VAL, unreadable, one_by_one=True)
-        assert set(sizes) == {1}
-        expected = np.where(Y_VAL == 1, 0, scorer.units)
-        expected[3] = scorer.units
-        assert losses.tolist() == expected.tolist()
-
     def test_a_record_that_fails_alone_has_the_worst_loss(self):
         search = DPGridSearchCV(
             LogisticRegression(),
@@ -217,6 +197,69 @@ class TestSecretNumber:
         with pytest.warns(ScoreGapWarning, match="missing or unreadable"):
             fitted(search, broken)
         assert search.best_score_ == pytest.approx(0.0, abs=1e-3)
+
+
+class Placed(RegressorMixin, BaseEstimator):
+    """Predicts by the size of the batch and the place in it; fails for a batch with a 7."""
+
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        if (X[:, 0] == 7).any():
+            raise ValueError("a seven")
+        return (len(X) + np.arange(len(X)) / 10 + X[:, 0] / 1000) / 1000
+
+
+class TestPlaces:
+    """The losses of the other records, bit for bit, with one record more or less."""
+
+    N = 700
+
+    def losses_of_others(self, added, bad=False):
+        """Losses of 700 records, before and after another is put before number 300."""
+        rng = np.random.RandomState(3)
+        X_val, y_val, places = rng.uniform(size=self.N), rng.uniform(size=self.N), rng.bytes(self.N)
+        unreadable = rng.uniform(size=self.N) < 0.01
+        scorer = resolve_scorer("neg_mean_squared_error", Ridge(), 1.0)
+        shown = []
+        for new in ([], [300]):
+            rows = np.insert(X_val, new, added)[:, None], np.insert(y_val, new, 0.5)
+            protected = ProtectedRows(*rows, np.insert(unreadable, new, bad))
+            drawn = np.insert(np.frombuffer(places, np.uint8), new, 17).tobytes()
+            source = RandomSource(lambda n, drawn=drawn: drawn[:n], seeded=False)
+            how = {"n_losses": None, "source": source}
+            training = public_training(Placed(), X, Y, protected, scorer, **how)
+            (losses,) = training.losses([{}])
+            shown.append(np.delete(losses, new))
+        return shown
+
+    @pytest.mark.parametrize(
+        ("added", "bad"), [(0.3, False), (7, False), (0.3, True), (1e300, False)]
+    )
+    def test_a_record_moves_no_other_loss(self, added, bad):
+        without, with_it = self.losses_of_others(added, bad)
+        assert len({*without.tolist()}) > 600
+        assert without.tolist() == with_it.tolist()
+
+    def test_planted_places_in_the_order_of_the_records(self, monkeypatch):
+        plant(monkeypatch, "secret number: places in the order of the records")
+        without, with_it = self.losses_of_others(0.3)
+        assert (without[:250] == with_it[:250]).all()
+        assert (without[300:] != with_it[300:]).mean() > 0.9
+
+    @pytest.mark.parametrize("n_records", [0, 1, 300, 3000])
+    def test_batches_have_one_size_and_hold_each_record_once(self, n_records):
+        batches = random_batches(n_records, noise_source())
+        assert batches.shape[1] == 256
+        assert sorted(batches[batches >= 0]) == list(range(n_records))
+        # more than 6 standard deviations above the mean of the fullest of 256 places
+        assert len(batches) <= 4 + n_records / 256 + 10 * math.sqrt(n_records / 256)
+
+    def test_places_are_the_bytes_of_the_source(self):
+        places = np.random.RandomState(0).permutation(256).astype(np.uint8)
+        (batch,) = random_batches(256, RandomSource(lambda n: places.tobytes(), seeded=False))
+        assert (places[batch] == np.arange(256)).all()
 
 
 class TestChoice:

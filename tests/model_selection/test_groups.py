@@ -218,7 +218,7 @@ class TestSensitivity:
             X_val, y_val, groups = with_group("one", np.zeros((n, 2)), [0] * n)
             bad = np.zeros(len(X_val), dtype=bool)
             codes = group_codes(groups, len(X_val))
-            rows = (X_val, np.asarray(y_val), bad, False)
+            rows = (X_val, np.asarray(y_val), bad, None)
             shown.append(group_losses(Sized(), scorer, *rows, codes)[1:].tolist())
         return shown
 

@@ -118,7 +118,7 @@ def isolated_losses(model, scorer, X, y, unreadable=None, groups=None):
     return scorer.losses_of(isolated_outcomes(model, scorer, X, y, unreadable, False, groups))
 
 
-def isolated_outcomes(model, scorer, X, y, unreadable=None, one_by_one=False, groups=None):
+def isolated_outcomes(model, scorer, X, y, unreadable=None, batches=None, groups=None):
     """Return what the scorer keeps of each record. Protected: pass only to a mechanism.
 
     Call in isolation.
@@ -131,9 +131,9 @@ def isolated_outcomes(model, scorer, X, y, unreadable=None, one_by_one=False, gr
     X, y : protected rows and targets
     unreadable : ndarray of shape (m,), dtype bool, default=None
         Records that are not shown to the model.
-    one_by_one : bool, default=False
-        Show each record by itself, so that not even the rounding of its prediction depends on the
-        others or on their number.
+    batches : ndarray of shape (n_batches, width), dtype intp, default=None
+        Records that are shown together, -1 where a batch has a place left: see `random_batches`.
+        None: all of them.
     groups : ndarray of shape (m,), dtype int, default=None
         Number of the group of each record, from 0.
 
@@ -145,7 +145,9 @@ def isolated_outcomes(model, scorer, X, y, unreadable=None, one_by_one=False, gr
     """
     unreadable = np.zeros(n_rows(X), dtype=bool) if unreadable is None else unreadable
     if groups is not None:
-        return group_losses(model, scorer, X, y, unreadable, one_by_one, groups)
+        return group_losses(model, scorer, X, y, unreadable, batches, groups)
+    if batches is not None:
+        return _outcomes_in_batches(model, scorer, X, y, unreadable, batches)
     # A copy: a user's loss may be an object that keeps what it is shown.
     own_scorer, _ = attempt(copy.deepcopy, scorer)
 
@@ -153,15 +155,6 @@ def isolated_outcomes(model, scorer, X, y, unreadable=None, one_by_one=False, gr
         # The error is dropped at once: held by a frame it would be in tracebacks of later ones.
         return attempt(_outcomes, model, own_scorer, X, y, rows)[0]
 
-    if one_by_one:
-        # each record is predicted alone
-        worst = scorer.worst_outcome
-        outcomes = np.tile(worst, (len(unreadable), *[1] * np.ndim(worst)))
-        for row in np.flatnonzero(~unreadable):
-            scored = outcomes_of(np.array([row]))
-            if scored is not None:
-                outcomes[row] = scored[0]
-        return outcomes
     if not unreadable.any():
         outcomes = outcomes_of(np.arange(len(unreadable)))
         if outcomes is not None:
@@ -181,9 +174,25 @@ def isolated_outcomes(model, scorer, X, y, unreadable=None, one_by_one=False, gr
     return outcomes
 
 
+def _outcomes_in_batches(model, scorer, X, y, unreadable, batches):
+    """Protected: outcomes of the records, which are shown in batches of one size."""
+    outcomes = _worst_outcomes(scorer.worst_outcome, len(unreadable))
+    for batch in batches:
+        # Empty places hold some record of the batch, so that all batches are equally long.
+        shown, held = np.where(batch < 0, batch.max(), batch), batch >= 0
+        targets = None if y is None else take_rows(y, shown)
+        rows = take_rows(X, shown), targets, unreadable[shown]
+        outcomes[batch[held]] = isolated_outcomes(model, scorer, *rows)[held]
+    return outcomes
+
+
+def _worst_outcomes(worst, n_records):
+    return np.tile(worst, (n_records, *[1] * np.ndim(worst)))
+
+
 def _outcomes_apart(outcomes_of, unreadable, worst):
     """Protected: outcomes of ever smaller groups, by bisection, and the records that have none."""
-    outcomes = np.tile(worst, (len(unreadable), *[1] * np.ndim(worst)))
+    outcomes = _worst_outcomes(worst, len(unreadable))
     bad = unreadable.copy()
     # In halves: one bad record among m costs about 2 log2(m) predictions.
     pending = [np.flatnonzero(~unreadable)]
@@ -213,13 +222,13 @@ def _outcomes(model, scorer, X, y, rows):
         return scorer.checked_outcomes(scorer.record_outcomes(model, X, y), len(rows))
 
 
-def group_losses(model, scorer, X, y, unreadable, one_by_one, groups):
+def group_losses(model, scorer, X, y, unreadable, batches, groups):
     """Return integer losses, one for each group. Protected: pass only to a mechanism.
 
     Parameters
     ----------
-    model, scorer, X, y, unreadable, one_by_one
-        As in `isolated_outcomes`.
+    model, scorer, X, y, unreadable, batches
+        As in `isolated_outcomes`. Without batches those of `place_batches`.
     groups : ndarray of shape (m,), dtype int
         Number of the group of each record, from 0.
 
@@ -228,17 +237,9 @@ def group_losses(model, scorer, X, y, unreadable, one_by_one, groups):
     losses : ndarray of shape (n_groups,), dtype int64
         In {0, ..., ``scorer.units``}.
     """
-    if one_by_one:
-        of_records = isolated_outcomes(model, scorer, X, y, unreadable, one_by_one)
-        return mean_losses(scorer.losses_of(of_records), groups)
-    of_records = np.empty(len(groups), dtype=np.int64)
-    for batch in place_batches(groups):
-        # Empty places hold some record of the batch, so that all batches are equally long.
-        filled = np.where(batch < 0, batch.max(), batch)
-        targets = None if y is None else take_rows(y, filled)
-        losses = isolated_losses(model, scorer, take_rows(X, filled), targets, unreadable[filled])
-        of_records[batch[batch >= 0]] = losses[batch >= 0]
-    return mean_losses(of_records, groups)
+    batches = place_batches(groups) if batches is None else batches
+    of_records = _outcomes_in_batches(model, scorer, X, y, unreadable, batches)
+    return mean_losses(scorer.losses_of(of_records), groups)
 
 
 def mean_losses(losses, groups):

@@ -11,6 +11,8 @@ from sklearn.base import clone
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation, run_isolated
 from skdpbo._isolation._parallel import Progress
+from skdpbo._record_groups import random_batches
+from skdpbo.mechanisms import RandomSource
 from skdpbo.model_selection._sklearn import n_rows, take_rows, without_callbacks
 from skdpbo.model_selection.evaluation._evaluator import isolated_outcomes, train, try_scorer
 from skdpbo.model_selection.evaluation._row_independence import (
@@ -46,6 +48,8 @@ class PublicTraining:
         it is secret.
     open_records : callable
         Charges for the protected records, reads them and returns them as `ProtectedRows`.
+    source : RandomSource
+        Draws the places of records whose number is secret.
     candidates : list of dict
         All of them: one of each structure is tested for steps that mix rows.
     trials : list of dict
@@ -67,6 +71,7 @@ class PublicTraining:
     scorer: PerRecordScorer
     n_losses: int | None
     open_records: Callable[[], ProtectedRows]
+    source: RandomSource
     candidates: list
     trials: list
     raise_errors: bool
@@ -88,6 +93,13 @@ class PublicTraining:
         """Protected rows: here, at the last moment, they are charged for and read."""
         self._refuse_row_mixing(*self._try_public_rows())
         return self.open_records()
+
+    @cached_property
+    def _batches(self):
+        """Protected: places of the records where their number is secret, else None."""
+        if self.n_losses is not None:
+            return None
+        return random_batches(n_rows(self.records.X), self.source)
 
     def release(
         self, choice, candidates, *, offsets=None, source, public_score=np.nan, public_counts=()
@@ -201,9 +213,8 @@ class PublicTraining:
         self, candidates, reduce, *, none_may_be_left=False, order_is_secret=False, progress=None
     ):
         """Protected: what `reduce` makes of the outcomes of each candidate."""
-        # The rounding of a prediction may depend on the size of its batch, which is secret.
-        one_by_one = self.n_losses is None
-        rows = self.records.X, self.records.y, self.records.unreadable, one_by_one
+        # The rounding of a prediction may depend on the size of its batch and on its place there.
+        rows = self.records.X, self.records.y, self.records.unreadable, self._batches
         common = (self.X, self.y, self.fit_params), rows, self.records.groups, self.scorer, reduce
         estimator = without_callbacks(clone(self.estimator))
         estimator = _without_caches(estimator) if order_is_secret else estimator

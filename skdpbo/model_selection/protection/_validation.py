@@ -154,11 +154,11 @@ class ValidationProtection(PublicSearch):
     def run(self, charge):
         """Cross-validate on the public rows, and choose on the protected ones."""
         searcher, (X, y, fit_params) = self.searcher, self.public
-        self.evaluator = self._evaluator(charge)
+        source = noise_source(searcher.random_state)
+        self.evaluator = self._evaluator(charge, source)
         # Means over groups, or of weights, are not those of the public folds.
         own = {*fit_params} - {"groups"}
         self.comparable = self.scorer.is_mean and self.groups is None and not own
-        source = noise_source(searcher.random_state)
         with self._running():
             folds = self._public_folds() if searcher.guide else None
             of_fit = self.evaluator.candidates, self.evaluator, source, self.space, self.metric
@@ -173,7 +173,7 @@ class ValidationProtection(PublicSearch):
             chosen = self.mechanism.search_unguided()
             return replace(chosen, attributes=self._refitted(chosen) | chosen.attributes)
 
-    def _evaluator(self, charge):
+    def _evaluator(self, charge, source):
         """Return the evaluator of the protected losses; it charges when it opens the rows."""
         searcher, (X, y, _) = self.searcher, self.public
         outside = copy_context()  # where the ledgers are open: the search runs as paid for
@@ -191,6 +191,7 @@ class ValidationProtection(PublicSearch):
             scorer=self.scorer if self.groups is None else self.scorer.for_groups(),
             n_losses=self.n_losses,
             open_records=open_records,
+            source=source,
             candidates=self.candidates,
             trials=self.candidates,
             raise_errors=isinstance(searcher.error_score, str),
