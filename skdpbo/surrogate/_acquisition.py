@@ -144,6 +144,7 @@ def select_batch(
     allowed = np.ones(posterior.n_candidates, dtype=bool)
     if exclude is not None:
         allowed[np.asarray(exclude, dtype=np.intp)] = False
+    # One point imagines no value, and a copy costs O(T n).
     imagined = posterior if batch_size == 1 else posterior.copy()
     batch: list[int] = []
     while len(batch) < batch_size and allowed.any():

@@ -32,6 +32,7 @@ BoolArray = npt.NDArray[np.bool_]
 #: variance grows without limit, it keeps the points from running away.
 _REACH = 3.0
 
+# Multiples of the radius that is best without earlier points; with some, another may be.
 _RADII = (0.5, 1.0, 2.0)
 _SYMMETRY_BREAKING = 1e-2
 
@@ -119,6 +120,7 @@ class Box:
         # Clipping alone would press the points of a design onto one face.
         Z = self.low + np.abs(Z - self.low)
         Z = self.high - np.abs(self.high - Z)
+        # What a second mirroring would need is clipped.
         return np.clip(Z, self.low, self.high)
 
 
@@ -245,6 +247,7 @@ def _starting_designs(
     variance = varying_variance(objective.kernel, theta)
     radius = float(min((2.0 * objective.nugget / variance) ** 0.25, 1.0))
     designs = [_simplex_shells(b, E)]
+    # A simplex of b points spans b - 1 directions; a step along each spans b.
     if b <= d:
         designs.append(E[:b])
     room = np.minimum(theta - box.low, box.high - theta) / box.scale
@@ -266,6 +269,7 @@ def _starting_designs(
 # public randomness
 def _perturbed(Z: FloatArray, radius: float, rng: np.random.RandomState) -> FloatArray:
     """Leave exact symmetry, in which a descent could be caught."""
+    # A point moves by about 1 % of the radius in any dimension.
     size = _SYMMETRY_BREAKING * radius / np.sqrt(Z.shape[1])
     return np.asarray(Z + size * rng.standard_normal(Z.shape))
 
@@ -330,6 +334,7 @@ def _descend(
         jac=True,
         method="L-BFGS-B",
         bounds=list(zip(np.tile(low, b), np.tile(high, b), strict=True)),
+        # 1e-9: either `tol` ends a descent, or an optimum that is exact.
         options={"maxiter": max_iter, "ftol": tol, "gtol": 1e-9},
     )
     # Back in the units of theta a point may leave the box by a rounding error.
