@@ -260,7 +260,7 @@ def gaussian_sigma(
 
     References
     ----------
-    Balle and Wang (2018), Algorithm 1. Dong, Roth and Su (2022), Theorem 1.
+    Balle and Wang (2018), Algorithm 1. Dong, Roth and Su (2022), Theorem 2.7.
 
     Examples
     --------

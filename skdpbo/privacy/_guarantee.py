@@ -81,7 +81,7 @@ class PrivacyGuarantee:
     References
     ----------
     Dwork and Roth (2014), The algorithmic foundations of differential privacy, Definition 2.4.
-    Dong, Roth and Su (2022), Gaussian differential privacy, Definition 4.
+    Dong, Roth and Su (2022), Gaussian differential privacy, Definition 2.6.
 
     Examples
     --------
@@ -306,6 +306,7 @@ def restated(stated: PrivacyGuarantee, **changes: Any) -> PrivacyGuarantee:
         Fields.
     """
     copy = replace(stated, **changes)
+    # Without them a later composition would know the pair alone.
     copy._set("parts", stated.parts)  # `replace` leaves them out
     return copy
 

@@ -74,7 +74,7 @@ class PrivacyProfile:
     References
     ----------
     Balle, Barthe and Gaboardi (2018), Privacy amplification by subsampling, Theorem 1.
-    Dong, Roth and Su (2022), Gaussian differential privacy, Proposition 2.13 (convexity, duality).
+    Dong, Roth and Su (2022), Gaussian differential privacy, Proposition 2.12 (duality).
 
     Examples
     --------
@@ -324,6 +324,7 @@ def _from_epsilons(get_epsilon: Callable[..., Any]) -> ProfileTable:
             continue  # some accountants raise where they have no bound; a missing point is safe
         if epsilon < math.inf:  # not NaN either, which `max` would take for 0
             epsilon = max(0.0, epsilon)
+            # Several deltas may give epsilon 0: the smallest holds.
             points[epsilon] = min(float(delta), points.get(epsilon, 1.0))
     if len(points) == 1:
         raise ValueError("The accountant gives no finite epsilon.")

@@ -134,6 +134,7 @@ def _pure_total(epsilon: float, law: TrialLaw, method: Method) -> float:
     if method == "profile":
         # log of (e^epsilon + gamma) / (1 + gamma e^epsilon)
         gain = law.gamma * math.exp(-epsilon)
+        # 700: e^epsilon stays a float; a smaller last term errs on the high side.
         rank = epsilon + math.log1p(gain) - math.log1p(law.gamma * math.exp(min(epsilon, 700.0)))
         rank = min(epsilon, max(rank, 0.0))
     return (epsilon + (1 + law.eta) * rank) * (1 + 1e-14)

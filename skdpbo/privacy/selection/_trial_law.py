@@ -89,6 +89,7 @@ class TrialLaw:
             return float(x)
         # t = gamma + (1 - gamma) (1 - x) does not cancel near x = 1.
         t = self.gamma + (1 - self.gamma) * (1 - x)
+        # Near x = 0 t is near 1, and log1p keeps the digits; near x = 1 t itself is tiny.
         if x <= 0.5:
             part, whole = -math.log1p(-(1 - self.gamma) * x), -math.log(self.gamma)
         else:
