@@ -193,6 +193,7 @@ class BoundedMean(GaussianMean):
             For an invalid shape or dtype; never for a value.
         """
         records = as_records(values, groups)
+        # A record at one end may be clipped by the rounding of the middle: a bias, no privacy.
         middle = self.low / 2 + self.high / 2  # the sum of both may overflow
         finite = np.asarray(np.isfinite(records).all(axis=1))
         means = []
@@ -260,6 +261,7 @@ def _group_means(records: FloatArray, groups: ArrayLike) -> FloatArray:
     _, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True, equal_nan=False)
     totals = np.zeros((len(sizes), records.shape[1]))
     with np.errstate(all="ignore"):
+        # In the order of the rows, so a group's float sum depends on its own rows alone.
         np.add.at(totals, codes, records)
         means: FloatArray = totals / sizes[:, None]
     return means
