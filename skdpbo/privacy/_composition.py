@@ -65,6 +65,7 @@ def compose(*guarantees: PrivacyGuarantee, delta: float | None = None) -> Privac
     1.059
     """
     _check_together(guarantees)
+    # With nothing to compose it keeps its own curve, parts and wording.
     if len(guarantees) == 1 and (delta is None or delta == guarantees[0].delta):
         return guarantees[0]
     # What is a function of public values adds assumptions and no cost.

@@ -107,6 +107,7 @@ class PrivacyGuarantee:
 
     def __post_init__(self) -> None:
         self._set("delta", check_delta(self.delta))
+        # Only a release that reads no record states an epsilon of 0.
         nothing = self.delta == 0 and self.mu is None and check_real(self.epsilon, "epsilon") == 0
         bound = 0.0 if nothing else round_up(check_positive(self.epsilon, "epsilon"))
         self._set("epsilon", bound)

@@ -40,7 +40,7 @@ class PrivacyProfile:
     profile : callable, PrivacyGuarantee, privacy-loss distribution or accountant
         - A function delta(epsilon) of a number or an array, epsilon >= 0, for both directions of
           the neighbouring relation.
-        - A `PrivacyGuarantee`: its Gaussian curve if it has one, else all that the pair says.
+        - A `PrivacyGuarantee`: its Gaussian curve if it has one, else the pair. A `PrivacyProfile`.
         - A privacy-loss distribution or an accountant of dp-accounting, a privacy profile of
           OpenDP, or anything else with a method ``get_delta_for_epsilon``, ``get_delta`` or
           ``delta`` of epsilon.
@@ -59,7 +59,7 @@ class PrivacyProfile:
     Attributes
     ----------
     status : {"proved", "conditional", "void"}
-        "conditional", since a stated profile is not checked; that of a `PrivacyGuarantee`.
+        "conditional", since a stated profile is not checked; that of a guarantee or profile given.
 
     Raises
     ------
@@ -102,7 +102,7 @@ class PrivacyProfile:
             raise ValueError(
                 f"neighbours is {neighbours!r}, but the profile was computed for {stated!r}."
             )
-        own = profile if isinstance(profile, PrivacyGuarantee) else None
+        own = profile if isinstance(profile, PrivacyGuarantee | PrivacyProfile) else None
         self.table = _table_of(profile)
         self.neighbours = neighbours or stated or ("replace-one" if callable(profile) else UNSTATED)
         self.protects = protects or (own.protects if own else "")
