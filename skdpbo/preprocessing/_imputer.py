@@ -185,6 +185,7 @@ def _means(rows, mu, source):
     # Rounded up: the norm of a record must not exceed it by an ulp.
     averaging = ClippedMean(clip=math.nextafter(math.sqrt(d), math.inf), n_records=n, mu=mu)
     total = averaging.exact_total(value_or_missing(rows), rows.sizes)[0]
+    # Missing values are counted: u^2 + 1 of a present one would be up to 2, not 1.
     sums, missing = np.split(averaging.noisy_mean(total, source), 2)
     present = 1 - missing
     # A ratio of noise by noise would be anything: released counts decide.
@@ -201,6 +202,7 @@ def _medians(rows, mu, source):
         lattice=step,
         n_draws=n_features * 2 ** (LEVELS + 1),
     )
+    # Not one fine histogram: the noise of its cumulated counts would be up to 32 times as large.
     counts = dyadic_counts((block for _, block in rows), n_features, rows.sizes)
     noisy = np.asarray(counting.release(counts.ravel(), source), dtype=np.float64) * step
     fewest = _FEWEST * math.sqrt(2.0) * counting.sigma  # the noise of a sum of two counts
