@@ -261,6 +261,7 @@ def coinpress_plan(
         # But for beta, the mean of n clipped unit normals, plus the noise, lies this near to the
         # truth (Biswas, Dong, Kamath and Ullman 2020, Algorithm 1).
         next_radius = gamma * math.sqrt(1 / n + noise**2)
+        # With few records and a small budget the radius would grow (docs/theory/coinpress.md).
         if next_radius < _LEAST_GAIN * radius:
             plan.append((threshold, mu_i))
             radius = next_radius

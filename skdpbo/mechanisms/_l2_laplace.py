@@ -64,7 +64,7 @@ class L2Laplace:
     Notes
     -----
     The noise is R u rounded to the lattice: R a sum of d exponential deviates, u a normalised
-    vector of d normal deviates, each drawn exactly to some 180 or more binary digits and combined
+    vector of d normal deviates, each drawn exactly to 242 or more binary digits and combined
     in integers. Such noise on a lattice is post-processing of the ideal mechanism. The remaining
     statistical distance, below 1e-40 for epsilon <= 40, is charged to delta. Noise standard
     deviation per coordinate: :math:`D\sqrt{d+1}/\epsilon`.

@@ -114,6 +114,7 @@ class DiscreteLaplace:
         """
         integers, shape = integers_from(values, "values")
         if self.engine == "opendp":
+            # It takes a float, here rounded up: a larger scale has a smaller privacy loss.
             noise = opendp_noise("laplace", len(integers), self.scale, source).tolist()
         else:
             scale, sampler = self._exact_scale, ExactSampler(source)

@@ -53,7 +53,7 @@ class ExactSampler:
             self._buffer = self._read(max(_BLOCK, size))
             start, stop = 0, size
         self._position = stop
-        # Of the last byte only some bits are used; the others are not kept for the next draw.
+        # Whole bytes are read: surplus bits are dropped, not kept for the next draw.
         return int.from_bytes(self._buffer[start:stop], "little") >> ((size << 3) - n)
 
     def below(self, n: int) -> int:

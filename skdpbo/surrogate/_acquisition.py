@@ -193,6 +193,7 @@ def greedy_information_gain(
         i = int(std.argmax())
         # Chain rule of mutual information: one half log(1 + sigma_t^2 / sigma^2) a point.
         gain += 0.5 * math.log1p(std[i] ** 2 / noise_variance)
+        # Any value: variances do not depend on it.
         posterior.append(i, 0.0)
     return gain
 

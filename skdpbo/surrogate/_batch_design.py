@@ -88,6 +88,7 @@ class GradientTrace:
         V = self.L_inverse @ values.value[:N]
         S = values.value[N:] - V.T @ V
         S.flat[:: b + 1] += self.nugget
+        # docs/theory/gradient_design.md, The trace and its derivative.
         A = slopes.dx - self.H @ V
         L, _ = jittered_cholesky(S)
         X = cholesky_solve(L, A.T).T
@@ -245,9 +246,10 @@ def _starting_designs(
     # Best radius of a simplex of d + 1 points without history: its error per direction, as a share
     # of the prior variance, is r^2 / 2 + nugget / (k r^2).
     variance = varying_variance(objective.kernel, theta)
+    # docs/theory/gradient_design.md, Optimum without history.
     radius = float(min((2.0 * objective.nugget / variance) ** 0.25, 1.0))
     designs = [_simplex_shells(b, E)]
-    # A simplex of b points spans b - 1 directions; a step along each spans b.
+    # Where earlier points fix the level at theta, b steps show b directions, a simplex b - 1.
     if b <= d:
         designs.append(E[:b])
     room = np.minimum(theta - box.low, box.high - theta) / box.scale

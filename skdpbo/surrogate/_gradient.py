@@ -310,6 +310,7 @@ class GradientPosterior:
 
             # Ascending: the sum of the d - b smallest is what b points leave at the least.
             remaining = np.cumsum(np.linalg.eigvalsh(objective.covariance))
+            # docs/theory/gradient_design.md, Algorithm 2, by Weyl's inequality.
             low = d - int(np.searchsorted(remaining, tol, side="right"))  # fewer are not enough
             high = d + 1 if max_batch_size is None else max_batch_size
             return smallest_sufficient(best, max(1, min(low, high)), high, tol)

@@ -29,7 +29,7 @@ FloatArray = npt.NDArray[np.float64]
 #: errors of size 1e-16 in a covariance are multiplied by at most its inverse, so the posterior
 #: keeps about six digits however close two points are. It is scikit-learn's default `alpha`.
 RELATIVE_NOISE_FLOOR = 1e-10
-# More would make a kernel that is not positive semi-definite another one, in silence.
+# More would silently take another matrix for one that is not positive semi-definite.
 _LARGEST_JITTER = 1e-4
 # The search through the loaded libraries takes milliseconds: once in a process.
 _controller = cache(ThreadpoolController)
@@ -166,6 +166,7 @@ class GrowingSystem:
         """Return G M^{-1}, shape (d, N), for G of shape (d, N)."""
         W = cholesky_solve(self.root, G.T).T
         for _ in range(_REFINEMENTS):
+            # docs/theory/gradient_design.md, Weights.
             W = W + cholesky_solve(self.root, (G - W @ self.matrix).T).T
         return np.ascontiguousarray(W)
 
