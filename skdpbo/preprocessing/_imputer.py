@@ -202,7 +202,7 @@ def _medians(rows, mu, source):
         lattice=step,
         n_draws=n_features * 2 ** (LEVELS + 1),
     )
-    # Not one fine histogram: the noise of its cumulated counts would be up to 32 times as large.
+    # Not one fine histogram: cumulated, 1024 counts have up to 32 times the noise of one.
     counts = dyadic_counts((block for _, block in rows), n_features, rows.sizes)
     noisy = np.asarray(counting.release(counts.ravel(), source), dtype=np.float64) * step
     fewest = _FEWEST * math.sqrt(2.0) * counting.sigma  # the noise of a sum of two counts

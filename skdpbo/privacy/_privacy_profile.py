@@ -102,7 +102,7 @@ class PrivacyProfile:
             raise ValueError(
                 f"neighbours is {neighbours!r}, but the profile was computed for {stated!r}."
             )
-        own = profile if isinstance(profile, PrivacyGuarantee | PrivacyProfile) else None
+        own: Any = profile if isinstance(profile, PrivacyGuarantee | PrivacyProfile) else None
         self.table = _table_of(profile)
         self.neighbours = neighbours or stated or ("replace-one" if callable(profile) else UNSTATED)
         self.protects = protects or (own.protects if own else "")
