@@ -155,6 +155,7 @@ class DPSimpleImputer(PrivateTransformer):
 
     def _release(self, table, bounds, mu, source):
         rows = BoxedRows(table, *bounds, keep_zero=False)
+        # Which values are missing is protected; only infinite ones are refused.
         rows.check_finite(missing=True)
         released = _means if self.strategy == "mean" else _medians
         low, high = bounds

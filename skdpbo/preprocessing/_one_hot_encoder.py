@@ -218,6 +218,7 @@ class DPOneHotEncoder(PrivateTransformer):
         return [column[representatives(column, codes)] for column in table]
 
     def _n_units(self, table):
+        # With groups `_grouped` has left one row for each.
         return len(table[0])
 
     def _check_settings(self):

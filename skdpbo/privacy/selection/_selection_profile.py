@@ -114,6 +114,7 @@ class ComposedProfile:
         largest = smallest + self.mu
         while self._without_failure(np.array(largest)) > log_gamma - 20:
             largest += self.mu
+        # Without the end: `_refined` adds e1 itself.
         return np.linspace(largest, smallest, _N_LINES // 2, endpoint=False)
 
 

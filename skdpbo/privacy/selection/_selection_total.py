@@ -204,6 +204,7 @@ def _pure_log_delta(epsilon0: float, law: TrialLaw, epsilon: float) -> float:
 def _response_divergence(epsilon0: float) -> Array:
     """Renyi divergence of randomised response, of order 1 + b for each b tried."""
     b = _ORDERS_ABOVE_ONE
+    # Probabilities of the likelier answer and of the other one.
     log_p, log_q = -math.log1p(math.exp(-epsilon0)), -epsilon0 - math.log1p(math.exp(-epsilon0))
     terms = np.logaddexp((b + 1) * log_p - b * log_q, (b + 1) * log_q - b * log_p)
     return np.asarray(terms / b)

@@ -236,5 +236,6 @@ def _gamma(mean: float, eta: float) -> float:
 
     if excess(_MAX_LOG) < 0:
         raise ValueError(f"mean={mean} is too large for eta={eta}.")
+    # In L, as gamma itself may be as small as e^-600.
     length = brentq(excess, 1e-15, _MAX_LOG, xtol=1e-15, rtol=1e-15)
     return math.exp(-length)
