@@ -51,7 +51,7 @@ def epsilon_of(low, high, delta):
 
 
 def mu_of(low, high):
-    """Return the lower bound on mu-GDP (Dong et al. 2022, Definition 4); at least 0."""
+    """Return the lower bound on mu-GDP (Dong et al. 2022, Definition 2.6); at least 0."""
     with np.errstate(invalid="ignore"):
         mu = ndtri(low) - ndtri(high)
     return np.maximum(np.nan_to_num(mu, nan=0.0), 0.0)

@@ -33,6 +33,7 @@ def _noise(mu, p, q):
 
 def _threshold(p):
     """Return what stands out of p normal deviates."""
+    # The largest of p independent normal deviates is about sqrt(2 log p).
     return math.sqrt(2 * math.log(p)) + _ABOVE
 
 
@@ -76,6 +77,7 @@ class ColumnEffects:
             # Exact: sums of integers below 2^53.
             for column in range(p):
                 sums[target, column] = np.bincount(bins[:, column], weights, _N_BINS)
+            # Its other bins stay 0, so that `release` treats it as a column.
             sums[target, p, 0] = weights.sum()
         return sums
 
@@ -83,6 +85,7 @@ class ColumnEffects:
         """Protected: return the effects with noise, shape (q, p + 1), in records."""
         effects = np.abs(sums).sum(axis=2)
         # A replaced record moves each of them by at most 2.
+        # In l2 norm 2 sqrt((p + 1) q) (docs/theory/many_columns.md, Lemma), in lattice steps.
         sensitivity = round_up_root(4 * _STEPS**2 * effects.size)
         mechanism = GaussianMechanism(
             mu=self.mu, sensitivity=sensitivity, lattice=1.0, n_draws=effects.size
@@ -98,6 +101,7 @@ class ColumnEffects:
         q, p = len(noisy), len(self.box[0])
         found = set()
         for effects in noisy:
+            # docs/theory/many_columns.md, Columns.
             above = effects[:p] - self._without_effect(abs(effects[p]))
             least = max(_threshold(p) * _noise(self.mu, p, q), _LEAST_EFFECT * above.max())
             largest = np.argsort(-above, kind="stable")[:_MOST_COLUMNS]
@@ -106,6 +110,8 @@ class ColumnEffects:
 
     def _without_effect(self, total):
         """Return the expected sum of a column without effect, for a sum of all targets `total`."""
+        # As if the records were spread evenly over the bins, their targets without regard to the
+        # column.
         mean, sd = total / _N_BINS, math.sqrt(_VARIANCE * self.n_records / _N_BINS)
         z = mean / sd  # of the absolute value of a normal variable:
         density = math.exp(-(z**2) / 2) * math.sqrt(2 / math.pi)
@@ -136,6 +142,7 @@ class EffectRows:
         """Protected: return a chunk's rows, shape (n, width)."""
         centre, half_width = self.box
         with np.errstate(all="ignore"):  # a warning would depend on the values
+            # A difference may leave the floats: such a record still has one bin of each column.
             places = np.nan_to_num((X - centre) / half_width)
             bins = np.clip(np.floor((places + 1) * (_N_BINS / 2)), 0, _N_BINS - 1)
             values = np.trunc(np.clip(np.nan_to_num((Y - self.centre) / self.clip), -1, 1) * _STEPS)

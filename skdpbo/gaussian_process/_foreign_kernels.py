@@ -80,6 +80,7 @@ class IsolatedKernel:
 
     def __call__(self, X):
         """Protected: return k_Z of rows, shape (n, d)."""
+        # NaN: the lattice turns such a row into zeros, and its record adds nothing to the sums.
         return isolated_answers(self._values, X, np.full(len(self._Z), np.nan))
 
     def _values(self, rows):
@@ -102,6 +103,7 @@ def refuse_unfit_kernel(kernel, Z, points):
         Public.
     """
     values = IsolatedKernel(kernel, Z)._values
+    # What overflows far outside of the box is refused below, by name.
     with np.errstate(all="ignore"):
         together = values(points)
     if not np.isfinite(together).all():
@@ -116,6 +118,8 @@ def refuse_unfit_kernel(kernel, Z, points):
     some = np.unique(np.linspace(0, len(points) - 1, _N_TRIED).astype(int))
     for batch in (some, *some[:, None]):
         again = values(points[batch])
+        # A matrix product rounds a row by its place in a batch: exact equality would refuse good
+        # kernels.
         if not np.allclose(together[batch], again, rtol=1e-6, atol=1e-9):
             raise ValueError(
                 f"{type(kernel).__name__} looks at several rows at once: on public points, its "

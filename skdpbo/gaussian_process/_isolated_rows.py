@@ -37,6 +37,7 @@ def isolated_answers(function, X, missing):
         for context in (*isolated, np.errstate(all="ignore")):
             stack.enter_context(context)
         warnings.simplefilter("ignore")
+        # A copy, as user code may write into what it is given; below for the same reason.
         answers, error = attempt(function, X.copy())
         if error is None:
             return answers

@@ -11,8 +11,8 @@ __all__ = ["PosteriorRegressor"]
 class PosteriorRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Base class of regressors with a released Gaussian posterior.
 
-    A sub-class sets, in ``fit``, ``_predictor`` (a :class:`WeightPredictor`), ``_single_target``
-    and ``noise_variance_``.
+    A sub-class sets, in ``fit``, ``_predictor`` (with the methods ``mean``, ``moments`` and
+    ``joint``), ``_single_target`` and ``noise_variance_``.
     """
 
     def predict(self, X, return_std=False, return_cov=False):
@@ -65,6 +65,8 @@ class PosteriorRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
+        # One generator for all targets: the same draws for each would make them depend on each
+        # other.
         generator = check_random_state(random_state)  # public randomness, of released values
         mean, covariance = self._predictor.joint(X)
         draws = [

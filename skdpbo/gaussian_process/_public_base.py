@@ -59,7 +59,9 @@ def public_model(base, X, y, largest):
     -------
     PublicModel
     """
+    # Shuffled, as public rows may be sorted; by one seed, so that equal rows give equal models.
     folds = KFold(min(_FOLDS, len(y)), shuffle=True, random_state=0)
+    # scikit-learn's boosting warns of a column in place of a vector.
     targets = y[:, 0] if y.shape[1] == 1 else y
     tried = []
     with warnings.catch_warnings():
@@ -67,14 +69,16 @@ def public_model(base, X, y, largest):
             warnings.simplefilter("ignore")
         # Residuals of rows that a model was fitted to are too small to bound those of new rows.
         for model in default_bases(len(y), *y.shape[1:]) if base is None else [base]:
+            # With metadata routing, scikit-learn 1.6 does not take None for params.
             predicted = cross_val_predict(clone(model), X, targets, cv=folds, params={})
             left = y - predicted.reshape(y.shape)
-            tried.append((np.mean(np.square(left), axis=0), len(tried), model))
+            tried.append((np.mean(np.square(left), axis=0), model))
         # Of several targets each counts by the share of its variance that is left.
         spread = np.where(y.var(axis=0) > 0, y.var(axis=0), 1.0)
-        squares, _, best = min(tried, key=lambda candidate: np.sum(candidate[0] / spread))
+        squares, best = min(tried, key=lambda candidate: np.sum(candidate[0] / spread))
         best = clone(best).fit(X, targets)
     reach = _REACH * np.sqrt(squares)
+    # A model that is exact on public rows says nothing of the others: no bound of 0.
     bound = np.where(reach > 0, np.minimum(reach, largest), largest)
     return PublicModel(best, y.mean(axis=0), bound)
 
@@ -158,6 +162,8 @@ class ResidualRows:
         """Protected: return a chunk's rows, shape (n, width): integers in a shared float buffer."""
         predicted = self._predicted(X)
         with np.errstate(all="ignore"):  # a warning would depend on the values
+            # docs/theory/public_rows.md, Theorem 1: a function of the record itself and of public
+            # values.
             residuals = Y - predicted
         return self.rows(X, residuals, workspace)
 

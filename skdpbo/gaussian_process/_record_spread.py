@@ -57,7 +57,9 @@ class SpreadRows:
 
 def spread_features(X, centre, half_width):
     """Protected: return phi of rows, (n, 2): the constant and the mean of the waves."""
+    # -1 at the centre and 1 at the faces: the mean is low where records are near the middle.
     waves = np.cos(np.pi * (1 + np.clip((X - centre) / half_width, -1, 1)))
+    # One mean: an extent for each column is too noisy (docs/benchmarks/rejected_ideas.md).
     return _PART * np.column_stack([np.ones(len(X)), waves.mean(axis=1)])
 
 
@@ -109,6 +111,7 @@ class RecordSpread:
         known: those in a corner and those of values at both faces have the same wave.
         """
         average, noise = self._wave(moments)
+        # docs/theory/many_columns.md, A box that is far too wide.
         narrow = math.exp(-((math.pi * _NARROW / _HALF_WIDTH) ** 2) / 2)
         return average - _FAR * noise > narrow
 
@@ -142,9 +145,12 @@ class RecordSpread:
         n, largest = self.statistics.n_records, np.asarray(self.statistics.half_width)
         mean, noise = moments.A[0] / (n * _PART * largest), moments.sa / (n * _PART * largest)
         least = np.maximum(noise**2, np.finfo(float).tiny)
+        # m, v and r of docs/theory/many_columns.md, Range of the targets.
         share = np.maximum(mean**2 - _DRAWN * noise**2, 0.0) / np.maximum(mean**2, least)
+        # Residuals of a public model lie about 0: a mean of theirs would be noise.
         share = share * (not centred) / (1 + (noise / _MEAN_SD) ** 2)
         mean = np.clip(share * mean, -1.0, 1.0)
+        # One deviation of its noise more: a reach that is too wide clips no targets.
         squares = np.maximum(moments.yy.diagonal(), 0.0) + moments.syy
         squares = squares / largest**2 / n
         variance = np.maximum(squares - mean**2, _LEAST_VARIANCE * squares)

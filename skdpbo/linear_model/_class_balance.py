@@ -43,10 +43,12 @@ def release_balance(codes, n_classes, mu, source, sizes=None):
         In (0, 1].
     """
     step = count_step(sizes)
+    # docs/theory/private_classifiers.md, Balanced classes.
     counting = GaussianMechanism(mu=mu, sensitivity=histogram_sensitivity(), lattice=step)
     counts = class_counts(codes, n_classes, sizes)
     noisy = np.asarray(counting.release(counts, source), dtype=np.float64) * step
     # A class that the noise hides would get a weight made of noise.
     counts = np.maximum(noisy, _HIDDEN * counting.sigma)
     weights = counts.min() / counts
+    # The mean weight of a record, by the released counts.
     return weights, float(weights @ counts / counts.sum())

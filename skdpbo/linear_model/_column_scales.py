@@ -48,6 +48,7 @@ class ColumnScales:
 
     def penalties(self):
         """Return d b^2 / d w^2 for coefficients b of standardised columns, shape (d + 1,)."""
+        # The last one is that of the intercept, which is not penalised.
         return np.append(np.full(len(self.mean), self.size**-2.0), 0.0)
 
     def in_box_units(self, w):
@@ -70,6 +71,7 @@ def column_scales(radius, moments, noise, signal_noise, *, centre, intercept):
     """
     mean, square = np.split(moments, 2)
     mean_noise, square_noise = noise
+    # A column is within the box and within the clipped row: a mean beyond both is noise.
     end = min(1.0, 1 / radius)  # of the box, in units of the radius
     mean = np.clip(mean, -end, end) * centre
     mean = mean * (mean**2 / (mean**2 + mean_noise**2))  # a mean below its noise is taken as zero
@@ -80,6 +82,7 @@ def column_scales(radius, moments, noise, signal_noise, *, centre, intercept):
     dimension = max(1.0, float(np.sum(variance / (variance + floor))))
     share = _INTERCEPT * intercept
     size = math.sqrt(dimension * (1 + share**2))
+    # So that rows of `dimension` standardised columns and the constant have norm 1 on average.
     constant = share / math.sqrt(1 + share**2)
     factor = 1 / np.sqrt(variance + floor)  # the floor: constant columns are not blown up
     return ColumnScales(radius, mean, factor, size, constant, dimension)

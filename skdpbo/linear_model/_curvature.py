@@ -37,6 +37,7 @@ class Curvature:
         1/2 in any direction (Boehning 1992).
         """
         d = len(self.moments)
+        # The noise of the moments has eigenvalues of the order of its entries times sqrt(d).
         ridge = _GRADIENT_SHARE * gradient_noise + _MOMENT_SHARE * self.noise * math.sqrt(d)
         bound = 0.25 if n_outputs == 1 else 0.5
         # Too small a curvature would be too long a step: the ridge covers the noise.
@@ -76,6 +77,7 @@ def release_curvature(rows, scales, weights, effective, mu, source):
     `effective` is the sum of the weights, public or released.
     """
     n = rows.shape[0]
+    # docs/theory/sparse_gp.md, Theorem: sqrt 2 W^2 / mu, here with W = 1.
     radius = lattice_radius(n, math.sqrt(2.0) / mu)
     step = 1 / (radius * _SLACK)
     noisy, sigma = release_gram(

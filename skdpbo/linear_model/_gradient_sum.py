@@ -66,6 +66,7 @@ def residuals_on_lattice(residuals, norms, bound, bits):
     """
     fine = residuals * 2.0**bits
     sizes = np.sqrt(np.einsum("ij,ij->i", fine, fine))
+    # Down on both sides, so that |r| |z| <= bound holds for the exact integers.
     limits = (bound * (1 - _SLACK)) / (norms * (1 + _SLACK))
     # Toward zero: truncation never lengthens a residual beyond its limit.
     return np.trunc(fine * np.minimum(1.0, limits / np.maximum(sizes, limits))[:, None])
@@ -97,6 +98,7 @@ class GradientRelease:
         self._factor, self._shift = (2.0**_ROW_BITS * part for part in scales.affine())
         # On the grid of the rows: its products are integers, too.
         self._constant = float(math.trunc(2.0**_ROW_BITS * scales.constant))
+        # Entries of the box lie in [-1, 1]; 1 covers the rounding of the affine map.
         self._largest = float((np.abs(self._factor) + np.abs(self._shift)).max()) + 1
         self._weights = np.append(weights, 0.0)  # the last one is that of code -1
         self.n_outputs = 1 if len(weights) == 2 else len(weights)
@@ -130,6 +132,7 @@ class GradientRelease:
     def exact_total(self, w):
         """Protected: sum the clipped gradients in integers; pass only to a mechanism."""
         total = np.zeros(w.shape, dtype=np.int64)
+        # In floats: a rounding error of a score changes its own residual, which is cut below.
         slopes, intercepts = w[:-1] * 2.0**-_ROW_BITS, w[-1] * (self._constant * 2.0**-_ROW_BITS)
         for rows, z in self._rows.affine(self._factor, self._shift):
             grid = rows_on_grid(z, self._largest)
@@ -140,6 +143,8 @@ class GradientRelease:
             # |r| min(|z|, 1): rows beyond norm 1 have their residual divided by their norm.
             shortened = np.minimum(1.0, 2.0**_ROW_BITS / norms) * self._weights[codes]
             residuals = _residuals(grid @ slopes + intercepts, codes) * shortened[:, None]
+            # docs/theory/private_classifiers.md, The gradient sum: z c' of norm at most B, in
+            # integers.
             units = residuals_on_lattice(residuals, norms, self._bounds[codes], self._bits)
             units = shared(units, self._sizes, rows)
             # Exact: at most 2^13 rows of 2^37. The last row is that of the constant column.

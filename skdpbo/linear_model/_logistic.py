@@ -33,6 +33,7 @@ _SHARE_OF_COUNTS = 0.02  # of the squared budget, where the classes are to be ba
 _SHARE_OF_SCALES = 0.16  # of what is left
 _SHARE_OF_CURVATURE = 0.15  # of what is left, where the noise is small
 _QUANTILE = 0.6  # of the row norms, for the clipping radius of the moments
+# A small bias for less noise (docs/theory/private_classifiers.md, Post-processing).
 _CLIP = 0.45  # of the gradient of a record, whose norm would be at most 1
 
 
@@ -221,8 +222,10 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
             # The last weight is that of code -1, a label of no class.
             shares = np.append(weights, 0.0)[codes]
             curvature = release_curvature(rows, scales, shares, effective, mu_curvature, source)
+        # Equal budgets: one noise serves all steps, and one lattice.
         mu_step = float(step_budgets(mu_steps, plan.n_steps)[0])
         release = GradientRelease(rows, codes, scales, weights, mu_step, clip, effective)
+        # scikit-learn's C multiplies the sum of the losses, and the gradients here are means.
         shape, penalties = (rows.shape[1] + 1, n_outputs), scales.penalties() / (self.C * n)
         if plan.by_curvature:
             inverse = curvature.inverse(n_outputs, 2 * clip / (effective * mu_steps))
@@ -265,6 +268,7 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
         """
         scores = self.decision_function(X)
         if scores.ndim == 1:
+            # Not 1 - expit(scores), which has no digits of small probabilities.
             return np.column_stack([expit(-scores), expit(scores)])
         return softmax(scores, axis=1)
 
@@ -306,6 +310,7 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
         if isinstance(self.class_weight, dict):
             for weight in self.class_weight.values():
                 check_positive(weight, "class_weight")
+            # Before the charge no label of a record is looked at.
             known = self.class_weight if self.classes is None else np.asarray(self.classes).tolist()
             if others := [label for label in self.class_weight if label not in known]:
                 raise ValueError(f"class_weight has labels that are not in classes: {others}.")

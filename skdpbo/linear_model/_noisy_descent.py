@@ -42,7 +42,9 @@ class DescentPlan:
     noise: float
 
     def __post_init__(self):
+        # docs/theory/private_classifiers.md, Post-processing: the same numbers for all tables.
         time, by_curvature = _TIME * self.noise**-_EXPONENT, self.noise <= _LITTLE_NOISE
+        # As few as keep the rate at 100, within limits: the steps share the budget.
         n_steps = int(min(max(math.ceil(time / _LONG_RATE), _MIN_STEPS), _MAX_STEPS))
         n_steps = _CURVED_STEPS if by_curvature else n_steps
         rate = min(time / n_steps, _MAX_RATE)

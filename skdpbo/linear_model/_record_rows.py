@@ -62,6 +62,7 @@ class StandardisedRecords:
         """
         for part, block in self._joined:
             z = self._z.columns(block[:, : -self._joined.n_targets])
+            # Without the constant column, which targets have not.
             t = self._t.columns(block[:, -self._joined.n_targets :])[:, :-1]
             # Both by one factor: a shortened record is then a record of less weight.
             longer = np.maximum(np.sqrt(np.einsum("ij,ij->i", z, z)), 1.0)[:, None]

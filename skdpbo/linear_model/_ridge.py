@@ -242,8 +242,10 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         )
         # No target in the box is larger: a wider range would only add noise.
         half_width = min(half_width, records.largest_target)
+        # docs/theory/private_classifiers.md, Second moments of a regression.
         release = WhitenedRelease(mu_moments, (half_width,) * n_targets, n)
         released = release.release(records.exact_gram(release, half_width), source)
+        # The model takes a positive B, and noise may have made it indefinite.
         B = lifted(released.B, released.sb, n)
         weights = [
             self._posterior_mean(B, released, j, n, half_width**2, size) for j in range(n_targets)
@@ -269,6 +271,7 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         candidates = [model(factor * largest) for factor in _PRIOR_VARIANCES]
         variances = [released_noise_variance(one, largest) for one in candidates]
         evidence = [m.log_evidence(v) for m, v in zip(candidates, variances, strict=True)]
+        # Also with a given alpha: its prior needs the noise variance of some model.
         best = int(np.argmax(evidence))
         if self.alpha is None:
             return candidates[best].posterior(variances[best]).mean

@@ -94,6 +94,7 @@ def clip_to_lattice(
             raise ValueError("vectors must be two-dimensional, one row per record.")
         values = values.astype(np.float64, copy=False)
         finite = np.asarray(np.isfinite(values).all(axis=1))
+        # Neither an error nor a warning: either would tell that some record is not finite.
         rows = np.where(finite[:, None], values, 0.0)
         # Division by the largest entry: the squares neither overflow nor all underflow.
         largest = np.abs(rows).max(axis=1, initial=0.0)
@@ -106,6 +107,7 @@ def clip_to_lattice(
         units = np.trunc(clipped / step).astype(np.int64)
     # A float quotient may exceed the ball by its rounding error; one step less in every
     # coordinate brings the row back without looking at other rows.
+    # Ends: entries that are not zero approach zero in each round.
     while (over := np.flatnonzero(np.einsum("ij,ij->i", units, units) > limit)).size:
         units[over] -= np.sign(units[over])
     return units, inside
@@ -175,7 +177,7 @@ class ClippedMean:
     ----------
     G. Sopa, J. Marusic, M. Avella-Medina, J. P. Cunningham, Scalable differentially private
     Bayesian optimization, arXiv:2502.06044, 2025, Lemma 3.1.
-    J. Dong, A. Roth, W. J. Su, Gaussian differential privacy, JRSS B 2022, Theorem 1.
+    J. Dong, A. Roth, W. J. Su, Gaussian differential privacy, JRSS B 2022, Theorem 2.7.
 
     Examples
     --------
@@ -228,7 +230,7 @@ class ClippedMean:
             protects="records behind the vectors",
             mechanism="clipped mean with Gaussian noise",
             assumptions=("each vector is computed from its own record and from public values",),
-            reference="Sopa et al. 2025, Lemma 3.1; Dong, Roth & Su 2022, Theorem 1",
+            reference="Sopa et al. 2025, Lemma 3.1; Dong, Roth & Su 2022, Theorem 2.7",
         )
 
     def release(

@@ -146,6 +146,7 @@ class CoinPressMean(GaussianMean):
         if not 1e-300 < self.beta < 1:
             raise ValueError("beta must lie in (1e-300, 1).")
         extent = np.append(np.abs(self.center), self.radius)
+        # The plan squares radii, and squares below HUGE stay finite.
         if not extent.max() / self.scale < math.sqrt(HUGE):
             raise ValueError("center and radius must be smaller than 2^250 times scale.")
         if self.n_steps != "auto":
@@ -158,6 +159,7 @@ class CoinPressMean(GaussianMean):
             total = math.fsum(checked)
             if abs(total - 1) > 1e-9:
                 raise ValueError("shares must add up to 1.")
+            # A sum of 1 + 1e-9 would be that much more than mu^2.
             object.__setattr__(self, "shares", tuple(min(share / total, 1.0) for share in checked))
         _ = self.guarantee  # raises for a budget that is not valid
 
@@ -259,6 +261,7 @@ def coinpress_plan(
         # But for beta, the mean of n clipped unit normals, plus the noise, lies this near to the
         # truth (Biswas, Dong, Kamath and Ullman 2020, Algorithm 1).
         next_radius = gamma * math.sqrt(1 / n + noise**2)
+        # With few records and a small budget the radius would grow (docs/theory/coinpress.md).
         if next_radius < _LEAST_GAIN * radius:
             plan.append((threshold, mu_i))
             radius = next_radius

@@ -70,8 +70,8 @@ class GaussianMechanism:
         Largest l2 change of the values under one substitution, > 0, in the units of the values.
     lattice : float, optional
         None: `release` takes real numbers and rounds them toward zero to a lattice of 2^30 or
-        more steps per standard deviation and per sensitivity; the noise covers the rounding of
-        n_draws coordinates, sqrt(n_draws) steps. Otherwise the public
+        more steps per standard deviation and, for mu above 2^-18, per sensitivity; the noise covers
+        the rounding of n_draws coordinates, sqrt(n_draws) steps. Otherwise the public
         lattice step to which the caller has already rounded the values (see :func:`to_lattice`);
         `release` then takes and returns integers, counted in steps, and `sensitivity` is that
         of the values on the lattice.
@@ -135,7 +135,9 @@ class GaussianMechanism:
         else:
             step = default_step(sigma, round_up(sensitivity), "sensitivity")
             # Rounding toward zero changes the difference of two values by less than one step.
+            # In l2 norm sqrt(n_draws) steps, rounded up.
             rounding = (math.isqrt(int(self.n_draws) - 1) + 1) * Fraction(step)
+            # The step stays: one that grew with this sigma would ask for a further round.
             sigma = self._calibrated(sensitivity + rounding)
         ratio = Fraction(sigma) / Fraction(step)
         if ratio < _MIN_RATIO:
@@ -157,8 +159,9 @@ class GaussianMechanism:
         """Return sigma for an l2 sensitivity, rounded up."""
         bound = round_up(sensitivity)
         if self.mu is not None:
+            # With mu it only says where epsilon is stated, and at 0 there is none.
             check_positive_delta(self._stated_delta)
-            # sigma = sensitivity / mu (Dong, Roth and Su 2022, Theorem 1).
+            # sigma = sensitivity / mu (Dong, Roth and Su 2022, Theorem 2.7).
             return gaussian_sigma(bound, mu=check_mu(self.mu))
         if self.delta is None:
             raise ValueError("delta must be given with epsilon.")
@@ -182,6 +185,7 @@ class GaussianMechanism:
     def _charge(self, epsilon: float) -> float:
         # A law within distance t of an (epsilon, delta)-DP one is (epsilon, delta +
         # (1 + e^epsilon) t)-DP.
+        # From epsilon = 709 on 1 + e^epsilon is inf, and inf times 0 is NaN.
         return one_plus_exp(epsilon) * self._distance if self._distance else 0.0
 
     @property
@@ -235,6 +239,7 @@ class GaussianMechanism:
         if self.lattice is None:
             units = to_lattice(values, self.step)
         elif isinstance(values, np.ndarray) and values.dtype == np.int64:
+            # Most sums come so: no way through Python's integers.
             units = values
         else:
             units = integers_to(*integers_from(values, "values"))

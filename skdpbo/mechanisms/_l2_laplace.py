@@ -64,7 +64,7 @@ class L2Laplace:
     Notes
     -----
     The noise is R u rounded to the lattice: R a sum of d exponential deviates, u a normalised
-    vector of d normal deviates, each drawn exactly to some 180 or more binary digits and combined
+    vector of d normal deviates, each drawn exactly to 242 or more binary digits and combined
     in integers. Such noise on a lattice is post-processing of the ideal mechanism. The remaining
     statistical distance, below 1e-40 for epsilon <= 40, is charged to delta. Noise standard
     deviation per coordinate: :math:`D\sqrt{d+1}/\epsilon`.
@@ -177,6 +177,7 @@ class L2Laplace:
         """Return round(R u / step), shape (n_rows, dimension)."""
         d, n_words = int(self.dimension), self._n_words
         normals, words, negative = NormalSampler(source).expanded(n_rows * d, 2**_DIGITS, n_words)
+        # Big-endian, most significant word first: the bytes of one deviate are one integer.
         tails = words.astype(">u8").tobytes()
         width = 8 * n_words
         g = [
@@ -194,6 +195,8 @@ class L2Laplace:
         # A Gamma(d) norm is a sum of d exponentials, and a normal vector has a uniform direction
         # (Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1).
         radius = self._units * sum(sampler.geometric(1 << digits) for _ in g)
+        # 0 only where all deviates are below 2^-r, which is rarer than the distance that is
+        # charged.
         norm = max(1, math.isqrt(sum(value * value for value in g)))
         divisor = norm << digits
         # radius * value / divisor to the nearest integer, in integers alone: no float rounds noise.

@@ -71,10 +71,10 @@ class DiscreteLaplace:
         check_positive(self.epsilon, "epsilon")
         check_count(self.sensitivity, "sensitivity")
         check_engine(self.engine)
-        # Its 64-bit integers then hold noise of up to 2^13 scales.
         # A ratio of integers, for which the sampler is exact; a float near it has another law.
         exact_scale = int(self.sensitivity) / as_fraction(self.epsilon)
         object.__setattr__(self, "_exact_scale", exact_scale)
+        # OpenDP's 64-bit integers then hold noise of up to 2^13 scales.
         if self.engine == "opendp" and exact_scale > 2**50:
             raise ValueError("the noise is too large for OpenDP's 64-bit integers.")
 
@@ -114,6 +114,7 @@ class DiscreteLaplace:
         """
         integers, shape = integers_from(values, "values")
         if self.engine == "opendp":
+            # It takes a float, here rounded up: a larger scale has a smaller privacy loss.
             noise = opendp_noise("laplace", len(integers), self.scale, source).tolist()
         else:
             scale, sampler = self._exact_scale, ExactSampler(source)

@@ -43,6 +43,7 @@ def as_fraction(value: Any) -> Fraction:
 def check_step(step: Any, name: str) -> float:
     """Return a lattice step, a positive finite float, or raise."""
     exact = as_fraction(check_positive(step, name))
+    # Users compute with the float: a step that was rounded would be another lattice than theirs.
     if exact != Fraction(float(exact)):
         raise ValueError(f"{name} must be exactly representable as a float.")
     return float(exact)
@@ -54,13 +55,15 @@ def power_of_two_below(value: float) -> float:
 
 
 def default_step(scale: float, sensitivity: float, name: str) -> float:
-    """Return a power of two, at most 2^-30 of noise scale and sensitivity.
+    """Return the step of a lattice for values and noise, a power of two.
 
-    Rounding 2^20 coordinates then costs one part in 2^20 of noise. The step is at least 2^-49
-    scales, so that the noise fits in 64 bits.
+    At most 2^-30 of noise scale and sensitivity: rounding 2^20 coordinates then costs one part in
+    2^20 of noise. But at least 2^-49 scales, so that the noise fits in 64 bits; a sensitivity
+    below 2^-18 scales has fewer steps.
     """
     fine = math.ldexp(power_of_two_below(min(scale, sensitivity)), -30)
     step = max(fine, math.ldexp(power_of_two_below(scale), -48))
+    # Far above the subnormal floats, so that a multiple of up to 53 bits is a float.
     if step < math.ldexp(1.0, -1000):
         raise ValueError(f"{name} is too small for a lattice of floats.")
     if scale > math.ldexp(1.0, 1000):
@@ -79,6 +82,7 @@ def integers_from(values: ArrayLike, name: str) -> tuple[list[int], tuple[int, .
         When the values are not integers; booleans are refused.
     """
     array = values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
+    # Nothing to check: every value of such a type is an integer.
     if array.dtype.kind in "iu":
         return array.ravel().tolist(), array.shape
     flat = array.ravel().tolist()
@@ -99,6 +103,7 @@ def integers_to(values: list[int], shape: tuple[int, ...]) -> int | NDArray[Any]
     """
     if shape == ():
         return values[0]
+    # Without the smallest int64, whose negative is none.
     fits = all(-_INT64_MAX <= value <= _INT64_MAX for value in values)
     array = np.empty(len(values), dtype=np.int64 if fits else object)
     array[:] = values
@@ -112,6 +117,7 @@ def add_integers(values: ArrayLike, noise: NDArray[np.int64]) -> int | NDArray[A
         largest = int(np.max(np.abs(values // 2), initial=0)) + int(
             np.max(np.abs(noise // 2), initial=0)
         )
+        # Halves below 2^61: the sum is below 2^62 + 2.
         if largest < 2**61:
             return np.asarray(values + noise.reshape(values.shape))
     integers, shape = integers_from(values, "values")

@@ -193,6 +193,7 @@ class BoundedMean(GaussianMean):
             For an invalid shape or dtype; never for a value.
         """
         records = as_records(values, groups)
+        # Rounded: a record at one end may be clipped by an ulp, which costs accuracy alone.
         middle = self.low / 2 + self.high / 2  # the sum of both may overflow
         finite = np.asarray(np.isfinite(records).all(axis=1))
         means = []
@@ -206,6 +207,7 @@ class BoundedMean(GaussianMean):
     def _coordinate_means(self, n_records: int, n_features: int) -> list[ClippedMean]:
         """Return the releases of the coordinates, of equal budgets: an interval is a ball."""
         half = interval_mean_sensitivity(self.low, self.high, 2)  # of the length, rounded up
+        # By coordinates: a ball that holds the box costs the same noise, and clips less.
         budgets = step_budgets(self._total_mu, n_features)
         return [ClippedMean(clip=half, n_records=n_records, mu=float(mu)) for mu in budgets]
 
@@ -260,6 +262,7 @@ def _group_means(records: FloatArray, groups: ArrayLike) -> FloatArray:
     _, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True, equal_nan=False)
     totals = np.zeros((len(sizes), records.shape[1]))
     with np.errstate(all="ignore"):
+        # In the order of the rows, so a group's float sum depends on its own rows alone.
         np.add.at(totals, codes, records)
         means: FloatArray = totals / sizes[:, None]
     return means

@@ -172,6 +172,7 @@ class PermuteAndFlip(_Selection):
         p = self._weights(losses)
         # Candidate k is visited at a uniform time x; another one was visited before, and must have
         # been rejected, with probabilities x and 1 - p_j.
+        # Lemma 1 of docs/theory/permute_and_flip.md.
         nodes, weights = np.polynomial.legendre.leggauss(min(_MAX_NODES, len(p) // 2 + 1))
         x = (nodes + 1) / 2
         factors = np.log1p(-np.outer(x, p))  # (n_nodes, n_candidates), finite as 0 < x < 1

@@ -51,6 +51,7 @@ class NormalSampler:
         The law is exact; scale is an integer in [1, 2^50].
         """
         magnitude, digits, negative = self.expanded(size, scale)
+        # The first digit after the point rounds to nearest; ties have probability 0.
         magnitude += (digits[:, 0] >> np.uint64(63)).astype(np.int64)
         return np.where(negative, -magnitude, magnitude)
 
@@ -67,6 +68,7 @@ class NormalSampler:
         parts = [self._attempt(2 * size + size // 8 + 16, scale, n_words)]
         while (missing := size - sum(len(magnitude) for magnitude, _ in parts)) > 0:
             parts.append(self._attempt(2 * missing + 16, scale, n_words))
+        # The first ones in order: to choose them by anything else could change the law.
         magnitude = np.concatenate([part[0] for part in parts])[:size]
         digits = np.concatenate([part[1] for part in parts])[:size]
         # Rejection looked at magnitudes alone, so a fair sign afterwards is independent of it.
@@ -80,6 +82,7 @@ class NormalSampler:
         fractions = _Fractions(self._read)
         kept = self._keep(k, j, scale, fractions)
         words = np.frombuffer(self._read(8 * n_words * len(k)), dtype=np.uint64)
+        # A view of bytes is read-only, and known digits are written below.
         words = words.reshape(len(k), n_words).copy()
         # Fresh digits, but for those that comparisons have looked at.
         for lane, known in fractions.known.items():

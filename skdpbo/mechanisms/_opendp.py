@@ -58,6 +58,7 @@ def _measurement(law: str, scale: float) -> Any:
 
 def _check_version(version: str) -> None:
     """Raise for a version whose samplers do not follow their law."""
+    # Three numbers: a pre-release counts as its release.
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:3])
     if numbers < FIRST_EXACT_VERSION:
         first = ".".join(map(str, FIRST_EXACT_VERSION))

@@ -49,9 +49,11 @@ class ExactSampler:
         size = (n + 7) >> 3
         start, stop = self._position, self._position + size
         if stop > len(self._buffer):
+            # What is left of the old block is dropped: no bit serves two draws.
             self._buffer = self._read(max(_BLOCK, size))
             start, stop = 0, size
         self._position = stop
+        # Whole bytes are read: surplus bits are dropped, not kept for the next draw.
         return int.from_bytes(self._buffer[start:stop], "little") >> ((size << 3) - n)
 
     def below(self, n: int) -> int:
@@ -99,6 +101,7 @@ class ExactSampler:
     def discrete_laplace(self, numerator: int, denominator: int) -> int:
         """Draw an integer x with probability proportional to exp(-|x| denominator / numerator)."""
         while True:
+            # floor(G / t) is at least m where G is at least m t: a geometric law of scale s / t.
             magnitude = self.geometric(numerator) // denominator
             negative = self.bits(1)
             if not (negative and magnitude == 0):  # zero has no sign: -0 would double its weight

@@ -50,13 +50,14 @@ def step_budgets(
     rho = 1.0 if schedule == "uniform" else contraction
     # A share that underflows to zero would be an invalid release: at least 1e-12 of the budget.
     shares = np.maximum(rho ** np.arange(n_steps - 1.0, -1.0, -1.0), 1e-12)
+    # The shares are of mu^2, by which Gaussian budgets add up.
     return _within(mu, mu * np.sqrt(shares / shares.sum()))
 
 
 def split_budget(mu: float, share: float) -> tuple[float, float]:
     """Split a Gaussian budget in two: mu_1^2 = (1 - share) mu^2, mu_2^2 = share mu^2, rounded down.
 
-    Composed, the two releases are mu-GDP (Dong, Roth and Su 2022, Corollary 2).
+    Composed, the two releases are mu-GDP (Dong, Roth and Su 2022, Corollary 3.3).
 
     Parameters
     ----------

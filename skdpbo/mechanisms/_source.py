@@ -80,10 +80,12 @@ def noise_source(random_state: object = None) -> RandomSource:
     RandomSource(seeded=False)
     """
     if random_state is None:
+        # One call of the system a read: a buffer would be copied by a fork, and noise repeated.
         return RandomSource(os.urandom, seeded=False)
     if isinstance(random_state, RandomSource):
         return random_state
     if isinstance(random_state, np.random.RandomState | np.random.Generator):
+        # Also one that the system seeded: its state can be read and its bytes computed again.
         return RandomSource(random_state.bytes, seeded=True)
     if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool):
         if random_state < 0:

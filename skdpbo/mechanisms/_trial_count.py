@@ -60,7 +60,8 @@ def draw_trials(
         raise TypeError(f"law must be a TrialLaw, got {type(law).__name__}.")
     last = math.inf if max_trials is None else check_count(max_trials, "max_trials")
     sampler, gamma = ExactSampler(source), law.exact_gamma
-    if gamma == 1:  # one trial always; nothing to draw
+    # One trial always. Below, P(K = 1) would be 0 / 0 for eta other than 1.
+    if gamma == 1:
         return 1
     if law.eta == 1:
         k = 1

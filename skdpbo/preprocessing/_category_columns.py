@@ -66,6 +66,7 @@ def category_key(value):
     become floats, and None and NaN are one category.
     """
     kind = type(value)  # the attribute __class__ of a proxy may raise
+    # As Python's own types, so that equal values of an array and of a list have equal keys.
     if issubclass(kind, np.generic):
         value = value.item()
         kind = type(value)
@@ -89,6 +90,7 @@ def category_counts(column):
         values, sizes = np.unique(column, return_counts=True, equal_nan=False)
         counts = Counter()
         for value, size in zip(values.tolist(), sizes.tolist(), strict=True):
+            # Several values may have one key: NaNs, and integers that are the same float.
             counts[category_key(value)] += size
     else:
         counts = Counter(map(category_key, column.tolist()))

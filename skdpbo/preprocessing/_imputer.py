@@ -155,6 +155,7 @@ class DPSimpleImputer(PrivateTransformer):
 
     def _release(self, table, bounds, mu, source):
         rows = BoxedRows(table, *bounds, keep_zero=False)
+        # Which values are missing is protected; only infinite ones are refused.
         rows.check_finite(missing=True)
         released = _means if self.strategy == "mean" else _medians
         low, high = bounds
@@ -185,6 +186,7 @@ def _means(rows, mu, source):
     # Rounded up: the norm of a record must not exceed it by an ulp.
     averaging = ClippedMean(clip=math.nextafter(math.sqrt(d), math.inf), n_records=n, mu=mu)
     total = averaging.exact_total(value_or_missing(rows), rows.sizes)[0]
+    # Missing values are counted: u^2 + 1 of a present one would be up to 2, not 1.
     sums, missing = np.split(averaging.noisy_mean(total, source), 2)
     present = 1 - missing
     # A ratio of noise by noise would be anything: released counts decide.
@@ -201,6 +203,7 @@ def _medians(rows, mu, source):
         lattice=step,
         n_draws=n_features * 2 ** (LEVELS + 1),
     )
+    # Not one fine histogram: cumulated, 1024 counts have up to 32 times the noise of one.
     counts = dyadic_counts((block for _, block in rows), n_features, rows.sizes)
     noisy = np.asarray(counting.release(counts.ravel(), source), dtype=np.float64) * step
     fewest = _FEWEST * math.sqrt(2.0) * counting.sigma  # the noise of a sum of two counts

@@ -100,6 +100,7 @@ class DPMinMaxScaler(PrivateScaler):
     def _check_public(self, table):
         if self.X_bounds is None:
             return None
+        # No default: without bounds the range is released.
         return check_bounds(self.X_bounds, table.shape[1], "X_bounds")
 
     def _release(self, table, bounds, mu, source):
@@ -107,6 +108,7 @@ class DPMinMaxScaler(PrivateScaler):
             bounds, _ = released_ranges(table, mu, source)
         self.data_min_, self.data_max_ = bounds
         self.data_range_ = self.data_max_ - self.data_min_
+        # Never by 0: `check_bounds` asks for a width, and released ranges have one.
         self.scale_ = 1 / self.data_range_
 
     def _shift(self):

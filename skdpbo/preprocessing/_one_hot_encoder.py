@@ -154,6 +154,7 @@ class DPOneHotEncoder(PrivateTransformer):
             [positions_of(c, keys) for c, keys in zip(columns, self._keys, strict=True)]
         )
         n, d = positions.shape
+        # One entry for each column of X, in order: nothing is sorted.
         indicators = csr_matrix(
             (np.ones(n * d), (positions + starts).ravel(), np.arange(0, n * d + 1, d)),
             shape=(n, sum(sizes)),
@@ -217,6 +218,7 @@ class DPOneHotEncoder(PrivateTransformer):
         return [column[representatives(column, codes)] for column in table]
 
     def _n_units(self, table):
+        # With groups `_grouped` has left one row for each.
         return len(table[0])
 
     def _check_settings(self):
@@ -250,12 +252,13 @@ class DPOneHotEncoder(PrivateTransformer):
         """Release the keys of each column whose noisy count reaches the threshold."""
         d, n = len(columns), len(columns[0])
         counting = GaussianMechanism(
-            # As many draws as there can be categories: their number is protected.
             mu=mu,
             sensitivity=counts_sensitivity(d),
             lattice=1.0,
+            # As many draws as there can be categories: their number is protected.
             n_draws=max(1, n * d),
         )
+        # docs/theory/private_classifiers.md, Categories: names of single records stay below it.
         threshold = category_threshold(
             counting.sigma, d, self.privacy_guarantee().statistical_distance
         )

@@ -25,6 +25,7 @@ class PrivateScaler(PrivateTransformer):
             Float64.
         """
         check_is_fitted(self)
+        # A copy, as the rows are changed in place below.
         X = validate_data(self, X, dtype="float64", copy=True, reset=False)
         offset, divisor = self._shift()
         largest = np.finfo(X.dtype).max

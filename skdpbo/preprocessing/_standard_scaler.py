@@ -96,6 +96,7 @@ class DPStandardScaler(PrivateScaler):
         check_flag(self.with_std, "with_std")
 
     def _release(self, table, bounds, mu, source):
+        # The middle: with zero as centre, [0, b] would have twice the half width, and noise.
         rows = BoxedRows(table, *bounds, keep_zero=False)
         rows.check_finite()
         radius, moments, noise = release_moments(rows, mu, _QUANTILE, source)

@@ -42,9 +42,7 @@ def check_real(value: Any, name: str, must_be: str = "finite") -> float | Fracti
     """
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}.")
-    if isinstance(value, Fraction):
-        exact: float | Fraction = value
-    elif isinstance(value, Integral | Rational):
+    if isinstance(value, Rational):
         exact = Fraction(int(value.numerator), int(value.denominator))
     elif not np.isfinite(np.longdouble(value)):  # a float would make some long doubles infinite
         raise ValueError(f"{name} must be {must_be}, got {value}.")
@@ -71,14 +69,17 @@ def check_within(value: Any, name: str, interval: str) -> float:
     """Return a finite float in an interval that is written as in "[0, 1)" or "(0, inf)"."""
     real = check_real(value, name)
     low, high = map(float, interval[1:-1].split(","))
-    above = low < real or (interval[0] == "[" and low == real)
-    if not (above and (real < high or (interval[-1] == "]" and real == high))):
-        raise ValueError(f"{name} must lie in {interval}, got {value}.")
+    # The float, too: that of a Fraction just below 1 is 1.
+    for number in (real, float(real)):
+        above = low < number or (interval[0] == "[" and low == number)
+        if not (above and (number < high or (interval[-1] == "]" and number == high))):
+            raise ValueError(f"{name} must lie in {interval}, got {value}.")
     return float(real)
 
 
 def check_count(value: Any, name: str, least: int = 1, most: int | None = None) -> int:
     """Return an integer that is not below `least` and not above `most`."""
+    # True is an Integral, and hardly meant as 1.
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer, got {type(value).__name__}.")
     count = int(value)
@@ -91,6 +92,7 @@ def check_count(value: Any, name: str, least: int = 1, most: int | None = None) 
 
 def check_mu(mu: Any) -> float:
     """Return a Gaussian privacy parameter, a positive finite float, rounded up if need be."""
+    # Up: a guarantee may state more than a Fraction of a mu costs, never less.
     return round_up(check_positive(mu, "mu"))
 
 

@@ -78,6 +78,7 @@ def composed_losses(atoms: Sequence[PrivacyGuarantee]) -> ComposedLosses:
     """Dominating pair of single releases together."""
     others = [g for g in atoms if not is_gaussian(g)]
     values, log_weights = np.zeros(1), np.zeros(1)
+    # Sorted: neither rounding nor the grid may depend on the order of the releases.
     for epsilon, count in sorted(Counter(g.epsilon for g in others).items()):
         values, log_weights = _add_binomial(values, log_weights, epsilon, count)
     return ComposedLosses(
@@ -171,6 +172,7 @@ def _composed_curve(atoms: Sequence[PrivacyGuarantee], delta: float) -> float:
     bound = _epsilon_of(losses, rest)
     for _ in range(20):
         bound = 1.001 * bound + 1e-3  # grows, so that the next epsilon may fall below it
+        # Soon after it e^bound is no float.
         if bound > 700:
             break
         cost = (1 + math.exp(bound)) * losses.statistical_distance / (1 - losses.failure)

@@ -52,7 +52,7 @@ def compose(*guarantees: PrivacyGuarantee, delta: float | None = None) -> Privac
     References
     ----------
     Kairouz, Oh and Viswanath (2015), The composition theorem for differential privacy, Theorem 3.
-    Dong, Roth and Su (2022), Theorem 4 and Corollary 3.3.
+    Dong, Roth and Su (2022), Theorem 3.2 and Corollary 3.3.
     Doroshenko et al. (2022), Connect the dots, for the grid of many different epsilons.
 
     Examples
@@ -65,6 +65,7 @@ def compose(*guarantees: PrivacyGuarantee, delta: float | None = None) -> Privac
     1.059
     """
     _check_together(guarantees)
+    # With nothing to compose it keeps its own curve, parts and wording.
     if len(guarantees) == 1 and (delta is None or delta == guarantees[0].delta):
         return guarantees[0]
     # What is a function of public values adds assumptions and no cost.
@@ -75,6 +76,7 @@ def compose(*guarantees: PrivacyGuarantee, delta: float | None = None) -> Privac
     epsilon = composed_epsilon(paying, total)
     atoms = single_releases(paying)
     # Gaussian curves add up to one: the squares of mu are summed (Dong, Roth and Su, Cor. 3.3).
+    # At delta 0 a Gaussian curve has no epsilon.
     gaussian = total > 0 and all(map(is_gaussian, atoms))
     composed = _merge(
         guarantees,
@@ -114,6 +116,7 @@ def compose_parallel(*guarantees: PrivacyGuarantee, delta: float | None = None) 
         # A record is in one part: the releases of the others do not change (McSherry 2009).
         epsilon=max(composed_epsilon([g], total) for g in guarantees),
         delta=total,
+        # A mu-GDP release is also GDP of every larger mu.
         mu=max(g.mu or 0.0 for g in guarantees) if gaussian else None,
         distance=max(g.statistical_distance for g in guarantees) if gaussian else 0.0,
         assumption="each record belongs to one part, chosen without looking at its values",

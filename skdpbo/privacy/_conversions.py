@@ -126,6 +126,7 @@ def mu_from_epsilon(epsilon: float, delta: float) -> float:
     >>> round(mu_from_epsilon(1.0, 1e-5), 6)
     0.268051
     """
+    # Both rounded down: what meets smaller ones meets these.
     return _mu_from_epsilon(
         round_down(check_positive(epsilon, "epsilon")), check_positive_delta(delta)
     )
@@ -260,7 +261,7 @@ def gaussian_sigma(
 
     References
     ----------
-    Balle and Wang (2018), Algorithm 1. Dong, Roth and Su (2022), Theorem 1.
+    Balle and Wang (2018), Algorithm 1. Dong, Roth and Su (2022), Theorem 2.7.
 
     Examples
     --------

@@ -81,7 +81,7 @@ class PrivacyGuarantee:
     References
     ----------
     Dwork and Roth (2014), The algorithmic foundations of differential privacy, Definition 2.4.
-    Dong, Roth and Su (2022), Gaussian differential privacy, Definition 4.
+    Dong, Roth and Su (2022), Gaussian differential privacy, Definition 2.6.
 
     Examples
     --------
@@ -107,6 +107,7 @@ class PrivacyGuarantee:
 
     def __post_init__(self) -> None:
         self._set("delta", check_delta(self.delta))
+        # Only a release that reads no record states an epsilon of 0.
         nothing = self.delta == 0 and self.mu is None and check_real(self.epsilon, "epsilon") == 0
         bound = 0.0 if nothing else round_up(check_positive(self.epsilon, "epsilon"))
         self._set("epsilon", bound)
@@ -306,6 +307,7 @@ def restated(stated: PrivacyGuarantee, **changes: Any) -> PrivacyGuarantee:
         Fields.
     """
     copy = replace(stated, **changes)
+    # Without them a later composition would know the pair alone.
     copy._set("parts", stated.parts)  # `replace` leaves them out
     return copy
 

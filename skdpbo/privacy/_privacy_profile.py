@@ -40,7 +40,7 @@ class PrivacyProfile:
     profile : callable, PrivacyGuarantee, privacy-loss distribution or accountant
         - A function delta(epsilon) of a number or an array, epsilon >= 0, for both directions of
           the neighbouring relation.
-        - A `PrivacyGuarantee`: its Gaussian curve if it has one, else all that the pair says.
+        - A `PrivacyGuarantee`: its Gaussian curve if it has one, else the pair. A `PrivacyProfile`.
         - A privacy-loss distribution or an accountant of dp-accounting, a privacy profile of
           OpenDP, or anything else with a method ``get_delta_for_epsilon``, ``get_delta`` or
           ``delta`` of epsilon.
@@ -59,7 +59,7 @@ class PrivacyProfile:
     Attributes
     ----------
     status : {"proved", "conditional", "void"}
-        "conditional", since a stated profile is not checked; that of a `PrivacyGuarantee`.
+        "conditional", since a stated profile is not checked; that of a guarantee or profile given.
 
     Raises
     ------
@@ -74,7 +74,7 @@ class PrivacyProfile:
     References
     ----------
     Balle, Barthe and Gaboardi (2018), Privacy amplification by subsampling, Theorem 1.
-    Dong, Roth and Su (2022), Gaussian differential privacy, Proposition 2.13 (convexity, duality).
+    Dong, Roth and Su (2022), Gaussian differential privacy, Proposition 2.12 (duality).
 
     Examples
     --------
@@ -102,7 +102,7 @@ class PrivacyProfile:
             raise ValueError(
                 f"neighbours is {neighbours!r}, but the profile was computed for {stated!r}."
             )
-        own = profile if isinstance(profile, PrivacyGuarantee) else None
+        own: Any = profile if isinstance(profile, PrivacyGuarantee | PrivacyProfile) else None
         self.table = _table_of(profile)
         self.neighbours = neighbours or stated or ("replace-one" if callable(profile) else UNSTATED)
         self.protects = protects or (own.protects if own else "")
@@ -324,6 +324,7 @@ def _from_epsilons(get_epsilon: Callable[..., Any]) -> ProfileTable:
             continue  # some accountants raise where they have no bound; a missing point is safe
         if epsilon < math.inf:  # not NaN either, which `max` would take for 0
             epsilon = max(0.0, epsilon)
+            # Several deltas may give epsilon 0: the smallest holds.
             points[epsilon] = min(float(delta), points.get(epsilon, 1.0))
     if len(points) == 1:
         raise ValueError("The accountant gives no finite epsilon.")

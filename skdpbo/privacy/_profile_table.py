@@ -60,11 +60,13 @@ class ProfileTable:
         right = np.minimum(left + 1, self.epsilons.size - 1)
         a, b = self.epsilons[left], self.epsilons[right]
         between = (x > a) & (left < right)
+        # Of points without a chord: any width that is not 0.
         x, b = np.where(between, x, a), np.where(left < right, b, a + 1.0)
         # Shares (e^b - e^x) / (e^b - e^a) and (e^x - e^a) / (e^b - e^a): nothing cancels.
         share = np.expm1(x - b) / np.expm1(a - b)
         rest = np.exp(x - b) * np.expm1(a - x) / np.expm1(a - b)  # e^(b - a) may be infinite
         bound = (share * self.deltas[left] + rest * self.deltas[right]) * (1 + _MARGIN)
+        # What underflows is not 0, which would state a pure guarantee.
         bound = np.where(self.deltas[left] > 0, np.maximum(bound, _TINY), 0.0)
         return np.where(between, bound, self.deltas[left])
 

@@ -126,12 +126,14 @@ def _converted(stated: PrivacyGuarantee, relation: str) -> PrivacyGuarantee:
     reference = "; ".join(filter(None, (stated.reference, _CONVERTED)))
     if stated.mu is not None and stated.delta > 0 and stated.statistical_distance == 0:
         # Two steps of mu are one of 2 mu (Dong, Roth and Su 2022, Theorem 2.14), at the same delta.
+        # A guarantee with a delta states a positive epsilon.
         epsilon = max(epsilon_from_mu(2 * stated.mu, stated.delta), math.ulp(0.0))
         numbers: dict[str, Any] = {"epsilon": epsilon, "mu": 2 * stated.mu}
     else:
         # (2 epsilon, (1 + e^epsilon) delta), rounded up; the curve and its distance stay with it.
         delta = 0.0
         if stated.delta > 0:
+            # 1e-15: more than the errors of exp, of the sum and of this product.
             factor = one_plus_exp(stated.epsilon) * (1 + 1e-15)
             exact = Fraction(stated.delta) * Fraction(factor) if math.isfinite(factor) else factor
             delta = round_up(exact)

@@ -66,4 +66,5 @@ def text_below(value: Fraction | float) -> str:
 
 def one_plus_exp(epsilon: float) -> float:
     """Return 1 + e^epsilon; inf beyond the largest float, so that no delta is understated."""
+    # The largest float is about e^709.78.
     return 1 + math.exp(epsilon) if epsilon < 709 else math.inf

@@ -25,4 +25,5 @@ class StatedHTML:
         guarantee = vars(self).get("privacy_")
         if guarantee is None:
             return ""
+        # The user's own texts may be part of a guarantee.
         return f"<p><code>privacy_</code>: {html.escape(str(guarantee))}</p>"

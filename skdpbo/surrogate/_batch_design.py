@@ -32,6 +32,7 @@ BoolArray = npt.NDArray[np.bool_]
 #: variance grows without limit, it keeps the points from running away.
 _REACH = 3.0
 
+# Multiples of the radius that is best without earlier points; with some, another may be.
 _RADII = (0.5, 1.0, 2.0)
 _SYMMETRY_BREAKING = 1e-2
 
@@ -87,6 +88,7 @@ class GradientTrace:
         V = self.L_inverse @ values.value[:N]
         S = values.value[N:] - V.T @ V
         S.flat[:: b + 1] += self.nugget
+        # docs/theory/gradient_design.md, The trace and its derivative.
         A = slopes.dx - self.H @ V
         L, _ = jittered_cholesky(S)
         X = cholesky_solve(L, A.T).T
@@ -119,6 +121,7 @@ class Box:
         # Clipping alone would press the points of a design onto one face.
         Z = self.low + np.abs(Z - self.low)
         Z = self.high - np.abs(self.high - Z)
+        # What a second mirroring would need is clipped.
         return np.clip(Z, self.low, self.high)
 
 
@@ -243,8 +246,10 @@ def _starting_designs(
     # Best radius of a simplex of d + 1 points without history: its error per direction, as a share
     # of the prior variance, is r^2 / 2 + nugget / (k r^2).
     variance = varying_variance(objective.kernel, theta)
+    # docs/theory/gradient_design.md, Optimum without history.
     radius = float(min((2.0 * objective.nugget / variance) ** 0.25, 1.0))
     designs = [_simplex_shells(b, E)]
+    # Where earlier points fix the level at theta, b steps show b directions, a simplex b - 1.
     if b <= d:
         designs.append(E[:b])
     room = np.minimum(theta - box.low, box.high - theta) / box.scale
@@ -266,6 +271,7 @@ def _starting_designs(
 # public randomness
 def _perturbed(Z: FloatArray, radius: float, rng: np.random.RandomState) -> FloatArray:
     """Leave exact symmetry, in which a descent could be caught."""
+    # A point moves by about 1 % of the radius in any dimension.
     size = _SYMMETRY_BREAKING * radius / np.sqrt(Z.shape[1])
     return np.asarray(Z + size * rng.standard_normal(Z.shape))
 
@@ -330,6 +336,7 @@ def _descend(
         jac=True,
         method="L-BFGS-B",
         bounds=list(zip(np.tile(low, b), np.tile(high, b), strict=True)),
+        # 1e-9: either `tol` ends a descent, or an optimum that is exact.
         options={"maxiter": max_iter, "ftol": tol, "gtol": 1e-9},
     )
     # Back in the units of theta a point may leave the box by a rounding error.

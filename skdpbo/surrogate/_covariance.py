@@ -73,6 +73,7 @@ class _Constant:
         return self.constant
 
     def contract(self, W: FloatArray) -> FloatArray:
+        # Empty where the constant is fixed.
         return np.array([self.constant * W.sum()][: self.p])  # dk / d log c = c
 
 
@@ -115,6 +116,7 @@ class _Stationary:
         self.p = 0 if parameter.fixed else parameter.n_elements
         self.length_scale = np.asarray(kernel.length_scale, dtype=np.float64)
         self.X = X - X.mean(axis=0)  # distances keep more digits near the origin
+        # One length-scale divides all distances: they are computed once for all theta.
         self.distances = None if self.anisotropic else cdist(self.X, self.X)
         self.profile = profile
 
@@ -169,6 +171,7 @@ def _matern32(r: FloatArray) -> tuple[Any, Any]:
     """Return k(r) and g(r) of Matern 3/2."""
     s = math.sqrt(3.0) * r
     e = np.exp(-s)
+    # g = -k'(r) / r, in which r cancels: nothing is divided at r = 0.
     return (1.0 + s) * e, 3.0 * e
 
 

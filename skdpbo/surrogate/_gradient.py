@@ -96,6 +96,7 @@ class GradientPosterior:
         self.noise_variance = check_within(noise_variance, "noise_variance", "[0, inf)")
         self.jitter = check_within(jitter, "jitter", "[0, inf)")
         self.design_jitter = check_within(design_jitter, "design_jitter", "[0, inf)")
+        # A descent may move two points into one: without noise their covariance would be singular.
         if not self.design_jitter + self.noise_variance > 0.0:
             raise ValueError("design_jitter or noise_variance must be positive.")
         self.cache_size = None if cache_size is None else check_count(cache_size, "cache_size")
@@ -198,6 +199,7 @@ class GradientPosterior:
         float
             At least 0, in squared units of the gradient.
         """
+        # Where the gradient is known, rounding may leave less than 0.
         return max(0.0, float(self.gradient_covariance(theta).trace()))
 
     def design(
@@ -295,6 +297,7 @@ class GradientPosterior:
         check_positive(tol, "tol")
         if max_batch_size is not None:
             check_count(max_batch_size, "max_batch_size")
+        # 1e-5 is the default of `design`; `tol` means another thing here.
         options = _check_options(n_starts, 1e-5, max_iter)
         with one_blas_thread():
             objective, box = self._problem(theta, bounds)
@@ -307,13 +310,14 @@ class GradientPosterior:
 
             # Ascending: the sum of the d - b smallest is what b points leave at the least.
             remaining = np.cumsum(np.linalg.eigvalsh(objective.covariance))
+            # docs/theory/gradient_design.md, Algorithm 2, by Weyl's inequality.
             low = d - int(np.searchsorted(remaining, tol, side="right"))  # fewer are not enough
             high = d + 1 if max_batch_size is None else max_batch_size
             return smallest_sufficient(best, max(1, min(low, high)), high, tol)
 
     def _check_theta(self, theta: npt.ArrayLike) -> FloatArray:
         x = np.array(theta, dtype=np.float64)
-        d = len(x) if self._points is None and x.ndim == 1 else self.points.shape[1]
+        d = x.size if self._points is None else self._points.shape[1]
         if x.shape != (d,) or not np.isfinite(x).all():
             raise ValueError(f"theta must be a finite array of shape ({d},).")
         return x

@@ -203,6 +203,7 @@ def refit_due(t: int, *, first: int = 5, ratio: float = 1.5) -> bool:
     check_within(ratio, "ratio", "(1, inf)")
     due = first
     while due < t:
+        # due + 1, as a ratio just above 1 is lost in rounding and the loop would not end.
         due = max(due + 1, math.ceil(due * ratio))
     return due == t
 
@@ -246,6 +247,7 @@ def _minimise(
     """Best local minimum over the starts, and its value."""
     if starts.shape[1] == 0:  # nothing is free
         return starts[0], objective(starts[0])[0]
+    # Looser than SciPy's defaults: smaller differences in likelihood tell no two kernels apart.
     options = {"maxiter": max_iter, "ftol": 1e-7, "gtol": 1e-4}
     results = [
         minimize(objective, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
@@ -279,6 +281,7 @@ def negative_log_marginal_likelihood(
 
     def objective(x: FloatArray) -> tuple[float, FloatArray]:
         noise = math.exp(x[p]) if len(x) > p else 0.0
+        # A copy: `value` may be one number, or an array that `contract` still needs without noise.
         K = np.empty((T, T))
         K[...] = covariance.value(x[:p])
         K.flat[:: T + 1] += np.maximum(known_noise + noise, RELATIVE_NOISE_FLOOR)

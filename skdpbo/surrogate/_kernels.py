@@ -145,6 +145,7 @@ def prior_gradient_covariance(kernel: DifferentiableKernel, x: FloatArray) -> Fl
 def varying_variance(kernel: DifferentiableKernel, x: FloatArray) -> float:
     """Prior variance of f(x) without the constant part: the unit of small noise variances."""
     variance = float(kernel.gradients(x, x[None]).value[0])
+    # Of a constant alone nothing varies, and a unit of 0 would mean no jitter at all.
     return variance - kernel.level if variance > kernel.level else variance
 
 
@@ -194,6 +195,7 @@ def matern52_profile(q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]
     """Matern 5/2; q of any shape."""
     s = np.sqrt(5.0 * q)
     e = np.exp(-s)
+    # g = -k'(r) / r and h = -g'(r) / r, in which r cancels: nothing is divided at r = 0.
     return (1.0 + s + q * (5.0 / 3.0)) * e, (5.0 / 3.0) * (1.0 + s) * e, (25.0 / 3.0) * e
 
 
@@ -224,6 +226,7 @@ class _Stationary:
         return ValueCovariance(k, contract)
 
     def gradients(self, x: FloatArray, Y: FloatArray) -> GradientCovariance:
+        # Differences, not the product form of `values`: one row of them is cheap, and exact near x.
         U = (x - Y) / self.length_scale
         k, g, h = self.profile(np.einsum("jd,jd->j", U, U))
         dy = g[:, None] * U / self.length_scale
@@ -293,6 +296,7 @@ class _Power:
 
     def gradients(self, x: FloatArray, Y: FloatArray) -> GradientCovariance:
         base, p = self.base.gradients(x, Y), self.p
+        # p >= 2: no negative power of a covariance that is zero.
         slope, curvature = p * base.value ** (p - 1), p * (p - 1) * base.value ** (p - 2)
 
         def contract(V: FloatArray) -> FloatArray:

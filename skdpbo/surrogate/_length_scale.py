@@ -17,6 +17,7 @@ from skdpbo.surrogate._linalg import FloatArray, cholesky_solve, jittered_choles
 
 __all__ = ["FittedLengthScale", "fit_length_scale_to_gradients"]
 
+# On the default bounds, neighbours differ by a factor of 1.8.
 _GRID_SIZE = 9
 
 
@@ -117,6 +118,7 @@ def fit_length_scale_to_gradients(
 
     length_scale, w = _minimised(objective, (low, high), centre, start)
     return FittedLengthScale(
+        # exp(log(high)) may exceed high by a rounding error.
         length_scale=min(max(length_scale, low), high),
         variance=w * length_scale**2,
         log_marginal_likelihood=likelihood(length_scale, w),
@@ -164,6 +166,7 @@ class _GradientLikelihood:
     def __init__(self, X: FloatArray, G: FloatArray, noise: FloatArray, kernel: str) -> None:
         self.profile, self.noise = _PROFILES[kernel], noise
         differences = X - X[0]
+        # The full basis: its rows beyond q are the directions in which no two points differ.
         _, singular, basis = np.linalg.svd(differences, full_matrices=True)
         # Directions of rounding error would make the covariance along them singular.
         q = int(np.sum(singular > 1e-10 * max(singular[0], np.finfo(np.float64).tiny)))
@@ -190,6 +193,7 @@ class _GradientLikelihood:
 
 def _log_density(covariance: FloatArray, Y: FloatArray) -> float:
     """Sum of the Gaussian log densities of the columns of Y, shape (n, m)."""
+    # No direction is perpendicular where the points span all of R^d.
     if not Y.shape[1]:
         return 0.0
     L, _ = jittered_cholesky(covariance)
@@ -207,6 +211,7 @@ def _check_gradients(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     X = np.asarray(thetas, dtype=np.float64)
     G = np.asarray(gradients, dtype=np.float64)
+    # [] has shape (0,), from which no d can be read.
     if not X.size and not G.size:
         X = G = np.empty((0, 1))
     if X.ndim != 2 or X.shape != G.shape:

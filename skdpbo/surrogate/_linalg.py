@@ -29,6 +29,7 @@ FloatArray = npt.NDArray[np.float64]
 #: errors of size 1e-16 in a covariance are multiplied by at most its inverse, so the posterior
 #: keeps about six digits however close two points are. It is scikit-learn's default `alpha`.
 RELATIVE_NOISE_FLOOR = 1e-10
+# More would silently take another matrix for one that is not positive semi-definite.
 _LARGEST_JITTER = 1e-4
 # The search through the loaded libraries takes milliseconds: once in a process.
 _controller = cache(ThreadpoolController)
@@ -62,6 +63,7 @@ def jittered_cholesky(A: FloatArray) -> tuple[FloatArray, float]:
         If the matrix is not finite, or not positive definite with the largest jitter.
     """
     scale = float(A.diagonal().max())
+    # One entry that is not finite makes the sum so, without an array of flags.
     if not (math.isfinite(float(A.sum())) and scale > 0.0):
         raise np.linalg.LinAlgError("a covariance matrix must be finite with a positive diagonal.")
     floor = RELATIVE_NOISE_FLOOR * scale
@@ -78,6 +80,7 @@ def jittered_cholesky(A: FloatArray) -> tuple[FloatArray, float]:
 
 def cholesky_solve(L: FloatArray, b: FloatArray) -> FloatArray:
     """Solve ``L @ L.T @ x = b``, L of shape (n, n) and lower triangular, b (n,) or (n, m)."""
+    # Not cho_solve: on small systems its wrapper takes longer than the solve.
     x, _ = dpotrs(L, b, lower=1)
     return np.asarray(x)
 
@@ -138,6 +141,7 @@ class GrowingSystem:
         M = np.empty((N + b, N + b))
         M[:N, :N], M[:, N:], M[N:, :N] = self.matrix, cross, cross[:N].T
         if N:
+            # SciPy 1.11 refuses a system without rows.
             V = solve_triangular(self.root, cross[:N], lower=True, check_finite=False)
         else:
             V = np.empty((0, b))
@@ -155,12 +159,14 @@ class GrowingSystem:
     def latest(self, n: int) -> GrowingSystem:
         """Return the system of the last n rows."""
         # Rows leave at the top of the factor, where nothing can be cut off: anew.
+        # A copy: a view would keep the rows that left in memory.
         return self._factored(self.matrix[-n:, -n:].copy())
 
     def solutions(self, G: FloatArray) -> FloatArray:
         """Return G M^{-1}, shape (d, N), for G of shape (d, N)."""
         W = cholesky_solve(self.root, G.T).T
         for _ in range(_REFINEMENTS):
+            # docs/theory/gradient_design.md, Weights.
             W = W + cholesky_solve(self.root, (G - W @ self.matrix).T).T
         return np.ascontiguousarray(W)
 

@@ -218,6 +218,7 @@ class CandidatePosterior:
         CandidatePosterior
             With the same observations.
         """
+        # Mean and variance may be shared: they are replaced, never written into.
         new = copy.copy(self)
         new._V = self._V[: self._T].copy()
         for name in ("_z", "_pivots", "_observed", "_values", "_noise_variances"):
@@ -290,6 +291,7 @@ class CandidatePosterior:
 
 def _frozen(array: FloatArray) -> FloatArray:
     # Results are handed out without a copy: whoever writes into one must not change the posterior.
+    # A read-only one is a view of the caller's prior mean, which may change later.
     out = np.array(array) if array.flags.writeable is False else array
     out.flags.writeable = False
     return out
@@ -312,6 +314,7 @@ def prior_variance(kernel: Any, X: FloatArray) -> FloatArray:
             raise ValueError("a kernel array must have shape (n_candidates, n_candidates).")
         variance = np.diagonal(kernel).astype(np.float64)
     else:
+        # get_params is deep: the parts of sums and products are among its values.
         if any(isinstance(part, WhiteKernel) for part in (kernel, *kernel.get_params().values())):
             raise ValueError("kernel must not contain a WhiteKernel: use noise_variance.")
         variance = np.asarray(kernel.diag(X), dtype=np.float64)

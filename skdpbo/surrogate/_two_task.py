@@ -86,6 +86,7 @@ class TwoTaskPosterior:
         difference = disagreement
         if not isinstance(disagreement, Kernel):
             tau = float(check_positive(disagreement, "disagreement"))
+            # tau where the variance of the kernel is largest, and less elsewhere.
             difference = ConstantKernel(tau**2 / largest, "fixed") * kernel
         self._posterior = CandidatePosterior(
             _TwoTaskKernel(kernel, difference),

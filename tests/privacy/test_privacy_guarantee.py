@@ -70,6 +70,13 @@ def test_an_interval_holds_the_ends_that_it_says(interval):
             check_within(bad, "share", interval)
 
 
+def test_an_interval_holds_no_fraction_whose_float_is_outside():
+    for value, interval in ((1 - Fraction(1, 10**30), "[0, 1)"), (Fraction(1, 10**400), "(0, 1]")):
+        with pytest.raises(ValueError, match=rf"^share must lie in {re.escape(interval)}, got"):
+            check_within(value, "share", interval)
+    assert check_within(Fraction(1, 10**400), "share", "[0, 1]") == 0.0
+
+
 @pytest.mark.parametrize("bad", [True, np.bool_(True), 1.0, "1", None, Fraction(1)], ids=repr)
 def test_a_count_is_an_integer(bad):
     with pytest.raises(TypeError, match=r"^size must be an integer, got"):

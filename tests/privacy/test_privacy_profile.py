@@ -212,6 +212,14 @@ class TestSources:
         pair = PrivacyProfile(PrivacyGuarantee(epsilon=0.5, delta=1e-4))
         assert 0.5 <= pair.epsilon(1e-4) <= 0.5 * 1.001
 
+    def test_another_profile_keeps_what_it_states(self):
+        stated = PrivacyGuarantee(epsilon=1.0, assumptions=("a",), protects="rows", reference="r")
+        first = PrivacyProfile(stated, mechanism="m").voided("seeded")
+        again = PrivacyProfile(first, assumptions=("b",))
+        assert (again.status, again.assumptions) == ("void", ("seeded", "a", "b"))
+        assert (again.protects, again.mechanism, again.reference) == ("rows", "m", "r")
+        assert again.epsilon(0.1) == first.epsilon(0.1)
+
     def test_losses_of_dp_accounting(self):
         losses = privacy_loss_distribution.from_gaussian_mechanism(
             2.0, value_discretization_interval=1e-3

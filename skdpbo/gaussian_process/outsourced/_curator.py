@@ -231,6 +231,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         Z : ndarray of shape (n_samples, n_components)
             The released rows, ``release_.Z``.
         """
+        # The arrays of a release are read-only, those of a transformer are not.
         return self.fit(X, y).release_.Z.copy()
 
     def exact_rows(self, X):
@@ -281,6 +282,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         seed = self._seed
         if isinstance(seed, numbers.Integral):  # other noise for each answer of a seeded run
             seed = np.random.default_rng([int(seed), 1 + len(self.answers_)])
+        # A generator as random_state goes on by itself; None opens the system's for each answer.
         row, answer = self._book.answer(index, value, noise_source(seed))
         self.answers_.append((row, answer))
         return answer

@@ -138,6 +138,7 @@ class RowReleaser(PrivateEstimator):
             displacement=displacement,
             domain=domain,
             n_features=n_features,
+            # docs/theory/outsourced.md, Theorem 3: of use with fewer columns only.
             projection=random_projection(n_features, r) if r < n_features else None,
         )
         plan.mechanism_for(n_rows=1)  # refuses parameters that no noise is made for

@@ -90,6 +90,7 @@ class Ball:
         unit = points / np.where(largest > 0, largest, 1.0)  # squares neither overflow nor vanish
         lengths = np.linalg.norm(unit, axis=1, keepdims=True)
         with np.errstate(over="ignore"):
+            # The norm of the row; inf where it leaves the floats, which is too long as well.
             too_long = lengths * largest > self.radius
         return np.where(too_long, unit * (self.radius / np.where(too_long, lengths, 1.0)), points)
 

@@ -207,6 +207,7 @@ class GPUCBModeler:
             # Algorithm 2, line 3, delta' = delta_ucb / 2: log(n t^2 pi^2 / (3 delta_ucb))
             weight = gp_ucb_sqrt_beta(len(self) + 1, self.release.n_rows, self.delta_ucb)
         if len(self):
+            # Rows that the curator would refuse.
             used = np.flatnonzero(self._n_told >= self.release.answers_per_row)
             return select_batch(self.posterior, size, weight, used)
         # Without an answer all rows look alike: the first one is drawn, by public randomness.

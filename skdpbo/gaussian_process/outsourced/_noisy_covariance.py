@@ -87,6 +87,7 @@ class NoisyInputRBF(RBF):
             scaled = X * np.sqrt(share / widened)
             slopes = (np.sum(1 - share) + cdist(scaled, scaled, "sqeuclidean"))[:, :, None]
         gradient = K[:, :, None] * slopes
+        # k(z, z) = 1 for every length-scale.
         gradient[np.diag_indices(len(K))] = 0.0
         return gradient
 

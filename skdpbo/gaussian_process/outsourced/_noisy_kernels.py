@@ -101,6 +101,7 @@ def noisy_input_rbf(A, B, *, length_scale, signal_variance, noise_std, n_noisy=2
     """
     A, B = np.asarray(A, dtype=np.float64), np.asarray(B, dtype=np.float64)
     d = A.shape[1]
+    # l^2 + m s^2 of docs/theory/outsourced.md, The model.
     widened = np.sqrt(np.broadcast_to(_squared(length_scale), d) + n_noisy * _squared(noise_std))
     K = cdist(A / widened, B / widened, "sqeuclidean")
     K *= -0.5
@@ -211,6 +212,7 @@ class NoisyRowsKernel(Kernel):
             raise NotImplementedError("the hyper-parameters of NoisyRowsKernel are fixed")
         rows, columns = _numbers(X), _numbers(X if Y is None else Y)
         distances = cdist(self.Z[rows], self.Z[columns], "sqeuclidean")
+        # inf times a precision of 0, that of a constant, is NaN.
         halves = -0.5 * np.minimum(distances, _FARTHEST)
         K = sum(
             w * np.exp(p * halves) for p, w in zip(self._precisions, self._weights, strict=True)
@@ -233,4 +235,5 @@ def _squared(values):
 
 
 def _numbers(X):
+    # Numbers of rows are floats in a matrix of candidates, exact below 2^53.
     return np.asarray(X, dtype=np.float64)[:, 0].astype(np.intp)

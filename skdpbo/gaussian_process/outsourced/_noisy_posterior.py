@@ -87,6 +87,7 @@ def fixed_target(kernel, Z, y, *, noise_std, noise_variance, prior_mean=None):
     # Two noisy rows between training rows, one between a training row and an exact one.
     K = noisy_inputs(kernel, noise_std, n_noisy=2)(Z)
     floor = _NOISE_FLOOR * float(np.max(np.diagonal(K)))
+    # The floor is that of the surrogate: equal rows would make K singular.
     K.flat[:: len(K) + 1] += max(noise_variance, floor)
     L = cholesky(K, lower=True, check_finite=False)
     weights = cho_solve((L, True), y - prior_mean, check_finite=False)
@@ -116,6 +117,7 @@ def fitted_target(kernel, Z, y, *, noise_std, noise_variance, n_starts):
     -------
     TargetPosterior
     """
+    # A given noise variance is all the noise: none is fitted beside it.
     known = {} if noise_variance is None else {"noise_variance_bounds": "fixed"}
     found = fit_hyperparameters(
         noisy_inputs(kernel, noise_std, n_noisy=2),

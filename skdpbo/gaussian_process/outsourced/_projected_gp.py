@@ -196,6 +196,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
         """
         refuse_missing_target(y, self)
 
+        # Before the charge: whatever public values can make fail fails here.
         def check(n_features, y):
             if y.ndim not in (1, 2):
                 raise ValueError("y must have one or two dimensions.")
@@ -205,6 +206,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
 
         X, y, checked, source = self._opened_rows(X, y, self.privacy_guarantee(), check)
         plan, kernel, noise_variance = checked
+        # Stated anew: what a replaced row costs is known with the number of columns.
         guarantee = self.privacy_guarantee(n_features=self.n_features_in_)
         release = self._release_rows(X, plan, guarantee, source)
         del X  # what follows is a function of the release and of y

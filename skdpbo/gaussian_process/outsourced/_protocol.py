@@ -150,6 +150,7 @@ def _run(modeler, n_iter, answer):
         raise ValueError(f"the release allows {modeler.n_remaining} more answers, not {n_iter}.")
     answers = []
     for _ in range(n_iter):
+        # By its answers so far: steps increase also over several conversations.
         reply = answer(Query(len(modeler) + 1, modeler.ask()))
         modeler.tell(reply.row, reply.y)
         answers.append(reply)

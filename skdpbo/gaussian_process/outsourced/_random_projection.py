@@ -36,6 +36,7 @@ def random_projection(n_features, n_components):
     array([[4., 0.],
            [0., 4.]])
     """
+    # One fixed matrix a shape: curator and modeler need not exchange it.
     generator = np.random.default_rng([_SEED, n_features, n_components])
     # public randomness
     Q, R = np.linalg.qr(generator.standard_normal((n_features, n_components)))
@@ -103,6 +104,7 @@ def row_sensitivity(move, *, data_norm, n_features, projection=None):
     """
     # Both neighbours are rounded, so each error counts twice; the bound itself once, at the end.
     error = (n_features + 16) * _ULP
+    # docs/theory/outsourced.md, Lemma.
     moved = Fraction(move) + 2 * error * Fraction(data_norm)
     if projection is None:
         return round_up(moved)

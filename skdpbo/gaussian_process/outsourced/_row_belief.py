@@ -65,6 +65,7 @@ def normal_rows(release, isotropic):
     BelievedRows
     """
     Z, s = release.Z, release.noise_std
+    # docs/theory/outsourced.md, The model: normal prior.
     centre = Z.mean(axis=0)
     moved, axes = Z - centre, None
     if isotropic:
@@ -74,6 +75,7 @@ def normal_rows(release, isotropic):
         variances = denoised_variances(np.mean(moved**2, axis=0), s, len(Z))
     else:  # E z^2 = t + s^2 in each column
         variances = np.maximum(np.mean(moved**2, axis=0) - s**2, 0.0)
+    # With a variance of 0 all rows would be believed to lie at one point.
     variances = np.maximum(variances, _FLOOR * s**2)
     w = variances / (variances + s**2)  # normal prior times normal noise
     return BelievedRows(w * moved, s * np.sqrt(w), centre, axes)

@@ -21,6 +21,7 @@ _ARRAYS = ("Z", "projection")
 _GUARANTEES = ("guarantee", "answer_guarantee")
 
 
+# eq=False: a comparison of arrays has no single truth value.
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ProjectionRelease:
     """The released rows and all that a modeler needs to know about them.
@@ -142,6 +143,7 @@ class ProjectionRelease:
         text = json.dumps({"format": _FORMAT, "version": _VERSION, **header}, allow_nan=False)
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         arrays = {name: array for name, array in arrays.items() if array is not None}
+        # By a file: `savez` would append an ending to a path.
         with open(path, "wb") as file:
             np.savez(file, header=np.frombuffer(text.encode(), dtype=np.uint8), **arrays)
 
@@ -240,6 +242,7 @@ def _matrix(values, name):
     array = np.asarray(values)
     if array.dtype.kind not in "fiu" or array.ndim != 2 or 0 in array.shape:
         raise ValueError(f"{name} must be a matrix of real numbers with rows and columns.")
+    # A copy, so that nobody else holds an array that can be written to.
     array = np.array(array, dtype=np.float64, order="C")
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite.")

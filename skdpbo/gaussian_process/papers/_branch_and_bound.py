@@ -105,8 +105,10 @@ def _upper(kernel, Z, boxes):
         nearest = np.maximum(np.maximum(low - Z, Z - high), 0.0)
         # Each term at the box's point nearest to its z_j: a decreasing kernel is larger nowhere.
         bound = np.square(kernel.value(nearest)).sum(axis=1)
+        # The second bound of docs/theory/sparse_gp_release.md, Branch and bound, for RBF kernels.
         if kernel.gaussian_precision is not None:
             with np.errstate(all="ignore"):
+                # fmin takes the first bound where the expansion has overflowed to NaN.
                 bound = np.fmin(bound, _expansion(kernel, Z, low, high, nearest))
         bounds.append(bound)
     # What overflowed bounds nothing: such a box stays in the search, as the worst.

@@ -57,6 +57,7 @@ class KernelPosterior:
         whitener : ndarray of shape (d, d)
             Upper triangular.
         """
+        # k_Z'w = phi'v with phi = whitener' k_Z: w = whitener v.
         half = solve_triangular(whitener, self.weight_covariance)
         covariance = solve_triangular(whitener, half.T)
         return solve_triangular(whitener, self.weights), 0.5 * (covariance + covariance.T)
@@ -87,6 +88,7 @@ class KernelPosterior:
 
 def regulariser(sb, noise_variance, d):
     """Lambda of Eq. (13), added to the diagonal of K_ZZ + B / sigma^2."""
+    # As printed: the last factor is that of a variance (docs/theory/sparse_gp_release.md, Errata).
     size = math.sqrt(d * math.log(2.0 * d * d / _FAILURE)) * (d + 1) / (2.0 * d)
     return sb / noise_variance * size
 
@@ -157,6 +159,7 @@ def _covariance_from_noise(Sigma, weights, noise_variance, sa, sb, published):
     entry as independent, which gives diag(v^2) for v v'.
     """
     v = noise_variance * weights  # Sigma A
+    # docs/theory/sparse_gp_release.md, Theorem 3.
     outer = np.diag(v * v) if published else np.outer(v, v)
     of_B = 0.5 * sb**2 * ((v @ v) * np.eye(len(v)) + outer) / noise_variance**4
     of_A = (sa / noise_variance) ** 2 * np.eye(len(v))  # Eq. 14

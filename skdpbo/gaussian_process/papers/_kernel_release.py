@@ -130,10 +130,13 @@ class KernelRelease:
             raise ValueError("half_width must have one value for each target")
         mu = self.mu if self.mu is not None else mu_from_epsilon(self.epsilon, self.delta)
         total_mu = check_mu(mu)
+        # A record's targets as one vector: each is clipped to its own half-width.
         y_norm = math.sqrt(math.fsum(R * R for R in self.half_width))
         shape = noise_shape(self.k_norm, y_norm, self.ratio)
         # On the diagonal of B, in units of R_k^2: sigma_b = sigma_a / sqrt c.
         noise_of_A = unit_sensitivity(shape) / total_mu  # in units of R_k R_y
+        # Algorithm 1 prints sigma_a / sigma_b for c, the supplement its square
+        # (docs/theory/sparse_gp_release.md, Errata).
         noise_of_B = noise_of_A * math.sqrt(2.0) / shape
         radius = lattice_radius(self.n_records, max(noise_of_A, noise_of_B))
         # y_j / R_j of q targets: a norm of sqrt(q) at most, which is `radius` steps.
@@ -219,6 +222,7 @@ class KernelRelease:
         (|dA|^2 + c |dB|_F^2) / sa^2 <= (Delta / sa)^2 = mu^2, with norms of at most `radius`.
         """
         mu = self._total_mu
+        # docs/theory/sparse_gp_release.md, Theorem 1, with R_k = R_y = `radius` steps.
         sa = unit_sensitivity(self.shape) * self.radius**2
         # sb = sa / sqrt c in units of R_k^2, and sb / sqrt 2 off the diagonal; rounded up by 2^-50.
         sb = sa * math.sqrt(2.0) / self.shape * (1.0 + 2.0**-50)

@@ -181,6 +181,7 @@ def certified_norm(kernel, Z):
     (1.834, 1.537)
     """
     simple = line_norm if Z.shape[1] == 1 else separation_norm
+    # docs/theory/sparse_gp_release.md, Bounds on the norm; Eq. (9) is local and not among them.
     bounds = [trivial_norm(kernel, Z), spectral_norm(kernel, Z), simple(kernel, Z)]
     supremum = product_grid_norm(kernel, Z)
     bounds.append(searched_norm(kernel, Z) if supremum is None else supremum)

@@ -102,6 +102,7 @@ def published_transform(X, M, epsilon, delta):
         raised = np.sqrt(s**2 + omega**2)
         Z = (U * raised) @ Vt @ M / math.sqrt(r)  # lines 9 and 10
         # A with (X - mean) A = Z, for rows that are not among those of X.
+        # 0 in directions without data, in which no factor maps X to Z.
         growth = np.divide(raised, s, out=np.zeros_like(s), where=s > 1e-12 * s.max())
         matrix = (Vt.T * growth) @ Vt @ M / math.sqrt(r)
     else:

@@ -105,6 +105,7 @@ class StationaryKernel:
         if not vectors:
             return np.ones(self.n_features)
         first = vectors[0]
+        # Cross products: an infinite length-scale is a precision of 0, by which nothing divides.
         same = all(np.allclose(v * first[0], first * v[0], rtol=1e-12, atol=0) for v in vectors)
         return first if same else None
 
@@ -157,6 +158,7 @@ def _terms(kernel, p):
     if scales.ndim != 1 or scales.size not in (1, p):
         raise ValueError("a kernel has one length-scale, or one per feature")
     precision = np.broadcast_to(1.0 / scales**2, (p,))
+    # The limit of Matern kernels is the Gaussian one, which has sharper bounds.
     if kind is RBF or (kind is Matern and kernel.nu == np.inf):
         return (Term(1.0, precision, ()),)
     return (Term(1.0, none, (Factor(precision, _profile(kernel)),)),)
@@ -174,6 +176,7 @@ def _profile(kernel):
         alpha = float(_positive(kernel.alpha))
         return lambda squares: (1.0 + squares / (2.0 * alpha)) ** -alpha
     nu = float(_positive(kernel.nu))
+    # Closed forms where there are some: `kv` is slow, and infinite at 0.
     closed = {0.5: _matern12, 1.5: _matern32, 2.5: _matern52}
     return closed.get(nu) or (lambda squares: _matern(squares, nu))
 

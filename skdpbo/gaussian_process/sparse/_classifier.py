@@ -197,6 +197,7 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
         labels = checked_labels(y, classes)
         if classes is None:
             classes = occurring_classes(labels, type(self).__name__)
+        # docs/theory/sparse_gp_classifier.md, The release.
         codes = label_codes(len(classes))
         n_coordinates = codes.shape[1]
         method = build(half_width=np.ones(n_coordinates), n_records=n_units(X))
@@ -218,6 +219,7 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
         """Return what the release needs from shapes and parameters; raises what can be raised."""
         Z = self._inducing_points(X.shape[1], self.X_bounds)
         kernels = self._checked_kernels(Z, label_kernels(Z))
+        # By design they lose at epsilon .1 (docs/benchmarks/rejected_ideas.md).
         shares = "fixed" if self.kernel is None else "equal"
         build = partial(WhitenedMethod, kernels, Z, mu=mu, shares=shares)
         build(half_width=np.ones(1), n_records=1)  # raises what a method can raise

@@ -58,6 +58,7 @@ def denoised_second_moment(B, support, *, sb, n_records, weights=None):
     mixture = (support.T * weights) @ support
     rest = B - mixture
     share = _restored(_relative_square(rest, sb))
+    # The mixture is positive by itself: only the part that is restored brings noise back.
     return lifted(mixture + share * rest, share * sb, n_records)
 
 
@@ -106,6 +107,7 @@ def smaller_scales(weights, moments, estimate):
     excess = np.einsum("ij,ij->j", weights, (moments.B - estimate) @ weights)
     # The standard deviation of u'E_b u: off the diagonal E_b has 1 / sqrt 2 of that on it.
     noise = moments.sb * np.einsum("ij,ij->j", weights, weights)
+    # A mean is never made longer, nor shortened for what noise explains.
     seen = (explained > 0) & (excess > noise)
     kept = 1.0 - (noise / np.where(seen, excess, np.inf)) ** 2
     return np.where(seen, explained / np.where(seen, explained + kept * excess, 1.0), 1.0)
@@ -198,6 +200,7 @@ def share_in_reach(B, inside, outside, *, sb, n_records):
     """
     points, n_inside = np.vstack([inside, outside]), len(inside)
     target = (np.arange(len(points)) < n_inside).astype(float)
+    # docs/theory/sparse_gp.md, Rows out of reach.
     Q = (points @ points.T) ** 2
     noise = max(sb / n_records, _LEAST_NOISE) ** 2
     # M = sum_j a_j phi_j phi_j' has the least mean squared error, noise included

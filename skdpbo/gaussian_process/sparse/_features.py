@@ -48,6 +48,8 @@ class WhitenedFeatures:
         # The bound of the norm of phi holds for k(x, x) <= sigma_f^2; where the variance grows, as
         # for DotProduct, longer rows are shortened on the lattice.
         L = cholesky(K + JITTER * self.signal_variance * np.eye(len(Z)), lower=True)
+        # Both in units of sigma_f, in which phi has norm at most 1 (docs/theory/sparse_gp.md,
+        # Lemma).
         self.root = L / np.sqrt(self.signal_variance)
         inverse = solve_triangular(L, np.eye(len(Z)), lower=True)
         self.whitener = np.ascontiguousarray(inverse.T) / np.sqrt(self.signal_variance)
@@ -107,7 +109,9 @@ class LatticeRows:
         with np.errstate(all="ignore"):  # a warning would depend on the values
             kernel = self.kernel(X, workspace["kernel"])
             product = _TRIANGULAR_PRODUCT[self.dtype]  # in place: half the work, and in the cache
+            # Transposed, as BLAS stores by columns: the rows are then multiplied without a copy.
             phi = product(1.0, self.whitener.T, kernel.T, lower=1, overwrite_b=1).T
+            # To nearest, which has no bias; a row that becomes too long is shortened below.
             rows[:, :d] = np.rint(phi, out=phi)
             if self.codes is None:
                 np.subtract(Y, self.centre, out=T)

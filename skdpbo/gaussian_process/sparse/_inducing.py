@@ -54,6 +54,7 @@ def inducing_design(inducing_points, bounds, n_features):
     """
     if inducing_points is None:
         inducing_points = _DEFAULT_SIZE.get(n_features, _DEFAULT_SOBOL)
+    # True is an int, and no number of points.
     if isinstance(inducing_points, int | np.integer) and not isinstance(inducing_points, bool):
         return _designed(int(inducing_points), *bounds)
     try:
@@ -131,6 +132,7 @@ def _designed(size, low, high):
     n_features = len(low)
     side = size if n_features == 1 else math.isqrt(size)
     if n_features == 1 or (n_features == 2 and side * side == size):
+        # A single point goes to the middle, not to the lower end.
         line = np.linspace(0, 1, side) if side > 1 else np.array([0.5])
         grid = np.meshgrid(*[line] * n_features, indexing="ij")
         unit = np.stack(grid, axis=-1).reshape(-1, n_features)

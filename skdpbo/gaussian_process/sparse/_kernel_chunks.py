@@ -139,6 +139,7 @@ class _DistanceChunks:
     def workspace(self, n_rows):
         width, d = self.Z.shape
         buffers = {"scaled": np.empty((n_rows, width - 2))}
+        # Column d of the augmented rows is 1 and never written.
         buffers["X"] = np.ones((n_rows, width), self.Z.dtype)
         buffers["exponent"] = np.empty((n_rows, d), self.Z.dtype)
         if self.dtype != self.Z.dtype:

@@ -103,6 +103,7 @@ def default_kernels(Z, half_width, columns=None):
     smooth = [RBF(factor * unit) for factor in _DEFAULT_FACTORS]
     linear = _linear_kernel(Z)
     half = ConstantKernel(0.5)
+    # Of kernels with a share: Proposition 2 bounds their noise, too (docs/theory/many_columns.md).
     mixed = [half * RBF(f * unit) + half * linear for f in _MIXED_FACTORS]
     family = [*smooth, Matern(unit, nu=0.5), linear]
     family += mixed if has_many_columns(Z) else _effects(Z)
@@ -135,6 +136,7 @@ def kernel_log_priors(kernels, Z):
     priors = np.zeros(len(kernels))
     if not has_many_columns(Z):
         priors[_N_WITH_SHARES:] = _EFFECT_LOG_PRIOR
+    # docs/theory/many_columns.md, Beyond ten columns.
     n_more = max(Z.shape[1] - _ENOUGH_COLUMNS, 0)
     return priors + _are_linear(kernels) * _LINEAR_LOG_PRIOR * n_more
 
@@ -170,6 +172,7 @@ def _unit(Z, columns=None):
     """Return a sixth of the range of the points in each column, times the root of their number."""
     width = 2 * point_box(Z)[1]
     if columns is None:
+        # Distances of points in a box grow with the root of the number of columns.
         return width / 6 * math.sqrt(Z.shape[1])
     unit = np.full(Z.shape[1], np.inf)
     unit[columns] = width[columns] / 6 * math.sqrt(len(columns))
@@ -213,7 +216,9 @@ def kernel_shares(kernels, Z):
         K = K / np.abs(K).max()  # the squares neither overflow nor vanish
         directions.append(float(np.trace(K) ** 2 / np.sum(K * K)))
     directions = np.array(directions)
+    # docs/theory/default_kernels.md, Fixed shares; without the root they lose at small epsilon.
     shares = np.sqrt(directions) * np.maximum(1 - directions / len(Z), _SMALLEST_SHARE)
+    # Later kernels enter after the release, by evidence (docs/theory/many_columns.md, Corollary).
     shares[_N_WITH_SHARES:] = 0.0
     shares /= shares.sum()
     linear = _are_linear(kernels)
@@ -235,6 +240,7 @@ def design_weights(kernels, Z):
 
 
 def _are_linear(kernels):
+    # In a default family each kernel is a constant, k1, times another one, k2.
     return np.array([type(getattr(k, "k2", k)) is LinearKernel for k in kernels])
 
 

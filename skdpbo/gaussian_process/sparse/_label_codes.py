@@ -13,6 +13,7 @@ __all__ = ["class_probabilities", "label_codes", "reliability"]
 
 # Values of the largest a_c + g_c, where the largest a_c is 0: wide and fine enough for a sum.
 _STEPS = np.linspace(-9.0, 7.0, 65)
+# The mean is divided by it: below, noise would be multiplied by more than 5.
 _SMALLEST_RELIABILITY = 0.2
 
 
@@ -29,6 +30,7 @@ def label_codes(n_classes):
         The last row, of labels that are no class, is NaN.
     """
     # Squared norm K - 1 = q; the release divides squared targets by 2 q: 1/2 for every K.
+    # Rows of Helmert's matrix are an orthonormal basis of the vectors of sum 0.
     vertices = -np.sqrt(n_classes) * helmert(n_classes).T
     return np.vstack([vertices, np.full(n_classes - 1, np.nan)])
 

@@ -87,6 +87,7 @@ def feature_maps(average, parts, support, weights, ridge):
     list of tuple (ndarray of shape (d, d), float)
         T, and its error: see :func:`map_error`.
     """
+    # T_k of docs/theory/private_kernel_choice.md, The posterior under each kernel.
     phi, neighbours = average(support), nearest_points(support)
     second_moment = cho_factor((phi.T * weights) @ phi + ridge * np.eye(phi.shape[1]))
     maps = []
@@ -105,6 +106,7 @@ def nearest_points(support):
     """Return the position of the point nearest to each of some points, in units of their range."""
     width = np.ptp(support, axis=0)
     scaled = support / np.where(width > 0, width, 1.0)
+    # Two, as the nearest point to each is that point itself.
     return cKDTree(scaled).query(scaled, 2)[1][:, 1]
 
 

@@ -97,6 +97,7 @@ class MixturePredictor:
 
     def mean(self, X):
         """Mean, shape (n, q)."""
+        # The means of the parts have no use then, and each costs a prediction.
         return self._mean([] if self.fitted else [part.mean(X) for part in self.parts], X)
 
     def moments(self, X):

@@ -119,6 +119,7 @@ class PrivateProcess(GaussianEstimator):
             raise ValueError('X_bounds="private" has no use where inducing_points are given.')
         for name in names:
             check_choice(getattr(self, name), name, ("private",))
+        # docs/theory/sparse_gp.md, Bounds from the records.
         mu, mu_bounds = split_budget(mu, _SHARE_OF_BOUNDS) if names else (mu, None)
         if self.prior_mean == "none":
             return mu, mu_bounds, None
@@ -148,6 +149,7 @@ class PrivateProcess(GaussianEstimator):
         names, parts, unseen = self._private_bounds(), [mu], []
         if len(names) > 1:  # in proportion to the columns: the noise of one release of them all
             parts = split_budget(mu, y.shape[1] / (X.shape[1] + y.shape[1]))
+        # Without private bounds there is no name for the one part, a budget of None.
         for name, part in zip(names, parts, strict=False):
             bounds, found = released_ranges(tables[name], part, source, name[0])
             setattr(self, f"{name}_", bounds)
@@ -241,12 +243,15 @@ class PrivateProcess(GaussianEstimator):
         common = {"n_records": n_records, "mu": mu_spread}
         spread = RecordSpread((centre, box), half_width=half_width, **common)
         released = passed(spread)  # from here on post-processing, but for the columns
+        # By the noise of the moments up to three columns, where functions may have peaks.
         mean, sd, reach = spread.location(released, mu_spread if many else mu, public is not None)
         shown |= {"mu": mu, "shift": mean, "half_width": reach, "wide": spread.is_wide(released)}
         if not many:
             return shown
         extent, self.columns_ = spread.extent(released), list(range(Z.shape[1]))
+        # The share is one of the whole budget, of which `mu` is what the spread has left.
         rest, common["mu"] = split_budget(mu, _SHARE_OF_COLUMNS / (1 - _SHARE_OF_SPREAD))
+        # A public rule. Where it fails nothing is released, and the moments keep this share.
         if shows_columns(n_columns=Z.shape[1], n_targets=len(half_width), **common):
             effects = ColumnEffects((centre, extent * box), mean=mean, sd=sd, **common)
             shown["mu"], self.columns_ = rest, effects.columns(passed(effects))
@@ -289,6 +294,7 @@ class PrivateProcess(GaussianEstimator):
         ]
         fitted = None
         if fits[0].in_release is not None:
+            # Weights of the same features: their average predicts the average of the predictions.
             in_release = np.tensordot(shares, [fits[k].in_release for k in taken], 1)
             fitted = WeightPredictor(features, prior_mean, in_release)
         self.kernels_, self.inducing_points_ = kernels, Z

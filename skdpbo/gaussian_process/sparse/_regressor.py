@@ -333,6 +333,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
             common |= {"sensitivity": self.sensitivity, "ratio": self.ratio}
             return KernelMethod(kernels, Z, **common)
         common |= {"fit_amplitude": self.signal_variance == "released"}
+        # A user's list states what is likely (docs/benchmarks/rejected_ideas.md).
         shares = "design" if self.kernel is None else "equal"
         return WhitenedMethod(kernels, Z, shares=shares, **common)
 

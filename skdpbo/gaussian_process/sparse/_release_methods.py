@@ -127,8 +127,11 @@ class WhitenedMethod:
             parts_of_all = designed_shares(self.parts, parts_of_all, self.statistics)
         if shares == "design" and Z.shape[1] == 1:  # useless columns make expected errors wrong
             self.shown = shown_parts(self.parts, parts_of_all, self.statistics)
+        # docs/theory/many_columns.md, Mean in the features of the release.
         self._mean_in_release = shares == "design" and has_many_columns(Z)
         priors = np.zeros(len(kernels)) if shares == "equal" else kernel_log_priors(kernels, Z)
+        # Of sum 1: the gate compares an average over kernels (docs/theory/public_rows.md, The
+        # gate).
         self.log_priors = priors - logsumexp(priors)
         # One release for all kernels: its noise does not depend on how many there are.
         self.features = WhitenedFeatures(average_kernel(kernels, Z, parts_of_all), Z)
@@ -170,6 +173,8 @@ class WhitenedMethod:
 
         Post-processing: `moments` are released, and no protected value is in scope.
         """
+        # docs/theory/sparse_gp.md, The posterior; of several kernels,
+        # docs/theory/private_kernel_choice.md.
         support, density, estimate = self._denoised(moments)
         maps = [(None, 0.0)]  # the features of a single kernel are those that were released
         if len(self.parts) > 1:
@@ -217,23 +222,16 @@ class WhitenedMethod:
         density = nearest_mixture(moments.B, phi, SUPPORT_DESIGNS)
         released = {"sb": moments.sb, "weights": density}
         B = denoised_second_moment(moments.B, phi, n_records=self.statistics.n_records, **released)
+        # B and its noise change together: c sigma_b^2 in docs/theory/sparse_gp.md.
         left = remaining_noise(moments.B, phi, **released)
         return support, density, replace(moments, B=B, sb=left)
 
     def _models(self, moments, **kernel):
         """Return the model of each target under a kernel."""
+        common = {"sb": moments.sb, "n_records": self.statistics.n_records, **kernel}
         return [
-            MomentModel(
-                moments.B,
-                moments.A[:, j],
-                moments.yy[j, j],
-                sb=moments.sb,
-                sa=moments.sa[j],
-                syy=moments.syy[j],
-                n_records=self.statistics.n_records,
-                **kernel,
-            )
-            for j in range(len(moments.sa))
+            MomentModel(moments.B, moments.A[:, j], moments.yy[j, j], sa=sa, syy=syy, **common)
+            for j, (sa, syy) in enumerate(zip(moments.sa, moments.syy, strict=True))
         ]
 
     def _noise_variances(self, models, noise_variance):
@@ -307,6 +305,7 @@ class KernelMethod:
         (kernel,) = kernels
         self.features, self.posterior_name = WhitenedFeatures(kernel, Z), posterior
         self.n_records = n_records
+        # Accuracy alone depends on it (docs/theory/sparse_gp_release.md, Setting).
         k_norm = norm_bound(kernel, Z, sensitivity)
         if ratio == "optimal":
             # Only "noise_aware" does without the regulariser, which outweighs the noise of B.

@@ -65,12 +65,12 @@ def _least(design, shares):
         steepest = np.abs(slope).max()
         if not steepest > _FLAT:
             break
-        tried = _normalised(shares * np.exp(-step * slope / steepest))
-        found = design.mean_error(tried)
-        while not found[0] < value and step > _SHORTEST:
-            step /= 2
+        while True:
             tried = _normalised(shares * np.exp(-step * slope / steepest))
             found = design.mean_error(tried)
+            if found[0] < value or step <= _SHORTEST:
+                break
+            step /= 2
         if not found[0] < value - _FLAT:
             break
         shares, (value, slope), step = tried, found, min(step * _GROWTH, _LONGEST)
@@ -91,6 +91,7 @@ class _Design:
     """
 
     def __init__(self, parts, statistics):
+        # Those inside the box: the records count as uniform there (docs/theory/default_kernels.md).
         points = support_design(parts[0].Z)[SUPPORT_DESIGNS[0]]
         variances = np.array([part.signal_variance for part in parts])
         self.weight = statistics.n_records / len(points)
@@ -107,6 +108,7 @@ class _Design:
         self.noise_variances = _NOISE_SHARE + self.left
         noise = statistics.noise / math.sqrt(2) / statistics.beta
         self.squares = np.mean(noise**2) / variances
+        # Each kernel with the whole release: the diagonal of the pairs of kernels.
         alone, _, _ = self._errors(
             np.einsum("kkab->kab", self.maps), self._second_moment(self.cross), self.grams
         )
@@ -144,6 +146,7 @@ class _Design:
 
     def _errors(self, C, second, gram):
         """Return the expected error under each kernel, S^-1 C, and P G P, P the posterior's."""
+        # e_k, S_k and P_k of docs/theory/default_kernels.md, Shares by design.
         s2, sa2 = self.noise_variances[:, None, None], self.squares[:, None, None]
         X = np.linalg.solve(s2 * second + sa2 * gram, C)
         P = np.linalg.inv(np.eye(C.shape[-1]) + C.transpose(0, 2, 1) @ X)

@@ -42,6 +42,7 @@ def liu_talwar_max_trials(law: TrialLaw, delta: float) -> int:
     _check_geometric(law)
     delta = check_positive_delta(delta)
     # Maximise (delta - e^(-gamma T)) / T: t (1 - log t) = delta for t = e^(-gamma T).
+    # t (1 - log t) rises from 0 to 1 on (0, 1); sought is s = log t, as t may be tiny.
     log_t = float(brentq(lambda s: s + math.log1p(-s) - math.log(delta), -800.0, -1e-12))
     # T is whole: the better neighbour of the continuous optimum.
     whole: int = max(1, math.floor(-log_t / law.gamma))

@@ -105,6 +105,7 @@ def selection_guarantee(
             f"best of K trials (K negative binomial, mean {law.mean:g}, eta {law.eta:g}{limit}) "
             f"of {candidate.mechanism or 'a private candidate'}"
         ),
+        # docs/theory/private_selection.md, K must stay secret.
         assumptions=(*candidate.assumptions, "the number of trials stays secret"),
         status=candidate.status,
         reference="; ".join(r for r in (_REFERENCES[method], candidate.reference) if r),

@@ -114,6 +114,7 @@ class ComposedProfile:
         largest = smallest + self.mu
         while self._without_failure(np.array(largest)) > log_gamma - 20:
             largest += self.mu
+        # Without the end: `_refined` adds e1 itself.
         return np.linspace(largest, smallest, _N_LINES // 2, endpoint=False)
 
 
@@ -252,5 +253,6 @@ def _steep_part(W: Array, C: Array, slope: Array, power: float) -> Array:
     rounding = 4e-15 * (power + 2) * (C[0] + slope[0] * W[0])
     bend = slope[0] - slope[1]
     straight = bend <= 1e-9 * slope[0]
+    # Less on the steeper piece errs on the safe side: delta is larger at its smaller shift.
     steep = (rise - slope[1] * length - rounding) / np.where(straight, 1.0, bend)
     return np.where(straight, 0.0, np.clip(steep, 0.0, length))

@@ -134,6 +134,7 @@ def _pure_total(epsilon: float, law: TrialLaw, method: Method) -> float:
     if method == "profile":
         # log of (e^epsilon + gamma) / (1 + gamma e^epsilon)
         gain = law.gamma * math.exp(-epsilon)
+        # 700: e^epsilon stays a float; a smaller last term errs on the high side.
         rank = epsilon + math.log1p(gain) - math.log1p(law.gamma * math.exp(min(epsilon, 700.0)))
         rank = min(epsilon, max(rank, 0.0))
     return (epsilon + (1 + law.eta) * rank) * (1 + 1e-14)
@@ -203,6 +204,7 @@ def _pure_log_delta(epsilon0: float, law: TrialLaw, epsilon: float) -> float:
 def _response_divergence(epsilon0: float) -> Array:
     """Renyi divergence of randomised response, of order 1 + b for each b tried."""
     b = _ORDERS_ABOVE_ONE
+    # Probabilities of the likelier answer and of the other one.
     log_p, log_q = -math.log1p(math.exp(-epsilon0)), -epsilon0 - math.log1p(math.exp(-epsilon0))
     terms = np.logaddexp((b + 1) * log_p - b * log_q, (b + 1) * log_q - b * log_p)
     return np.asarray(terms / b)

@@ -89,6 +89,7 @@ class TrialLaw:
             return float(x)
         # t = gamma + (1 - gamma) (1 - x) does not cancel near x = 1.
         t = self.gamma + (1 - self.gamma) * (1 - x)
+        # Near x = 0 t is near 1, and log1p keeps the digits; near x = 1 t itself is tiny.
         if x <= 0.5:
             part, whole = -math.log1p(-(1 - self.gamma) * x), -math.log(self.gamma)
         else:
@@ -235,5 +236,6 @@ def _gamma(mean: float, eta: float) -> float:
 
     if excess(_MAX_LOG) < 0:
         raise ValueError(f"mean={mean} is too large for eta={eta}.")
+    # In L, as gamma itself may be as small as e^-600.
     length = brentq(excess, 1e-15, _MAX_LOG, xtol=1e-15, rtol=1e-15)
     return math.exp(-length)
