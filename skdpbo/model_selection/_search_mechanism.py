@@ -1,9 +1,9 @@
 """Mechanisms that search among candidates, and what they are given of a fit."""
 
 import math
-import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from itertools import count, takewhile
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +22,7 @@ __all__ = [
     "SearchProblem",
     "VisitingSearch",
     "best_public_score",
+    "fold_scores",
 ]
 
 
@@ -107,6 +108,12 @@ def best_public_score(scores):
     """Return the largest of the public scores that are numbers, or NaN."""
     finite = [score for score in scores if math.isfinite(score)]
     return max(finite, default=math.nan)
+
+
+def fold_scores(table, metric):
+    """Return the public scores of the candidates in ``cv_results_``, a list of one row a fold."""
+    names = takewhile(table.__contains__, (f"split{k}_test_{metric}" for k in count()))
+    return [table[name] for name in names]
 
 
 class SearchMechanism:
@@ -307,8 +314,7 @@ class VisitingSearch(SearchMechanism, ABC):
         # A batch is listed whole or not at all.
         self._listed += [len(public["params"]) > sum(self._listed)] * new
         metric, listed = self._problem.metric, np.array(self._listed)
-        folds = re.compile(rf"split\d+_test_{re.escape(metric)}")
-        rows = [public[f"mean_test_{metric}"], *(public[k] for k in public if folds.fullmatch(k))]
+        rows = [public[f"mean_test_{metric}"], *fold_scores(public, metric)]
         # At their places among all visited, NaN at the others.
         scores = np.full((len(rows), len(listed)), np.nan)
         scores[:, listed] = rows

@@ -14,6 +14,7 @@ from sklearn.metrics._scorer import _MultimetricScorer as MultimetricScorer
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.model_selection._search import _yield_masked_array_for_each_param as param_columns
 from sklearn.model_selection._search_successive_halving import HalvingGridSearchCV
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.metaestimators import _safe_split as split_for_estimator
@@ -28,6 +29,7 @@ __all__ = [
     "MultimetricScorer",
     "StrOptions",
     "all_fits_failed",
+    "final_step",
     "has_callbacks",
     "n_rows",
     "param_columns",
@@ -45,6 +47,13 @@ def take_rows(rows, positions):
     if type(rows) is type(positions) is np.ndarray:
         return rows[positions]
     return _safe_indexing(rows, positions)
+
+
+def final_step(estimator):
+    """Return the model at the end of a pipeline, or of pipelines in one another."""
+    while isinstance(estimator, Pipeline) and estimator.steps:
+        estimator = estimator.steps[-1][1]
+    return estimator
 
 
 def all_fits_failed(error):

@@ -86,16 +86,16 @@ MOVED = {
     "chunks: chunk_sensitivity": "model_selection.evaluation._chunk_training:chunk_sensitivity",
     "chunks: excess_cap": "model_selection.evaluation._chunk_training:excess_cap",
     "chunks: excess_sensitivity": "model_selection.evaluation._chunk_training:excess_sensitivity",
-    "chunks: settled_rows": "model_selection.protection._protection:settled_rows",
-    "private models: _settled": "model_selection.protection._protection:_settled",
-    "private models: as_objects": "model_selection.protection._protection:as_objects",
+    "chunks: settled_rows": "model_selection.rows._protected:settled_rows",
+    "private models: _settled": "model_selection.rows._protected:_settled",
+    "private models: as_objects": "model_selection.rows._protected:as_objects",
     "private models: charge_active_ledger": (
         "model_selection.protection._protection:charge_active_ledger"
     ),
     "private models: ProtectedParts.n_samples": (
-        "model_selection.protection._protection:ProtectedParts.n_samples"
+        "model_selection.rows._protected:ProtectedParts.n_samples"
     ),
-    "private models: settled_rows": "model_selection.protection._protection:settled_rows",
+    "private models: settled_rows": "model_selection.rows._protected:settled_rows",
     "search: RUNNING": "model_selection.protection._validation:RUNNING",
     "search: refuse_cached_functions": (
         "model_selection.protection._protection:refuse_cached_functions"

@@ -8,7 +8,7 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation
@@ -130,14 +130,14 @@ class PrivateModelsProtection(AllRecordsProtection):
             scorer = scorer.for_groups()
         self.scorer = scorer
         lengths = n_rows(parts.X), len(self.positions[0])
-        refuse_rows_among_entries(parts.params, parts.containers, lengths)
-        for name, value in parts.params.items():
+        refuse_rows_among_entries(self.params, parts.containers, lengths)
+        for name, value in self.params.items():
             if entry_length(value) in lengths:
                 raise ValueError(
                     f'{name} goes with the rows: with protect="all" it would be part of the '
                     "protected records, which no stated guarantee covers."
                 )
-        self.fit_params = self.routed(parts.X, parts.params) if parts.params else {}
+        self.fit_params = self.routed(parts.X, self.params) if self.params else {}
         return guarantee
 
     def try_publicly(self):
@@ -184,7 +184,7 @@ class PrivateModelsProtection(AllRecordsProtection):
     def _opened_data(self):
         """Protected, after the charge: data of the trials, and of the last training or None."""
         trained, scored, rest = self.positions
-        parts = in_isolation(self.parts.opened, self.searcher.estimator)
+        parts = in_isolation(self.parts.opened, is_classifier(self.searcher.estimator))
         everything = parts.X, parts.y, parts.groups
         own = parts.X_val, parts.y_val, parts.groups_val
         X, y, groups = own if scored is None else take_units(*everything, scored)

@@ -1,6 +1,5 @@
 """``protect="validation"``: public rows train, and everything but one private choice is public."""
 
-import re
 import time
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
@@ -16,7 +15,7 @@ from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._record_groups import group_codes
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._private_choice import REPLACE_ONE, stated_for_groups
-from skdpbo.model_selection._search_mechanism import SearchProblem
+from skdpbo.model_selection._search_mechanism import SearchProblem, fold_scores
 from skdpbo.model_selection._sklearn import BaseSearchCV, n_rows
 from skdpbo.model_selection.evaluation._fold_losses import FoldLosses
 from skdpbo.model_selection.evaluation._public_training import PublicTraining
@@ -44,8 +43,8 @@ from skdpbo.model_selection.rows._overlap import (
     warn_of_shared_rows,
 )
 from skdpbo.model_selection.rows._protected import (
-    check_protected,
     check_schema,
+    in_public_schema,
     number_of_units,
 )
 from skdpbo.model_selection.rows._settled_types import (
@@ -180,8 +179,7 @@ class ValidationProtection(PublicSearch):
 
         def open_records():
             outside.run(charge)
-            how = {"counted": self.rows_counted, "groups": self.groups}
-            return in_isolation(partial(check_protected, *self.protected, X, y, **how))
+            return in_isolation(in_public_schema, *self.protected, X, y, self.groups)
 
         return PublicTraining(
             estimator=searcher.estimator,
@@ -290,8 +288,7 @@ class ValidationProtection(PublicSearch):
         if folds is not None and self.mechanism.reads_early:
             self.warn_of_failed_fits(table[f"mean_test_{self.metric}"])
         if folds is not None and self.comparable and chosen.score is not None:
-            split = re.compile(rf"split.*_test_{re.escape(self.metric)}")
-            scores = [table[name][chosen.index] for name in table if split.fullmatch(name)]
+            scores = [scores[chosen.index] for scores in fold_scores(table, self.metric)]
             # Before any candidate was dropped.
             n_candidates = max(len(self.candidates), len(table["params"]))
             folds.warn_of_gap(chosen.score, scores, guarantee, n_candidates)

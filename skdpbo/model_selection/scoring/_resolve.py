@@ -12,10 +12,10 @@ from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_obje
 
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import DefaultBoundsWarning, UnboundedSensitivityError
+from skdpbo.model_selection._sklearn import final_step
 from skdpbo.model_selection.scoring import _losses, _unsupported
 from skdpbo.model_selection.scoring._log_density import (
     DEFAULT_DENSITY_RANGE,
-    LogDensityScorer,
     make_log_density_scorer,
 )
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
@@ -25,9 +25,6 @@ from skdpbo.privacy._checks import check_positive, check_within
 
 __all__ = [
     "DEFAULT_LOG_LOSS_BOUND",
-    "LogDensityScorer",
-    "PerRecordScorer",
-    "make_log_density_scorer",
     "make_per_record_scorer",
     "resolve_chunk_scorer",
     "resolve_scorer",
@@ -138,8 +135,6 @@ _ERRORS = {
     "neg_mean_poisson_deviance": _losses.poisson_deviance,
     "neg_mean_gamma_deviance": _losses.gamma_deviance,
 }
-
-
 _DEFAULT_ERROR_BOUND = 1.0
 
 
@@ -174,8 +169,7 @@ def _warn_of_error_bound(error, asked, estimator):
 
 def _length_of_targets(estimator):
     """Return high - low of `y_bounds`, of the last step of a pipeline; None if no two numbers."""
-    steps = getattr(estimator, "steps", None)
-    bounds = getattr(steps[-1][-1] if steps else estimator, "y_bounds", None)
+    bounds = getattr(final_step(estimator), "y_bounds", None)
     if not (isinstance(bounds, tuple | list) and len(bounds) == 2):
         return None
     if not all(isinstance(bound, Real) for bound in bounds):
@@ -265,7 +259,7 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
         raise ValueError(
             f"scoring must be a name of scikit-learn's or a per-record scorer, got {name!r}."
         )
-    return scorer.set_score_request(sample_weight=_weight_request(scoring, estimator))
+    return _requesting_weights(scorer, scoring, estimator)
 
 
 def resolve_chunk_scorer(scoring, estimator, loss_bound=None):
@@ -273,7 +267,7 @@ def resolve_chunk_scorer(scoring, estimator, loss_bound=None):
     metric = chunk_metric(scoring, _bound_of(loss_bound, scoring))
     if metric is None:
         return resolve_scorer(scoring, estimator, loss_bound)
-    return metric.set_score_request(sample_weight=_weight_request(scoring, estimator))
+    return _requesting_weights(metric, scoring, estimator)
 
 
 def resolve_trial_scorer(scoring, estimator, loss_bound=None):
@@ -285,7 +279,7 @@ def resolve_trial_scorer(scoring, estimator, loss_bound=None):
         name = _scoring_name(scoring, estimator)
         raise ValueError(f"scoring={name!r} needs a classifier, got {type(estimator).__name__}.")
     _unsupported.refuse_bound(_bound_of(loss_bound, scoring), metric.name)
-    return metric.set_score_request(sample_weight=_weight_request(scoring, estimator))
+    return _requesting_weights(metric, scoring, estimator)
 
 
 def _bound_of(loss_bound, scoring):
@@ -325,8 +319,15 @@ def _scoring_name(scoring, estimator):
     raise TypeError(f"scoring must be a name or a per-record scorer, got {type(scoring).__name__}")
 
 
+def _requesting_weights(scorer, scoring, estimator):
+    """Return a scorer that asks for weights as what ``scoring`` stands for: public scores do."""
+    if scoring is None:  # errors of routing name the object whose request the user can set
+        scorer._request_owner = type(final_step(estimator)).__name__
+    return scorer.set_score_request(sample_weight=_weight_request(scoring, estimator))
+
+
 def _weight_request(scoring, estimator):
-    """Return the request of weights of what ``scoring`` stands for: public scores honour it."""
+    """Return the request of weights of what ``scoring`` stands for."""
     is_routed = get_config()["enable_metadata_routing"]
     # Where nothing is routed, an estimator may have requests that cannot be read.
     if scoring == _LOG_DENSITY or (scoring is None and not is_routed):

@@ -60,6 +60,7 @@ class PerRecordScorer:
         self.response_method = response_method
         self.offset = offset
         self._weight_request = None
+        self._request_owner = type(self).__name__
 
     def bound_of_spread(self, y):
         """Return the least bound at which a score relative to *public* targets is not distorted."""
@@ -284,7 +285,7 @@ class PerRecordScorer:
         MetadataRequest
             The request of ``sample_weight``.
         """
-        request = MetadataRequest(owner=type(self).__name__)
+        request = MetadataRequest(owner=self._request_owner)
         request.score.add_request(param="sample_weight", alias=self._weight_request)
         return request
 
