@@ -317,10 +317,10 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         release = TrajectoryRelease(self.epsilon, self.delta, *shares, start_share=start_share)
         steps, defaults = self.descent or Descent(), DEFAULTS[self.protect]
         steps.check()
-        n_dims = ContinuousSpace(self.search_spaces).n_dims
         return TrajectorySearch(
             release,
-            descent=steps._filled(batch_size=min(n_dims + 1, defaults.largest_batch)),
+            descent=steps,
+            largest_batch=defaults.largest_batch,
             n_iter=defaults.n_iter if self.n_iter is None else self.n_iter,
             random_state=self._public_seed(),
             surrogate=self._surrogate(),

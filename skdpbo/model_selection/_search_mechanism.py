@@ -279,10 +279,7 @@ class VisitingSearch(SearchMechanism, ABC):
     those that are `visited`.
     """
 
-    def start(self, problem, guided):
-        """Make ready; no protected value is read."""
-        super().start(problem, guided)
-        self._listed = []  # whether ``cv_results_`` has it, of each that has been cross-validated
+    _listed = ()  # whether ``cv_results_`` has it, of each that has been cross-validated
 
     @abstractmethod
     def ask(self, scores):
@@ -312,7 +309,7 @@ class VisitingSearch(SearchMechanism, ABC):
             return None
         new = len(self._proposer.visited) - len(self._listed)
         # A batch is listed whole or not at all.
-        self._listed += [len(public["params"]) > sum(self._listed)] * new
+        self._listed += (len(public["params"]) > sum(self._listed),) * new
         metric, listed = self._problem.metric, np.array(self._listed)
         rows = [public[f"mean_test_{metric}"], *fold_scores(public, metric)]
         # At their places among all visited, NaN at the others.

@@ -29,7 +29,7 @@ from skdpbo.model_selection.rows._overlap import entry_length
 from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
 from skdpbo.model_selection.scoring._scorer import MissingResponseError
 
-__all__ = ["dry_run", "synthetic_rows"]
+__all__ = ["dry_run", "dry_run_failures", "synthetic_rows"]
 
 _N_ROWS = 60  # a fold of five still has rows of both classes
 _SEED = 20070611
@@ -40,8 +40,14 @@ _LABELS = ("a", "b")
 _TEXTS = ("alpha beta", "beta gamma")
 
 
-def dry_run(estimator, candidates, X, y, scorer=None, fit_params=None):
-    """Fit one candidate of each structure on synthetic rows; refuse or warn where that fails.
+def dry_run(*trial):
+    """Fit candidates on synthetic rows; refuse or warn where that fails: see `dry_run_failures`."""
+    for text in dry_run_failures(*trial):
+        warn_caller(text, DryRunWarning)
+
+
+def dry_run_failures(estimator, candidates, X, y, scorer=None, fit_params=None):
+    """Fit one candidate of each structure on synthetic rows; refuse, or return why that fails.
 
     Parameters
     ----------
@@ -57,6 +63,10 @@ def dry_run(estimator, candidates, X, y, scorer=None, fit_params=None):
         ``scorer(model, X, y)``: also tried, on the same synthetic rows.
     fit_params : dict, default=None
         Further entries of ``fit``; ones take the place of those as long as `X`.
+
+    Returns
+    -------
+    failures : list of str
 
     Raises
     ------
@@ -81,16 +91,15 @@ def dry_run(estimator, candidates, X, y, scorer=None, fit_params=None):
             f"{type(estimator).__name__} cannot be trained and scored with any candidate, whatever "
             f"the rows are: {type(errors[0]).__name__}{text} Nothing was charged."
         )
-    for params, error in zip(first, errors, strict=True):
-        if error is not None:
-            text = _text_of(error, estimator, params, *how)
-            warn_caller(
-                f"{type(estimator).__name__} with {params} cannot be trained and scored on "
-                f"synthetic rows of the given shape and types: {type(error).__name__}{text} What "
-                "fails on protected rows is never reported; it costs the worst score. If the "
-                "synthetic values alone are to blame, ignore this.",
-                DryRunWarning,
-            )
+    return [
+        f"{type(estimator).__name__} with {params} cannot be trained and scored on synthetic rows "
+        f"of the given shape and types: {type(error).__name__}"
+        f"{_text_of(error, estimator, params, *how)} What fails on protected rows is never "
+        "reported; it costs the worst score. If the synthetic values alone are to blame, ignore "
+        "this."
+        for params, error in zip(first, errors, strict=True)
+        if error is not None
+    ]
 
 
 def _is_public(error, guessed):

@@ -146,17 +146,3 @@ class TrajectoryRelease:
                 f"score_fraction={self.score_fraction:.6g} leaves the score mu={self.mu_score:.2g},"
                 " whose noise needs more than 64 bits: raise it or epsilon, or set it to 0."
             ) from None
-
-    def release_total(self, total, *, units, n_records, source):
-        """Release the total integer loss of the final point.
-
-        Returns
-        -------
-        int or None
-            Noisy and clipped to [0, n_records * units]; None if `score_fraction` is 0.
-        """
-        mechanism = self.of_total(units)
-        if mechanism is None:
-            return None
-        # Post-processing: the total is known to lie in this range.
-        return min(max(round(mechanism.release(total, source)), 0), n_records * units)
