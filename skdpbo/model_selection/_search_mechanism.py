@@ -49,11 +49,11 @@ class SearchProblem:
     """
 
     candidates: list
-    evaluator: Any
+    evaluator: Any  # the two kinds have an interface in common, and no code
     source: RandomSource
     space: Any = None
     metric: str = "score"
-    public_counts: list = field(default_factory=list)
+    public_counts: list = field(default_factory=list)  # filled when the folds have been scored
     folds: Any = None
 
     @property
@@ -158,6 +158,7 @@ class SearchMechanism:
         n_losses : int or None
             None where it is secret: then the noise is not known before it is released.
         """
+        # Noise above MOSTLY_NOISE was warned of before the charge, from sizes alone.
         noise = 0.0 if n_losses is None else self.score_noise(sensitivity=1, largest=n_losses)
         return noise if noise <= MOSTLY_NOISE else 0.0
 
@@ -231,6 +232,7 @@ class ListChoice(SearchMechanism):
 
     def propose(self, public):
         """Return all candidates at first."""
+        # All at once: no proposal waits for a score, and all of them are trained in parallel.
         return self._problem.candidates if public is None else []
 
     def choose(self, public):
@@ -307,6 +309,7 @@ class VisitingSearch(SearchMechanism, ABC):
     def _scores(self, public):
         if public is None:
             return None
+        # What was proposed since the last call is what has just been cross-validated.
         new = len(self._proposer.visited) - len(self._listed)
         # A batch is listed whole or not at all.
         self._listed += (len(public["params"]) > sum(self._listed),) * new

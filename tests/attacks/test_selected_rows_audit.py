@@ -77,14 +77,14 @@ class TestValidationRows:
         # Planted bug: as in protect="validation", where the training rows are public.
         training = []
 
-        def typed(X, y, groups, *, width, labels):
+        def typed(X, y, *, width, labels):
             if training:
                 rows = in_public_schema(X, y, *training)
                 training.clear()  # the next fit
-                return rows.X, rows.y, groups
+                return rows.X, rows.y
             X = X.astype(float) if all(c.isdigit() for c in X.flat) else X
             training.extend((X, y))
-            return X, y, groups
+            return X, y
 
         put(monkeypatch, "private models: _settled", typed)
         first, second = (self.scored(X, monkeypatch) for X in self.neighbours())

@@ -79,6 +79,7 @@ def dry_run_failures(estimator, candidates, X, y, scorer=None, fit_params=None):
         name for name, entry in (fit_params or {}).items() if entry_length(entry) == n_rows(X)
     ]
     how = scorer, X, y, (fit_params or {}) | dict.fromkeys(aligned, np.ones(_N_ROWS))
+    # One of each: a fit of every candidate could take as long as the search.
     first = one_of_each_structure(candidates)
     errors = [_common_failure(estimator, params, *how) for params in first]
     guessed = bool(aligned) or _is_guessed(X, y)
@@ -134,6 +135,8 @@ def _common_failure(estimator, params, scorer, X, y, fit_params, rename=None):
     """First error if all guesses of synthetic rows fail, else None; raise what is refused."""
     errors = []
     for guess in synthetic_rows(estimator, X, y, rename):
+        # In isolation, though no row is protected: as on those that are, nothing may be printed,
+        # and the global generators are left as they were.
         trial = _fit_and_score, estimator, params, scorer, *guess, fit_params
         errors.append(in_isolation(attempt, *trial)[1])
     for error in errors:
@@ -172,6 +175,7 @@ def _fit_and_score(estimator, params, scorer, X, y, fit_params):
     with watched_steps(model):
         model, _ = train(model, X, y, fit_params)
         if scorer is not None:
+            # Inside the watch: the scorer predicts, and predicting may be what mixes rows.
             _, error = attempt(try_scorer, model, scorer, X, y)
             if type(error) is RuntimeError:
                 # A loss is a formula: unlike a training, it does not fail by chance.

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 
-SEED = 20070613
+SEED = 20070613  # public, and one for all: candidates are compared under equal draws
 
 
 def train(model, X, y, fit_params, *, rows=None, seed=SEED, labels=None):
@@ -63,11 +63,12 @@ def train(model, X, y, fit_params, *, rows=None, seed=SEED, labels=None):
     frozen : list
         See `restore_frozen`.
     """
+    # Positions also of all rows: taking them makes the copy that is the training's own.
     rows = np.arange(n_rows(X)) if rows is None else rows
     model, frozen = unshared(without_callbacks(model))
     # An object among them may keep what it is shown, or note which candidates are trained.
     params = copy.deepcopy(take_method_params(X, fit_params, rows))
-    targets = () if y is None else (take_rows(y, rows),)
+    targets = () if y is None else (take_rows(y, rows),)  # some `fit` take no second argument
     if labels is not None:
         targets = [settled_targets(own, labels) for own in targets]
     with seeded_generators(seed):
@@ -154,7 +155,7 @@ def isolated_outcomes(model, scorer, X, y, unreadable=None, one_by_one=False, gr
         return attempt(_outcomes, model, own_scorer, X, y, rows)[0]
 
     if one_by_one:
-        # each record is predicted alone
+        # Each record is predicted alone, which takes longer: only where their number is secret.
         worst = scorer.worst_outcome
         outcomes = np.tile(worst, (len(unreadable), *[1] * np.ndim(worst)))
         for row in np.flatnonzero(~unreadable):
@@ -236,6 +237,7 @@ def group_losses(model, scorer, X, y, unreadable, one_by_one, groups):
         # Empty places hold some record of the batch, so that all batches are equally long.
         filled = np.where(batch < 0, batch.max(), batch)
         targets = None if y is None else take_rows(y, filled)
+        # Without groups here: the records' own losses, of which the means are taken below.
         losses = isolated_losses(model, scorer, take_rows(X, filled), targets, unreadable[filled])
         of_records[batch[batch >= 0]] = losses[batch >= 0]
     return mean_losses(of_records, groups)

@@ -48,6 +48,7 @@ class FoldLosses:
         self._groups = groups
         self.units = int(training.scorer.units)
 
+    # Once: a splitter that shuffles would make other folds each time.
     @cached_property
     def _splits(self):
         of = self._training
@@ -77,6 +78,7 @@ class FoldLosses:
             In {0, ..., units}, in the order of `folds`; None where a fold fails.
         """
         of = self._training
+        # These fits are none of those that the user's callbacks follow.
         estimator = without_callbacks(clone(of.estimator))
         common = (of.X, of.y, of.fit_params), of.scorer, kind
         tasks = [
@@ -234,5 +236,6 @@ def _fitted(estimator, params, public, scorer, kind, split):
 
 
 def _unclipped_losses(model, scorer, X, y):
+    # Whether the bound is too low shows in what it cuts off.
     losses = scorer.clipped._loss(model, y, scorer._predict(model, X, y))
     return np.asarray(losses, dtype=np.float64)

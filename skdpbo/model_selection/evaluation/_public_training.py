@@ -86,6 +86,7 @@ class PublicTraining:
     @cached_property
     def records(self):
         """Protected rows: here, at the last moment, they are charged for and read."""
+        # First what public rows can tell: after the charge it would cost the budget.
         self._refuse_row_mixing(*self._try_public_rows())
         return self.open_records()
 
@@ -148,6 +149,7 @@ class PublicTraining:
         """
         if self.n_losses is not None:
             return self.n_losses
+        # Kept: a second noisy count would be a second release.
         if self._released_count is None:
             self._released_count = choice.release_count(self.records.n_losses, source)
         return self._released_count
@@ -205,6 +207,7 @@ class PublicTraining:
         one_by_one = self.n_losses is None
         rows = self.records.X, self.records.y, self.records.unreadable, one_by_one
         common = (self.X, self.y, self.fit_params), rows, self.records.groups, self.scorer, reduce
+        # Callbacks see the public folds alone: these models are shown protected rows.
         estimator = without_callbacks(clone(self.estimator))
         estimator = _without_caches(estimator) if order_is_secret else estimator
         results = run_isolated(
@@ -217,6 +220,7 @@ class PublicTraining:
         losses, errors = zip(*results, strict=True)
         failed = [error for error in errors if error is not None]
         none_left = len(failed) == len(losses) and not none_may_be_left
+        # An error of public rows, and of candidates in a public order: it may be shown.
         if failed and not order_is_secret and (self.raise_errors or none_left):
             raise failed[0]
         return list(losses)
@@ -282,6 +286,7 @@ def _reduced_outcomes(estimator, params, public, rows, groups, scorer, reduce):
     model, error = attempt(_trained_on_public_rows, estimator, params, public, scorer)
     if error is not None:
         return None, error
+    # Reduced in the worker: no more is sent back than the caller needs.
     return reduce(isolated_outcomes(model, scorer, *rows, groups)), None
 
 

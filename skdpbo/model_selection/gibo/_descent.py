@@ -177,12 +177,13 @@ class PrivateDescent:
         """
         source = noise_source(source)
         theta = self._projected(np.array(start, dtype=np.float64))
+        # Protected, and never in the surrogate: its points decide designs, which are public.
         losses = RecordLosses(self.loss_bound, self.loss_scale, centre=self.centre)
         optimizer = OPTIMIZERS[self.optimizer](self.learning_rate)
         clip = self.clip
         thetas, steps, n_faint = [theta], [], 0
         for t, mu in enumerate(self._budgets):
-            if refit is not None and steps:
+            if refit is not None and steps:  # before the design, which follows the length-scale
                 posterior = _refitted(posterior, refit, thetas[:-1], steps)
             points = self.design(posterior, theta, t)
             if len(points):  # Algorithm 2 may find that the earlier points suffice
@@ -194,6 +195,7 @@ class PrivateDescent:
                 raise ValueError("no point would be evaluated: tol must be below the prior trace.")
             # A record's gradient is weights @ its losses; the weights depend on no loss.
             weights = posterior.weights(theta)
+            # Anew for each step: its budget and, if that adapts, its clipping norm are its own.
             step = _GradientStep(self, float(mu), clip, losses.n_records)
             gradient, next_clip = step.release(losses.gradients(weights), source)
             steps.append((gradient, step.sigma, clip, len(points), posterior.trace(theta)))
@@ -244,6 +246,7 @@ class PrivateDescent:
 
     def _result(self, thetas, steps, public):
         trajectory = np.array(thetas)
+        # Of the steps that were made, which may be fewer than n_iter.
         n_last = max(1, math.ceil(self.averaging * len(steps)))
         gradients, sigmas, clips, batch_sizes, traces = (
             np.array(column) for column in zip(*steps, strict=True)

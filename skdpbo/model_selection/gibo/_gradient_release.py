@@ -105,6 +105,7 @@ class TrajectoryRelease:
             "reference": "Sopa et al. 2025, Lemma 3.1; Dong, Roth & Su 2022",
         }
         score = f", Gaussian score (mu {self.mu_score:.4g})" if self.mu_score else ""
+        # Beside choices the Gaussian part has less than the whole: its own epsilon is stated.
         epsilon = self.epsilon
         if self._choices:
             epsilon = max(epsilon_from_mu(self.mu, self.delta), math.ulp(0.0))  # 0: delta is enough
@@ -125,6 +126,7 @@ class TrajectoryRelease:
             )
             for what, choice in self._choices.items()
         ]
+        # As requested: the composition, which mu was made for, may be below by a rounding.
         return restated(compose(gaussian, *choices), epsilon=self.epsilon)
 
     def of_total(self, units):

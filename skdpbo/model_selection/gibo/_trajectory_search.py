@@ -88,6 +88,7 @@ class TrajectorySearch(SearchMechanism):
 
     def n_models(self, n_dims):
         """Return the largest number of models of all steps."""
+        # Units and seed change no number of models.
         steps = self._descent(n_dims, units=1, seed=0)
         return steps.n_iter * steps.largest_batch(n_dims)
 
@@ -144,8 +145,10 @@ class TrajectorySearch(SearchMechanism):
             self._n_public = len(best.candidates)
             start = space.encode([best.candidates[best.index]])[0]
         informed = self._informed(start, self._problem.folds)  # public: before the charge
+        # The scales above were found around the best public candidate; the start may be another.
         if best is not None and self.release.start_choice is not None:
             start = space.encode([self._private_start(best.candidates, public)])[0]
+        # Made here, and not in `choose`: scikit-learn cross-validates the released points, too.
         self._chosen = self._search(start, self._problem.folds, informed)
         return self._chosen.candidates
 
@@ -172,7 +175,7 @@ class TrajectorySearch(SearchMechanism):
 
         def losses(points):
             """Protected: losses of every record at the points."""
-            if self._verbose:
+            if self._verbose:  # public: the design of a step depends on released values alone
                 print(f"step {len(batches) + 1} of {self._steps.n_iter}: {len(points)} models")
             batches.append(len(points))
             # In the first batch it is a public error that no model can be trained.
@@ -249,6 +252,7 @@ class TrajectorySearch(SearchMechanism):
 
     def _public_changes(self, candidates, folds, choice):
         """Return the `PublicChanges` of candidates, the first of which is the start."""
+        # A candidate that fails in a fold counts as the worst, as it would on protected rows.
         worst = np.full(len(folds.folds), folds.units)
         rows = np.array([worst if row is None else row for row in folds.losses(candidates)])
         sizes = {"units": folds.units, "n_protected": self._problem.n_losses}

@@ -179,6 +179,7 @@ class StatedCosts:
             for value in model.get_params(deep=True).values():
                 if isinstance(value, ColumnTransformer):
                     value.set_params(sparse_threshold=0)
+        # Asked at epsilon 1, before any budget is known: a step is taken to state one kind for all.
         self.kind = kind_of(
             self._stated(step, 1.0, delta) for steps in self._steps for step in steps.values()
         )
@@ -204,6 +205,7 @@ class StatedCosts:
         epsilon = share.epsilon
         for unused in UNUSED_SHARES:
             cost = self._stated(step, epsilon * (1 - unused), share.delta)
+            # A pure step is mu-GDP only at a smaller epsilon than that of the share at its delta.
             if unused == 0 and share.mu is not None and cost.delta == 0:
                 epsilon = pure_epsilon_from_mu(share.mu)
                 cost = self._stated(step, epsilon, share.delta)

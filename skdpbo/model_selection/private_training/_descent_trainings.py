@@ -82,6 +82,7 @@ class DescentPlan(TrialPlan):
         (model, cost), number = found, [self.budget, self.last].index(budget)
         known = _covered(cost, self.stated[number])
         if known and groups:
+            # Beside the model of the plan, whose cost for a group is in the guarantee.
             both = [model, self.models[number]]
             costs, _ = attempt(costs_of_groups, both, self.n_samples)
             known = costs is not None and _covered(*(of_group for _, of_group in costs))
@@ -205,7 +206,7 @@ class DescentTrainings:
         self.scorer, self.n_losses = scorer, n_losses
         self._plan, self._parallel = plan, parallel
         self._randomness = TrialRandomness(source)
-        self._n_trained, self._last = 0, ()
+        self._n_trained, self._last = 0, ()  # a tuple: the last model may be None
         self._data = None
 
     def __reduce__(self):
@@ -237,7 +238,7 @@ class DescentTrainings:
 
     def totals(self, candidates, *, none_may_be_left):
         """Return the total loss of the last model, in a list. Protected."""
-        (params,) = candidates
+        (params,) = candidates  # the end, whose model is released: no other has a score
         losses = in_isolation(
             losses_of, self.last_model(params), ProtectedRows(*self._data.rows), self.scorer
         )

@@ -160,6 +160,7 @@ def has_private_part(estimator, candidates):
     estimator : estimator
     candidates : list of dict
     """
+    # Values of candidates as well: a space may exchange a step, or the whole estimator of one.
     values = [estimator, *estimator.get_params(deep=True).values()]
     for params in candidates:
         for value in params.values():

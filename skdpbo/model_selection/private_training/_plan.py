@@ -154,6 +154,7 @@ def trial_budget(rule, costs, epsilon, delta, unused=0.0):
         return PrivacyGuarantee(epsilon=largest_trial_epsilon(rule, epsilon, delta) * (1 - unused))
     if not delta > 0:
         raise ValueError("delta must be positive: the training has a positive delta.")
+    # A declared delta is given; a stated one is set, and half of the total is left for epsilon.
     trial_delta = costs.delta or rule.trial_delta(delta)
     trial_epsilon = largest_trial_epsilon(rule, epsilon, delta, trial_delta) * (1 - unused)
     return PrivacyGuarantee(epsilon=trial_epsilon, delta=trial_delta)

@@ -62,6 +62,7 @@ class ChunkedProtection(AllRecordsProtection):
         super().__init__(searcher, space, candidates)
         self.chunks = chunks
         self.by_metric = is_chunk_metric(searcher.scoring)
+        # No row is public: there are no scores to follow.
         self.mechanism = searcher._mechanism(guided=False)  # raises for parameters that do not fit
 
     def promise(self, n_samples, n_validation=None):
@@ -96,6 +97,7 @@ class ChunkedProtection(AllRecordsProtection):
         refuse_chunk_schema(searcher.estimator, n_chunks, n_samples, *parts.containers)
         if self.by_metric:
             refuse_empty_parts(n_chunks, n_samples, parts.n_validation)
+        # Entries as long as X are cut with the chunks; others go to every training.
         refuse_rows_among_entries(self.params, parts.containers, {n_rows(parts.X)})
         scorer = resolve_chunk_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
         guarantee = self.promise(n_samples, parts.n_validation)
@@ -109,6 +111,7 @@ class ChunkedProtection(AllRecordsProtection):
         """Warn of what fails on synthetic rows, and refuse noise that is too large."""
         searcher, parts = self.searcher, self.parts
         fit_params = self.routed(parts.X, self.params)
+        # What fails on protected rows costs the worst loss in silence: here it may be said.
         dry_run(searcher.estimator, self.candidates, parts.X, parts.y, self.scorer, fit_params)
         self.evaluator = (ChunkMetricTraining if self.by_metric else ChunkTraining)(
             estimator=searcher.estimator,

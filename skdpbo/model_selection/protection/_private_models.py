@@ -98,6 +98,7 @@ class PrivateModelsProtection(AllRecordsProtection):
         """
         if own_rows is None and (n_samples is None or n_samples < 2):  # no parts can be cut yet
             return self._plan(n_samples).guarantee
+        # By position alone, so that the plan can be made before a row is read.
         self.positions = trained, _, rest = self._positions(n_samples, own_rows=bool(own_rows))
         self.plan = self._plan(len(trained), trained_again=rest is not None)
         self.final = None if rest is None else self._budget(plan_final, len(rest))
@@ -119,6 +120,7 @@ class PrivateModelsProtection(AllRecordsProtection):
     def planned(self, parts):
         """Settle scorer and plan, from public sizes; return the guarantee of single records."""
         searcher, own_rows = self.searcher, parts.X_val is not None
+        # Here only: parts of one table have one schema.
         if own_rows:
             check_schema(parts.X_val, parts.y_val, parts.X, parts.y, public=False)
         refuse_complex(X=parts.X, y=parts.y)
@@ -156,7 +158,7 @@ class PrivateModelsProtection(AllRecordsProtection):
                 "may miss the best one, and needs as much noise or more.",
                 SelectionCostWarning,
             )
-        self.failures = self._dry_run()
+        self.failures = self._dry_run()  # kept: if there is no model, they may be the reason
 
     def run(self, charge):
         """Protected: run the trials and release the best.
@@ -190,6 +192,7 @@ class PrivateModelsProtection(AllRecordsProtection):
         X, y, groups = own if scored is None else take_units(*everything, scored)
         data = TrialData(
             **_training(take_units(*everything, trained), self.fit_params),
+            # None is unreadable: with no public schema, a model decides what it can read.
             rows=(X, y, np.zeros(n_rows(X), dtype=bool), groups),
             scorer=self.scorer,
             budget=self.plan.budget,
@@ -264,6 +267,7 @@ class PrivateModelsProtection(AllRecordsProtection):
 
     def publish(self, guarantee, chosen):
         """Set the fitted attributes; the model states the guarantee of the whole search."""
+        # Its own statement is of one training, and trials that are not released have cost, too.
         if self.searcher.refit:
             mark_total(chosen.attributes["best_estimator_"], guarantee)
         super().publish(guarantee, chosen)

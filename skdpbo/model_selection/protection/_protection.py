@@ -125,6 +125,7 @@ class Protection(ABC):
         searcher = self.searcher
         for name, value in self.fitted_attributes(chosen).items():
             setattr(searcher, name, value)
+        # scikit-learn has set some of these from public scores: the released ones take their place.
         searcher.best_index_ = chosen.index
         searcher.best_params_ = searcher.cv_results_["params"][chosen.index]
         vars(searcher).pop("best_score_", None)  # scikit-learn's is of the public rows
@@ -137,7 +138,7 @@ class Protection(ABC):
         names = getattr(vars(searcher).get("best_estimator_"), "feature_names_in_", None)
         if names is not None:
             searcher.feature_names_in_ = names
-        searcher.privacy_ = guarantee
+        searcher.privacy_ = guarantee  # last: errors of an unfitted search ask for it
 
     def stated(self, guarantee, n_protected=None, n_public=None, entries=None):
         """Return the guarantee of this fit, with its assumptions and the numbers of records.
@@ -214,6 +215,7 @@ class AllRecordsProtection(Protection):
         if parts.X_val is not None:  # copies are not found below, only memory that is shared
             guarantee = guarantee.assuming(_DISJOINT)
         refuse_shared_rows(parts.X, parts.X_val)
+        # Of groups what was planned for records: no part divides one, so that it is one unit.
         if parts.groups is not None:
             of_record, guarantee = guarantee, self.for_groups(guarantee)
             warn_if_void_for_groups(of_record, guarantee)

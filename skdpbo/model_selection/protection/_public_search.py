@@ -69,6 +69,7 @@ class PublicSearch(Protection):
                         raise
                 batch = propose(results)
             if self.so_far is not None:
+                # Into the very dict that scikit-learn holds by now.
                 table = self.make_table()
                 self.so_far.clear()
                 self.so_far.update(table)
@@ -96,6 +97,7 @@ class PublicSearch(Protection):
     @contextmanager
     def _without_headings(self):
         verbose = self.searcher.verbose
+        # The searcher's own parameter, which `BaseSearchCV` reads: put back whatever happens.
         self.searcher.verbose = verbose if verbose > 1 else 0  # above 1 each fold has a line
         try:
             yield
@@ -143,6 +145,7 @@ class PublicSearch(Protection):
                 warn_if_metric_is_noisy(self.mechanism, scorer, n_losses, scores[best])
             noise = self.mechanism.untold_noise(n_losses)
             self.problem.folds.warn(results["params"][int(best)], noise)
+        # Kept for `run`: scikit-learn wants the index alone, and ends its fit with it.
         self.chosen = self.mechanism.choose(results)
         return self.chosen.index
 

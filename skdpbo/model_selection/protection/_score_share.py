@@ -97,6 +97,7 @@ def warn_if_release_is_noisy(mechanism, scorer, n_records, score):
     score : ReleasedScore
         The warning is post-processing of it.
     """
+    # The noise expected of a middling candidate was small, and that of this winner is not.
     expected = scorer.expected_noise(mechanism.epsilon_score, n_records)  # has been told if large
     if expected <= MOSTLY_NOISE < score.std / (scorer.upper - scorer.lower):
         warn_caller(

@@ -100,6 +100,7 @@ def refuse_telling_parts(estimator, candidates):
     estimator : estimator
     candidates : list of dict
     """
+    # Every candidate: one of its values may be an estimator with a cache or callbacks.
     for params in [{}, *candidates]:
         model = clone(estimator).set_params(**clone(params, safe=False))
         parts = model.get_params()
@@ -183,6 +184,7 @@ def check_rows(X, y, X_val, y_val, groups_val=None):
     """Return (X, y, X_val) that can be indexed by row, of consistent lengths; no value is read."""
     if X is None:
         raise ValueError("X must hold rows, got None.")
+    # First: `indexable` turns what it does not know into arrays.
     _refuse_containers(X=X, y=y, X_val=X_val, y_val=y_val, groups_val=groups_val)
     X, y = indexable(X, y)
     if X_val is not None:
@@ -264,6 +266,7 @@ def split_rows(searcher, X, y, params):
         protected = np.flatnonzero(np.isin(codes, protected))
     public = np.setdiff1d(np.arange(n_samples), protected)
     X_public, y_public = split_for_estimator(searcher.estimator, X, y, public)
+    # The public positions as well: they are the columns of a precomputed kernel.
     held_out = split_for_estimator(searcher.estimator, X, y, protected, public)
     labels = None if groups is None else codes[protected]
     return (X_public, y_public, take_method_params(X, params, public)), held_out, public, labels

@@ -59,7 +59,8 @@ from skdpbo.privacy.ledger._charging import covered_by_fit
 
 __all__ = ["RUNNING", "ValidationProtection", "running_fit"]
 
-# The running fit. It is not on the searcher, which callbacks, workers and pickles see.
+# The running fit, by which the searcher's hooks find their protection. It is not on the searcher,
+# which callbacks, workers and pickles see; each thread has its own.
 RUNNING: ContextVar = ContextVar("skdpbo_running_search", default=None)
 
 
@@ -159,6 +160,7 @@ class ValidationProtection(PublicSearch):
         self.comparable = self.scorer.is_mean and self.groups is None and not own
         source = noise_source(searcher.random_state)
         with self._running():
+            # First: halving decides which candidates there are.
             folds = self._public_folds() if searcher.guide else None
             of_fit = self.evaluator.candidates, self.evaluator, source, self.space, self.metric
             self.problem = SearchProblem(*of_fit, folds=folds)
@@ -191,7 +193,7 @@ class ValidationProtection(PublicSearch):
             open_records=open_records,
             candidates=self.candidates,
             trials=self.candidates,
-            raise_errors=isinstance(searcher.error_score, str),
+            raise_errors=isinstance(searcher.error_score, str),  # "raise" is its only text
             n_jobs=searcher.n_jobs,
             pre_dispatch=searcher.pre_dispatch,
             verbose=searcher.verbose,
@@ -246,6 +248,7 @@ class ValidationProtection(PublicSearch):
             return (X, y, params), (X_val, y_val), labels
         refuse_rows_among_entries(params, [X, y], {n_rows(X)})
         public, protected, self.public_positions, labels = split_rows(self.searcher, X, y, params)
+        # Entries that go with the rows were typed by all of them, as targets are.
         cut = [name for name, entry in params.items() if entry_length(entry) == n_rows(X)]
         X, y, params = public
         params = {k: settled_public_targets(v, True) if k in cut else v for k, v in params.items()}
@@ -263,7 +266,7 @@ class ValidationProtection(PublicSearch):
 
     def fitted_attributes(self, chosen):
         """Return the fitted attributes; with public scores most are scikit-learn's."""
-        if not self.searcher.guide:
+        if not self.searcher.guide:  # scikit-learn has not run
             return super().fitted_attributes(chosen)
         table = self.searcher.cv_results_ | chosen.columns
         return {"cv_results_": table} | self.halved | chosen.attributes
@@ -289,6 +292,6 @@ class ValidationProtection(PublicSearch):
             self.warn_of_failed_fits(table[f"mean_test_{self.metric}"])
         if folds is not None and self.comparable and chosen.score is not None:
             scores = [scores[chosen.index] for scores in fold_scores(table, self.metric)]
-            # Before any candidate was dropped.
+            # Before halving dropped any; a descent publishes points that were no candidates.
             n_candidates = max(len(self.candidates), len(table["params"]))
             folds.warn_of_gap(chosen.score, scores, guarantee, n_candidates)

@@ -172,6 +172,7 @@ def protected_positions(n_samples, fraction):
     protected : ndarray of shape (n_protected,), dtype intp
         Sorted positions.
     """
+    # At least one row on either side: with none protected, or none public, there is no search.
     n_protected = min(max(round(float(fraction) * n_samples), 1), n_samples - 1)
     # RandomState is frozen by numpy's compatibility policy: the split is the same in every version.
     order = 1 + np.random.RandomState(_SPLIT_SEED).permutation(n_samples - 1)  # public randomness
@@ -221,6 +222,7 @@ def check_schema(X_val, y_val, X, y, *, public=True, counted=True):
     (dims, columns), (dims_val, columns_val) = sizes(X), sizes(X_val)
     if public and isinstance(X, list) and list_width(X) is None:
         dims = 1  # texts or other single objects
+    # None: a container that does not say. What it holds is read after the charge, row by row.
     if None not in (dims, dims_val) and dims != dims_val:
         raise ValueError(f"X_val must have as many dimensions as X, got {dims_val} and {dims}.")
     if None not in (columns, columns_val) and columns != columns_val:

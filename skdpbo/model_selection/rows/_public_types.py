@@ -43,7 +43,7 @@ def sizes(data):
 
 def as_public_schema(X_val, X_public):
     """Return (X, unreadable): `X_val` typed as `X_public`; what does not fit is marked."""
-    fine = np.zeros(n_rows(X_val), dtype=bool)
+    fine = np.zeros(n_rows(X_val), dtype=bool)  # one mark for each record, none so far
     if is_single_column(X_val) and is_single_column(X_public):
         frame, unreadable = _frame_as_public(X_val.to_frame(), X_public.to_frame(), fine)
         return of_single_column(frame, X_val), unreadable
@@ -107,7 +107,7 @@ def as_public_targets(y_val, y_public):
     """
     # Categories have the kind of what they name.
     y_public = getattr(getattr(y_public, "dtype", None), "categories", y_public)
-    if not hasattr(y_public, "shape"):
+    if not hasattr(y_public, "shape"):  # a list: numpy may give its public values one type
         y_public = attempt(np.asarray, y_public)[0]
     kinds = _kinds(y_public)
     if not kinds <= {"b", "i", "f"} or y_val is None:
@@ -304,6 +304,7 @@ def _with_public_numbers(column, dtype):
 
     A category that is not public is missing.
     """
+    # As floats: one missing cell has made floats of the protected ones.
     positions = {float(value): code for code, value in enumerate(dtype.categories)}
     own = getattr(column.dtype, "categories", column)  # each category is read once
     values, bad = _as_numbers(own, dtype.categories.dtype)

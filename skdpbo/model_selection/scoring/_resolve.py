@@ -233,7 +233,7 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
         If no bound is known on what one record can change.
     """
     loss_bound = _bound_of(loss_bound, scoring)
-    if isinstance(scoring, PerRecordScorer):
+    if isinstance(scoring, PerRecordScorer):  # it asks for weights by itself
         if loss_bound not in (None, scoring.bound):
             raise ValueError("loss_bound differs from the bound of the per-record scorer")
         return scoring

@@ -97,6 +97,7 @@ class PerRecordScorer:
         """
         prediction = self._predict(estimator, X, y)
         losses = self._loss(estimator, y, prediction)
+        # An error here, as rows are public; on protected ones it costs the record the worst loss.
         if np.isnan(losses).any():
             raise ValueError("a target or a prediction is missing, not finite or malformed")
         losses = np.clip(losses, 0.0, self.bound)
@@ -152,7 +153,7 @@ class PerRecordScorer:
         PerRecordScorer
             With `units` of at least 2^20.
         """
-        finer = copy.copy(self)
+        finer = copy.copy(self)  # the public folds keep the scorer as it is
         finer.units = finer.worst_outcome = max(self.units, GROUP_UNITS)
         return finer
 
