@@ -66,6 +66,7 @@ STAGES = {
     "release methods": "gaussian_process.sparse._release_methods",
     "row blocks": "_row_blocks",
     "row release": "gaussian_process.outsourced._row_release",
+    "scikit-learn": "model_selection._sklearn",
     "search": "model_selection._base",
     "set-apart rows": "model_selection.protection._setup",
     "set-up": "model_selection.protection._validation",
@@ -406,6 +407,7 @@ BUGS = {
         "evaluator: without_callbacks": as_it_is,
         "public training: without_callbacks": as_it_is,
         "public training: clone": Of(same_clones),
+        "scikit-learn: clone": Of(same_clones),
     },
     "pipelines keep their caches": {
         "public training: PublicTraining.totals": Of(

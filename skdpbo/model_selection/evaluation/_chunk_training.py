@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import run_isolated, seeded_generators
 from skdpbo._isolation._parallel import Progress
-from skdpbo.model_selection._sklearn import take_rows
+from skdpbo.model_selection._sklearn import take_rows, with_params
 from skdpbo.model_selection.evaluation._chunks import (
     ChunkedRows,
     chunk_positions,
@@ -204,7 +204,7 @@ class ChunkTraining:
 def trained_on(units, estimator, params, j, rows, fit_params):
     """Return a candidate trained on some units of chunk j. Protected."""
     positions = rows.training(units)
-    model = clone(estimator).set_params(**clone(params, safe=False))
+    model = with_params(estimator, params)
     # The seed is of the chunk, not of the candidate: candidates are compared under equal draws.
     # In the types of the chunk: a text of another one has made objects of all labels.
     how = {"seed": SEED + j, "labels": is_classifier(model)}

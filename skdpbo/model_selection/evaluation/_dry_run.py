@@ -10,13 +10,11 @@ import traceback
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation
-from skdpbo._parameters import warn_caller
-from skdpbo.exceptions import DryRunWarning
-from skdpbo.model_selection._sklearn import InvalidParameterError, n_rows
+from skdpbo.model_selection._sklearn import InvalidParameterError, n_rows, with_params
 from skdpbo.model_selection.evaluation._evaluator import train, try_scorer
 from skdpbo.model_selection.evaluation._row_independence import (
     MixedRowsError,
@@ -29,7 +27,7 @@ from skdpbo.model_selection.rows._overlap import entry_length
 from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
 from skdpbo.model_selection.scoring._scorer import MissingResponseError
 
-__all__ = ["dry_run", "dry_run_failures", "synthetic_rows"]
+__all__ = ["dry_run", "synthetic_rows"]
 
 _N_ROWS = 60  # a fold of five still has rows of both classes
 _SEED = 20070611
@@ -40,13 +38,7 @@ _LABELS = ("a", "b")
 _TEXTS = ("alpha beta", "beta gamma")
 
 
-def dry_run(*trial):
-    """Fit candidates on synthetic rows; refuse or warn where that fails: see `dry_run_failures`."""
-    for text in dry_run_failures(*trial):
-        warn_caller(text, DryRunWarning)
-
-
-def dry_run_failures(estimator, candidates, X, y, scorer=None, fit_params=None):
+def dry_run(estimator, candidates, X, y, scorer=None, fit_params=None):
     """Fit one candidate of each structure on synthetic rows; refuse, or return why that fails.
 
     Parameters
@@ -171,7 +163,7 @@ def _with_names_of_ours(dtype):
 
 
 def _fit_and_score(estimator, params, scorer, X, y, fit_params):
-    model = clone(estimator).set_params(**clone(params, safe=False))
+    model = with_params(estimator, params)
     with watched_steps(model):
         model, _ = train(model, X, y, fit_params)
         if scorer is not None:

@@ -15,7 +15,7 @@ from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import run_isolated
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import LowBoundWarning, NoisyScoreWarning, ScoreGapWarning
-from skdpbo.model_selection._sklearn import take_rows, without_callbacks
+from skdpbo.model_selection._sklearn import take_rows, with_params, without_callbacks
 from skdpbo.model_selection.evaluation._evaluator import isolated_losses, train
 
 __all__ = ["FoldLosses", "largest_gap"]
@@ -229,7 +229,7 @@ def _scored(estimator, params, public, scorer, kind, split):
 
 def _fitted(estimator, params, public, scorer, kind, split):
     (X, y, fit_params), (rows, left_out) = public, split
-    model = clone(estimator).set_params(**clone(params, safe=False))
+    model = with_params(estimator, params)
     model, _ = train(model, X, y, fit_params, rows=rows)
     targets = None if y is None else take_rows(y, left_out)
     return kind(model, scorer, take_rows(X, left_out), targets)

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation, run_isolated
 from skdpbo._isolation._parallel import Progress
-from skdpbo.model_selection._sklearn import n_rows, take_rows, without_callbacks
+from skdpbo.model_selection._sklearn import n_rows, take_rows, with_params, without_callbacks
 from skdpbo.model_selection.evaluation._evaluator import isolated_outcomes, train, try_scorer
 from skdpbo.model_selection.evaluation._row_independence import (
     MixedRowsError,
@@ -264,8 +264,7 @@ class PublicTraining:
 
 
 def _fit_and_refuse_mixing(estimator, params, public, some):
-    model = without_callbacks(_without_caches(clone(estimator)))
-    model = model.set_params(**clone(params, safe=False))
+    model = with_params(without_callbacks(_without_caches(clone(estimator))), params)
     with watched_steps(model):
         model, _ = train(model, public.X, public.y, public.fit_params, rows=some)
     refuse_row_mixing(model, take_rows(public.X, some), public.scorer.response_method)
@@ -292,7 +291,7 @@ def _reduced_outcomes(estimator, params, public, rows, groups, scorer, reduce):
 
 def _trained_on_public_rows(estimator, params, public, scorer):
     X, y, fit_params = public
-    model = clone(estimator).set_params(**clone(params, safe=False))
+    model = with_params(estimator, params)
     model, _ = train(model, X, y, fit_params)
     first = np.arange(min(_N_TRIED, n_rows(X)))
     try_scorer(model, scorer, take_rows(X, first), None if y is None else take_rows(y, first))

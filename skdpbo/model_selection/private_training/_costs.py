@@ -23,6 +23,7 @@ from sklearn.preprocessing import (
 
 from skdpbo.model_selection.evaluation._row_wise import step_name
 from skdpbo.model_selection.private_training._estimators import (
+    always,
     is_private,
     nodes,
     private_steps,
@@ -240,10 +241,6 @@ def _share(budget, n_steps):
     return PrivacyGuarantee(epsilon=budget.epsilon * part, delta=budget.delta * part)
 
 
-def _always(step):
-    return True
-
-
 def _codes_are_finite(step):
     # A missing value that is a category has a code of its own, NaN by default.
     missing = any(
@@ -258,10 +255,10 @@ def _codes_are_finite(step):
 # Checked for the largest and the smallest numbers and for any object that can be hashed. All
 # others, those that multiply or call a function, overflow or raise for some finite row.
 _KEEP_FINITE = {
-    Binarizer: _always,
+    Binarizer: always,
     FunctionTransformer: lambda step: step.func is None,
-    Normalizer: _always,
-    OneHotEncoder: _always,
+    Normalizer: always,
+    OneHotEncoder: always,
     OrdinalEncoder: _codes_are_finite,
 }
 

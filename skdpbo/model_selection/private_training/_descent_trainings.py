@@ -10,11 +10,10 @@ the model.
 
 from dataclasses import dataclass, replace
 
-from sklearn.base import clone
-
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation, run_isolated
 from skdpbo.mechanisms import split_budget, step_budgets
+from skdpbo.model_selection._sklearn import with_params
 from skdpbo.model_selection.private_training._costs import (
     UNUSED_SHARES,
     StatedCosts,
@@ -160,7 +159,7 @@ def plan_descent(estimator, start, *, n_trainings, releases_model, release, n_sa
 
 def _priced(estimator, params, budget, n_samples):
     """Return a model whose steps have a budget, and what one training of it states."""
-    model = clone(estimator).set_params(**clone(params, safe=False))
+    model = with_params(estimator, params)
     costs = StatedCosts([model], [params], budget.delta, n_samples)
     if costs.kind == "approximate":
         raise ValueError(

@@ -10,6 +10,8 @@ from dataclasses import replace
 from sklearn.base import is_classifier
 
 from skdpbo._isolation._isolated_calls import in_isolation
+from skdpbo._parameters import warn_caller
+from skdpbo.exceptions import DryRunWarning
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._private_choice import all_stated_for_groups
 from skdpbo.model_selection._search_mechanism import SearchProblem
@@ -112,7 +114,9 @@ class ChunkedProtection(AllRecordsProtection):
         searcher, parts = self.searcher, self.parts
         fit_params = self.routed(parts.X, self.params)
         # What fails on protected rows costs the worst loss in silence: here it may be said.
-        dry_run(searcher.estimator, self.candidates, parts.X, parts.y, self.scorer, fit_params)
+        trial = self.candidates, parts.X, parts.y, self.scorer, fit_params
+        for failure in dry_run(searcher.estimator, *trial):
+            warn_caller(failure, DryRunWarning)
         self.evaluator = (ChunkMetricTraining if self.by_metric else ChunkTraining)(
             estimator=searcher.estimator,
             rows=ChunkedRows(**vars(parts), chunks=chunk_positions(parts.n_samples, self.n_chunks)),

@@ -28,7 +28,7 @@ from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._private_choice import all_stated_for_groups
 from skdpbo.model_selection._search_mechanism import Chosen
 from skdpbo.model_selection._sklearn import n_rows
-from skdpbo.model_selection.evaluation._dry_run import dry_run_failures, synthetic_rows
+from skdpbo.model_selection.evaluation._dry_run import dry_run, synthetic_rows
 from skdpbo.model_selection.evaluation._evaluator import train
 from skdpbo.model_selection.private_training._costs import costs_of_groups
 from skdpbo.model_selection.private_training._estimators import refuse_unknown_groups
@@ -290,7 +290,7 @@ class PrivateModelsProtection(AllRecordsProtection):
     def _failures(self, candidates):
         """Return what fails on synthetic rows, as texts; refuse what fails for all of them."""
         given = self.parts.X, self.parts.y, self.scorer, self.fit_params
-        return dry_run_failures(self.searcher.estimator, candidates, *given)
+        return dry_run(self.searcher.estimator, candidates, *given)
 
 
 def _warnings_of_fit(model, X, y):

@@ -8,12 +8,17 @@ import warnings
 from abc import ABC, abstractmethod
 from functools import partial
 
-from sklearn.base import clone
 from sklearn.metrics import check_scoring
 
 from skdpbo._isolation._isolated_calls import refuse_cached_functions
 from skdpbo._record_groups import group_codes
-from skdpbo.model_selection._sklearn import final_step, n_rows, param_columns, take_method_params
+from skdpbo.model_selection._sklearn import (
+    final_step,
+    n_rows,
+    param_columns,
+    take_method_params,
+    with_params,
+)
 from skdpbo.model_selection.evaluation._row_wise import row_wise_assumption, unverified_steps
 from skdpbo.model_selection.private_training._statements import warn_if_void_for_groups
 from skdpbo.model_selection.protection._setup import (
@@ -50,7 +55,7 @@ class Protection(ABC):
             raise ValueError("No fits were performed. Were there no candidates?")
         # The names depend on the space's dicts, not on every value: one candidate for each.
         for params in {tuple(params): params for params in candidates if params}.values():
-            clone(searcher.estimator).set_params(**clone(params, safe=False))
+            with_params(searcher.estimator, params)
         refuse_cached_functions(searcher.estimator, candidates, searcher.scoring)
 
     def __reduce__(self):

@@ -59,7 +59,9 @@ class PublicSearch(Protection):
             return
         results, batch = None, propose(None)
         whole = task(parent, searcher, task_name="search", max_subtasks=None)
-        with self._without_headings(), whole as search:  # one line a candidate, not two
+        # One line a candidate, not two; above 1 each fold has a line. The fit puts it back.
+        searcher.verbose = searcher.verbose if searcher.verbose > 1 else 0
+        with whole as search:
             while batch:
                 try:
                     results = evaluate(batch, search)
@@ -93,16 +95,6 @@ class PublicSearch(Protection):
         if np.isfinite(results[f"mean_test_{self.metric}"]).any():
             self.evaluator.trials = []
         return results
-
-    @contextmanager
-    def _without_headings(self):
-        verbose = self.searcher.verbose
-        # The searcher's own parameter, which `BaseSearchCV` reads: put back whatever happens.
-        self.searcher.verbose = verbose if verbose > 1 else 0  # above 1 each fold has a line
-        try:
-            yield
-        finally:
-            self.searcher.verbose = verbose
 
     def format_results(self, candidates, n_splits, outcomes, more, make_table):
         """Return ``cv_results_``, or between rounds the scores so far.

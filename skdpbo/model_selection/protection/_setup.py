@@ -5,7 +5,7 @@ import numbers
 import numpy as np
 from joblib import effective_n_jobs
 from scipy.sparse import issparse
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.model_selection import PredefinedSplit, check_cv
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.multiclass import type_of_target
@@ -21,6 +21,7 @@ from skdpbo.model_selection._sklearn import (
     n_rows,
     split_for_estimator,
     take_method_params,
+    with_params,
 )
 from skdpbo.model_selection.private_training._estimators import has_private_part
 from skdpbo.model_selection.rows._protected import check_schema, protected_positions
@@ -102,7 +103,7 @@ def refuse_telling_parts(estimator, candidates):
     """
     # Every candidate: one of its values may be an estimator with a cache or callbacks.
     for params in [{}, *candidates]:
-        model = clone(estimator).set_params(**clone(params, safe=False))
+        model = with_params(estimator, params)
         parts = model.get_params()
         for name, value in parts.items():
             last = name.rsplit("__", 1)[-1]

@@ -8,7 +8,7 @@ from functools import partial
 from typing import ClassVar
 
 from joblib import parallel_config
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 
 from skdpbo._isolation._isolated_calls import in_isolation
@@ -16,7 +16,7 @@ from skdpbo._record_groups import group_codes
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._private_choice import REPLACE_ONE, stated_for_groups
 from skdpbo.model_selection._search_mechanism import SearchProblem, fold_scores
-from skdpbo.model_selection._sklearn import BaseSearchCV, n_rows
+from skdpbo.model_selection._sklearn import BaseSearchCV, n_rows, with_params
 from skdpbo.model_selection.evaluation._fold_losses import FoldLosses
 from skdpbo.model_selection.evaluation._public_training import PublicTraining
 from skdpbo.model_selection.protection._halving import halve
@@ -201,15 +201,16 @@ class ValidationProtection(PublicSearch):
 
     @contextmanager
     def _running(self):
-        """Lead scikit-learn's hooks here, and put the searcher's `cv` back at the end."""
-        given_cv, token = self.searcher.cv, RUNNING.set(self)
+        """Lead scikit-learn's hooks here, and put back what `BaseSearchCV` was given to read."""
+        searcher, token = self.searcher, RUNNING.set(self)
+        given = searcher.cv, searcher.verbose
         try:
             # What is trained here is trained on public rows, and the choice is charged apart.
             # joblib starts its workers anew where max_nbytes changes: one value for the fit.
             with covered_by_fit(), parallel_config(max_nbytes=None):
                 yield
         finally:
-            self.searcher.cv = given_cv
+            searcher.cv, searcher.verbose = given
             RUNNING.reset(token)
 
     def _public_folds(self):
@@ -276,7 +277,7 @@ class ValidationProtection(PublicSearch):
         if not self.searcher.refit:
             return {}
         params, evaluator = chosen.candidates[chosen.index], self.evaluator
-        best = clone(self.searcher.estimator).set_params(**clone(params, safe=False))
+        best = with_params(self.searcher.estimator, params)
         targets = () if evaluator.y is None else (evaluator.y,)
         start = time.time()
         best.fit(evaluator.X, *targets, **evaluator.fit_params)
