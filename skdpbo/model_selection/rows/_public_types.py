@@ -43,7 +43,7 @@ def sizes(data):
 
 def as_public_schema(X_val, X_public):
     """Return (X, unreadable): `X_val` typed as `X_public`; what does not fit is marked."""
-    fine = np.zeros(n_rows(X_val), dtype=bool)  # one mark for each record, none so far
+    fine = np.zeros(n_rows(X_val), dtype=bool)
     if is_single_column(X_val) and is_single_column(X_public):
         frame, unreadable = _frame_as_public(X_val.to_frame(), X_public.to_frame(), fine)
         return of_single_column(frame, X_val), unreadable
