@@ -1,7 +1,20 @@
 """Common base of the private searchers: parameters, fit and the hooks of ``BaseSearchCV``.
 
-scikit-learn's hooks used here, and nowhere else: ``_get_scorers`` (which losses), ``_run_search``
-(which candidates), ``_format_results`` (the table), ``_select_best_index`` (who wins).
+The way of a fit, from the rows to the noise:
+
+1. `fit` makes the `Protection` of the records (folder ``protection``), with its candidates
+   (``space``) and its `SearchMechanism` (``bayes``, ``gibo``, ``papers``) or, for private models,
+   its plan of trainings (``private_training``).
+2. ``Protection.search`` checks rows by their schema, asks the ledger, tries what can be tried
+   without a protected value, runs, and publishes.
+3. With public rows ``BaseSearchCV.fit`` runs on these alone. Its hooks, overridden here and nowhere
+   else, lead back to the protection: ``_get_scorers`` (losses), ``_run_search`` (candidates),
+   ``_format_results`` (table), ``_select_best_index`` (winner).
+4. The mechanism proposes candidates by public or released scores. What it needs of protected rows
+   it asks of an evaluator (``evaluation``, ``private_training``), which trains and scores in
+   isolation and returns integers. The ledger is charged just before the rows are opened.
+5. In the function that asks, these integers go into a mechanism of ``skdpbo.mechanisms``. What
+   comes out is released, and set as fitted attributes.
 """
 
 import numbers
