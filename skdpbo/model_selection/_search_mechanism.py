@@ -150,7 +150,7 @@ class SearchMechanism:
         """Make ready; no protected value is read."""
         self._problem = problem
 
-    def untold_noise(self, n_losses):
+    def unwarned_noise(self, n_losses):
         """Return `score_noise` of a started search where no warning has come of it, else 0.
 
         Parameters

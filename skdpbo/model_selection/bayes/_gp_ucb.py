@@ -70,7 +70,7 @@ class UpperConfidenceProposer:
         self.batch_size = batch_size
         self.sqrt_beta = sqrt_beta
         self.acquisition = acquisition
-        self.visited = []  # in order: positions here are those of the scores that are told
+        self.visited = []  # in order: positions here are those of the scores
         self.kernel = default_kernel(X.shape[1])
         self.scores = np.empty(0)
         self.fitted = None

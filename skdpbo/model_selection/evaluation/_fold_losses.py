@@ -20,7 +20,7 @@ from skdpbo.model_selection.evaluation._evaluator import isolated_losses, train
 
 __all__ = ["FoldLosses", "largest_gap"]
 
-_NOISY = 0.5  # noise of a score, as a share of the loss that it measures, that is told
+_NOISY = 0.5  # noise of a score, as a share of the loss that it measures, that is warned of
 _FALSE_ALARMS = 1e-4  # of fits whose public and protected rows are drawn alike
 _COMMON = 0.03  # share of records above the largest loss that counts from which it misleads
 
@@ -101,7 +101,7 @@ class FoldLosses:
             The best candidate on the public rows.
         score_noise : float, default=0.0
             Standard deviation of the noise of the released score, as a share of its range; 0 where
-            it has been told.
+            it has been warned of.
         """
         if self._training.scorer.clipped is None:
             return

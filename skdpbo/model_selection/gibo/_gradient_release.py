@@ -99,7 +99,7 @@ class TrajectoryRelease:
     @property
     def guarantee(self):
         """Guarantee of all releases together, with each of them as a part."""
-        said = {
+        common = {
             "protects": "validation records",
             "assumptions": CHOICE_ASSUMPTIONS,
             "reference": "Sopa et al. 2025, Lemma 3.1; Dong, Roth & Su 2022",
@@ -114,7 +114,7 @@ class TrajectoryRelease:
             delta=self.delta,
             mu=self.mu,
             mechanism=f"clipped mean gradients (mu {self.mu_trajectory:.4g}){score}",
-            **said,
+            **common,
         )
         if not self._choices:
             return gaussian
@@ -122,7 +122,7 @@ class TrajectoryRelease:
             PrivacyGuarantee(
                 epsilon=choice.epsilon,
                 mechanism=f"permute-and-flip {what} (epsilon {choice.epsilon:.4g})",
-                **said | {"reference": "McKenna & Sheldon 2020"},
+                **common | {"reference": "McKenna & Sheldon 2020"},
             )
             for what, choice in self._choices.items()
         ]

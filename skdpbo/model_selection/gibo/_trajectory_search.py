@@ -205,7 +205,7 @@ class TrajectorySearch(SearchMechanism):
     def _informed(self, start, folds):
         """Return the steps and the public gradient, from public rows."""
         problem, space = self._problem, self._problem.space
-        folds.warn(space.settings([start])[0], self.untold_noise(problem.n_losses))
+        folds.warn(space.settings([start])[0], self.unwarned_noise(problem.n_losses))
         losses = RememberedLosses(lambda points: folds.losses(space.settings(points)))
         sizes = {"units": folds.units, "n_protected": problem.n_losses}
         gradient = PublicGradient(losses, folds.folds, **sizes)

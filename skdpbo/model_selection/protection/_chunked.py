@@ -113,7 +113,7 @@ class ChunkedProtection(AllRecordsProtection):
         """Warn of what fails on synthetic rows, and refuse noise that is too large."""
         searcher, parts = self.searcher, self.parts
         fit_params = self.routed(parts.X, self.params)
-        # What fails on protected rows costs the worst loss in silence: here it may be said.
+        # What fails on protected rows costs the worst loss in silence: here it may be shown.
         trial = self.candidates, parts.X, parts.y, self.scorer, fit_params
         for failure in dry_run(searcher.estimator, *trial):
             warn_caller(failure, DryRunWarning)
