@@ -242,14 +242,13 @@ class BestOfTrials:
 
     def total(self, trial, delta):
         """Guarantee of the whole at `delta` if one trial has the guarantee `trial`."""
-        return selection_guarantee(trial, self.law, delta=delta, **self._accounting(delta))
+        how = {"method": self.selection.accounting, "max_trials": self.max_trials(delta)}
+        return selection_guarantee(trial, self.law, delta=delta, **how)
 
     def trial_mu(self, epsilon, delta):
         """Largest mu of one trial."""
-        return candidate_mu(epsilon, delta, self.law, **self._accounting(delta))
-
-    def _accounting(self, delta):
-        return {"method": self.selection.accounting, "max_trials": self.max_trials(delta)}
+        how = {"method": self.selection.accounting, "max_trials": self.max_trials(delta)}
+        return candidate_mu(epsilon, delta, self.law, **how)
 
     def trial_delta(self, delta):
         """Delta of one trial that has no curve: half of the total is for its failures."""

@@ -96,7 +96,7 @@ class ChunkedProtection(AllRecordsProtection):
         """Settle scorer and mechanism, from public sizes; return the guarantee of records."""
         searcher, n_samples = self.searcher, parts.n_samples
         n_chunks = number_of_chunks(self.chunks, searcher.epsilon, n_samples)
-        refuse_chunk_schema(searcher.estimator, n_chunks, n_samples, *parts.containers)
+        refuse_chunk_schema(searcher.estimator, n_chunks, parts)
         if self.by_metric:
             refuse_empty_parts(n_chunks, n_samples, parts.n_validation)
         # Entries as long as X are cut with the chunks; others go to every training.

@@ -134,8 +134,9 @@ def refuse_complex(**containers):
             raise ValueError(f"Complex data not supported: {name} must be real.")
 
 
-def refuse_chunk_schema(estimator, n_chunks, n_samples, X, y, X_val, y_val):
+def refuse_chunk_schema(estimator, n_chunks, parts):
     """Raise for types and numbers of columns and of rows, or of groups, that cannot be fitted."""
+    n_samples, (X, y, X_val, y_val) = parts.n_samples, parts.containers
     if n_samples < n_chunks:
         raise ValueError(
             f"Found array with n_samples={n_samples} while n_chunks={n_chunks} needs at least one "

@@ -33,6 +33,7 @@ __all__ = [
 
 # Units of a real-valued loss: rounding moves a score by at most bound / 2^21.
 _REAL_UNITS = 2**20
+_BOUNDS = "[1e-100, 1e100]"  # squares of scores, and of the noise on them, stay floats
 # The default clips probabilities at 1e-3; it does not depend on any data.
 DEFAULT_LOG_LOSS_BOUND = -math.log(1e-3)
 
@@ -102,7 +103,7 @@ def make_per_record_scorer(loss, *, bound, response_method="predict", name=None,
     return PerRecordScorer(
         _losses.UserLoss(loss, class_weight),
         name=getattr(loss, "__name__", type(loss).__name__) if name is None else str(name),
-        bound=_checked_bound(bound, "bound"),
+        bound=check_within(check_positive(bound, "bound"), "bound", _BOUNDS),
         units=_REAL_UNITS,
         response_method=response_method,
     )
@@ -259,7 +260,9 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
         raise ValueError(
             f"scoring must be a name of scikit-learn's or a per-record scorer, got {name!r}."
         )
-    return _requesting_weights(scorer, scoring, estimator)
+    if scoring is None:  # errors of routing name the object whose request the user can set
+        scorer._request_owner = type(final_step(estimator)).__name__
+    return scorer.set_score_request(sample_weight=_weight_request(scoring, estimator))
 
 
 def resolve_chunk_scorer(scoring, estimator, loss_bound=None):
@@ -267,7 +270,7 @@ def resolve_chunk_scorer(scoring, estimator, loss_bound=None):
     metric = chunk_metric(scoring, _bound_of(loss_bound, scoring))
     if metric is None:
         return resolve_scorer(scoring, estimator, loss_bound)
-    return _requesting_weights(metric, scoring, estimator)
+    return metric.set_score_request(sample_weight=_weight_request(scoring, estimator))
 
 
 def resolve_trial_scorer(scoring, estimator, loss_bound=None):
@@ -279,19 +282,16 @@ def resolve_trial_scorer(scoring, estimator, loss_bound=None):
         name = _scoring_name(scoring, estimator)
         raise ValueError(f"scoring={name!r} needs a classifier, got {type(estimator).__name__}.")
     _unsupported.refuse_bound(_bound_of(loss_bound, scoring), metric.name)
-    return _requesting_weights(metric, scoring, estimator)
+    return metric.set_score_request(sample_weight=_weight_request(scoring, estimator))
 
 
 def _bound_of(loss_bound, scoring):
     """Return the bound of one metric, of several in a dict."""
     if isinstance(loss_bound, dict):
         loss_bound = loss_bound.get(scoring if isinstance(scoring, str) else None)
-    return None if loss_bound is None else _checked_bound(loss_bound, "loss_bound")
-
-
-def _checked_bound(bound, name):
-    # Squares of scores, and of the noise on them, stay floats.
-    return check_within(check_positive(bound, name), name, "[1e-100, 1e100]")
+    if loss_bound is None:
+        return None
+    return check_within(check_positive(loss_bound, "loss_bound"), "loss_bound", _BOUNDS)
 
 
 def _scoring_name(scoring, estimator):
@@ -319,15 +319,8 @@ def _scoring_name(scoring, estimator):
     raise TypeError(f"scoring must be a name or a per-record scorer, got {type(scoring).__name__}")
 
 
-def _requesting_weights(scorer, scoring, estimator):
-    """Return a scorer that asks for weights as what ``scoring`` stands for: public scores do."""
-    if scoring is None:  # errors of routing name the object whose request the user can set
-        scorer._request_owner = type(final_step(estimator)).__name__
-    return scorer.set_score_request(sample_weight=_weight_request(scoring, estimator))
-
-
 def _weight_request(scoring, estimator):
-    """Return the request of weights of what ``scoring`` stands for."""
+    """Return the request of weights of what ``scoring`` stands for: public scores honour it."""
     is_routed = get_config()["enable_metadata_routing"]
     # Where nothing is routed, an estimator may have requests that cannot be read.
     if scoring == _LOG_DENSITY or (scoring is None and not is_routed):
