@@ -165,9 +165,9 @@ class PrivateDescent:
         source : RandomSource, default=None
             None reads the operating system's generator.
         refit : callable, default=None
-            ``refit(thetas, gradients, noise_scales)`` is called before every step but the first
-            with what has been released so far, and returns a surrogate without points for the
-            steps to come, or None to go on with the present one.
+            ``refit(thetas, gradients, errors)`` is called before every step but the first with
+            what has been released so far, or with `public` the means of both, and returns a
+            surrogate without points for the steps to come, or None to go on with the present one.
         public : PublicGradient, default=None
             A public measurement of the same gradients: each step follows the mean of both.
 
@@ -184,7 +184,7 @@ class PrivateDescent:
         thetas, steps, n_faint = [theta], [], 0
         for t, mu in enumerate(self._budgets):
             if refit is not None and steps:  # before the design, which follows the length-scale
-                posterior = _refitted(posterior, refit, thetas[:-1], steps)
+                posterior = _refitted(posterior, refit, thetas[:-1], steps, public)
             points = self.design(posterior, theta, t)
             if len(points):  # Algorithm 2 may find that the earlier points suffice
                 posterior.add(points)  # first: it says how many of the last points it keeps
@@ -263,9 +263,11 @@ class PrivateDescent:
         )
 
 
-def _refitted(posterior, refit, thetas, steps):
-    """Return the surrogate of the steps to come. Released gradients alone choose it."""
+def _refitted(posterior, refit, thetas, steps, public):
+    """Return the surrogate of the steps to come. Released and public gradients alone choose it."""
     gradients, sigmas, *_ = map(np.array, zip(*steps, strict=True))
+    if public is not None:  # the means of both are known better
+        gradients, sigmas = public.measured
     again = refit(np.array(thetas), gradients, sigmas)
     if again is None:
         return posterior

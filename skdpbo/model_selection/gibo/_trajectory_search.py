@@ -183,14 +183,7 @@ class TrajectorySearch(SearchMechanism):
             return problem.evaluator.losses(settings, none_may_be_left=len(batches) > 1)
 
         steps, public = (self._steps, None) if informed is None else informed
-
-        def refit(thetas, *released):
-            """Return the next surrogate: from released and public values."""
-            return self._surrogate._refitted(
-                thetas, *(released if public is None else public.measured)
-            )
-
-        surrogate = self._surrogate._posterior()
+        surrogate, refit = self._surrogate._posterior(), self._surrogate._refitted
         found = steps.run(losses, start, surrogate, problem.source, refit, public)
         points = np.vstack([found.trajectory, found.final]) if self._averaging else found.trajectory
         settings = space.settings(points)
