@@ -74,6 +74,7 @@ def in_isolation(function, *args):
 def _isolated_task(parent, secretly_often, function, args):
     """Protected: call a function where nothing else of it leaves; in workers, too."""
     with ExitStack() as stack:
+        # Streams and logging belong to a process: one that joblib has started is silenced here.
         if this_process() != parent:  # threads share the silence of the parent
             stack.enter_context(nothing_leaves())
         # The fit has paid: an estimator inside that is private itself charges no ledger again.
@@ -96,6 +97,7 @@ class _OneAtATime:
 
     def reset(self):
         """Hold nothing: a thread that is not in a forked child may have held it."""
+        # Re-entrant: a training may score, and an estimator train others in this thread.
         self._lock, self.held = threading.RLock(), _Held()
 
     def __enter__(self):

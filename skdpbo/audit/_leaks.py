@@ -68,6 +68,7 @@ class Secrets:
         # Doubles as they lie in memory, on machines of either order.
         self._patterns = [text.encode() for text in self.texts]
         self._patterns += [struct.pack(order, v) for v in self.numbers for order in ("<d", ">d")]
+        # As somebody might print them: rounded to any number of digits from the least on.
         self._printed = {
             abs(float(f"{number:.{digits}g}"))
             for number in self.numbers

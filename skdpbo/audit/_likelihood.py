@@ -140,6 +140,7 @@ def audit_samples(first, second, *, delta=0.0, target="epsilon", false_alarm=1e-
 def _best_threshold(first, second, delta, target, false_alarm):
     """Return (threshold, swap): the event {x >= threshold}, the second law's if `swap`."""
     pooled = np.unique(np.concatenate([first, second]))
+    # All values that occur, or so many of them: each is tried as a threshold.
     thresholds = pooled[np.linspace(0, len(pooled) - 1, _MAX_THRESHOLDS).astype(int)]
     thresholds = np.unique(thresholds)
     counts = [
@@ -148,6 +149,7 @@ def _best_threshold(first, second, delta, target, false_alarm):
     ]
     runs = [len(first), len(second)]
     gains = []
+    # Either law may be the one with the larger values.
     for order in (slice(None), slice(None, None, -1)):
         low, high = event_bounds(*counts[order], *runs[order], false_alarm)
         gain = mu_of(low, high) if target == "mu" else epsilon_of(low, high, delta)

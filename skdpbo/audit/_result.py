@@ -45,6 +45,7 @@ def event_bounds(hits, other_hits, n_runs, n_other_runs, false_alarm):
 def epsilon_of(low, high, delta):
     """Return the lower bound on epsilon at `delta` from the event or its complement; at least 0."""
     with np.errstate(divide="ignore"):
+        # A difference of logarithms: the quotient of tiny probabilities could overflow.
         event = np.log(np.maximum(low - delta, 0)) - np.log(high)
         complement = np.log(np.maximum(1 - high - delta, 0)) - np.log1p(-np.asarray(low))
     return np.maximum(np.maximum(event, complement), 0.0)

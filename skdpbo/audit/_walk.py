@@ -38,6 +38,7 @@ def reachable(thing, *, skip=None):
     >>> dict(reachable([1, {"a": 2}]))["[1]['a']"]
     2
     """
+    # A list, and no recursion: a chain of objects may be longer than Python's stack.
     seen, pending = {}, [("", thing)]
     while pending:
         path, value = pending.pop()

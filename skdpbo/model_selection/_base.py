@@ -1,7 +1,20 @@
 """Common base of the private searchers: parameters, fit and the hooks of ``BaseSearchCV``.
 
-scikit-learn's hooks used here, and nowhere else: ``_get_scorers`` (which losses), ``_run_search``
-(which candidates), ``_format_results`` (the table), ``_select_best_index`` (who wins).
+The way of a fit, from the rows to the noise:
+
+1. `fit` makes the `Protection` of the records (folder ``protection``), with its candidates
+   (``space``) and its `SearchMechanism` (``bayes``, ``gibo``, ``papers``) or, for private models,
+   its plan of trainings (``private_training``).
+2. ``Protection.search`` checks rows by their schema, asks the ledger, tries what can be tried
+   without a protected value, runs, and publishes.
+3. With public rows ``BaseSearchCV.fit`` runs on these alone. Its hooks, overridden here and nowhere
+   else, lead back to the protection: ``_get_scorers`` (losses), ``_run_search`` (candidates),
+   ``_format_results`` (table), ``_select_best_index`` (winner).
+4. The mechanism proposes candidates by public or released scores. What it needs of protected rows
+   it asks of an evaluator (``evaluation``, ``private_training``), which trains and scores in
+   isolation and returns integers. The ledger is charged just before the rows are opened.
+5. In the function that asks, these integers go into a mechanism of ``skdpbo.mechanisms``. What
+   comes out is released, and set as fitted attributes.
 """
 
 import numbers
@@ -41,6 +54,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
     """
 
     _parameter_constraints: ClassVar[dict] = {
+        # Their `refit` may be a callable, which `fit` refuses with the reason.
         **{k: v for k, v in BaseSearchCV._parameter_constraints.items() if k != "refit"},
         # epsilon and delta are checked by the guarantee itself, which cannot be switched off.
         "epsilon": "no_validation",
@@ -139,6 +153,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         BudgetExceededError
             If the active `PrivacyLedger` cannot pay; no protected value has been read then.
         """
+        # Before scikit-learn's own check, whose error would not tell why.
         if callable(self.refit):
             raise ValueError(
                 "refit must be a bool or the name of a metric: a callable would choose from raw "
@@ -210,9 +225,12 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
 
     def _public_seed(self):
         """Seed of the candidate design: public, and fixed unless the user asks for another."""
-        # Public draws need no secret, and equal ones make runs comparable.
+        # Public draws need no secret, and equal ones make runs comparable. A seed of the user's is
+        # that of the noise, too: such a fit has no guarantee that draws in common could break.
         return 0 if self.random_state is None else self.random_state
 
+    # scikit-learn's hooks. They are methods of the searcher, and what they need is of one fit: it
+    # is found in a context variable, and nothing of it is left on the searcher when the fit ends.
     def _get_scorers(self):
         running = running_fit(self)
         if running is None:  # outside a fit, by scikit-learn's routing of metadata
@@ -227,6 +245,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
 
     def _format_results(self, candidate_params, n_splits, out, more_results=None):
         all_of_it = (candidate_params, n_splits, out, more_results)
+        # Not made yet: between the rounds of a search the table is not needed.
         make_table = partial(super()._format_results, *all_of_it)
         running = running_fit(self)
         return make_table() if running is None else running.format_results(*all_of_it, make_table)

@@ -337,6 +337,8 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
     def _candidates(self):
         space = SearchSpace(self.search_spaces, name="search_spaces")
         public = check_random_state(self._public_seed())
+        # A set fixed in advance: the choice, and its noise, are among finitely many candidates that
+        # no protected score has decided.
         follows_scores = self.protect == "validation" or not self._chooses_once()
         # A search that follows no scores visits all that there is: n_iter candidates.
         size = max(self.n_candidates, self.n_iter) if follows_scores else self.n_iter

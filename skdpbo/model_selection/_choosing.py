@@ -84,7 +84,7 @@ class BaseChoiceSearchCV(BasePrivateSearchCV):
                 'neighbours="add-remove" is for protect="validation": the split into parts and the '
                 "training depend on the number of records."
             )
-        if getattr(self, "halving", None) is not None:
+        if getattr(self, "halving", None) is not None:  # the Bayesian search has no such parameter
             raise ValueError(
                 'halving is for protect="validation": without public rows there is nothing to drop '
                 "candidates by, and halving on protected rows costs more than it saves."
@@ -138,4 +138,4 @@ class BaseChoiceSearchCV(BasePrivateSearchCV):
     @Fitted
     def n_features_in_(self):
         """Number of columns: of the model, or set by the fit where there is none."""
-        return super().n_features_in_
+        return super().n_features_in_  # scikit-learn's property, hidden by this name

@@ -312,15 +312,15 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         # With every record protected each candidate of a choice would be one more training.
         shares = self.score_fraction, 0.0 if self.protect == "all" else self.end_fraction
         search = PublicBest(_PUBLIC_SEARCH) if self._searches_publicly() else None
-        # Without a public search there is one start, and nothing to choose.
+        # Without a public search there is one start, and no budget to be kept for choosing it.
         start_share = _START_SHARE if search else 0.0
         release = TrajectoryRelease(self.epsilon, self.delta, *shares, start_share=start_share)
         steps, defaults = self.descent or Descent(), DEFAULTS[self.protect]
         steps.check()
-        n_dims = ContinuousSpace(self.search_spaces).n_dims
         return TrajectorySearch(
             release,
-            descent=steps._filled(batch_size=min(n_dims + 1, defaults.largest_batch)),
+            descent=steps,
+            largest_batch=defaults.largest_batch,
             n_iter=defaults.n_iter if self.n_iter is None else self.n_iter,
             random_state=self._public_seed(),
             surrogate=self._surrogate(),

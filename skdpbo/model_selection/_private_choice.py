@@ -53,6 +53,7 @@ def stated_for_groups(guarantee, *, set_apart):
 
     `set_apart`: which groups are protected was decided by their order.
     """
+    # Of added or removed records no number is public, nor is that of their groups.
     counted = guarantee.neighbours == REPLACE_ONE
     assumptions = tuple(
         _COUNTED_GROUPS if counted and _SCHEMA in text else text for text in guarantee.assumptions
@@ -135,6 +136,7 @@ class PrivateChoice:
         shares = {"epsilon_score": of_score, "epsilon_choice": Fraction(epsilon) - of_score}
         counts = self.neighbours == ADD_REMOVE
         # exp(-epsilon loss / Delta), in the place of exp(-epsilon loss / (2 Delta)).
+        # Fields of a frozen object that follow from the others, set once: they cannot disagree.
         derived = {"epsilon": epsilon, **shares, "counts": counts, "rate": 2 if counts else 1}
         for name, value in derived.items():
             object.__setattr__(self, name, value)
@@ -225,4 +227,5 @@ class PrivateChoice:
         rate = self.rate * self.epsilon_choice
         mechanism = self.SELECTIONS[self.mechanism](rate, fine * unit)
         index = eligible[mechanism.select(losses, source=source)]
+        # Of the chosen alone: the score of each further candidate would cost as much again.
         return index, score(index, self.epsilon_score) if self.epsilon_score else None

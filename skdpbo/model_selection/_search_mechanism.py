@@ -1,9 +1,9 @@
 """Mechanisms that search among candidates, and what they are given of a fit."""
 
 import math
-import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from itertools import count, takewhile
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +22,7 @@ __all__ = [
     "SearchProblem",
     "VisitingSearch",
     "best_public_score",
+    "fold_scores",
 ]
 
 
@@ -48,11 +49,11 @@ class SearchProblem:
     """
 
     candidates: list
-    evaluator: Any
+    evaluator: Any  # the two kinds have an interface in common, and no code
     source: RandomSource
     space: Any = None
     metric: str = "score"
-    public_counts: list = field(default_factory=list)
+    public_counts: list = field(default_factory=list)  # filled when the folds have been scored
     folds: Any = None
 
     @property
@@ -109,6 +110,12 @@ def best_public_score(scores):
     return max(finite, default=math.nan)
 
 
+def fold_scores(table, metric):
+    """Return the public scores of the candidates in ``cv_results_``, a list of one row a fold."""
+    names = takewhile(table.__contains__, (f"split{k}_test_{metric}" for k in count()))
+    return [table[name] for name in names]
+
+
 class SearchMechanism:
     """Private search: states a guarantee, proposes candidates and releases the winner.
 
@@ -143,7 +150,7 @@ class SearchMechanism:
         """Make ready; no protected value is read."""
         self._problem = problem
 
-    def untold_noise(self, n_losses):
+    def unwarned_noise(self, n_losses):
         """Return `score_noise` of a started search where no warning has come of it, else 0.
 
         Parameters
@@ -151,6 +158,7 @@ class SearchMechanism:
         n_losses : int or None
             None where it is secret: then the noise is not known before it is released.
         """
+        # Noise above MOSTLY_NOISE was warned of before the charge, from sizes alone.
         noise = 0.0 if n_losses is None else self.score_noise(sensitivity=1, largest=n_losses)
         return noise if noise <= MOSTLY_NOISE else 0.0
 
@@ -224,6 +232,7 @@ class ListChoice(SearchMechanism):
 
     def propose(self, public):
         """Return all candidates at first."""
+        # All at once: no proposal waits for a score, and all of them are trained in parallel.
         return self._problem.candidates if public is None else []
 
     def choose(self, public):
@@ -272,10 +281,7 @@ class VisitingSearch(SearchMechanism, ABC):
     those that are `visited`.
     """
 
-    def start(self, problem, guided):
-        """Make ready; no protected value is read."""
-        super().start(problem, guided)
-        self._listed = []  # whether ``cv_results_`` has it, of each that has been cross-validated
+    _listed = ()  # whether ``cv_results_`` has it, of each that has been cross-validated
 
     @abstractmethod
     def ask(self, scores):
@@ -303,12 +309,12 @@ class VisitingSearch(SearchMechanism, ABC):
     def _scores(self, public):
         if public is None:
             return None
+        # What was proposed since the last call is what has just been cross-validated.
         new = len(self._proposer.visited) - len(self._listed)
         # A batch is listed whole or not at all.
-        self._listed += [len(public["params"]) > sum(self._listed)] * new
+        self._listed += (len(public["params"]) > sum(self._listed),) * new
         metric, listed = self._problem.metric, np.array(self._listed)
-        folds = re.compile(rf"split\d+_test_{re.escape(metric)}")
-        rows = [public[f"mean_test_{metric}"], *(public[k] for k in public if folds.fullmatch(k))]
+        rows = [public[f"mean_test_{metric}"], *fold_scores(public, metric)]
         # At their places among all visited, NaN at the others.
         scores = np.full((len(rows), len(listed)), np.nan)
         scores[:, listed] = rows

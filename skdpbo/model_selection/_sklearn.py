@@ -10,10 +10,12 @@ Tasks of scikit-learn's callback protocol (>= 1.9). Callbacks are shown public d
 from contextlib import contextmanager
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.metrics._scorer import _MultimetricScorer as MultimetricScorer
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.model_selection._search import _yield_masked_array_for_each_param as param_columns
 from sklearn.model_selection._search_successive_halving import HalvingGridSearchCV
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.metaestimators import _safe_split as split_for_estimator
@@ -28,13 +30,16 @@ __all__ = [
     "MultimetricScorer",
     "StrOptions",
     "all_fits_failed",
+    "final_step",
     "has_callbacks",
+    "is_estimator",
     "n_rows",
     "param_columns",
     "split_for_estimator",
     "take_method_params",
     "take_rows",
     "task",
+    "with_params",
     "without_callbacks",
 ]
 
@@ -45,6 +50,24 @@ def take_rows(rows, positions):
     if type(rows) is type(positions) is np.ndarray:
         return rows[positions]
     return _safe_indexing(rows, positions)
+
+
+def is_estimator(value):
+    """Whether a value is an estimator; classes of estimators are not."""
+    return hasattr(value, "get_params") and not isinstance(value, type)
+
+
+def with_params(estimator, params):
+    """Return a clone with the parameters of a candidate."""
+    # Their values are cloned as well: candidates may name one estimator, which each would change.
+    return clone(estimator).set_params(**clone(params, safe=False))
+
+
+def final_step(estimator):
+    """Return the model at the end of a pipeline, or of pipelines in one another."""
+    while isinstance(estimator, Pipeline) and estimator.steps:
+        estimator = estimator.steps[-1][1]
+    return estimator
 
 
 def all_fits_failed(error):

@@ -150,6 +150,7 @@ class SearchTraceDisplay:
             ylabel=self.score_name,
             title=promise(self.guarantee),
         )
+        # Candidates are counted: there is none at 1.5.
         self.ax_.xaxis.get_major_locator().set_params(integer=True)
         self.ax_.legend()
         return self

@@ -89,33 +89,33 @@ _EDGE = [
         f"{_SEARCH}/rows/test_settled_types.py -k target_changes",
     ),
     (
-        "protection/_protection.py",
-        "settled_targets(y, labels), groups",
-        "y, groups",
+        "rows/_protected.py",
+        "settled_targets(y, labels)\n",
+        "y\n",
         f"{_SEARCH}/rows/test_settled_types.py -k target_changes",
     ),
     (
-        "protection/_protection.py",
+        "rows/_protected.py",
         "settled_rows(as_objects(X, width)), settled",
         "as_objects(X, width), settled",
         f"{_SEARCH}/rows/test_settled_types.py -k integers",
     ),
     (
-        "protection/_protection.py",
-        "_settled(self.X_val, self.y_val, self.groups_val, **how)",
-        "(as_objects(self.X_val, how['width']), self.y_val, self.groups_val)",
+        "rows/_protected.py",
+        "_settled(self.X_val, self.y_val, **how)",
+        "(as_objects(self.X_val, how['width']), self.y_val)",
         f"{_SEARCH}/rows/test_settled_types.py -k validation_part",
     ),
     (
-        "protection/_protection.py",
+        "rows/_protected.py",
         "settled_rows(as_objects(X, width)), settled",
         "as_objects(X, width), settled",
         f"{_SEARCH}/rows/test_settled_types.py -k private",
     ),
     (
-        "protection/_protection.py",
-        "settled_targets(y, labels), groups",
-        "y, groups",
+        "rows/_protected.py",
+        "settled_targets(y, labels)\n",
+        "y\n",
         f"{_SEARCH}/rows/test_settled_types.py -k private",
     ),
     (
@@ -354,10 +354,8 @@ _EDGE = [
     ),
     (
         "protection/_chunked.py",
-        "        charge()\n"
-        "        opened = in_isolation(self.parts.opened, self.searcher.estimator)\n",
-        "        opened = in_isolation(self.parts.opened, self.searcher.estimator)\n"
-        "        charge()\n",
+        "        charge()\n        opened = in_isolation(self.parts.opened, labels)\n",
+        "        opened = in_isolation(self.parts.opened, labels)\n        charge()\n",
         f"{_SEARCH}/test_late_charge.py -k chunks",
     ),
     (

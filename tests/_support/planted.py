@@ -66,6 +66,7 @@ STAGES = {
     "release methods": "gaussian_process.sparse._release_methods",
     "row blocks": "_row_blocks",
     "row release": "gaussian_process.outsourced._row_release",
+    "scikit-learn": "model_selection._sklearn",
     "search": "model_selection._base",
     "set-apart rows": "model_selection.protection._setup",
     "set-up": "model_selection.protection._validation",
@@ -86,16 +87,16 @@ MOVED = {
     "chunks: chunk_sensitivity": "model_selection.evaluation._chunk_training:chunk_sensitivity",
     "chunks: excess_cap": "model_selection.evaluation._chunk_training:excess_cap",
     "chunks: excess_sensitivity": "model_selection.evaluation._chunk_training:excess_sensitivity",
-    "chunks: settled_rows": "model_selection.protection._protection:settled_rows",
-    "private models: _settled": "model_selection.protection._protection:_settled",
-    "private models: as_objects": "model_selection.protection._protection:as_objects",
+    "chunks: settled_rows": "model_selection.rows._protected:settled_rows",
+    "private models: _settled": "model_selection.rows._protected:_settled",
+    "private models: as_objects": "model_selection.rows._protected:as_objects",
     "private models: charge_active_ledger": (
         "model_selection.protection._protection:charge_active_ledger"
     ),
     "private models: ProtectedParts.n_samples": (
-        "model_selection.protection._protection:ProtectedParts.n_samples"
+        "model_selection.rows._protected:ProtectedParts.n_samples"
     ),
-    "private models: settled_rows": "model_selection.protection._protection:settled_rows",
+    "private models: settled_rows": "model_selection.rows._protected:settled_rows",
     "search: RUNNING": "model_selection.protection._validation:RUNNING",
     "search: refuse_cached_functions": (
         "model_selection.protection._protection:refuse_cached_functions"
@@ -406,6 +407,7 @@ BUGS = {
         "evaluator: without_callbacks": as_it_is,
         "public training: without_callbacks": as_it_is,
         "public training: clone": Of(same_clones),
+        "scikit-learn: clone": Of(same_clones),
     },
     "pipelines keep their caches": {
         "public training: PublicTraining.totals": Of(

@@ -68,7 +68,7 @@ class Fast(RepeatedRelease):
         place = "chunk training: ChunkTraining.losses"
         self.honest, self.known = original(place), {}
         put(monkeypatch, place, lambda *args: self.losses(*args))
-        put(monkeypatch, "chunks: dry_run", lambda *args: None)
+        put(monkeypatch, "chunks: dry_run", lambda *args: [])
 
     def losses(self, training, candidates):
         rows = training.rows
@@ -427,7 +427,8 @@ class TestThreads:
 
     def losses(self, first):
         X, y = np.ones((16, 1)), np.zeros(16, dtype=int)
-        rows = ChunkedRows(X, y, chunk_positions(16, 4), np.zeros((64, 1)), np.zeros(64, dtype=int))
+        X_val, y_val = np.zeros((64, 1)), np.zeros(64, dtype=int)
+        rows = ChunkedRows(X, y, X_val, y_val, chunks=chunk_positions(16, 4))
         X[rows.chunks[0][0]] = first
         with parallel_config(backend="threading"):
             scorer = resolve_scorer("accuracy", Drawing())

@@ -29,7 +29,7 @@ def training(label, size=SIZE, **parts):
     chunks = chunk_positions(N_GROUPS, K)
     return ChunkTraining(
         estimator=MAJORITY,
-        rows=ChunkedRows(np.zeros((len(y), 1)), y, chunks, groups=groups, **parts),
+        rows=ChunkedRows(np.zeros((len(y), 1)), y, chunks=chunks, groups=groups, **parts),
         fit_params={},
         scorer=resolve_scorer("accuracy", MAJORITY).for_groups(),
         excess_bound=None,

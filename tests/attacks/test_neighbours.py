@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from _support.evaluators import public_training
 from _support.hostile import Hostile
-from _support.internals import check_protected, resolve_scorer
+from _support.internals import in_public_schema, resolve_scorer
 from _support.planted import original, plant, put
 from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPRandomizedSearchCV, make_per_record_scorer
 from skdpbo.model_selection import Kusner2015
@@ -73,7 +73,7 @@ CHAOS = make_per_record_scorer(chaos, bound=1.0)
 
 
 def totals(estimator, X, y, X_val, y_val, scorer, candidates=({},), n_jobs=None):
-    protected = check_protected(X_val, y_val, X, y)
+    protected = in_public_schema(X_val, y_val, X, y)
     training = public_training(estimator, X, y, protected, scorer, n_jobs=n_jobs)
     return training.totals(list(candidates))
 

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from _support.internals import TrialData, _isolated_task, _trial, check_protected, this_process
+from _support.internals import TrialData, _isolated_task, _trial, in_public_schema, this_process
 from _support.planted import original, plant, put
 from _support.protections import without_numbers
 from skdpbo import DPGridSearchCV
@@ -77,14 +77,14 @@ class TestValidationRows:
         # Planted bug: as in protect="validation", where the training rows are public.
         training = []
 
-        def typed(X, y, groups, *, width, labels):
+        def typed(X, y, *, width, labels):
             if training:
-                rows = check_protected(X, y, *training)
+                rows = in_public_schema(X, y, *training)
                 training.clear()  # the next fit
-                return rows.X, rows.y, groups
+                return rows.X, rows.y
             X = X.astype(float) if all(c.isdigit() for c in X.flat) else X
             training.extend((X, y))
-            return X, y, groups
+            return X, y
 
         put(monkeypatch, "private models: _settled", typed)
         first, second = (self.scored(X, monkeypatch) for X in self.neighbours())

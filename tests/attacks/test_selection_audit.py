@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from _support.bounds import epsilon_at_least
 from _support.evaluators import public_training
-from _support.internals import PrivateChoice, check_protected, resolve_scorer
+from _support.internals import PrivateChoice, in_public_schema, resolve_scorer
 from _support.planted import original, plant, put
 from _support.repeated import RepeatedRelease
 from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPRandomizedSearchCV
@@ -240,7 +240,7 @@ def test_exact_law_of_the_audited_event():
 def test_the_stubbed_totals_are_the_real_ones():
     candidates = [{"k": k} for k in range(3)]
     for y_val in (FIRST_ERRS, OTHERS_ERR):
-        protected = check_protected(X_VAL, y_val, X_PUBLIC, Y_PUBLIC)
+        protected = in_public_schema(X_VAL, y_val, X_PUBLIC, Y_PUBLIC)
         scorer = resolve_scorer("accuracy", Constant())
         training = public_training(Constant(), X_PUBLIC, Y_PUBLIC, protected, scorer)
         assert training.totals(candidates) == totals_of_constants(training, candidates)

@@ -77,7 +77,7 @@ def total(estimator, rows, scorer=None):
 
 
 def rows_of(X, y, n_chunks, X_val=None, y_val=None):
-    return ChunkedRows(X, y, chunk_positions(len(X), n_chunks), X_val, y_val)
+    return ChunkedRows(X, y, X_val, y_val, chunks=chunk_positions(len(X), n_chunks))
 
 
 class TestChunks:
@@ -151,7 +151,7 @@ class TestSensitivity:
 
     def test_planted_bug_chunks_that_overlap(self):
         rows = [
-            ChunkedRows(x, np.array([0, 0, 0, 0]), [np.array([0, 1]), np.array([1, 2])])
+            ChunkedRows(x, np.zeros(4, int), chunks=[np.array([0, 1]), np.array([1, 2])])
             for x in (np.array([[0], [0], [0], [0]]), np.array([[0], [1], [0], [0]]))
         ]
         change = abs(total(Parity(), rows[0]) - total(Parity(), rows[1]))
@@ -278,7 +278,7 @@ class TestIsolation:
         scorer = resolve_scorer(scoring, DummyClassifier())
         y = np.array([0, 0, 2, 2])
         chunks = [np.array([0, 1]), np.array([2, 3])]
-        rows = ChunkedRows(np.zeros((4, 1)), y, chunks)
+        rows = ChunkedRows(np.zeros((4, 1)), y, chunks=chunks)
         assert total(DummyClassifier(strategy="prior"), rows, scorer) == 4 * scorer.units
 
     def test_system_exit_is_a_failure(self):

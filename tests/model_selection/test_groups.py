@@ -17,9 +17,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from _support.evaluators import public_training
 from _support.internals import (
-    check_protected,
     group_codes,
     group_losses,
+    in_public_schema,
     mean_losses,
     place_batches,
     protected_positions,
@@ -163,7 +163,7 @@ def totals(scoring, X_val, y_val, groups, model=None, candidates=None):
     model = DecisionTreeClassifier(random_state=0) if model is None else model
     candidates = [{"max_depth": d} for d in (1, 3, 6)] if candidates is None else candidates
     codes = group_codes(groups, len(X_val))
-    rows = check_protected(X_val, y_val, X, Y, counted=False, groups=codes)
+    rows = in_public_schema(X_val, y_val, X, Y, codes)
     scorer = resolve_scorer(scoring, model, 1.0).for_groups()
     training = public_training(model, X, Y, rows, scorer, n_losses=rows.n_losses)
     return training.totals(candidates), scorer

@@ -101,7 +101,7 @@ def one_split(name, X, y, args, split):
     model, grid, default = MODELS[name]
     accuracy, others = references(model, grid, default, tuning, test)
     for k in args.chunks:
-        chunks = ChunkedRows(*tuning, chunk_positions(args.tuning, k))
+        chunks = ChunkedRows(*tuning, chunks=chunk_positions(args.tuning, k))
         training = ChunkTraining(
             estimator=model,
             rows=chunks,

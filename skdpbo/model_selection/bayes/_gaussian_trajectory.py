@@ -129,6 +129,7 @@ class PrivateScores(VisitingSearch):
         super().start(problem, guided)
         tau = self._mechanism.disagreement
         tau = None if tau == "auto" else float(tau)
+        # No more than there are candidates: the noise is made for as many scores.
         n_iter = min(self._design["n_iter"], len(problem.candidates))
         self.n_proposals = n_iter
         n_private = n_iter  # without public scores each candidate needs one of its own
@@ -168,6 +169,8 @@ class PrivateScores(VisitingSearch):
         """Return the next indices; private rounds are made in between."""
         if scores is not None:
             self._proposer.tell_public(scores.mean, scores.splits)
+        # Private rounds train on all public rows and need no folds: they go on until candidates are
+        # to be cross-validated, or until nothing is left.
         while True:
             indices = self._proposer.ask_private()
             folds, unread = self._problem.folds, self._n_left == self._gaussian.n_draws
@@ -202,7 +205,7 @@ class PrivateScores(VisitingSearch):
         """Pass released totals on to the surrogate."""
         scores = [self._problem.score(int(total) * self._step) for total in noisy]
         for k, score in zip(trained, scores, strict=True):
-            self._released.setdefault(k, []).append(score)
+            self._released.setdefault(k, []).append(score)  # one may be measured again
         if trained:
             self._proposer.tell_private(trained, scores, self._noise_variance)
 
@@ -225,7 +228,7 @@ class PrivateScores(VisitingSearch):
         mean, std = self._proposer.posterior_at(index)
         own = self._released.get(index, [])
         noise = math.sqrt(self._noise_variance / max(len(own), 1))
-        if not own:
+        if not own:  # never measured: what the surrogate says is all that is known
             return mean, max(std, noise)
         measured = float(np.mean(own))
         kept = min(max(mean, measured - noise), measured + noise)

@@ -70,7 +70,7 @@ class UpperConfidenceProposer:
         self.batch_size = batch_size
         self.sqrt_beta = sqrt_beta
         self.acquisition = acquisition
-        self.visited = []
+        self.visited = []  # in order: positions here are those of the scores
         self.kernel = default_kernel(X.shape[1])
         self.scores = np.empty(0)
         self.fitted = None
@@ -151,7 +151,7 @@ class PublicBest(VisitingSearch):
 
     def ask(self, scores):
         """Return the next indices; none when all are visited."""
-        if scores is not None:
+        if scores is not None:  # None before the first batch, which is a design
             self._proposer.tell(scores.mean)
         return self._proposer.ask()
 

@@ -133,7 +133,7 @@ class PrivateTrajectoryProposer:
         self._n_led = max(self.n_iter - self.n_private, first) if guided else first
         self._released = []  # triples (candidate, noisy score, noise variance)
         self._failed = set()  # no public score
-        self._discarded = set()
+        self._discarded = set()  # cannot be trained on all public rows, which no fold shows
         self._split_scores = None
         self._fitted = self._fitted_with = None
         self._model = None

@@ -47,6 +47,7 @@ class VisitedChoice(PublicBest):
 
     def release_choice(self, scores):
         """Release (index of the winner, score or None)."""
+        # What scikit-learn does not list failed in all folds: it is not published, and cannot win.
         listed = np.flatnonzero(scores.listed)
         visited = [self._proposer.visited[i] for i in listed]
         offsets = self._offsets(visited, scores.mean[listed], scores.splits[:, listed])
@@ -119,6 +120,7 @@ class LipschitzChoice(VisitedChoice):
         )
         if not self._epsilon_score:
             return best, None
+        # Of all candidates, not of the visited: with a secret trajectory these are protected.
         lambdas = self._mechanism.lambdas(problem.candidates)
         sizes = {"units": scorer.units, "bound": scorer.bound, "n_records": problem.n_losses}
         # A second release, charged apart: the choice has spent `epsilon_choice`.
@@ -137,6 +139,7 @@ class HiddenLipschitz(LipschitzChoice):
 
     def start(self, problem, guided):
         """Make ready; no protected value is read."""
+        # Not as `PublicBest`: there are no public scores for its proposer.
         self._problem = problem
 
     def search_unguided(self):
@@ -174,6 +177,8 @@ class HiddenTrajectory(SearchMechanism):
 
         None if it cannot be trained on public rows.
         """
+        # Protected rows decide which candidates are asked for: neither an error nor a file of a
+        # cache may show it.
         (total,) = self._problem.totals([index], none_may_be_left=True, order_is_secret=True)
         return None if total is None else float(1 - Fraction(total, self._problem.largest))
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import run_isolated, seeded_generators
 from skdpbo._isolation._parallel import Progress
-from skdpbo.model_selection._sklearn import take_rows
+from skdpbo.model_selection._sklearn import take_rows, with_params
 from skdpbo.model_selection.evaluation._chunks import (
     ChunkedRows,
     chunk_positions,
@@ -111,6 +111,7 @@ class ChunkTraining:
         score : ReleasedScore or None
         """
         losses = self.losses(candidates)
+        # The choice may compare something that one record moves less; the score is of the losses.
         compared = None
         if self.excess_bound is not None:
             cap, sensitivity = self._excess_cap()
@@ -173,6 +174,7 @@ class ChunkTraining:
             progress = Progress(self.verbose, heading, n_batches, "parts")
         results = run_isolated(
             _losses_of_batch,
+            # Static functions: workers get the rows as such, and never this object.
             [(self.loss_of_model, self.worst_loss, batch, *common) for batch in batches],
             n_jobs=self.n_jobs,
             pre_dispatch=self.pre_dispatch,
@@ -202,7 +204,7 @@ class ChunkTraining:
 def trained_on(units, estimator, params, j, rows, fit_params):
     """Return a candidate trained on some units of chunk j. Protected."""
     positions = rows.training(units)
-    model = clone(estimator).set_params(**clone(params, safe=False))
+    model = with_params(estimator, params)
     # The seed is of the chunk, not of the candidate: candidates are compared under equal draws.
     # In the types of the chunk: a text of another one has made objects of all labels.
     how = {"seed": SEED + j, "labels": is_classifier(model)}
@@ -238,6 +240,7 @@ def chunk_parts(rows, j):
         ``rows.X_val``, disjoint for different chunks.
     """
     chunk = rows.chunks[j]
+    # Parts of `X_val` as well, one for each chunk: a record in several would change several losses.
     if rows.X_val is not None:
         return chunk, chunk_positions(rows.n_validation, len(rows.chunks))[j]
     scores = np.arange(len(chunk)) % _HELD_BACK == _HELD_BACK - 1  # by position: no value decides
@@ -288,6 +291,7 @@ class ChunkMetricTraining(ChunkTraining):
         trained, scored = chunk_parts(rows, j)
         model = trained_on(trained, estimator, params, j, rows, fit_params)
         X, y, _ = rows.scoring(scored)
+        # Of all rows at once, as the metric is no mean. One that cannot be read makes it fail.
         value, _ = attempt(_value, model, scorer, X, y)
         if value is not None:
             return scorer.loss_of(value)

@@ -6,11 +6,11 @@ record changes one of the models at will, and its own loss under the others. Pro
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from skdpbo.model_selection.rows._protected import TwoParts, rows_of_units, take_units
+from skdpbo.model_selection.rows._protected import ProtectedParts, rows_of_units, take_units
 from skdpbo.privacy._checks import check_count, check_within
 
 __all__ = [
@@ -230,28 +230,19 @@ def excess_sensitivity(units, cap, n_chunks, n_validation=None):
 
 
 @dataclass(repr=False)
-class ChunkedRows(TwoParts):
+class ChunkedRows(ProtectedParts):
     """Protected rows: chunks that train, and what scores them.
 
-    A unit is a record, or a group of records, which no chunk divides.
+    A unit is a record, or a group of records, which no chunk divides. Without `X_val` the units
+    outside a chunk score.
 
     Attributes
     ----------
-    X, y : protected rows and targets; y may be None
     chunks : list of ndarray
         Units, see `chunk_positions`.
-    X_val, y_val : protected validation part, or None to score on the units outside a chunk
-    groups, groups_val : ndarray of dtype intp, or None
-        Number of the group of each row of `X` and of `X_val`. Protected.
     """
 
-    X: object
-    y: object
-    chunks: list
-    X_val: object = None
-    y_val: object = None
-    groups: object = None
-    groups_val: object = None
+    chunks: list = field(kw_only=True)
 
     @property
     def size(self):

@@ -10,13 +10,11 @@ import traceback
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation
-from skdpbo._parameters import warn_caller
-from skdpbo.exceptions import DryRunWarning
-from skdpbo.model_selection._sklearn import InvalidParameterError, n_rows
+from skdpbo.model_selection._sklearn import InvalidParameterError, n_rows, with_params
 from skdpbo.model_selection.evaluation._evaluator import train, try_scorer
 from skdpbo.model_selection.evaluation._row_independence import (
     MixedRowsError,
@@ -41,7 +39,7 @@ _TEXTS = ("alpha beta", "beta gamma")
 
 
 def dry_run(estimator, candidates, X, y, scorer=None, fit_params=None):
-    """Fit one candidate of each structure on synthetic rows; refuse or warn where that fails.
+    """Fit one candidate of each structure on synthetic rows; refuse, or return why that fails.
 
     Parameters
     ----------
@@ -58,6 +56,10 @@ def dry_run(estimator, candidates, X, y, scorer=None, fit_params=None):
     fit_params : dict, default=None
         Further entries of ``fit``; ones take the place of those as long as `X`.
 
+    Returns
+    -------
+    failures : list of str
+
     Raises
     ------
     ValueError
@@ -69,6 +71,7 @@ def dry_run(estimator, candidates, X, y, scorer=None, fit_params=None):
         name for name, entry in (fit_params or {}).items() if entry_length(entry) == n_rows(X)
     ]
     how = scorer, X, y, (fit_params or {}) | dict.fromkeys(aligned, np.ones(_N_ROWS))
+    # One of each: a fit of every candidate could take as long as the search.
     first = one_of_each_structure(candidates)
     errors = [_common_failure(estimator, params, *how) for params in first]
     guessed = bool(aligned) or _is_guessed(X, y)
@@ -81,16 +84,15 @@ def dry_run(estimator, candidates, X, y, scorer=None, fit_params=None):
             f"{type(estimator).__name__} cannot be trained and scored with any candidate, whatever "
             f"the rows are: {type(errors[0]).__name__}{text} Nothing was charged."
         )
-    for params, error in zip(first, errors, strict=True):
-        if error is not None:
-            text = _text_of(error, estimator, params, *how)
-            warn_caller(
-                f"{type(estimator).__name__} with {params} cannot be trained and scored on "
-                f"synthetic rows of the given shape and types: {type(error).__name__}{text} What "
-                "fails on protected rows is never reported; it costs the worst score. If the "
-                "synthetic values alone are to blame, ignore this.",
-                DryRunWarning,
-            )
+    return [
+        f"{type(estimator).__name__} with {params} cannot be trained and scored on synthetic rows "
+        f"of the given shape and types: {type(error).__name__}"
+        f"{_text_of(error, estimator, params, *how)} What fails on protected rows is never "
+        "reported; it costs the worst score. If the synthetic values alone are to blame, ignore "
+        "this."
+        for params, error in zip(first, errors, strict=True)
+        if error is not None
+    ]
 
 
 def _is_public(error, guessed):
@@ -125,6 +127,8 @@ def _common_failure(estimator, params, scorer, X, y, fit_params, rename=None):
     """First error if all guesses of synthetic rows fail, else None; raise what is refused."""
     errors = []
     for guess in synthetic_rows(estimator, X, y, rename):
+        # In isolation, though no row is protected: as on those that are, nothing may be printed,
+        # and the global generators are left as they were.
         trial = _fit_and_score, estimator, params, scorer, *guess, fit_params
         errors.append(in_isolation(attempt, *trial)[1])
     for error in errors:
@@ -159,10 +163,11 @@ def _with_names_of_ours(dtype):
 
 
 def _fit_and_score(estimator, params, scorer, X, y, fit_params):
-    model = clone(estimator).set_params(**clone(params, safe=False))
+    model = with_params(estimator, params)
     with watched_steps(model):
         model, _ = train(model, X, y, fit_params)
         if scorer is not None:
+            # Inside the watch: the scorer predicts, and predicting may be what mixes rows.
             _, error = attempt(try_scorer, model, scorer, X, y)
             if type(error) is RuntimeError:
                 # A loss is a formula: unlike a training, it does not fail by chance.

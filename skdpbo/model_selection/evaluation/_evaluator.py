@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 
-SEED = 20070613
+SEED = 20070613  # public, and one for all: candidates are compared under equal draws
 
 
 def train(model, X, y, fit_params, *, rows=None, seed=SEED, labels=None):
@@ -63,11 +63,12 @@ def train(model, X, y, fit_params, *, rows=None, seed=SEED, labels=None):
     frozen : list
         See `restore_frozen`.
     """
+    # Positions also of all rows: taking them makes the copy that is the training's own.
     rows = np.arange(n_rows(X)) if rows is None else rows
     model, frozen = unshared(without_callbacks(model))
     # An object among them may keep what it is shown, or note which candidates are trained.
     params = copy.deepcopy(take_method_params(X, fit_params, rows))
-    targets = () if y is None else (take_rows(y, rows),)
+    targets = () if y is None else (take_rows(y, rows),)  # some `fit` take no second argument
     if labels is not None:
         targets = [settled_targets(own, labels) for own in targets]
     with seeded_generators(seed):

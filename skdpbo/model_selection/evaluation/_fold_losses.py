@@ -4,6 +4,7 @@ No protected row is read. A released score is compared with the public one of th
 """
 
 import math
+import warnings
 from functools import cached_property
 
 import numpy as np
@@ -14,12 +15,12 @@ from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import run_isolated
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import LowBoundWarning, NoisyScoreWarning, ScoreGapWarning
-from skdpbo.model_selection._sklearn import take_rows, without_callbacks
+from skdpbo.model_selection._sklearn import take_rows, with_params, without_callbacks
 from skdpbo.model_selection.evaluation._evaluator import isolated_losses, train
 
 __all__ = ["FoldLosses", "largest_gap"]
 
-_NOISY = 0.5  # noise of a score, as a share of the loss that it measures, that is told
+_NOISY = 0.5  # noise of a score, as a share of the loss that it measures, that is warned of
 _FALSE_ALARMS = 1e-4  # of fits whose public and protected rows are drawn alike
 _COMMON = 0.03  # share of records above the largest loss that counts from which it misleads
 
@@ -47,11 +48,15 @@ class FoldLosses:
         self._groups = groups
         self.units = int(training.scorer.units)
 
+    # Once: a splitter that shuffles would make other folds each time.
     @cached_property
     def _splits(self):
         of = self._training
         cv = check_cv(self._cv, of.y, classifier=is_classifier(of.estimator))
-        return list(cv.split(of.X, of.y, self._groups))
+        with warnings.catch_warnings():
+            # scikit-learn's own split of these rows has warned of groups that are ignored.
+            warnings.simplefilter("ignore")
+            return list(cv.split(of.X, of.y, self._groups))
 
     @cached_property
     def folds(self):
@@ -73,6 +78,7 @@ class FoldLosses:
             In {0, ..., units}, in the order of `folds`; None where a fold fails.
         """
         of = self._training
+        # These fits are none of those that the user's callbacks follow.
         estimator = without_callbacks(clone(of.estimator))
         common = (of.X, of.y, of.fit_params), of.scorer, kind
         tasks = [
@@ -95,7 +101,7 @@ class FoldLosses:
             The best candidate on the public rows.
         score_noise : float, default=0.0
             Standard deviation of the noise of the released score, as a share of its range; 0 where
-            it has been told.
+            it has been warned of.
         """
         if self._training.scorer.clipped is None:
             return
@@ -223,12 +229,13 @@ def _scored(estimator, params, public, scorer, kind, split):
 
 def _fitted(estimator, params, public, scorer, kind, split):
     (X, y, fit_params), (rows, left_out) = public, split
-    model = clone(estimator).set_params(**clone(params, safe=False))
+    model = with_params(estimator, params)
     model, _ = train(model, X, y, fit_params, rows=rows)
     targets = None if y is None else take_rows(y, left_out)
     return kind(model, scorer, take_rows(X, left_out), targets)
 
 
 def _unclipped_losses(model, scorer, X, y):
+    # Whether the bound is too low shows in what it cuts off.
     losses = scorer.clipped._loss(model, y, scorer._predict(model, X, y))
     return np.asarray(losses, dtype=np.float64)

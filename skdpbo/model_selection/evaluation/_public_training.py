@@ -13,7 +13,7 @@ from skdpbo._isolation._isolated_calls import in_isolation, run_isolated
 from skdpbo._isolation._parallel import Progress
 from skdpbo._record_groups import random_batches
 from skdpbo.mechanisms import RandomSource
-from skdpbo.model_selection._sklearn import n_rows, take_rows, without_callbacks
+from skdpbo.model_selection._sklearn import n_rows, take_rows, with_params, without_callbacks
 from skdpbo.model_selection.evaluation._evaluator import isolated_outcomes, train, try_scorer
 from skdpbo.model_selection.evaluation._row_independence import (
     MixedRowsError,
@@ -91,6 +91,7 @@ class PublicTraining:
     @cached_property
     def records(self):
         """Protected rows: here, at the last moment, they are charged for and read."""
+        # First what public rows can tell: after the charge it would cost the budget.
         self._refuse_row_mixing(*self._try_public_rows())
         return self.open_records()
 
@@ -160,6 +161,7 @@ class PublicTraining:
         """
         if self.n_losses is not None:
             return self.n_losses
+        # Kept: a second noisy count would be a second release.
         if self._released_count is None:
             self._released_count = choice.release_count(self.records.n_losses, source)
         return self._released_count
@@ -216,6 +218,7 @@ class PublicTraining:
         # The rounding of a prediction may depend on the size of its batch and on its place there.
         rows = self.records.X, self.records.y, self.records.unreadable, self._batches
         common = (self.X, self.y, self.fit_params), rows, self.records.groups, self.scorer, reduce
+        # Callbacks see the public folds alone: these models are shown protected rows.
         estimator = without_callbacks(clone(self.estimator))
         estimator = _without_caches(estimator) if order_is_secret else estimator
         results = run_isolated(
@@ -228,6 +231,7 @@ class PublicTraining:
         losses, errors = zip(*results, strict=True)
         failed = [error for error in errors if error is not None]
         none_left = len(failed) == len(losses) and not none_may_be_left
+        # An error of public rows, and of candidates in a public order: it may be shown.
         if failed and not order_is_secret and (self.raise_errors or none_left):
             raise failed[0]
         return list(losses)
@@ -271,8 +275,7 @@ class PublicTraining:
 
 
 def _fit_and_refuse_mixing(estimator, params, public, some):
-    model = without_callbacks(_without_caches(clone(estimator)))
-    model = model.set_params(**clone(params, safe=False))
+    model = with_params(without_callbacks(_without_caches(clone(estimator))), params)
     with watched_steps(model):
         model, _ = train(model, public.X, public.y, public.fit_params, rows=some)
     refuse_row_mixing(model, take_rows(public.X, some), public.scorer.response_method)
@@ -293,12 +296,13 @@ def _reduced_outcomes(estimator, params, public, rows, groups, scorer, reduce):
     model, error = attempt(_trained_on_public_rows, estimator, params, public, scorer)
     if error is not None:
         return None, error
+    # Reduced in the worker: no more is sent back than the caller needs.
     return reduce(isolated_outcomes(model, scorer, *rows, groups)), None
 
 
 def _trained_on_public_rows(estimator, params, public, scorer):
     X, y, fit_params = public
-    model = clone(estimator).set_params(**clone(params, safe=False))
+    model = with_params(estimator, params)
     model, _ = train(model, X, y, fit_params)
     first = np.arange(min(_N_TRIED, n_rows(X)))
     try_scorer(model, scorer, take_rows(X, first), None if y is None else take_rows(y, first))

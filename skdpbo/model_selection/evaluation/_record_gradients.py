@@ -79,6 +79,7 @@ class RecordLosses:
                     worst = np.where(np.isnan(bounded), self._bound, bounded)
                     bounded = np.clip(worst, 0.0, self._bound)
             self._rows.append(bounded)
+        # As the surrogate forgets points: both must keep the same ones.
         if n_kept is not None:
             del self._rows[: len(self._rows) - n_kept]
 
@@ -99,6 +100,7 @@ class RecordLosses:
         weights = self._scale * np.asarray(weights, dtype=np.float64)
         if self._centre:  # W (I - 11'/N): a linear map of each record's own losses
             weights = weights - weights.mean(axis=1, keepdims=True)
+        # In blocks: as floats all losses at once would take several times their memory.
         width = max(1, _CHUNK // len(self._rows))
         for start in range(0, self.n_records, width):
             # Silent: a warning about an infinite loss would tell of a record.

@@ -56,6 +56,7 @@ class MixedRowsError(ValueError):
 def one_of_each_structure(candidates):
     """Return the first candidate with each set of names, of functions and of estimators."""
     first = {}
+    # Numbers and texts make no other step; an object may, and is told apart by its identity.
     for params in candidates:
         parts = (id(v) for v in params.values() if callable(v) or hasattr(v, "get_params"))
         first.setdefault((tuple(params), tuple(parts)), params)
@@ -194,7 +195,7 @@ def _answers(function, rows):
 
 
 def _parts(function, rows):
-    copied = take_rows(rows, np.arange(n_rows(rows)))
+    copied = take_rows(rows, np.arange(n_rows(rows)))  # the function may write into its argument
     with seeded_generators(_SEED):
         answer = function(copied)
     # As predict_proba of several outputs.
@@ -286,6 +287,7 @@ def _watch(stack, watches, step, name):
                 stack.callback(setattr, step, key, function)
                 setattr(step, key, watches[-1])
     elif hasattr(type(step), "__sklearn_clone__"):
+        # A meta-estimator trains clones of its steps, which `clone` makes without what is put here.
         put("__sklearn_clone__", cloned)
 
 

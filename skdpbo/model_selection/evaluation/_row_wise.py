@@ -12,10 +12,11 @@ import sys
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
+
+from skdpbo.model_selection._sklearn import is_estimator, with_params
 
 __all__ = ["row_wise_assumption", "step_name", "unverified_parts", "unverified_steps"]
 
@@ -156,7 +157,7 @@ def unverified_steps(estimator, candidates=()):
         mark = tuple((k, v if type(v) is str else id(v)) for k, v in changes.items())
         if changes and mark not in seen:
             seen.add(mark)
-            models.append(clone(estimator).set_params(**clone(changes, safe=False)))
+            models.append(with_params(estimator, changes))
     return tuple(dict.fromkeys(name for model in models for name, _ in unverified_parts(model)))
 
 
@@ -209,7 +210,7 @@ def unverified_parts(step, path="", seen=None):
 def _unverified_among(attributes, path, seen):
     for key, value in attributes.items():
         for part in _not_plain(value):
-            if _is_estimator(part):
+            if is_estimator(part):
                 place = _place(value, part, path) or f"{path}{key}__"
                 yield from unverified_parts(part, place, seen)
 
@@ -227,13 +228,13 @@ def _is_harmless(step, key, value):
         return known and value.signature is None and value.nin == 1 and not further
     if key == "random_state" and isinstance(value, np.random.RandomState):
         return True
-    if type(step) is TransformedTargetRegressor and key == "transformer" and _is_estimator(value):
+    if type(step) is TransformedTargetRegressor and key == "transformer" and is_estimator(value):
         # Its inverse with indicators asks whether a whole column is missing.
         parts = [value, *value.get_params().values()]
         return not any(type(part) is SimpleImputer for part in parts)
     if key in _SPACES and _UNSAFE_TEXTS & set(_texts(value)):
         return False
-    parts = [part for part in _not_plain(value) if not _is_estimator(part)]
+    parts = [part for part in _not_plain(value) if not is_estimator(part)]
     if not all(map(callable, parts)):
         return False
     # A function is verified where the class has this very one by default: it was read with it.
@@ -272,10 +273,6 @@ def _texts(value):
     elif isinstance(value, list | tuple | dict):
         for part in value.values() if isinstance(value, dict) else value:
             yield from _texts(part)
-
-
-def _is_estimator(value):
-    return hasattr(value, "get_params") and not isinstance(value, type)
 
 
 def _is_among(homes, thing):

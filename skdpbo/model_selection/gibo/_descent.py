@@ -140,7 +140,7 @@ class PrivateDescent:
     _budgets: np.ndarray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
-        # T steps of mu_t compose to sqrt(sum mu_t^2) = mu (Dong, Roth and Su 2022, Corollary 2).
+        # T steps of mu_t compose to sqrt(sum mu_t^2) = mu (Dong, Roth and Su 2022, Corollary 3.3).
         budgets = step_budgets(
             self.mu, self.n_iter, schedule=self.budget_schedule, contraction=self.contraction
         )
@@ -165,9 +165,9 @@ class PrivateDescent:
         source : RandomSource, default=None
             None reads the operating system's generator.
         refit : callable, default=None
-            ``refit(thetas, gradients, noise_scales)`` is called before every step but the first
-            with what has been released so far, and returns a surrogate without points for the
-            steps to come, or None to go on with the present one.
+            ``refit(thetas, gradients, errors)`` is called before every step but the first with
+            what has been released so far, or with `public` the means of both, and returns a
+            surrogate without points for the steps to come, or None to go on with the present one.
         public : PublicGradient, default=None
             A public measurement of the same gradients: each step follows the mean of both.
 
@@ -177,13 +177,14 @@ class PrivateDescent:
         """
         source = noise_source(source)
         theta = self._projected(np.array(start, dtype=np.float64))
+        # Protected, and never in the surrogate: its points decide designs, which are public.
         losses = RecordLosses(self.loss_bound, self.loss_scale, centre=self.centre)
         optimizer = OPTIMIZERS[self.optimizer](self.learning_rate)
         clip = self.clip
         thetas, steps, n_faint = [theta], [], 0
         for t, mu in enumerate(self._budgets):
-            if refit is not None and steps:
-                posterior = _refitted(posterior, refit, thetas[:-1], steps)
+            if refit is not None and steps:  # before the design, which follows the length-scale
+                posterior = _refitted(posterior, refit, thetas[:-1], steps, public)
             points = self.design(posterior, theta, t)
             if len(points):  # Algorithm 2 may find that the earlier points suffice
                 posterior.add(points)  # first: it says how many of the last points it keeps
@@ -194,6 +195,7 @@ class PrivateDescent:
                 raise ValueError("no point would be evaluated: tol must be below the prior trace.")
             # A record's gradient is weights @ its losses; the weights depend on no loss.
             weights = posterior.weights(theta)
+            # Anew for each step: its budget and, if that adapts, its clipping norm are its own.
             step = _GradientStep(self, float(mu), clip, losses.n_records)
             gradient, next_clip = step.release(losses.gradients(weights), source)
             steps.append((gradient, step.sigma, clip, len(points), posterior.trace(theta)))
@@ -244,6 +246,7 @@ class PrivateDescent:
 
     def _result(self, thetas, steps, public):
         trajectory = np.array(thetas)
+        # Of the steps that were made, which may be fewer than n_iter.
         n_last = max(1, math.ceil(self.averaging * len(steps)))
         gradients, sigmas, clips, batch_sizes, traces = (
             np.array(column) for column in zip(*steps, strict=True)
@@ -260,9 +263,11 @@ class PrivateDescent:
         )
 
 
-def _refitted(posterior, refit, thetas, steps):
-    """Return the surrogate of the steps to come. Released gradients alone choose it."""
+def _refitted(posterior, refit, thetas, steps, public):
+    """Return the surrogate of the steps to come. Released and public gradients alone choose it."""
     gradients, sigmas, *_ = map(np.array, zip(*steps, strict=True))
+    if public is not None:  # the means of both are known better
+        gradients, sigmas = public.measured
     again = refit(np.array(thetas), gradients, sigmas)
     if again is None:
         return posterior

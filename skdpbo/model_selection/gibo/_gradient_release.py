@@ -58,7 +58,7 @@ class TrajectoryRelease:
     References
     ----------
     G. Sopa et al., arXiv:2502.06044, 2025, Lemma 3.1. J. Dong, A. Roth, W. J. Su, Gaussian
-    differential privacy, JRSS B 2022, Theorem 1 and Corollary 2. P. Kairouz, S. Oh, P. Viswanath,
+    differential privacy, JRSS B 2022, Theorem 2.7 and Corollary 3.3. P. Kairouz, S. Oh, P. Viswanath,
     The composition theorem for differential privacy, ICML 2015.
     """
 
@@ -88,7 +88,7 @@ class TrajectoryRelease:
         epsilons = [choice.epsilon for choice in choices.values()]
         alone = check_mu_leaves_noise(mu_from_epsilon(self.epsilon, self.delta))
         mu = mu_beside(epsilons, round_down(self.epsilon), self.delta) if epsilons else alone
-        # mu^2 = mu_trajectory^2 + mu_score^2 (Dong, Roth and Su 2022, Corollary 2).
+        # mu^2 = mu_trajectory^2 + mu_score^2 (Dong, Roth and Su 2022, Corollary 3.3).
         share = float(self.score_fraction)
         mu_trajectory, mu_score = split_budget(mu, share) if share else (mu, 0.0)
         derived = {"mu": mu, "mu_trajectory": mu_trajectory, "mu_score": mu_score}
@@ -99,12 +99,13 @@ class TrajectoryRelease:
     @property
     def guarantee(self):
         """Guarantee of all releases together, with each of them as a part."""
-        said = {
+        common = {
             "protects": "validation records",
             "assumptions": CHOICE_ASSUMPTIONS,
             "reference": "Sopa et al. 2025, Lemma 3.1; Dong, Roth & Su 2022",
         }
         score = f", Gaussian score (mu {self.mu_score:.4g})" if self.mu_score else ""
+        # Beside choices the Gaussian part has less than the whole: its own epsilon is stated.
         epsilon = self.epsilon
         if self._choices:
             epsilon = max(epsilon_from_mu(self.mu, self.delta), math.ulp(0.0))  # 0: delta is enough
@@ -113,7 +114,7 @@ class TrajectoryRelease:
             delta=self.delta,
             mu=self.mu,
             mechanism=f"clipped mean gradients (mu {self.mu_trajectory:.4g}){score}",
-            **said,
+            **common,
         )
         if not self._choices:
             return gaussian
@@ -121,10 +122,11 @@ class TrajectoryRelease:
             PrivacyGuarantee(
                 epsilon=choice.epsilon,
                 mechanism=f"permute-and-flip {what} (epsilon {choice.epsilon:.4g})",
-                **said | {"reference": "McKenna & Sheldon 2020"},
+                **common | {"reference": "McKenna & Sheldon 2020"},
             )
             for what, choice in self._choices.items()
         ]
+        # As requested: the composition, which mu was made for, may be below by a rounding.
         return restated(compose(gaussian, *choices), epsilon=self.epsilon)
 
     def of_total(self, units):
@@ -146,17 +148,3 @@ class TrajectoryRelease:
                 f"score_fraction={self.score_fraction:.6g} leaves the score mu={self.mu_score:.2g},"
                 " whose noise needs more than 64 bits: raise it or epsilon, or set it to 0."
             ) from None
-
-    def release_total(self, total, *, units, n_records, source):
-        """Release the total integer loss of the final point.
-
-        Returns
-        -------
-        int or None
-            Noisy and clipped to [0, n_records * units]; None if `score_fraction` is 0.
-        """
-        mechanism = self.of_total(units)
-        if mechanism is None:
-            return None
-        # Post-processing: the total is known to lie in this range.
-        return min(max(round(mechanism.release(total, source)), 0), n_records * units)

@@ -30,7 +30,7 @@ _SMOOTH = 0.75  # between the exponents of steps, 1/2, and of smooth losses, 1
 _N_NEAR = 8  # points at which roughness is looked for
 _QUANTILES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 _SLIGHT = 1e-6  # a gradient of rounded losses
-_TINY = 1e-150
+_TINY = 1e-150  # keeps quotients defined; its square root is a float
 
 
 def squared_error(rows, folds):
@@ -152,7 +152,8 @@ class PublicGradient:
         """Evaluate points and keep the last `n_kept`."""
         rows = self._losses(points)
         if self._table.n_records is None and all(row is None for row in rows):
-            rows = [np.zeros(len(self._folds), dtype=np.int64)] * len(rows)  # no gradient there
+            # The table cannot begin without a row. Equal losses have no gradient.
+            rows = [np.zeros(len(self._folds), dtype=np.int64)] * len(rows)
         self._table.add(rows, n_kept)
 
     def of(self, losses, weights):
@@ -261,6 +262,7 @@ def public_scales(steps, automatic, surrogate, start, remembered, gradient, nois
     -------
     steps : PrivateDescent
     """
+    # The very design of the first step: its public losses are remembered for it.
     posterior = surrogate._posterior()
     points = steps.design(posterior, start, 0)
     posterior.add(points)
@@ -268,7 +270,7 @@ def public_scales(steps, automatic, surrogate, start, remembered, gradient, nois
     half = (start + points[:_N_NEAR]) / 2  # so that the ratio of the distances is 2
     here, *near = remembered.remember(np.vstack([start, half]))
     if here is None or any(row is None for row in [*far, *near]):
-        return steps
+        return steps  # without these losses nothing can be said: the defaults stay
     exponent = roughness(here, np.array(near), np.array(far[:_N_NEAR]))
     if exponent < _SMOOTH:
         warn_caller(

@@ -118,6 +118,7 @@ class SafeEnd:
         # Clipping would lower no sensitivity.
         if end_sensitivity(limit, self.units) == self.units:
             return losses
+        # The others would widen every record's range by its worst loss.
         kept = centred(np.array([row for row in losses if row is not None]))
         clipped = iter(np.clip(kept, -limit, limit))
         return [None if row is None else next(clipped) for row in losses]
@@ -201,7 +202,7 @@ def public_limit(changes, *, units, epsilon, n_protected):
         # Differences from the first point decide: a bias that all points share does no harm.
         return np.square(bias - bias[0]).max() + noise**2
 
-    return min(sorted(limits), key=error)
+    return min(sorted(limits), key=error)  # of equal ones the smallest: less noise
 
 
 class PublicChanges:

@@ -41,6 +41,8 @@ class TrajectorySearch(SearchMechanism):
     ----------
     release : TrajectoryRelease
     descent : Descent
+    largest_batch : float
+        Of a batch size that is None.
     n_iter : int
     random_state : int or RandomState
         Of the designs; public.
@@ -56,11 +58,22 @@ class TrajectorySearch(SearchMechanism):
     reads_early = True
 
     def __init__(
-        self, release, *, descent, n_iter, random_state, surrogate, start, public_search, verbose
+        self,
+        release,
+        *,
+        descent,
+        largest_batch,
+        n_iter,
+        random_state,
+        surrogate,
+        start,
+        public_search,
+        verbose,
     ):
         self.release = release
         self.guarantee = release.guarantee
-        self._settings, self._n_iter, self._random_state = descent, n_iter, random_state
+        self._settings, self._largest_batch = descent, largest_batch
+        self._n_iter, self._random_state = n_iter, random_state
         self._surrogate = surrogate
         # which scales public rows decide
         self._automatic = [name for name in AUTOMATIC if getattr(descent, name) == "auto"]
@@ -75,11 +88,13 @@ class TrajectorySearch(SearchMechanism):
 
     def n_models(self, n_dims):
         """Return the largest number of models of all steps."""
-        steps = self._descent(units=1, seed=0)
+        # Units and seed change no number of models.
+        steps = self._descent(n_dims, units=1, seed=0)
         return steps.n_iter * steps.largest_batch(n_dims)
 
-    def _descent(self, units, seed):
-        options = self._settings.get_params() | {n: AUTOMATIC[n] for n in self._automatic}
+    def _descent(self, n_dims, units, seed):
+        steps = self._settings._filled(batch_size=min(n_dims + 1, self._largest_batch))
+        options = steps.get_params() | {n: AUTOMATIC[n] for n in self._automatic}
         adaptive = options.pop("adaptive_clip")
         return PrivateDescent(
             n_iter=self._n_iter,
@@ -100,9 +115,10 @@ class TrajectorySearch(SearchMechanism):
             self._public_search.start(problem, guided)
         # Each step adds its number to the seed of the designs.
         seed = check_random_state(self._random_state).randint(2**31 - 1 - self._n_iter)
-        self._steps = self._descent(int(problem.scorer.units), seed)
+        n_dims = problem.space.n_dims
+        self._steps = self._descent(n_dims, int(problem.scorer.units), seed)
         self._steps.check_noise(problem.n_losses)
-        n_iter, n_dims = self._steps.n_iter, problem.space.n_dims
+        n_iter = self._steps.n_iter
         mu = self.release.mu_trajectory
         self._noise = noise_to_clip(mu, n_iter, n_dims, problem.n_losses)
         if self._noise > NOISE_LIMIT:
@@ -118,9 +134,10 @@ class TrajectorySearch(SearchMechanism):
         """Return the next candidates of the public search; then release the trajectory."""
         if self._chosen is not None:
             return []
-        space = self._problem.space
-        start, best = self._start(space), None
-        if self._public_search is not None:
+        space, best = self._problem.space, None
+        if self._public_search is None:
+            start = self._start(space)
+        else:
             batch = self._public_search.propose(public)
             if batch:
                 return batch
@@ -128,8 +145,10 @@ class TrajectorySearch(SearchMechanism):
             self._n_public = len(best.candidates)
             start = space.encode([best.candidates[best.index]])[0]
         informed = self._informed(start, self._problem.folds)  # public: before the charge
+        # The scales above were found around the best public candidate; the start may be another.
         if best is not None and self.release.start_choice is not None:
             start = space.encode([self._private_start(best.candidates, public)])[0]
+        # Made here, and not in `choose`: scikit-learn cross-validates the released points, too.
         self._chosen = self._search(start, self._problem.folds, informed)
         return self._chosen.candidates
 
@@ -156,7 +175,7 @@ class TrajectorySearch(SearchMechanism):
 
         def losses(points):
             """Protected: losses of every record at the points."""
-            if self._verbose:
+            if self._verbose:  # public: the design of a step depends on released values alone
                 print(f"step {len(batches) + 1} of {self._steps.n_iter}: {len(points)} models")
             batches.append(len(points))
             # In the first batch it is a public error that no model can be trained.
@@ -164,14 +183,7 @@ class TrajectorySearch(SearchMechanism):
             return problem.evaluator.losses(settings, none_may_be_left=len(batches) > 1)
 
         steps, public = (self._steps, None) if informed is None else informed
-
-        def refit(thetas, *released):
-            """Return the next surrogate: from released and public values."""
-            return self._surrogate._refitted(
-                thetas, *(released if public is None else public.measured)
-            )
-
-        surrogate = self._surrogate._posterior()
+        surrogate, refit = self._surrogate._posterior(), self._surrogate._refitted
         found = steps.run(losses, start, surrogate, problem.source, refit, public)
         points = np.vstack([found.trajectory, found.final]) if self._averaging else found.trajectory
         settings = space.settings(points)
@@ -186,7 +198,7 @@ class TrajectorySearch(SearchMechanism):
     def _informed(self, start, folds):
         """Return the steps and the public gradient, from public rows."""
         problem, space = self._problem, self._problem.space
-        folds.warn(space.settings([start])[0], self.untold_noise(problem.n_losses))
+        folds.warn(space.settings([start])[0], self.unwarned_noise(problem.n_losses))
         losses = RememberedLosses(lambda points: folds.losses(space.settings(points)))
         sizes = {"units": folds.units, "n_protected": problem.n_losses}
         gradient = PublicGradient(losses, folds.folds, **sizes)
@@ -233,6 +245,7 @@ class TrajectorySearch(SearchMechanism):
 
     def _public_changes(self, candidates, folds, choice):
         """Return the `PublicChanges` of candidates, the first of which is the start."""
+        # A candidate that fails in a fold counts as the worst, as it would on protected rows.
         worst = np.full(len(folds.folds), folds.units)
         rows = np.array([worst if row is None else row for row in folds.losses(candidates)])
         sizes = {"units": folds.units, "n_protected": self._problem.n_losses}
@@ -248,14 +261,12 @@ class TrajectorySearch(SearchMechanism):
     def _score(self, params):
         """Release the score of the final point, or None."""
         problem = self._problem
-        if not self.release.mu_score:
+        mechanism = self.release.of_total(problem.scorer.units)
+        if mechanism is None:
             return None
         (total,) = problem.evaluator.totals([params], none_may_be_left=True)
-        total = self.release.release_total(
-            problem.largest if total is None else total,  # it cannot be trained on public rows
-            units=problem.scorer.units,
-            n_records=problem.n_losses,
-            source=problem.source,
-        )
+        total = problem.largest if total is None else total  # it cannot be trained on public rows
+        # Clipping is post-processing: the total is known to lie in this range.
+        total = min(max(round(mechanism.release(total, problem.source)), 0), problem.largest)
         noise = problem.scorer.units / self.release.mu_score
         return problem.scorer.score_with_std(total, problem.n_losses, noise)

@@ -280,6 +280,7 @@ class Kusner2015Lipschitz:
         )
         # From units of the loss to integers, for the sum of m losses in the place of their mean.
         total = sensitivity / Fraction(float(bound)) * n_records * units
+        # Each of the records' losses was rounded by at most half a unit, in both data sets.
         return min(math.ceil(total) + n_records, n_records * units)
 
     def _assumptions(self):

@@ -58,7 +58,7 @@ class Shares:
         check_within(score_fraction, "score_fraction", "[0, inf)")
         if check_delta(delta) == 0:
             raise ValueError("delta must be positive: the sensitivities hold up to a probability.")
-        # Its two shares add up to epsilon exactly, as fractions.
+        # Used as a calculator: its two shares add up to epsilon exactly, as fractions.
         choice = PrivateChoice("exponential", epsilon, score_fraction)
         delta_score = float(delta) * float(score_fraction)
         delta_choice = float(delta) - delta_score
@@ -181,6 +181,7 @@ def run_gp_ucb(posterior, gains, modelled, sqrt_betas, source, utilities=_gp_ucb
     step = _step(sd)
     noise = GaussianMechanism(mu=1.0, sensitivity=sd, lattice=step, n_draws=len(sqrt_betas))
     # mu = 1 and sensitivity sd: noise of variance sd^2, from the sampler of the other releases.
+    # All at once, before a gain is read: the draws do not depend on who is visited.
     alphas = noise.release(np.zeros(len(sqrt_betas), dtype=np.int64), source).tolist()
     values = []
     for sqrt_beta, alpha in zip(sqrt_betas, alphas, strict=True):

@@ -23,6 +23,7 @@ from sklearn.preprocessing import (
 
 from skdpbo.model_selection.evaluation._row_wise import step_name
 from skdpbo.model_selection.private_training._estimators import (
+    always,
     is_private,
     nodes,
     private_steps,
@@ -179,6 +180,7 @@ class StatedCosts:
             for value in model.get_params(deep=True).values():
                 if isinstance(value, ColumnTransformer):
                     value.set_params(sparse_threshold=0)
+        # Asked at epsilon 1, before any budget is known: a step is taken to state one kind for all.
         self.kind = kind_of(
             self._stated(step, 1.0, delta) for steps in self._steps for step in steps.values()
         )
@@ -204,6 +206,7 @@ class StatedCosts:
         epsilon = share.epsilon
         for unused in UNUSED_SHARES:
             cost = self._stated(step, epsilon * (1 - unused), share.delta)
+            # A pure step is mu-GDP only at a smaller epsilon than that of the share at its delta.
             if unused == 0 and share.mu is not None and cost.delta == 0:
                 epsilon = pure_epsilon_from_mu(share.mu)
                 cost = self._stated(step, epsilon, share.delta)
@@ -238,10 +241,6 @@ def _share(budget, n_steps):
     return PrivacyGuarantee(epsilon=budget.epsilon * part, delta=budget.delta * part)
 
 
-def _always(step):
-    return True
-
-
 def _codes_are_finite(step):
     # A missing value that is a category has a code of its own, NaN by default.
     missing = any(
@@ -256,10 +255,10 @@ def _codes_are_finite(step):
 # Checked for the largest and the smallest numbers and for any object that can be hashed. All
 # others, those that multiply or call a function, overflow or raise for some finite row.
 _KEEP_FINITE = {
-    Binarizer: _always,
+    Binarizer: always,
     FunctionTransformer: lambda step: step.func is None,
-    Normalizer: _always,
-    OneHotEncoder: _always,
+    Normalizer: always,
+    OneHotEncoder: always,
     OrdinalEncoder: _codes_are_finite,
 }
 

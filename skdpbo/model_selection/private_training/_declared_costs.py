@@ -12,6 +12,7 @@ from skdpbo.model_selection.private_training._costs import (
     merged_trial,
     within,
 )
+from skdpbo.model_selection.private_training._selection_rules import largest_affordable
 from skdpbo.model_selection.private_training._statements import (
     declared_cost,
     varies,
@@ -128,20 +129,17 @@ class ProfileCosts:
                 f"{rule.expected_trials:.4g} expected trials of the declared profile cost "
                 f"epsilon={alone:.6g} at delta={delta:.6g}: train with less, or raise epsilon."
             )
-        high = rule.trial_mu(epsilon, delta)
-        low = high  # bisection of the whole itself; `low` always fits
-        while not self._fits(low, rule, epsilon, delta):
-            low, high = low / 2, low
-            if low < 2.0**-30 * high:
-                break
-        while high - low > 1e-6 * low:
-            middle = (low + high) / 2
-            fits = self._fits(middle, rule, epsilon, delta)
-            low, high = (middle, high) if fits else (low, middle)
-        return gaussian_budget(low, delta)
 
-    def _fits(self, mu, rule, epsilon, delta):
-        return rule.total(self.trial(gaussian_budget(mu, delta)), delta).epsilon <= epsilon
+        def fits(mu):
+            return rule.total(self.trial(gaussian_budget(mu, delta)), delta).epsilon <= epsilon
+
+        mu = largest_affordable(rule.trial_mu(epsilon, delta), fits, precision=1e-6)
+        if mu is None:
+            raise ValueError(
+                f"The declared profile leaves no budget for scores at epsilon={epsilon:.6g}, "
+                f"delta={delta:.6g}: train with less, or raise epsilon."
+            )
+        return gaussian_budget(mu, delta)
 
     def trial(self, budget):
         """Profile of one trial: at each epsilon the larger of training and score."""

@@ -10,11 +10,10 @@ the model.
 
 from dataclasses import dataclass, replace
 
-from sklearn.base import clone
-
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation, run_isolated
 from skdpbo.mechanisms import split_budget, step_budgets
+from skdpbo.model_selection._sklearn import with_params
 from skdpbo.model_selection.private_training._costs import (
     UNUSED_SHARES,
     StatedCosts,
@@ -82,6 +81,7 @@ class DescentPlan(TrialPlan):
         (model, cost), number = found, [self.budget, self.last].index(budget)
         known = _covered(cost, self.stated[number])
         if known and groups:
+            # Beside the model of the plan, whose cost for a group is in the guarantee.
             both = [model, self.models[number]]
             costs, _ = attempt(costs_of_groups, both, self.n_samples)
             known = costs is not None and _covered(*(of_group for _, of_group in costs))
@@ -159,7 +159,7 @@ def plan_descent(estimator, start, *, n_trainings, releases_model, release, n_sa
 
 def _priced(estimator, params, budget, n_samples):
     """Return a model whose steps have a budget, and what one training of it states."""
-    model = clone(estimator).set_params(**clone(params, safe=False))
+    model = with_params(estimator, params)
     costs = StatedCosts([model], [params], budget.delta, n_samples)
     if costs.kind == "approximate":
         raise ValueError(
@@ -205,7 +205,7 @@ class DescentTrainings:
         self.scorer, self.n_losses = scorer, n_losses
         self._plan, self._parallel = plan, parallel
         self._randomness = TrialRandomness(source)
-        self._n_trained, self._last = 0, ()
+        self._n_trained, self._last = 0, ()  # a tuple: the last model may be None
         self._data = None
 
     def __reduce__(self):
@@ -237,7 +237,7 @@ class DescentTrainings:
 
     def totals(self, candidates, *, none_may_be_left):
         """Return the total loss of the last model, in a list. Protected."""
-        (params,) = candidates
+        (params,) = candidates  # the end, whose model is released: no other has a score
         losses = in_isolation(
             losses_of, self.last_model(params), ProtectedRows(*self._data.rows), self.scorer
         )

@@ -25,9 +25,11 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from skdpbo.model_selection._sklearn import is_estimator
 from skdpbo.model_selection.evaluation._row_wise import step_name
 
 __all__ = [
+    "always",
     "children",
     "has_private_part",
     "is_nothing",
@@ -42,7 +44,8 @@ __all__ = [
 _NOTHING = ("passthrough", "drop")
 
 
-def _always(step):
+def always(step):
+    """Whether a step satisfies no condition at all: True."""
     return True
 
 
@@ -61,10 +64,10 @@ def _fills_a_constant(step):
 # Transformers whose fit reads the shape and the types alone (checked in scikit-learn 1.6 and 1.9),
 # under the condition beside them. A frozen one was fitted before, on rows that are public.
 _SHAPE_ONLY = {
-    FeatureHasher: (_always, ""),
-    FrozenEstimator: (_always, ""),
-    GaussianRandomProjection: (_always, ""),
-    HashingVectorizer: (_always, ""),
+    FeatureHasher: (always, ""),
+    FrozenEstimator: (always, ""),
+    GaussianRandomProjection: (always, ""),
+    HashingVectorizer: (always, ""),
     OneHotEncoder: (
         _has_given_categories,
         'give categories and handle_unknown="ignore", without drop, min_frequency and '
@@ -75,14 +78,14 @@ _SHAPE_ONLY = {
         'give categories and handle_unknown="use_encoded_value", without min_frequency and '
         "max_categories",
     ),
-    PolynomialCountSketch: (_always, ""),
-    PolynomialFeatures: (_always, ""),
+    PolynomialCountSketch: (always, ""),
+    PolynomialFeatures: (always, ""),
     RBFSampler: (lambda step: step.gamma != "scale", "give gamma as a number"),
     SimpleImputer: (
         _fills_a_constant,
         'use strategy="constant", keep_empty_features=True, add_indicator=False',
     ),
-    SparseRandomProjection: (_always, ""),
+    SparseRandomProjection: (always, ""),
     SplineTransformer: (
         lambda step: not isinstance(step.knots, str) and step.extrapolation != "error",
         'give knots as an array, and not extrapolation="error"',
@@ -160,11 +163,12 @@ def has_private_part(estimator, candidates):
     estimator : estimator
     candidates : list of dict
     """
+    # Values of candidates as well: a space may exchange a step, or the whole estimator of one.
     values = [estimator, *estimator.get_params(deep=True).values()]
     for params in candidates:
         for value in params.values():
             values.append(value)
-            if hasattr(value, "get_params") and not isinstance(value, type):
+            if is_estimator(value):
                 values += value.get_params(deep=True).values()
     return any(
         is_private(value) and not getattr(value, "releases_nothing", False)

@@ -11,8 +11,7 @@ composition; docs: private selection, "Tune on a part").
 
 from dataclasses import dataclass, replace
 
-from sklearn.base import clone
-
+from skdpbo.model_selection._sklearn import with_params
 from skdpbo.model_selection.private_training._costs import (
     UNUSED_SHARES,
     StatedCosts,
@@ -115,7 +114,7 @@ def plan_trials(estimator, candidates, selection, *, epsilon, delta, n_samples):
     rule = selection_rule(selection, len(candidates))
     total = check_positive(epsilon, "epsilon"), check_delta(delta, "delta")
     # Cloned values: two candidates that share a nested estimator would share its budget.
-    models = [clone(estimator).set_params(**clone(params, safe=False)) for params in candidates]
+    models = [with_params(estimator, params) for params in candidates]
     if selection.estimator_guarantee is None:
         costs = StatedCosts(models, candidates, total[1], n_samples)
     else:
@@ -154,6 +153,7 @@ def trial_budget(rule, costs, epsilon, delta, unused=0.0):
         return PrivacyGuarantee(epsilon=largest_trial_epsilon(rule, epsilon, delta) * (1 - unused))
     if not delta > 0:
         raise ValueError("delta must be positive: the training has a positive delta.")
+    # A declared delta is given; a stated one is set, and half of the total is left for epsilon.
     trial_delta = costs.delta or rule.trial_delta(delta)
     trial_epsilon = largest_trial_epsilon(rule, epsilon, delta, trial_delta) * (1 - unused)
     return PrivacyGuarantee(epsilon=trial_epsilon, delta=trial_delta)

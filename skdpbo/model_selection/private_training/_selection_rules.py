@@ -242,14 +242,13 @@ class BestOfTrials:
 
     def total(self, trial, delta):
         """Guarantee of the whole at `delta` if one trial has the guarantee `trial`."""
-        return selection_guarantee(trial, self.law, delta=delta, **self._accounting(delta))
+        how = {"method": self.selection.accounting, "max_trials": self.max_trials(delta)}
+        return selection_guarantee(trial, self.law, delta=delta, **how)
 
     def trial_mu(self, epsilon, delta):
         """Largest mu of one trial."""
-        return candidate_mu(epsilon, delta, self.law, **self._accounting(delta))
-
-    def _accounting(self, delta):
-        return {"method": self.selection.accounting, "max_trials": self.max_trials(delta)}
+        how = {"method": self.selection.accounting, "max_trials": self.max_trials(delta)}
+        return candidate_mu(epsilon, delta, self.law, **how)
 
     def trial_delta(self, delta):
         """Delta of one trial that has no curve: half of the total is for its failures."""
@@ -315,16 +314,34 @@ def largest_trial_epsilon(rule, epsilon, delta, trial_delta=0.0):
         except ValueError:  # no epsilon holds at this delta
             return False
 
-    # One trial cannot cost more than all of them: down from the total.
-    low = high = float(epsilon)
+    # One trial cannot cost more than all of them.
+    found = largest_affordable(float(epsilon), affordable, precision=1e-9)
+    if found is None:
+        raise ValueError(
+            f"No trial of delta={trial_delta:.6g} fits a total of "
+            f"epsilon={float(epsilon):.6g}, delta={delta:.6g}."
+        )
+    return found
+
+
+def largest_affordable(most, affordable, *, precision):
+    """Return about the largest budget in (0, most] that is affordable, None if none is found.
+
+    Parameters
+    ----------
+    most : float
+    affordable : callable
+        ``affordable(budget)``; true for every budget below one for which it is.
+    precision : float
+        Relative, of what is left unused.
+    """
+    low = high = most
     while not affordable(low):
         low, high = low / 2, low
-        if low < float(epsilon) * 2.0**-40:
-            raise ValueError(
-                f"No trial of delta={trial_delta:.6g} fits a total of "
-                f"epsilon={float(epsilon):.6g}, delta={delta:.6g}."
-            )
-    while high - low > 1e-9 * low:
+        if low < most * 2.0**-40:
+            return None
+    # `low` is affordable throughout: what is returned has been tried.
+    while high - low > precision * low:
         middle = (low + high) / 2
         low, high = (middle, high) if affordable(middle) else (low, middle)
     return low

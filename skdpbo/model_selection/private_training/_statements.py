@@ -150,6 +150,7 @@ def warn_if_void_for_groups(of_record, of_group):
     if of_group.status != "void" or of_record.status == "void":
         return
     known = all_stated_for_groups(of_record).assumptions
+    # What makes it void is among what was not assumed of records.
     own = [text for text in of_group.assumptions if text not in known]
     warn_caller(
         "The search carries no privacy guarantee for groups, as one training with groups carries "

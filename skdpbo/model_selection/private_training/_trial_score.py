@@ -128,6 +128,7 @@ def trial_score(model, rows, scorer, *, budget, source):
         Greater is better, on the scorer's scale: in [offset - bound, offset]. With the standard
         deviation of the noise.
     """
+    # A metric needs the classes of the model, and noise on its counts: no total of losses.
     if isinstance(scorer, TrialMetric):
         return _metric_score(model, rows, scorer, budget, source)
     if isinstance(scorer, LogDensityScorer):
@@ -164,4 +165,5 @@ def _mean_score(model, rows, scorer, private_mean, source):
     scores = scorer.score_from_units(losses_of(model, rows, scorer), 1)
     mean = private_mean.release(scores, source)
     clipped = float(min(max(mean, scorer.offset - scorer.bound), scorer.offset))
+    # Of the noise alone: what a tight clipping takes from the mean is not in it.
     return ReleasedScore(clipped, float(private_mean.noise_sd(rows.n_losses)))

@@ -56,7 +56,7 @@ class TrialData:
     X: object
     y: object
     fit_params: dict
-    rows: tuple
+    rows: tuple  # not `ProtectedRows`, which refuse to be pickled: workers get these
     scorer: object
     budget: PrivacyGuarantee
 
@@ -114,6 +114,7 @@ def best_of_trials(plan, data, source, *, verbose=0, **parallel):
             f"Private training and scoring: {plan.rule.expected_trials:.4g} trials expected. "
             "Their number is secret, and so is how many are done.",
         )
+    # Trials that are padded are run and dropped: all that shows is the cap.
     best, shown = None, progress if plan.rule.selection.pad_trials else None
     for number, trial in _tried(plan, data, drawn, run, randomness, shown, **parallel):
         # Trials are alike, so that the first of equal scores is as good as any.
@@ -199,6 +200,7 @@ def trained_model(model, data, seeded, sequence):
     from the released model: it has none, but in a seeded search, which is void.
     """
     names = [name for name, value in noise_seeds(model).items() if seeded or value is not None]
+    # Of a sequence of their own: steps and global generators must not share a stream.
     seeds = [int(word) for word in sequence.spawn(1)[0].generate_state(len(names))]
     model = clone(model).set_params(
         **dict(zip(names, seeds if seeded else [None] * len(names), strict=True))
@@ -225,6 +227,7 @@ def train_final(model, data, source):
     estimator or None
         None if the training failed.
     """
+    # A new key: number 0 of it is the stream of no trial.
     ((seeded, sequence),) = TrialRandomness(source).of([0])
     tasks = [(model, data, seeded, sequence)]
     (trained,) = run_isolated(attempted_model, tasks, n_jobs=1, pre_dispatch="all")

@@ -7,7 +7,11 @@ the sensitivity of `chunk_sensitivity`. No model is released.
 
 from dataclasses import replace
 
+from sklearn.base import is_classifier
+
 from skdpbo._isolation._isolated_calls import in_isolation
+from skdpbo._parameters import warn_caller
+from skdpbo.exceptions import DryRunWarning
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._private_choice import all_stated_for_groups
 from skdpbo.model_selection._search_mechanism import SearchProblem
@@ -60,6 +64,7 @@ class ChunkedProtection(AllRecordsProtection):
         super().__init__(searcher, space, candidates)
         self.chunks = chunks
         self.by_metric = is_chunk_metric(searcher.scoring)
+        # No row is public: there are no scores to follow.
         self.mechanism = searcher._mechanism(guided=False)  # raises for parameters that do not fit
 
     def promise(self, n_samples, n_validation=None):
@@ -91,10 +96,11 @@ class ChunkedProtection(AllRecordsProtection):
         """Settle scorer and mechanism, from public sizes; return the guarantee of records."""
         searcher, n_samples = self.searcher, parts.n_samples
         n_chunks = number_of_chunks(self.chunks, searcher.epsilon, n_samples)
-        refuse_chunk_schema(searcher.estimator, n_chunks, n_samples, *parts.containers)
+        refuse_chunk_schema(searcher.estimator, n_chunks, parts)
         if self.by_metric:
             refuse_empty_parts(n_chunks, n_samples, parts.n_validation)
-        refuse_rows_among_entries(parts.params, parts.containers, {n_rows(parts.X)})
+        # Entries as long as X are cut with the chunks; others go to every training.
+        refuse_rows_among_entries(self.params, parts.containers, {n_rows(parts.X)})
         scorer = resolve_chunk_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
         guarantee = self.promise(n_samples, parts.n_validation)
         self.mechanism.refuse_scorer(scorer)
@@ -106,19 +112,14 @@ class ChunkedProtection(AllRecordsProtection):
     def try_publicly(self):
         """Warn of what fails on synthetic rows, and refuse noise that is too large."""
         searcher, parts = self.searcher, self.parts
-        fit_params = self.routed(parts.X, parts.params)
-        dry_run(searcher.estimator, self.candidates, parts.X, parts.y, self.scorer, fit_params)
+        fit_params = self.routed(parts.X, self.params)
+        # What fails on protected rows costs the worst loss in silence: here it may be shown.
+        trial = self.candidates, parts.X, parts.y, self.scorer, fit_params
+        for failure in dry_run(searcher.estimator, *trial):
+            warn_caller(failure, DryRunWarning)
         self.evaluator = (ChunkMetricTraining if self.by_metric else ChunkTraining)(
             estimator=searcher.estimator,
-            rows=ChunkedRows(
-                X=parts.X,
-                y=parts.y,
-                chunks=chunk_positions(parts.n_samples, self.n_chunks),
-                X_val=parts.X_val,
-                y_val=parts.y_val,
-                groups=parts.groups,
-                groups_val=parts.groups_val,
-            ),
+            rows=ChunkedRows(**vars(parts), chunks=chunk_positions(parts.n_samples, self.n_chunks)),
             fit_params=fit_params,
             scorer=self.scorer,
             excess_bound=self.chunks.excess_bound,
@@ -132,10 +133,10 @@ class ChunkedProtection(AllRecordsProtection):
 
     def run(self, charge):
         """Protected: train every candidate on every chunk and release a choice."""
+        labels = is_classifier(self.searcher.estimator)
         charge()
-        opened = in_isolation(self.parts.opened, self.searcher.estimator)
-        rows = {name: getattr(opened, name) for name in ("X", "y", "X_val", "y_val")}
-        self.evaluator.rows = replace(self.evaluator.rows, **rows)  # the chunks stay
+        opened = in_isolation(self.parts.opened, labels)
+        self.evaluator.rows = replace(self.evaluator.rows, **vars(opened))  # the chunks stay
         chosen = self.mechanism.search_unguided()
         columns = getattr(opened.X, "shape", ())[1:]  # public, as all of the schema
         n_features = {"n_features_in_": columns[0]} if columns else {}

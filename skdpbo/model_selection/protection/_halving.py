@@ -18,7 +18,8 @@ _FEWEST = 5  # rows of the rarest class in each test part of the first round
 class _Halving(HalvingGridSearchCV):
     """Successive halving whose folds may be known from a memory."""
 
-    _known, _n_splits = None, None  # set together
+    # Set together, where there is a memory. No parameters: scikit-learn would list and check them.
+    _known, _n_splits = None, None
 
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
         pieces = count()
@@ -84,7 +85,7 @@ def halve(searcher, candidates, public, scorer):
     if searcher.memory is not None:
         halving._known = PublicMemory(searcher, X, y, fit_params, scorer)
         halving._n_splits = n_splits
-        halving.verbose = 0
+        halving.verbose = 0  # the memory prints a line for what is known and for what is trained
     halving.fit(X, y, **fit_params)
     # The best of the last round. scikit-learn hands the dicts of the first one on: their ids say
     # which candidates these are.

@@ -42,7 +42,7 @@ class PrivateDescentProtection(PrivateModelsProtection):
         # Every row tunes, and every training is accounted for.
         once = PrivateSelection(accounting="composition")
         super().__init__(searcher, space, candidates, once)
-        self.mechanism = searcher._mechanism()
+        self.mechanism = searcher._mechanism()  # before the plan, which asks how many steps it has
 
     def check(self):
         """Refuse options that would be releases of their own, or need public rows."""
@@ -87,6 +87,7 @@ class PrivateDescentProtection(PrivateModelsProtection):
                 "smaller steps (n_iter, batch_size).",
                 NoisyGradientWarning,
             )
+        # One source for trainings and releases: a seeded one opened twice would repeat its noise.
         source = noise_source(searcher.random_state)
         how = {"n_jobs": searcher.n_jobs, "pre_dispatch": searcher.pre_dispatch}
         self._trainings = DescentTrainings(plan, self.scorer, n_losses, source, **how)
@@ -95,7 +96,7 @@ class PrivateDescentProtection(PrivateModelsProtection):
         super().try_publicly()
 
     def _run(self, data):
-        self._trainings.open(data)
+        self._trainings.open(data)  # made before the charge, from sizes alone
         chosen = self.mechanism.search_unguided(self._trainings.can_end)
         model = None
         if self.plan.releases_model:

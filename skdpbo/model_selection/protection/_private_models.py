@@ -8,7 +8,7 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation
@@ -98,6 +98,7 @@ class PrivateModelsProtection(AllRecordsProtection):
         """
         if own_rows is None and (n_samples is None or n_samples < 2):  # no parts can be cut yet
             return self._plan(n_samples).guarantee
+        # By position alone, so that the plan can be made before a row is read.
         self.positions = trained, _, rest = self._positions(n_samples, own_rows=bool(own_rows))
         self.plan = self._plan(len(trained), trained_again=rest is not None)
         self.final = None if rest is None else self._budget(plan_final, len(rest))
@@ -119,6 +120,7 @@ class PrivateModelsProtection(AllRecordsProtection):
     def planned(self, parts):
         """Settle scorer and plan, from public sizes; return the guarantee of single records."""
         searcher, own_rows = self.searcher, parts.X_val is not None
+        # Here only: parts of one table have one schema.
         if own_rows:
             check_schema(parts.X_val, parts.y_val, parts.X, parts.y, public=False)
         refuse_complex(X=parts.X, y=parts.y)
@@ -130,14 +132,14 @@ class PrivateModelsProtection(AllRecordsProtection):
             scorer = scorer.for_groups()
         self.scorer = scorer
         lengths = n_rows(parts.X), len(self.positions[0])
-        refuse_rows_among_entries(parts.params, parts.containers, lengths)
-        for name, value in parts.params.items():
+        refuse_rows_among_entries(self.params, parts.containers, lengths)
+        for name, value in self.params.items():
             if entry_length(value) in lengths:
                 raise ValueError(
                     f'{name} goes with the rows: with protect="all" it would be part of the '
                     "protected records, which no stated guarantee covers."
                 )
-        self.fit_params = self.routed(parts.X, parts.params) if parts.params else {}
+        self.fit_params = self.routed(parts.X, self.params) if self.params else {}
         return guarantee
 
     def try_publicly(self):
@@ -156,7 +158,7 @@ class PrivateModelsProtection(AllRecordsProtection):
                 "may miss the best one, and needs as much noise or more.",
                 SelectionCostWarning,
             )
-        self.failures = self._dry_run()
+        self.failures = self._dry_run()  # kept: if there is no model, they may be the reason
 
     def run(self, charge):
         """Protected: run the trials and release the best.
@@ -184,12 +186,13 @@ class PrivateModelsProtection(AllRecordsProtection):
     def _opened_data(self):
         """Protected, after the charge: data of the trials, and of the last training or None."""
         trained, scored, rest = self.positions
-        parts = in_isolation(self.parts.opened, self.searcher.estimator)
+        parts = in_isolation(self.parts.opened, is_classifier(self.searcher.estimator))
         everything = parts.X, parts.y, parts.groups
         own = parts.X_val, parts.y_val, parts.groups_val
         X, y, groups = own if scored is None else take_units(*everything, scored)
         data = TrialData(
             **_training(take_units(*everything, trained), self.fit_params),
+            # None is unreadable: with no public schema, a model decides what it can read.
             rows=(X, y, np.zeros(n_rows(X), dtype=bool), groups),
             scorer=self.scorer,
             budget=self.plan.budget,
@@ -264,6 +267,7 @@ class PrivateModelsProtection(AllRecordsProtection):
 
     def publish(self, guarantee, chosen):
         """Set the fitted attributes; the model states the guarantee of the whole search."""
+        # Its own statement is of one training, and trials that are not released have cost, too.
         if self.searcher.refit:
             mark_total(chosen.attributes["best_estimator_"], guarantee)
         super().publish(guarantee, chosen)
@@ -285,11 +289,8 @@ class PrivateModelsProtection(AllRecordsProtection):
 
     def _failures(self, candidates):
         """Return what fails on synthetic rows, as texts; refuse what fails for all of them."""
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            given = self.parts.X, self.parts.y, self.scorer, self.fit_params
-            dry_run(self.searcher.estimator, candidates, *given)
-        return [str(warning.message) for warning in caught]
+        given = self.parts.X, self.parts.y, self.scorer, self.fit_params
+        return dry_run(self.searcher.estimator, candidates, *given)
 
 
 def _warnings_of_fit(model, X, y):

@@ -6,17 +6,19 @@ of the rows of such fits stands here, too.
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
-from sklearn.pipeline import Pipeline
 
 from skdpbo._isolation._isolated_calls import refuse_cached_functions
 from skdpbo._record_groups import group_codes
-from skdpbo.model_selection._sklearn import n_rows, param_columns, take_method_params
+from skdpbo.model_selection._sklearn import (
+    final_step,
+    n_rows,
+    param_columns,
+    take_method_params,
+    with_params,
+)
 from skdpbo.model_selection.evaluation._row_wise import row_wise_assumption, unverified_steps
 from skdpbo.model_selection.private_training._statements import warn_if_void_for_groups
 from skdpbo.model_selection.protection._setup import (
@@ -24,23 +26,13 @@ from skdpbo.model_selection.protection._setup import (
     refuse_options_of_public_rows,
     refuse_telling_parts,
 )
-from skdpbo.model_selection.rows._object_table import as_objects, list_width
 from skdpbo.model_selection.rows._overlap import entries_assumption, refuse_shared_rows
-from skdpbo.model_selection.rows._protected import TwoParts
-from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
+from skdpbo.model_selection.rows._protected import ProtectedParts
 from skdpbo.model_selection.scoring._multimetric import scorer_assumption
 from skdpbo.privacy import charge_active_ledger
 from skdpbo.privacy._guarantee import restated
 
-__all__ = ["AllRecordsProtection", "ProtectedParts", "Protection"]
-
-
-def _label(searcher):
-    """Name the charge by public classes: of the search and of its model, the end of a pipeline."""
-    model = searcher.estimator
-    while isinstance(model, Pipeline) and model.steps:
-        model = model.steps[-1][1]
-    return f"{type(searcher).__name__} of {type(model).__name__}"
+__all__ = ["AllRecordsProtection", "Protection"]
 
 
 class Protection(ABC):
@@ -63,7 +55,7 @@ class Protection(ABC):
             raise ValueError("No fits were performed. Were there no candidates?")
         # The names depend on the space's dicts, not on every value: one candidate for each.
         for params in {tuple(params): params for params in candidates if params}.values():
-            clone(searcher.estimator).set_params(**clone(params, safe=False))
+            with_params(searcher.estimator, params)
         refuse_cached_functions(searcher.estimator, candidates, searcher.scoring)
 
     def __reduce__(self):
@@ -94,7 +86,9 @@ class Protection(ABC):
         if self.searcher.scoring is None:  # raises without a method `score`
             self.public_scorer = check_scoring(self.searcher.estimator, None)
         guarantee = self.set_up(rows, params)
-        payment = guarantee, _label(self.searcher), self.searcher
+        # Of public classes: what the charge is called in the ledger.
+        model = type(final_step(self.searcher.estimator)).__name__
+        payment = guarantee, f"{type(self.searcher).__name__} of {model}", self.searcher
         charge = partial(charge_active_ledger, *payment, own_rows=own_rows)
         charge(record=False)  # raises where the active ledgers cannot pay; charges nothing
         self.try_publicly()
@@ -136,6 +130,7 @@ class Protection(ABC):
         searcher = self.searcher
         for name, value in self.fitted_attributes(chosen).items():
             setattr(searcher, name, value)
+        # scikit-learn has set some of these from public scores: the released ones take their place.
         searcher.best_index_ = chosen.index
         searcher.best_params_ = searcher.cv_results_["params"][chosen.index]
         vars(searcher).pop("best_score_", None)  # scikit-learn's is of the public rows
@@ -148,7 +143,7 @@ class Protection(ABC):
         names = getattr(vars(searcher).get("best_estimator_"), "feature_names_in_", None)
         if names is not None:
             searcher.feature_names_in_ = names
-        searcher.privacy_ = guarantee
+        searcher.privacy_ = guarantee  # last: errors of an unfitted search ask for it
 
     def stated(self, guarantee, n_protected=None, n_public=None, entries=None):
         """Return the guarantee of this fit, with its assumptions and the numbers of records.
@@ -188,58 +183,25 @@ class Protection(ABC):
 _DISJOINT = "no record is both in X and in X_val"
 
 
-@dataclass(frozen=True)
-class ProtectedParts(TwoParts):
-    """Rows of one fit, all of them protected. The numbers of units are public.
+def _protected_parts(rows, params):
+    """Return what ``fit`` was given as `ProtectedParts`, and its entries without the groups.
 
-    Attributes
-    ----------
-    X, y, groups
-        Rows that train and, without `X_val`, that score; numbers of their groups, or None.
-    X_val, y_val, groups_val
-        Rows that score, or None.
-    params : dict
-        Further entries of ``fit``, without the groups.
+    Rows that cannot be counted are refused.
     """
-
-    X: Any
-    y: Any
-    groups: Any
-    X_val: Any
-    y_val: Any
-    groups_val: Any
-    params: dict
-
-    @classmethod
-    def of_fit(cls, rows, params):
-        """Return the parts that ``fit`` was given; rows that cannot be counted are refused."""
-        X, y, X_val, y_val, groups_val = rows
-        X, y, X_val = check_rows(X, y, X_val, y_val, groups_val)
-        params = dict(params)
-        groups = params.pop("groups", None)
-        if groups is not None or groups_val is not None:
-            # A part without groups would be of single records, and have another guarantee.
-            if groups is None or (groups_val is None) != (X_val is None):
-                raise ValueError(
-                    "groups must name the group of each row of X, and groups_val of each row of "
-                    "X_val, if it is given: every record is protected."
-                )
-            groups = group_codes(groups, n_rows(X), name="groups", rows="X")
-            groups_val = None if X_val is None else group_codes(groups_val, n_rows(X_val))
-        return cls(X, y, groups, X_val, y_val, groups_val, params)
-
-    @property
-    def containers(self):
-        """Containers of rows and targets."""
-        return [self.X, self.y, self.X_val, self.y_val]
-
-    def opened(self, estimator):
-        """Protected, after the charge: return the parts with the types that ``fit`` gets."""
-        # Not typed by the training rows: those that score are as protected as these.
-        how = {"width": list_width(self.X), "labels": is_classifier(estimator)}
-        training = _settled(self.X, self.y, self.groups, **how)
-        validation = _settled(self.X_val, self.y_val, self.groups_val, **how)
-        return ProtectedParts(*training, *validation, self.params)
+    X, y, X_val, y_val, groups_val = rows
+    X, y, X_val = check_rows(X, y, X_val, y_val, groups_val)
+    params = dict(params)
+    groups = params.pop("groups", None)
+    if groups is not None or groups_val is not None:
+        # A part without groups would be of single records, and have another guarantee.
+        if groups is None or (groups_val is None) != (X_val is None):
+            raise ValueError(
+                "groups must name the group of each row of X, and groups_val of each row of "
+                "X_val, if it is given: every record is protected."
+            )
+        groups = group_codes(groups, n_rows(X), name="groups", rows="X")
+        groups_val = None if X_val is None else group_codes(groups_val, n_rows(X_val))
+    return ProtectedParts(X, y, X_val, y_val, groups, groups_val), params
 
 
 class AllRecordsProtection(Protection):
@@ -252,15 +214,17 @@ class AllRecordsProtection(Protection):
 
     def set_up(self, rows, params):
         """Refuse rows by their schema and return the guarantee of this fit; no value is read."""
-        parts = self.parts = ProtectedParts.of_fit(rows, params)
+        parts, self.params = _protected_parts(rows, params)
+        self.parts = parts
         guarantee = self.planned(parts)
         if parts.X_val is not None:  # copies are not found below, only memory that is shared
             guarantee = guarantee.assuming(_DISJOINT)
         refuse_shared_rows(parts.X, parts.X_val)
+        # Of groups what was planned for records: no part divides one, so that it is one unit.
         if parts.groups is not None:
             of_record, guarantee = guarantee, self.for_groups(guarantee)
             warn_if_void_for_groups(of_record, guarantee)
-        entries = entries_assumption(parts.params, n_rows(parts.X), None)
+        entries = entries_assumption(self.params, n_rows(parts.X), None)
         # Units: with groups, what is counted is groups.
         n_protected = parts.n_samples + (parts.n_validation or 0)
         return self.stated(guarantee, n_protected, entries=entries)
@@ -268,8 +232,3 @@ class AllRecordsProtection(Protection):
     @abstractmethod
     def planned(self, parts):
         """Settle scorer and plan, from public sizes; return the guarantee of single records."""
-
-
-def _settled(X, y, groups, *, width, labels):
-    """Return rows, targets and groups as ``fit`` gets them. Protected; after the charge."""
-    return settled_rows(as_objects(X, width)), settled_targets(y, labels), groups

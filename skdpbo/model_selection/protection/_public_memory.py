@@ -48,10 +48,12 @@ class PublicMemory:
         self._n_at_once, self.verbose = effective_n_jobs(searcher.n_jobs), searcher.verbose
         routed = searcher._get_routed_params_for_fit(take_method_params(X, params))
         self._split = partial(_SameSplits, X, y, routed.splitter.split)
+        # Another version may split, train or score otherwise.
         versions = sys.modules["skdpbo"].__version__, sklearn.__version__, np.__version__
         scored = scorers, searcher.error_score, searcher.return_train_score
         self._public = _hash((versions, clone(searcher.estimator), X, y, params, scored))
         self.use(searcher.cv)
+        # scikit-learn's lists of all candidates; outcomes of those being trained, None between.
         self._lists = self._fresh = None
         self._n_listed = 0  # candidates of the batches before, in scikit-learn's lists
         self.results = {}

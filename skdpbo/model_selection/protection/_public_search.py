@@ -27,7 +27,7 @@ from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 
 __all__ = ["PublicProgress", "PublicSearch", "without_tracebacks"]
 
-_SOON = 10  # seconds of which nothing is said
+_SOON = 10  # seconds that are not mentioned
 _KINDS = 5  # errors that a message quotes
 _SECTION = re.compile(
     r"^(\d+) fits failed with the following error:\n(.*?)(?=^-{80}|\Z)", re.MULTILINE | re.DOTALL
@@ -59,7 +59,9 @@ class PublicSearch(Protection):
             return
         results, batch = None, propose(None)
         whole = task(parent, searcher, task_name="search", max_subtasks=None)
-        with self._without_headings(), whole as search:  # one line a candidate, not two
+        # One line a candidate, not two; above 1 each fold has a line. The fit puts it back.
+        searcher.verbose = searcher.verbose if searcher.verbose > 1 else 0
+        with whole as search:
             while batch:
                 try:
                     results = evaluate(batch, search)
@@ -69,6 +71,7 @@ class PublicSearch(Protection):
                         raise
                 batch = propose(results)
             if self.so_far is not None:
+                # Into the very dict that scikit-learn holds by now.
                 table = self.make_table()
                 self.so_far.clear()
                 self.so_far.update(table)
@@ -92,15 +95,6 @@ class PublicSearch(Protection):
         if np.isfinite(results[f"mean_test_{self.metric}"]).any():
             self.evaluator.trials = []
         return results
-
-    @contextmanager
-    def _without_headings(self):
-        verbose = self.searcher.verbose
-        self.searcher.verbose = verbose if verbose > 1 else 0  # above 1 each fold has a line
-        try:
-            yield
-        finally:
-            self.searcher.verbose = verbose
 
     def format_results(self, candidates, n_splits, outcomes, more, make_table):
         """Return ``cv_results_``, or between rounds the scores so far.
@@ -141,8 +135,9 @@ class PublicSearch(Protection):
             best, n_losses, scorer = scores.argmax(), self.problem.n_losses, self.problem.scorer
             if isinstance(scorer, MetricScorer):
                 warn_if_metric_is_noisy(self.mechanism, scorer, n_losses, scores[best])
-            noise = self.mechanism.untold_noise(n_losses)
+            noise = self.mechanism.unwarned_noise(n_losses)
             self.problem.folds.warn(results["params"][int(best)], noise)
+        # Kept for `run`: scikit-learn wants the index alone, and ends its fit with it.
         self.chosen = self.mechanism.choose(results)
         return self.chosen.index
 
@@ -181,7 +176,7 @@ class PublicProgress:
 
     def __init__(self, total, metric):
         self._total, self._column = total, f"mean_test_{metric}"
-        self._n_said = 0
+        self._n_printed = 0
         self._seconds = 0.0  # of public folds: what protected rows take is never timed
 
     def timed(self, evaluate, *args):
@@ -190,8 +185,8 @@ class PublicProgress:
         results = evaluate(*args)
         self._seconds += time.perf_counter() - start
         scores = np.asarray(results[self._column])
-        new = range(self._n_said + 1, len(scores) + 1)
-        self._n_said = n = len(scores)
+        new = range(self._n_printed + 1, len(scores) + 1)
+        self._n_printed = n = len(scores)
         left = 0 if self._total is None else (self._total - n) * self._seconds / n
         rounded = f"{left:.0f} s" if left < 100 else f"{left / 60:.0f} min"
         end = "\n" if left < _SOON else f", about {rounded} of public folds left\n"

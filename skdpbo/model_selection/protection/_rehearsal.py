@@ -63,6 +63,7 @@ def _public_losses(searcher, X, y):
             f"{scorer.name!r} is no mean of losses of records, and the law of a choice by it is "
             f"not computed. Rehearse with {scorer.nearest_mean}."
         )
+    # What `FoldLosses` reads of an evaluator: there are no protected rows to make one of.
     public = SimpleNamespace(
         X=X,
         y=y,

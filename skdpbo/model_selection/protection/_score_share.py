@@ -75,7 +75,7 @@ def warn_if_metric_is_noisy(mechanism, scorer, n_records, public_score):
     informed = scorer.informed_by(public_score)
     share = informed.expected_noise(mechanism.epsilon_score, n_records)
     gain = abs(public_score - scorer.of_chance) / (scorer.upper - scorer.lower)
-    if _LARGE_BESIDE_GAIN * gain < share <= MOSTLY_NOISE:  # more has been told
+    if _LARGE_BESIDE_GAIN * gain < share <= MOSTLY_NOISE:  # of more a warning has come
         warn_caller(
             "best_score_ will be mostly noise: the standard deviation of its noise is about "
             f"{share * (scorer.upper - scorer.lower):.2g}, the public score of the best candidate "
@@ -97,7 +97,8 @@ def warn_if_release_is_noisy(mechanism, scorer, n_records, score):
     score : ReleasedScore
         The warning is post-processing of it.
     """
-    expected = scorer.expected_noise(mechanism.epsilon_score, n_records)  # has been told if large
+    # The noise expected of a middling candidate was small, and that of this winner is not.
+    expected = scorer.expected_noise(mechanism.epsilon_score, n_records)  # warned of if large
     if expected <= MOSTLY_NOISE < score.std / (scorer.upper - scorer.lower):
         warn_caller(
             f"best_score_ is mostly noise: it is {score.value:.3g}, and the standard deviation of "

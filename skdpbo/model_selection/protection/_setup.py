@@ -5,7 +5,7 @@ import numbers
 import numpy as np
 from joblib import effective_n_jobs
 from scipy.sparse import issparse
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.model_selection import PredefinedSplit, check_cv
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.multiclass import type_of_target
@@ -21,6 +21,7 @@ from skdpbo.model_selection._sklearn import (
     n_rows,
     split_for_estimator,
     take_method_params,
+    with_params,
 )
 from skdpbo.model_selection.private_training._estimators import has_private_part
 from skdpbo.model_selection.rows._protected import check_schema, protected_positions
@@ -100,8 +101,9 @@ def refuse_telling_parts(estimator, candidates):
     estimator : estimator
     candidates : list of dict
     """
+    # Every candidate: one of its values may be an estimator with a cache or callbacks.
     for params in [{}, *candidates]:
-        model = clone(estimator).set_params(**clone(params, safe=False))
+        model = with_params(estimator, params)
         parts = model.get_params()
         for name, value in parts.items():
             last = name.rsplit("__", 1)[-1]
@@ -132,8 +134,9 @@ def refuse_complex(**containers):
             raise ValueError(f"Complex data not supported: {name} must be real.")
 
 
-def refuse_chunk_schema(estimator, n_chunks, n_samples, X, y, X_val, y_val):
+def refuse_chunk_schema(estimator, n_chunks, parts):
     """Raise for types and numbers of columns and of rows, or of groups, that cannot be fitted."""
+    n_samples, (X, y, X_val, y_val) = parts.n_samples, parts.containers
     if n_samples < n_chunks:
         raise ValueError(
             f"Found array with n_samples={n_samples} while n_chunks={n_chunks} needs at least one "
@@ -183,6 +186,7 @@ def check_rows(X, y, X_val, y_val, groups_val=None):
     """Return (X, y, X_val) that can be indexed by row, of consistent lengths; no value is read."""
     if X is None:
         raise ValueError("X must hold rows, got None.")
+    # First: `indexable` turns what it does not know into arrays.
     _refuse_containers(X=X, y=y, X_val=X_val, y_val=y_val, groups_val=groups_val)
     X, y = indexable(X, y)
     if X_val is not None:
@@ -264,6 +268,7 @@ def split_rows(searcher, X, y, params):
         protected = np.flatnonzero(np.isin(codes, protected))
     public = np.setdiff1d(np.arange(n_samples), protected)
     X_public, y_public = split_for_estimator(searcher.estimator, X, y, public)
+    # The public positions as well: they are the columns of a precomputed kernel.
     held_out = split_for_estimator(searcher.estimator, X, y, protected, public)
     labels = None if groups is None else codes[protected]
     return (X_public, y_public, take_method_params(X, params, public)), held_out, public, labels

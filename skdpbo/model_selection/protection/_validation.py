@@ -1,6 +1,5 @@
 """``protect="validation"``: public rows train, and everything but one private choice is public."""
 
-import re
 import time
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
@@ -9,15 +8,15 @@ from functools import partial
 from typing import ClassVar
 
 from joblib import parallel_config
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 
 from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._record_groups import group_codes
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._private_choice import REPLACE_ONE, stated_for_groups
-from skdpbo.model_selection._search_mechanism import SearchProblem
-from skdpbo.model_selection._sklearn import BaseSearchCV, n_rows
+from skdpbo.model_selection._search_mechanism import SearchProblem, fold_scores
+from skdpbo.model_selection._sklearn import BaseSearchCV, n_rows, with_params
 from skdpbo.model_selection.evaluation._fold_losses import FoldLosses
 from skdpbo.model_selection.evaluation._public_training import PublicTraining
 from skdpbo.model_selection.protection._halving import halve
@@ -44,8 +43,8 @@ from skdpbo.model_selection.rows._overlap import (
     warn_of_shared_rows,
 )
 from skdpbo.model_selection.rows._protected import (
-    check_protected,
     check_schema,
+    in_public_schema,
     number_of_units,
 )
 from skdpbo.model_selection.rows._settled_types import (
@@ -60,7 +59,8 @@ from skdpbo.privacy.ledger._charging import covered_by_fit
 
 __all__ = ["RUNNING", "ValidationProtection", "running_fit"]
 
-# The running fit. It is not on the searcher, which callbacks, workers and pickles see.
+# The running fit, by which the searcher's hooks find their protection. It is not on the searcher,
+# which callbacks, workers and pickles see; each thread has its own.
 RUNNING: ContextVar = ContextVar("skdpbo_running_search", default=None)
 
 
@@ -160,6 +160,7 @@ class ValidationProtection(PublicSearch):
         own = {*fit_params} - {"groups"}
         self.comparable = self.scorer.is_mean and self.groups is None and not own
         with self._running():
+            # First: halving decides which candidates there are.
             folds = self._public_folds() if searcher.guide else None
             of_fit = self.evaluator.candidates, self.evaluator, source, self.space, self.metric
             self.problem = SearchProblem(*of_fit, folds=folds)
@@ -180,8 +181,7 @@ class ValidationProtection(PublicSearch):
 
         def open_records():
             outside.run(charge)
-            how = {"counted": self.rows_counted, "groups": self.groups}
-            return in_isolation(partial(check_protected, *self.protected, X, y, **how))
+            return in_isolation(in_public_schema, *self.protected, X, y, self.groups)
 
         return PublicTraining(
             estimator=searcher.estimator,
@@ -194,7 +194,7 @@ class ValidationProtection(PublicSearch):
             source=source,
             candidates=self.candidates,
             trials=self.candidates,
-            raise_errors=isinstance(searcher.error_score, str),
+            raise_errors=isinstance(searcher.error_score, str),  # "raise" is its only text
             n_jobs=searcher.n_jobs,
             pre_dispatch=searcher.pre_dispatch,
             verbose=searcher.verbose,
@@ -202,15 +202,16 @@ class ValidationProtection(PublicSearch):
 
     @contextmanager
     def _running(self):
-        """Lead scikit-learn's hooks here, and put the searcher's `cv` back at the end."""
-        given_cv, token = self.searcher.cv, RUNNING.set(self)
+        """Lead scikit-learn's hooks here, and put back what `BaseSearchCV` was given to read."""
+        searcher, token = self.searcher, RUNNING.set(self)
+        given = searcher.cv, searcher.verbose
         try:
             # What is trained here is trained on public rows, and the choice is charged apart.
             # joblib starts its workers anew where max_nbytes changes: one value for the fit.
             with covered_by_fit(), parallel_config(max_nbytes=None):
                 yield
         finally:
-            self.searcher.cv = given_cv
+            searcher.cv, searcher.verbose = given
             RUNNING.reset(token)
 
     def _public_folds(self):
@@ -249,6 +250,7 @@ class ValidationProtection(PublicSearch):
             return (X, y, params), (X_val, y_val), labels
         refuse_rows_among_entries(params, [X, y], {n_rows(X)})
         public, protected, self.public_positions, labels = split_rows(self.searcher, X, y, params)
+        # Entries that go with the rows were typed by all of them, as targets are.
         cut = [name for name, entry in params.items() if entry_length(entry) == n_rows(X)]
         X, y, params = public
         params = {k: settled_public_targets(v, True) if k in cut else v for k, v in params.items()}
@@ -266,7 +268,7 @@ class ValidationProtection(PublicSearch):
 
     def fitted_attributes(self, chosen):
         """Return the fitted attributes; with public scores most are scikit-learn's."""
-        if not self.searcher.guide:
+        if not self.searcher.guide:  # scikit-learn has not run
             return super().fitted_attributes(chosen)
         table = self.searcher.cv_results_ | chosen.columns
         return {"cv_results_": table} | self.halved | chosen.attributes
@@ -276,7 +278,7 @@ class ValidationProtection(PublicSearch):
         if not self.searcher.refit:
             return {}
         params, evaluator = chosen.candidates[chosen.index], self.evaluator
-        best = clone(self.searcher.estimator).set_params(**clone(params, safe=False))
+        best = with_params(self.searcher.estimator, params)
         targets = () if evaluator.y is None else (evaluator.y,)
         start = time.time()
         best.fit(evaluator.X, *targets, **evaluator.fit_params)
@@ -291,8 +293,7 @@ class ValidationProtection(PublicSearch):
         if folds is not None and self.mechanism.reads_early:
             self.warn_of_failed_fits(table[f"mean_test_{self.metric}"])
         if folds is not None and self.comparable and chosen.score is not None:
-            split = re.compile(rf"split.*_test_{re.escape(self.metric)}")
-            scores = [table[name][chosen.index] for name in table if split.fullmatch(name)]
-            # Before any candidate was dropped.
+            scores = [scores[chosen.index] for scores in fold_scores(table, self.metric)]
+            # Before halving dropped any; a descent publishes points that were no candidates.
             n_candidates = max(len(self.candidates), len(table["params"]))
             folds.warn_of_gap(chosen.score, scores, guarantee, n_candidates)

@@ -60,7 +60,7 @@ def as_objects(rows, width=None):
     width = list_width(rows) if width is None else width
     if width is None:
         table = np.empty(len(rows), dtype=object)
-        for i, row in enumerate(rows):
+        for i, row in enumerate(rows):  # `table[:] = rows` would look for a common length
             table[i] = row
         return table
     table = np.full((len(rows), width), np.nan, dtype=object)
@@ -79,6 +79,7 @@ def list_width(rows):
     """
     if rows is None or hasattr(rows, "shape"):
         return None
+    # By majority: one record of another length must not decide the width of all.
     # Of lengths that are equally frequent the largest: the order of the records decides nothing.
     counts = Counter(_length(row) for row in rows)
     return max(counts, key=lambda width: (counts[width], width or 0)) if counts else None

@@ -67,7 +67,7 @@ def refuse_rows_among_entries(params, protected, lengths, n_public=None, counted
         the refusal would show it.
     """
     own_lengths = (entry_length(rows) for rows in protected if rows is not None and counted)
-    all_lengths = {*lengths, *own_lengths}
+    all_lengths = {*lengths, *own_lengths}  # lengths are public; contents are not compared
     for name, entry in params.items():
         for depth, part in _parts(entry):
             # Only an entry itself is cut by row; what is inside of one goes to every training.
@@ -129,7 +129,7 @@ def _parts(entry, depth=0):
 def entry_length(value):
     """Return the number of rows of what holds several, else None."""
     if isinstance(value, str | bytes | dict) or value is None:
-        return None
+        return None  # they have a length, and no rows
     shape = getattr(value, "shape", None)
     if shape is not None:
         return shape[0] if shape else None  # () is one number

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdpbo.model_selection._sklearn import n_rows, take_rows
-from skdpbo.model_selection.rows._object_table import list_width
+from skdpbo.model_selection.rows._object_table import as_objects, list_width
 from skdpbo.model_selection.rows._public_types import as_public_schema, as_public_targets, sizes
+from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
 
 __all__ = [
+    "ProtectedParts",
     "ProtectedRows",
-    "TwoParts",
-    "check_protected",
     "check_schema",
+    "in_public_schema",
     "number_of_units",
     "protected_positions",
     "rows_of_units",
@@ -32,8 +33,40 @@ def number_of_units(X, groups):
     return n_rows(X) if groups is None else int(groups.max(initial=-1)) + 1
 
 
-class TwoParts:
-    """Rows `X` and `X_val`, or None, with the numbers of their groups: how many units they are."""
+@dataclass(repr=False)
+class ProtectedParts:
+    """Rows of one fit, all of them protected. The numbers of units are public.
+
+    Attributes
+    ----------
+    X, y : rows and targets that train and, without `X_val`, that score; `y` may be None
+    X_val, y_val : rows and targets that score, or None
+    groups, groups_val : ndarray of dtype intp, or None
+        Number of the group of each row of `X` and of `X_val`. Protected.
+    """
+
+    X: object
+    y: object
+    X_val: object = None
+    y_val: object = None
+    groups: object = None
+    groups_val: object = None
+
+    @property
+    def containers(self):
+        """Containers of rows and targets."""
+        return [self.X, self.y, self.X_val, self.y_val]
+
+    def opened(self, labels):
+        """Protected, after the charge: return the parts with the types that ``fit`` gets.
+
+        `labels`: whether targets are labels.
+        """
+        # Not typed by the training rows: those that score are as protected as these.
+        how = {"width": list_width(self.X), "labels": labels}
+        training = _settled(self.X, self.y, **how)
+        validation = _settled(self.X_val, self.y_val, **how)
+        return ProtectedParts(*training, *validation, self.groups, self.groups_val)
 
     @property
     def n_samples(self):
@@ -44,6 +77,11 @@ class TwoParts:
     def n_validation(self):
         """Number of units of `X_val`, or None."""
         return None if self.X_val is None else number_of_units(self.X_val, self.groups_val)
+
+
+def _settled(X, y, *, width, labels):
+    """Return rows and targets as ``fit`` gets them. Protected; after the charge."""
+    return settled_rows(as_objects(X, width)), settled_targets(y, labels)
 
 
 def rows_of_units(groups, units):
@@ -134,28 +172,22 @@ def protected_positions(n_samples, fraction):
     protected : ndarray of shape (n_protected,), dtype intp
         Sorted positions.
     """
+    # At least one row on either side: with none protected, or none public, there is no search.
     n_protected = min(max(round(float(fraction) * n_samples), 1), n_samples - 1)
     # RandomState is frozen by numpy's compatibility policy: the split is the same in every version.
     order = 1 + np.random.RandomState(_SPLIT_SEED).permutation(n_samples - 1)  # public randomness
     return np.sort(order[:n_protected])
 
 
-def check_protected(X_val, y_val, X_public, y_public, *, counted=True, groups=None):
+def in_public_schema(X_val, y_val, X_public, y_public, groups=None):
     """Bring protected rows into the schema of the public ones, record by record.
 
-    Unless `counted`, their number is secret: there may be none, and no message states it.
+    Protected, after `check_schema` and the charge: no value raises.
 
     Returns
     -------
     rows : ProtectedRows
-
-    Raises
-    ------
-    ValueError
-        If the *schema* does not fit: different numbers of rows, columns or outputs, other column
-        names. Never because of a value.
     """
-    check_schema(X_val, y_val, X_public, y_public, counted=counted)
     with np.errstate(all="ignore"):  # a warning of a cast would depend on the values
         X, unreadable = as_public_schema(X_val, X_public)
     return ProtectedRows(X, as_public_targets(y_val, y_public), unreadable, groups)
@@ -165,7 +197,13 @@ def check_schema(X_val, y_val, X, y, *, public=True, counted=True):
     """Check numbers of rows, columns and outputs, column names and types.
 
     No protected value is read; of columns of objects the public ones are, unless `X` and `y` are
-    not public.
+    not public. Unless `counted`, the number of protected rows is secret: there may be none, and no
+    message states it.
+
+    Raises
+    ------
+    ValueError
+        If the *schema* does not fit. Never because of a value.
     """
     kind = public_kind if public else declared_kind
     if counted and n_rows(X_val) < 1:  # a secret number may be 0
@@ -184,6 +222,7 @@ def check_schema(X_val, y_val, X, y, *, public=True, counted=True):
     (dims, columns), (dims_val, columns_val) = sizes(X), sizes(X_val)
     if public and isinstance(X, list) and list_width(X) is None:
         dims = 1  # texts or other single objects
+    # None: a container that does not say. What it holds is read after the charge, row by row.
     if None not in (dims, dims_val) and dims != dims_val:
         raise ValueError(f"X_val must have as many dimensions as X, got {dims_val} and {dims}.")
     if None not in (columns, columns_val) and columns != columns_val:

@@ -107,7 +107,7 @@ def as_public_targets(y_val, y_public):
     """
     # Categories have the kind of what they name.
     y_public = getattr(getattr(y_public, "dtype", None), "categories", y_public)
-    if not hasattr(y_public, "shape"):
+    if not hasattr(y_public, "shape"):  # a list: numpy may give its public values one type
         y_public = attempt(np.asarray, y_public)[0]
     kinds = _kinds(y_public)
     if not kinds <= {"b", "i", "f"} or y_val is None:
@@ -304,6 +304,7 @@ def _with_public_numbers(column, dtype):
 
     A category that is not public is missing.
     """
+    # As floats: one missing cell has made floats of the protected ones.
     positions = {float(value): code for code, value in enumerate(dtype.categories)}
     own = getattr(column.dtype, "categories", column)  # each category is read once
     values, bad = _as_numbers(own, dtype.categories.dtype)

@@ -68,6 +68,7 @@ def settled_rows(X):
     if hasattr(X, "isetitem"):
         columns = [X.iloc[:, j] for j in range(X.shape[1])]
         settled = [_settled_column(column) for column in columns]
+        # The caller's frame is left as it is, and copied only where a column changes.
         changes = [j for j, column in enumerate(columns) if settled[j] is not column]
         X = X.copy() if changes else X
         for j in changes:
@@ -82,6 +83,7 @@ def settled_rows(X):
 
 def is_single_column(X):
     """Whether rows are a pandas series, such as texts."""
+    # By what it can do, here and below: pandas is not required, and not imported.
     return hasattr(X, "iloc") and hasattr(X, "to_frame") and not hasattr(X, "columns")
 
 

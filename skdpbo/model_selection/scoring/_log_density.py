@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdpbo.mechanisms import CoinPressMean
+from skdpbo.model_selection._sklearn import final_step
 from skdpbo.model_selection.scoring._parsing import as_numbers, n_outputs
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
 from skdpbo.privacy._checks import check_choice, check_real
@@ -27,8 +28,7 @@ def predictive_moments(estimator, X):
     standard deviation is about the function.
     """
     mean, std = (np.asarray(part) for part in estimator.predict(X, return_std=True))
-    steps = getattr(estimator, "steps", None)
-    noise = getattr(steps[-1][1] if steps else estimator, "noise_variance_", 0.0)
+    noise = getattr(final_step(estimator), "noise_variance_", 0.0)
     variance = np.square(std.reshape(len(std), -1)) + noise
     return np.hstack([mean.reshape(len(mean), -1), variance])
 

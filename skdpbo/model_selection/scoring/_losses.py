@@ -47,6 +47,7 @@ def codes_among(classes, y):
         order = np.argsort(classes)
         codes = order[np.searchsorted(classes, labels, sorter=order).clip(max=len(classes) - 1)]
         return np.where(classes[codes] == labels, codes, -1)
+    # Label by label: a comparison of whole arrays would bring all of them into one type.
     codes = {label: i for i, label in enumerate(as_records(classes))}
     return np.array([_code(codes, label) for label in as_labels(y, 1)], dtype=np.int64)
 

@@ -67,6 +67,7 @@ def assign_metrics(searcher, y, scikit_learn_scorers):
             if name == decides:
                 raise
             scorers[name] = known[name]  # without a bound it may be public, but not decide
+    # scikit-learn's: it calls each scorer once a fold, and takes care of `error_score`.
     public = MultimetricScorer(scorers=scorers, raise_exc=searcher.error_score == "raise")
     return scorers[decides], public, decides
 
@@ -81,6 +82,7 @@ def scorer_assumption(searcher):
     """
     scorer = searcher.scoring
     scorer = scorer.get(searcher.refit) if isinstance(scorer, dict) else scorer
+    # A sub-class of a user's may have any methods; of ours only the function is unknown.
     ours = type(scorer).__module__.partition(".")[0] == __name__.partition(".")[0]
     if not isinstance(scorer, PerRecordScorer) or (ours and not isinstance(scorer._loss, UserLoss)):
         return None

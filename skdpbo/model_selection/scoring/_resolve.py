@@ -12,10 +12,10 @@ from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_obje
 
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import DefaultBoundsWarning, UnboundedSensitivityError
+from skdpbo.model_selection._sklearn import final_step
 from skdpbo.model_selection.scoring import _losses, _unsupported
 from skdpbo.model_selection.scoring._log_density import (
     DEFAULT_DENSITY_RANGE,
-    LogDensityScorer,
     make_log_density_scorer,
 )
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
@@ -25,9 +25,6 @@ from skdpbo.privacy._checks import check_positive, check_within
 
 __all__ = [
     "DEFAULT_LOG_LOSS_BOUND",
-    "LogDensityScorer",
-    "PerRecordScorer",
-    "make_log_density_scorer",
     "make_per_record_scorer",
     "resolve_chunk_scorer",
     "resolve_scorer",
@@ -36,6 +33,7 @@ __all__ = [
 
 # Units of a real-valued loss: rounding moves a score by at most bound / 2^21.
 _REAL_UNITS = 2**20
+_BOUNDS = "[1e-100, 1e100]"  # squares of scores, and of the noise on them, stay floats
 # The default clips probabilities at 1e-3; it does not depend on any data.
 DEFAULT_LOG_LOSS_BOUND = -math.log(1e-3)
 
@@ -105,7 +103,7 @@ def make_per_record_scorer(loss, *, bound, response_method="predict", name=None,
     return PerRecordScorer(
         _losses.UserLoss(loss, class_weight),
         name=getattr(loss, "__name__", type(loss).__name__) if name is None else str(name),
-        bound=_checked_bound(bound, "bound"),
+        bound=check_within(check_positive(bound, "bound"), "bound", _BOUNDS),
         units=_REAL_UNITS,
         response_method=response_method,
     )
@@ -138,8 +136,6 @@ _ERRORS = {
     "neg_mean_poisson_deviance": _losses.poisson_deviance,
     "neg_mean_gamma_deviance": _losses.gamma_deviance,
 }
-
-
 _DEFAULT_ERROR_BOUND = 1.0
 
 
@@ -174,8 +170,7 @@ def _warn_of_error_bound(error, asked, estimator):
 
 def _length_of_targets(estimator):
     """Return high - low of `y_bounds`, of the last step of a pipeline; None if no two numbers."""
-    steps = getattr(estimator, "steps", None)
-    bounds = getattr(steps[-1][-1] if steps else estimator, "y_bounds", None)
+    bounds = getattr(final_step(estimator), "y_bounds", None)
     if not (isinstance(bounds, tuple | list) and len(bounds) == 2):
         return None
     if not all(isinstance(bound, Real) for bound in bounds):
@@ -239,7 +234,7 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
         If no bound is known on what one record can change.
     """
     loss_bound = _bound_of(loss_bound, scoring)
-    if isinstance(scoring, PerRecordScorer):
+    if isinstance(scoring, PerRecordScorer):  # it asks for weights by itself
         if loss_bound not in (None, scoring.bound):
             raise ValueError("loss_bound differs from the bound of the per-record scorer")
         return scoring
@@ -265,6 +260,8 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
         raise ValueError(
             f"scoring must be a name of scikit-learn's or a per-record scorer, got {name!r}."
         )
+    if scoring is None:  # errors of routing name the object whose request the user can set
+        scorer._request_owner = type(final_step(estimator)).__name__
     return scorer.set_score_request(sample_weight=_weight_request(scoring, estimator))
 
 
@@ -292,12 +289,9 @@ def _bound_of(loss_bound, scoring):
     """Return the bound of one metric, of several in a dict."""
     if isinstance(loss_bound, dict):
         loss_bound = loss_bound.get(scoring if isinstance(scoring, str) else None)
-    return None if loss_bound is None else _checked_bound(loss_bound, "loss_bound")
-
-
-def _checked_bound(bound, name):
-    # Squares of scores, and of the noise on them, stay floats.
-    return check_within(check_positive(bound, name), name, "[1e-100, 1e100]")
+    if loss_bound is None:
+        return None
+    return check_within(check_positive(loss_bound, "loss_bound"), "loss_bound", _BOUNDS)
 
 
 def _scoring_name(scoring, estimator):

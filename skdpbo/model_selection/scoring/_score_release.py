@@ -185,6 +185,7 @@ def score_std(score_of, noisy):
     # Of variance 1: a Laplace law of scale 1 has variance 2.
     unit = public.normal(size=size) if noisy.normal else public.laplace(size=size) / math.sqrt(2)
     scores = score_of(noisy.values + unit * noisy.std)
+    # Around the released score, not around their mean: a bias of the ratio is an error, too.
     return float(np.sqrt(np.mean(np.square(scores - score_of(noisy.values)))))
 
 

@@ -60,6 +60,7 @@ class PerRecordScorer:
         self.response_method = response_method
         self.offset = offset
         self._weight_request = None
+        self._request_owner = type(self).__name__
 
     def bound_of_spread(self, y):
         """Return the least bound at which a score relative to *public* targets is not distorted."""
@@ -96,6 +97,7 @@ class PerRecordScorer:
         """
         prediction = self._predict(estimator, X, y)
         losses = self._loss(estimator, y, prediction)
+        # An error here, as rows are public; on protected ones it costs the record the worst loss.
         if np.isnan(losses).any():
             raise ValueError("a target or a prediction is missing, not finite or malformed")
         losses = np.clip(losses, 0.0, self.bound)
@@ -151,7 +153,7 @@ class PerRecordScorer:
         PerRecordScorer
             With `units` of at least 2^20.
         """
-        finer = copy.copy(self)
+        finer = copy.copy(self)  # the public folds keep the scorer as it is
         finer.units = finer.worst_outcome = max(self.units, GROUP_UNITS)
         return finer
 
@@ -284,7 +286,7 @@ class PerRecordScorer:
         MetadataRequest
             The request of ``sample_weight``.
         """
-        request = MetadataRequest(owner=type(self).__name__)
+        request = MetadataRequest(owner=self._request_owner)
         request.score.add_request(param="sample_weight", alias=self._weight_request)
         return request
 

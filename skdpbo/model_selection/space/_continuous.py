@@ -29,6 +29,7 @@ class ContinuousSpace:
     """
 
     def __init__(self, search_spaces):
+        # A list of one dict is that dict: the other searchers take lists of several.
         if isinstance(search_spaces, Sequence) and len(search_spaces) == 1:
             search_spaces = search_spaces[0]
         elif not isinstance(search_spaces, Mapping):

@@ -156,6 +156,7 @@ class SearchSpace:
         """
         encoded = np.zeros((len(settings), self.n_features))
         for row, setting in zip(encoded, settings, strict=True):
+            # From values back to tokens: elsewhere candidates are plain dicts, as users know them.
             which, tokens = self._locate(setting)
             if len(self._subspaces) > 1:
                 row[which] = 1.0
@@ -219,6 +220,7 @@ class SearchSpace:
             if len(found) == n:
                 break
             row = design[attempt] if attempt < len(design) else rng.random_sample(design.shape[1])
+            # Of the dicts each as often as the others, however many settings it has.
             which = min(int(row[0] * len(self._subspaces)), len(self._subspaces) - 1)
             # zip stops at the shorter: a subspace uses as many coordinates as it has keys.
             dims = self._subspaces[which].values()

@@ -34,7 +34,7 @@ REGRESSION = ["r2", "explained_variance", "neg_max_error", "neg_median_absolute_
 
 
 def training(estimator, scoring, X, y, k=5, **parts):
-    rows = ChunkedRows(X, y, chunk_positions(len(X), k), **parts)
+    rows = ChunkedRows(X, y, chunks=chunk_positions(len(X), k), **parts)
     scorer = resolve_chunk_scorer(scoring, estimator, 2.0)
     return ChunkMetricTraining(
         estimator=estimator,
@@ -55,7 +55,7 @@ class TestParts:
     @pytest.mark.parametrize("held_out", [False, True])
     def test_a_record_is_in_one_part_of_one_chunk(self, held_out):
         parts = {"X_val": X[:31], "y_val": Y[:31]} if held_out else {}
-        rows = ChunkedRows(X, Y, chunk_positions(90, 4), **parts)
+        rows = ChunkedRows(X, Y, chunks=chunk_positions(90, 4), **parts)
         trained, scored = zip(*(chunk_parts(rows, j) for j in range(4)), strict=True)
         if held_out:
             assert sorted(np.concatenate(trained)) == list(range(90))

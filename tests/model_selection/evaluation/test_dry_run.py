@@ -2,7 +2,6 @@
 
 import random
 import sys
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -22,7 +21,6 @@ from sklearn.tree import DecisionTreeClassifier
 from _support.internals import dry_run
 from _support.planted import put
 from skdpbo import DPGridSearchCV, make_per_record_scorer
-from skdpbo.exceptions import DryRunWarning
 from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, charge_active_ledger
 
 NUMBERS = np.full((5, 3), np.nan)
@@ -40,14 +38,6 @@ ENCODED = make_column_transformer(
     (OneHotEncoder(handle_unknown="ignore"), ["town", "sex"]),
     ("passthrough", ["age", "income", "member"]),
 )
-
-
-def warned(estimator, candidates, X, y):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        dry_run(estimator, candidates, X, y)
-    assert all(issubclass(w.category, DryRunWarning) for w in caught)
-    return [str(w.message) for w in caught]
 
 
 @pytest.mark.parametrize(
@@ -68,19 +58,19 @@ def warned(estimator, candidates, X, y):
     ],
 )
 def test_what_works_is_passed_over_in_silence(estimator, X, y):
-    assert warned(estimator, [{}], X, y) == []
+    assert dry_run(estimator, [{}], X, y) == []
 
 
 def test_one_candidate_of_each_structure():
     candidates = [{"alpha": 1.0}, {"alpha": "x"}, {"alpha": -1.0, "solver": "svd"}]
-    (message,) = warned(Ridge(), candidates, NUMBERS, np.arange(5.0))
+    (message,) = dry_run(Ridge(), candidates, NUMBERS, np.arange(5.0))
     assert "Ridge with {'alpha': -1.0, 'solver': 'svd'}" in message
     assert "alpha" in message.split(":", 1)[1]
 
 
 def test_a_wrong_column_is_reported():
     model = make_pipeline(make_column_transformer(("passthrough", ["height"])), Ridge())
-    (message,) = warned(model, [{}], FRAME, np.arange(5.0))
+    (message,) = dry_run(model, [{}], FRAME, np.arange(5.0))
     assert "column" in message.split(":", 1)[1]
     assert ". What fails on protected rows" in message
 
@@ -99,15 +89,15 @@ class Global(BaseEstimator):
 def test_no_value_is_read_and_nothing_global_changes():
     before = random.getstate(), np.random.get_state()[1].tolist()
     with PrivacyLedger(epsilon=0.1) as ledger:
-        assert warned(Global(), [{}], NUMBERS, None) == []
+        assert dry_run(Global(), [{}], NUMBERS, None) == []
     assert ledger.entries == ()
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before
 
 
 def test_the_message_does_not_depend_on_values():
     model = make_pipeline(OneHotEncoder(categories=[["a"]] * 3), Ridge())
-    first = warned(model, [{}], NUMBERS, np.arange(5.0))
-    second = warned(model, [{}], NUMBERS + 7.0, np.ones(5))
+    first = dry_run(model, [{}], NUMBERS, np.arange(5.0))
+    second = dry_run(model, [{}], NUMBERS + 7.0, np.ones(5))
     assert first == second
     assert len(first) == 1
     messages = set()
@@ -136,19 +126,19 @@ class Quoting(Ridge):
     ("X", "y"), [(CATEGORIES[["sex"]], np.arange(5.0)), (NUMBERS, CATEGORIES["sex"])]
 )
 def test_names_of_categories_are_not_quoted(X, y, monkeypatch):
-    (message,) = warned(Quoting(), [{}], X, y)
+    (message,) = dry_run(Quoting(), [{}], X, y)
     assert "cannot read ['category 0'" in message
     assert "HIV" not in message
     # Planted bug: the text of the error is shown as it is.
     put(monkeypatch, "dry run: _text_of", lambda error, *args: f": {error}")
-    (message,) = warned(Quoting(), [{}], X, y)
+    (message,) = dry_run(Quoting(), [{}], X, y)
     assert "HIV" in message
 
 
 def test_an_error_that_only_real_names_cause_has_no_text():
     encoder = OneHotEncoder(categories=[["category 0", "category 1", "category 2"]])
     model = make_pipeline(encoder, Ridge())
-    (message,) = warned(model, [{}], CATEGORIES[["sex"]], np.arange(5.0))
+    (message,) = dry_run(model, [{}], CATEGORIES[["sex"]], np.arange(5.0))
     assert "ValueError. What fails" in message
 
 
@@ -190,7 +180,7 @@ def test_functions_that_mix_rows_are_refused(function, where, X):
 @pytest.mark.parametrize("function", APART)
 def test_functions_of_single_rows_are_not(function, X):
     model = make_pipeline(FunctionTransformer(function), DummyRegressor())
-    assert warned(model, [{}], X, np.arange(5.0)) == []
+    assert dry_run(model, [{}], X, np.arange(5.0)) == []
 
 
 def test_functions_of_targets_are_watched():
@@ -241,5 +231,5 @@ def test_a_quitting_estimator_is_told():
         def fit(self, X, y):
             sys.exit("enough")
 
-    (message,) = warned(Quitting(), [{}], NUMBERS, np.arange(5.0))
+    (message,) = dry_run(Quitting(), [{}], NUMBERS, np.arange(5.0))
     assert "SystemExit: enough" in message

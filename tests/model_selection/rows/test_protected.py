@@ -14,8 +14,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from _support.internals import (
     UserLoss,
-    check_protected,
     check_schema,
+    in_public_schema,
     isolated_losses,
     protected_positions,
     resolve_scorer,
@@ -53,21 +53,21 @@ X_PUBLIC = np.arange(6.0).reshape(3, 2)
 @pytest.mark.parametrize("as_list", [True, False])
 def test_a_bad_row_in_a_list_changes_only_itself(bad, as_list):
     public = X_PUBLIC.tolist() if as_list else X_PUBLIC
-    rows = check_protected([[1.0, 2.0], bad, [3, 4]], None, public, None)
+    rows = in_public_schema([[1.0, 2.0], bad, [3, 4]], None, public, None)
     np.testing.assert_array_equal(rows.unreadable, [False, True, False])
     np.testing.assert_array_equal(rows.X[[0, 2]], [[1.0, 2.0], [3.0, 4.0]])
     assert rows.X.dtype == float
 
 
 def test_nan_in_a_row_is_left_to_the_model():
-    rows = check_protected([[np.nan, 2.0], [1.0, 2.0]], None, X_PUBLIC, None)
+    rows = in_public_schema([[np.nan, 2.0], [1.0, 2.0]], None, X_PUBLIC, None)
     assert not rows.unreadable.any()
 
 
 def test_text_in_a_numeric_column_marks_its_record():
     public = pd.DataFrame({"age": [1.0, 2.0], "job": ["a", "b"]})
     private = pd.DataFrame({"age": [30, "unknown", 50], "job": ["a", "zzz", "b"]})
-    rows = check_protected(private, None, public, None)
+    rows = in_public_schema(private, None, public, None)
     np.testing.assert_array_equal(rows.unreadable, [False, True, False])
     assert rows.X["age"].dtype == float
     assert rows.X["age"].tolist() == [30.0, 0.0, 50.0]
@@ -81,8 +81,8 @@ SERIES = ["object", "category", "string", "str"]
 def test_a_series_of_texts_is_a_column_of_a_frame(dtype):
     public = pd.Series(["one", "two", "one"], dtype=dtype, name="text")
     private = pd.Series(["two", None, "three"], index=[7, 8, 9], dtype=dtype, name="text")
-    rows = check_protected(private, None, public, None)
-    of_frame = check_protected(private.to_frame(), None, public.to_frame(), None)
+    rows = in_public_schema(private, None, public, None)
+    of_frame = in_public_schema(private.to_frame(), None, public.to_frame(), None)
     pd.testing.assert_series_equal(rows.X, of_frame.X["text"])
     assert not rows.unreadable.any()
 
@@ -90,7 +90,7 @@ def test_a_series_of_texts_is_a_column_of_a_frame(dtype):
 @pytest.mark.parametrize("container", [list, tuple, np.array, pd.Series])
 @pytest.mark.parametrize("public", [list, tuple, np.array, pd.Series, pd.Index])
 def test_texts_stay_texts_in_any_pair_of_containers(public, container):
-    rows = check_protected(container(["two", "three"]), None, public(["one", "two"]), None)
+    rows = in_public_schema(container(["two", "three"]), None, public(["one", "two"]), None)
     assert list(rows.X) == ["two", "three"]
     assert not rows.unreadable.any()
 
@@ -117,9 +117,9 @@ def test_a_search_takes_a_series_of_texts(dtype, protect):
 
 def test_texts_and_sparse_rows_pass_unchanged():
     texts = ["one", "two"]
-    assert check_protected(texts, None, ["three"], None).X is texts
+    assert in_public_schema(texts, None, ["three"], None).X is texts
     X = sparse.coo_array(np.eye(2))
-    assert check_protected(X, None, sparse.csr_array(X_PUBLIC), None).X.format == "csr"
+    assert in_public_schema(X, None, sparse.csr_array(X_PUBLIC), None).X.format == "csr"
 
 
 @pytest.mark.parametrize(
@@ -136,27 +136,27 @@ def test_texts_and_sparse_rows_pass_unchanged():
 )
 def test_schema_errors_name_the_parameter(X_val, y_val, y, match):
     with pytest.raises(ValueError, match=match):
-        check_protected(X_val, y_val, X_PUBLIC, y)
+        check_schema(X_val, y_val, X_PUBLIC, y)
 
 
 def test_other_column_names_are_refused():
     public = pd.DataFrame({"a": [1.0], "b": [2.0]})
     with pytest.raises(ValueError, match=r"X_val must have the columns of X.* order\.$"):
-        check_protected(public[["b", "a"]], None, public, None)
+        check_schema(public[["b", "a"]], None, public, None)
     with pytest.raises(ValueError, match=r"order; X alone has a; X_val alone has c, d\.$"):
-        check_protected(public[["b"]].assign(c=1, d=2), None, public, None)
+        check_schema(public[["b"]].assign(c=1, d=2), None, public, None)
     with pytest.raises(ValueError, match="X_val must be a data frame"):
-        check_protected(public.to_numpy(), None, public, None)
+        check_schema(public.to_numpy(), None, public, None)
 
 
 def test_texts_of_digits_stay_texts():
     # Read as numbers, they would be unknown to an encoder that was trained on texts.
     public, private = (np.array([["0", "1"]] * 3, dtype=object) for _ in range(2))
-    rows = check_protected(private, None, public, None)
+    rows = in_public_schema(private, None, public, None)
     assert rows.X is private
     assert not rows.unreadable.any()
     numbers = np.array([[1, None], [2.5, True]], dtype=object)
-    assert check_protected(private, None, numbers, None).X.dtype == float
+    assert in_public_schema(private, None, numbers, None).X.dtype == float
 
 
 class TestTypesOfPublicValues:
@@ -166,7 +166,7 @@ class TestTypesOfPublicValues:
         for value in (np.nan, 0.5, np.inf, "x"):
             broken = whole.astype({"zip": object if value == "x" else float, "n": float})
             broken.isetitem(0, broken["zip"].where(np.arange(3) != 1, value))
-            usual, rows = (check_protected(X, None, public, None) for X in (whole, broken))
+            usual, rows = (in_public_schema(X, None, public, None) for X in (whole, broken))
             assert rows.X.dtypes.tolist() == usual.X.dtypes.tolist() == public.dtypes.tolist()
             assert rows.unreadable.tolist() == [False, True, False]
             assert rows.X.iloc[[0, 2]].equals(usual.X.iloc[[0, 2]])
@@ -177,17 +177,17 @@ class TestTypesOfPublicValues:
         public = np.ones((3, 2), dtype=dtype)
         for bad in (np.nan, 0.5, np.inf, 1e300):
             private = np.array([[1.0, 0.0], [bad, 1.0], [0.0, 1.0]])
-            rows = check_protected(private, None, public, None)
+            rows = in_public_schema(private, None, public, None)
             assert rows.X.dtype == dtype
             assert rows.unreadable.tolist() == [False, True, False]
             assert rows.X[[0, 2]].tolist() == [[1, 0], [0, 1]]
 
     def test_public_floats_take_every_number(self):
-        rows = check_protected(np.ones((2, 2), dtype=int), None, X_PUBLIC, None)
+        rows = in_public_schema(np.ones((2, 2), dtype=int), None, X_PUBLIC, None)
         assert rows.X.dtype == float
         assert not rows.unreadable.any()
         frame = pd.DataFrame({"a": [0.5, 1.0]})
-        rows = check_protected(pd.DataFrame({"a": [1, 2]}), None, frame, None)
+        rows = in_public_schema(pd.DataFrame({"a": [1, 2]}), None, frame, None)
         assert rows.X["a"].dtype == float
         assert not rows.unreadable.any()
 
@@ -195,7 +195,7 @@ class TestTypesOfPublicValues:
         public = np.array([["red", "x"]] * 3)
         for text in ("blue", "chartreuse-yellow"):
             private = np.array([["red", "x"], [text, "x"]])
-            rows = check_protected(private, None, public, None)
+            rows = in_public_schema(private, None, public, None)
             assert rows.X.dtype == object
             assert rows.X.tolist() == private.tolist()
 
@@ -217,15 +217,15 @@ class TestTypesOfPublicValues:
     )
     def test_types_that_cannot_match_are_refused(self, X, X_val):
         with pytest.raises(ValueError, match="no value could match"):
-            check_protected(X_val, None, X, None)
+            check_schema(X_val, None, X, None)
 
     def test_of_targets_too(self):
         X = np.zeros((2, 1))
         texts, objects = np.array(["a", "b"]), np.array(["a", "b"], dtype=object)
         for y in (texts, objects, pd.Series(texts), pd.Series(texts, dtype="category"), ["a", "b"]):
             with pytest.raises(ValueError, match="must have the type of y"):
-                check_protected(X, np.array([0, 1]), X, y)
-            check_protected(X, objects, X, y)
+                check_schema(X, np.array([0, 1]), X, y)
+            check_schema(X, objects, X, y)
         # Protected texts are not looked at, nor is a type that one of them gives to all.
         for y_val in (objects, texts):
             check_schema(X, y_val, X, np.array([0, 1]))
@@ -239,7 +239,7 @@ def test_a_cast_to_the_public_type_says_nothing():
         pytest.skip("long doubles are doubles here")
     public, wide = pd.DataFrame({"a": [0.5, 1.0]}), pd.DataFrame({"a": [huge, huge / huge]})
     with np.errstate(all="raise"):
-        rows = check_protected(wide, None, public, None)
+        rows = in_public_schema(wide, None, public, None)
     assert rows.X["a"].tolist() == [np.inf, 1.0]
 
 
@@ -251,7 +251,9 @@ def test_a_cast_to_the_public_type_says_nothing():
 @pytest.mark.parametrize("odd", [np.nan, "text", 1e300])
 def test_a_type_without_missing_values_takes_an_odd_cell(public, odd):
     odd_column = pd.Series([public[1], odd, public[2]], dtype=object).infer_objects()
-    rows = check_protected(pd.DataFrame({"a": odd_column}), None, pd.DataFrame({"a": public}), None)
+    rows = in_public_schema(
+        pd.DataFrame({"a": odd_column}), None, pd.DataFrame({"a": public}), None
+    )
     assert rows.X["a"].dtype == public.dtype
     assert rows.X["a"].iloc[[0, 2]].tolist() == [public[1], public[2]]
     assert rows.unreadable.tolist() == [False, True, False]
@@ -260,7 +262,7 @@ def test_a_type_without_missing_values_takes_an_odd_cell(public, odd):
 @pytest.mark.parametrize("dtype", ["int64", "float64", "Int64"])
 def test_one_complex_cell_marks_its_record_alone(dtype):
     public = pd.DataFrame({"a": pd.Series([0, 1, 2], dtype=dtype)})
-    rows = check_protected(pd.DataFrame({"a": [1, 1j, 2]}), None, public, None)
+    rows = in_public_schema(pd.DataFrame({"a": [1, 1j, 2]}), None, public, None)
     assert rows.X["a"].iloc[[0, 2]].tolist() == [1, 2]
     assert rows.unreadable.tolist() == [False, True, False]
 
@@ -268,7 +270,7 @@ def test_one_complex_cell_marks_its_record_alone(dtype):
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array, sparse.coo_array])
 def test_one_complex_number_of_an_array_marks_its_record_alone(container):
     X_val = container(np.array([[1, 0], [1j, 4], [2, 3]]))
-    rows = check_protected(X_val, None, np.zeros((3, 2)), None)
+    rows = in_public_schema(X_val, None, np.zeros((3, 2)), None)
     assert rows.unreadable.tolist() == [False, True, False]
     values = rows.X.toarray() if sparse.issparse(rows.X) else rows.X
     assert values.dtype == np.float64
@@ -278,7 +280,7 @@ def test_one_complex_number_of_an_array_marks_its_record_alone(container):
 @pytest.mark.parametrize("container", [np.asarray, pd.Series, lambda y: pd.DataFrame({"a": y})])
 def test_one_complex_target_is_the_one_without_a_loss(container):
     y_val = container(np.array([1, 1j, 2]))
-    rows = check_protected(np.zeros((3, 1)), y_val, np.zeros((3, 1)), container(np.zeros(3)))
+    rows = in_public_schema(np.zeros((3, 1)), y_val, np.zeros((3, 1)), container(np.zeros(3)))
     np.testing.assert_array_equal(np.ravel(rows.y), [1, np.nan, 2])
 
 
@@ -297,7 +299,7 @@ def test_one_target_gives_its_type_to_no_other(targets):
     y = sparse.csr_array(np.eye(3, 2, dtype=int)) if sparse.issparse(targets(0)) else np.arange(3)
     found = []
     for odd in (0, np.nan, 0.5, 1j):
-        rows = check_protected(np.zeros((3, 1)), targets(odd), np.zeros((3, 1)), y)
+        rows = in_public_schema(np.zeros((3, 1)), targets(odd), np.zeros((3, 1)), y)
         shown = []
         UserLoss(lambda y_true, _, shown=shown: shown.append(y_true)).isolated(rows.y, np.zeros(3))
         found.append(shown[::2])
@@ -338,7 +340,7 @@ def test_one_cell_gives_its_type_to_no_other_in_any_pair_of_containers(
     changed[1, 0] = odd
     X = public(np.array([[1, 0], [0, 1]]).astype(dtype))
     usual, rows = (
-        check_protected(TABLES[container](v), None, X, None) for v in (INTEGERS, changed)
+        in_public_schema(TABLES[container](v), None, X, None) for v in (INTEGERS, changed)
     )
     assert rows.X.dtype == usual.X.dtype
     assert rows.X.dtype == dtype or isinstance(X, list)
@@ -357,13 +359,13 @@ def test_one_date_gives_its_unit_to_no_other(kind):
     usual = X.copy()
     changed = X.astype(f"{kind}8[h]")
     changed[1] += 1
-    rows = check_protected(changed, None, X, None)
+    rows = in_public_schema(changed, None, X, None)
     assert rows.X.dtype == usual.dtype
     assert rows.X[0] == usual[0]
     assert rows.unreadable.tolist() == [False, True]
     objects = changed.astype(object)
     objects[1] = "text"
-    rows = check_protected(objects, None, X, None)
+    rows = in_public_schema(objects, None, X, None)
     assert rows.X.dtype == usual.dtype
     assert rows.X[0] == usual[0]
     assert rows.unreadable.tolist() == [False, True]
@@ -373,7 +375,7 @@ def test_a_missing_nullable_cell_beside_a_text_stays_missing():
     public = pd.DataFrame({"a": pd.array([1, None], dtype="Int64")})
     for odd in ("4", "text"):
         texts = pd.DataFrame({"a": pd.array(["1", odd, None], dtype="string")})
-        rows = check_protected(texts, None, public, None)
+        rows = in_public_schema(texts, None, public, None)
         assert rows.X["a"].isna().tolist() == [False, False, True]
         assert rows.unreadable.tolist() == [False, odd == "text", False]
 
@@ -387,7 +389,7 @@ class TestTextsOfOtherCells:
         missing = [None] * (dtype != "bool")
         public = pd.DataFrame({"a": pd.Series([True, False, *missing], dtype=dtype)})
         texts = pd.DataFrame({"a": [words[0], "maybe", words[1]]})
-        rows = check_protected(texts, None, public, None)
+        rows = in_public_schema(texts, None, public, None)
         assert rows.X["a"].dtype == public["a"].dtype
         assert rows.X["a"].iloc[[0, 2]].tolist() == [True, False]
         assert rows.unreadable.tolist() == [False, dtype != "object", False]
@@ -396,14 +398,14 @@ class TestTextsOfOtherCells:
     @pytest.mark.parametrize("kind", ["U5", object])
     def test_truth_values_of_an_array(self, dtype, kind):
         texts = np.array([["True", "0.5"], ["maybe", "1"], ["False", "1"]]).astype(kind)
-        rows = check_protected(texts, None, np.ones((2, 2), dtype=dtype), None)
+        rows = in_public_schema(texts, None, np.ones((2, 2), dtype=dtype), None)
         assert rows.X.dtype == dtype
         assert rows.X[2].tolist() == [0, 1]
         assert rows.unreadable.tolist() == [dtype is bool, True, False]
 
     def test_truth_values_that_are_texts_in_public_stay_texts(self):
         public = pd.DataFrame({"a": pd.Series(["True", True, "x"], dtype=object)})
-        rows = check_protected(public, None, public, None)
+        rows = in_public_schema(public, None, public, None)
         assert rows.X["a"].tolist() == ["True", True, "x"]
 
     @pytest.mark.parametrize("public", [[1, 2, 3], [0.5, 2.0, 3.0], [True, False, True], [3, 1, 2]])
@@ -414,7 +416,7 @@ class TestTextsOfOtherCells:
             cells = [public[0], odd, public[1]]
             texts = pd.Series(list(map(str, cells)) if odd == "unknown" else cells, dtype=object)
             texts = texts.astype("category") if as_categories else texts
-            rows = check_protected(texts.to_frame("a"), None, public.to_frame("a"), None)
+            rows = in_public_schema(texts.to_frame("a"), None, public.to_frame("a"), None)
             assert rows.X["a"].dtype == public.dtype
             assert rows.X["a"].tolist()[::2] == [public[0], public[1]]
             assert rows.X["a"].isna().tolist() == [False, True, False]
@@ -430,7 +432,7 @@ class TestIntegersThatFloatsRound:
     def rows(X_val, X, frame):
         X, X_val = (pd.DataFrame({"a": column}) for column in (X, X_val))
         X, X_val = (X, X_val) if frame else (X.to_numpy(), X_val.to_numpy())
-        rows = check_protected(X_val, None, without_long_integers(X), None)
+        rows = in_public_schema(X_val, None, without_long_integers(X), None)
         return np.asarray(rows.X)[[0, 2], 0], rows.unreadable.tolist()
 
     @BOTH_KINDS
@@ -457,7 +459,7 @@ class TestIntegersThatFloatsRound:
         public = pd.Series(LONG).astype("category").to_frame("a")
         for cell in (5, None):
             X_val = pd.Series([LONG[0], cell, 5]).astype("category").to_frame("a")
-            rows = check_protected(X_val, None, public, None)
+            rows = in_public_schema(X_val, None, public, None)
             assert rows.X["a"].isna().tolist() == [True, cell is None, False]
 
     @pytest.mark.filterwarnings("ignore")
@@ -488,7 +490,7 @@ def test_beside_one_text_targets_are_numbers_of_the_public_kind(public, containe
     y = CONTAINERS[public](labels)
     texts = CONTAINERS[container]([str(labels[0]), "unknown", str(labels[2])])
     texts = texts.astype(object) if objects else texts
-    rows = check_protected(np.zeros((3, 1)), texts, np.zeros((3, 1)), y)
+    rows = in_public_schema(np.zeros((3, 1)), texts, np.zeros((3, 1)), y)
     for column in rows.y.astype(object).reshape(3, -1).T:
         np.testing.assert_array_equal(column.astype(float), [labels[0], np.nan, labels[2]])
         assert [*map(type, column)] == [type(labels[0]), float, type(labels[0])]
@@ -506,7 +508,7 @@ def test_losses_beside_one_text_among_labels_are_those_beside_a_missing_one(scor
     losses = []
     for odd in ("unknown", np.nan):
         y_val = np.array([odd, *y.tolist()[1:]])
-        rows = check_protected(X, y_val, X, y)
+        rows = in_public_schema(X, y_val, X, y)
         losses.append(isolated_losses(model, scorer, rows.X, rows.y, rows.unreadable))
     np.testing.assert_array_equal(*losses)
     if scoring == "accuracy":
@@ -516,9 +518,9 @@ def test_losses_beside_one_text_among_labels_are_those_beside_a_missing_one(scor
 def test_targets_that_are_numbers_or_beside_texts_stay():
     X = np.zeros((2, 1))
     texts = np.array(["1", "2"])
-    assert check_protected(X, texts, X, np.array(["1", "2"])).y is texts
+    assert in_public_schema(X, texts, X, np.array(["1", "2"])).y is texts
     y_val = pd.Series([1, 2], dtype="Int64")
-    assert check_protected(X, y_val, X, np.array([1, 2])).y is y_val
+    assert in_public_schema(X, y_val, X, np.array([1, 2])).y is y_val
 
 
 class Untouchable:
@@ -567,7 +569,7 @@ def test_no_odd_cell_is_an_error_or_changes_another(public):
         column = np.empty(3, dtype=object)
         column[:] = X["a"].iloc[0], None, X["a"].iloc[2]
         column[1] = odd
-        rows = check_protected(pd.DataFrame({"a": column}), None, X, None)
+        rows = in_public_schema(pd.DataFrame({"a": column}), None, X, None)
         others.append((rows.X.iloc[[0, 2]], rows.unreadable[[0, 2]].tolist()))
     for other, unreadable in others:
         pd.testing.assert_frame_equal(other, others[0][0])
@@ -579,7 +581,7 @@ def test_protected_categories_are_read_in_a_public_type_of_another_kind(odd):
     public = pd.DataFrame({"a": pd.interval_range(0, 3)})
     cells = [public["a"][0], odd, public["a"][2]]
     private = pd.DataFrame({"a": pd.Categorical(pd.Series(cells, dtype=object))})
-    rows = check_protected(private, None, public, None)
+    rows = in_public_schema(private, None, public, None)
     assert rows.X["a"].dtype == public["a"].dtype
     assert rows.X["a"].iloc[[0, 2]].tolist() == cells[::2]
     assert rows.unreadable.tolist() == [False, True, False]

@@ -18,8 +18,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from _support.internals import (
     as_objects,
-    check_protected,
     from_public_values,
+    in_public_schema,
     isolated_losses,
     protected_positions,
     resolve_scorer,
@@ -653,7 +653,7 @@ def days_losses(cell=None):
     X, y = DAYS.to_frame("a"), (DAYS.dt.day > 15).to_numpy()
     model = make_pipeline(FunctionTransformer(day), DecisionTreeClassifier()).fit(X, y)
     X_val = X if cell is None else column_with(DAYS, 3, cell)
-    rows = check_protected(X_val, y, X, y)
+    rows = in_public_schema(X_val, y, X, y)
     scorer = resolve_scorer("accuracy", model, n_classes=2)
     return isolated_losses(model, scorer, rows.X, rows.y, rows.unreadable) / scorer.units
 
@@ -672,9 +672,9 @@ def test_dates_that_stay_objects_are_found(monkeypatch):
 def test_dates_of_another_unit_are_cast_and_one_out_of_reach_is_bad():
     public, far = DAYS.astype("datetime64[ns]").to_frame("a"), DAYS.astype("datetime64[s]")
     y = np.zeros(N)
-    fine = check_protected(far.to_frame("a"), y, public, y)
+    fine = in_public_schema(far.to_frame("a"), y, public, y)
     far[3] = pd.Timestamp("8237-01-01").as_unit("s")
-    rows = check_protected(far.to_frame("a"), y, public, y)
+    rows = in_public_schema(far.to_frame("a"), y, public, y)
     assert fine.X.dtypes.equals(public.dtypes)
     assert np.flatnonzero(rows.unreadable).tolist() == [3]
     assert rows.X.drop(3).equals(fine.X.drop(3))
@@ -692,7 +692,7 @@ def test_dates_of_another_unit_are_cast_and_one_out_of_reach_is_bad():
 def test_cells_take_the_public_type(public, protected, bad):
     X_val = pd.Series(protected, dtype=object, index=[7, 8]).to_frame("a")
     y = np.zeros(len(public)), np.zeros(2)
-    rows = check_protected(X_val, y[1], public.to_frame("a"), y[0])
+    rows = in_public_schema(X_val, y[1], public.to_frame("a"), y[0])
     assert rows.X["a"].dtype == public.dtype
     assert rows.X.index.tolist() == [7, 8]
     assert rows.unreadable.tolist() == bad
@@ -702,7 +702,7 @@ def test_a_cell_beside_lists_of_arrow_is_bad_alone():
     arrow = pytest.importorskip("pyarrow")
     public = pd.Series([[1], [2]], dtype=pd.ArrowDtype(arrow.list_(arrow.int64()))).to_frame("a")
     X_val = pd.Series([[1], [2], "a text"], dtype=object).to_frame("a")
-    rows = check_protected(X_val, np.zeros(3), public, np.zeros(2))
+    rows = in_public_schema(X_val, np.zeros(3), public, np.zeros(2))
     assert rows.unreadable.tolist() == [False, False, True]
 
 

@@ -115,6 +115,7 @@ def chunk_metric(scoring, loss_bound=None):
     ChunkMetric or None
         None: not of this kind. Averages that are means of losses are left to `resolve_scorer`.
     """
+    # scikit-learn's own scorer does: a chunk has one number, and the range alone bounds it.
     scorer = _known_scorer(scoring)
     if scorer is None:
         return None

@@ -104,6 +104,7 @@ def metric_of(scoring):
     # Both stand for 0, which is what an empty denominator gives here.
     if options.get("zero_division", 0) in (0, "warn"):
         options.pop("zero_division", None)
+    # Refused, not ignored: the score would be another than the one that was asked for.
     unknown = sorted(set(options) - set(accepted))
     if unknown:
         raise UnboundedSensitivityError(
