@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 from joblib import parallel_config
 from joblib.memory import MemorizedFunc
+from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 
 from skdpbo._isolation._parallel import run_tasks, undivided
@@ -202,8 +203,9 @@ _SPARE_SOURCES: list = []
 def unshared(model):
     """Return an estimator that shares no part with others, and its frozen parts with originals.
 
-    Cloning hands on frozen parts as they are. One may keep what it is shown, or the state of its
-    generator moves: the caller's own object would then hold protected rows.
+    Cloning hands on frozen parts as they are, and others whose ``__sklearn_clone__`` does. One may
+    keep what it is shown, or the state of its generator moves: the caller's own object would then
+    hold protected rows.
 
     Parameters
     ----------
@@ -213,7 +215,7 @@ def unshared(model):
     Returns
     -------
     model : estimator
-    frozen : list of tuple (FrozenEstimator, FrozenEstimator)
+    frozen : list of tuple (estimator, estimator)
         Copy and original.
     """
     parts = [model, *model.get_params(deep=True).values()]
@@ -228,11 +230,17 @@ def unshared(model):
 def _frozen_among(parts, depth=3):
     """Yield the frozen estimators among objects, and in lists and dicts among them."""
     for part in parts:
-        if isinstance(part, FrozenEstimator):
+        if _clones_to_itself(part):
             yield part
         elif depth and isinstance(part, list | tuple | dict):
             inner = part.values() if isinstance(part, dict) else part
             yield from _frozen_among(inner, depth - 1)
+
+
+def _clones_to_itself(part):
+    usual = BaseEstimator.__sklearn_clone__
+    own = getattr(type(part), "__sklearn_clone__", usual)
+    return own is not usual and part.__sklearn_clone__() is part
 
 
 def restore_frozen(frozen):
@@ -244,7 +252,8 @@ def restore_frozen(frozen):
         From `unshared`.
     """
     for twin, original in frozen:
-        twin.estimator = original.estimator
+        if isinstance(twin, FrozenEstimator):  # what another has learnt, its guarantee covers
+            twin.estimator = original.estimator
 
 
 def refuse_cached_functions(estimator, candidates, scoring):

@@ -5,7 +5,7 @@ The lines about its progress depend on public numbers alone.
 
 import sys
 import threading
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 
 from joblib import parallel_config
 from joblib.parallel import get_active_backend
@@ -52,12 +52,15 @@ def run_tasks(function, tasks, *, n_jobs, pre_dispatch, progress=None):
         if error is None:
             break
     else:
-        # n_jobs=None would be the workers again, where the caller has set a backend for the block.
-        with parallel_config(backend="sequential"):
-            results = [function(*task) for task in tasks]
+        results = _done_here(function, tasks)
     if progress is not None:  # missing lines would tell that a record has ended a worker
         progress.at(len(tasks))
     return results
+
+
+def _done_here(function, tasks):
+    """Return the results, computed in this process."""
+    return [undivided(function, task) for task in tasks]
 
 
 def _own_backend():
@@ -74,19 +77,13 @@ def _own_backend():
 
 
 def undivided(function, task):
-    """Do a task; what it does in parallel closes no pool, and no Dask worker sends it on.
+    """Do a task in this process alone; its own parallel loops run one after another.
 
-    A Dask worker would begin another task while it waits. That one would wait for the lock of the
-    first, with no worker left to do the work. Also, what is sent on would be charged again: that
-    it is paid for is known to this thread alone.
+    Nothing silences the processes that such a loop would start, and its threads could wait for the
+    lock of the one that waits for them. It would also close the pool of the loop around it, or a
+    Dask worker send it on, where nobody knows that it has been paid for.
     """
-    backend, _ = get_active_backend()
-    how = nullcontext()
-    if type(backend).__name__ == "DaskDistributedBackend":
-        how = parallel_config(backend="threading", n_jobs=1)
-    elif backend is get_active_backend()[0]:  # that of a block; an estimator may have a loop
-        how = parallel_config(backend=_own_backend())
-    with how:
+    with parallel_config(backend="sequential"):
         return function(*task)
 
 

@@ -161,6 +161,26 @@ def elsewhere(state, times=1, prefix=()):
     return result.stdout.decode().split()
 
 
+AT_EXIT = """
+import atexit, sys
+from _support.paid import Paid, fit
+from skdpbo.privacy import PrivacyLedger
+made = []
+atexit.register(lambda: print(fit(made[0]), len(ledger.entries)))  # runs after those of later ones
+ledger = PrivacyLedger(1.0, path=sys.argv[1])
+with ledger:
+    made.append(Paid())
+"""
+
+
+def test_a_fit_at_the_end_of_the_process(tmp_path):
+    path = os.pathsep.join([str(Path(_support.__file__).parents[1]), *filter(None, sys.path)])
+    run = [sys.executable, "-W", "ignore", "-c", AT_EXIT, tmp_path / "ledger"]
+    environment = {**os.environ, "PYTHONPATH": path}
+    result = subprocess.run(run, env=environment, capture_output=True, check=True)
+    assert result.stdout.split() == [b"released", b"1"]
+
+
 class TestElsewhere:
     """Processes that share no memory with the one that opened the ledger."""
 

@@ -13,6 +13,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -181,6 +182,19 @@ class TestContainers:
             neighbours.append((convert(changed), LABELS_VAL))
         args = (sparse.csr_matrix(X), LABELS, convert(X_VAL), LABELS_VAL, neighbours)
         assert largest_change(LogisticRegression(), *args) <= 1
+
+    def test_the_only_number_of_sparse_rows(self, i):
+        rng = np.random.RandomState(5)
+        public = sparse.csr_matrix(rng.randint(0, 3, size=(400, 4)).astype(float))
+        labels, empty = rng.randint(2, size=400), sparse.csr_matrix((12, 4))
+        changed = empty.tolil()
+        changed[i, 0] = 1.0
+        stored = sparse.csr_matrix(([0.0], ([i], [0])), shape=empty.shape)  # a zero, written down
+        neighbours = [(changed.tocsr(), LABELS_VAL), (stored, LABELS_VAL)]
+        model = KNeighborsClassifier(metric="manhattan")  # many training rows are equally near
+        candidates = [{"n_neighbors": k} for k in (1, 3, 5, 7, 9, 11)]
+        args = (public, labels, empty, LABELS_VAL, neighbours, None, candidates)
+        assert largest_change(model, *args) <= 1
 
     def test_text(self, i):
         documents = ["good fine", "bad poor", "good", "poor"] * 3

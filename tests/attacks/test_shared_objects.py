@@ -89,6 +89,39 @@ class TestFrozenParts:
         assert len({self.state(protect, rows) for rows in (X, X, self.MISSING)}) > 1
 
 
+class Remembering(TransformerMixin, BaseEstimator):
+    """Trained before, and keeps what it is shown; a clone of it is the object itself."""
+
+    def __init__(self):
+        self.shown = []
+
+    def __sklearn_clone__(self):
+        return self
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        self.shown.append(np.array(X))
+        return X
+
+
+@pytest.mark.parametrize("protect", ["validation", Chunks(2)])
+def test_a_part_that_clones_to_itself(protect):
+    part = Remembering()
+    options = {"protect": protect, "loss_bound": 1.0, "guide": False, "score_fraction": 0.0}
+    search = DPGridSearchCV(make_pipeline(part, Ridge()), {"ridge__alpha": [0.1, 1.0]}, **options)
+    rows = np.full((20, 2), SECRET)
+    if protect == "validation":
+        search.fit(X, Y, X_val=rows, y_val=Y)
+    else:
+        search.fit(rows, Y)
+    assert not any((shown == SECRET).any() for shown in part.shown)
+
+
 class Committee(RegressorMixin, BaseEstimator):
     """Holds its parts in a list, which `get_params` does not look into."""
 

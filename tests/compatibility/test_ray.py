@@ -145,7 +145,7 @@ def on_ray(cluster):
 @pytest.fixture
 def nothing_here(monkeypatch):
     """No search may be saved by doing the work in this process."""
-    put(monkeypatch, "parallel: parallel_config", lambda **_: pytest.fail("not on Ray"))
+    put(monkeypatch, "parallel: _done_here", lambda *_: pytest.fail("not on Ray"))
 
 
 def selection(**params):

@@ -15,6 +15,7 @@ that is replaced moves a total by at most ``units``, too (``docs/theory/groups.m
 import copy
 
 import numpy as np
+from sklearn import config_context
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import seeded_generators, unshared
@@ -219,7 +220,9 @@ def _outcomes(model, scorer, X, y, rows):
     generators: what it draws does not depend on how many batches have failed before.
     """
     X, y = take_rows(X, rows), None if y is None else take_rows(y, rows)
-    with seeded_generators(SEED):
+    # Neighbours would be found in another way, which breaks ties otherwise, if no row of a sparse
+    # batch held a number but one.
+    with seeded_generators(SEED), config_context(enable_cython_pairwise_dist=False):
         return scorer.checked_outcomes(scorer.record_outcomes(model, X, y), len(rows))
 
 

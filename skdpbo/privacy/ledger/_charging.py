@@ -249,7 +249,10 @@ def _stores(scope: Iterable[Store | Receipt]) -> list[Store]:
 
 def _open_here() -> list[Store]:
     """Ledgers open around this code; in a thread without any, all that the process has open."""
-    return _stores(_SCOPE.get()) or [*_OPEN]
+    inherited = _stores(_SCOPE.get())
+    # A context that has outlived one of its blocks may run in any that was opened since.
+    outlived = not inherited or any(store not in _OPEN for store in inherited)
+    return [*dict.fromkeys([*inherited, *(_OPEN if outlived else ())])]
 
 
 def _carried_inside(value: object, seen: frozenset[int] = frozenset()) -> list[Store]:
@@ -286,7 +289,8 @@ def _carry(estimator: object, further: Sequence[Store], paid: Receipt | None = N
         with PROCESS.lock:
             if key not in _CARRIED:
                 # The identity may be given to another object afterwards.
-                finalize(estimator, _CARRIED.pop, key, None)
+                # Not at exit: what runs then may still fit the estimator.
+                finalize(estimator, _CARRIED.pop, key, None).atexit = False
             stores, receipt = _CARRIED.get(key, _NOTHING)
             _CARRIED[key] = (*dict.fromkeys([*stores, *further]),), paid or receipt
 

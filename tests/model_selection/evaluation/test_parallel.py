@@ -45,6 +45,10 @@ def power_in_a_loop(number, exponent):
     return Parallel(n_jobs=2)(delayed(pow)(number, exponent) for _ in range(2))[1]
 
 
+def processes_of_a_loop():
+    return set(Parallel(n_jobs=2)(delayed(os.getpid)() for _ in range(4)))
+
+
 def fails(number):
     raise ValueError(f"task {number}")
 
@@ -67,6 +71,12 @@ class TestRunTasks:
             assert run_tasks(task, [(k, 2) for k in range(4)], **how) == [0, 1, 4, 9]
             assert in_isolation(task, 3, 2) == 9
             assert around(delayed(abs)(-k) for k in range(3)) == [0, 1, 2]
+
+    def test_the_loop_of_an_estimator_starts_no_process(self):
+        # What it printed on protected rows would not be silenced.
+        assert in_isolation(processes_of_a_loop) == {os.getpid()}
+        (inside,) = run_tasks(processes_of_a_loop, [()], **HOW | {"n_jobs": 1})
+        assert inside == {os.getpid()}
 
     def test_workers_are_used(self):
         # Where workers cannot import the tests, the tasks would be done here without a word.
@@ -117,6 +127,6 @@ class TestSearch:
         assert self.fit("b") == self.fit(Unsendable("b")) == 1
 
     def test_an_attempt_in_the_configured_workers_only_is_found(self, monkeypatch):
-        put(monkeypatch, "parallel: parallel_config", lambda **_: pytest.fail("no worker left"))
+        put(monkeypatch, "parallel: _done_here", lambda *_: pytest.fail("no worker left"))
         with pytest.raises(pytest.fail.Exception):
             self.fit(Unsendable("b"))

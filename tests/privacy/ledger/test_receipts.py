@@ -104,6 +104,15 @@ def test_the_end_of_a_generator_closes_no_ledger_that_was_opened_later():
     assert len(outer.entries) == len(inner.entries) == 1
 
 
+def test_a_context_that_outlives_a_ledger_does_not_hide_the_one_that_is_open(ledger):
+    """A task of a server that was started in an earlier block works in a later one."""
+    with PrivacyLedger(1.0):
+        inherited = contextvars.copy_context()
+    with ledger:
+        inherited.run(fit)
+    assert len(ledger.entries) == 1
+
+
 def test_a_payment_that_has_ended_is_handed_to_nobody():
     """A thread that clones while the block ends comes too late."""
     receipt = Receipt("everything", payer=PROCESS.token)
