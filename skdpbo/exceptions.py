@@ -6,6 +6,7 @@ __all__ = [
     "DryRunWarning",
     "FlatLossWarning",
     "HiddenColumnsWarning",
+    "KernelUnitsWarning",
     "LedgerError",
     "LedgerUnavailableError",
     "LowBoundWarning",
@@ -42,6 +43,10 @@ class FlatLossWarning(SkdpboWarning):
 
 class HiddenColumnsWarning(SkdpboWarning):
     """By what was released, some columns spread less than the noise, and half of them far more."""
+
+
+class KernelUnitsWarning(SkdpboWarning):
+    """A given kernel can hardly follow targets in the public bounds: its units are others."""
 
 
 class LowBoundWarning(SkdpboWarning):

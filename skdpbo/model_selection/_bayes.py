@@ -111,8 +111,9 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         the number of protected records stays secret. As losses only grow with a record, the choice
         runs at twice the rate: about half the regret. Half of the share of the score is spent on a
         noisy count that divides it. Needs `X_val`, ``protect="validation"`` and a score that is a
-        mean of losses of records, which are predicted one at a time. "gaussian" and Kusner et al.
-        need a public number of records, and a `prior_weight` needs a noisy one.
+        mean of losses of records, which are predicted one at a time: about 1 ms each and candidate
+        for a linear model on an array, 30 ms for a pipeline that takes data frames. "gaussian" and
+        Kusner et al. need a public number of records, and a `prior_weight` needs a noisy one.
     cv : int, cross-validation generator or iterable, default=None
         As in `GridSearchCV`; splits the public rows only. Splits of all rows of `X` are restricted
         to them. None: five folds, or as many as the smallest public class allows, at least two.
