@@ -12,6 +12,7 @@ __all__ = [
     "LowBoundWarning",
     "NewBudgetWarning",
     "NoisyGradientWarning",
+    "NoisyRowsWarning",
     "NoisyScoreWarning",
     "PublicTrainingWarning",
     "ScoreGapWarning",
@@ -59,6 +60,10 @@ class NewBudgetWarning(SkdpboWarning):
 
 class NoisyGradientWarning(SkdpboWarning):
     """Gradients, or the models behind them, are noisy: too few records for the steps."""
+
+
+class NoisyRowsWarning(SkdpboWarning):
+    """The noise of released rows is larger than any row: the displacement is in other units."""
 
 
 class NoisyScoreWarning(SkdpboWarning):

@@ -43,7 +43,7 @@ _LINEAR_WEIGHT = 0.5  # in a design for many columns, where little else can be l
 _LABEL_FACTORS = (0.25, 0.5, 1.0, 8.0)
 _LABEL_VARIANCE = 0.5  # the coordinates of the labels have a mean square of 1
 _VARIANCE_SHARE = 1 / 6  # of the squared half-width of the targets' range
-_LEAST_EXPLAINED, _MOST_SDS = 0.1, 20.0  # below, and above, a kernel can hardly follow the targets
+_LEAST_EXPLAINED, _MOST_SDS = 0.05, 20.0  # below, and above, a kernel can hardly follow the targets
 _SMALLEST_SHARE = 0.05  # of a kernel whose length-scales the inducing points do not resolve
 
 
