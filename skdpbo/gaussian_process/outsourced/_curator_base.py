@@ -1,6 +1,7 @@
 """Base class of `PrivateProjection` and `ProjectedGP`: the charged release of rows."""
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_consistent_length
 
 from skdpbo._parameters import check_bounds, warn_caller
@@ -106,6 +107,10 @@ class RowReleaser(PrivateEstimator):
         r = self.n_components
         if r is None:
             return n_features
+        if isinstance(r, Kernel):
+            raise TypeError(
+                "n_components comes first: give the kernel by name, as kernel=RBF(1.0)."
+            )
         check_count(r, "n_components")
         if r > n_features and self.mechanism != "kharkovskii2020":
             raise ValueError(

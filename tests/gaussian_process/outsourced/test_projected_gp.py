@@ -290,3 +290,8 @@ def test_a_displacement_in_other_units_is_told_before_the_charge():
             model(X_bounds=(-0.2, 0.2), **FIXED).fit(X / 125, Y)
         assert not ledger.entries
         model(X_bounds=(-0.2, 0.2), displacement=1 / 125, **FIXED).fit(X / 125, Y)
+
+
+def test_a_kernel_in_the_first_place_is_told_its_name():
+    with pytest.raises(TypeError, match="kernel=RBF"):
+        ProjectedGP(RBF(1.0), X_bounds=(-25, 25)).fit(X, Y)
