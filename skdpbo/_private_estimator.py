@@ -8,7 +8,13 @@ from sklearn.utils.validation import validate_data
 
 from skdpbo._parameters import warn_if_seeded
 from skdpbo._record_groups import PlacedRows, check_group_labels, group_codes
-from skdpbo._schema import checked_table, has_numeric_type, is_dask, length_of
+from skdpbo._schema import (
+    checked_table,
+    has_numeric_type,
+    is_dask,
+    length_of,
+    refuse_text_columns,
+)
 from skdpbo.mechanisms import noise_source
 from skdpbo.privacy import LedgerMixin, charge_active_ledger
 from skdpbo.privacy._stated_html import StatedHTML
@@ -23,6 +29,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
     """
 
     _accepts_sparse = False
+    _takes_texts = False
 
     def _opened(self, guarantee, check, X, *targets, groups=None):
         """Check the input, charge the ledger, and return what `fit` needs.
@@ -61,6 +68,8 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
             warn_if_seeded(self.random_state)
         given = [values for values in (X, *targets) if values is not None]
         readable = all(map(has_numeric_type, given))
+        if not self._takes_texts:
+            refuse_text_columns(X, "X")  # a public error, before the charge
         rehearsed = not readable and self._rehearse(check, X, *targets)
         if not readable:  # lists and objects are read to learn their shape and type
             charge_active_ledger(guarantee, type(self).__name__, self)

@@ -17,6 +17,7 @@ __all__ = [
     "narrowed",
     "refuse_missing_target",
     "refuse_not_finite",
+    "refuse_text_columns",
     "share_memory",
 ]
 
@@ -24,6 +25,8 @@ _IMPUTE = (
     "DPSimpleImputer of skdpbo.preprocessing, as an earlier step of a pipeline, fills in missing "
     "values, at a share of the budget."
 )
+
+_NOT_NUMERIC = "{} must be numeric: every argument must be a string or a real number."
 
 # Work at which the search for common memory is given up; it is a few steps for rows of one table.
 _MAX_WORK = 10_000
@@ -86,6 +89,25 @@ def checked_table(values, name, *, ensure_2d, estimator, accept_sparse=False):
     return table
 
 
+def refuse_text_columns(values, name):
+    """Refuse a pandas frame with columns that are text or dates by their type; no value is read."""
+    if not (hasattr(values, "iloc") and hasattr(values, "columns")):
+        return
+    if any(map(_is_text, values.dtypes)):
+        raise TypeError(_NOT_NUMERIC.format(name) + _advice_on_columns(values))
+
+
+def _is_text(dtype):
+    """Whether a type is that of texts, of categories with texts, or of dates; objects are not."""
+    categories = getattr(dtype, "categories", ())
+    kind = getattr(dtype, "type", None)
+    return (
+        getattr(dtype, "kind", "O") in "mM"
+        or (isinstance(kind, type) and issubclass(kind, str))
+        or any(isinstance(category, str) for category in (() if categories is None else categories))
+    )
+
+
 def narrowed(values):
     """Protected: return an array of real numbers, long doubles as doubles and without a warning."""
     if values.dtype.kind != "f" or values.dtype.itemsize <= 8:
@@ -135,8 +157,7 @@ def _refusal(values, name, ensure_2d, check):
         check(np.zeros(array.shape))  # is the shape to blame?
     except Exception as error:  # of zeros: it quotes no value
         return error
-    numeric = f"{name} must be numeric: every argument must be a string or a real number."
-    return TypeError(numeric + _advice_on_columns(values))
+    return TypeError(_NOT_NUMERIC.format(name) + _advice_on_columns(values))
 
 
 def _advice_on_columns(values):

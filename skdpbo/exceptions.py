@@ -6,11 +6,13 @@ __all__ = [
     "DryRunWarning",
     "FlatLossWarning",
     "HiddenColumnsWarning",
+    "KernelUnitsWarning",
     "LedgerError",
     "LedgerUnavailableError",
     "LowBoundWarning",
     "NewBudgetWarning",
     "NoisyGradientWarning",
+    "NoisyRowsWarning",
     "NoisyScoreWarning",
     "PublicTrainingWarning",
     "ScoreGapWarning",
@@ -44,6 +46,10 @@ class HiddenColumnsWarning(SkdpboWarning):
     """By what was released, some columns spread less than the noise, and half of them far more."""
 
 
+class KernelUnitsWarning(SkdpboWarning):
+    """A given kernel can hardly follow targets in the public bounds: its units are others."""
+
+
 class LowBoundWarning(SkdpboWarning):
     """Many public records have the largest loss that counts, so that it says little of them."""
 
@@ -54,6 +60,10 @@ class NewBudgetWarning(SkdpboWarning):
 
 class NoisyGradientWarning(SkdpboWarning):
     """Gradients, or the models behind them, are noisy: too few records for the steps."""
+
+
+class NoisyRowsWarning(SkdpboWarning):
+    """The noise of released rows is larger than any row: the displacement is in other units."""
 
 
 class NoisyScoreWarning(SkdpboWarning):

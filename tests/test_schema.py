@@ -140,3 +140,28 @@ def test_rows_of_different_lengths_are_an_error_after_the_charge():
         with pytest.raises(ValueError, match="X must be a rectangular array"):
             DPStandardScaler(X_bounds=(-1, 1)).fit([[1.0, 2.0], [1.0]])
         assert len(ledger.entries) == 1
+
+
+@pytest.mark.parametrize("kind", ["text", "category", "date"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        DPLogisticRegression(X_bounds=(-1, 1), classes=[0, 1]),
+        DPRidge(X_bounds=(-1, 1), y_bounds=(0, 1)),
+        DPStandardScaler(X_bounds=(-1, 1)),
+        DPSimpleImputer(X_bounds=(-1, 1)),
+        DPSparseGPRegressor(X_bounds=(-1, 1), y_bounds=(0, 1)),
+        ProjectedGP(X_bounds=(-1, 1)),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_columns_that_are_no_numbers_by_their_type_cost_nothing(model, kind):
+    columns = {
+        "text": pd.Series(["a", "b"] * 30, dtype="string"),
+        "category": pd.Series(["a", "b"] * 30, dtype="category"),
+        "date": pd.Series(["2020-01-01"] * 60, dtype="datetime64[ns]"),
+    }
+    frame = pd.DataFrame({"known": X[:, 0], "other": columns[kind]})
+    with PrivacyLedger(10.0, 1e-3) as ledger, pytest.raises(TypeError, match="other types: other"):
+        model.fit(frame, np.arange(60) % 2)
+    assert not ledger.entries

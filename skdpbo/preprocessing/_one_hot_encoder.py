@@ -110,6 +110,7 @@ class DPOneHotEncoder(PrivateTransformer):
 
     _mechanism = "Gaussian histogram of categories with a threshold"
     _public = "the columns and the types"
+    _takes_texts = True
     _chosen = "given categories were"
 
     def __init__(

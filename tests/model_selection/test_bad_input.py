@@ -160,7 +160,7 @@ def test_guarantee_before_fit_checks_epsilon_too(kind):
         (3, "scoring"),
         ([], "scoring is empty"),
         ({}, "scoring is empty"),
-        ("average_precision", "average_precision.*Use 'roc_auc'"),
+        ("average_precision", "average_precision.*Use 'roc_auc'.*Chunks"),
         ("neg_max_error", "neg_max_error.*loss_bound"),
         ("rand_score", "make_per_record_scorer"),
         (make_scorer(f1_score, labels=[0]), "labels of 'f1_score' is not supported"),

@@ -23,6 +23,7 @@ from skdpbo.exceptions import (
     BudgetExceededError,
     DefaultBoundsWarning,
     DryRunWarning,
+    NoisyScoreWarning,
     SeededNoiseWarning,
     SelectionCostWarning,
     VoidGuaranteeWarning,
@@ -300,6 +301,7 @@ class TestBudget:
             grid(estimator, {"factor": [0.5, 1.0]}).fit(X, Y)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            warnings.simplefilter("ignore", NoisyScoreWarning)  # as the noise falls
             grid(estimator, {"factor": [0.5, 1.0]}, selection="composition").fit(X, Y)
             grid(estimator, {"factor": np.linspace(0, 1, 30)}).fit(X, Y)
 
@@ -577,6 +579,7 @@ class TestFailures:
 
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            warnings.simplefilter("ignore", NoisyScoreWarning)  # as the noise falls
             grid(Talker()).fit(X, Y)
 
     def test_a_missing_bound_is_still_told(self):
@@ -591,6 +594,7 @@ class TestFailures:
         )
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            warnings.simplefilter("ignore", NoisyScoreWarning)  # as the noise falls
             search.fit(X, Y)
         search.set_params(estimator__y_bounds=None)
         with pytest.warns(DefaultBoundsWarning, match="y_bounds") as told:

@@ -1,12 +1,13 @@
 """Base class of `PrivateProjection` and `ProjectedGP`: the charged release of rows."""
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_consistent_length
 
 from skdpbo._parameters import check_bounds, warn_caller
 from skdpbo._private_estimator import PrivateEstimator
 from skdpbo._schema import checked_table, narrowed, refuse_not_finite
-from skdpbo.exceptions import DefaultBoundsWarning, VoidGuaranteeWarning
+from skdpbo.exceptions import DefaultBoundsWarning, NoisyRowsWarning, VoidGuaranteeWarning
 from skdpbo.gaussian_process.outsourced._domains import Ball, Box
 from skdpbo.gaussian_process.outsourced._noisy_rows import NoisyRows, rows_guarantee
 from skdpbo.gaussian_process.outsourced._random_projection import random_projection
@@ -106,6 +107,10 @@ class RowReleaser(PrivateEstimator):
         r = self.n_components
         if r is None:
             return n_features
+        if isinstance(r, Kernel):
+            raise TypeError(
+                "n_components comes first: give the kernel by name, as kernel=RBF(1.0)."
+            )
         check_count(r, "n_components")
         if r > n_features and self.mechanism != "kharkovskii2020":
             raise ValueError(
@@ -141,7 +146,15 @@ class RowReleaser(PrivateEstimator):
             # docs/theory/outsourced.md, Theorem 3: of use with fewer columns only.
             projection=random_projection(n_features, r) if r < n_features else None,
         )
-        plan.mechanism_for(n_rows=1)  # refuses parameters that no noise is made for
+        noise = plan.mechanism_for(n_rows=1)[1]  # refuses parameters that no noise is made for
+        if noise > 2 * domain.norm:
+            warn_caller(
+                f"The noise of a released column has a standard deviation of {noise:.2g}, and no "
+                f"row is longer than {domain.norm:.2g}: hardly anything of X is released. "
+                "displacement, X_bounds and data_norm are in the units of X: take a smaller "
+                "displacement, or a larger epsilon.",
+                NoisyRowsWarning,
+            )
         return plan
 
     def _opened_rows(self, X, y, guarantee, check):

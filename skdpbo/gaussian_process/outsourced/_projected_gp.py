@@ -113,7 +113,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
     protected rows are for the owner of the rows: what they return is not covered.
 
     Fitting takes time of order n^3 for each evaluation of the likelihood, as
-    `GaussianProcessRegressor` does.
+    `GaussianProcessRegressor` does: seconds for 300 rows, minutes for 2000.
 
     Further assumptions: the number of rows, the columns and that every value is a finite
     number are public; the parameters are chosen without the rows; time and memory are not

@@ -7,6 +7,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern, WhiteKernel
 
+from skdpbo._parameters import warn_caller
+from skdpbo.exceptions import KernelUnitsWarning
 from skdpbo.gaussian_process._linear_kernel import LinearKernel
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "point_box",
     "reference_variance",
     "scaled_kernel",
+    "warn_of_units",
 ]
 
 _DEFAULT_FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -40,6 +43,7 @@ _LINEAR_WEIGHT = 0.5  # in a design for many columns, where little else can be l
 _LABEL_FACTORS = (0.25, 0.5, 1.0, 8.0)
 _LABEL_VARIANCE = 0.5  # the coordinates of the labels have a mean square of 1
 _VARIANCE_SHARE = 1 / 6  # of the squared half-width of the targets' range
+_LEAST_EXPLAINED, _MOST_SDS = 0.05, 20.0  # below, and above, a kernel can hardly follow the targets
 _SMALLEST_SHARE = 0.05  # of a kernel whose length-scales the inducing points do not resolve
 
 
@@ -76,6 +80,48 @@ def check_kernels(kernel, default):
                 "parameter noise_variance."
             )
     return [clone(k) for k in kernels]  # what a fit does with them does not change the user's
+
+
+def warn_of_units(kernels, Z, points, half_width=None):
+    """Warn, from public values, where no given kernel can follow targets inside the public bounds.
+
+    Parameters
+    ----------
+    kernels : list of sklearn kernels
+    Z : ndarray of shape (n_inducing, n_features)
+    points : ndarray of shape (n, n_features)
+        In the box of Z.
+    half_width : ndarray of shape (n_targets,), default=None
+        Of the ranges of the targets; None where the variance of the kernels does not matter.
+    """
+    if not all(reference_variance(kernel, Z) > 0 for kernel in kernels):
+        return  # refused where features are made
+    explained = max(_explained(kernel, Z, points) for kernel in kernels)
+    if explained < _LEAST_EXPLAINED:
+        warn_caller(
+            f"The inducing points show {explained:.2g} of the variance of kernel in their box: its "
+            "length-scales, in the units of X, are far shorter than their distances, and hardly "
+            "any record counts. Give longer ones, scale the columns, or leave kernel=None.",
+            KernelUnitsWarning,
+        )
+    if half_width is None:
+        return
+    sds = half_width.max() / math.sqrt(max(reference_variance(kernel, Z) for kernel in kernels))
+    if sds > _MOST_SDS:
+        warn_caller(
+            f"y_bounds end {sds:.2g} standard deviations of kernel away from their middle, where "
+            "all predictions are going to be: its variance is in squared units of y. Multiply it "
+            "by a larger constant, give a narrower y_bounds, or leave kernel=None.",
+            KernelUnitsWarning,
+        )
+
+
+def _explained(kernel, Z, points):
+    """Share of the variance at points that is that of the process at Z, in [0, 1]."""
+    jitter = 1e-6 * reference_variance(kernel, Z) * np.eye(len(Z))
+    K = kernel(Z, points)
+    explained = np.sum(K * np.linalg.solve(kernel(Z) + jitter, K))
+    return float(np.clip(explained / kernel.diag(points).sum(), 0.0, 1.0))
 
 
 def default_kernels(Z, half_width, columns=None):

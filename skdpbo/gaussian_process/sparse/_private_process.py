@@ -23,6 +23,7 @@ from skdpbo.gaussian_process._foreign_kernels import foreign_kernels, refuse_unf
 from skdpbo.gaussian_process._record_spread import RecordSpread
 from skdpbo.gaussian_process.sparse._features import WhitenedFeatures
 from skdpbo.gaussian_process.sparse._inducing import (
+    SUPPORT_DESIGNS,
     inducing_design,
     support_design,
     unreached_design,
@@ -34,6 +35,7 @@ from skdpbo.gaussian_process.sparse._kernel_family import (
     has_many_columns,
     point_box,
     scaled_kernel,
+    warn_of_units,
 )
 from skdpbo.gaussian_process.sparse._mixtures import probabilities
 from skdpbo.gaussian_process.sparse._predictor import MixturePredictor, WeightPredictor
@@ -83,13 +85,15 @@ class PrivateProcess(GaussianEstimator):
             status="conditional",
         )
 
-    def _checked_kernels(self, Z, default):
-        """Return the kernels; refuse those that do not work, or mix rows, before the charge."""
+    def _checked_kernels(self, Z, default, half_width=None):
+        """Return the kernels; refuse, before the charge, those that do not work or mix rows."""
         kernels = check_kernels(self.kernel, default)
         # The points that the denoising and the count of rows in reach evaluate kernels at, too.
         for kernel in () if self.kernel is None else kernels:
             points = np.vstack([support_design(Z), unreached_design(Z)])
             refuse_unfit_kernel(kernel, Z, points)
+        if self.kernel is not None:
+            warn_of_units(kernels, Z, support_design(Z)[SUPPORT_DESIGNS[0]], half_width)
         return kernels
 
     def _private_bounds(self):

@@ -316,7 +316,8 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         else:
             box = bounds_or_default(bounds["y_bounds"], q, "y_bounds", self, self._other_bounds)
         half_width = half_widths(box, "y_bounds")
-        kernels = self._checked_kernels(Z, default_kernels(Z, half_width))
+        reach = half_width / (16 if self.signal_variance == "released" else 1)  # factors to 2^8
+        kernels = self._checked_kernels(Z, default_kernels(Z, half_width), reach)
         build = partial(self._method, Z=Z, half_width=half_width)
         build(kernels, mu=self._least_share * mu, n_records=1)  # raises what a method can raise
         return y, box, scale, kernels, Z, build, half_width, noise_variance, public

@@ -58,8 +58,8 @@ class TrajectoryRelease:
     References
     ----------
     G. Sopa et al., arXiv:2502.06044, 2025, Lemma 3.1. J. Dong, A. Roth, W. J. Su, Gaussian
-    differential privacy, JRSS B 2022, Theorem 2.7 and Corollary 3.3. P. Kairouz, S. Oh, P. Viswanath,
-    The composition theorem for differential privacy, ICML 2015.
+    differential privacy, JRSS B 2022, Theorem 2.7 and Corollary 3.3. P. Kairouz, S. Oh,
+    P. Viswanath, The composition theorem for differential privacy, ICML 2015.
     """
 
     epsilon: float | Fraction

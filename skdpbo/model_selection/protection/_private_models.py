@@ -48,6 +48,7 @@ from skdpbo.model_selection.private_training._trials import (
     train_final,
 )
 from skdpbo.model_selection.protection._protection import AllRecordsProtection
+from skdpbo.model_selection.protection._score_share import warn_if_trial_is_noisy
 from skdpbo.model_selection.protection._setup import refuse_complex, refuse_metric_of_groups
 from skdpbo.model_selection.rows._overlap import entry_length, refuse_rows_among_entries
 from skdpbo.model_selection.rows._protected import check_schema, protected_positions, take_units
@@ -271,6 +272,8 @@ class PrivateModelsProtection(AllRecordsProtection):
         if self.searcher.refit:
             mark_total(chosen.attributes["best_estimator_"], guarantee)
         super().publish(guarantee, chosen)
+        if chosen.score is not None:
+            warn_if_trial_is_noisy(self.scorer, chosen.score)
 
     def _dry_run(self):
         """Warn of what synthetic rows show: failures, which are returned, and missing bounds."""

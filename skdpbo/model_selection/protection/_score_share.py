@@ -11,6 +11,7 @@ __all__ = [
     "warn_if_metric_is_noisy",
     "warn_if_release_is_noisy",
     "warn_if_score_is_noisy",
+    "warn_if_trial_is_noisy",
 ]
 
 _SMALL_NOISE = 0.05  # of the range of the score
@@ -105,5 +106,34 @@ def warn_if_release_is_noisy(mechanism, scorer, n_records, score):
             f"its noise {score.std:.2g}. {scorer.name!r} divides by a sum over protected records, "
             "such as the number of a class or the spread of the targets, that is small. A mean of "
             f"losses has less noise: {scorer.nearest_mean}. Another fit spends another budget.",
+            NoisyScoreWarning,
+        )
+
+
+def warn_if_trial_is_noisy(scorer, score):
+    """Warn where the noise of a trial's score is large beside what its model gains, or still loses.
+
+    Parameters
+    ----------
+    scorer : PerRecordScorer or TrialMetric
+    score : ReleasedScore
+        The warning is post-processing of it.
+    """
+    if not np.isfinite(score.value):  # no model
+        return
+    # The best of several noisy scores is too high by about one standard deviation.
+    likely = score.value - score.std
+    if scorer.is_mean:
+        size, compared = scorer.offset - likely, f"a perfect one is {scorer.offset:g}"
+    else:
+        size, compared = likely - scorer.of_chance, f"chance has {scorer.of_chance:g}"
+    fixed = not scorer.is_mean or scorer.name == "accuracy"  # a range that says what is small
+    if score.std > max(_LARGE_BESIDE_GAIN * size, _SMALL_NOISE * scorer.bound * fixed):
+        warn_caller(
+            f"best_score_ of the best trial is mostly noise: it is {score.value:.3g}, the standard "
+            f"deviation of its noise {score.std:.2g}, and {compared}. Candidates that differ by "
+            "less are hardly told apart. Protect more records, take a larger epsilon, or spend "
+            "all of it on one training with parameters that are chosen beforehand. Another fit "
+            "spends another budget.",
             NoisyScoreWarning,
         )

@@ -39,6 +39,13 @@ _REASONS = {
     "rand_score": (_PARTITION, _OWN),
     "v_measure_score": (_PARTITION, _OWN),
 }
+# What one chunk of the rows may be scored by: `ChunkMetric`.
+_OF_CHUNKS = (
+    "average_precision",
+    "explained_variance",
+    "neg_max_error",
+    "neg_median_absolute_error",
+)
 _UNKNOWN = ("no bound on what one record can change is known for it", _OWN)
 SEVERAL = f"scoring names several metrics: {_MULTI}. Give one name or one per-record scorer."
 CALLABLE = (
@@ -57,7 +64,12 @@ def refusal(name):
     """Return why a scikit-learn name is refused, and the nearest bounded alternative."""
     prefixes = [prefix for prefix in _REASONS if name.startswith(prefix)]
     reason, instead = _REASONS[max(prefixes, key=len)] if prefixes else _UNKNOWN
-    return f"scoring={name!r} cannot be used under differential privacy: {reason}. Use {instead}."
+    chunks = (
+        ", or protect=Chunks(), which takes it and protects every record with any estimator, but "
+        "releases no model"
+    )
+    offered = instead + chunks * name.startswith(_OF_CHUNKS)
+    return f"scoring={name!r} cannot be used under differential privacy: {reason}. Use {offered}."
 
 
 def refuse_bound(loss_bound, name):

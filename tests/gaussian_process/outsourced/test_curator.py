@@ -222,6 +222,7 @@ def test_replacing_a_row_costs_its_distance_in_displacements(mechanism):
         assert replaced.epsilon == pytest.approx(epsilon_from_mu(10 * moved.mu, 1e-5))
 
 
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyRowsWarning")  # as it should
 def test_a_domain_smaller_than_the_displacement_needs_less_noise():
     made = curator(displacement=100.0, data_norm=2.0).fit(X)
     assert made.release_.noise_std == pytest.approx(4.0 * 3**0.5, rel=1e-6)

@@ -17,6 +17,7 @@ from _support.internals import NoisyRows
 from skdpbo.exceptions import (
     BudgetExceededError,
     DefaultBoundsWarning,
+    NoisyRowsWarning,
     SeededNoiseWarning,
     VoidGuaranteeWarning,
 )
@@ -257,6 +258,7 @@ def test_constant_targets_frames_and_searches():
     assert clone(gp).get_params() == gp.get_params()
 
 
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyRowsWarning")  # as it should
 @pytest.mark.parametrize(
     ("match", "parameters"),
     [
@@ -279,3 +281,17 @@ def test_other_sizes_are_fitted(size):
     X = np.linspace(-size, size, 20)[:, None]
     gp = ProjectedGP(X_bounds=(-size, size), displacement=size).fit(X, np.arange(20.0))
     assert np.isfinite(gp.predict(X)).all()
+
+
+def test_a_displacement_in_other_units_is_told_before_the_charge():
+    with warnings.catch_warnings(), PrivacyLedger(9.0, 1e-3) as ledger:
+        warnings.simplefilter("error", NoisyRowsWarning)
+        with pytest.raises(NoisyRowsWarning, match="displacement"):
+            model(X_bounds=(-0.2, 0.2), **FIXED).fit(X / 125, Y)
+        assert not ledger.entries
+        model(X_bounds=(-0.2, 0.2), displacement=1 / 125, **FIXED).fit(X / 125, Y)
+
+
+def test_a_kernel_in_the_first_place_is_told_its_name():
+    with pytest.raises(TypeError, match="kernel=RBF"):
+        ProjectedGP(RBF(1.0), X_bounds=(-25, 25)).fit(X, Y)

@@ -18,7 +18,12 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from _support.internals import inducing_design, lifted
 from _support.planted import original, put
-from skdpbo.exceptions import BudgetExceededError, DefaultBoundsWarning, SeededNoiseWarning
+from skdpbo.exceptions import (
+    BudgetExceededError,
+    DefaultBoundsWarning,
+    KernelUnitsWarning,
+    SeededNoiseWarning,
+)
 from skdpbo.gaussian_process import DPSparseGPRegressor
 from skdpbo.privacy import PrivacyLedger, mu_from_epsilon
 
@@ -585,3 +590,38 @@ def test_bounds_whose_squares_are_no_floats_are_refused_before_the_charge(width)
         with pytest.raises(ValueError, match="y_bounds must be more than"):
             gp.fit(np.zeros((5, 1)), np.zeros(5))
         assert not ledger.entries
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"kernel": RBF(1e-4)}, "length-scales"),
+        ({"kernel": RBF(1.0), "y_bounds": (2000, 7000)}, "y_bounds"),
+        ({"kernel": [RBF(1.0), RBF(2.0)], "y_bounds": (2000, 7000)}, "y_bounds"),
+        (
+            {"kernel": RBF(1.0), "y_bounds": (2000, 7000), "signal_variance": "released"},
+            "y_bounds",
+        ),
+    ],
+)
+def test_a_kernel_in_other_units_is_told_before_the_charge(settings, named):
+    settings = {"X_bounds": (-3, 3), "y_bounds": (-1, 1)} | settings
+    with warnings.catch_warnings(), PrivacyLedger(10.0, 1e-3) as ledger:
+        warnings.simplefilter("error", KernelUnitsWarning)
+        with pytest.raises(KernelUnitsWarning, match=named):
+            DPSparseGPRegressor(**settings).fit(X, Y)
+    assert not ledger.entries
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"kernel": 1e6 * RBF(1.0), "y_bounds": (2000, 7000)},
+        {"kernel": [RBF(1e-4), RBF(1.0)]},  # one of them can follow
+        {"kernel": RBF(1.0), "signal_variance": "released", "y_bounds": (-100, 100)},
+        {"y_bounds": (2000, 7000)},  # the default is in the units of the bounds
+    ],
+)
+def test_a_kernel_in_the_units_of_the_bounds_is_not_told(settings):
+    settings = {"X_bounds": (-3, 3), "y_bounds": (-1, 1)} | settings
+    DPSparseGPRegressor(**settings).fit(X, Y)  # warnings are errors

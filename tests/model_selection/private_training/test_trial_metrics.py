@@ -22,7 +22,12 @@ from _support.internals import (
     trial_score,
 )
 from skdpbo import DPGridSearchCV
-from skdpbo.exceptions import DryRunWarning, SkdpboWarning, UnboundedSensitivityError
+from skdpbo.exceptions import (
+    DryRunWarning,
+    NoisyScoreWarning,
+    SkdpboWarning,
+    UnboundedSensitivityError,
+)
 from skdpbo.linear_model import DPLogisticRegression
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection import PrivateSelection
@@ -188,15 +193,32 @@ class TestSearch:
                 self.search(scoring).fit(self.X, self.Y)
         assert ledger.entries == ()
 
-    @pytest.mark.parametrize(("label", "told"), [(">50K", False), ("50K", True)])
-    def test_a_rehearsal_knows_the_classes_that_are_given(self, label, told):
+    def test_a_rehearsal_knows_the_classes_that_are_given(self):
         y = np.array(["<=50K", ">50K"])[self.Y]
         model = DPLogisticRegression(X_bounds=(-5, 5), classes=["<=50K", ">50K"])
-        scoring = make_scorer(fbeta_score, beta=1, pos_label=label)
-        how = {"protect": PrivateSelection(), "scoring": scoring}
+        grid = {"C": [0.01, 0.1, 1.0, 10.0, 100.0]}
+
+        def fit(label):
+            scoring = make_scorer(fbeta_score, beta=1, pos_label=label)
+            DPGridSearchCV(model, grid, protect=PrivateSelection(), scoring=scoring).fit(self.X, y)
+
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            DPGridSearchCV(model, {"C": [0.01, 0.1, 1.0, 10.0, 100.0]}, **how).fit(self.X, y)
-        texts = [str(w.message) for w in caught if w.category is DryRunWarning]
+            fit(">50K")
+        assert DryRunWarning not in [w.category for w in caught]
+        refused = pytest.raises(ValueError, match=r"pos_label='50K' is not a class of")
+        with PrivacyLedger(epsilon=99.0, delta=0.1) as ledger, refused:
+            fit("50K")
+        assert ledger.entries == ()
+
+    @pytest.mark.parametrize(("epsilon", "told"), [(0.3, True), (20.0, False)])
+    def test_a_noisy_score_is_told_after_the_release(self, epsilon, told):
+        model = DPLogisticRegression(X_bounds=(-5, 5), classes=[0, 1])
+        grid = {"C": [0.01, 0.1, 1.0, 10.0, 100.0]}
+        search = DPGridSearchCV(model, grid, protect="all", scoring="roc_auc", epsilon=epsilon)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            search.fit(self.X, self.Y)
+        texts = [str(w.message) for w in caught if w.category is NoisyScoreWarning]
         assert len(texts) == told
-        assert all("pos_label='50K' is not a class of" in text for text in texts)
+        assert all(f"it is {search.best_score_:.3g}, " in text for text in texts)

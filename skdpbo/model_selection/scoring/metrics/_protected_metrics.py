@@ -16,6 +16,7 @@ from sklearn.metrics import get_scorer, get_scorer_names
 
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import DefaultBoundsWarning, UnboundedSensitivityError
+from skdpbo.model_selection._sklearn import InvalidParameterError
 from skdpbo.model_selection.scoring import _losses
 from skdpbo.model_selection.scoring._parsing import as_labels, as_numbers, n_outputs
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer, SklearnMetric
@@ -201,14 +202,27 @@ class TrialMetric(SklearnMetric):
             response_method=metric.response_method,
         )
         self.metric = metric
+        self.of_chance = 0.5 if metric.function == "roc_auc_score" else 0.0
 
     def try_on(self, estimator, X, y):
         """Raise what is wrong with the scorer for the classes of a model, whatever y are."""
-        self.of(estimator).try_on(estimator, X, y)
+        try:
+            own = self.of(estimator)
+        except ValueError as error:
+            if _has_given_classes(estimator):  # the same on every rows: a public error
+                raise InvalidParameterError(str(error)) from None
+            raise
+        own.try_on(estimator, X, y)
 
     def of(self, model):
         """Return the `MetricScorer` with the classes of a trained model, or raise."""
         return metric_scorer(self.metric, _ModelClasses(np.asarray(model.classes_)), None)
+
+
+def _has_given_classes(model):
+    """Whether the classes are a parameter, of the model or of a step."""
+    params = model.get_params().items() if hasattr(model, "get_params") else ()
+    return any(key.split("__")[-1] == "classes" and value is not None for key, value in params)
 
 
 def trial_metric(scoring):
