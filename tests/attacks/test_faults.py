@@ -32,7 +32,10 @@ from skdpbo.audit import Secrets, Traces, leak_scan
 from skdpbo.privacy import PrivacyLedger
 
 # Fifty protected rows are few for a gradient, and that is said.
-pytestmark = pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyGradientWarning")
+pytestmark = [
+    pytest.mark.usefixtures("few_public_candidates"),
+    pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyGradientWarning"),
+]
 CHILD = Path(__file__).parent / "fault_child.py"
 SECRET = 0.7316520948315577
 SECRETS = Secrets([SECRET, 3 * SECRET])

@@ -101,6 +101,7 @@ def discrete_gaussian_loss(mechanism, moved, n=20_000):
     return normal_mu_bound(first, second)
 
 
+@pytest.mark.slow
 def test_discrete_gaussian_loss():
     claimed = math.sqrt(2 * rho_from_epsilon(3.0, 1e-5))
     mechanism = DiscreteGaussian(3.0, 1e-5, 4)

@@ -73,7 +73,10 @@ SEARCHES = {
 }
 search_names = pytest.mark.parametrize("name", SEARCHES)
 # Eight protected rows are few for a gradient, and that is said.
-pytestmark = pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyGradientWarning")
+pytestmark = [
+    pytest.mark.usefixtures("few_public_candidates"),
+    pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyGradientWarning"),
+]
 
 
 def trained_on_protected(search, *data, protected_rows, **rows):

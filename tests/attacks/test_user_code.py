@@ -29,6 +29,7 @@ Y = (X[:, 0] > 0).astype(int)
 V, W = X + 0.01, Y.copy()
 SPACE = {"logisticregression__C": [0.1, 1.0]}
 pytestmark = [
+    pytest.mark.usefixtures("few_public_candidates"),
     pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning"),
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),
 ]

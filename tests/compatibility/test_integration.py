@@ -36,10 +36,13 @@ SEARCHERS = {
 SPACE = {"C": [0.01, 1.0]}
 
 # Inside another estimator a searcher is given one X: the split by position is meant here.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::skdpbo.exceptions.PublicTrainingWarning",
-    "ignore::skdpbo.exceptions.NoisyGradientWarning",
-)
+pytestmark = [
+    pytest.mark.usefixtures("few_public_candidates"),
+    pytest.mark.filterwarnings(
+        "ignore::skdpbo.exceptions.PublicTrainingWarning",
+        "ignore::skdpbo.exceptions.NoisyGradientWarning",
+    ),
+]
 
 
 def make_search(kind="grid", estimator=None, space=None, **parameters):

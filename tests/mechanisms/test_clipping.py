@@ -258,6 +258,7 @@ class TestClipQuantile:
             clip = rule.next_clip(clip, rule.release(int((norms <= clip).sum())))
         assert clip == pytest.approx(np.median(norms), rel=0.05)
 
+    @pytest.mark.slow
     def test_noise(self):
         rule = ClipQuantile(n_records=10**6, mu=0.01)
         shares = np.array([rule.release(500_000) for _ in range(2000)])

@@ -11,7 +11,10 @@ from _support.planted import plant
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.exceptions import ScoreGapWarning
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyGradientWarning")
+pytestmark = [
+    pytest.mark.usefixtures("few_public_candidates"),
+    pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyGradientWarning"),
+]
 
 RNG = np.random.default_rng(0)
 AGE = RNG.uniform(0, 3, size=600)

@@ -150,6 +150,7 @@ def test_values_measured_on_demand():
         curator().fit(X, Y).answer(0, value=1.0)
 
 
+@pytest.mark.slow
 def test_noisy_answers():
     X, y = np.zeros((1000, 1)), np.full(1000, 0.3)
     settings = {"answer_epsilon": 1.0, "answer_delta": 1e-5, "y_bounds": (0, 2)}

@@ -102,6 +102,7 @@ class TestNeighbours:
         st.sampled_from([(1.0,), (0.2,), (3.0,), (1.0, 5.0)]),
     )
     @settings(max_examples=150, deadline=None)
+    @pytest.mark.slow
     def test_no_neighbour_is_further_than_mu(self, seed, kind, ratio, half_width):
         rng = np.random.default_rng(seed)
         q = len(half_width)

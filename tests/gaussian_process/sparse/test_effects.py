@@ -82,6 +82,7 @@ def test_the_release_is_that_of_the_kernels_in_all_columns(p):
     np.testing.assert_allclose(method.log_priors[9:] - method.log_priors[0], -3)
 
 
+@pytest.mark.slow
 def test_a_column_without_use_costs_little(monkeypatch):
     def error(gp):
         X = np.random.default_rng(9).uniform(-3, 3, (500, 2))

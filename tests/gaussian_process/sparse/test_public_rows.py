@@ -91,6 +91,7 @@ def test_given_bounds_are_not_announced_as_missing():
         DPSparseGPRegressor().fit(X, Y, X_public=X_PUBLIC, y_public=Y_PUBLIC)
 
 
+@pytest.mark.slow
 def test_the_default_base_is_the_best_of_several():
     targets = np.stack([X_PUBLIC[:, 0], np.sin(3 * X_PUBLIC[:, 0])], axis=1)
     line, wave = (public_model(None, X_PUBLIC, targets[:, [j]], np.ones(1)) for j in (0, 1))

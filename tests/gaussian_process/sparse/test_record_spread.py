@@ -65,6 +65,7 @@ def extent_of(X, y, **parameters):
     return widths.mean()
 
 
+@pytest.mark.slow
 def test_points_fill_the_part_of_the_box_where_the_records_are():
     X, y = records(4000)
     full = extent_of(X, y, epsilon=3.0)
@@ -204,7 +205,7 @@ def plant_location(monkeypatch, change):
     put(monkeypatch, "record spread: RecordSpread.location", lambda *a: change(*honest(*a)))
 
 
-@pytest.mark.parametrize("p", [1, 2, 5])
+@pytest.mark.parametrize("p", [1, *(pytest.param(p, marks=pytest.mark.slow) for p in (2, 5))])
 def test_a_centre_far_from_the_targets_costs_little(p, monkeypatch):
     X = np.random.default_rng(0).uniform(-3, 3, (4000, p))
     X_new = np.random.default_rng(1).uniform(-3, 3, (500, p))
@@ -250,7 +251,7 @@ def test_residuals_of_a_public_model_lie_about_zero(p):
 def prior_means(shift):
     """Return prior means of fits whose noise hides all records."""
     X, y = records(400)
-    fits = [fitted(X[:, :1], y / 10 + shift, epsilon=1e-3, random_state=s) for s in range(20)]
+    fits = [fitted(X[:, :1], y / 10 + shift, epsilon=1e-3, random_state=s) for s in range(5)]
     return np.array([gp.prior_mean_ for gp in fits])
 
 

@@ -87,7 +87,10 @@ class TestGaussian:
         )  # steps of its own
         assert after.mu == pytest.approx(mu_from_epsilon(2.0, DELTA), rel=1e-8)
 
-    @pytest.mark.parametrize(("n_private", "guide", "q"), [(1, True, 1), ("auto", False, 12)])
+    @pytest.mark.parametrize(
+        ("n_private", "guide", "q"),
+        [pytest.param(1, True, 1, marks=pytest.mark.slow), ("auto", False, 12)],
+    )
     def test_noise_has_the_stated_variance(self, n_private, guide, q):
         noise = []
         while len(noise) < 24:
