@@ -1,5 +1,7 @@
 """The schema of protected records, checked without a word about their values."""
 
+import warnings
+
 import numpy as np
 from scipy.sparse import issparse
 from sklearn import config_context
@@ -67,15 +69,17 @@ def checked_table(values, name, *, ensure_2d, estimator, accept_sparse=False):
     """
 
     def check(table):
-        return check_array(
-            table,
-            accept_sparse="csr" if accept_sparse else False,
-            dtype="numeric",
-            ensure_all_finite=False,
-            ensure_2d=ensure_2d,
-            input_name=name,
-            estimator=estimator,
-        )
+        # Cells of lists and objects are converted one by one: a warning would tell of one of them.
+        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
+            return check_array(
+                table,
+                accept_sparse="csr" if accept_sparse else False,
+                dtype="numeric",
+                ensure_all_finite=False,
+                ensure_2d=ensure_2d,
+                input_name=name,
+                estimator=estimator,
+            )
 
     table = values if is_dask(values) else attempt(check, values)[0]
     if table is None:  # raised outside of the handler: the context of an error has values, too
