@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from _support.internals import inducing_design, lifted
 from _support.planted import original, put
 from skdpbo.exceptions import BudgetExceededError, DefaultBoundsWarning, SeededNoiseWarning
-from skdpbo.gaussian_process import DPSparseGPRegressor
+from skdpbo.gaussian_process import DPSparseGPClassifier, DPSparseGPRegressor
 from skdpbo.privacy import PrivacyLedger, mu_from_epsilon
 
 RNG = np.random.default_rng(0)
@@ -585,3 +585,12 @@ def test_bounds_whose_squares_are_no_floats_are_refused_before_the_charge(width)
         with pytest.raises(ValueError, match="y_bounds must be more than"):
             gp.fit(np.zeros((5, 1)), np.zeros(5))
         assert not ledger.entries
+
+
+@pytest.mark.parametrize("gp", [DPSparseGPRegressor, DPSparseGPClassifier])
+@pytest.mark.parametrize("largest", [1e301, 8e307, 1.7e308])
+def test_points_beyond_which_there_are_no_floats_are_refused_by_name(gp, largest):
+    points = np.array([[-largest], [largest]])
+    for name, given in (("X_bounds", (-largest, largest)), ("inducing_points", points)):
+        with pytest.raises(ValueError, match=f"{name}.* at most 1e"):
+            gp(**{name: given}).fit(np.zeros((5, 1)), np.array([0, 1, 0, 1, 0]))
