@@ -12,6 +12,7 @@ __all__ = [
     "NewBudgetWarning",
     "NoisyGradientWarning",
     "NoisyScoreWarning",
+    "OutsideBoundsWarning",
     "PublicTrainingWarning",
     "ScoreGapWarning",
     "SeededNoiseWarning",
@@ -58,6 +59,10 @@ class NoisyGradientWarning(SkdpboWarning):
 
 class NoisyScoreWarning(SkdpboWarning):
     """The noise of ``best_score_`` is large beside its range or the public loss: few records."""
+
+
+class OutsideBoundsWarning(SkdpboWarning):
+    """By what was released, nearly all records are at one end of their public bounds, or beyond."""
 
 
 class PublicTrainingWarning(SkdpboWarning):

@@ -9,6 +9,7 @@ from skdpbo._gaussian_estimator import GaussianEstimator
 from skdpbo._gram_release import lifted
 from skdpbo._noise_aware import MomentModel, released_noise_variance
 from skdpbo._parameters import bounds_or_default
+from skdpbo._record_ends import at_one_end, warn_of_ends
 from skdpbo._record_groups import n_units, placed
 from skdpbo._row_blocks import BoxedRows, clipped_product
 from skdpbo._schema import (
@@ -194,8 +195,13 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         self.intercept_ = centre + intercept * unit - self.coef_ @ rows.centre
         if targets.ndim == 1:
             self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
+        ends = self._targets_at_one_end(*released, t_scales.radius)
         low, high = np.hstack([X_box, y_box])
-        return self._close(n_units(table), guarantee, hidden_columns(*released, low, high))
+        hidden = np.setdiff1d(hidden_columns(*released, low, high), ends + table.shape[1])
+        self._close(n_units(table), guarantee, hidden)
+        if ends.size:
+            warn_of_ends("y_bounds", ends)
+        return self
 
     def _check_public(self, table, y):
         """Check the shape of y; return y as an array, and both boxes."""
@@ -206,6 +212,11 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         X_box = bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", self)
         y_box = bounds_or_default(self.y_bounds, n_targets, "y_bounds", self)
         return targets, X_box, y_box
+
+    def _targets_at_one_end(self, moments, noise, radius):
+        """Return the targets whose released moments are those of values at one end of y_bounds."""
+        mean, square = (part[self.n_features_in_ :] for part in np.split(moments, 2))
+        return at_one_end(radius * mean, radius**2 * square, radius**2 * noise[1])
 
     def _standardised(self, rows, targets, mu, source):
         """Release the scales of the columns; return records, scales, the budget left, moments."""

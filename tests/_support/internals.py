@@ -22,6 +22,7 @@ HOMES = {
     "_gram_release": "lifted release_gram second_moment_sensitivity",
     "_noise_aware": "MomentModel released_noise_variance",
     "_parameters": "check_bounds",
+    "_record_ends": "at_one_end",
     "_record_groups": "PlacedRows count_step group_codes place_batches shared shared_roots",
     "_row_blocks": "BoxedRows",
     "_whitened_release": "NoisyMoments SQUARED_NORM WhitenedRelease",
