@@ -4,12 +4,17 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdpbo._column_moments import hidden_columns, norm_edges, release_moments, release_radius
+from skdpbo._column_moments import (
+    at_one_end,
+    hidden_columns,
+    norm_edges,
+    release_moments,
+    release_radius,
+)
 from skdpbo._gaussian_estimator import GaussianEstimator
 from skdpbo._gram_release import lifted
 from skdpbo._noise_aware import MomentModel, released_noise_variance
-from skdpbo._parameters import bounds_or_default
-from skdpbo._record_ends import at_one_end, warn_of_ends
+from skdpbo._parameters import bounds_or_default, warn_of_ends
 from skdpbo._record_groups import n_units, placed
 from skdpbo._row_blocks import BoxedRows, clipped_product
 from skdpbo._schema import (

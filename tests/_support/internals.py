@@ -12,8 +12,8 @@ HOMES = {
     "_attempt": "attempt",
     "_class_labels": "checked_labels label_positions",
     "_column_moments": (
-        "hidden_columns histogram_sensitivity moment_blocks nearest_counts norm_counts norm_edges "
-        "release_moments release_radius"
+        "at_one_end hidden_columns histogram_sensitivity moment_blocks nearest_counts norm_counts "
+        "norm_edges release_moments release_radius"
     ),
     "_column_ranges": "counts_sensitivity magnitude_counts",
     "_exact_gram": (
@@ -22,7 +22,6 @@ HOMES = {
     "_gram_release": "lifted release_gram second_moment_sensitivity",
     "_noise_aware": "MomentModel released_noise_variance",
     "_parameters": "check_bounds",
-    "_record_ends": "at_one_end",
     "_record_groups": "PlacedRows count_step group_codes place_batches shared shared_roots",
     "_row_blocks": "BoxedRows",
     "_whitened_release": "NoisyMoments SQUARED_NORM WhitenedRelease",

@@ -5,9 +5,8 @@ import math
 import numpy as np
 from sklearn.utils import check_consistent_length
 
-from skdpbo._parameters import check_bounds, warn_caller
+from skdpbo._parameters import check_bounds, warn_caller, warn_of_ends
 from skdpbo._private_estimator import PrivateEstimator
-from skdpbo._record_ends import warn_of_ends
 from skdpbo._schema import checked_table, narrowed, refuse_not_finite
 from skdpbo.exceptions import DefaultBoundsWarning, VoidGuaranteeWarning
 from skdpbo.gaussian_process.outsourced._domains import Ball, Box

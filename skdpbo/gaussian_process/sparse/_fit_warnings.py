@@ -5,8 +5,8 @@ import numbers
 
 import numpy as np
 
-from skdpbo._parameters import warn_caller
-from skdpbo._record_ends import at_one_end, warn_of_ends
+from skdpbo._column_moments import at_one_end
+from skdpbo._parameters import warn_caller, warn_of_ends
 from skdpbo._whitened_release import SQUARED_NORM, NoisyMoments
 from skdpbo.exceptions import DefaultBoundsWarning, UnreachedRowsWarning, WideBoundsWarning
 from skdpbo.gaussian_process.sparse._denoising import share_in_reach
