@@ -163,7 +163,8 @@ class ResidualRows:
 
     def _predicted(self, X):
         """Protected: return the predictions; the centre where the model raises."""
-        return isolated_answers(self.public, X, self.public.centre)
+        # One cell decides whether a list of single precision stays so, and the model's rounding.
+        return isolated_answers(self.public, np.asarray(X, np.float64), self.public.centre)
 
 
 @dataclass(frozen=True)

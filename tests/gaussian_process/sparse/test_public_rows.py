@@ -296,3 +296,12 @@ def test_the_default_bases_predict_every_finite_row(base):
     rows[:3, 0] = 1e39, -1e308, 1.7e308
     with np.errstate(all="ignore"):
         assert np.isfinite(public(rows)).all()
+
+
+def test_the_base_predicts_rows_of_single_precision_as_those_of_double():
+    """Of a list one cell decides the type of all: the rounding of the others would depend on it."""
+    public = public_model(None, X_PUBLIC, np.sin(X_PUBLIC), np.ones(1))
+    rows, single = ResidualRows(SimpleNamespace(radius=1, width=1), public), X.astype(np.float32)
+    np.testing.assert_array_equal(
+        rows._predicted(single), rows._predicted(single.astype(np.float64))
+    )
