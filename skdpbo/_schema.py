@@ -14,9 +14,9 @@ __all__ = [
     "check_same_length",
     "checked_table",
     "has_numeric_type",
+    "in_doubles",
     "is_dask",
     "length_of",
-    "narrowed",
     "refuse_missing_target",
     "refuse_not_finite",
     "share_memory",
@@ -90,9 +90,12 @@ def checked_table(values, name, *, ensure_2d, estimator, accept_sparse=False):
     return table
 
 
-def narrowed(values):
-    """Protected: return an array of real numbers, long doubles as doubles and without a warning."""
-    if values.dtype.kind != "f" or values.dtype.itemsize <= 8:
+def in_doubles(values):
+    """Protected: return an array of real numbers, floats in double precision, without a warning.
+
+    Of a list one cell decides the precision: the rounding of other records would depend on it.
+    """
+    if values.dtype.kind != "f" or values.dtype == np.float64:
         return values
     with np.errstate(all="ignore"):  # large ones are infinite
         return values.astype(np.float64)

@@ -163,8 +163,7 @@ class ResidualRows:
 
     def _predicted(self, X):
         """Protected: return the predictions; the centre where the model raises."""
-        # One cell decides whether a list of single precision stays so, and the model's rounding.
-        return isolated_answers(self.public, np.asarray(X, np.float64), self.public.centre)
+        return isolated_answers(self.public, X, self.public.centre)
 
 
 @dataclass(frozen=True)

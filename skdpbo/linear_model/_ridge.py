@@ -20,7 +20,7 @@ from skdpbo._row_blocks import BoxedRows, clipped_product
 from skdpbo._schema import (
     check_same_length,
     checked_table,
-    narrowed,
+    in_doubles,
     refuse_missing_target,
     refuse_not_finite,
 )
@@ -179,7 +179,7 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         guarantee = self._guarantee_of_fit(groups)
         table, checked, source = self._opened(guarantee, self._check_public, X, y, groups=groups)
         targets, X_box, y_box = checked
-        targets = narrowed(np.asarray(targets))
+        targets = in_doubles(np.asarray(targets))
         refuse_not_finite(targets, "y")
         self.X_bounds_ = X_box
         rows = BoxedRows(table, *X_box)

@@ -7,7 +7,7 @@ from sklearn.utils import check_consistent_length
 
 from skdpbo._parameters import check_bounds, warn_caller, warn_of_ends
 from skdpbo._private_estimator import PrivateEstimator
-from skdpbo._schema import checked_table, narrowed, refuse_not_finite
+from skdpbo._schema import checked_table, in_doubles, refuse_not_finite
 from skdpbo.exceptions import DefaultBoundsWarning, VoidGuaranteeWarning
 from skdpbo.gaussian_process.outsourced._domains import Ball, Box
 from skdpbo.gaussian_process.outsourced._noisy_rows import NoisyRows, rows_guarantee
@@ -168,7 +168,7 @@ class RowReleaser(PrivateEstimator):
 
         table, (y, checked), source = self._opened(guarantee, check_rows, X, y)
         # Charged: from here on values are read. The error for NaN is one for all rows together.
-        table, y = (None if values is None else narrowed(values) for values in (table, y))
+        table, y = (None if values is None else in_doubles(values) for values in (table, y))
         refuse_not_finite(table, "X")
         if y is not None:
             refuse_not_finite(y, "y")

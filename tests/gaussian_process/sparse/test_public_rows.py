@@ -298,10 +298,11 @@ def test_the_default_bases_predict_every_finite_row(base):
         assert np.isfinite(public(rows)).all()
 
 
-def test_the_base_predicts_rows_of_single_precision_as_those_of_double():
-    """Of a list one cell decides the type of all: the rounding of the others would depend on it."""
-    public = public_model(None, X_PUBLIC, np.sin(X_PUBLIC), np.ones(1))
-    rows, single = ResidualRows(SimpleNamespace(radius=1, width=1), public), X.astype(np.float32)
-    np.testing.assert_array_equal(
-        rows._predicted(single), rows._predicted(single.astype(np.float64))
-    )
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SeededNoiseWarning")
+@pytest.mark.parametrize("public", [{}, {"X_public": X_PUBLIC, "y_public": np.sin(X_PUBLIC[:, 0])}])
+def test_the_precision_of_one_cell_decides_no_rounding_of_others(public):
+    rows = [[cell] for cell in X[:, 0].astype(np.float32)]
+    gp = DPSparseGPRegressor(RBF(1.0), X_bounds=(-3, 3), y_bounds=(-3, 3), random_state=0)
+    single = gp.fit(rows, np.sin(X[:, 0]), **public).mean_
+    other = [[float(rows[0][0])], *rows[1:]]  # the same number
+    np.testing.assert_array_equal(gp.fit(other, np.sin(X[:, 0]), **public).mean_, single)
