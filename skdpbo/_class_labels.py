@@ -39,8 +39,9 @@ def checked_labels(y, classes):
     With public `classes` errors depend on shape, type and that all labels are finite. None: the
     labels are public by declaration, and must be those of classes.
     """
-    if classes is not None and isinstance(y, list | tuple):
-        # For one text, numpy would make texts of all labels.
+    declared = hasattr(y, "dtype") or hasattr(y, "dtypes")
+    if classes is not None and not declared:
+        # A list, or another sequence: for one text, numpy would make texts of all labels.
         table, error = attempt(np.asarray, y, dtype=object)
         # It looks into each of them, and says what it met there.
         y = np.fromiter(y, dtype=object, count=len(y)) if error is not None else table

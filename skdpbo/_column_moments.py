@@ -12,6 +12,7 @@ from skdpbo._record_groups import count_step, shared_counts
 from skdpbo.mechanisms import ClippedMean, GaussianMechanism, split_budget
 
 __all__ = [
+    "at_one_end",
     "hidden_columns",
     "histogram_sensitivity",
     "moment_blocks",
@@ -25,6 +26,8 @@ __all__ = [
 _N_EDGES = 16  # radii sqrt(d) 2^(-k/2)
 _HIDDEN = 3.0  # standard deviations of a noisy count
 _SHARE_OF_HISTOGRAM = 0.0625  # of the squared budget
+_CLEAR_OF_ENDS, _FAR = 0.15, 3.0  # of the half-width; standard deviations of the noise
+_SQUARE, _MEAN = 0.95, 0.8  # of records at one end; rows that are shortened have less than 1
 _IN_NOISE, _PLAIN = 2.0, 50.0  # variance over its noise: of a hidden and of a plain spread
 
 
@@ -169,3 +172,23 @@ def hidden_columns(moments, noise, low, high):
     if not np.median(in_noise) > _PLAIN:
         return np.array([], dtype=int)
     return np.flatnonzero((in_noise < _IN_NOISE) & ~((low == 0) & (high == 1)))
+
+
+def at_one_end(mean, square, noise):
+    """Return the columns whose records are nearly all at one end of their bounds, or beyond.
+
+    Post-processing of released moments. Of a column whose noise is not small nothing is known.
+
+    Parameters
+    ----------
+    mean, square : ndarray of shape (q,)
+        Released, about the centre of the bounds, in units of half their width.
+    noise : float or ndarray of shape (q,)
+        Standard deviation of the noise of the square.
+
+    Returns
+    -------
+    ndarray of int
+    """
+    clear, outer = _FAR * noise < _CLEAR_OF_ENDS, square + _FAR * noise >= _SQUARE
+    return np.flatnonzero(clear & outer & (np.abs(mean) > _MEAN))

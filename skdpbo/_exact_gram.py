@@ -14,7 +14,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
 from skdpbo._record_groups import PlacedRows, record_sizes, shared_roots
-from skdpbo._schema import is_dask, narrowed, refuse_not_finite
+from skdpbo._schema import in_doubles, is_dask, refuse_not_finite
 
 _MANTISSA = 53  # integers up to 2^53 are floats
 _LARGEST_BITS = 20  # 8192 rows in one exact product; features keep six digits
@@ -231,8 +231,8 @@ def _strided_sums(rows, X, Y, chunk, first, stride, sums):
     workspace = rows.workspace(min(chunk, len(X)))
     sizes = record_sizes(X)
     for start in range(first * chunk, len(X), stride * chunk):
-        X_chunk = narrowed(np.asarray(X[start : start + chunk]))
-        Y_chunk = narrowed(np.asarray(Y[start : start + chunk]))
+        X_chunk = in_doubles(np.asarray(X[start : start + chunk]))
+        Y_chunk = in_doubles(np.asarray(Y[start : start + chunk]))
         refuse_not_finite(X_chunk, "X")
         refuse_not_finite(Y_chunk, "y")
         Q = rows(X_chunk, Y_chunk, workspace)

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from skdpbo.exceptions import DefaultBoundsWarning, SeededNoiseWarning
+from skdpbo.exceptions import DefaultBoundsWarning, OutsideBoundsWarning, SeededNoiseWarning
 
 __all__ = [
     "ORDER_OF_GROUPS",
@@ -18,6 +18,7 @@ __all__ = [
     "positive_values",
     "warn_caller",
     "warn_if_seeded",
+    "warn_of_ends",
 ]
 
 DEFAULT_BOUNDS = (-3.0, 3.0)
@@ -35,6 +36,16 @@ def warn_caller(message, category):
     while frame.f_back and frame.f_globals.get("__name__", "").startswith(_INSIDE):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+def warn_of_ends(bounds, columns=None):
+    """Warn that nearly all records are at one end of some bounds, in columns if there are some."""
+    which = "" if columns is None else f" (column {', '.join(map(str, columns.tolist()))})"
+    warn_caller(
+        f"By what was released, nearly all records are at one end of {bounds} or beyond "
+        f"it{which}, where they are clipped: they may be in other units.",
+        OutsideBoundsWarning,
+    )
 
 
 def bounds_or_default(bounds, size, name, owner, otherwise=""):

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdpbo._record_groups import PlacedRows, n_units, record_sizes
-from skdpbo._schema import narrowed, refuse_not_finite
+from skdpbo._schema import in_doubles, refuse_not_finite
 
 __all__ = ["BoxedRows", "clipped_product", "row_blocks"]
 
@@ -113,7 +113,7 @@ def row_blocks(X, check=True, name="X"):
     size = _block_size(X)
     for start in range(0, X.shape[0], size):
         block = X[start : start + size]
-        block = narrowed(block.toarray() if issparse(block) else np.asarray(block))
+        block = in_doubles(block.toarray() if issparse(block) else np.asarray(block))
         if check:
             refuse_not_finite(block, name, allow_nan=check == "allow-nan")
         yield block

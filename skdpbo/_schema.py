@@ -1,5 +1,7 @@
 """The schema of protected records, checked without a word about their values."""
 
+import warnings
+
 import numpy as np
 from scipy.sparse import issparse
 from sklearn import config_context
@@ -12,9 +14,9 @@ __all__ = [
     "check_same_length",
     "checked_table",
     "has_numeric_type",
+    "in_doubles",
     "is_dask",
     "length_of",
-    "narrowed",
     "refuse_missing_target",
     "refuse_not_finite",
     "refuse_text_columns",
@@ -70,15 +72,17 @@ def checked_table(values, name, *, ensure_2d, estimator, accept_sparse=False):
     """
 
     def check(table):
-        return check_array(
-            table,
-            accept_sparse="csr" if accept_sparse else False,
-            dtype="numeric",
-            ensure_all_finite=False,
-            ensure_2d=ensure_2d,
-            input_name=name,
-            estimator=estimator,
-        )
+        # Cells of lists and objects are converted one by one: a warning would tell of one of them.
+        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
+            return check_array(
+                table,
+                accept_sparse="csr" if accept_sparse else False,
+                dtype="numeric",
+                ensure_all_finite=False,
+                ensure_2d=ensure_2d,
+                input_name=name,
+                estimator=estimator,
+            )
 
     table = values if is_dask(values) else attempt(check, values)[0]
     if table is None:  # raised outside of the handler: the context of an error has values, too
@@ -108,9 +112,12 @@ def _is_text(dtype):
     )
 
 
-def narrowed(values):
-    """Protected: return an array of real numbers, long doubles as doubles and without a warning."""
-    if values.dtype.kind != "f" or values.dtype.itemsize <= 8:
+def in_doubles(values):
+    """Protected: return an array of real numbers, floats in double precision, without a warning.
+
+    Of a list one cell decides the precision: the rounding of other records would depend on it.
+    """
+    if values.dtype.kind != "f" or values.dtype == np.float64:
         return values
     with np.errstate(all="ignore"):  # large ones are infinite
         return values.astype(np.float64)

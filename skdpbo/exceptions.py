@@ -14,6 +14,7 @@ __all__ = [
     "NoisyGradientWarning",
     "NoisyRowsWarning",
     "NoisyScoreWarning",
+    "OutsideBoundsWarning",
     "PublicTrainingWarning",
     "ScoreGapWarning",
     "SeededNoiseWarning",
@@ -68,6 +69,10 @@ class NoisyRowsWarning(SkdpboWarning):
 
 class NoisyScoreWarning(SkdpboWarning):
     """The noise of ``best_score_`` is large beside its range or the public loss: few records."""
+
+
+class OutsideBoundsWarning(SkdpboWarning):
+    """By what was released, nearly all records are at one end of their public bounds, or beyond."""
 
 
 class PublicTrainingWarning(SkdpboWarning):

@@ -1,5 +1,6 @@
 """Labels beside given classes: one record decides no other record's label, and is not quoted."""
 
+from collections import deque
 from decimal import Decimal
 
 import numpy as np
@@ -36,9 +37,10 @@ UNUSUAL = [Decimal("sNaN"), Unhashable(1)]
 @pytest.mark.parametrize(
     "cell", ["a text", None, 0.5, float("nan"), 10**400, 1j, [1], {}, *UNUSUAL]
 )
-def test_one_label_in_a_list_changes_no_other(cell):
-    usual = label_positions(checked_labels(LABELS, CLASSES), CLASSES)
-    with_cell = label_positions(checked_labels([cell, *LABELS[1:]], CLASSES), CLASSES)
+@pytest.mark.parametrize("sequence", [list, deque])
+def test_one_label_in_a_list_changes_no_other(sequence, cell):
+    usual = label_positions(checked_labels(sequence(LABELS), CLASSES), CLASSES)
+    with_cell = label_positions(checked_labels(sequence([cell, *LABELS[1:]]), CLASSES), CLASSES)
     assert usual.tolist() == LABELS
     assert with_cell.tolist() == [-1, *LABELS[1:]]
 
@@ -52,7 +54,7 @@ def test_a_label_whose_hash_raises_does_not_end_the_fit(model, cell):
 
 
 @pytest.mark.parametrize("kind", [Hostile, Unseen])
-@pytest.mark.parametrize("container", [list, tuple, lambda y: np.fromiter(y, dtype=object)])
+@pytest.mark.parametrize("container", [list, tuple, deque, lambda y: np.fromiter(y, dtype=object)])
 def test_a_label_whose_every_use_raises_is_of_no_class(kind, container):
     y = container([kind(), *LABELS[1:]])
     found = label_positions(checked_labels(y, CLASSES), CLASSES)

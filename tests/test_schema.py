@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
+from _support.internals import attempt
 from skdpbo.exceptions import DefaultBoundsWarning
 from skdpbo.gaussian_process import (
     DPSparseGPClassifier,
@@ -16,7 +17,7 @@ from skdpbo.gaussian_process import (
     ProjectedGP,
 )
 from skdpbo.linear_model import DPLogisticRegression, DPRidge
-from skdpbo.preprocessing import DPSimpleImputer, DPStandardScaler
+from skdpbo.preprocessing import DPMinMaxScaler, DPSimpleImputer, DPStandardScaler
 from skdpbo.privacy import PrivacyLedger
 
 X = np.random.default_rng(0).uniform(-3, 3, (60, 1))
@@ -100,6 +101,25 @@ def test_every_real_type_is_read(dtype):
     model = DPSparseGPRegressor(X_bounds=(0, 3), y_bounds=(-2, 2))
     values = np.abs(X).astype(dtype)
     assert np.isfinite(model.fit(values, values[:, 0]).predict([[1.0]])).all()
+
+
+class Loud(float):
+    """A number that says whose it is when it is converted."""
+
+    def __float__(self):
+        warnings.warn(SECRET, stacklevel=2)
+        return 1.0
+
+
+@pytest.mark.parametrize("cell", [np.longdouble("1e400"), np.ma.masked, Loud(), np.ones(1)])
+@pytest.mark.parametrize("model", [DPMinMaxScaler(X_bounds=(-3, 3)), DPSimpleImputer()])
+def test_a_cell_that_warns_as_it_is_converted_is_not_heard(model, cell):
+    values = with_secret(X, 0.0)
+    values[7, 0] = cell
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        attempt(model.fit, values)
+    assert {w.category for w in caught} <= {DefaultBoundsWarning}
 
 
 DEFAULT_BOUNDS = [

@@ -20,7 +20,8 @@ _LEAST_EXTENT = 0.125  # of the box
 _NARROW, _FAR = 1 / 6, 3.0  # of the box; standard deviations of the noise
 _LEAST_REACH = 2.0  # of the targets, in standard deviations
 _RECORDS_BEYOND = 20.0  # over mu: of normal targets about as many are clipped as the noise hides
-_MEAN_SD = 1.0  # of the targets' mean before the release, in half-widths
+# Of the targets' mean before the release, in half-widths: of few records the noise is as large.
+_MEAN_SD = 0.5
 _DRAWN = 2.0  # variances of the noise, over the square of the targets' mean
 _LEAST_VARIANCE = 0.1  # of the mean square: the mean is noisy
 

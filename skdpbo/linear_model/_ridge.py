@@ -4,17 +4,23 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdpbo._column_moments import hidden_columns, norm_edges, release_moments, release_radius
+from skdpbo._column_moments import (
+    at_one_end,
+    hidden_columns,
+    norm_edges,
+    release_moments,
+    release_radius,
+)
 from skdpbo._gaussian_estimator import GaussianEstimator
 from skdpbo._gram_release import lifted
 from skdpbo._noise_aware import MomentModel, released_noise_variance
-from skdpbo._parameters import bounds_or_default
+from skdpbo._parameters import bounds_or_default, warn_of_ends
 from skdpbo._record_groups import n_units, placed
 from skdpbo._row_blocks import BoxedRows, clipped_product
 from skdpbo._schema import (
     check_same_length,
     checked_table,
-    narrowed,
+    in_doubles,
     refuse_missing_target,
     refuse_not_finite,
 )
@@ -173,7 +179,7 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         guarantee = self._guarantee_of_fit(groups)
         table, checked, source = self._opened(guarantee, self._check_public, X, y, groups=groups)
         targets, X_box, y_box = checked
-        targets = narrowed(np.asarray(targets))
+        targets = in_doubles(np.asarray(targets))
         refuse_not_finite(targets, "y")
         self.X_bounds_ = X_box
         rows = BoxedRows(table, *X_box)
@@ -194,8 +200,13 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         self.intercept_ = centre + intercept * unit - self.coef_ @ rows.centre
         if targets.ndim == 1:
             self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
+        ends = self._targets_at_one_end(*released, t_scales.radius)
         low, high = np.hstack([X_box, y_box])
-        return self._close(n_units(table), guarantee, hidden_columns(*released, low, high))
+        hidden = np.setdiff1d(hidden_columns(*released, low, high), ends + table.shape[1])
+        self._close(n_units(table), guarantee, hidden)
+        if ends.size:
+            warn_of_ends("y_bounds", ends)
+        return self
 
     def _check_public(self, table, y):
         """Check the shape of y; return y as an array, and both boxes."""
@@ -206,6 +217,11 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         X_box = bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", self)
         y_box = bounds_or_default(self.y_bounds, n_targets, "y_bounds", self)
         return targets, X_box, y_box
+
+    def _targets_at_one_end(self, moments, noise, radius):
+        """Return the targets whose released moments are those of values at one end of y_bounds."""
+        mean, square = (part[self.n_features_in_ :] for part in np.split(moments, 2))
+        return at_one_end(radius * mean, radius**2 * square, radius**2 * noise[1])
 
     def _standardised(self, rows, targets, mu, source):
         """Release the scales of the columns; return records, scales, the budget left, moments."""

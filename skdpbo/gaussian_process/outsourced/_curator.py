@@ -194,7 +194,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         X, y, plan, source = self._opened_rows(X, y, total, check)
         # Stated anew: a domain that depends on the number of columns is known now.
         guarantee = self._guarantees(self.n_features_in_)[0]
-        self.release_ = self._release_rows(
+        release = self._release_rows(
             X,
             plan,
             guarantee,
@@ -213,8 +213,8 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
             answers_per_row=int(self.answers_per_row),
             n_answers=self.n_answers,
         )
-        self.privacy_, self.answer_privacy_, self.answers_ = guarantee, answer_privacy, []
-        return self
+        self.answer_privacy_, self.answers_ = answer_privacy, []
+        return self._close(release, guarantee)
 
     def fit_transform(self, X, y=None):
         """Release the rows of X, and be ready to answer.

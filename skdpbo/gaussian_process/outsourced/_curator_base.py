@@ -1,12 +1,14 @@
 """Base class of `PrivateProjection` and `ProjectedGP`: the charged release of rows."""
 
+import math
+
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_consistent_length
 
-from skdpbo._parameters import check_bounds, warn_caller
+from skdpbo._parameters import check_bounds, warn_caller, warn_of_ends
 from skdpbo._private_estimator import PrivateEstimator
-from skdpbo._schema import checked_table, narrowed, refuse_not_finite
+from skdpbo._schema import checked_table, in_doubles, refuse_not_finite
 from skdpbo.exceptions import DefaultBoundsWarning, NoisyRowsWarning, VoidGuaranteeWarning
 from skdpbo.gaussian_process.outsourced._domains import Ball, Box
 from skdpbo.gaussian_process.outsourced._noisy_rows import NoisyRows, rows_guarantee
@@ -22,6 +24,7 @@ from skdpbo.privacy._checks import check_choice, check_count, check_positive, ch
 
 __all__ = ["RowReleaser"]
 
+_CLEAR, _FAR = 0.05, 3.0  # of the domain; standard deviations of the noise
 _MECHANISMS = ("l2_laplace", "gaussian", "kharkovskii2020")
 
 
@@ -179,7 +182,7 @@ class RowReleaser(PrivateEstimator):
 
         table, (y, checked), source = self._opened(guarantee, check_rows, X, y)
         # Charged: from here on values are read. The error for NaN is one for all rows together.
-        table, y = (None if values is None else narrowed(values) for values in (table, y))
+        table, y = (None if values is None else in_doubles(values) for values in (table, y))
         refuse_not_finite(table, "X")
         if y is not None:
             refuse_not_finite(y, "y")
@@ -203,6 +206,35 @@ class RowReleaser(PrivateEstimator):
             data_norm=plan.domain.norm,
             **answers,
         )
+
+    def _close(self, release, guarantee):
+        """Set the attributes that every fit has; then warn, since a warning may be an error."""
+        self.release_, self.privacy_ = release, guarantee
+        if release.projection is None and release.domain is not None:
+            _warn_of_rows(release)
+        return self
+
+
+def _warn_of_rows(release):
+    """Warn where the rows are nearly all at one place of the edge of their domain."""
+    domain, mean = release.domain, release.Z.mean(axis=0)
+    noise = release.noise_std / math.sqrt(release.n_rows)  # of each mean
+    if isinstance(domain, Ball):
+        # A mean is as long as the rows only where they all are at one place.
+        size, radius = np.linalg.norm(mean), domain.radius
+        if _is_at_edge(size / radius, math.sqrt(len(mean)) * noise / radius):
+            warn_of_ends("the ball of data_norm")
+        return
+    low, high = np.array(domain.low), np.array(domain.high)
+    half = high / 2 - low / 2
+    ends = np.flatnonzero(_is_at_edge(np.abs((mean - low) / half - 1), noise / half))
+    if 2 * len(ends) >= len(mean):  # a rare indicator alone says nothing
+        warn_of_ends("X_bounds", ends)
+
+
+def _is_at_edge(size, noise):
+    """Whether a mean, 1 at the edge, is within a noise that is small."""
+    return (_FAR * noise < _CLEAR) & (size + _FAR * noise >= 1)
 
 
 class _PublishedRows:

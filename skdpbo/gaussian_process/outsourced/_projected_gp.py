@@ -214,8 +214,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
         self._fit_released(release, targets.astype(np.float64), kernel, noise_variance)
         self._single_target = y.ndim == 1
         self._publish()
-        self.release_, self.privacy_ = release, guarantee
-        return self
+        return self._close(release, guarantee)
 
     def _fit_released(self, release, targets, kernel, noise_variance):
         """Fit one Gaussian process to each target: post-processing of the release."""

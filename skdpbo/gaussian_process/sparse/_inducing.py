@@ -18,6 +18,7 @@ SUPPORT_DESIGNS = (slice(0, 256), slice(256, 384), slice(384, 512))  # of `suppo
 _N_UNREACHED = 256
 _EXTENTS = (1.0, 1.25, 1.5)  # of their boxes in that of Z: records may lie outside
 _UNREACHED = (4.0, 8.0, 32.0, 256.0, 2.0**20)  # half-widths of the box from its centre
+_LARGEST = 1e300  # of a point: kernels are evaluated at those of `unreached_design`, too
 
 
 def inducing_design(inducing_points, bounds, n_features):
@@ -65,8 +66,8 @@ def inducing_design(inducing_points, bounds, n_features):
         raise ValueError(
             f"inducing_points must have shape (n_inducing, {n_features}), got {Z.shape}."
         )
-    if not np.isfinite(Z).all():
-        raise ValueError("inducing_points must be finite.")
+    if not (np.abs(Z) <= _LARGEST).all():
+        raise ValueError(f"inducing_points must be finite, at most {_LARGEST:g} in size.")
     return Z
 
 
@@ -129,6 +130,10 @@ def unreached_design(Z):
 def _designed(size, low, high):
     if size < 1:
         raise ValueError(f"inducing_points must be at least 1, got {size}.")
+    if max(np.abs(low).max(), np.abs(high).max()) > _LARGEST:
+        raise ValueError(
+            f"X_bounds, or public rows in place of them, must be at most {_LARGEST:g} in size."
+        )
     n_features = len(low)
     side = size if n_features == 1 else math.isqrt(size)
     if n_features == 1 or (n_features == 2 and side * side == size):

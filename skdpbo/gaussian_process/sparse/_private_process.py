@@ -15,9 +15,8 @@ from joblib import effective_n_jobs
 from skdpbo._column_ranges import released_ranges
 from skdpbo._exact_gram import products, streamed_sums
 from skdpbo._gaussian_estimator import GaussianEstimator
-from skdpbo._parameters import bounds_or_default, warn_caller
+from skdpbo._parameters import bounds_or_default
 from skdpbo._record_groups import PlacedRows, record_codes
-from skdpbo.exceptions import DefaultBoundsWarning, UnreachedRowsWarning, WideBoundsWarning
 from skdpbo.gaussian_process._column_effects import ColumnEffects, shows_columns
 from skdpbo.gaussian_process._foreign_kernels import foreign_kernels, refuse_unfit_kernel
 from skdpbo.gaussian_process._record_spread import RecordSpread
@@ -52,7 +51,6 @@ _SHARE_OF_SPREAD, _SHARE_OF_COLUMNS = 0.04, 0.1
 # of the half-width at epsilon 1.
 _SHARE_OF_MEAN = 0.05
 _NEGLIGIBLE = 1e-9  # probability of a kernel that predictions leave out
-_FAR = 5.0  # standard deviations of noise: one false alarm in three million fits
 
 
 class PrivateProcess(GaussianEstimator):
@@ -160,44 +158,6 @@ class PrivateProcess(GaussianEstimator):
             if not found.all():
                 unseen.append(name)
         return {name: getattr(self, f"{name}_") for name in names}, unseen
-
-    def _close(self, n_records, guarantee, unseen=(), reach=None, wide=False):
-        """Set the attributes that every fit has; then warn, since a warning may be an error.
-
-        Parameters
-        ----------
-        unseen : sequence of str, default=()
-            Bounds of which some column shows no range.
-        reach : tuple (share, sd), default=None
-            Released share of records near the inducing points, and its noise.
-        wide : bool, default=False
-            Whether the box is far wider than the records, by what was released.
-        """
-        super()._close(n_records, guarantee)
-        # All that the warnings name is released: counts above a threshold, and the second moment.
-        for name in unseen:
-            warn_caller(
-                f"{name}: the released counts show no range of some columns; (-1, 1) is used, and "
-                "values beyond it are clipped. Give public bounds, a larger epsilon or more rows.",
-                DefaultBoundsWarning,
-            )
-        if reach is not None and reach[0] + _FAR * reach[1] < 0.5:
-            warn_caller(
-                f"About {max(reach[0], 0.0):.0%} of the records are near the inducing points, by "
-                "the released second moment: X_bounds may be in other units than X, or the public "
-                "rows that bounds are taken from may be no sample of X.",
-                UnreachedRowsWarning,
-            )
-        if wide:
-            points = self.inducing_points
-            placed_here = points is None or isinstance(points, numbers.Integral)
-            box = "X_bounds" if placed_here else "the box of inducing_points"
-            warn_caller(
-                f"The records fill less than a sixth of {box}, by the released mean of a wave: "
-                "the model hardly tells them apart. Give a narrower public box.",
-                WideBoundsWarning,
-            )
-        return self
 
     def _inducing_points(self, n_features, bounds, default=None):
         points, box = self.inducing_points, None

@@ -10,6 +10,7 @@ from skdpbo._record_groups import n_units, placed, record_codes
 from skdpbo._schema import check_same_length, checked_table, refuse_missing_target
 from skdpbo.gaussian_process._posterior_regressor import PosteriorRegressor
 from skdpbo.gaussian_process._public_base import PublicBase, ResidualRows
+from skdpbo.gaussian_process.sparse._fit_warnings import warn_of_bounds
 from skdpbo.gaussian_process.sparse._kernel_family import default_kernels
 from skdpbo.gaussian_process.sparse._private_process import PrivateProcess, private_prior_mean
 from skdpbo.gaussian_process.sparse._release_methods import (
@@ -257,8 +258,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         Raises
         ------
         ValueError, TypeError
-            On a bad parameter or shape; on NaN and infinity; the message does not name
-            a record.
+            On a bad parameter or shape; on NaN and infinity; the message does not name a record.
         BudgetExceededError
             If the active `PrivacyLedger` cannot pay; nothing has been touched then.
         """
@@ -297,8 +297,9 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         self._publish(chosen["kernels"], method.features, centre, fits, single_target=y.ndim == 1)
         if public:
             self._publish_gate(public, method.signal_probability(released, fits, noise_variance))
-        reach = method.share_in_reach(released) if self.release == "whitened" else None
-        return self._close(n_units(X), guarantee, unseen, reach, wide)
+        self._close(n_units(X), guarantee)  # before warnings, which may be errors
+        warn_of_bounds(self, method, released, half_width, unseen=unseen, wide=wide)
+        return self
 
     def _planned(self, mu, X_public, y_public, bounds, X, y):
         """Return what the release needs from shapes and parameters; raises what can be raised."""

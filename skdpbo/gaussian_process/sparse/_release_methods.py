@@ -13,7 +13,7 @@ from scipy.special import expit, logit, logsumexp
 
 from skdpbo._noise_aware import MomentModel, WeightPosterior, released_noise_variance
 from skdpbo._parameters import positive_values
-from skdpbo._whitened_release import SQUARED_NORM, WhitenedRelease
+from skdpbo._whitened_release import WhitenedRelease
 from skdpbo.gaussian_process.papers._kernel_posterior import kernel_posterior, regulariser
 from skdpbo.gaussian_process.papers._kernel_release import KernelRelease, KernelRows
 from skdpbo.gaussian_process.papers._kernel_sensitivity import norm_bound, optimal_ratio
@@ -21,15 +21,10 @@ from skdpbo.gaussian_process.sparse._denoising import (
     denoised_second_moment,
     nearest_mixture,
     remaining_noise,
-    share_in_reach,
     smaller_scales,
 )
 from skdpbo.gaussian_process.sparse._features import LatticeRows, WhitenedFeatures
-from skdpbo.gaussian_process.sparse._inducing import (
-    SUPPORT_DESIGNS,
-    support_design,
-    unreached_design,
-)
+from skdpbo.gaussian_process.sparse._inducing import SUPPORT_DESIGNS, support_design
 from skdpbo.gaussian_process.sparse._kernel_family import (
     average_kernel,
     has_many_columns,
@@ -185,22 +180,6 @@ class WhitenedMethod:
         ]
         public = zip(self.log_priors.tolist(), self.shown.tolist(), strict=True)
         return [replace(f, log_prior=p, shown=s) for f, (p, s) in zip(fits, public, strict=True)]
-
-    def share_in_reach(self, moments):
-        """Return the estimated share of records near the inducing points, and its noise.
-
-        Post-processing.
-        """
-        Z, sb, n_records = self.features.Z, moments.sb, self.statistics.n_records
-        support = support_design(Z)
-        # First halves: every second point of a Sobol sequence lies in half of the box.
-        reached = np.vstack([support[s.start : (s.start + s.stop) // 2] for s in SUPPORT_DESIGNS])
-        longest = math.sqrt(SQUARED_NORM)  # longer rows are shortened
-        inside, outside = (
-            phi / np.maximum(1, np.linalg.norm(phi, axis=1) / longest)[:, None]
-            for phi in map(self.features, (reached, unreached_design(Z)))
-        )
-        return share_in_reach(moments.B, inside, outside, sb=sb, n_records=n_records)
 
     def signal_probability(self, moments, fits, noise_variance):
         """Return the probability that the targets are more than noise about 0.

@@ -17,6 +17,7 @@ from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import (
     DryRunWarning,
     HiddenColumnsWarning,
+    OutsideBoundsWarning,
     SeededNoiseWarning,
     SelectionCostWarning,
     SkdpboWarning,
@@ -68,6 +69,7 @@ _NOT_SHOWN = (
     SeededNoiseWarning,
     UnreachedRowsWarning,
     HiddenColumnsWarning,
+    OutsideBoundsWarning,
     WideBoundsWarning,
 )
 _NOT_NUMERIC = "X is not of a numeric type: every argument must be a string or a real number."

@@ -297,3 +297,16 @@ def test_the_default_bases_predict_every_finite_row(base):
     rows[:3, 0] = 1e39, -1e308, 1.7e308
     with np.errstate(all="ignore"):
         assert np.isfinite(public(rows)).all()
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SeededNoiseWarning")
+@pytest.mark.parametrize("public", [{}, {"X_public": X_PUBLIC, "y_public": np.sin(X_PUBLIC[:, 0])}])
+def test_the_precision_of_one_cell_decides_no_rounding_of_others(public):
+    rows = [[cell] for cell in X[:, 0].astype(np.float32)]
+    base = Pipeline([("scale", StandardScaler()), ("line", LinearRegression())])
+    gp = DPSparseGPRegressor(
+        RBF(0.7), base=base, X_bounds=(-3, 3), y_bounds=(-3, 3), random_state=0
+    )
+    single = gp.fit(rows, np.sin(X[:, 0]), **public).mean_
+    other = [[float(rows[0][0])], *rows[1:]]  # the same number
+    np.testing.assert_array_equal(gp.fit(other, np.sin(X[:, 0]), **public).mean_, single)

@@ -263,3 +263,11 @@ def test_with_all_noise_the_mean_does_not_depend_on_the_records(monkeypatch):
         lambda screen, gram, source: screen.statistics._in_units(gram.astype(float), 0.0),
     )
     assert np.abs(prior_means(1.5) - prior_means(0.0)).min() > 1
+
+
+def test_of_few_records_the_mean_is_near_the_centre():
+    """The noise of their mean is nearly half the range: what it shows is hardly ever true."""
+    rng = np.random.default_rng(0)
+    screen, gram = screen_of(rng.normal(size=(60, 5)), rng.normal(size=60), mu=0.054)
+    found = [screen.location(screen.release(gram, None), 0.27)[0][0] / 3 for _ in range(300)]
+    assert np.sqrt(np.mean(np.square(found))) < 0.13

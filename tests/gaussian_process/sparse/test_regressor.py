@@ -24,7 +24,7 @@ from skdpbo.exceptions import (
     KernelUnitsWarning,
     SeededNoiseWarning,
 )
-from skdpbo.gaussian_process import DPSparseGPRegressor
+from skdpbo.gaussian_process import DPSparseGPClassifier, DPSparseGPRegressor
 from skdpbo.privacy import PrivacyLedger, mu_from_epsilon
 
 RNG = np.random.default_rng(0)
@@ -625,3 +625,12 @@ def test_a_kernel_in_other_units_is_told_before_the_charge(settings, named):
 def test_a_kernel_in_the_units_of_the_bounds_is_not_told(settings):
     settings = {"X_bounds": (-3, 3), "y_bounds": (-1, 1)} | settings
     DPSparseGPRegressor(**settings).fit(X, Y)  # warnings are errors
+
+
+@pytest.mark.parametrize("gp", [DPSparseGPRegressor, DPSparseGPClassifier])
+@pytest.mark.parametrize("largest", [1e301, 8e307, 1.7e308])
+def test_points_beyond_which_there_are_no_floats_are_refused_by_name(gp, largest):
+    points = np.array([[-largest], [largest]])
+    for name, given in (("X_bounds", (-largest, largest)), ("inducing_points", points)):
+        with pytest.raises(ValueError, match=f"{name}.* at most 1e"):
+            gp(**{name: given}).fit(np.zeros((5, 1)), np.array([0, 1, 0, 1, 0]))

@@ -1,0 +1,120 @@
+"""Warnings of a fit about its bounds, from released values alone."""
+
+import math
+import numbers
+
+import numpy as np
+
+from skdpbo._column_moments import at_one_end
+from skdpbo._parameters import warn_caller, warn_of_ends
+from skdpbo._whitened_release import SQUARED_NORM, NoisyMoments
+from skdpbo.exceptions import DefaultBoundsWarning, UnreachedRowsWarning, WideBoundsWarning
+from skdpbo.gaussian_process.sparse._denoising import share_in_reach
+from skdpbo.gaussian_process.sparse._inducing import (
+    SUPPORT_DESIGNS,
+    support_design,
+    unreached_design,
+)
+
+__all__ = ["target_moments", "warn_of_bounds"]
+
+_FAR = 5.0  # standard deviations of noise: one false alarm in three million fits
+_NARROW, _FAR_OF_TARGETS = 0.1, 2.0  # of half the width of y_bounds; standard deviations
+
+
+def warn_of_bounds(gp, method, released, half_width, *, unseen, wide):
+    """Warn of bounds that are in other units than the records, or far too wide.
+
+    Post-processing: every argument is public or released.
+
+    Parameters
+    ----------
+    gp : DPSparseGPRegressor
+        Fitted.
+    method : WhitenedMethod or KernelMethod
+    released : NoisyMoments or KernelStatistics
+        From the method.
+    half_width : ndarray of shape (q,)
+        Of the targets' bounds.
+    unseen : sequence of str
+        Bounds of which some column shows no range.
+    wide : bool
+        Whether the box is far wider than the records.
+    """
+    for name in unseen:
+        warn_caller(
+            f"{name}: the released counts show no range of some columns; (-1, 1) is used, and "
+            "values beyond it are clipped. Give public bounds, a larger epsilon or more rows.",
+            DefaultBoundsWarning,
+        )
+    if not isinstance(released, NoisyMoments):  # the published release shows less
+        return
+    share, sd = _share_in_reach(method, released)
+    if share + _FAR * sd < 0.5:
+        warn_caller(
+            f"About {max(share, 0.0):.0%} of the records are near the inducing points, by "
+            "the released second moment: X_bounds may be in other units than X, or the public "
+            "rows that bounds are taken from may be no sample of X.",
+            UnreachedRowsWarning,
+        )
+    if wide:
+        warn_caller(
+            f"The records fill less than a sixth of {_box(gp)}, by the released mean of a wave: "
+            "the model hardly tells them apart. Give a narrower public box.",
+            WideBoundsWarning,
+        )
+    _warn_of_targets(method, released, half_width, is_residual=hasattr(gp, "base_"))
+
+
+def _box(gp):
+    """Return the name of the box of the inducing points."""
+    if not (gp.inducing_points is None or isinstance(gp.inducing_points, numbers.Integral)):
+        return "the box of inducing_points"
+    of_public_rows = gp.X_bounds is None and hasattr(gp, "base_")
+    return "the box of X_public" if of_public_rows else "X_bounds"
+
+
+def _warn_of_targets(method, released, half_width, is_residual):
+    """Warn of targets at one end of their bounds, or in a small part of them."""
+    mean, square, noise = target_moments(method, released)
+    if (ends := at_one_end(mean, square, noise)).size:
+        warn_of_ends("residual_bound_" if is_residual else "y_bounds", ends)
+    # About what was subtracted: a released mean, or the centre of the bounds. In units of these.
+    part = np.square(method.statistics.half_width / half_width)
+    largest = (np.maximum(square, 0.0) + _FAR_OF_TARGETS * noise) * part
+    if not is_residual and (largest < _NARROW**2).any():
+        warn_caller(
+            "By what was released, targets spread over less than a tenth of y_bounds, which may "
+            "be in other units: much of the noise is that of the bounds. Give narrower ones.",
+            WideBoundsWarning,
+        )
+
+
+def target_moments(method, moments):
+    """Return mean and mean square of the targets, and its noise, in units of where they are cut.
+
+    Post-processing. The mean is that of records in the box: a product of released moments with
+    public weights a, for which a'phi is about 1 there.
+    """
+    statistics, phi = method.statistics, method.features(support_design(method.features.Z))
+    d, n, R = phi.shape[1], statistics.n_records, np.asarray(statistics.half_width)
+    weights = np.linalg.solve(phi.T @ phi + np.eye(d), phi.sum(axis=0))
+    return (
+        weights @ moments.A / (n * R),
+        moments.yy.diagonal() / (n * R**2),
+        moments.syy / (n * R**2),
+    )
+
+
+def _share_in_reach(method, moments):
+    """Return the estimated share of records near the inducing points, and its noise."""
+    Z, n_records = method.features.Z, method.statistics.n_records
+    support = support_design(Z)
+    # First halves: every second point of a Sobol sequence lies in half of the box.
+    reached = np.vstack([support[s.start : (s.start + s.stop) // 2] for s in SUPPORT_DESIGNS])
+    longest = math.sqrt(SQUARED_NORM)  # longer rows are shortened
+    inside, outside = (
+        phi / np.maximum(1, np.linalg.norm(phi, axis=1) / longest)[:, None]
+        for phi in map(method.features, (reached, unreached_design(Z)))
+    )
+    return share_in_reach(moments.B, inside, outside, sb=moments.sb, n_records=n_records)
