@@ -237,8 +237,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         Parameters
         ----------
         X : array-like or Dask array of shape (n_samples, n_features)
-            Protected. Arrays and memory maps are read in chunks, once for each release; a Dask
-            array is summed where its blocks are.
+            Protected. Read in chunks, once for each release; a Dask array where its blocks are.
         y : array-like or Dask array of shape (n_samples,) or (n_samples, n_targets)
             Protected.
         X_public : array-like of shape (n_public, n_features), default=None
@@ -335,8 +334,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
             common |= {"sensitivity": self.sensitivity, "ratio": self.ratio}
             return KernelMethod(kernels, Z, **common)
         common |= {"fit_amplitude": self.signal_variance == "released"}
-        # A user's list states what is likely (docs/benchmarks/rejected_ideas.md).
-        shares = "design" if self.kernel is None else "equal"
+        shares = "design" if self.kernel is None else "equal"  # a list states what is likely
         return WhitenedMethod(kernels, Z, shares=shares, **common)
 
     def _publish(self, kernels, features, prior_mean, fits, single_target):
