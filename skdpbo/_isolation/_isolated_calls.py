@@ -217,6 +217,11 @@ def unshared(model):
     model : estimator
     frozen : list of tuple (estimator, estimator)
         Copy and original.
+
+    Raises
+    ------
+    TypeError
+        If a part is its own clone and its own copy.
     """
     parts = [model, *model.get_params(deep=True).values()]
     originals = {id(part): part for part in _frozen_among(parts)}
@@ -224,6 +229,12 @@ def unshared(model):
         return model, []
     copies = {}  # deepcopy's memo: by the id of an original, its copy
     model = copy.deepcopy(model, copies)
+    for key, part in originals.items():
+        if key not in copies:  # it is its own copy
+            raise TypeError(
+                f"{type(part).__name__} can be neither cloned nor copied, and would keep protected "
+                "rows: take its __sklearn_clone__ or its __deepcopy__ away."
+            )
     return model, [(copies[key], original) for key, original in originals.items()]
 
 

@@ -122,6 +122,26 @@ def test_a_part_that_clones_to_itself(protect):
     assert not any((shown == SECRET).any() for shown in part.shown)
 
 
+class Itself(Remembering):
+    """Its own clone and its own copy."""
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+@pytest.mark.parametrize("protect", ["validation", Chunks(2)])
+def test_a_part_that_is_its_own_copy_is_refused_before_the_charge(protect):
+    options = {"protect": protect, "loss_bound": 1.0, "guide": False, "score_fraction": 0.0}
+    search = DPGridSearchCV(make_pipeline(Itself(), Ridge()), {"ridge__alpha": [1.0]}, **options)
+    own = {"X_val": X, "y_val": Y} if protect == "validation" else {}
+    with (
+        PrivacyLedger(1.0) as ledger,
+        pytest.raises((TypeError, ValueError), match="Itself can be neither cloned nor copied"),
+    ):
+        search.fit(X, Y, **own)
+    assert not ledger.entries
+
+
 class Committee(RegressorMixin, BaseEstimator):
     """Holds its parts in a list, which `get_params` does not look into."""
 

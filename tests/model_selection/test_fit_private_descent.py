@@ -319,6 +319,14 @@ class TestDefaults:
                 sought.fit(*rows)
         assert len(ledger.entries) == (not few)
 
+    def test_a_score_of_noise_is_told_once(self):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", NoisyScoreWarning)
+            search(epsilon=0.5, score_fraction=0.01).fit(X, Y)
+        texts = [str(w.message) for w in caught if w.category is NoisyScoreWarning]
+        assert len(texts) == 1
+        assert "will be mostly noise" in texts[0]
+
 
 class TestLedger:
     def test_one_charge(self):

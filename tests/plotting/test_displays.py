@@ -194,6 +194,12 @@ def test_utility_of_public_rows_is_that_of_the_searches_on_average():
     assert not hasattr(search, "privacy_")
 
 
+def test_utility_of_public_rows_warns_of_the_split():
+    search = DPGridSearchCV(TREE, {"max_depth": [1]}, cv=3)
+    with pytest.warns(UserWarning, match="least populated class"):
+        PrivacyUtilityDisplay.from_public_rows(search, X[:50], np.arange(50) < 2, n_draws=2)
+
+
 def test_utility_of_public_rows_needs_a_law_and_a_mean():
     of = PrivacyUtilityDisplay.from_public_rows
     with pytest.raises(TypeError, match="got DPBayesSearchCV"):

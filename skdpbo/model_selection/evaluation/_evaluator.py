@@ -117,7 +117,7 @@ def isolated_losses(model, scorer, X, y, unreadable=None, groups=None):
 
     As `isolated_outcomes`, for scores that are means of losses: in {0, ..., ``scorer.units``}.
     """
-    return scorer.losses_of(isolated_outcomes(model, scorer, X, y, unreadable, False, groups))
+    return scorer.losses_of(isolated_outcomes(model, scorer, X, y, unreadable, groups=groups))
 
 
 def isolated_outcomes(model, scorer, X, y, unreadable=None, batches=None, groups=None):

@@ -95,6 +95,9 @@ class PrivateDescentProtection(PrivateModelsProtection):
         mechanism.start(problem, False)  # reads sizes alone; too much noise is refused here
         super().try_publicly()
 
+    def warn_of_score(self, score):
+        """Do nothing: its noise was warned of before the charge, and it tells no trials apart."""
+
     def _run(self, data):
         self._trainings.open(data)  # made before the charge, from sizes alone
         chosen = self.mechanism.search_unguided(self._trainings.can_end)

@@ -275,7 +275,11 @@ class PrivateModelsProtection(AllRecordsProtection):
             mark_total(chosen.attributes["best_estimator_"], guarantee)
         super().publish(guarantee, chosen)
         if chosen.score is not None:
-            warn_if_trial_is_noisy(self.scorer, chosen.score)
+            self.warn_of_score(chosen.score)
+
+    def warn_of_score(self, score):
+        """Warn where the released score is mostly noise."""
+        warn_if_trial_is_noisy(self.scorer, score)
 
     def _dry_run(self):
         """Warn of what synthetic rows show: failures, which are returned, and missing bounds."""

@@ -3,6 +3,8 @@
 from types import SimpleNamespace
 
 import numpy as np
+from sklearn.base import is_classifier
+from sklearn.model_selection import check_cv
 
 from skdpbo.model_selection._private_choice import PrivateChoice
 from skdpbo.model_selection.evaluation._fold_losses import FoldLosses
@@ -74,7 +76,9 @@ def _public_losses(searcher, X, y):
         pre_dispatch=searcher.pre_dispatch,
     )
     _, candidates = searcher._candidates()
-    losses = FoldLosses(public, searcher.cv).losses(candidates)
+    # Split here: `FoldLosses` leaves the warnings of a split to the search.
+    splits = check_cv(searcher.cv, y, classifier=is_classifier(searcher.estimator)).split(X, y)
+    losses = FoldLosses(public, list(splits)).losses(candidates)
     # One that fails on public rows cannot win.
     kept = [of_candidate for of_candidate in losses if of_candidate is not None]
     if not kept:
