@@ -200,6 +200,7 @@ def test_a_forgotten_operator_norm_is_caught(monkeypatch):
     assert audited_epsilon(pair, n_components=1) > 1.5
 
 
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyRowsWarning")  # as it should
 def test_a_forgotten_clip_is_caught(monkeypatch):
     plant(monkeypatch, "rows: not clipped")
     assert audited_epsilon(((-9.0,), (9.0,)), epsilon=0.5, data_norm=1.0) > 2.0
