@@ -11,6 +11,7 @@ from functools import cache
 
 import numpy as np
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
@@ -156,7 +157,8 @@ def _answer(model, method, X, raw=False):
         return None
     try:
         np.random.seed(0)
-        answer = _quietly(getattr(model, method), copy.deepcopy(X))  # copy=False writes into it
+        with config_context(enable_cython_pairwise_dist=False):  # as the evaluators do
+            answer = _quietly(getattr(model, method), copy.deepcopy(X))  # copy=False writes into it
     except Exception:  # what fails for a batch is tried again by parts of it
         return None
     if raw:

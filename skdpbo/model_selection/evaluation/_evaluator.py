@@ -38,6 +38,7 @@ __all__ = [
 
 
 SEED = 20070613  # public, and one for all: candidates are compared under equal draws
+_MEGABYTES = 64  # of a table of distances
 
 
 def train(model, X, y, fit_params, *, rows=None, seed=SEED, labels=None):
@@ -221,8 +222,9 @@ def _outcomes(model, scorer, X, y, rows):
     """
     X, y = take_rows(X, rows), None if y is None else take_rows(y, rows)
     # Neighbours would be found in another way, which breaks ties otherwise, if no row of a sparse
-    # batch held a number but one.
-    with seeded_generators(SEED), config_context(enable_cython_pairwise_dist=False):
+    # batch held a number but one. This way takes tables of distances: small ones are faster.
+    how = {"enable_cython_pairwise_dist": False, "working_memory": _MEGABYTES}
+    with seeded_generators(SEED), config_context(**how):
         return scorer.checked_outcomes(scorer.record_outcomes(model, X, y), len(rows))
 
 

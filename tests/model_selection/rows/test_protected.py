@@ -1,4 +1,5 @@
 import pickle
+import tracemalloc
 import warnings
 from decimal import Decimal
 from itertools import product
@@ -9,6 +10,7 @@ import pytest
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
@@ -595,3 +597,16 @@ def test_reading_a_cell_prints_nothing(protect, capsys):
     search = DPGridSearchCV(LogisticRegression(), {}, protect=protect, score_fraction=0.0)
     search.fit(X, np.resize([0, 1], 40))
     assert capsys.readouterr() == ("", "")
+
+
+def test_distances_to_many_training_rows_take_little_memory():
+    X = np.random.RandomState(0).normal(size=(20_000, 2))
+    y = (X[:, 0] > 0).astype(int)
+    model = KNeighborsClassifier(algorithm="brute").fit(X, y)
+    scorer = resolve_scorer("accuracy", model, n_classes=2)
+    tracemalloc.start()
+    losses = isolated_losses(model, scorer, X[:2000], y[:2000])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert losses.mean() < 0.02 * scorer.units
+    assert peak < 250e6  # all distances at once are 320 MB, and their order as much again
