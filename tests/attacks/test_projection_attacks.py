@@ -175,6 +175,7 @@ def test_projected_rows_lose_what_is_claimed_and_not_more():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyRowsWarning")  # as it should
 def test_replaced_rows_lose_what_is_claimed_and_not_more():
     claimed = PrivateProjection(epsilon=0.5, data_norm=1.0).replacement_guarantee(1).epsilon
     assert claimed == pytest.approx(1.0)
