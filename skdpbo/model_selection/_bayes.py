@@ -126,7 +126,7 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
     refit : bool or str, default=True
         Train the winner on all public rows. A str names the deciding metric. A callable is refused.
     n_jobs : int or None, default=None
-        Number of jobs run in parallel by joblib.
+        Jobs run in parallel by joblib. The estimator's own has no effect on protected rows.
     verbose : int, default=0
         A line for each public round, with the time that the public folds still take, above 1 the
         messages of `GridSearchCV`, and how many models have been trained for, or on, the protected

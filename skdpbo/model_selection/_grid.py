@@ -93,7 +93,7 @@ class DPGridSearchCV(BaseChoiceSearchCV):
         Train the winner on all public rows. A str names the deciding metric. A callable is refused.
         With ``protect="all"`` and a private estimator: keep the winning model as it was trained.
     n_jobs : int or None, default=None
-        Number of jobs run in parallel by joblib.
+        Jobs run in parallel by joblib. The estimator's own has no effect on protected rows.
     verbose : int, default=0
         As in `GridSearchCV` for the public cross-validation, and how many models have been trained
         for, or on, the protected rows: numbers that are public, without times. With private

@@ -18,6 +18,7 @@ from _support.internals import (
     ProtectedRows,
     ValidationProtection,
     centred_total,
+    isolated_outcomes,
     random_batches,
     resolve_scorer,
     score_of_secret_count,
@@ -182,6 +183,27 @@ class TestSecretNumber:
     def test_messages_state_no_number(self):
         with pytest.raises(ValueError, match=r"same number of rows\.$"):
             fitted(tree_search(), X_VAL, Y_VAL[:-1])
+
+    def test_records_are_predicted_in_batches_of_one_size(self):
+        sizes = []
+
+        class Counts(DummyClassifier):
+            def predict(self, X):
+                sizes.append(len(X))
+                return np.full(len(X), len(X) % 2)
+
+        model = Counts().fit(X, Y)
+        scorer = resolve_scorer("accuracy", DummyClassifier(), None)
+        batches = random_batches(SECRET, noise_source())
+        expected = np.where(Y_VAL == 0, 0, scorer.units)  # 256 is even
+        losses = isolated_outcomes(model, scorer, X_VAL, Y_VAL, batches=batches)
+        assert losses.tolist() == expected.tolist()
+        assert set(sizes) == {256}
+        unreadable = np.zeros(SECRET, dtype=bool)
+        unreadable[3] = True
+        losses = isolated_outcomes(model, scorer, X_VAL, Y_VAL, unreadable, batches)
+        expected[3] = scorer.units
+        assert losses.tolist() == expected.tolist()
 
     def test_a_record_that_fails_alone_has_the_worst_loss(self):
         search = DPGridSearchCV(

@@ -45,7 +45,7 @@ _NOTHING = ("passthrough", "drop")
 
 
 def always(step):
-    """Whether a step satisfies no condition at all: True."""
+    """Return True: nothing is asked of the step."""
     return True
 
 
