@@ -85,12 +85,24 @@ class Release:
     def claimed(self):
         return getattr(self.claim, self.target)
 
-    def audit(self, factor=1.0):
-        samples = [self.sample(factor, which, self.n) for which in (0, 1)]
+    def samples(self, factor=1.0):
+        return [self.sample(factor, which, self.n) for which in (0, 1)]
+
+    def audit(self, samples):
         return audit_samples(*samples, target=self.target, false_alarm=ALARM)
 
     def bound(self, factor=1.0):
-        return getattr(self.audit(factor), self.target)
+        return getattr(self.audit(self.samples(factor)), self.target)
+
+    def is_caught(self, factor):
+        """Return whether the claim is refuted, by a quarter of the runs or by more of them."""
+        samples = [], []
+        for _ in range(4):
+            for which, runs in enumerate(samples):
+                runs.extend(self.sample(factor, which, self.n // 4))
+            if self.audit(samples).violates(self.claim):
+                return True
+        return False
 
 
 def gdp(mu, delta=1e-5):
@@ -448,7 +460,7 @@ def whole_regressor():
     """Fits of one record of the four; what is looked at is the mean at the inducing points."""
 
     def make(factor):
-        budget = epsilon_from_mu(factor * 2.0, 1e-5)
+        budget = epsilon_from_mu(factor, 1e-5)
         gp = DPSparseGPRegressor(
             RBF(1.0), inducing_points=Z, y_bounds=(-1, 1), epsilon=budget, noise_variance=0.05
         )
@@ -456,7 +468,7 @@ def whole_regressor():
             gp.fit(np.r_[X_OTHERS, [[record[0]]]], np.r_[Y_OTHERS[:, 0], record[1]]).mean_
         )
 
-    return Release(repeated(make, (0.0, 1.0), (0.0, -1.0)), gdp(2.0), 200, 8.0, 0.0)
+    return Release(repeated(make, (0.0, 1.0), (0.0, -1.0)), gdp(1.0), 200, 8.0, 0.0)
 
 
 def rows(mechanism):
@@ -502,7 +514,7 @@ def reproducible(monkeypatch, seed=0):
 def test_no_claim_is_contradicted(name, monkeypatch):
     replay_evaluations(monkeypatch)
     release = RELEASES[name]
-    assert not release.audit().violates(release.claim)
+    assert not release.audit(release.samples()).violates(release.claim)
 
 
 @pytest.mark.slow
@@ -511,9 +523,10 @@ def test_the_audit_has_power(name, monkeypatch):
     reproducible(monkeypatch)
     replay_evaluations(monkeypatch)
     release = RELEASES[name]
-    assert release.bound() >= release.least * release.claimed
+    if release.least > 0:
+        assert release.bound() >= release.least * release.claimed
     # Planted bug: the noise of a larger budget
-    assert release.audit(release.caught).violates(release.claim)
+    assert release.is_caught(release.caught)
 
 
 @pytest.mark.parametrize("name", [n for n, r in RELEASES.items() if r.step is not None])
