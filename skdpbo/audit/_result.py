@@ -140,10 +140,9 @@ class AuditResult:
         epsilon, delta = guarantee.epsilon, guarantee.delta
         if float(epsilon_of(self.low, self.high, delta)) > epsilon:
             return True
-        return guarantee.mu is not None and self._exceeds_curve(guarantee)
-
-    def _exceeds_curve(self, guarantee):
-        """Check P(S) <= t + Phi(Phi^-1(Q(S) + t) + mu), at statistical distance t of mu-GDP."""
+        if guarantee.mu is None:
+            return False
+        # P(S) <= t + Phi(Phi^-1(Q(S) + t) + mu), at statistical distance t of mu-GDP.
         t = guarantee.statistical_distance
         other = min(self.high + t, 1.0)
         if other == 1.0:  # the curve is 1 there: nothing exceeds it

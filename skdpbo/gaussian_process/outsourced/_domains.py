@@ -35,15 +35,6 @@ class Ball:
     def __post_init__(self):
         set_field(self, "radius", float(check_positive(self.radius, "radius")))
 
-    def check_dimension(self, r):
-        """Accept every dimension.
-
-        Parameters
-        ----------
-        r : int
-            Number of coordinates of the rows.
-        """
-
     @property
     def norm(self):
         """Largest norm of a point."""
@@ -126,22 +117,6 @@ class Box:
             set_field(self, name, tuple(values.tolist()))
         if len(self.low) != len(self.high) or any(low > high for low, high in self._sides):
             raise ValueError("low and high must have the same length, low at most high.")
-
-    def check_dimension(self, r):
-        """Refuse points of another dimension.
-
-        Parameters
-        ----------
-        r : int
-            Number of coordinates of the rows.
-
-        Raises
-        ------
-        ValueError
-            If the domain has another number of coordinates.
-        """
-        if len(self.low) != r:
-            raise ValueError(f"the domain has {len(self.low)} coordinates and the rows {r}.")
 
     @property
     def norm(self):

@@ -88,7 +88,10 @@ class ProjectionRelease:
         if self.domain is not None:
             if not isinstance(self.domain, Ball | Box):
                 raise TypeError("domain must be a Ball, a Box or None.")
-            self.domain.check_dimension(r)
+            if isinstance(self.domain, Box) and len(self.domain.low) != r:
+                raise ValueError(
+                    f"the domain has {len(self.domain.low)} coordinates and the rows {r}."
+                )
         for name in ("noise_std", "answer_noise_std"):
             set_field(self, name, check_within(getattr(self, name), name, "[0, inf)"))
         for name in ("displacement", "data_norm"):

@@ -57,10 +57,6 @@ def _has_given_categories(step):
     return given and not counts and not tells
 
 
-def _fills_a_constant(step):
-    return step.strategy == "constant" and step.keep_empty_features and not step.add_indicator
-
-
 # Transformers whose fit reads the shape and the types alone (checked in scikit-learn 1.6 and 1.9),
 # under the condition beside them. A frozen one was fitted before, on rows that are public.
 _SHAPE_ONLY = {
@@ -82,7 +78,9 @@ _SHAPE_ONLY = {
     PolynomialFeatures: (always, ""),
     RBFSampler: (lambda step: step.gamma != "scale", "give gamma as a number"),
     SimpleImputer: (
-        _fills_a_constant,
+        lambda step: (
+            step.strategy == "constant" and step.keep_empty_features and not step.add_indicator
+        ),
         'use strategy="constant", keep_empty_features=True, add_indicator=False',
     ),
     SparseRandomProjection: (always, ""),

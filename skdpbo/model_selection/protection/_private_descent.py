@@ -38,6 +38,8 @@ class PrivateDescentProtection(PrivateModelsProtection):
         Of `Protection`.
     """
 
+    best_of_several = False  # one score, whose noise was warned of before the charge
+
     def __init__(self, searcher, space, candidates):
         # Every row tunes, and every training is accounted for.
         once = PrivateSelection(accounting="composition")
@@ -94,9 +96,6 @@ class PrivateDescentProtection(PrivateModelsProtection):
         problem = SearchProblem(self.candidates, self._trainings, source, self.space)
         mechanism.start(problem, False)  # reads sizes alone; too much noise is refused here
         super().try_publicly()
-
-    def warn_of_score(self, score):
-        """Do nothing: its noise was warned of before the charge, and it tells no trials apart."""
 
     def _run(self, data):
         self._trainings.open(data)  # made before the charge, from sizes alone

@@ -85,6 +85,8 @@ class PrivateModelsProtection(AllRecordsProtection):
     selection : PrivateSelection
     """
 
+    best_of_several = True  # whether the released score is the best of noisy ones
+
     def __init__(self, searcher, space, candidates, selection):
         super().__init__(searcher, space, candidates)
         self.selection = selection
@@ -274,12 +276,8 @@ class PrivateModelsProtection(AllRecordsProtection):
         if self.searcher.refit:
             mark_total(chosen.attributes["best_estimator_"], guarantee)
         super().publish(guarantee, chosen)
-        if chosen.score is not None:
-            self.warn_of_score(chosen.score)
-
-    def warn_of_score(self, score):
-        """Warn where the released score is mostly noise."""
-        warn_if_trial_is_noisy(self.scorer, score)
+        if chosen.score is not None and self.best_of_several:
+            warn_if_trial_is_noisy(self.scorer, chosen.score)
 
     def _dry_run(self):
         """Warn of what synthetic rows show: failures, which are returned, and missing bounds."""

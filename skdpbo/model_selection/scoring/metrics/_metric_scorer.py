@@ -53,9 +53,6 @@ class MetricScorer(SklearnMetric):
     clipped = None
     of_chance = 0.0  # score of predictions that do not look at X, about
 
-    def __init__(self, public_scorer, *, units=1, **how):
-        super().__init__(public_scorer, units=units, **how)
-
     def __repr__(self):
         """Return the name."""
         return f"{type(self).__name__}({self.name!r})"
