@@ -15,7 +15,6 @@ import numpy as np
 from joblib import parallel_config
 from joblib.memory import MemorizedFunc
 from sklearn.base import BaseEstimator
-from sklearn.frozen import FrozenEstimator
 
 from skdpbo._isolation._parallel import run_tasks, undivided
 from skdpbo.privacy.ledger._charging import covered_by_fit
@@ -23,7 +22,6 @@ from skdpbo.privacy.ledger._charging import covered_by_fit
 __all__ = [
     "in_isolation",
     "refuse_cached_functions",
-    "restore_frozen",
     "run_isolated",
     "seeded_generators",
     "unshared",
@@ -252,19 +250,6 @@ def _clones_to_itself(part):
     usual = BaseEstimator.__sklearn_clone__
     own = getattr(type(part), "__sklearn_clone__", usual)
     return own is not usual and part.__sklearn_clone__() is part
-
-
-def restore_frozen(frozen):
-    """Put the frozen originals back: copies that were shown rows may not be released.
-
-    Parameters
-    ----------
-    frozen : list
-        From `unshared`.
-    """
-    for twin, original in frozen:
-        if isinstance(twin, FrozenEstimator):  # what another has learnt, its guarantee covers
-            twin.estimator = original.estimator
 
 
 def refuse_cached_functions(estimator, candidates, scoring):

@@ -10,6 +10,7 @@ import math
 import numpy as np
 from scipy.special import ndtr
 
+from skdpbo._exact_gram import RowMap
 from skdpbo._record_groups import shared
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy._rounding import round_up_root
@@ -118,7 +119,7 @@ class ColumnEffects:
         return _N_BINS * (sd * density + mean * (1 - 2 * float(ndtr(-z))))
 
 
-class EffectRows:
+class EffectRows(RowMap):
     """Rows (bin of each column, target in lattice steps), integers held as floats.
 
     Parameters
@@ -133,10 +134,6 @@ class EffectRows:
     def __init__(self, box, centre, clip):
         self.box, self.centre, self.clip = box, centre, clip
         self.width = len(box[0]) + len(clip)
-
-    def workspace(self, n_rows):
-        """Nothing is kept between chunks."""
-        return None
 
     def __call__(self, X, Y, workspace):
         """Protected: return a chunk's rows, shape (n, width)."""

@@ -4,7 +4,7 @@ import numpy as np
 
 from skdpbo._column_moments import hidden_columns, release_moments
 from skdpbo._row_blocks import BoxedRows
-from skdpbo.preprocessing._private_scaler import PrivateScaler
+from skdpbo.preprocessing._private_transformer import PrivateScaler
 from skdpbo.privacy._checks import check_flag
 
 __all__ = ["DPStandardScaler"]

@@ -63,7 +63,7 @@ def train(model, X, y, fit_params, *, rows=None, seed=SEED, labels=None):
     model : estimator
         Fitted. Protected where the rows are.
     frozen : list
-        See `restore_frozen`.
+        Pairs of a copy of a frozen part and the original, see `unshared`.
     """
     # Positions also of all rows: taking them makes the copy that is the training's own.
     rows = np.arange(n_rows(X)) if rows is None else rows
