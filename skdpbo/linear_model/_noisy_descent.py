@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdpbo.privacy._checks import set_fields
+
 __all__ = ["DescentPlan", "descend", "descend_by_curvature"]
 
 _MIN_STEPS, _MAX_STEPS = 20, 40
@@ -49,8 +51,7 @@ class DescentPlan:
         n_steps = _CURVED_STEPS if by_curvature else n_steps
         rate = min(time / n_steps, _MAX_RATE)
         derived = {"by_curvature": by_curvature, "n_steps": n_steps, "rate": rate}
-        for name, value in derived.items():
-            object.__setattr__(self, name, value)
+        set_fields(self, **derived)
 
 
 def descend(gradient, shape, plan, penalties):

@@ -31,6 +31,7 @@ from skdpbo.privacy._checks import (
     check_mu,
     check_positive,
     check_positive_delta,
+    set_fields,
 )
 from skdpbo.privacy._conversions import gaussian_sigma, rho_from_epsilon
 from skdpbo.privacy._rounding import one_plus_exp, round_down, round_up, round_up_root
@@ -152,8 +153,7 @@ class GaussianMechanism:
         scale = math.ceil(ratio * 2**shift)
         values = {"step": step, "_shift": shift, "_scale": scale}
         values["sigma"] = round_up(Fraction(scale, 2**shift) * Fraction(step))
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        set_fields(self, **values)
 
     def _calibrated(self, sensitivity: Fraction) -> float:
         """Return sigma for an l2 sensitivity, rounded up."""

@@ -17,7 +17,7 @@ from typing import ClassVar
 from skdpbo._parameters import ORDER_OF_GROUPS
 from skdpbo.mechanisms import DiscreteLaplace, ExponentialMechanism, PermuteAndFlip
 from skdpbo.privacy import PrivacyGuarantee
-from skdpbo.privacy._checks import check_choice, check_positive, check_within
+from skdpbo.privacy._checks import check_choice, check_positive, check_within, set_fields
 from skdpbo.privacy._guarantee import RECORD_RELATIONS, about_groups
 
 __all__ = [
@@ -138,8 +138,7 @@ class PrivateChoice:
         # exp(-epsilon loss / Delta), in the place of exp(-epsilon loss / (2 Delta)).
         # Fields of a frozen object that follow from the others, set once: they cannot disagree.
         derived = {"epsilon": epsilon, **shares, "counts": counts, "rate": 2 if counts else 1}
-        for name, value in derived.items():
-            object.__setattr__(self, name, value)
+        set_fields(self, **derived)
 
     @property
     def guarantee(self):

@@ -28,6 +28,7 @@ __all__ = [
     "check_real",
     "check_text",
     "check_within",
+    "set_fields",
 ]
 
 # Steps of a descent and shares of a budget are parts of 1 in 10 or so; theirs is 2^-29 or more.
@@ -154,3 +155,9 @@ def check_text(text: Any, name: str) -> str:
     except UnicodeEncodeError:
         raise ValueError(f"{name} must be text that can be written as UTF-8.") from None
     return text
+
+
+def set_fields(instance: Any, **values: Any) -> None:
+    """Set fields of a frozen data class: checked ones, or what follows from the others."""
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)

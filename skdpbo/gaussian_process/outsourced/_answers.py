@@ -14,7 +14,7 @@ from skdpbo._attempt import attempt
 from skdpbo._parameters import check_bounds
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
-from skdpbo.privacy._checks import check_delta, check_positive
+from skdpbo.privacy._checks import check_delta, check_positive, set_fields
 from skdpbo.privacy._rounding import round_up_root
 from skdpbo.privacy.ledger._store import PROCESS
 
@@ -69,14 +69,14 @@ class AnswerNoise:
 
     def __post_init__(self):
         low, high = (float(bound[0]) for bound in check_bounds(self.y_bounds, 1, "y_bounds"))
-        object.__setattr__(self, "y_bounds", (low, high))
+        set_fields(self, y_bounds=(low, high))
         mechanism = GaussianMechanism(
             epsilon=self.epsilon,
             delta=self.delta,
             sensitivity=answer_sensitivity(low, high, self.answers_per_row),
             n_draws=self.answers_per_row,  # a record is behind so many coordinates
         )
-        object.__setattr__(self, "_mechanism", mechanism)
+        set_fields(self, _mechanism=mechanism)
 
     @property
     def std(self):

@@ -21,7 +21,7 @@ from skdpbo.gaussian_process.papers._kernel_sensitivity import (
 )
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu, mu_from_epsilon
-from skdpbo.privacy._checks import check_mu
+from skdpbo.privacy._checks import check_mu, set_fields
 
 __all__ = ["KernelRelease", "KernelRows", "KernelStatistics"]
 
@@ -149,8 +149,7 @@ class KernelRelease:
             "radius": radius,
             "steps": (self.k_norm / radius, step_y),
         }
-        for name, value in derived.items():
-            object.__setattr__(self, name, value)
+        set_fields(self, **derived)
 
     @property
     def sigma_a(self):

@@ -28,6 +28,7 @@ from skdpbo.model_selection.evaluation._chunks import (
     n_chunk_losses,
 )
 from skdpbo.model_selection.evaluation._evaluator import SEED, isolated_losses, train
+from skdpbo.model_selection.rows._protected import NotPickled
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
 
 __all__ = [
@@ -46,7 +47,7 @@ _BATCHES = 4
 
 
 @dataclass(repr=False, kw_only=True)
-class ChunkTraining:
+class ChunkTraining(NotPickled):
     """Losses of candidates that are trained on every chunk.
 
     A model is a function of its own chunk and of public constants, and its losses are functions of
@@ -76,9 +77,6 @@ class ChunkTraining:
     n_jobs: int | None
     pre_dispatch: int | str
     verbose: int = 0
-
-    def __reduce__(self):
-        raise TypeError("protected rows are not pickled with the searcher.")
 
     @property
     def n_losses(self):

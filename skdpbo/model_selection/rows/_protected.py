@@ -16,6 +16,7 @@ from skdpbo.model_selection.rows._public_types import as_public_schema, as_publi
 from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
 
 __all__ = [
+    "NotPickled",
     "ProtectedParts",
     "ProtectedRows",
     "check_schema",
@@ -120,8 +121,15 @@ _SPLIT_SEED = 20150717
 _N_READ = 1000  # public values from which the kind of a column of objects is taken
 
 
+class NotPickled:
+    """Base class of what holds protected records during a fit."""
+
+    def __reduce__(self):
+        raise TypeError("protected rows are not pickled with the searcher.")
+
+
 @dataclass(repr=False)
-class ProtectedRows:
+class ProtectedRows(NotPickled):
     """Rows that the guarantee covers, with the records that cannot be read marked.
 
     Attributes
@@ -140,9 +148,6 @@ class ProtectedRows:
     y: object
     unreadable: np.ndarray
     groups: np.ndarray | None = None
-
-    def __reduce__(self):
-        raise TypeError("protected rows are not pickled with the searcher")
 
     @property
     def n_records(self):
