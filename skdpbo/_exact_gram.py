@@ -23,7 +23,7 @@ _NOISE_BITS = 48  # the noise, in units of the products, must fit int64 with roo
 
 
 class RowMap:
-    """Base class of maps of records to integer rows that keep no buffers between chunks."""
+    """Base class of maps of chunks of records that keep no buffers in between."""
 
     def workspace(self, n_rows):
         """Return no buffers."""

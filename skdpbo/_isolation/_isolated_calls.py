@@ -239,17 +239,13 @@ def unshared(model):
 def _frozen_among(parts, depth=3):
     """Yield the frozen estimators among objects, and in lists and dicts among them."""
     for part in parts:
-        if _clones_to_itself(part):
+        usual = BaseEstimator.__sklearn_clone__
+        own = getattr(type(part), "__sklearn_clone__", usual)
+        if own is not usual and part.__sklearn_clone__() is part:
             yield part
         elif depth and isinstance(part, list | tuple | dict):
             inner = part.values() if isinstance(part, dict) else part
             yield from _frozen_among(inner, depth - 1)
-
-
-def _clones_to_itself(part):
-    usual = BaseEstimator.__sklearn_clone__
-    own = getattr(type(part), "__sklearn_clone__", usual)
-    return own is not usual and part.__sklearn_clone__() is part
 
 
 def refuse_cached_functions(estimator, candidates, scoring):

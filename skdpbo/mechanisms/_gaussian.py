@@ -199,6 +199,15 @@ class GaussianMechanism:
         else:
             epsilon, delta = round_up(as_fraction(self.epsilon)), self._stated_delta
             mu = mu_from_epsilon(epsilon, delta - self._charge(epsilon))
+        assumptions = [
+            "replacing one record changes the released values by at most "
+            f"{float(self.sensitivity):.6g} in l2 norm"
+        ]
+        if self.engine == "opendp":
+            assumptions.append(
+                f"the noise is within statistical distance {self._distance:.2g} of normal deviates "
+                "rounded to the lattice (OpenDP), charged to delta"
+            )
         return PrivacyGuarantee(
             epsilon=epsilon,
             delta=delta,
@@ -206,19 +215,9 @@ class GaussianMechanism:
             statistical_distance=self._distance,
             protects="records behind the released values",
             mechanism="Gaussian",
-            assumptions=self._assumptions(),
+            assumptions=tuple(assumptions),
             reference=_REFERENCE,
         )
-
-    def _assumptions(self) -> tuple[str, ...]:
-        stated = (
-            "replacing one record changes the released values by at most "
-            f"{float(self.sensitivity):.6g} in l2 norm",
-        )
-        if self.engine == "skdpbo":
-            return stated
-        drawn = f"the noise is within statistical distance {self._distance:.2g} of normal deviates"
-        return (*stated, f"{drawn} rounded to the lattice (OpenDP), charged to delta")
 
     def release(self, values: ArrayLike, source: RandomSource | None = None) -> Any:
         """Return `values` plus noise, on the lattice.

@@ -60,6 +60,11 @@ class AnswerNoise:
         Public range of y. Values outside are clipped; one that is not finite counts as the centre.
     answers_per_row : int
         k.
+
+    Attributes
+    ----------
+    std : float
+        Standard deviation of the noise of an answer, in the units of y.
     """
 
     epsilon: float
@@ -76,12 +81,7 @@ class AnswerNoise:
             sensitivity=answer_sensitivity(low, high, self.answers_per_row),
             n_draws=self.answers_per_row,  # a record is behind so many coordinates
         )
-        set_fields(self, _mechanism=mechanism)
-
-    @property
-    def std(self):
-        """Standard deviation of the noise of an answer, in the units of y."""
-        return self._mechanism.sigma
+        set_fields(self, _mechanism=mechanism, std=mechanism.sigma)
 
     @property
     def guarantee(self):
