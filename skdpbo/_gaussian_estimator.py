@@ -9,8 +9,6 @@ from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
 from skdpbo.privacy._checks import check_mu_of_fit
 from skdpbo.privacy._guarantee import about_groups
 
-__all__ = ["GaussianEstimator"]
-
 
 class GaussianEstimator(PrivateEstimator):
     """Base class: the guarantee of one Gaussian budget.

@@ -16,8 +16,6 @@ from skdpbo._exact_gram import lattice_radius
 from skdpbo._gram_release import release_gram, second_moment_sensitivity
 from skdpbo.privacy._checks import check_mu, check_positive, set_fields
 
-__all__ = ["NoisyMoments", "WhitenedRelease"]
-
 # s^2 = 2 q: targets are given two thirds of the weight that would balance the norms; measured
 # flat between 1 and 2.
 _S2_PER_TARGET = 2

@@ -19,14 +19,6 @@ from sklearn.base import BaseEstimator
 from skdpbo._isolation._parallel import run_tasks, undivided
 from skdpbo.privacy.ledger._charging import covered_by_fit
 
-__all__ = [
-    "in_isolation",
-    "refuse_cached_functions",
-    "run_isolated",
-    "seeded_generators",
-    "unshared",
-]
-
 
 def run_isolated(function, tasks, *, n_jobs, pre_dispatch, secretly_often=False, progress=None):
     """Return ``[function(*task) for task in tasks]``, each computed by `in_isolation`.

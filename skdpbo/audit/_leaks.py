@@ -11,8 +11,6 @@ import numpy as np
 from skdpbo.audit._traces import Traces
 from skdpbo.audit._walk import reachable
 
-__all__ = ["Leak", "Secrets", "leak_scan"]
-
 _NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?")
 
 

@@ -10,8 +10,6 @@ from scipy.stats import norm
 
 from skdpbo.audit._result import AuditResult, epsilon_of, event_bounds, mu_of
 
-__all__ = ["audit_samples", "likelihood_ratio_audit", "normal_mu_bound"]
-
 _MAX_THRESHOLDS = 1000
 _FAR = 1e3  # interquartile ranges
 

@@ -7,8 +7,6 @@ import numpy as np
 from scipy.special import ndtri, ndtri_exp
 from scipy.stats import beta, norm
 
-__all__ = ["AuditResult", "event_bounds"]
-
 
 def event_bounds(hits, other_hits, n_runs, n_other_runs, false_alarm):
     """Return Clopper-Pearson bounds: below the first probability and above the second.

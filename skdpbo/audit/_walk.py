@@ -5,8 +5,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-__all__ = ["reachable"]
-
 _CLOSED = (types.ModuleType, type, types.BuiltinFunctionType, types.CodeType)
 
 

@@ -15,8 +15,6 @@ from skdpbo._record_groups import shared
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy._rounding import round_up_root
 
-__all__ = ["ColumnEffects", "shows_columns"]
-
 _N_BINS = 16
 _STEPS = 2**16  # of the lattice, to 1
 _CLIP = 0.75  # standard deviations: for small effects the clipped mean is then least noisy

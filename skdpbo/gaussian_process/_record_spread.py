@@ -11,8 +11,6 @@ import numpy as np
 from skdpbo._exact_gram import RowMap, rows_on_lattice
 from skdpbo._whitened_release import WhitenedRelease
 
-__all__ = ["RecordSpread", "SpreadRows"]
-
 _PART = math.sqrt(0.5)  # of the norm: of the constant and of the wave
 _FULL, _FULL_SD = 0.15, 0.3  # mean of the wave in a full box: normal, before the release
 _HALF_WIDTH = math.sqrt(3)  # standard deviations: of the box that uniform records would fill

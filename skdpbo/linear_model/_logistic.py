@@ -27,8 +27,6 @@ from skdpbo.linear_model._noisy_descent import DescentPlan, descend, descend_by_
 from skdpbo.mechanisms import split_budget, step_budgets
 from skdpbo.privacy._checks import check_choice, check_flag, check_positive
 
-__all__ = ["DPLogisticRegression"]
-
 _SHARE_OF_COUNTS = 0.02  # of the squared budget, where the classes are to be balanced
 _SHARE_OF_SCALES = 0.16  # of what is left
 _SHARE_OF_CURVATURE = 0.15  # of what is left, where the noise is small

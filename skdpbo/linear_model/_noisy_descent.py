@@ -7,8 +7,6 @@ import numpy as np
 
 from skdpbo.privacy._checks import set_fields
 
-__all__ = ["DescentPlan", "descend", "descend_by_curvature"]
-
 _MIN_STEPS, _MAX_STEPS = 20, 40
 _TIME, _EXPONENT = 26.0, 0.7  # sum of the rates: 26 / noise^0.7
 _LONG_RATE, _MAX_RATE = 100.0, 300.0

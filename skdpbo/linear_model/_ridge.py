@@ -30,8 +30,6 @@ from skdpbo.linear_model._record_rows import JoinedRows, StandardisedRecords
 from skdpbo.mechanisms import split_budget
 from skdpbo.privacy._checks import check_flag, check_positive
 
-__all__ = ["DPRidge"]
-
 _SHARE_OF_SCALES, _SHARE_OF_TARGETS = 0.1, 0.02  # of the squared budget
 _QUANTILE = 0.6  # of the row norms, for the clipping radius of the moments
 _TARGET_EDGES = 64  # squared largest half width of the targets, in standard deviations

@@ -27,15 +27,6 @@ from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import check_count, check_mu, check_positive, set_fields
 from skdpbo.privacy._rounding import round_down, round_up
 
-__all__ = [
-    "ClippedMean",
-    "clip_to_lattice",
-    "clipped_mean_sensitivity",
-    "clipped_sum",
-    "clipped_sum_sensitivity",
-    "row_blocks",
-]
-
 FloatArray = NDArray[np.float64]
 
 _STEP_BITS = 30  # lattice steps per clipping norm: at least 2^30

@@ -36,8 +36,6 @@ from skdpbo.privacy._checks import (
 from skdpbo.privacy._conversions import gaussian_sigma, rho_from_epsilon
 from skdpbo.privacy._rounding import one_plus_exp, round_down, round_up, round_up_root
 
-__all__ = ["DiscreteGaussian", "GaussianMechanism"]
-
 # Noise is drawn on a lattice of at least 2^40 steps per standard deviation, then rounded.
 _DRAW_BITS = 40
 _MIN_RATIO, _MAX_RATIO = Fraction(1, 2**20), 2**49  # sigma / step

@@ -25,8 +25,6 @@ from skdpbo.privacy._checks import check_count, check_positive, set_fields
 from skdpbo.privacy._conversions import l2_laplace_scale
 from skdpbo.privacy._rounding import round_up, text_below
 
-__all__ = ["L2Laplace"]
-
 _DIGITS = 50  # binary digits of a normal deviate before its words of 64
 _MAX_EPSILON = 10_000.0
 _MAX_DIMENSION = 2**16

@@ -20,16 +20,6 @@ from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import check_choice, check_positive, check_within, set_fields
 from skdpbo.privacy._guarantee import RECORD_RELATIONS, about_groups
 
-__all__ = [
-    "ADD_REMOVE",
-    "CHOICE_ASSUMPTIONS",
-    "NEIGHBOURS",
-    "REPLACE_ONE",
-    "PrivateChoice",
-    "all_stated_for_groups",
-    "stated_for_groups",
-]
-
 REPLACE_ONE, ADD_REMOVE = NEIGHBOURS = RECORD_RELATIONS
 _SCHEMA = "the column names and the types (with the categories of categorical columns) are public"
 CHOICE_ASSUMPTIONS = (

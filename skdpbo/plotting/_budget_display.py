@@ -9,7 +9,6 @@ from skdpbo.plotting._axes import PRIVATE, PUBLIC, TITLE_WIDTH, axes_for, plain
 from skdpbo.privacy._composed_losses import composed_epsilon
 from skdpbo.privacy._replace_one import in_one_relation
 
-__all__ = ["BudgetDisplay"]
 _MOST_LABELS = 24  # charges whose labels fit beside each other
 _LABEL_WIDTH = 32  # characters of a line
 

@@ -9,8 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 from skdpbo.plotting._axes import PRIVATE, PUBLIC, axes_for, plain, promise
 from skdpbo.privacy import PrivacyGuarantee
 
-__all__ = ["GPPosteriorDisplay"]
-
 
 @dataclass(eq=False, kw_only=True, repr=False)
 class GPPosteriorDisplay:

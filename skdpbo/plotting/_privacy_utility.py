@@ -9,8 +9,6 @@ from skdpbo.model_selection.protection._rehearsal import rehearsed_scores
 from skdpbo.plotting._axes import PRIVATE, PUBLIC, axes_for
 from skdpbo.privacy._checks import check_count
 
-__all__ = ["PrivacyUtilityDisplay"]
-
 
 @dataclass(eq=False, kw_only=True, repr=False)
 class PrivacyUtilityDisplay:

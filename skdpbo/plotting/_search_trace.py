@@ -8,8 +8,6 @@ from sklearn.utils.validation import check_is_fitted
 from skdpbo.plotting._axes import PRIVATE, PUBLIC, axes_for, promise
 from skdpbo.privacy import PrivacyGuarantee
 
-__all__ = ["SearchTraceDisplay"]
-
 
 @dataclass(eq=False, kw_only=True, repr=False)
 class SearchTraceDisplay:

@@ -6,8 +6,6 @@ from skdpbo._column_ranges import released_ranges
 from skdpbo._parameters import check_bounds
 from skdpbo.preprocessing._private_transformer import PrivateScaler
 
-__all__ = ["DPMinMaxScaler"]
-
 
 class DPMinMaxScaler(PrivateScaler):
     """Columns scaled to [0, 1] by a range that is public, or found privately.

@@ -8,8 +8,6 @@ from skdpbo._gaussian_estimator import GaussianEstimator
 from skdpbo._parameters import bounds_or_default
 from skdpbo._record_groups import n_units
 
-__all__ = ["PrivateScaler", "PrivateTransformer"]
-
 
 class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimator):
     """Base class: checks, the charge and the guarantee.

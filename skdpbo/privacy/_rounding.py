@@ -5,14 +5,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-__all__ = [
-    "one_plus_exp",
-    "round_down",
-    "round_up",
-    "round_up_root",
-    "text_below",
-]
-
 
 def round_up(value: Fraction | float) -> float:
     """Return the smallest float that is not below `value`; inf beyond the largest."""

@@ -22,8 +22,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Produc
 
 from skdpbo.surrogate._linalg import FloatArray
 
-__all__ = ["CovarianceTerm", "compile_covariance"]
-
 
 class CovarianceTerm(Protocol):
     """Base class of the terms of this module."""

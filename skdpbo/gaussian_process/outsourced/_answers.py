@@ -18,8 +18,6 @@ from skdpbo.privacy._checks import check_delta, check_positive, set_fields
 from skdpbo.privacy._rounding import round_up_root
 from skdpbo.privacy.ledger._store import PROCESS
 
-__all__ = ["AnswerBook", "AnswerNoise", "answer_sensitivity"]
-
 
 def answer_sensitivity(low, high, answers_per_row):
     r"""Largest l2 change of all answers together when one record's y is replaced.

@@ -10,8 +10,6 @@ from skdpbo.privacy._checks import check_positive, set_fields
 from skdpbo.privacy._composed_losses import exact_sum_of_squares
 from skdpbo.privacy._rounding import round_up_root
 
-__all__ = ["Ball", "Box"]
-
 
 @dataclass(frozen=True)
 class Ball:

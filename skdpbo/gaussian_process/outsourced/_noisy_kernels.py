@@ -24,8 +24,6 @@ from sklearn.gaussian_process.kernels import (
 
 from skdpbo.privacy._checks import check_within
 
-__all__ = ["NoisyRowsKernel", "gaussian_mixture", "noisy_input_rbf", "shrinkage"]
-
 # Of the sum over logarithms: step, and where the mass on its left is below 1e-5.
 _STEP, _TAIL = 0.5, 12.0
 _LENGTHS = "[1e-50, 1e50]"  # so that no product of a p with a squared distance overflows

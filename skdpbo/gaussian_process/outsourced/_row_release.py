@@ -13,8 +13,6 @@ from skdpbo.gaussian_process.outsourced._domains import Ball, Box
 from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import check_count, check_positive, check_within, set_fields
 
-__all__ = ["ProjectionRelease"]
-
 _FORMAT = "skdpbo projection release"
 _VERSION = 1
 _ARRAYS = ("Z", "projection")

@@ -23,8 +23,6 @@ from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu, mu_from_epsilon
 from skdpbo.privacy._checks import check_mu, set_fields
 
-__all__ = ["KernelRelease", "KernelRows", "KernelStatistics"]
-
 _DEFAULT_DELTA = 1e-5
 _N_DRAWS = 2**40  # no limit: the sampler is exact
 _REFERENCE = "Honkela & Melkas 2021, Theorem 2 and Lemma 5; Dong, Roth & Su 2022, Theorem 2.7"

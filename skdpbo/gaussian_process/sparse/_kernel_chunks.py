@@ -9,8 +9,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Produc
 from skdpbo._exact_gram import RowMap
 from skdpbo.gaussian_process._foreign_kernels import IsolatedKernel, foreign_kernels
 
-__all__ = ["kernel_chunks"]
-
 _NEAR = 10.0  # largest squared norm of a point for distances in single precision
 
 

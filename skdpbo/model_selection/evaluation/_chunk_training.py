@@ -31,17 +31,6 @@ from skdpbo.model_selection.evaluation._evaluator import SEED, isolated_losses, 
 from skdpbo.model_selection.rows._protected import NotPickled
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
 
-__all__ = [
-    "ChunkMetricTraining",
-    "ChunkTraining",
-    "chunk_metric_sensitivity",
-    "chunk_parts",
-    "metric_excess_cap",
-    "refuse_empty_parts",
-    "trained_on",
-]
-
-
 # Batches of work for each job: the rows are sent with every batch, and the last one is waited for.
 _BATCHES = 4
 

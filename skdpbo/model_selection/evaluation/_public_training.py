@@ -26,8 +26,6 @@ from skdpbo.model_selection.rows._protected import NotPickled, ProtectedRows
 from skdpbo.model_selection.scoring._score_release import score_of_secret_count
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
 
-__all__ = ["PublicTraining"]
-
 _N_MIXED = 100  # public rows on which a model is trained to see whether it mixes rows
 _N_TRIED = 10  # public rows on which a scorer is tried
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from skdpbo.model_selection.rows._protected import NotPickled
 
-__all__ = ["RecordLosses"]
-
 _CHUNK = 2**22  # floats of the losses that are converted at once: 32 MiB
 
 

@@ -24,8 +24,6 @@ from skdpbo.privacy._composed_losses import mu_beside
 from skdpbo.privacy._guarantee import restated
 from skdpbo.privacy._rounding import round_down
 
-__all__ = ["TrajectoryRelease", "total_loss_sensitivity"]
-
 
 @dataclass(frozen=True)
 class TrajectoryRelease:

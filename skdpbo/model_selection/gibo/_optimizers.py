@@ -4,8 +4,6 @@ import numpy as np
 
 from skdpbo.privacy._checks import check_positive
 
-__all__ = ["OPTIMIZERS", "AdaGrad", "Adam", "StochasticGradient"]
-
 
 class _Optimizer:
     def __init__(self, learning_rate):

@@ -13,18 +13,6 @@ from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import FlatLossWarning
 from skdpbo.model_selection.evaluation._record_gradients import RecordLosses
 
-__all__ = [
-    "AUTOMATIC",
-    "RATES",
-    "PublicGradient",
-    "RememberedLosses",
-    "clipped_rows",
-    "precise_clip",
-    "public_scales",
-    "roughness",
-    "squared_error",
-]
-
 AUTOMATIC = {"clip": 0.3, "learning_rate": 0.2}  # without public rows
 RATES = (0.2, 0.1, 0.05)
 _SMOOTH = 0.75  # between the exponents of steps, 1/2, and of smooth losses, 1

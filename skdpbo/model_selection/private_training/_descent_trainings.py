@@ -27,9 +27,6 @@ from skdpbo.model_selection.private_training._trials import TrialRandomness, att
 from skdpbo.model_selection.rows._protected import NotPickled, ProtectedRows
 from skdpbo.privacy import PrivacyGuarantee, compose, compose_parallel, mu_from_epsilon
 
-__all__ = ["DescentPlan", "DescentTrainings", "plan_descent"]
-
-
 # Share of the released model in the squared budget of the training records.
 _LAST_SHARE = 0.5
 

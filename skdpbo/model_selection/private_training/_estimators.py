@@ -28,19 +28,6 @@ from sklearn.utils.validation import has_fit_parameter
 from skdpbo.model_selection._sklearn import is_estimator
 from skdpbo.model_selection.evaluation._row_wise import step_name
 
-__all__ = [
-    "always",
-    "children",
-    "has_private_part",
-    "is_nothing",
-    "is_private",
-    "is_shape_only",
-    "is_transformer",
-    "nodes",
-    "private_steps",
-    "refuse_unknown_groups",
-]
-
 _NOTHING = ("passthrough", "drop")
 
 

@@ -30,19 +30,6 @@ from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import check_delta, check_positive
 from skdpbo.privacy._guarantee import weakest_status
 
-__all__ = [
-    "ASSUMPTIONS",
-    "SCORED_SHARE",
-    "UNWATCHED",
-    "FinalPlan",
-    "TrialPlan",
-    "plan_final",
-    "plan_trials",
-    "prefers_composition",
-    "tuning_share",
-]
-
-
 ASSUMPTIONS = (
     "the stated guarantee of the estimator covers the whole fitted model and whether training "
     "fails",

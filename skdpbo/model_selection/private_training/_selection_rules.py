@@ -22,15 +22,6 @@ from skdpbo.privacy import (
 from skdpbo.privacy._checks import check_choice, check_count, check_flag, set_fields
 from skdpbo.privacy.selection._liu_talwar import liu_talwar_max_trials
 
-__all__ = [
-    "ACCOUNTINGS",
-    "BestOfTrials",
-    "PrivateSelection",
-    "PublishedScores",
-    "ranking_selection",
-    "selection_rule",
-]
-
 ACCOUNTINGS = ("profile", "papernot_steinke", "liu_talwar", "composition")
 # Three trials a candidate meet a given one with probability about 3/4, and 30 meet one of the best
 # tenth with probability .77; more trials cost more than they find.

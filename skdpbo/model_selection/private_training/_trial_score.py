@@ -26,8 +26,6 @@ from skdpbo.model_selection.scoring.metrics._protected_metrics import TrialMetri
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
 from skdpbo.privacy._checks import set_fields
 
-__all__ = ["TotalRelease", "trial_score"]
-
 
 def losses_of(model, rows, scorer):
     """Return integer losses, shape (m,), in {0, ..., B}. Protected: pass only to a mechanism.

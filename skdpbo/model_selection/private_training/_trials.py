@@ -25,16 +25,6 @@ from skdpbo.model_selection.rows._protected import ProtectedRows
 from skdpbo.model_selection.scoring._score_release import ReleasedScore
 from skdpbo.privacy import PrivacyGuarantee
 
-__all__ = [
-    "TrialData",
-    "TrialRandomness",
-    "Winner",
-    "attempted_model",
-    "best_of_trials",
-    "published_trials",
-    "train_final",
-]
-
 _WORST = ReleasedScore(-math.inf, 0.0)
 _N_WORDS = 8  # 32-bit words of randomness of a trial
 

@@ -38,8 +38,6 @@ from skdpbo.model_selection.scoring._resolve import resolve_chunk_scorer
 from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE
 from skdpbo.model_selection.scoring.metrics._protected_metrics import chunk_scorer
 
-__all__ = ["ChunkedProtection"]
-
 _ASSUMPTIONS = (
     "the estimator predicts each row from that row alone",
     "what is trained on one chunk leaves nothing behind, in files or global state, that training "

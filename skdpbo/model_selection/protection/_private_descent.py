@@ -22,8 +22,6 @@ from skdpbo.model_selection.protection._private_models import PrivateModelsProte
 from skdpbo.model_selection.protection._score_share import warn_if_score_is_noisy
 from skdpbo.model_selection.protection._setup import refuse_telling_parts
 
-__all__ = ["PrivateDescentProtection"]
-
 # Rows times mu of one training in a step, below which a descent is likely to be led astray: a rule
 # of thumb, see docs/theory/private_descent.md.
 _FEWEST_ROWS_TIMES_MU = 160

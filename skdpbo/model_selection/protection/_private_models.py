@@ -55,8 +55,6 @@ from skdpbo.model_selection.rows._overlap import entry_length, refuse_rows_among
 from skdpbo.model_selection.rows._protected import check_schema, protected_positions, take_units
 from skdpbo.model_selection.scoring._resolve import resolve_trial_scorer
 
-__all__ = ["PrivateModelsProtection"]
-
 _NO_MODEL = (
     "The training of the winning trial failed, so that there is no model; the budget is spent. Why "
     "it failed depends on protected rows and is not shown."

@@ -32,8 +32,6 @@ from skdpbo.model_selection.scoring._multimetric import scorer_assumption
 from skdpbo.privacy import charge_active_ledger
 from skdpbo.privacy._guarantee import restated
 
-__all__ = ["AllRecordsProtection", "Protection"]
-
 
 class Protection(ABC):
     """Protection of the records of one fit.

@@ -16,8 +16,6 @@ from sklearn.base import clone
 from skdpbo._isolation._parallel import Progress
 from skdpbo.model_selection._sklearn import all_fits_failed, take_method_params
 
-__all__ = ["PublicMemory"]
-
 
 class PublicMemory:
     """Outcomes of public folds, found by the hash of all public inputs that they depend on.

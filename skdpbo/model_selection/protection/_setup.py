@@ -25,19 +25,6 @@ from skdpbo.model_selection._sklearn import (
 )
 from skdpbo.model_selection.rows._protected import check_schema, protected_positions
 
-__all__ = [
-    "check_rows",
-    "public_cv",
-    "refuse_chunk_schema",
-    "refuse_complex",
-    "refuse_metric_of_groups",
-    "refuse_options_of_public_rows",
-    "refuse_other_than_means",
-    "refuse_telling_parts",
-    "split_rows",
-    "warn_of_silent_callbacks",
-]
-
 # Attributes of containers with types: those of frames, and of what Arrow holds.
 _TYPED = ("dtype", "dtypes", "columns", "__arrow_c_array__", "__arrow_c_stream__")
 # scikit-learn's default, and fewer for a rare class: stratified folds need a row of it each.

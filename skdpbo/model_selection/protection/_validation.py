@@ -59,8 +59,6 @@ from skdpbo.model_selection.scoring._multimetric import assign_metrics
 from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 from skdpbo.privacy.ledger._charging import covered_by_fit
 
-__all__ = ["RUNNING", "ValidationProtection", "running_fit"]
-
 # The running fit, by which the searcher's hooks find their protection. It is not on the searcher,
 # which callbacks, workers and pickles see; each thread has its own.
 RUNNING: ContextVar = ContextVar("skdpbo_running_search", default=None)

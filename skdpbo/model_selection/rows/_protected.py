@@ -15,18 +15,6 @@ from skdpbo.model_selection.rows._object_table import as_objects, list_width
 from skdpbo.model_selection.rows._public_types import as_public_schema, as_public_targets, sizes
 from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
 
-__all__ = [
-    "NotPickled",
-    "ProtectedParts",
-    "ProtectedRows",
-    "check_schema",
-    "in_public_schema",
-    "number_of_units",
-    "protected_positions",
-    "rows_of_units",
-    "take_units",
-]
-
 
 def number_of_units(X, groups):
     """Return the number of groups, or of rows where there are none. Public."""

@@ -25,8 +25,6 @@ from skdpbo.model_selection.scoring._score_release import (
 )
 from skdpbo.model_selection.scoring._scorer import SklearnMetric
 
-__all__ = ["MetricScorer"]
-
 
 class MetricScorer(SklearnMetric):
     """Base class of scores that are ratios of sums, or counts of pairs; greater is better.

@@ -22,9 +22,6 @@ from skdpbo.model_selection.scoring._parsing import as_labels, as_numbers, n_out
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer, SklearnMetric
 from skdpbo.model_selection.scoring.metrics._sklearn_metrics import metric_of, metric_scorer
 
-__all__ = ["ChunkMetric", "TrialMetric", "chunk_metric", "chunk_scorer", "trial_metric"]
-
-
 _UNITS = 2**20
 _UNIT, _SIGNED, _ERROR = (0.0, 1.0), (-1.0, 1.0), None
 # Name of the metric's function -> range; lower values of an R2 or D2 are clipped, and errors at
