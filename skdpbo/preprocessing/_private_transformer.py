@@ -5,7 +5,6 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skdpbo._gaussian_estimator import GaussianEstimator
-from skdpbo._parameters import bounds_or_default
 from skdpbo._record_groups import n_units
 
 
@@ -57,9 +56,6 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
 
     def _check_settings(self):
         """Check the parameters that are the same for every table."""
-
-    def _check_public(self, table):
-        return bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", self)
 
 
 class PrivateScaler(PrivateTransformer):
