@@ -238,8 +238,7 @@ class Kusner2015:
         X = np.asarray(X, dtype=np.float64)
         public = {"n_candidates": len(X), "n_iter": n_iter, "correlation": self.dataset_correlation}
         # Public, and so are their errors: computed before a protected score is read.
-        check_kernel(self._kernel, X)
-        posterior = CandidatePosterior(self._kernel, X, noise_variance=self._variance)
+        posterior = self._posterior(X)
         choice = formulas.choice_sensitivity(delta=shares.delta_choice, **public)
         score = self._score_sensitivity(X, shares, **public) if shares.epsilon_score else None
         gains = Gains(observe, len(X))
@@ -302,6 +301,10 @@ class Kusner2015:
                 "no upper bound on the maximum."
             )
         return self.information_gain
+
+    def _posterior(self, X):
+        check_kernel(self._kernel, X)
+        return CandidatePosterior(self._kernel, X, noise_variance=self._variance)
 
     def _modelled(self, gain):
         return (gain - self.score_center) / self.score_scale
