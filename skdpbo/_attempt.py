@@ -1,7 +1,5 @@
 """The one ``except`` of everything that is computed from protected records."""
 
-__all__ = ["attempt"]
-
 
 def attempt(function, *args, **kwargs):
     """Call a function that may raise anything.

@@ -6,8 +6,6 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skdpbo._attempt import attempt
 
-__all__ = ["checked_classes", "checked_labels", "label_positions", "occurring_classes"]
-
 
 def checked_classes(classes, y):
     """Return the public labels, sorted, or None where none are given.

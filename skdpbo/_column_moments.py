@@ -11,18 +11,6 @@ import numpy as np
 from skdpbo._record_groups import count_step, shared_counts
 from skdpbo.mechanisms import ClippedMean, GaussianMechanism, split_budget
 
-__all__ = [
-    "at_one_end",
-    "hidden_columns",
-    "histogram_sensitivity",
-    "moment_blocks",
-    "nearest_counts",
-    "norm_counts",
-    "norm_edges",
-    "release_moments",
-    "release_radius",
-]
-
 _N_EDGES = 16  # radii sqrt(d) 2^(-k/2)
 _HIDDEN = 3.0  # standard deviations of a noisy count
 _SHARE_OF_HISTOGRAM = 0.0625  # of the squared budget

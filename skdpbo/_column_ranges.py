@@ -8,8 +8,6 @@ from skdpbo._record_groups import count_step, record_sizes, shared_counts
 from skdpbo._row_blocks import row_blocks
 from skdpbo.mechanisms import GaussianMechanism
 
-__all__ = ["counts_sensitivity", "magnitude_counts", "released_ranges"]
-
 _LOWEST, _HIGHEST = -20, 40  # exponents of the bins
 _N_MAGNITUDES = _HIGHEST - _LOWEST
 _N_BINS = 2 * _N_MAGNITUDES + 1

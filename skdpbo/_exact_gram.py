@@ -22,6 +22,14 @@ _SUM_BITS = 62  # sums stay within int64
 _NOISE_BITS = 48  # the noise, in units of the products, must fit int64 with room to spare
 
 
+class RowMap:
+    """Base class of maps of chunks of records that keep no buffers in between."""
+
+    def workspace(self, n_rows):
+        """Return no buffers."""
+        return None
+
+
 def lattice_radius(n_records, noise_ratio):
     """Largest norm of a record, in lattice steps, for which sums and noise fit 64 bits.
 

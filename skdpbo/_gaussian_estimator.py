@@ -2,14 +2,18 @@
 
 from dataclasses import replace
 
-from skdpbo._parameters import ORDER_OF_GROUPS, OWN_GROUP, OWN_RECORD, warn_caller
+from skdpbo._parameters import (
+    ORDER_OF_GROUPS,
+    OWN_GROUP,
+    OWN_RECORD,
+    bounds_or_default,
+    warn_caller,
+)
 from skdpbo._private_estimator import PrivateEstimator
 from skdpbo.exceptions import HiddenColumnsWarning
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
 from skdpbo.privacy._checks import check_mu_of_fit
 from skdpbo.privacy._guarantee import about_groups
-
-__all__ = ["GaussianEstimator"]
 
 
 class GaussianEstimator(PrivateEstimator):
@@ -54,6 +58,10 @@ class GaussianEstimator(PrivateEstimator):
                 HiddenColumnsWarning,
             )
         return self
+
+    def _check_public(self, table):
+        """Return the public box of X, from shape and parameters alone."""
+        return bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", self)
 
     def privacy_guarantee(self, n_samples=None, *, groups=False):
         """Return the guarantee of `fit`; needs no data.

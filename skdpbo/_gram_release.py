@@ -12,8 +12,6 @@ import numpy as np
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy._rounding import round_up_root
 
-__all__ = ["lifted", "release_gram", "second_moment_sensitivity"]
-
 
 def second_moment_sensitivity(squared_norm):
     r"""Largest Frobenius norm of :math:`ww' - vv'` over vectors of squared norm at most W^2.

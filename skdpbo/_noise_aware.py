@@ -15,8 +15,6 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import log_ndtr
 
-__all__ = ["MomentModel", "WeightPosterior", "released_noise_variance"]
-
 _N_ITERATIONS = 8
 _N_VARIANCE_ITERATIONS = 30
 _VARIANCE_TOLERANCE = 1e-3  # relative; the log evidence changes by less than d / 2 times it

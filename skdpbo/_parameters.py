@@ -8,19 +8,6 @@ import numpy as np
 
 from skdpbo.exceptions import DefaultBoundsWarning, OutsideBoundsWarning, SeededNoiseWarning
 
-__all__ = [
-    "ORDER_OF_GROUPS",
-    "OWN_GROUP",
-    "OWN_RECORD",
-    "bounds_or_default",
-    "check_bounds",
-    "half_widths",
-    "positive_values",
-    "warn_caller",
-    "warn_if_seeded",
-    "warn_of_ends",
-]
-
 DEFAULT_BOUNDS = (-3.0, 3.0)
 _NARROWEST = 1e-250  # of a range: one over its width is far from the largest float
 _INSIDE = ("skdpbo.", "sklearn.")

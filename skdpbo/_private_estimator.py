@@ -19,8 +19,6 @@ from skdpbo.mechanisms import noise_source
 from skdpbo.privacy import LedgerMixin, charge_active_ledger
 from skdpbo.privacy._stated_html import StatedHTML
 
-__all__ = ["PrivateEstimator"]
-
 
 class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
     """Base class: the one place where a ledger is charged and protected rows become readable.

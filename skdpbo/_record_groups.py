@@ -13,22 +13,6 @@ from numpy.typing import NDArray
 
 from skdpbo._attempt import attempt
 
-__all__ = [
-    "PlacedRows",
-    "check_group_labels",
-    "count_step",
-    "group_codes",
-    "n_units",
-    "place_batches",
-    "placed",
-    "random_batches",
-    "record_codes",
-    "record_sizes",
-    "shared",
-    "shared_counts",
-    "shared_roots",
-]
-
 _WIDTH = 256  # records that are computed with together, at most: a byte names a place
 _NOBODY = 2**60  # size of the group of an empty place: one part of it is nothing
 _COUNT_BITS = 20  # parts of one record in a histogram

@@ -6,8 +6,6 @@ from scipy.sparse import issparse
 from skdpbo._record_groups import PlacedRows, n_units, record_sizes
 from skdpbo._schema import in_doubles, refuse_not_finite
 
-__all__ = ["BoxedRows", "clipped_product", "row_blocks"]
-
 _CELLS = 2**15  # of one block: a few copies of it fit in a processor's cache
 _MAX_ROWS = 2**13  # a product of one block is exact, see `_gradient_sum`
 

@@ -10,19 +10,6 @@ from sklearn.utils.validation import _num_samples
 
 from skdpbo._attempt import attempt
 
-__all__ = [
-    "check_same_length",
-    "checked_table",
-    "has_numeric_type",
-    "in_doubles",
-    "is_dask",
-    "length_of",
-    "refuse_missing_target",
-    "refuse_not_finite",
-    "refuse_text_columns",
-    "share_memory",
-]
-
 _IMPUTE = (
     "DPSimpleImputer of skdpbo.preprocessing, as an earlier step of a pipeline, fills in missing "
     "values, at a share of the budget."

@@ -14,9 +14,7 @@ import numpy as np
 
 from skdpbo._exact_gram import lattice_radius
 from skdpbo._gram_release import release_gram, second_moment_sensitivity
-from skdpbo.privacy._checks import check_mu, check_positive
-
-__all__ = ["NoisyMoments", "WhitenedRelease"]
+from skdpbo.privacy._checks import check_mu, check_positive, set_fields
 
 # s^2 = 2 q: targets are given two thirds of the weight that would balance the norms; measured
 # flat between 1 and 2.
@@ -98,8 +96,7 @@ class WhitenedRelease:
             "beta": 1.0 / (np.asarray(self.half_width) * s),
             "noise": second_moment_sensitivity(SQUARED_NORM) / self.mu,
         }
-        for name, value in derived.items():
-            object.__setattr__(self, name, value)
+        set_fields(self, **derived)
 
     def release(self, gram, source=None):
         """Protected: add noise to the exact sum.

@@ -15,19 +15,9 @@ import numpy as np
 from joblib import parallel_config
 from joblib.memory import MemorizedFunc
 from sklearn.base import BaseEstimator
-from sklearn.frozen import FrozenEstimator
 
 from skdpbo._isolation._parallel import run_tasks, undivided
 from skdpbo.privacy.ledger._charging import covered_by_fit
-
-__all__ = [
-    "in_isolation",
-    "refuse_cached_functions",
-    "restore_frozen",
-    "run_isolated",
-    "seeded_generators",
-    "unshared",
-]
 
 
 def run_isolated(function, tasks, *, n_jobs, pre_dispatch, secretly_often=False, progress=None):
@@ -241,30 +231,13 @@ def unshared(model):
 def _frozen_among(parts, depth=3):
     """Yield the frozen estimators among objects, and in lists and dicts among them."""
     for part in parts:
-        if _clones_to_itself(part):
+        usual = BaseEstimator.__sklearn_clone__
+        own = getattr(type(part), "__sklearn_clone__", usual)
+        if own is not usual and part.__sklearn_clone__() is part:
             yield part
         elif depth and isinstance(part, list | tuple | dict):
             inner = part.values() if isinstance(part, dict) else part
             yield from _frozen_among(inner, depth - 1)
-
-
-def _clones_to_itself(part):
-    usual = BaseEstimator.__sklearn_clone__
-    own = getattr(type(part), "__sklearn_clone__", usual)
-    return own is not usual and part.__sklearn_clone__() is part
-
-
-def restore_frozen(frozen):
-    """Put the frozen originals back: copies that were shown rows may not be released.
-
-    Parameters
-    ----------
-    frozen : list
-        From `unshared`.
-    """
-    for twin, original in frozen:
-        if isinstance(twin, FrozenEstimator):  # what another has learnt, its guarantee covers
-            twin.estimator = original.estimator
 
 
 def refuse_cached_functions(estimator, candidates, scoring):

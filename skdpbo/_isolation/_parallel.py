@@ -13,9 +13,6 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skdpbo._attempt import attempt
 
-__all__ = ["Progress", "run_tasks", "undivided"]
-
-
 _ATTEMPTS = 2  # with workers, before the work is done in this process
 
 

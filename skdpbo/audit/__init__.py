@@ -5,8 +5,7 @@ one.
 """
 
 from skdpbo.audit._leaks import Leak, Secrets, leak_scan
-from skdpbo.audit._likelihood import audit_samples, likelihood_ratio_audit
-from skdpbo.audit._normal import normal_mu_bound
+from skdpbo.audit._likelihood import audit_samples, likelihood_ratio_audit, normal_mu_bound
 from skdpbo.audit._precision import last_digits, off_lattice, precision_audit
 from skdpbo.audit._result import AuditResult, event_bounds
 from skdpbo.audit._same_seed import Difference, same_seed_difference

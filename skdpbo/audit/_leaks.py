@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdpbo._attempt import attempt
 from skdpbo.audit._traces import Traces
 from skdpbo.audit._walk import reachable
-
-__all__ = ["Leak", "Secrets", "leak_scan"]
 
 _NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?")
 
@@ -208,13 +207,14 @@ def leak_scan(thing, secrets, *, texts=()):
     # Arrays without a secret are not visited item by item, which takes minutes.
     objects = reachable(thing, skip=secrets.absent_from)
     leaks = [Leak("object", path) for path, value in objects if secrets.match(value)]
-    data = _attempt(lambda: pickle.dumps(thing))
+    # An object that cannot be pickled or printed has no such channel.
+    data, _ = attempt(pickle.dumps, thing)
     if data is not None and secrets.in_bytes(data):
         leaks.append(Leak("pickle"))
-    printed = _attempt(lambda: repr(thing) + str(thing))
+    printed, _ = attempt(lambda: repr(thing) + str(thing))
     if printed is not None and secrets.in_text(printed):
         leaks.append(Leak("repr"))
-    html = _attempt(lambda: thing._repr_html_())
+    html, _ = attempt(lambda: thing._repr_html_())
     if html is not None and secrets.in_text(html):
         leaks.append(Leak("html"))
     return leaks + [Leak("text") for text in texts if secrets.in_text(text)]
@@ -228,13 +228,6 @@ def _as_secrets(secrets):
     if isinstance(secrets, str | bytes) or not isinstance(secrets, Iterable):
         return Secrets([secrets])
     return Secrets(secrets)
-
-
-def _attempt(make):
-    try:
-        return make()
-    except Exception:  # an object that cannot be pickled or printed has no such channel
-        return None
 
 
 def _as_float(value):

@@ -7,8 +7,6 @@ import numpy as np
 
 from skdpbo.audit._likelihood import audit_samples
 
-__all__ = ["last_digits", "off_lattice", "precision_audit"]
-
 
 def precision_audit(
     release, data, neighbour, *, step=None, n_runs=2000, delta=0.0, false_alarm=1e-6

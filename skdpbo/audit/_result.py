@@ -7,8 +7,6 @@ import numpy as np
 from scipy.special import ndtri, ndtri_exp
 from scipy.stats import beta, norm
 
-__all__ = ["AuditResult", "event_bounds"]
-
 
 def event_bounds(hits, other_hits, n_runs, n_other_runs, false_alarm):
     """Return Clopper-Pearson bounds: below the first probability and above the second.
@@ -140,10 +138,9 @@ class AuditResult:
         epsilon, delta = guarantee.epsilon, guarantee.delta
         if float(epsilon_of(self.low, self.high, delta)) > epsilon:
             return True
-        return guarantee.mu is not None and self._exceeds_curve(guarantee)
-
-    def _exceeds_curve(self, guarantee):
-        """Check P(S) <= t + Phi(Phi^-1(Q(S) + t) + mu), at statistical distance t of mu-GDP."""
+        if guarantee.mu is None:
+            return False
+        # P(S) <= t + Phi(Phi^-1(Q(S) + t) + mu), at statistical distance t of mu-GDP.
         t = guarantee.statistical_distance
         other = min(self.high + t, 1.0)
         if other == 1.0:  # the curve is 1 there: nothing exceeds it

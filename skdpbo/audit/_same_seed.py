@@ -9,8 +9,6 @@ import numpy as np
 from skdpbo.audit._traces import Traces
 from skdpbo.audit._walk import reachable
 
-__all__ = ["Difference", "same_seed_difference"]
-
 _LEAVES = (bool, int, float, str, bytes, np.generic)
 
 

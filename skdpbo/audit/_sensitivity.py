@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["SensitivityResult", "scorer_sensitivity_audit", "sensitivity_audit"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SensitivityResult:

@@ -5,8 +5,6 @@ import logging
 import warnings
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 
-__all__ = ["Traces"]
-
 
 class Traces:
     """Record what is printed, warned and logged inside a ``with`` block.

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-__all__ = ["reachable"]
-
 _CLOSED = (types.ModuleType, type, types.BuiltinFunctionType, types.CodeType)
 
 
@@ -56,7 +54,7 @@ def parts(thing, skip=None):
     """Return (step, part) for each object held directly."""
     if isinstance(thing, int | float | str | bytes | np.generic) or thing is None:
         return []
-    found = [*_items(thing, skip), *_of_functions(thing), *_of_failures(thing)]
+    found = [*_items(thing, skip), *_hidden_parts(thing)]
     for kind in type(thing).__mro__:
         slots = kind.__dict__.get("__slots__", ())
         for slot in (slots,) if isinstance(slots, str) else slots:
@@ -89,7 +87,8 @@ def _items(thing, skip):
         yield ".obj", thing.obj
 
 
-def _of_functions(thing):
+def _hidden_parts(thing):
+    """Yield what functions, generators and exceptions hold apart from their attributes."""
     if isinstance(thing, types.FunctionType):
         # A lambda in a parameter holds what it was made with.
         for i, cell in enumerate(thing.__closure__ or ()):
@@ -102,14 +101,10 @@ def _of_functions(thing):
         yield ".locals", dict(thing.gi_frame.f_locals)
     elif hasattr(thing, "func") and hasattr(thing, "keywords"):  # functools.partial
         yield ".partial", (thing.func, _attribute(thing, "args"), thing.keywords)
-
-
-def _of_failures(thing):
-    if not isinstance(thing, BaseException):
-        return
-    yield ".args", thing.args
-    yield ".str", str(thing)
-    # Not the traceback: its frames are the caller's own.
-    yield ".cause", thing.__cause__
-    yield ".context", thing.__context__
-    yield ".notes", getattr(thing, "__notes__", ())
+    if isinstance(thing, BaseException):
+        yield ".args", thing.args
+        yield ".str", str(thing)
+        # Not the traceback: its frames are the caller's own.
+        yield ".cause", thing.__cause__
+        yield ".context", thing.__context__
+        yield ".notes", getattr(thing, "__notes__", ())

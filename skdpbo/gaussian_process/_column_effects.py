@@ -10,11 +10,10 @@ import math
 import numpy as np
 from scipy.special import ndtr
 
+from skdpbo._exact_gram import RowMap
 from skdpbo._record_groups import shared
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy._rounding import round_up_root
-
-__all__ = ["ColumnEffects", "shows_columns"]
 
 _N_BINS = 16
 _STEPS = 2**16  # of the lattice, to 1
@@ -118,7 +117,7 @@ class ColumnEffects:
         return _N_BINS * (sd * density + mean * (1 - 2 * float(ndtr(-z))))
 
 
-class EffectRows:
+class EffectRows(RowMap):
     """Rows (bin of each column, target in lattice steps), integers held as floats.
 
     Parameters
@@ -133,10 +132,6 @@ class EffectRows:
     def __init__(self, box, centre, clip):
         self.box, self.centre, self.clip = box, centre, clip
         self.width = len(box[0]) + len(clip)
-
-    def workspace(self, n_rows):
-        """Nothing is kept between chunks."""
-        return None
 
     def __call__(self, X, Y, workspace):
         """Protected: return a chunk's rows, shape (n, width)."""

@@ -23,8 +23,6 @@ from sklearn.gaussian_process.kernels import (
 from skdpbo.gaussian_process._isolated_rows import isolated_answers
 from skdpbo.gaussian_process._linear_kernel import LinearKernel
 
-__all__ = ["IsolatedKernel", "foreign_kernels", "refuse_unfit_kernel"]
-
 # Their code was read: each row by itself, and no error for finite ones. Exact classes only.
 _KNOWN = {
     *(RBF, ConstantKernel, DotProduct, Exponentiation, ExpSineSquared, LinearKernel, Matern),

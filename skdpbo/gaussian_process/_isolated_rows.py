@@ -9,8 +9,6 @@ import numpy as np
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import nothing_leaves
 
-__all__ = ["isolated_answers"]
-
 _ONE_AT_A_TIME = threading.Lock()  # filters of warnings belong to the process
 
 

@@ -3,8 +3,6 @@
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-__all__ = ["LinearKernel"]
-
 _REACH = 4.0  # half-widths from the centre, beyond which functions are constant in a column
 
 

@@ -5,8 +5,6 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-__all__ = ["PosteriorRegressor"]
-
 
 class PosteriorRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Base class of regressors with a released Gaussian posterior.

@@ -25,16 +25,6 @@ from skdpbo._parameters import check_bounds
 from skdpbo._schema import share_memory
 from skdpbo.gaussian_process._isolated_rows import isolated_answers
 
-__all__ = [
-    "GatedPredictor",
-    "PublicBase",
-    "PublicModel",
-    "ResidualRows",
-    "default_bases",
-    "public_box",
-    "public_model",
-]
-
 _FEWEST_ROWS = 5
 _FOLDS = 5
 _REACH = 3.0  # standard deviations of the public residuals

@@ -8,10 +8,8 @@ import math
 
 import numpy as np
 
-from skdpbo._exact_gram import rows_on_lattice
+from skdpbo._exact_gram import RowMap, rows_on_lattice
 from skdpbo._whitened_release import WhitenedRelease
-
-__all__ = ["RecordSpread", "SpreadRows"]
 
 _PART = math.sqrt(0.5)  # of the norm: of the constant and of the wave
 _FULL, _FULL_SD = 0.15, 0.3  # mean of the wave in a full box: normal, before the release
@@ -26,7 +24,7 @@ _DRAWN = 2.0  # variances of the noise, over the square of the targets' mean
 _LEAST_VARIANCE = 0.1  # of the mean square: the mean is noisy
 
 
-class SpreadRows:
+class SpreadRows(RowMap):
     r"""Rows :math:`(\phi(x), \beta_1 y_1, \dots)` as lattice integers of norm at most `radius`.
 
     Parameters
@@ -43,10 +41,6 @@ class SpreadRows:
         self.half_width = np.asarray(release.half_width)
         self.step, self.radius = release.step, release.radius
         self.width = 2 + len(self.beta)
-
-    def workspace(self, n_rows):
-        """Nothing is kept between chunks."""
-        return None
 
     def __call__(self, X, Y, workspace):
         """Protected: return a chunk's rows, shape (n, width): integers held as floats."""

@@ -6,8 +6,6 @@ from skdpbo._column_moments import histogram_sensitivity
 from skdpbo._record_groups import count_step, shared_counts
 from skdpbo.mechanisms import GaussianMechanism
 
-__all__ = ["class_counts", "release_balance"]
-
 _HIDDEN = 3.0  # standard deviations of a noisy count
 
 

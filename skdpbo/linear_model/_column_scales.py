@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["ColumnScales", "column_scales"]
-
 _VARIANCE_FLOOR = 0.3  # in standard deviations of the noise of a moment
 _PRIOR_SIZE = 3.0  # of a coefficient, in units of a row of norm 1
 _INTERCEPT = 0.3  # value of the constant column, in units of the norm of a row

@@ -9,8 +9,6 @@ from skdpbo._exact_gram import integer_gram, lattice_radius, rows_on_lattice
 from skdpbo._gram_release import lifted, release_gram
 from skdpbo._record_groups import shared_roots
 
-__all__ = ["Curvature", "exact_second_moments", "release_curvature"]
-
 _SLACK = 1 - 2.0**-12  # rounding rarely makes a row of norm 1 too long
 _GRADIENT_SHARE, _MOMENT_SHARE = 5.0, 0.25  # of the noise, in the ridge
 

@@ -14,8 +14,6 @@ from scipy.special import expit, softmax
 from skdpbo._record_groups import shared
 from skdpbo.mechanisms import GaussianMechanism
 
-__all__ = ["GradientRelease", "gradient_sensitivity", "residuals_on_lattice", "rows_on_grid"]
-
 _ROW_BITS = 16  # steps of a row of norm 1
 _RESIDUAL_BITS = 20
 _LARGEST_ENTRY = 2.0**30

@@ -15,7 +15,6 @@ from skdpbo._class_labels import (
 )
 from skdpbo._column_moments import hidden_columns, release_moments
 from skdpbo._gaussian_estimator import GaussianEstimator
-from skdpbo._parameters import bounds_or_default
 from skdpbo._record_groups import n_units, placed
 from skdpbo._row_blocks import BoxedRows, clipped_product
 from skdpbo._schema import check_same_length, refuse_missing_target
@@ -26,8 +25,6 @@ from skdpbo.linear_model._gradient_sum import GradientRelease
 from skdpbo.linear_model._noisy_descent import DescentPlan, descend, descend_by_curvature
 from skdpbo.mechanisms import split_budget, step_budgets
 from skdpbo.privacy._checks import check_choice, check_flag, check_positive
-
-__all__ = ["DPLogisticRegression"]
 
 _SHARE_OF_COUNTS = 0.02  # of the squared budget, where the classes are to be balanced
 _SHARE_OF_SCALES = 0.16  # of what is left
@@ -318,9 +315,6 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
             raise TypeError('class_weight must be None, "balanced" or a dict of positive weights.')
         elif self.class_weight is not None:
             check_choice(self.class_weight, "class_weight", ("balanced",))
-
-    def _check_public(self, table):
-        return bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", self)
 
     def _weights_of_classes(self, rows, codes, mu, source):
         """Return what is left of `mu`, weights with largest 1, and the effective number of records.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["DescentPlan", "descend", "descend_by_curvature"]
+from skdpbo.privacy._checks import set_fields
 
 _MIN_STEPS, _MAX_STEPS = 20, 40
 _TIME, _EXPONENT = 26.0, 0.7  # sum of the rates: 26 / noise^0.7
@@ -49,8 +49,7 @@ class DescentPlan:
         n_steps = _CURVED_STEPS if by_curvature else n_steps
         rate = min(time / n_steps, _MAX_RATE)
         derived = {"by_curvature": by_curvature, "n_steps": n_steps, "rate": rate}
-        for name, value in derived.items():
-            object.__setattr__(self, name, value)
+        set_fields(self, **derived)
 
 
 def descend(gradient, shape, plan, penalties):

@@ -5,8 +5,6 @@ import numpy as np
 from skdpbo._exact_gram import integer_gram, rows_on_lattice
 from skdpbo._record_groups import shared_roots
 
-__all__ = ["JoinedRows", "StandardisedRecords"]
-
 
 class JoinedRows:
     """Rows of the box of X and of the box of y, side by side.

@@ -30,8 +30,6 @@ from skdpbo.linear_model._record_rows import JoinedRows, StandardisedRecords
 from skdpbo.mechanisms import split_budget
 from skdpbo.privacy._checks import check_flag, check_positive
 
-__all__ = ["DPRidge"]
-
 _SHARE_OF_SCALES, _SHARE_OF_TARGETS = 0.1, 0.02  # of the squared budget
 _QUANTILE = 0.6  # of the row norms, for the clipping radius of the moments
 _TARGET_EDGES = 64  # squared largest half width of the targets, in standard deviations
@@ -200,7 +198,10 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         self.intercept_ = centre + intercept * unit - self.coef_ @ rows.centre
         if targets.ndim == 1:
             self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
-        ends = self._targets_at_one_end(*released, t_scales.radius)
+        # In units of the half-widths of y_bounds.
+        mean, square = (part[self.n_features_in_ :] for part in np.split(released[0], 2))
+        radius = t_scales.radius
+        ends = at_one_end(radius * mean, radius**2 * square, radius**2 * released[1][1])
         low, high = np.hstack([X_box, y_box])
         hidden = np.setdiff1d(hidden_columns(*released, low, high), ends + table.shape[1])
         self._close(n_units(table), guarantee, hidden)
@@ -217,11 +218,6 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         X_box = bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", self)
         y_box = bounds_or_default(self.y_bounds, n_targets, "y_bounds", self)
         return targets, X_box, y_box
-
-    def _targets_at_one_end(self, moments, noise, radius):
-        """Return the targets whose released moments are those of values at one end of y_bounds."""
-        mean, square = (part[self.n_features_in_ :] for part in np.split(moments, 2))
-        return at_one_end(radius * mean, radius**2 * square, radius**2 * noise[1])
 
     def _standardised(self, rows, targets, mu, source):
         """Release the scales of the columns; return records, scales, the budget left, moments."""

@@ -10,8 +10,6 @@ from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import check_count, check_mu, check_positive, check_within
 
-__all__ = ["ClipQuantile", "clipped_count_sensitivity"]
-
 
 def clipped_count_sensitivity() -> int:
     """Largest change, under one substitution, of the number of vectors that need no clipping."""

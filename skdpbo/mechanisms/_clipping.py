@@ -24,17 +24,8 @@ from skdpbo.mechanisms._lattice import (
 )
 from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee
-from skdpbo.privacy._checks import check_count, check_mu, check_positive
+from skdpbo.privacy._checks import check_count, check_mu, check_positive, set_fields
 from skdpbo.privacy._rounding import round_down, round_up
-
-__all__ = [
-    "ClippedMean",
-    "clip_to_lattice",
-    "clipped_mean_sensitivity",
-    "clipped_sum",
-    "clipped_sum_sensitivity",
-    "row_blocks",
-]
 
 FloatArray = NDArray[np.float64]
 
@@ -211,8 +202,7 @@ class ClippedMean:
         noise = GaussianMechanism(
             mu=self.mu, sensitivity=clipped_sum_sensitivity(clip), lattice=step, n_draws=_N_DRAWS
         )
-        for name, value in {"clip": clip, "step": step, "_noise": noise}.items():
-            object.__setattr__(self, name, value)
+        set_fields(self, clip=clip, step=step, _noise=noise)
 
     @property
     def sigma(self) -> float:

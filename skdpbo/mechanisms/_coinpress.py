@@ -23,14 +23,6 @@ from skdpbo.mechanisms._mean import (
 from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy._checks import check_count, check_positive
 
-__all__ = [
-    "CoinPressMean",
-    "clipping_radius",
-    "coinpress_plan",
-    "default_shares",
-    "share_of_budget",
-]
-
 _LEAST_GAIN = 0.99  # a step must shrink the radius to this at least
 _MAX_AUTO = 20  # steps
 _ROUNDING = 2.0**-50  # relative; more than splitting a budget in floats can add

@@ -31,11 +31,10 @@ from skdpbo.privacy._checks import (
     check_mu,
     check_positive,
     check_positive_delta,
+    set_fields,
 )
 from skdpbo.privacy._conversions import gaussian_sigma, rho_from_epsilon
 from skdpbo.privacy._rounding import one_plus_exp, round_down, round_up, round_up_root
-
-__all__ = ["DiscreteGaussian", "GaussianMechanism"]
 
 # Noise is drawn on a lattice of at least 2^40 steps per standard deviation, then rounded.
 _DRAW_BITS = 40
@@ -152,8 +151,7 @@ class GaussianMechanism:
         scale = math.ceil(ratio * 2**shift)
         values = {"step": step, "_shift": shift, "_scale": scale}
         values["sigma"] = round_up(Fraction(scale, 2**shift) * Fraction(step))
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        set_fields(self, **values)
 
     def _calibrated(self, sensitivity: Fraction) -> float:
         """Return sigma for an l2 sensitivity, rounded up."""
@@ -199,6 +197,15 @@ class GaussianMechanism:
         else:
             epsilon, delta = round_up(as_fraction(self.epsilon)), self._stated_delta
             mu = mu_from_epsilon(epsilon, delta - self._charge(epsilon))
+        assumptions = [
+            "replacing one record changes the released values by at most "
+            f"{float(self.sensitivity):.6g} in l2 norm"
+        ]
+        if self.engine == "opendp":
+            assumptions.append(
+                f"the noise is within statistical distance {self._distance:.2g} of normal deviates "
+                "rounded to the lattice (OpenDP), charged to delta"
+            )
         return PrivacyGuarantee(
             epsilon=epsilon,
             delta=delta,
@@ -206,19 +213,9 @@ class GaussianMechanism:
             statistical_distance=self._distance,
             protects="records behind the released values",
             mechanism="Gaussian",
-            assumptions=self._assumptions(),
+            assumptions=tuple(assumptions),
             reference=_REFERENCE,
         )
-
-    def _assumptions(self) -> tuple[str, ...]:
-        stated = (
-            "replacing one record changes the released values by at most "
-            f"{float(self.sensitivity):.6g} in l2 norm",
-        )
-        if self.engine == "skdpbo":
-            return stated
-        drawn = f"the noise is within statistical distance {self._distance:.2g} of normal deviates"
-        return (*stated, f"{drawn} rounded to the lattice (OpenDP), charged to delta")
 
     def release(self, values: ArrayLike, source: RandomSource | None = None) -> Any:
         """Return `values` plus noise, on the lattice.

@@ -21,11 +21,9 @@ from skdpbo.mechanisms._normal_sampler import NormalSampler
 from skdpbo.mechanisms._sampling import ExactSampler
 from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee
-from skdpbo.privacy._checks import check_count, check_positive
+from skdpbo.privacy._checks import check_count, check_positive, set_fields
 from skdpbo.privacy._conversions import l2_laplace_scale
 from skdpbo.privacy._rounding import round_up, text_below
-
-__all__ = ["L2Laplace"]
 
 _DIGITS = 50  # binary digits of a normal deviate before its words of 64
 _MAX_EPSILON = 10_000.0
@@ -121,8 +119,7 @@ class L2Laplace:
             "_n_words": n_words,
             "_log_distance": log_distance,
         }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        set_fields(self, **values)
         if log_distance > math.log(_LARGEST_DISTANCE):
             raise ValueError("epsilon is too small: its noise needs more digits than are drawn.")
         # A norm of the law Gamma(d) above 2 d + 100, and a coordinate above 20 / sqrt(d) of it,

@@ -20,8 +20,6 @@ from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import check_count, check_positive
 from skdpbo.privacy._rounding import round_up
 
-__all__ = ["DiscreteLaplace"]
-
 
 @dataclass(frozen=True)
 class DiscreteLaplace:

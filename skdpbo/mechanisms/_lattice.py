@@ -15,18 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdpbo.privacy._checks import check_positive
 
-__all__ = [
-    "add_integers",
-    "as_fraction",
-    "check_step",
-    "default_step",
-    "from_lattice",
-    "integers_from",
-    "integers_to",
-    "power_of_two_below",
-    "to_lattice",
-]
-
 _INT64_MAX = 2**63 - 1
 _EXACT = 2.0**52  # floats below this are at most 1/2 apart: a quotient cannot skip an integer
 

@@ -19,18 +19,6 @@ from skdpbo.privacy._checks import check_count, check_real
 from skdpbo.privacy._guarantee import about_groups
 from skdpbo.privacy._rounding import round_up
 
-__all__ = [
-    "HUGE",
-    "BoundedMean",
-    "FloatArray",
-    "GaussianMean",
-    "as_given",
-    "as_records",
-    "centred",
-    "centred_blocks",
-    "interval_mean_sensitivity",
-]
-
 FloatArray = NDArray[np.float64]
 
 HUGE = 2.0**500  # offsets from the centre are clipped here, so that arithmetic stays finite

@@ -20,8 +20,6 @@ from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import check_count, check_positive
 from skdpbo.privacy._rounding import round_up
 
-__all__ = ["ExponentialMechanism", "PermuteAndFlip"]
-
 # Nodes of the quadrature of `PermuteAndFlip.probabilities`: exact up to 2 * 256 candidates, and
 # fine enough near 0, where the integrand of a longer list is concentrated.
 _MAX_NODES = 256

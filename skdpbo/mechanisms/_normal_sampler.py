@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from skdpbo.mechanisms._source import RandomSource, noise_source
 
-__all__ = ["NormalSampler"]
-
 Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]
 

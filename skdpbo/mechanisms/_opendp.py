@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from skdpbo.mechanisms._source import RandomSource
 
-__all__ = ["Engine", "check_engine", "opendp_noise"]
-
 Engine = Literal["skdpbo", "opendp"]
 FIRST_EXACT_VERSION = (0, 14, 2)
 

@@ -14,8 +14,6 @@ from fractions import Fraction
 
 from skdpbo.mechanisms._source import RandomSource, noise_source
 
-__all__ = ["ExactSampler"]
-
 # Bytes read at once by one draw; the rest is discarded when the draw ends.
 _BLOCK = 1024
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from skdpbo.privacy._checks import check_choice, check_count, check_mu, check_within
 
-__all__ = ["split_budget", "step_budgets"]
-
 FloatArray = NDArray[np.float64]
 
 

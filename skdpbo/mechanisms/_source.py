@@ -9,8 +9,6 @@ from typing import NoReturn
 
 import numpy as np
 
-__all__ = ["RandomSource", "noise_source"]
-
 # Separates the noise stream from estimators that use the same integer seed.
 _NOISE_STREAM = 0x736B6470
 

@@ -11,8 +11,6 @@ from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import TrialLaw
 from skdpbo.privacy._checks import check_count
 
-__all__ = ["draw_trials"]
-
 # Binary digits of the uniform number in the first comparison; more are drawn while undecided.
 _DIGITS = 128
 

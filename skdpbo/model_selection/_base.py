@@ -32,8 +32,6 @@ from skdpbo.model_selection.protection._validation import running_fit
 from skdpbo.privacy import LedgerMixin
 from skdpbo.privacy._stated_html import StatedHTML
 
-__all__ = ["BasePrivateSearchCV", "Fitted"]
-
 
 class Fitted:
     """Attribute that a fit may set on the object; else a method gives it, or the reason."""

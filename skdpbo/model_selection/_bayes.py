@@ -15,8 +15,6 @@ from skdpbo.model_selection.papers._kusner_lipschitz import Kusner2015Lipschitz
 from skdpbo.model_selection.protection._private_models import PrivateModelsProtection
 from skdpbo.model_selection.space._search_space import SearchSpace
 
-__all__ = ["DPBayesSearchCV"]
-
 _DESIGN = ("n_iter", "n_initial_points", "batch_size", "sqrt_beta", "acquisition")
 
 

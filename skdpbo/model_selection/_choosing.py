@@ -16,8 +16,6 @@ from skdpbo.model_selection.protection._chunked import ChunkedProtection
 from skdpbo.model_selection.protection._private_models import PrivateModelsProtection
 from skdpbo.model_selection.protection._validation import ValidationProtection
 
-__all__ = ["BaseChoiceSearchCV"]
-
 _SCORE_SHARE = 0.1  # of the budget, with score_fraction="auto"
 _NO_MODEL = (
     "every record is protected, and a model that was trained on protected rows would be a release "

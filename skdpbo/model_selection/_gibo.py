@@ -16,8 +16,6 @@ from skdpbo.model_selection.protection._private_descent import PrivateDescentPro
 from skdpbo.model_selection.protection._validation import ValidationProtection
 from skdpbo.model_selection.space._continuous import ContinuousSpace
 
-__all__ = ["DPGIBOSearchCV"]
-
 # The public search of the start, as of `DPBayesSearchCV`.
 _PUBLIC_SEARCH = {"n_iter": 32, "n_initial_points": 5, "batch_size": 1, "sqrt_beta": 2.0}
 _N_CANDIDATES = 500

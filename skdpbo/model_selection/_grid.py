@@ -9,8 +9,6 @@ from sklearn.model_selection import ParameterGrid
 from skdpbo.model_selection._choosing import BaseChoiceSearchCV
 from skdpbo.model_selection._sklearn import Interval
 
-__all__ = ["DPGridSearchCV"]
-
 
 class DPGridSearchCV(BaseChoiceSearchCV):
     """Grid search whose choice and score are differentially private.

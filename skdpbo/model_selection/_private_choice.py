@@ -17,18 +17,8 @@ from typing import ClassVar
 from skdpbo._parameters import ORDER_OF_GROUPS
 from skdpbo.mechanisms import DiscreteLaplace, ExponentialMechanism, PermuteAndFlip
 from skdpbo.privacy import PrivacyGuarantee
-from skdpbo.privacy._checks import check_choice, check_positive, check_within
+from skdpbo.privacy._checks import check_choice, check_positive, check_within, set_fields
 from skdpbo.privacy._guarantee import RECORD_RELATIONS, about_groups
-
-__all__ = [
-    "ADD_REMOVE",
-    "CHOICE_ASSUMPTIONS",
-    "NEIGHBOURS",
-    "REPLACE_ONE",
-    "PrivateChoice",
-    "all_stated_for_groups",
-    "stated_for_groups",
-]
 
 REPLACE_ONE, ADD_REMOVE = NEIGHBOURS = RECORD_RELATIONS
 _SCHEMA = "the column names and the types (with the categories of categorical columns) are public"
@@ -138,8 +128,7 @@ class PrivateChoice:
         # exp(-epsilon loss / Delta), in the place of exp(-epsilon loss / (2 Delta)).
         # Fields of a frozen object that follow from the others, set once: they cannot disagree.
         derived = {"epsilon": epsilon, **shares, "counts": counts, "rate": 2 if counts else 1}
-        for name, value in derived.items():
-            object.__setattr__(self, name, value)
+        set_fields(self, **derived)
 
     @property
     def guarantee(self):

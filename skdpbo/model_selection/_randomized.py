@@ -11,8 +11,6 @@ from skdpbo.model_selection._sklearn import Interval
 from skdpbo.model_selection.space._search_space import SearchSpace
 from skdpbo.privacy._checks import check_count
 
-__all__ = ["DPRandomizedSearchCV"]
-
 
 class DPRandomizedSearchCV(BaseChoiceSearchCV):
     """Randomized search whose choice and score are differentially private.

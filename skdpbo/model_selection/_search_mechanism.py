@@ -14,17 +14,6 @@ from skdpbo.model_selection._private_choice import PrivateChoice
 from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE, ReleasedScore
 from skdpbo.privacy import PrivacyGuarantee
 
-__all__ = [
-    "Chosen",
-    "ListChoice",
-    "PublicScores",
-    "SearchMechanism",
-    "SearchProblem",
-    "VisitingSearch",
-    "best_public_score",
-    "fold_scores",
-]
-
 
 @dataclass(frozen=True)
 class SearchProblem:

@@ -18,8 +18,6 @@ from skdpbo.model_selection.private_training._estimators import (
 from skdpbo.model_selection.private_training._statements import stated_guarantee
 from skdpbo.privacy import compose
 
-__all__ = ["pipeline_guarantee"]
-
 
 def pipeline_guarantee(estimator, n_samples=None):
     """Compose the guarantees of the steps of a pipeline.

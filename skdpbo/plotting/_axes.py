@@ -2,8 +2,6 @@
 
 import textwrap
 
-__all__ = ["PRIVATE", "PUBLIC", "TITLE_WIDTH", "axes_for", "plain", "promise"]
-
 # Safe for colour-blind readers (Okabe and Ito). In every plot public values are blue and values
 # released from protected records are orange.
 PUBLIC, PRIVATE = "#0072B2", "#D55E00"

@@ -1,6 +1,7 @@
 """Display of a ledger: composed epsilon after each charge."""
 
 import textwrap
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -8,11 +9,11 @@ from skdpbo.plotting._axes import PRIVATE, PUBLIC, TITLE_WIDTH, axes_for, plain
 from skdpbo.privacy._composed_losses import composed_epsilon
 from skdpbo.privacy._replace_one import in_one_relation
 
-__all__ = ["BudgetDisplay"]
 _MOST_LABELS = 24  # charges whose labels fit beside each other
 _LABEL_WIDTH = 32  # characters of a line
 
 
+@dataclass(eq=False, kw_only=True, repr=False)
 class BudgetDisplay:
     """Composed epsilon after each charge of a ledger, against its budget.
 
@@ -50,12 +51,11 @@ class BudgetDisplay:
     [0.5, 1.0, 1.5, 2.0]
     """
 
-    def __init__(self, *, spent, labels, budget, delta, dataset=""):
-        self.spent = spent
-        self.labels = labels
-        self.budget = budget
-        self.delta = delta
-        self.dataset = dataset
+    spent: np.ndarray
+    labels: list[str]
+    budget: float
+    delta: float
+    dataset: str = ""
 
     @classmethod
     def from_ledger(cls, ledger, *, ax=None, **kwargs):

@@ -1,15 +1,16 @@
 """Display of a private Gaussian process along one input."""
 
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skdpbo.plotting._axes import PRIVATE, PUBLIC, axes_for, plain, promise
+from skdpbo.privacy import PrivacyGuarantee
 
-__all__ = ["GPPosteriorDisplay"]
 
-
+@dataclass(eq=False, kw_only=True, repr=False)
 class GPPosteriorDisplay:
     """Posterior mean and band of a fitted Gaussian process along one input.
 
@@ -51,24 +52,13 @@ class GPPosteriorDisplay:
     'ε = 1, δ = 1e-05 for the training records'
     """
 
-    def __init__(
-        self,
-        *,
-        x,
-        mean,
-        std,
-        inducing_points=None,
-        guarantee=None,
-        input_name="x",
-        target_name="y",
-    ):
-        self.x = x
-        self.mean = mean
-        self.std = std
-        self.inducing_points = inducing_points
-        self.guarantee = guarantee
-        self.input_name = input_name
-        self.target_name = target_name
+    x: np.ndarray
+    mean: np.ndarray
+    std: np.ndarray
+    inducing_points: np.ndarray | None = None
+    guarantee: PrivacyGuarantee | None = None
+    input_name: str = "x"
+    target_name: str = "y"
 
     @classmethod
     def from_estimator(

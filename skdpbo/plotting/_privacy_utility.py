@@ -1,5 +1,7 @@
 """Display of utility against epsilon."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from skdpbo.model_selection import DPGridSearchCV, DPRandomizedSearchCV
@@ -7,9 +9,8 @@ from skdpbo.model_selection.protection._rehearsal import rehearsed_scores
 from skdpbo.plotting._axes import PRIVATE, PUBLIC, axes_for
 from skdpbo.privacy._checks import check_count
 
-__all__ = ["PrivacyUtilityDisplay"]
 
-
+@dataclass(eq=False, kw_only=True, repr=False)
 class PrivacyUtilityDisplay:
     """Curves of utility against epsilon, with error bars.
 
@@ -49,11 +50,10 @@ class PrivacyUtilityDisplay:
     'log'
     """
 
-    def __init__(self, *, epsilon, utility, reference=None, utility_name="score"):
-        self.epsilon = epsilon
-        self.utility = utility
-        self.reference = reference
-        self.utility_name = utility_name
+    epsilon: object
+    utility: dict
+    reference: dict | None = None
+    utility_name: str = "score"
 
     @classmethod
     def from_public_rows(

@@ -1,13 +1,15 @@
 """Display of a search: public scores, released scores and the released choice."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skdpbo.plotting._axes import PRIVATE, PUBLIC, axes_for, promise
+from skdpbo.privacy import PrivacyGuarantee
 
-__all__ = ["SearchTraceDisplay"]
 
-
+@dataclass(eq=False, kw_only=True, repr=False)
 class SearchTraceDisplay:
     """Scores of the candidates in the order of evaluation.
 
@@ -58,26 +60,14 @@ class SearchTraceDisplay:
     'candidate, in the order tried'
     """
 
-    def __init__(
-        self,
-        *,
-        public_scores,
-        public_spread,
-        released_scores,
-        best_index,
-        best_score,
-        guarantee,
-        score_name="score",
-        best_score_std=None,
-    ):
-        self.public_scores = public_scores
-        self.public_spread = public_spread
-        self.released_scores = released_scores
-        self.best_index = best_index
-        self.best_score = best_score
-        self.guarantee = guarantee
-        self.score_name = score_name
-        self.best_score_std = best_score_std
+    public_scores: np.ndarray | None
+    public_spread: np.ndarray | None
+    released_scores: np.ndarray | None
+    best_index: int
+    best_score: float | None
+    guarantee: PrivacyGuarantee | None
+    score_name: str = "score"
+    best_score_std: float | None = None
 
     @classmethod
     def from_estimator(cls, estimator, *, metric=None, ax=None, **kwargs):

@@ -9,8 +9,6 @@ from scipy.sparse import issparse
 
 from skdpbo._attempt import attempt
 
-__all__ = ["category_counts", "category_key", "columns_of", "positions_of", "representatives"]
-
 _MISSING = ("missing", None)
 
 

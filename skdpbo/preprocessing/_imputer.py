@@ -15,13 +15,6 @@ from skdpbo.mechanisms import ClippedMean, GaussianMechanism
 from skdpbo.preprocessing._private_transformer import PrivateTransformer
 from skdpbo.privacy._checks import check_choice, check_flag
 
-__all__ = [
-    "LEVELS",
-    "DPSimpleImputer",
-    "dyadic_counts",
-    "quantile_of_counts",
-]
-
 _FEWEST = 4.0  # present values, in standard deviations of their noisy number
 LEVELS = 10  # 1024 bins
 

@@ -4,9 +4,7 @@ import numpy as np
 
 from skdpbo._column_ranges import released_ranges
 from skdpbo._parameters import check_bounds
-from skdpbo.preprocessing._private_scaler import PrivateScaler
-
-__all__ = ["DPMinMaxScaler"]
+from skdpbo.preprocessing._private_transformer import PrivateScaler
 
 
 class DPMinMaxScaler(PrivateScaler):

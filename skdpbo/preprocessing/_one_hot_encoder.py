@@ -23,8 +23,6 @@ from skdpbo.privacy import mu_from_epsilon
 from skdpbo.privacy._checks import check_flag
 from skdpbo.privacy._rounding import one_plus_exp
 
-__all__ = ["DPOneHotEncoder", "category_threshold"]
-
 # Of delta, for names that a single record would reveal. So small that it stays small where many
 # fits compose, at a threshold that is a third higher.
 _SHARE_OF_NAMES = 1e-6

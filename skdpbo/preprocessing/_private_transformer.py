@@ -1,13 +1,11 @@
-"""Base class of transformers that release something about the columns of protected rows."""
+"""Base classes of transformers that release something about the columns of protected rows."""
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skdpbo._gaussian_estimator import GaussianEstimator
-from skdpbo._parameters import bounds_or_default
 from skdpbo._record_groups import n_units
-
-__all__ = ["PrivateTransformer"]
 
 
 class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimator):
@@ -59,5 +57,50 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
     def _check_settings(self):
         """Check the parameters that are the same for every table."""
 
-    def _check_public(self, table):
-        return bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", self)
+
+class PrivateScaler(PrivateTransformer):
+    """Base class of transformers that shift and divide columns by what `_shift` returns."""
+
+    def transform(self, X):
+        """Transform rows with the released values; a row depends on itself alone, and stays finite.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows. The result is as protected as they are.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Float64.
+        """
+        check_is_fitted(self)
+        # A copy, as the rows are changed in place below.
+        X = validate_data(self, X, dtype="float64", copy=True, reset=False)
+        offset, divisor = self._shift()
+        largest = np.finfo(X.dtype).max
+        # One record that overflowed would end the fit of a step after this one.
+        with np.errstate(all="ignore"):
+            for change, part in ((np.subtract, offset), (np.divide, divisor)):
+                np.clip(change(X, part, out=X), -largest, largest, out=X)
+        return X
+
+    def inverse_transform(self, X):
+        """Return rows to the units of the columns.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Transformed rows. The result is as protected as they are.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Float64.
+        """
+        check_is_fitted(self)
+        X = check_array(X, dtype="float64", copy=True)
+        offset, divisor = self._shift()
+        X *= divisor
+        X += offset
+        return X

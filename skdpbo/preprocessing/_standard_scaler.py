@@ -4,10 +4,8 @@ import numpy as np
 
 from skdpbo._column_moments import hidden_columns, release_moments
 from skdpbo._row_blocks import BoxedRows
-from skdpbo.preprocessing._private_scaler import PrivateScaler
+from skdpbo.preprocessing._private_transformer import PrivateScaler
 from skdpbo.privacy._checks import check_flag
-
-__all__ = ["DPStandardScaler"]
 
 _QUANTILE = 0.98  # of the row norms: longer rows are shortened
 

@@ -15,21 +15,6 @@ import numpy as np
 
 from skdpbo.privacy._rounding import round_down, round_up
 
-__all__ = [
-    "check_choice",
-    "check_count",
-    "check_delta",
-    "check_flag",
-    "check_mu",
-    "check_mu_leaves_noise",
-    "check_mu_of_fit",
-    "check_positive",
-    "check_positive_delta",
-    "check_real",
-    "check_text",
-    "check_within",
-]
-
 # Steps of a descent and shares of a budget are parts of 1 in 10 or so; theirs is 2^-29 or more.
 _LEAST_MU = 2.0**-24
 _MOST_MU = 2.0**20.5  # of counts: their noise is then 2^-20, the least that a lattice of ones takes
@@ -154,3 +139,9 @@ def check_text(text: Any, name: str) -> str:
     except UnicodeEncodeError:
         raise ValueError(f"{name} must be text that can be written as UTF-8.") from None
     return text
+
+
+def set_fields(instance: Any, **values: Any) -> None:
+    """Set fields of a frozen data class: checked ones, or what follows from the others."""
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from skdpbo.privacy._checks import check_delta
+from skdpbo.privacy._checks import check_delta, set_fields
 from skdpbo.privacy._composed_losses import (
     composed_epsilon,
     exact_sum,
@@ -86,7 +86,7 @@ def compose(*guarantees: PrivacyGuarantee, delta: float | None = None) -> Privac
         distance=math.fsum(g.statistical_distance for g in atoms) if gaussian else 0.0,
     )
     # A further composition starts from these again, so that no bound is composed of bounds.
-    composed._set("parts", tuple(atoms))
+    set_fields(composed, parts=tuple(atoms))
     return composed
 
 

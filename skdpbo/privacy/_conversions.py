@@ -20,7 +20,7 @@ from skdpbo.privacy._checks import (
     check_real,
 )
 from skdpbo.privacy._profile import log_gaussian_delta, log_zcdp_delta, private_root, with_error
-from skdpbo.privacy._rounding import round_down, round_up_finite
+from skdpbo.privacy._rounding import round_down, round_up
 
 # The inverse conversions move by different amounts, so that a round trip never gains privacy.
 _EPSILON_SLACK = 1e-10
@@ -308,4 +308,7 @@ def l2_laplace_scale(sensitivity: float, epsilon: float) -> float:
 def _ratio_up(sensitivity: float, divisor: float | Fraction) -> float:
     # The exact quotient: a scale rounded down would promise more than its noise keeps.
     ratio = Fraction(check_positive(sensitivity, "sensitivity")) / Fraction(divisor)
-    return round_up_finite(ratio, "The noise scale")
+    scale = round_up(ratio)
+    if math.isinf(scale):
+        raise ValueError("The noise scale is too large for a float.")
+    return scale

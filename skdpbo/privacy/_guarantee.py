@@ -14,6 +14,7 @@ from skdpbo.privacy._checks import (
     check_positive,
     check_real,
     check_text,
+    set_fields,
 )
 from skdpbo.privacy._conversions import delta_from_mu
 from skdpbo.privacy._rounding import one_plus_exp, round_up
@@ -106,24 +107,24 @@ class PrivacyGuarantee:
     parts: tuple[PrivacyGuarantee, ...] = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self._set("delta", check_delta(self.delta))
+        set_fields(self, delta=check_delta(self.delta))
         # Only a release that reads no record states an epsilon of 0.
         nothing = self.delta == 0 and self.mu is None and check_real(self.epsilon, "epsilon") == 0
         bound = 0.0 if nothing else round_up(check_positive(self.epsilon, "epsilon"))
-        self._set("epsilon", bound)
+        set_fields(self, epsilon=bound)
         if self.mu is not None:
-            self._set("mu", check_mu(self.mu))
+            set_fields(self, mu=check_mu(self.mu))
         distance = check_delta(self.statistical_distance, "statistical_distance")
-        self._set("statistical_distance", distance)
+        set_fields(self, statistical_distance=distance)
         for name in ("neighbours", "protects", "mechanism", "reference"):
             check_text(getattr(self, name), name)
         if not self.neighbours:
             raise ValueError("neighbours must say when two data sets are neighbours.")
         check_choice(self.status, "status", STATUSES)
-        self._set("assumptions", _as_strings(self.assumptions))
+        set_fields(self, assumptions=_as_strings(self.assumptions))
         for name in ("n_protected", "n_public"):
             if (count := getattr(self, name)) is not None:
-                self._set(name, check_count(count, name, least=0))
+                set_fields(self, **{name: check_count(count, name, least=0)})
         if self.status != "void":
             # a delta that the mechanism's own curve exceeds by more than rounding is refused
             # the curve has no point at delta 0: such a pair is pure and proved by itself
@@ -134,9 +135,6 @@ class PrivacyGuarantee:
                     f"delta={self.delta} is not implied: at epsilon={self.epsilon}, mu={self.mu} "
                     f"and statistical_distance={self.statistical_distance} it is {needed:.9g}."
                 )
-
-    def _set(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
 
     def assuming(self, *assumptions: str, status: Status | None = None) -> PrivacyGuarantee:
         """Return a copy with further assumptions.
@@ -237,7 +235,7 @@ class PrivacyGuarantee:
         if version != _VERSION:
             raise ValueError(f"A guarantee of version {version!r} is not supported.")
         guarantee = cls(**values)
-        guarantee._set("parts", tuple(map(cls.from_dict, parts)))
+        set_fields(guarantee, parts=tuple(map(cls.from_dict, parts)))
         for name, text in read.items():
             # an edited statement must not pass for what the numbers say
             if text != guarantee._for_readers()[name]:
@@ -308,7 +306,7 @@ def restated(stated: PrivacyGuarantee, **changes: Any) -> PrivacyGuarantee:
     """
     copy = replace(stated, **changes)
     # Without them a later composition would know the pair alone.
-    copy._set("parts", stated.parts)  # `replace` leaves them out
+    set_fields(copy, parts=stated.parts)  # `replace` leaves them out
     return copy
 
 
@@ -323,7 +321,7 @@ def about_groups(stated: PrivacyGuarantee, **changes: Any) -> PrivacyGuarantee:
         Further fields.
     """
     copy = replace(stated, neighbours=GROUP_RELATIONS[stated.neighbours], **changes)
-    copy._set("parts", tuple(about_groups(part, **changes) for part in stated.parts))
+    set_fields(copy, parts=tuple(about_groups(part, **changes) for part in stated.parts))
     return copy
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
+from skdpbo.privacy._checks import set_fields
 from skdpbo.privacy._composition import compose
 from skdpbo.privacy._conversions import epsilon_from_mu
 from skdpbo.privacy._guarantee import (
@@ -116,7 +117,7 @@ def _converted(stated: PrivacyGuarantee, relation: str) -> PrivacyGuarantee:
     """Return what a guarantee says of one replaced record or group, in twice the steps or none."""
     if stated.neighbours in (_REPLACED, _GROUP_REPLACED):
         copy = replace(stated, neighbours=relation)
-        copy._set("parts", tuple(_converted(part, relation) for part in stated.parts))
+        set_fields(copy, parts=tuple(_converted(part, relation) for part in stated.parts))
         return copy
     if stated.parts:  # composed anew at the same delta
         with suppress(ValueError):  # no epsilon holds for the parts at this delta

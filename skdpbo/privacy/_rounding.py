@@ -5,15 +5,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-__all__ = [
-    "one_plus_exp",
-    "round_down",
-    "round_up",
-    "round_up_finite",
-    "round_up_root",
-    "text_below",
-]
-
 
 def round_up(value: Fraction | float) -> float:
     """Return the smallest float that is not below `value`; inf beyond the largest."""
@@ -30,20 +21,6 @@ def round_down(value: Fraction | float) -> float:
     """Return the largest float that is not above `value`, which is positive."""
     nearest = float(value)
     return nearest if Fraction(nearest) <= value else math.nextafter(nearest, 0.0)
-
-
-def round_up_finite(value: Fraction | float, name: str) -> float:
-    """Round up, or refuse a value that no float reaches.
-
-    Raises
-    ------
-    ValueError
-        If `value` is above the largest float.
-    """
-    rounded = round_up(value)
-    if math.isinf(rounded):
-        raise ValueError(f"{name} is too large for a float.")
-    return rounded
 
 
 def round_up_root(square: Fraction | float) -> float:

@@ -3,8 +3,6 @@
 import html
 from typing import Any
 
-__all__ = ["StatedHTML"]
-
 
 class StatedHTML:
     """Estimators whose HTML form shows ``privacy_``, which is public.

@@ -13,15 +13,6 @@ from skdpbo.privacy._checks import check_count, check_positive, check_within
 from skdpbo.surrogate._linalg import FloatArray
 from skdpbo.surrogate._posterior import CandidatePosterior
 
-__all__ = [
-    "gp_ucb_sqrt_beta",
-    "greedy_information_gain",
-    "log_expected_improvement",
-    "maximum_information_gain_bound",
-    "select_batch",
-    "upper_confidence_bound",
-]
-
 
 def gp_ucb_sqrt_beta(t: int, n_candidates: int, delta: float) -> float:
     r"""Return the published confidence multiplier of GP-UCB on a finite set.

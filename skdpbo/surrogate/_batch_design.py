@@ -23,8 +23,6 @@ from skdpbo.surrogate._kernels import (
 )
 from skdpbo.surrogate._linalg import FloatArray, cholesky_solve, jittered_cholesky
 
-__all__ = ["Box", "GradientTrace", "minimise_trace", "search_box", "smallest_sufficient"]
-
 BoolArray = npt.NDArray[np.bool_]
 
 #: Half-width of the box around theta that is searched, in length-scales. A value further away says

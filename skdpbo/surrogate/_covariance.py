@@ -22,8 +22,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Produc
 
 from skdpbo.surrogate._linalg import FloatArray
 
-__all__ = ["CovarianceTerm", "compile_covariance"]
-
 
 class CovarianceTerm(Protocol):
     """Base class of the terms of this module."""
@@ -77,10 +75,12 @@ class _Constant:
         return np.array([self.constant * W.sum()][: self.p])  # dk / d log c = c
 
 
-class _Sum:
+class _Pair:
     def __init__(self, a: CovarianceTerm, b: CovarianceTerm) -> None:
         self.a, self.b, self.p = a, b, a.p + b.p
 
+
+class _Sum(_Pair):
     def value(self, theta: FloatArray) -> Any:
         return self.a.value(theta[: self.a.p]) + self.b.value(theta[self.a.p :])
 
@@ -88,10 +88,7 @@ class _Sum:
         return np.concatenate([self.a.contract(W), self.b.contract(W)])
 
 
-class _Product:
-    def __init__(self, a: CovarianceTerm, b: CovarianceTerm) -> None:
-        self.a, self.b, self.p = a, b, a.p + b.p
-
+class _Product(_Pair):
     def value(self, theta: FloatArray) -> Any:
         self.values = self.a.value(theta[: self.a.p]), self.b.value(theta[self.a.p :])
         return self.values[0] * self.values[1]

@@ -19,8 +19,6 @@ from skdpbo.surrogate._batch_design import (
 from skdpbo.surrogate._kernels import differentiable, prior_gradient_covariance, varying_variance
 from skdpbo.surrogate._linalg import FloatArray, GrowingSystem, one_blas_thread
 
-__all__ = ["GradientPosterior"]
-
 #: A design takes into account this many earlier points, or four times d + 1 if that is more.
 _LARGEST_HISTORY = 256
 

@@ -22,15 +22,6 @@ from skdpbo.surrogate._linalg import (
     jittered_cholesky,
 )
 
-__all__ = [
-    "FittedHyperparameters",
-    "Objective",
-    "default_kernel",
-    "fit_hyperparameters",
-    "negative_log_marginal_likelihood",
-    "refit_due",
-]
-
 _NOISE_START = 0.01  # as a share of the variance of y
 Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 

@@ -34,17 +34,6 @@ from sklearn.gaussian_process.kernels import (
 
 from skdpbo.surrogate._linalg import FloatArray
 
-__all__ = [
-    "DifferentiableKernel",
-    "GradientCovariance",
-    "ValueCovariance",
-    "differentiable",
-    "matern52_profile",
-    "prior_gradient_covariance",
-    "rbf_profile",
-    "varying_variance",
-]
-
 Contraction = Callable[[FloatArray], FloatArray]
 
 

@@ -15,8 +15,6 @@ from skdpbo.privacy._checks import check_choice, check_positive
 from skdpbo.surrogate._kernels import matern52_profile, rbf_profile
 from skdpbo.surrogate._linalg import FloatArray, cholesky_solve, jittered_cholesky
 
-__all__ = ["FittedLengthScale", "fit_length_scale_to_gradients"]
-
 # On the default bounds, neighbours differ by a factor of 1.8.
 _GRID_SIZE = 9
 

@@ -14,16 +14,6 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from threadpoolctl import ThreadpoolController
 
-__all__ = [
-    "RELATIVE_NOISE_FLOOR",
-    "FloatArray",
-    "GrowingSystem",
-    "cholesky_inverse",
-    "cholesky_solve",
-    "jittered_cholesky",
-    "one_blas_thread",
-]
-
 FloatArray = npt.NDArray[np.float64]
 #: Smallest noise variance of an observation, as a share of the largest prior variance. Rounding
 #: errors of size 1e-16 in a covariance are multiplied by at most its inverse, so the posterior

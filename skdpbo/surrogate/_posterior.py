@@ -20,13 +20,6 @@ from sklearn.gaussian_process.kernels import WhiteKernel
 from skdpbo.privacy._checks import check_real, check_within
 from skdpbo.surrogate._linalg import RELATIVE_NOISE_FLOOR, FloatArray
 
-__all__ = [
-    "CandidatePosterior",
-    "check_candidates",
-    "prior_rows",
-    "prior_variance",
-]
-
 _INITIAL_CAPACITY = 16
 
 

@@ -14,8 +14,6 @@ from skdpbo.privacy._checks import check_positive
 from skdpbo.surrogate._linalg import FloatArray
 from skdpbo.surrogate._posterior import CandidatePosterior, check_candidates, prior_variance
 
-__all__ = ["TwoTaskPosterior"]
-
 Indices = Sequence[int] | npt.NDArray[np.integer[Any]]
 
 

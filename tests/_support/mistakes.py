@@ -204,7 +204,6 @@ FLOOR = [
     ),
     (ISOLATED, 'np.errstate(all="ignore")', "np.errstate()", EFFECTS),
     (ISOLATED, "model = copy.deepcopy(model, copies)", "pass", EFFECTS),
-    (ISOLATED, "twin.estimator = original.estimator", "pass", EFFECTS),
     ("_attempt.py", "except BaseException as error", "except Exception as error", RAISED),
     ("_attempt.py", "raise interrupt", "raise interrupt(str(args))", RAISED),
     (f"{OUTSOURCED}/_curator.py", "seed = self._seed", "seed = self.random_state", CURATOR),
@@ -261,6 +260,12 @@ SELECTION = [
         RAISED,
     ),
     ("scoring/_losses.py", "return code if error is None else -1", "return code or -1", RAISED),
+    (
+        "private_training/_trials.py",
+        "twin.estimator = original.estimator",
+        "pass",
+        EFFECTS,
+    ),
     (
         "private_training/_trials.py",
         "seeds if seeded else [None] * len(names)",

@@ -7,13 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdpbo.privacy._rounding import (
-    round_down,
-    round_up,
-    round_up_finite,
-    round_up_root,
-    text_below,
-)
+from skdpbo.privacy._conversions import l2_laplace_scale
+from skdpbo.privacy._rounding import round_down, round_up, round_up_root, text_below
 
 positive = st.fractions(min_value=Fraction(1, 10**30), max_value=10**30)
 
@@ -71,5 +66,5 @@ def test_beyond_the_largest_float():
     assert round_up(math.inf) == math.inf
     assert round_up_root(Fraction(10) ** 800) == math.inf
     assert round_up_root(0) == 0.0
-    with pytest.raises(ValueError, match="rho is too large"):
-        round_up_finite(Fraction(10) ** 400, "rho")
+    with pytest.raises(ValueError, match="noise scale is too large"):
+        l2_laplace_scale(1.0, Fraction(1, 10**400))

@@ -14,11 +14,9 @@ from skdpbo._attempt import attempt
 from skdpbo._parameters import check_bounds
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
-from skdpbo.privacy._checks import check_delta, check_positive
+from skdpbo.privacy._checks import check_delta, check_positive, set_fields
 from skdpbo.privacy._rounding import round_up_root
 from skdpbo.privacy.ledger._store import PROCESS
-
-__all__ = ["AnswerBook", "AnswerNoise", "answer_sensitivity"]
 
 
 def answer_sensitivity(low, high, answers_per_row):
@@ -60,6 +58,11 @@ class AnswerNoise:
         Public range of y. Values outside are clipped; one that is not finite counts as the centre.
     answers_per_row : int
         k.
+
+    Attributes
+    ----------
+    std : float
+        Standard deviation of the noise of an answer, in the units of y.
     """
 
     epsilon: float
@@ -69,19 +72,14 @@ class AnswerNoise:
 
     def __post_init__(self):
         low, high = (float(bound[0]) for bound in check_bounds(self.y_bounds, 1, "y_bounds"))
-        object.__setattr__(self, "y_bounds", (low, high))
+        set_fields(self, y_bounds=(low, high))
         mechanism = GaussianMechanism(
             epsilon=self.epsilon,
             delta=self.delta,
             sensitivity=answer_sensitivity(low, high, self.answers_per_row),
             n_draws=self.answers_per_row,  # a record is behind so many coordinates
         )
-        object.__setattr__(self, "_mechanism", mechanism)
-
-    @property
-    def std(self):
-        """Standard deviation of the noise of an answer, in the units of y."""
-        return self._mechanism.sigma
+        set_fields(self, _mechanism=mechanism, std=mechanism.sigma)
 
     @property
     def guarantee(self):

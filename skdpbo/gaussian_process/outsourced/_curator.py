@@ -13,8 +13,6 @@ from skdpbo.mechanisms import noise_source
 from skdpbo.privacy import compose
 from skdpbo.privacy._checks import check_count
 
-__all__ = ["PrivateProjection"]
-
 
 class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowReleaser):
     r"""Curator of outsourced optimisation: releases noisy rows and answers about them.

@@ -22,8 +22,6 @@ from skdpbo.gaussian_process.papers._kharkovskii2020 import (
 )
 from skdpbo.privacy._checks import check_choice, check_count, check_positive, check_positive_delta
 
-__all__ = ["RowReleaser"]
-
 _CLEAR, _FAR = 0.05, 3.0  # of the domain; standard deviations of the noise
 _MECHANISMS = ("l2_laplace", "gaussian", "kharkovskii2020")
 

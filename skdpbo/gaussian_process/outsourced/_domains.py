@@ -6,11 +6,9 @@ from fractions import Fraction
 import numpy as np
 
 from skdpbo.gaussian_process.outsourced._random_projection import operator_norm_bound
-from skdpbo.privacy._checks import check_positive
+from skdpbo.privacy._checks import check_positive, set_fields
 from skdpbo.privacy._composed_losses import exact_sum_of_squares
 from skdpbo.privacy._rounding import round_up_root
-
-__all__ = ["Ball", "Box", "set_field"]
 
 
 @dataclass(frozen=True)
@@ -33,16 +31,7 @@ class Ball:
     radius: float
 
     def __post_init__(self):
-        set_field(self, "radius", float(check_positive(self.radius, "radius")))
-
-    def check_dimension(self, r):
-        """Accept every dimension.
-
-        Parameters
-        ----------
-        r : int
-            Number of coordinates of the rows.
-        """
+        set_fields(self, radius=float(check_positive(self.radius, "radius")))
 
     @property
     def norm(self):
@@ -123,25 +112,9 @@ class Box:
                 values = np.array([np.inf])
             if not len(values) or not np.isfinite(values).all():
                 raise ValueError(f"{name} must hold finite numbers.")
-            set_field(self, name, tuple(values.tolist()))
+            set_fields(self, **{name: tuple(values.tolist())})
         if len(self.low) != len(self.high) or any(low > high for low, high in self._sides):
             raise ValueError("low and high must have the same length, low at most high.")
-
-    def check_dimension(self, r):
-        """Refuse points of another dimension.
-
-        Parameters
-        ----------
-        r : int
-            Number of coordinates of the rows.
-
-        Raises
-        ------
-        ValueError
-            If the domain has another number of coordinates.
-        """
-        if len(self.low) != r:
-            raise ValueError(f"the domain has {len(self.low)} coordinates and the rows {r}.")
 
     @property
     def norm(self):
@@ -197,8 +170,3 @@ def _norm_above(values):
     """Return the l2 norm of floats, or of their differences, rounded up; inf beyond the floats."""
     # In fractions: squares neither vanish nor overflow.
     return round_up_root(exact_sum_of_squares(values))
-
-
-def set_field(instance, name, value):
-    """Set a field of a frozen dataclass, in its ``__post_init__``."""
-    object.__setattr__(instance, name, value)

@@ -16,16 +16,6 @@ import math
 import numbers
 from dataclasses import dataclass, fields
 
-__all__ = [
-    "LONGEST_LINE",
-    "Answer",
-    "ProtocolError",
-    "Query",
-    "Refusal",
-    "decode",
-    "encode",
-]
-
 _VERSION = 1
 LONGEST_LINE = 1000  # characters; the longest valid message has about 120
 _LARGEST_INTEGER = 2**53  # beyond it JSON readers of other languages round

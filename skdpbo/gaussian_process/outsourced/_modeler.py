@@ -10,8 +10,6 @@ from skdpbo.gaussian_process.outsourced._row_release import ProjectionRelease
 from skdpbo.privacy._checks import check_count, check_real, check_within
 from skdpbo.surrogate import CandidatePosterior, gp_ucb_sqrt_beta, select_batch
 
-__all__ = ["LARGEST_ANSWER", "GPUCBModeler"]
-
 # Beyond these the posterior would overflow, and a stranger's answer may be anything.
 LARGEST_ANSWER = 1e150
 _SMALLEST_VARIANCE = 1e-100

@@ -6,8 +6,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Product, Sum
 
 from skdpbo.gaussian_process.outsourced._noisy_kernels import noisy_input_rbf
 
-__all__ = ["NoisyInputRBF", "check_averaged_kernel", "noisy_inputs"]
-
 
 class NoisyInputRBF(RBF):
     r"""Mean of the squared exponential kernel over independent normal noise of its arguments.

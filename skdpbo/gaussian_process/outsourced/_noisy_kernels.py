@@ -24,8 +24,6 @@ from sklearn.gaussian_process.kernels import (
 
 from skdpbo.privacy._checks import check_within
 
-__all__ = ["NoisyRowsKernel", "gaussian_mixture", "noisy_input_rbf", "shrinkage"]
-
 # Of the sum over logarithms: step, and where the mass on its left is below 1e-5.
 _STEP, _TAIL = 0.5, 12.0
 _LENGTHS = "[1e-50, 1e50]"  # so that no product of a p with a squared distance overflows
@@ -63,9 +61,10 @@ def shrinkage(length_scale, noise_std, n_features, *, n_noisy=2):
     >>> round(shrinkage(4.42, 3**0.5, 2), 3)
     0.765
     """
-    squared = np.broadcast_to(_squared(length_scale), n_features)
+    squared = np.broadcast_to(np.square(length_scale, dtype=np.float64), n_features)
+    noise = n_noisy * np.square(noise_std, dtype=np.float64)
     # A sum of logarithms: the product of many factors underflows earlier.
-    return math.exp(-0.5 * float(np.log1p(n_noisy * _squared(noise_std) / squared).sum()))
+    return math.exp(-0.5 * float(np.log1p(noise / squared).sum()))
 
 
 def noisy_input_rbf(A, B, *, length_scale, signal_variance, noise_std, n_noisy=2):
@@ -102,7 +101,8 @@ def noisy_input_rbf(A, B, *, length_scale, signal_variance, noise_std, n_noisy=2
     A, B = np.asarray(A, dtype=np.float64), np.asarray(B, dtype=np.float64)
     d = A.shape[1]
     # l^2 + m s^2 of docs/theory/outsourced.md, The model.
-    widened = np.sqrt(np.broadcast_to(_squared(length_scale), d) + n_noisy * _squared(noise_std))
+    squared = np.broadcast_to(np.square(length_scale, dtype=np.float64), d)
+    widened = np.sqrt(squared + n_noisy * np.square(noise_std, dtype=np.float64))
     K = cdist(A / widened, B / widened, "sqeuclidean")
     K *= -0.5
     np.exp(K, out=K)
@@ -228,10 +228,6 @@ class NoisyRowsKernel(Kernel):
     def is_stationary(self):
         """Whether the covariance depends on differences of its inputs alone: it does not."""
         return False
-
-
-def _squared(values):
-    return np.square(np.asarray(values, dtype=np.float64))
 
 
 def _numbers(X):

@@ -10,8 +10,6 @@ from sklearn.gaussian_process.kernels import ConstantKernel
 from skdpbo.gaussian_process.outsourced._noisy_covariance import noisy_inputs
 from skdpbo.surrogate import fit_hyperparameters
 
-__all__ = ["ProjectedPredictor", "TargetPosterior", "fitted_target", "fixed_target"]
-
 _NOISE_FLOOR = 1e-10  # relative to the prior variance
 _CHUNK = 4096  # rows at a time
 

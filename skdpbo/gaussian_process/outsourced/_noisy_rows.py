@@ -13,8 +13,6 @@ from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu, mu_from_epsilon
 from skdpbo.privacy._checks import check_delta, check_positive
 from skdpbo.privacy._rounding import text_below
 
-__all__ = ["ROW_ASSUMPTIONS", "NoisyRows", "rows_guarantee"]
-
 ROW_ASSUMPTIONS = (
     "the number of rows, the columns, the types and that all values are finite are public",
     "the norm or box of the rows and all other parameters were chosen without looking at the rows",

@@ -19,8 +19,6 @@ from skdpbo.gaussian_process.outsourced._noisy_posterior import (
 from skdpbo.gaussian_process.outsourced._row_belief import flat_rows, is_isotropic, normal_rows
 from skdpbo.privacy._checks import check_choice, check_count
 
-__all__ = ["ProjectedGP"]
-
 _PUBLIC_TARGETS = "the targets y are public: they are not protected"
 _LEAST, _MOST = 1e-70, 1e70  # of norms of rows and of noise: fourth powers are floats
 

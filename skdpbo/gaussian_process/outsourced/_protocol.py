@@ -14,8 +14,6 @@ from skdpbo.gaussian_process.outsourced._messages import (
 from skdpbo.gaussian_process.outsourced._modeler import LARGEST_ANSWER
 from skdpbo.privacy._checks import check_count
 
-__all__ = ["optimize", "run_queries", "serve_answers"]
-
 
 def serve_answers(curator, reader, writer, *, evaluate=None):
     """Answer the queries of a modeler elsewhere until its stream ends.

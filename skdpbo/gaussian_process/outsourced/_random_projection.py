@@ -7,8 +7,6 @@ import numpy as np
 
 from skdpbo.privacy._rounding import round_up, round_up_root
 
-__all__ = ["operator_norm_bound", "random_projection", "row_sensitivity"]
-
 _SEED = 20200713
 _ULP = Fraction(1, 2**53)  # relative error of one rounded operation
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
-__all__ = ["BelievedRows", "denoised_variances", "flat_rows", "is_isotropic", "normal_rows"]
-
 _FLOOR = 1e-3  # of the variance of the noise: no direction is believed to hold nothing
 
 

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from skdpbo.gaussian_process.outsourced._domains import Ball, Box, set_field
+from skdpbo.gaussian_process.outsourced._domains import Ball, Box
 from skdpbo.privacy import PrivacyGuarantee
-from skdpbo.privacy._checks import check_count, check_positive, check_within
-
-__all__ = ["ProjectionRelease"]
+from skdpbo.privacy._checks import check_count, check_positive, check_within, set_fields
 
 _FORMAT = "skdpbo projection release"
 _VERSION = 1
@@ -79,23 +77,26 @@ class ProjectionRelease:
     answer_guarantee: PrivacyGuarantee | None = None
 
     def __post_init__(self):
-        set_field(self, "Z", _matrix(self.Z, "Z"))
+        set_fields(self, Z=_matrix(self.Z, "Z"))
         r = self.Z.shape[1]
         if self.projection is not None:
-            set_field(self, "projection", _matrix(self.projection, "projection"))
+            set_fields(self, projection=_matrix(self.projection, "projection"))
             if self.projection.shape[1] != r:
                 raise ValueError(f"projection must have {r} columns, as Z.")
         if self.domain is not None:
             if not isinstance(self.domain, Ball | Box):
                 raise TypeError("domain must be a Ball, a Box or None.")
-            self.domain.check_dimension(r)
+            if isinstance(self.domain, Box) and len(self.domain.low) != r:
+                raise ValueError(
+                    f"the domain has {len(self.domain.low)} coordinates and the rows {r}."
+                )
         for name in ("noise_std", "answer_noise_std"):
-            set_field(self, name, check_within(getattr(self, name), name, "[0, inf)"))
+            set_fields(self, **{name: check_within(getattr(self, name), name, "[0, inf)")})
         for name in ("displacement", "data_norm"):
-            set_field(self, name, float(check_positive(getattr(self, name), name)))
-        set_field(self, "answers_per_row", check_count(self.answers_per_row, "answers_per_row"))
+            set_fields(self, **{name: float(check_positive(getattr(self, name), name))})
+        set_fields(self, answers_per_row=check_count(self.answers_per_row, "answers_per_row"))
         if self.n_answers is not None:
-            set_field(self, "n_answers", check_count(self.n_answers, "n_answers"))
+            set_fields(self, n_answers=check_count(self.n_answers, "n_answers"))
         if not isinstance(self.mechanism, str) or not self.mechanism:
             raise TypeError("mechanism must be a name.")
         answers = () if self.answer_guarantee is None else (self.answer_guarantee,)

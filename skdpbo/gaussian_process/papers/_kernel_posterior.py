@@ -13,8 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
 
-__all__ = ["KernelPosterior", "kernel_posterior", "regulariser"]
-
 _FAILURE = 0.01  # rho of Eq. (13), the paper's value
 _JITTER = 1e-6  # of K_ZZ, relative to the prior variance, wherever it is inverted
 _N_ITERATIONS = 8

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from skdpbo._exact_gram import lattice_radius, rows_on_lattice
+from skdpbo._exact_gram import RowMap, lattice_radius, rows_on_lattice
 from skdpbo.gaussian_process.papers._kernel_sensitivity import (
     joint_sensitivity,
     noise_shape,
@@ -21,9 +21,7 @@ from skdpbo.gaussian_process.papers._kernel_sensitivity import (
 )
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu, mu_from_epsilon
-from skdpbo.privacy._checks import check_mu
-
-__all__ = ["KernelRelease", "KernelRows", "KernelStatistics"]
+from skdpbo.privacy._checks import check_mu, set_fields
 
 _DEFAULT_DELTA = 1e-5
 _N_DRAWS = 2**40  # no limit: the sampler is exact
@@ -149,8 +147,7 @@ class KernelRelease:
             "radius": radius,
             "steps": (self.k_norm / radius, step_y),
         }
-        for name, value in derived.items():
-            object.__setattr__(self, name, value)
+        set_fields(self, **derived)
 
     @property
     def sigma_a(self):
@@ -233,7 +230,7 @@ class KernelRelease:
         )
 
 
-class KernelRows:
+class KernelRows(RowMap):
     """Records as integer rows (k_Z(x) / h_k, y / h_y): k_Z(x) and y each of norm at most `radius`.
 
     Parameters
@@ -253,10 +250,6 @@ class KernelRows:
         self.step_k, self.step_y = release.steps
         self.radius = release.radius
         self.width = len(Z) + len(self.half_width)
-
-    def workspace(self, n_rows):
-        """No buffers are kept between chunks."""
-        return None
 
     def __call__(self, X, Y, workspace=None):
         """Protected: return a chunk's rows, shape (n, width): floats that hold integers."""

@@ -9,15 +9,6 @@ from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import check_delta, check_positive
 
-__all__ = [
-    "VOID_REASON",
-    "PublishedTransform",
-    "published_guarantee",
-    "published_transform",
-    "secret_matrix",
-    "threshold",
-]
-
 VOID_REASON = (
     "Theorem 1 of the paper is false for more than d + 1 rows: the transform keeps the column "
     "space of the data, so d + 1 known rows recover all others (docs/theory/kharkovskii2020.md)"

@@ -25,8 +25,6 @@ from skdpbo.gaussian_process.sparse._label_codes import (
 from skdpbo.gaussian_process.sparse._private_process import PrivateProcess
 from skdpbo.gaussian_process.sparse._release_methods import WhitenedMethod
 
-__all__ = ["DPSparseGPClassifier"]
-
 
 class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
     r"""Sparse Gaussian process classification with private inputs and labels.

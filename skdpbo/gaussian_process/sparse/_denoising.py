@@ -12,14 +12,6 @@ from scipy.optimize import nnls
 
 from skdpbo._gram_release import lifted
 
-__all__ = [
-    "denoised_second_moment",
-    "nearest_mixture",
-    "remaining_noise",
-    "share_in_reach",
-    "smaller_scales",
-]
-
 _N_STEPS = 400
 _LEAST_FEATURES = 1e-30  # fourth power of a norm, which is at most 1
 _SMALLEST = 1e-280

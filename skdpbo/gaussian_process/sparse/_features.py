@@ -13,8 +13,6 @@ from skdpbo._exact_gram import shorten_rows
 from skdpbo.gaussian_process.sparse._kernel_chunks import kernel_chunks
 from skdpbo.gaussian_process.sparse._kernel_family import reference_variance
 
-__all__ = ["LatticeRows", "WhitenedFeatures"]
-
 _TRIANGULAR_PRODUCT = {np.dtype(np.float32): strmm, np.dtype(np.float64): dtrmm}
 JITTER = 1e-6  # j, relative to the prior variance; it only shortens phi
 

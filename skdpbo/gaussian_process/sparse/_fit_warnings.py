@@ -16,8 +16,6 @@ from skdpbo.gaussian_process.sparse._inducing import (
     unreached_design,
 )
 
-__all__ = ["target_moments", "warn_of_bounds"]
-
 _FAR = 5.0  # standard deviations of noise: one false alarm in three million fits
 _NARROW, _FAR_OF_TARGETS = 0.1, 2.0  # of half the width of y_bounds; standard deviations
 

@@ -5,13 +5,6 @@ import math
 import numpy as np
 from scipy.stats import qmc
 
-__all__ = [
-    "SUPPORT_DESIGNS",
-    "inducing_design",
-    "support_design",
-    "unreached_design",
-]
-
 _DEFAULT_SIZE = {1: 30, 2: 49}  # a grid; from three features on, Sobol points
 _DEFAULT_SOBOL = 50
 SUPPORT_DESIGNS = (slice(0, 256), slice(256, 384), slice(384, 512))  # of `support_design`

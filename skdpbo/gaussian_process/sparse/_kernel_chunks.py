@@ -1,13 +1,13 @@
 """Kernel values of a chunk of rows and the inducing points, in single or double precision."""
 
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Product, Sum
 
+from skdpbo._exact_gram import RowMap
 from skdpbo.gaussian_process._foreign_kernels import IsolatedKernel, foreign_kernels
-
-__all__ = ["kernel_chunks"]
 
 _NEAR = 10.0  # largest squared norm of a point for distances in single precision
 
@@ -43,11 +43,13 @@ def _chunks(kernel, Z, dtype):
     return _DistanceChunks(Z, kernel.length_scale, profile, dtype)
 
 
+@dataclass(frozen=True)
 class _SumChunks:
     """Weighted sum of kernels."""
 
-    def __init__(self, parts, n_inducing, dtype):
-        self.parts, self.n_inducing, self.dtype = parts, n_inducing, dtype
+    parts: list
+    n_inducing: int
+    dtype: np.dtype
 
     def workspace(self, n_rows):
         buffers = [part.workspace(n_rows) for _, part in self.parts]
@@ -64,15 +66,12 @@ class _SumChunks:
         return total
 
 
-class _AnyKernelChunks:
+class _AnyKernelChunks(RowMap):
     """k_Z(X) by scikit-learn, or by the user's own kernel."""
 
     def __init__(self, kernel, Z, dtype):
         self.dtype = dtype
         self.kernel = IsolatedKernel(kernel, Z) if foreign_kernels(kernel) else partial(kernel, Y=Z)
-
-    def workspace(self, n_rows):
-        return None
 
     def __call__(self, X, workspace):
         """Protected: return the kernel's values for a chunk of rows."""

@@ -11,22 +11,6 @@ from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import KernelUnitsWarning
 from skdpbo.gaussian_process._linear_kernel import LinearKernel
 
-__all__ = [
-    "MOST_COLUMNS",
-    "average_kernel",
-    "check_kernels",
-    "default_kernels",
-    "design_weights",
-    "has_many_columns",
-    "kernel_log_priors",
-    "kernel_shares",
-    "label_kernels",
-    "point_box",
-    "reference_variance",
-    "scaled_kernel",
-    "warn_of_units",
-]
-
 _DEFAULT_FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 _N_WITH_SHARES = len(_DEFAULT_FACTORS) + 2  # the smooth, the rough and the linear one
 _MIXED_FACTORS = (0.5, 2.0)

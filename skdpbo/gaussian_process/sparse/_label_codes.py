@@ -9,8 +9,6 @@ from scipy.linalg import helmert
 from scipy.special import log_ndtr
 from scipy.stats import norm
 
-__all__ = ["class_probabilities", "label_codes", "reliability"]
-
 # Values of the largest a_c + g_c, where the largest a_c is 0: wide and fine enough for a sum.
 _STEPS = np.linspace(-9.0, 7.0, 65)
 # The mean is divided by it: below, noise would be multiplied by more than 5.

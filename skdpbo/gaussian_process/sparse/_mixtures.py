@@ -12,18 +12,6 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.spatial import cKDTree
 
-__all__ = [
-    "AMPLITUDES",
-    "FittedWeights",
-    "amplitude_prior",
-    "averaged",
-    "feature_maps",
-    "map_error",
-    "mixture_moments",
-    "nearest_points",
-    "probabilities",
-]
-
 # Powers of 2: the posterior hardly depends on the amplitude within a factor of sqrt 2.
 AMPLITUDES = tuple(2.0**k for k in range(-8, 9))
 _PRIOR_SD = math.log(8.0)  # of the logarithm; the median is the kernel's own amplitude

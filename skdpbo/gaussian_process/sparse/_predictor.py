@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["MixturePredictor", "WeightPredictor"]
-
 _CHUNK = 4096  # rows at a time
 
 

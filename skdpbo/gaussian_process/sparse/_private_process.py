@@ -41,8 +41,6 @@ from skdpbo.gaussian_process.sparse._predictor import MixturePredictor, WeightPr
 from skdpbo.mechanisms import BoundedMean, CoinPressMean, split_budget
 from skdpbo.privacy._checks import check_choice, check_count
 
-__all__ = ["PrivateProcess", "private_prior_mean"]
-
 # Of mu^2: 5 % more noise on the moments, and a range that n > 1000 records show at epsilon 1.
 _SHARE_OF_BOUNDS = 0.1
 # Of mu^2, 2 and 5 % more noise on the moments: where targets and records are, and the columns.

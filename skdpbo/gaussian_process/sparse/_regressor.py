@@ -20,8 +20,6 @@ from skdpbo.gaussian_process.sparse._release_methods import (
     given_noise_variance,
 )
 
-__all__ = ["DPSparseGPRegressor"]
-
 
 class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     r"""Sparse Gaussian process regression with private inputs and targets.

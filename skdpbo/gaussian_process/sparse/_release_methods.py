@@ -40,8 +40,6 @@ from skdpbo.gaussian_process.sparse._mixtures import (
 from skdpbo.gaussian_process.sparse._share_design import designed_shares, shown_parts
 from skdpbo.privacy._checks import check_choice
 
-__all__ = ["KernelMethod", "WhitenedMethod", "check_choices", "given_noise_variance"]
-
 _CHOICES = {
     "signal_variance": ("kernel", "released"),
     "release": ("whitened", "kernel"),

@@ -12,8 +12,6 @@ import numpy as np
 from skdpbo.gaussian_process.sparse._inducing import SUPPORT_DESIGNS, support_design
 from skdpbo.gaussian_process.sparse._kernel_family import design_weights
 
-__all__ = ["designed_shares", "shown_parts"]
-
 _FIXED_SHARE = 0.25  # the functions may be none of those of the design
 _NOISE_SHARE = 0.1  # of an observation, of the kernel's variance; hardly matters within 3 times
 _N_STEPS = 15

@@ -21,8 +21,6 @@ from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import check_count, check_delta, check_positive
 from skdpbo.privacy._rounding import round_up_root
 
-__all__ = ["GaussianTrajectory", "PrivateScores", "coarse_step", "trajectory_sensitivity"]
-
 # Binary digits of a sensitivity, as many as those of the losses of one record.
 _DIGITS = 21
 

@@ -11,11 +11,6 @@ from skdpbo.surrogate import (
     select_batch,
 )
 
-__all__ = [
-    "PublicBest",
-    "UpperConfidenceProposer",
-]
-
 # Fitted noise below this share of the scores' variance is rounding; it keeps the posterior well
 # conditioned.
 _NOISE_BOUNDS = (1e-6, 1.0)

@@ -9,16 +9,6 @@ import numpy as np
 
 from skdpbo.surrogate import fit_hyperparameters
 
-__all__ = [
-    "automatic_prior",
-    "automatic_prior_weight",
-    "public_disagreement",
-    "public_error",
-    "public_noise_variance",
-    "public_offsets",
-    "smoothed_public_scores",
-]
-
 # Standard deviation of a Gumbel-like selection noise of scale 1 (pi / sqrt 6).
 _SELECTION_NOISE_SD = 1.28
 # Public and protected rows never agree perfectly on the candidates; in units of the loss bound.

@@ -16,8 +16,6 @@ from skdpbo.surrogate import (
     upper_confidence_bound,
 )
 
-__all__ = ["PrivateTrajectoryProposer", "automatic_n_private"]
-
 _FEWEST, _MOST = 5, 20
 # Disagreement that the number of scores is made for, in units of the loss bound.
 _TYPICAL_DISAGREEMENT = 0.02

@@ -16,8 +16,6 @@ from skdpbo.model_selection.papers._kusner2015 import Kusner2015
 from skdpbo.model_selection.papers._kusner_lipschitz import Kusner2015Lipschitz
 from skdpbo.model_selection.scoring._score_release import laplace_std
 
-__all__ = ["HiddenLipschitz", "LipschitzChoice", "VisitedChoice", "bayes_mechanism"]
-
 
 class VisitedChoice(PublicBest):
     """GP-UCB on the public scores, then one private choice among the visited candidates.

@@ -28,25 +28,15 @@ from skdpbo.model_selection.evaluation._chunks import (
     n_chunk_losses,
 )
 from skdpbo.model_selection.evaluation._evaluator import SEED, isolated_losses, train
+from skdpbo.model_selection.rows._protected import NotPickled
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
-
-__all__ = [
-    "ChunkMetricTraining",
-    "ChunkTraining",
-    "chunk_metric_sensitivity",
-    "chunk_parts",
-    "metric_excess_cap",
-    "refuse_empty_parts",
-    "trained_on",
-]
-
 
 # Batches of work for each job: the rows are sent with every batch, and the last one is waited for.
 _BATCHES = 4
 
 
 @dataclass(repr=False, kw_only=True)
-class ChunkTraining:
+class ChunkTraining(NotPickled):
     """Losses of candidates that are trained on every chunk.
 
     A model is a function of its own chunk and of public constants, and its losses are functions of
@@ -76,9 +66,6 @@ class ChunkTraining:
     n_jobs: int | None
     pre_dispatch: int | str
     verbose: int = 0
-
-    def __reduce__(self):
-        raise TypeError("protected rows are not pickled with the searcher.")
 
     @property
     def n_losses(self):

@@ -13,18 +13,6 @@ import numpy as np
 from skdpbo.model_selection.rows._protected import ProtectedParts, rows_of_units, take_units
 from skdpbo.privacy._checks import check_count, check_within
 
-__all__ = [
-    "ChunkedRows",
-    "Chunks",
-    "chunk_positions",
-    "chunk_sensitivity",
-    "clipped_excess",
-    "excess_cap",
-    "excess_sensitivity",
-    "n_chunk_losses",
-    "number_of_chunks",
-]
-
 # Chosen once and for all; any constant would do. It is public: the chunks must not depend on data.
 _CHUNK_SEED = 20070613
 # Rule for the number of chunks, measured in docs/theory/sample_and_aggregate.md.

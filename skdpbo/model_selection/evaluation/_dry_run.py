@@ -27,8 +27,6 @@ from skdpbo.model_selection.rows._overlap import entry_length
 from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
 from skdpbo.model_selection.scoring._scorer import MissingResponseError
 
-__all__ = ["dry_run", "synthetic_rows"]
-
 _N_ROWS = 60  # a fold of five still has rows of both classes
 _SEED = 20070611
 # Types and numbers of columns: nothing of a list is read before the charge, not even its width.

@@ -26,17 +26,6 @@ from skdpbo.model_selection.rows._settled_types import settled_targets
 from skdpbo.model_selection.scoring._losses import UserLoss, n_predictions
 from skdpbo.model_selection.scoring._scorer import _response
 
-__all__ = [
-    "SEED",
-    "group_losses",
-    "isolated_losses",
-    "isolated_outcomes",
-    "mean_losses",
-    "train",
-    "try_scorer",
-]
-
-
 SEED = 20070613  # public, and one for all: candidates are compared under equal draws
 _MEGABYTES = 64  # of a table of distances
 
@@ -63,7 +52,7 @@ def train(model, X, y, fit_params, *, rows=None, seed=SEED, labels=None):
     model : estimator
         Fitted. Protected where the rows are.
     frozen : list
-        See `restore_frozen`.
+        Pairs of a copy of a frozen part and the original, see `unshared`.
     """
     # Positions also of all rows: taking them makes the copy that is the training's own.
     rows = np.arange(n_rows(X)) if rows is None else rows

@@ -18,8 +18,6 @@ from skdpbo.exceptions import LowBoundWarning, NoisyScoreWarning, ScoreGapWarnin
 from skdpbo.model_selection._sklearn import take_rows, with_params, without_callbacks
 from skdpbo.model_selection.evaluation._evaluator import isolated_losses, train
 
-__all__ = ["FoldLosses", "largest_gap"]
-
 _NOISY = 0.5  # noise of a score, as a share of the loss that it measures, that is warned of
 _FALSE_ALARMS = 1e-4  # of fits whose public and protected rows are drawn alike
 _COMMON = 0.03  # share of records above the largest loss that counts from which it misleads

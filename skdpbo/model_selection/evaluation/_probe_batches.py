@@ -13,8 +13,6 @@ from scipy import sparse
 from skdpbo._attempt import attempt
 from skdpbo.model_selection._sklearn import n_rows, take_rows
 
-__all__ = ["Probe", "probe_batches"]
-
 _N_KEPT, _N_OTHERS = 4, 8
 _SEED = 20070617
 _AS_IT_IS, _HIGH, _LOW, _MISSING = range(4)

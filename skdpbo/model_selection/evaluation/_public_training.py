@@ -22,18 +22,16 @@ from skdpbo.model_selection.evaluation._row_independence import (
     watched_steps,
 )
 from skdpbo.model_selection.evaluation._row_wise import unverified_parts
-from skdpbo.model_selection.rows._protected import ProtectedRows
+from skdpbo.model_selection.rows._protected import NotPickled, ProtectedRows
 from skdpbo.model_selection.scoring._score_release import score_of_secret_count
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
-
-__all__ = ["PublicTraining"]
 
 _N_MIXED = 100  # public rows on which a model is trained to see whether it mixes rows
 _N_TRIED = 10  # public rows on which a scorer is tried
 
 
 @dataclass(repr=False, kw_only=True)
-class PublicTraining:
+class PublicTraining(NotPickled):
     """Losses on protected records of candidates that are trained on the public rows.
 
     Attributes
@@ -79,9 +77,6 @@ class PublicTraining:
     pre_dispatch: int | str
     verbose: int = 0
     _released_count: int | None = None
-
-    def __reduce__(self):
-        raise TypeError("protected rows are not pickled with the searcher.")
 
     @property
     def sensitivity(self):

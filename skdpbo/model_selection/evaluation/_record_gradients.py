@@ -6,12 +6,12 @@ of public or released numbers (the weights), whatever the losses are.
 
 import numpy as np
 
-__all__ = ["RecordLosses"]
+from skdpbo.model_selection.rows._protected import NotPickled
 
 _CHUNK = 2**22  # floats of the losses that are converted at once: 32 MiB
 
 
-class RecordLosses:
+class RecordLosses(NotPickled):
     """A growing table of losses, one row per point and one column per record.
 
     Parameters
@@ -41,9 +41,6 @@ class RecordLosses:
         self._centre = centre
         self._rows = []
         self.n_records = None
-
-    def __reduce__(self):
-        raise TypeError("losses of protected records are not pickled")
 
     def add(self, losses, n_kept=None):
         """Append one row per point, and forget all but the last points.

@@ -22,15 +22,6 @@ from skdpbo.model_selection._sklearn import n_rows, take_rows
 from skdpbo.model_selection.evaluation._probe_batches import probe_batches
 from skdpbo.model_selection.evaluation._row_wise import step_name, unverified_parts
 
-__all__ = [
-    "FUNCTIONS",
-    "MixedRowsError",
-    "mixes_rows",
-    "one_of_each_structure",
-    "refuse_row_mixing",
-    "watched_steps",
-]
-
 _SEED = 20070619
 _ROUNDING = 1e-5  # relative to the largest number; more than any order of summation explains
 _N_JUDGED = 2  # calls of a step that are looked at: one of a fit, one of a prediction

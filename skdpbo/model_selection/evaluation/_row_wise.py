@@ -18,8 +18,6 @@ from sklearn.impute import SimpleImputer
 
 from skdpbo.model_selection._sklearn import is_estimator, with_params
 
-__all__ = ["row_wise_assumption", "step_name", "unverified_parts", "unverified_steps"]
-
 # Public module: names of its verified classes.
 VERIFIED = {
     "sklearn.calibration": "CalibratedClassifierCV",

@@ -15,8 +15,6 @@ from skdpbo.model_selection.gibo._descent_result import DescentResult
 from skdpbo.model_selection.gibo._optimizers import OPTIMIZERS
 from skdpbo.privacy._checks import check_choice, check_within
 
-__all__ = ["PrivateDescent", "noise_to_clip"]
-
 
 def noise_to_clip(mu, n_iter, n_dims, n_records):
     """Norm of the noise of one step over the clipping norm, 2 sqrt(T d) / (n mu).

@@ -7,8 +7,6 @@ import numpy as np
 
 from skdpbo.privacy._checks import check_positive, check_within
 
-__all__ = ["DescentResult"]
-
 
 @dataclass(frozen=True)
 class DescentResult:

@@ -18,12 +18,11 @@ from skdpbo.privacy._checks import (
     check_positive,
     check_positive_delta,
     check_within,
+    set_fields,
 )
 from skdpbo.privacy._composed_losses import mu_beside
 from skdpbo.privacy._guarantee import restated
 from skdpbo.privacy._rounding import round_down
-
-__all__ = ["TrajectoryRelease", "total_loss_sensitivity"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class TrajectoryRelease:
     start_share: float = 0.0
 
     def __post_init__(self):
-        object.__setattr__(self, "epsilon", check_positive(self.epsilon, "epsilon"))
+        set_fields(self, epsilon=check_positive(self.epsilon, "epsilon"))
         # Also where scikit-learn's parameter validation is switched off.
         check_within(self.score_fraction, "score_fraction", "[0, 1)")
         check_within(self.end_fraction, "end_fraction", "[0, 1)")
@@ -93,8 +92,7 @@ class TrajectoryRelease:
         mu_trajectory, mu_score = split_budget(mu, share) if share else (mu, 0.0)
         derived = {"mu": mu, "mu_trajectory": mu_trajectory, "mu_score": mu_score}
         derived |= {"choice": choices.get("end"), "start_choice": choices.get("start")}
-        for name, value in {**derived, "_choices": choices}.items():
-            object.__setattr__(self, name, value)
+        set_fields(self, **derived, _choices=choices)
 
     @property
     def guarantee(self):

@@ -4,10 +4,13 @@ import numpy as np
 
 from skdpbo.privacy._checks import check_positive
 
-__all__ = ["OPTIMIZERS", "AdaGrad", "Adam", "StochasticGradient"]
+
+class _Optimizer:
+    def __init__(self, learning_rate):
+        self.learning_rate = float(check_positive(learning_rate, "learning_rate"))
 
 
-class StochasticGradient:
+class StochasticGradient(_Optimizer):
     """theta - eta g.
 
     Parameters
@@ -16,15 +19,12 @@ class StochasticGradient:
         eta, > 0, in the units of theta squared per unit of the loss.
     """
 
-    def __init__(self, learning_rate):
-        self.learning_rate = float(check_positive(learning_rate, "learning_rate"))
-
     def step(self, theta, gradient):
         """Return the next theta, shape (d,)."""
         return theta - self.learning_rate * gradient
 
 
-class AdaGrad:
+class AdaGrad(_Optimizer):
     """theta_j - eta g_j / (sqrt(sum over the steps of g_j^2) + 1e-8).
 
     Parameters
@@ -37,9 +37,7 @@ class AdaGrad:
     J. Duchi, E. Hazan, Y. Singer, Adaptive subgradient methods, JMLR 12, 2011.
     """
 
-    def __init__(self, learning_rate):
-        self.learning_rate = float(check_positive(learning_rate, "learning_rate"))
-        self._squares = 0.0
+    _squares = 0.0
 
     def step(self, theta, gradient):
         """Return the next theta, shape (d,)."""
@@ -48,7 +46,7 @@ class AdaGrad:
         return theta - self.learning_rate * gradient / (np.sqrt(self._squares) + 1e-8)
 
 
-class Adam:
+class Adam(_Optimizer):
     """theta - eta m / (sqrt(v) + 1e-8), m and v running means of g and g^2 (0.9 and 0.999).
 
     Parameters
@@ -61,10 +59,8 @@ class Adam:
     D. P. Kingma, J. Ba, Adam: a method for stochastic optimization, ICLR 2015, Algorithm 1.
     """
 
-    def __init__(self, learning_rate):
-        self.learning_rate = float(check_positive(learning_rate, "learning_rate"))
-        self._first = self._second = 0.0
-        self._n_steps = 0
+    _first = _second = 0.0
+    _n_steps = 0
 
     def step(self, theta, gradient):
         """Return the next theta, shape (d,)."""

@@ -4,25 +4,14 @@ Nothing here reads a protected value. Theory: ``docs/theory/gibo_public_rows.md`
 """
 
 import math
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import FlatLossWarning
 from skdpbo.model_selection.evaluation._record_gradients import RecordLosses
-
-__all__ = [
-    "AUTOMATIC",
-    "RATES",
-    "PublicGradient",
-    "RememberedLosses",
-    "clipped_rows",
-    "precise_clip",
-    "public_scales",
-    "roughness",
-    "squared_error",
-]
 
 AUTOMATIC = {"clip": 0.3, "learning_rate": 0.2}  # without public rows
 RATES = (0.2, 0.1, 0.05)
@@ -215,6 +204,7 @@ class PublicGradient:
         self.optimism.append(self.optimism[-1] + float(np.abs(step) @ self._chance))
 
 
+@dataclass
 class RememberedLosses:
     """Losses of public records at points; those before the descent are kept until it asks.
 
@@ -224,13 +214,12 @@ class RememberedLosses:
         ``losses(points)`` returns rows of losses, None where a fold fails.
     """
 
-    def __init__(self, losses):
-        self._losses = losses
-        self._known = {}
+    losses: Callable
+    _known: dict = field(default_factory=dict)
 
     def remember(self, points):
         """Evaluate points and keep their losses."""
-        rows = self._losses(points)
+        rows = self.losses(points)
         self._known |= {point.tobytes(): row for point, row in zip(points, rows, strict=True)}
         return rows
 
@@ -238,7 +227,7 @@ class RememberedLosses:
         """Return the losses, and forget what was kept."""
         known, self._known = self._known, {}
         new = [point for point in points if point.tobytes() not in known]
-        rows = self._losses(np.array(new)) if new else []
+        rows = self.losses(np.array(new)) if new else []
         known |= {point.tobytes(): row for point, row in zip(new, rows, strict=True)}
         return [known[point.tobytes()] for point in points]
 

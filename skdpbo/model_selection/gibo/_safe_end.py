@@ -12,16 +12,6 @@ import numpy as np
 
 from skdpbo.model_selection.gibo._public_gradient import squared_error
 
-__all__ = [
-    "PublicChanges",
-    "SafeEnd",
-    "centred",
-    "end_positions",
-    "end_sensitivity",
-    "public_limit",
-]
-
-
 _BETWEEN = (0.25, 0.5, 0.75)  # shares of the steps after which a point is a candidate, too
 
 

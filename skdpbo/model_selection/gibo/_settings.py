@@ -17,8 +17,6 @@ from skdpbo.privacy._checks import (
 )
 from skdpbo.surrogate import GradientPosterior, fit_length_scale_to_gradients, refit_due
 
-__all__ = ["DEFAULTS", "Descent", "GradientSurrogate", "changed"]
-
 
 class _Defaults(NamedTuple):
     n_iter: int

@@ -17,8 +17,6 @@ from skdpbo.model_selection.gibo._public_gradient import (
 )
 from skdpbo.model_selection.gibo._safe_end import PublicChanges, SafeEnd, end_positions
 
-__all__ = ["NOISE_LIMIT", "TrajectorySearch"]
-
 # The largest noise norm, as a share of the clipping norm, that goes without a warning.
 NOISE_LIMIT = 0.1
 # Public candidates among which the protected rows choose the start.

@@ -34,8 +34,6 @@ from skdpbo.surrogate import (
     maximum_information_gain_bound,
 )
 
-__all__ = ["Kusner2015"]
-
 # The surrogate works with no less noise than this, so no less is drawn: the observations then
 # follow the model by which they are judged, also for noise_variance=0.
 _LEAST_NOISE_VARIANCE = 1e-10

@@ -13,18 +13,6 @@ import math
 
 from skdpbo.surrogate import gp_ucb_sqrt_beta
 
-__all__ = [
-    "beta",
-    "choice_sensitivity",
-    "data_set_change",
-    "exact_score_regret",
-    "exact_score_sensitivity",
-    "lipschitz_score_sensitivity",
-    "noise_change",
-    "regret_constant",
-    "score_sensitivity",
-]
-
 
 def beta(t, *, n_candidates, delta, constants="printed"):
     r"""Squared multiplier beta_t of GP-UCB.

@@ -15,8 +15,6 @@ from skdpbo.model_selection.papers._kusner_release import Gains, visited_candida
 from skdpbo.privacy._checks import check_positive
 from skdpbo.surrogate import CandidatePosterior
 
-__all__ = ["Kusner2015Lipschitz"]
-
 _PRINTED_IS_VOID = (
     "the printed constant counts one of the two ways in which replacing a record changes the "
     "score: the privacy loss can be twice the stated one"

@@ -24,19 +24,6 @@ from skdpbo.model_selection._private_choice import PrivateChoice
 from skdpbo.privacy._checks import check_delta, check_within
 from skdpbo.surrogate import log_expected_improvement, upper_confidence_bound
 
-__all__ = [
-    "BranchAndBound",
-    "Gains",
-    "Shares",
-    "add_laplace",
-    "check_kernel",
-    "choose",
-    "laplace_noise_std",
-    "lattice_units",
-    "run_gp_ucb",
-    "visited_candidates",
-]
-
 # Allowed for the rounding error of a posterior mean, in prior standard deviations.
 _ROUNDING = 2.0**-10
 # Smallest sensitivity of a value of the order of 1 that a float can honour.

@@ -37,18 +37,6 @@ from skdpbo.privacy._conversions import mu_from_pure_epsilon, pure_epsilon_from_
 from skdpbo.privacy._guarantee import weakest_status
 from skdpbo.privacy.selection._selection_total import distance_cost
 
-__all__ = [
-    "UNUSED_SHARES",
-    "StatedCosts",
-    "costs_of_groups",
-    "finite_assumption",
-    "gaussian_budget",
-    "kind_of",
-    "merged_trial",
-    "risky_steps",
-    "within",
-]
-
 # How much of the budget is left unused, in turn, when a cost comes out above the request.
 UNUSED_SHARES = (0.0, *(2.0**-k for k in (50, 40, 30, 20, 10, 5, 2)))
 

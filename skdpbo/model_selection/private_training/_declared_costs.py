@@ -21,8 +21,6 @@ from skdpbo.model_selection.private_training._statements import (
 from skdpbo.privacy import PrivacyProfile
 from skdpbo.privacy._privacy_profile import as_profile, largest_profile
 
-__all__ = ["DeclaredCosts", "ProfileCosts", "declared_costs"]
-
 _DECLARED = "one fit of the estimator costs what estimator_guarantee says, whatever the records are"
 _STATEMENT = {
     "protects": "training and validation records",

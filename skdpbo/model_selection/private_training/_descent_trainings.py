@@ -24,11 +24,8 @@ from skdpbo.model_selection.private_training._plan import ASSUMPTIONS, UNWATCHED
 from skdpbo.model_selection.private_training._selection_rules import PublishedScores
 from skdpbo.model_selection.private_training._trial_score import losses_of
 from skdpbo.model_selection.private_training._trials import TrialRandomness, attempted_model
-from skdpbo.model_selection.rows._protected import ProtectedRows
+from skdpbo.model_selection.rows._protected import NotPickled, ProtectedRows
 from skdpbo.privacy import PrivacyGuarantee, compose, compose_parallel, mu_from_epsilon
-
-__all__ = ["DescentPlan", "DescentTrainings", "plan_descent"]
-
 
 # Share of the released model in the squared budget of the training records.
 _LAST_SHARE = 0.5
@@ -187,7 +184,7 @@ def _joined(trainings, release, costs, n_trainings):
     )
 
 
-class DescentTrainings:
+class DescentTrainings(NotPickled):
     """Evaluator of a descent: every model is trained anew, with noise of its own.
 
     Parameters
@@ -207,9 +204,6 @@ class DescentTrainings:
         self._randomness = TrialRandomness(source)
         self._n_trained, self._last = 0, ()  # a tuple: the last model may be None
         self._data = None
-
-    def __reduce__(self):
-        raise TypeError("rows of protected records are not pickled")
 
     def open(self, data):
         """Take the `TrialData`; after the charge."""

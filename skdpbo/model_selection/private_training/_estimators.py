@@ -28,19 +28,6 @@ from sklearn.utils.validation import has_fit_parameter
 from skdpbo.model_selection._sklearn import is_estimator
 from skdpbo.model_selection.evaluation._row_wise import step_name
 
-__all__ = [
-    "always",
-    "children",
-    "has_private_part",
-    "is_nothing",
-    "is_private",
-    "is_shape_only",
-    "is_transformer",
-    "nodes",
-    "private_steps",
-    "refuse_unknown_groups",
-]
-
 _NOTHING = ("passthrough", "drop")
 
 
@@ -55,10 +42,6 @@ def _has_given_categories(step):
     # One unknown category decides whether there is an error, or (also with drop) a warning.
     tells = step.handle_unknown in ("error", "warn") or getattr(step, "drop", None) is not None
     return given and not counts and not tells
-
-
-def _fills_a_constant(step):
-    return step.strategy == "constant" and step.keep_empty_features and not step.add_indicator
 
 
 # Transformers whose fit reads the shape and the types alone (checked in scikit-learn 1.6 and 1.9),
@@ -82,7 +65,9 @@ _SHAPE_ONLY = {
     PolynomialFeatures: (always, ""),
     RBFSampler: (lambda step: step.gamma != "scale", "give gamma as a number"),
     SimpleImputer: (
-        _fills_a_constant,
+        lambda step: (
+            step.strategy == "constant" and step.keep_empty_features and not step.add_indicator
+        ),
         'use strategy="constant", keep_empty_features=True, add_indicator=False',
     ),
     SparseRandomProjection: (always, ""),

@@ -10,6 +10,7 @@ composition; docs: private selection, "Tune on a part").
 """
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from skdpbo.model_selection._sklearn import with_params
 from skdpbo.model_selection.private_training._costs import (
@@ -28,19 +29,6 @@ from skdpbo.model_selection.private_training._selection_rules import (
 from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import check_delta, check_positive
 from skdpbo.privacy._guarantee import weakest_status
-
-__all__ = [
-    "ASSUMPTIONS",
-    "SCORED_SHARE",
-    "UNWATCHED",
-    "FinalPlan",
-    "TrialPlan",
-    "plan_final",
-    "plan_trials",
-    "prefers_composition",
-    "tuning_share",
-]
-
 
 ASSUMPTIONS = (
     "the stated guarantee of the estimator covers the whole fitted model and whether training "
@@ -76,11 +64,7 @@ class TrialPlan:
     budget: PrivacyGuarantee
     guarantee: PrivacyGuarantee
     composes: bool = True
-
-    @property
-    def releases_model(self):
-        """Whether a model is released."""
-        return True
+    releases_model: ClassVar[bool] = True
 
     @property
     def own_assumptions(self):
@@ -239,17 +223,22 @@ class FinalPlan:
 
     def joined(self, tuning):
         """Return the guarantee of tuning and final training: the larger of the two costs."""
-        final = self.guarantee
-        return replace(
-            tuning,
-            epsilon=max(tuning.epsilon, final.epsilon),
-            delta=max(tuning.delta, final.delta),
-            mu=None if None in (tuning.mu, final.mu) else max(tuning.mu, final.mu),
-            statistical_distance=max(tuning.statistical_distance, final.statistical_distance),
-            mechanism=f"{tuning.mechanism}; then one training of the winner on other rows",
-            assumptions=tuple(dict.fromkeys((*tuning.assumptions, *final.assumptions))),
-            status=weakest_status(tuning.status, final.status),
-        )
+        mechanism = f"{tuning.mechanism}; then one training of the winner on other rows"
+        return replace(_largest([tuning, self.guarantee]), mechanism=mechanism)
+
+
+def _largest(guarantees):
+    """Return the first guarantee at the largest cost of any, on all that they rest on."""
+    mus = [g.mu for g in guarantees]
+    return replace(
+        guarantees[0],
+        epsilon=max(g.epsilon for g in guarantees),
+        delta=max(g.delta for g in guarantees),
+        mu=None if None in mus else max(mus),
+        statistical_distance=max(g.statistical_distance for g in guarantees),
+        assumptions=tuple(dict.fromkeys(text for g in guarantees for text in g.assumptions)),
+        status=weakest_status(*(g.status for g in guarantees)),
+    )
 
 
 def plan_final(estimator, candidates, *, epsilon, delta, n_samples):
@@ -259,17 +248,5 @@ def plan_final(estimator, candidates, *, epsilon, delta, n_samples):
     plans = [plan_trials(estimator, [params], once, **budget) for params in candidates]
     # One guarantee for all candidates, since the winner's own would tell which it is; all have
     # the same epsilon.
-    guarantees = [plan.guarantee for plan in plans]
-    first = guarantees[0]
-    mus = [g.mu for g in guarantees]
-    return FinalPlan(
-        [plan.models[0] for plan in plans],
-        replace(
-            first,
-            delta=max(g.delta for g in guarantees),
-            mu=None if None in mus else max(mus),
-            statistical_distance=max(g.statistical_distance for g in guarantees),
-            assumptions=tuple(dict.fromkeys(text for g in guarantees for text in g.assumptions)),
-            status=weakest_status(*(g.status for g in guarantees)),
-        ),
-    )
+    guarantee = _largest([plan.guarantee for plan in plans])
+    return FinalPlan([plan.models[0] for plan in plans], guarantee)

@@ -19,17 +19,8 @@ from skdpbo.privacy import (
     mu_from_epsilon,
     selection_guarantee,
 )
-from skdpbo.privacy._checks import check_choice, check_count, check_flag
+from skdpbo.privacy._checks import check_choice, check_count, check_flag, set_fields
 from skdpbo.privacy.selection._liu_talwar import liu_talwar_max_trials
-
-__all__ = [
-    "ACCOUNTINGS",
-    "BestOfTrials",
-    "PrivateSelection",
-    "PublishedScores",
-    "ranking_selection",
-    "selection_rule",
-]
 
 ACCOUNTINGS = ("profile", "papernot_steinke", "liu_talwar", "composition")
 # Three trials a candidate meet a given one with probability about 3/4, and 30 meet one of the best
@@ -229,8 +220,7 @@ class BestOfTrials:
             # That some trial draws one of the best tenth of the candidates.
             "hit_probability": float(law.hit_probability(math.ceil(n / 10) / n)),
         }
-        for name, value in derived.items():
-            object.__setattr__(self, name, value)
+        set_fields(self, **derived)
 
     def max_trials(self, delta):
         """Cap on K, for a total of `delta`; None without a cap."""

@@ -12,17 +12,6 @@ from skdpbo.privacy._guarantee import GROUP_RELATIONS
 from skdpbo.privacy._privacy_profile import as_profile, takes_epsilon_alone
 from skdpbo.privacy._replace_one import as_replace_one
 
-__all__ = [
-    "declared_cost",
-    "mark_total",
-    "noise_seeds",
-    "stated_guarantee",
-    "varies",
-    "voided_by_seeds",
-    "voided_if_seeded",
-    "warn_if_void_for_groups",
-]
-
 _NEIGHBOURS = "replace-one"
 _SEEDS = ("seed", "rng", "generator")
 

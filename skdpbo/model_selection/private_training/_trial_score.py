@@ -24,8 +24,7 @@ from skdpbo.model_selection.scoring._score_release import (
 from skdpbo.model_selection.scoring._scorer import total_loss_sensitivity
 from skdpbo.model_selection.scoring.metrics._protected_metrics import TrialMetric
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
-
-__all__ = ["TotalRelease", "trial_score"]
+from skdpbo.privacy._checks import set_fields
 
 
 def losses_of(model, rows, scorer):
@@ -81,8 +80,7 @@ class TotalRelease:
         else:
             mechanism = GaussianMechanism(mu=mu, sensitivity=sensitivity, lattice=1.0, n_draws=1)
             std = mechanism.sigma
-        for name, value in {"mechanism": mechanism, "std": std}.items():
-            object.__setattr__(self, name, value)
+        set_fields(self, mechanism=mechanism, std=std)
 
     def release(self, total, source=None):
         """Return the noisy total, an int in {0, ..., m B}; clipping is post-processing."""

@@ -11,9 +11,10 @@ from itertools import islice
 import joblib
 import numpy as np
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 
 from skdpbo._attempt import attempt
-from skdpbo._isolation._isolated_calls import restore_frozen, run_isolated
+from skdpbo._isolation._isolated_calls import run_isolated
 from skdpbo._isolation._parallel import Progress
 from skdpbo.mechanisms import draw_trials, noise_source
 from skdpbo.mechanisms._sampling import ExactSampler
@@ -23,16 +24,6 @@ from skdpbo.model_selection.private_training._trial_score import trial_score
 from skdpbo.model_selection.rows._protected import ProtectedRows
 from skdpbo.model_selection.scoring._score_release import ReleasedScore
 from skdpbo.privacy import PrivacyGuarantee
-
-__all__ = [
-    "TrialData",
-    "TrialRandomness",
-    "Winner",
-    "attempted_model",
-    "best_of_trials",
-    "published_trials",
-    "train_final",
-]
 
 _WORST = ReleasedScore(-math.inf, 0.0)
 _N_WORDS = 8  # 32-bit words of randomness of a trial
@@ -207,7 +198,10 @@ def trained_model(model, data, seeded, sequence):
     )
     words = sequence.generate_state(_N_WORDS)
     model, frozen = train(model, data.X, data.y, data.fit_params, seed=words)
-    restore_frozen(frozen)
+    # Copies that were shown rows are not released; what a frozen part knows is paid for already.
+    for twin, original in frozen:
+        if isinstance(twin, FrozenEstimator):
+            twin.estimator = original.estimator
     return model
 
 

@@ -36,9 +36,7 @@ from skdpbo.model_selection.protection._setup import refuse_chunk_schema
 from skdpbo.model_selection.rows._overlap import refuse_rows_among_entries
 from skdpbo.model_selection.scoring._resolve import resolve_chunk_scorer
 from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE
-from skdpbo.model_selection.scoring.metrics._protected_metrics import is_chunk_metric
-
-__all__ = ["ChunkedProtection"]
+from skdpbo.model_selection.scoring.metrics._protected_metrics import chunk_scorer
 
 _ASSUMPTIONS = (
     "the estimator predicts each row from that row alone",
@@ -63,7 +61,7 @@ class ChunkedProtection(AllRecordsProtection):
     def __init__(self, searcher, space, candidates, chunks):
         super().__init__(searcher, space, candidates)
         self.chunks = chunks
-        self.by_metric = is_chunk_metric(searcher.scoring)
+        self.by_metric = chunk_scorer(searcher.scoring) is not None
         # No row is public: there are no scores to follow.
         self.mechanism = searcher._mechanism(guided=False)  # raises for parameters that do not fit
 

@@ -9,8 +9,6 @@ from skdpbo._parameters import warn_caller
 from skdpbo.model_selection._sklearn import HalvingGridSearchCV, n_rows, task
 from skdpbo.model_selection.protection._public_memory import PublicMemory
 
-__all__ = ["halve", "number_of_rounds"]
-
 _FACTOR = 3  # scikit-learn's default: a third of the candidates go on, with three times the rows
 _FEWEST = 5  # rows of the rarest class in each test part of the first round
 

@@ -22,8 +22,6 @@ from skdpbo.model_selection.protection._private_models import PrivateModelsProte
 from skdpbo.model_selection.protection._score_share import warn_if_score_is_noisy
 from skdpbo.model_selection.protection._setup import refuse_telling_parts
 
-__all__ = ["PrivateDescentProtection"]
-
 # Rows times mu of one training in a step, below which a descent is likely to be led astray: a rule
 # of thumb, see docs/theory/private_descent.md.
 _FEWEST_ROWS_TIMES_MU = 160
@@ -37,6 +35,8 @@ class PrivateDescentProtection(PrivateModelsProtection):
     searcher, space, candidates
         Of `Protection`.
     """
+
+    best_of_several = False  # one score, whose noise was warned of before the charge
 
     def __init__(self, searcher, space, candidates):
         # Every row tunes, and every training is accounted for.
@@ -94,9 +94,6 @@ class PrivateDescentProtection(PrivateModelsProtection):
         problem = SearchProblem(self.candidates, self._trainings, source, self.space)
         mechanism.start(problem, False)  # reads sizes alone; too much noise is refused here
         super().try_publicly()
-
-    def warn_of_score(self, score):
-        """Do nothing: its noise was warned of before the charge, and it tells no trials apart."""
 
     def _run(self, data):
         self._trainings.open(data)  # made before the charge, from sizes alone

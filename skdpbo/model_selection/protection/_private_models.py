@@ -55,8 +55,6 @@ from skdpbo.model_selection.rows._overlap import entry_length, refuse_rows_among
 from skdpbo.model_selection.rows._protected import check_schema, protected_positions, take_units
 from skdpbo.model_selection.scoring._resolve import resolve_trial_scorer
 
-__all__ = ["PrivateModelsProtection"]
-
 _NO_MODEL = (
     "The training of the winning trial failed, so that there is no model; the budget is spent. Why "
     "it failed depends on protected rows and is not shown."
@@ -84,6 +82,8 @@ class PrivateModelsProtection(AllRecordsProtection):
         Of `Protection`.
     selection : PrivateSelection
     """
+
+    best_of_several = True  # whether the released score is the best of noisy ones
 
     def __init__(self, searcher, space, candidates, selection):
         super().__init__(searcher, space, candidates)
@@ -274,12 +274,8 @@ class PrivateModelsProtection(AllRecordsProtection):
         if self.searcher.refit:
             mark_total(chosen.attributes["best_estimator_"], guarantee)
         super().publish(guarantee, chosen)
-        if chosen.score is not None:
-            self.warn_of_score(chosen.score)
-
-    def warn_of_score(self, score):
-        """Warn where the released score is mostly noise."""
-        warn_if_trial_is_noisy(self.scorer, score)
+        if chosen.score is not None and self.best_of_several:
+            warn_if_trial_is_noisy(self.scorer, chosen.score)
 
     def _dry_run(self):
         """Warn of what synthetic rows show: failures, which are returned, and missing bounds."""

@@ -27,15 +27,13 @@ from skdpbo.model_selection.protection._setup import (
     refuse_telling_parts,
 )
 from skdpbo.model_selection.rows._overlap import entries_assumption, refuse_shared_rows
-from skdpbo.model_selection.rows._protected import ProtectedParts
+from skdpbo.model_selection.rows._protected import NotPickled, ProtectedParts
 from skdpbo.model_selection.scoring._multimetric import scorer_assumption
 from skdpbo.privacy import charge_active_ledger
 from skdpbo.privacy._guarantee import restated
 
-__all__ = ["AllRecordsProtection", "Protection"]
 
-
-class Protection(ABC):
+class Protection(NotPickled, ABC):
     """Protection of the records of one fit.
 
     Parameters
@@ -57,9 +55,6 @@ class Protection(ABC):
         for params in {tuple(params): params for params in candidates if params}.values():
             with_params(searcher.estimator, params)
         refuse_cached_functions(searcher.estimator, candidates, searcher.scoring)
-
-    def __reduce__(self):
-        raise TypeError("a running fit is not pickled.")
 
     @abstractmethod
     def check(self):

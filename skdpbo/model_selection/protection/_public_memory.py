@@ -4,7 +4,7 @@ import os
 import pickle
 import sys
 import warnings
-from functools import partial
+from dataclasses import dataclass
 from types import FunctionType
 
 import joblib
@@ -15,8 +15,6 @@ from sklearn.base import clone
 
 from skdpbo._isolation._parallel import Progress
 from skdpbo.model_selection._sklearn import all_fits_failed, take_method_params
-
-__all__ = ["PublicMemory"]
 
 
 class PublicMemory:
@@ -47,7 +45,7 @@ class PublicMemory:
         self._kept = memory.cache(anew, ignore=["outcomes"])
         self._n_at_once, self.verbose = effective_n_jobs(searcher.n_jobs), searcher.verbose
         routed = searcher._get_routed_params_for_fit(take_method_params(X, params))
-        self._split = partial(_SameSplits, X, y, routed.splitter.split)
+        self._split = X, y, routed.splitter.split
         # Another version may split, train or score otherwise.
         versions = sys.modules["skdpbo"].__version__, sklearn.__version__, np.__version__
         scored = scorers, searcher.error_score, searcher.return_train_score
@@ -60,7 +58,8 @@ class PublicMemory:
 
     def use(self, cv):
         """Take the folds of a splitter, once: one that shuffles would make others each time."""
-        self._splits = self._split(cv)
+        X, y, params = self._split
+        self._splits = _SameSplits(list(cv.split(X, y, **params)))
         self._of_folds = _hash((self._public, self._splits.folds))
 
     def evaluate(self, batch, train, table, more=None):
@@ -147,11 +146,11 @@ class PublicMemory:
         return True
 
 
+@dataclass
 class _SameSplits:
     """Splitter of folds that have been made: a shuffled one would make others each time."""
 
-    def __init__(self, X, y, params, cv):
-        self.folds = list(cv.split(X, y, **params))
+    folds: list
 
     def split(self, X, y=None, groups=None, **params):
         return iter(self.folds)

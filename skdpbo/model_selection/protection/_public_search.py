@@ -25,8 +25,6 @@ from skdpbo.model_selection.protection._score_share import warn_if_metric_is_noi
 from skdpbo.model_selection.scoring.metrics._confusion_scorer import public_counts
 from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 
-__all__ = ["PublicProgress", "PublicSearch", "without_tracebacks"]
-
 _SOON = 10  # seconds that are not mentioned
 _KINDS = 5  # errors that a message quotes
 _SECTION = re.compile(

@@ -11,8 +11,6 @@ from skdpbo.model_selection.evaluation._fold_losses import FoldLosses
 from skdpbo.model_selection.scoring._multimetric import assign_metrics
 from skdpbo.privacy._checks import check_count
 
-__all__ = ["rehearsed_scores"]
-
 
 def rehearsed_scores(searcher, X, y, n_records, epsilons, n_draws):
     """Return the expected score of the released candidate; every row is public.

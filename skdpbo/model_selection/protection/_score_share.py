@@ -6,14 +6,6 @@ from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import NoisyScoreWarning
 from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE
 
-__all__ = [
-    "mechanism_with_score",
-    "warn_if_metric_is_noisy",
-    "warn_if_release_is_noisy",
-    "warn_if_score_is_noisy",
-    "warn_if_trial_is_noisy",
-]
-
 _SMALL_NOISE = 0.05  # of the range of the score
 _LARGE_BESIDE_GAIN = 0.5  # noise of a ratio or of pairs, as a share of the gain over chance
 # Of the budget, with score_fraction="auto". The smaller comes first: what the score gets, the

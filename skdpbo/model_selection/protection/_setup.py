@@ -23,22 +23,7 @@ from skdpbo.model_selection._sklearn import (
     take_method_params,
     with_params,
 )
-from skdpbo.model_selection.private_training._estimators import has_private_part
 from skdpbo.model_selection.rows._protected import check_schema, protected_positions
-
-__all__ = [
-    "check_rows",
-    "public_cv",
-    "refuse_chunk_schema",
-    "refuse_complex",
-    "refuse_metric_of_groups",
-    "refuse_options_of_public_rows",
-    "refuse_other_than_means",
-    "refuse_telling_parts",
-    "split_rows",
-    "warn_of_private_model",
-    "warn_of_silent_callbacks",
-]
 
 # Attributes of containers with types: those of frames, and of what Arrow holds.
 _TYPED = ("dtype", "dtypes", "columns", "__arrow_c_array__", "__arrow_c_stream__")
@@ -53,17 +38,6 @@ def warn_of_silent_callbacks(searcher):
             f"The callbacks of this {type(searcher).__name__} are not called: they are shown "
             "public fits, and there are none. verbose=1 prints the counts that are public.",
             UserWarning,
-        )
-
-
-def warn_of_private_model(searcher, candidates):
-    """Warn of an estimator with noise of its own, where the rows that train it are public."""
-    if has_private_part(searcher.estimator, candidates):
-        warn_caller(
-            "The estimator adds privacy noise of its own, for an epsilon of its own, on rows that "
-            'are treated as public here. protect="all" tunes private models and protects the rows '
-            "that train, too; public rows are better learned without noise.",
-            PublicTrainingWarning,
         )
 
 

@@ -12,13 +12,16 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 
 from skdpbo._isolation._isolated_calls import in_isolation
+from skdpbo._parameters import warn_caller
 from skdpbo._record_groups import group_codes
+from skdpbo.exceptions import PublicTrainingWarning
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._private_choice import REPLACE_ONE, stated_for_groups
 from skdpbo.model_selection._search_mechanism import SearchProblem, fold_scores
 from skdpbo.model_selection._sklearn import BaseSearchCV, n_rows, with_params
 from skdpbo.model_selection.evaluation._fold_losses import FoldLosses
 from skdpbo.model_selection.evaluation._public_training import PublicTraining
+from skdpbo.model_selection.private_training._estimators import has_private_part
 from skdpbo.model_selection.protection._halving import halve
 from skdpbo.model_selection.protection._public_memory import PublicMemory
 from skdpbo.model_selection.protection._public_search import PublicSearch, without_tracebacks
@@ -33,7 +36,6 @@ from skdpbo.model_selection.protection._setup import (
     refuse_metric_of_groups,
     refuse_other_than_means,
     split_rows,
-    warn_of_private_model,
     warn_of_silent_callbacks,
 )
 from skdpbo.model_selection.rows._overlap import (
@@ -56,8 +58,6 @@ from skdpbo.model_selection.rows._settled_types import (
 from skdpbo.model_selection.scoring._multimetric import assign_metrics
 from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 from skdpbo.privacy.ledger._charging import covered_by_fit
-
-__all__ = ["RUNNING", "ValidationProtection", "running_fit"]
 
 # The running fit, by which the searcher's hooks find their protection. It is not on the searcher,
 # which callbacks, workers and pickles see; each thread has its own.
@@ -149,7 +149,13 @@ class ValidationProtection(PublicSearch):
         """Refuse entries of ``fit`` that no step asks for; the public rows are searched later."""
         X, _, fit_params = self.public
         self.fit_params = self.routed(X, fit_params)
-        warn_of_private_model(self.searcher, self.candidates)
+        if has_private_part(self.searcher.estimator, self.candidates):
+            warn_caller(
+                "The estimator adds privacy noise of its own, for an epsilon of its own, on rows "
+                'that are treated as public here. protect="all" tunes private models and protects '
+                "the rows that train, too; public rows are better learned without noise.",
+                PublicTrainingWarning,
+            )
 
     def run(self, charge):
         """Cross-validate on the public rows, and choose on the protected ones."""

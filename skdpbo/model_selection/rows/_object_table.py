@@ -10,15 +10,6 @@ import numpy as np
 
 from skdpbo._attempt import attempt
 
-__all__ = [
-    "as_objects",
-    "as_plain_numbers",
-    "like",
-    "list_width",
-    "of_objects",
-    "without_signals",
-]
-
 
 def as_objects(rows, width=None):
     """Make a list an array that keeps every cell as it is.

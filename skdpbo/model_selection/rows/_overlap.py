@@ -8,14 +8,6 @@ from skdpbo._parameters import warn_caller
 from skdpbo._schema import share_memory
 from skdpbo.exceptions import PublicTrainingWarning
 
-__all__ = [
-    "entries_assumption",
-    "entry_length",
-    "refuse_rows_among_entries",
-    "refuse_shared_rows",
-    "warn_of_shared_rows",
-]
-
 # Entries of `fit` are looked into so deep, and lists up to so long: eval_set=[(X, y)] has depth 2.
 _DEPTH, _LONGEST_LIST = 3, 100
 

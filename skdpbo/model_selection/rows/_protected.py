@@ -15,17 +15,6 @@ from skdpbo.model_selection.rows._object_table import as_objects, list_width
 from skdpbo.model_selection.rows._public_types import as_public_schema, as_public_targets, sizes
 from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
 
-__all__ = [
-    "ProtectedParts",
-    "ProtectedRows",
-    "check_schema",
-    "in_public_schema",
-    "number_of_units",
-    "protected_positions",
-    "rows_of_units",
-    "take_units",
-]
-
 
 def number_of_units(X, groups):
     """Return the number of groups, or of rows where there are none. Public."""
@@ -120,8 +109,15 @@ _SPLIT_SEED = 20150717
 _N_READ = 1000  # public values from which the kind of a column of objects is taken
 
 
+class NotPickled:
+    """Base class of what holds protected records during a fit."""
+
+    def __reduce__(self):
+        raise TypeError("protected rows are not pickled with the searcher.")
+
+
 @dataclass(repr=False)
-class ProtectedRows:
+class ProtectedRows(NotPickled):
     """Rows that the guarantee covers, with the records that cannot be read marked.
 
     Attributes
@@ -140,9 +136,6 @@ class ProtectedRows:
     y: object
     unreadable: np.ndarray
     groups: np.ndarray | None = None
-
-    def __reduce__(self):
-        raise TypeError("protected rows are not pickled with the searcher")
 
     @property
     def n_records(self):

@@ -26,8 +26,6 @@ from skdpbo.model_selection.rows._settled_types import (
     of_single_column,
 )
 
-__all__ = ["as_public_schema", "as_public_targets", "sizes"]
-
 _NUMBERS = (numbers.Real, np.bool_, Decimal, type(None))
 # Words that readers take for truth values, unless another cell of the column is a text.
 _TRUTH = {f(str(value)): value for value in (True, False) for f in (str, str.lower, str.upper)}

@@ -30,18 +30,6 @@ from scipy import sparse
 from skdpbo._attempt import attempt
 from skdpbo.model_selection.rows._object_table import as_plain_numbers, like
 
-__all__ = [
-    "below_2_53",
-    "from_public_values",
-    "is_single_column",
-    "of_single_column",
-    "settled_public_rows",
-    "settled_public_targets",
-    "settled_rows",
-    "settled_targets",
-    "without_long_integers",
-]
-
 _INFERRED = {
     **{"int64": "float64", "uint64": "float64", "Int64": "Float64", "UInt64": "Float64"},
     **{"int64[pyarrow]": "double[pyarrow]", "uint64[pyarrow]": "double[pyarrow]"},

@@ -11,8 +11,6 @@ from skdpbo.model_selection.scoring._parsing import as_numbers, n_outputs
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
 from skdpbo.privacy._checks import check_choice, check_real
 
-__all__ = ["DEFAULT_DENSITY_RANGE", "LogDensityScorer", "make_log_density_scorer"]
-
 # Standard deviations from .003 to 60 in the units of y; it does not depend on any data.
 DEFAULT_DENSITY_RANGE = (-5.0, 5.0)
 _UNITS = 2**20

@@ -10,8 +10,6 @@ from skdpbo.model_selection.scoring._resolve import resolve_scorer
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
 from skdpbo.model_selection.scoring.metrics._sklearn_metrics import PublicTargets
 
-__all__ = ["assign_metrics", "scorer_assumption"]
-
 
 def assign_metrics(searcher, y, scikit_learn_scorers):
     """Resolve `scoring` of a searcher.

@@ -23,14 +23,6 @@ from skdpbo.model_selection.scoring.metrics._protected_metrics import chunk_metr
 from skdpbo.model_selection.scoring.metrics._sklearn_metrics import metric_of, metric_scorer
 from skdpbo.privacy._checks import check_positive, check_within
 
-__all__ = [
-    "DEFAULT_LOG_LOSS_BOUND",
-    "make_per_record_scorer",
-    "resolve_chunk_scorer",
-    "resolve_scorer",
-    "resolve_trial_scorer",
-]
-
 # Units of a real-valued loss: rounding moves a score by at most bound / 2^21.
 _REAL_UNITS = 2**20
 _BOUNDS = "[1e-100, 1e100]"  # squares of scores, and of the noise on them, stay floats

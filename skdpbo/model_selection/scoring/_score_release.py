@@ -12,20 +12,6 @@ import numpy as np
 from skdpbo.mechanisms import DiscreteLaplace, GaussianMechanism
 from skdpbo.privacy._rounding import round_up_root
 
-__all__ = [
-    "MOSTLY_NOISE",
-    "GaussianNoise",
-    "LaplaceNoise",
-    "NoisySums",
-    "ReleasedScore",
-    "SumGroup",
-    "centred_total",
-    "laplace_std",
-    "release_sums",
-    "score_of_secret_count",
-    "score_std",
-]
-
 # Noise of a quarter of the score's range: one released score in six is off by more.
 MOSTLY_NOISE = 0.25
 # For normal noise the relative error of the standard deviation is 1 / sqrt(2 * 2000), 1.6 %.

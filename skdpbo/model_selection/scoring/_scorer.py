@@ -310,14 +310,17 @@ class SklearnMetric(PerRecordScorer):
         scikit-learn's scorer.
     lower, upper : float
         Public range.
+    units : int, default=1
+        Largest integer loss of a record.
     bound : float, default=None
         Of the loss that stands for the metric; None: the length of the range.
     **how : str or int
-        `name`, `units` and `response_method` of `PerRecordScorer`.
+        `name` and `response_method` of `PerRecordScorer`.
     """
 
-    def __init__(self, public_scorer, *, lower, upper, bound=None, **how):
-        super().__init__(None, bound=upper - lower if bound is None else bound, offset=upper, **how)
+    def __init__(self, public_scorer, *, lower, upper, units=1, bound=None, **how):
+        bound = upper - lower if bound is None else bound
+        super().__init__(None, bound=bound, units=units, offset=upper, **how)
         self.public_scorer = public_scorer
         self.lower, self.upper = lower, upper
 

@@ -7,8 +7,6 @@ import numpy as np
 from skdpbo.model_selection.space._dimensions import plain_values
 from skdpbo.model_selection.space._search_space import SearchSpace
 
-__all__ = ["ContinuousSpace"]
-
 
 class ContinuousSpace:
     """The unit cube of a dict of ranges.

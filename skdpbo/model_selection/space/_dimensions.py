@@ -3,6 +3,7 @@
 Every dimension has ``size`` (number of values, ``math.inf`` if continuous), ``uniform`` (whether
 draws are equally likely), ``width`` (columns of its encoding) and works with *tokens*: hashable
 stand-ins for its values, so that unhashable values and estimators can be compared by position.
+Those of a finite dimension are integers from ``first`` on.
 """
 
 import math
@@ -87,6 +88,7 @@ class Categories:
     """A list of values of any type; tokens are positions, one column each."""
 
     uniform = True
+    first = 0
 
     def __init__(self, values):
         self._values = values
@@ -95,10 +97,6 @@ class Categories:
     def token(self, u):
         """Return the position of the draw at ``u`` in [0, 1]."""
         return min(int(u * self.size), self.size - 1)  # u = 1 belongs to the last
-
-    def token_at(self, index):
-        """Return the token at a position."""
-        return index
 
     def value(self, token):
         """Return the value at a position."""
@@ -139,10 +137,6 @@ class _Number:
             return None
         return int(value) if self._is_integer else float(value)
 
-    def token_at(self, index):
-        """Return the integer at a position."""
-        return self._low + index
-
     def value(self, token):
         """Return the value itself."""
         return token
@@ -160,7 +154,7 @@ class Range(_Number):
     """
 
     def __init__(self, low, high, is_integer, is_log):
-        self._low, self._support = low, (low, high)
+        self.first, self._support = low, (low, high)
         self._is_integer, self._is_log = is_integer, is_log
         self._forward = math.log if is_log else float
         self.size = high - low + 1 if is_integer else math.inf
@@ -202,7 +196,7 @@ class Distribution(_Number):
         # rv_discrete(values=(xk, pk)) may sit on reals: its points are `xk`.
         self._is_integer = isinstance(family, stats.rv_discrete) and not hasattr(family, "xk")
         finite = self._is_integer and is_bounded
-        self._low = int(low) if finite else None
+        self.first = int(low) if finite else None
         self.size = int(high) - int(low) + 1 if finite else math.inf
         self.uniform = False  # positions are not equally likely: sampled by draws
 

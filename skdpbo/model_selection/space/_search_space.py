@@ -205,7 +205,7 @@ class SearchSpace:
         for dim in reversed(self._subspaces[which].values()):
             # Digits of a number in the mixed radix of the dimensions' sizes.
             index, digit = divmod(index, dim.size)
-            tokens.append(dim.token_at(digit))
+            tokens.append(dim.first + digit)
         return which, tokens[::-1]
 
     def _setting(self, which, tokens):

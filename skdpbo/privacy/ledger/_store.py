@@ -20,6 +20,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
@@ -64,17 +65,17 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=PROCESS.__init__)  # type: ignore[misc]
 
 
+@dataclass(frozen=True)
 class Tables:
     """Tables of an open connection; every error names the file."""
 
-    def __init__(self, path: str, connection: sqlite3.Connection) -> None:
-        self.path = path
-        self._connection = connection
+    path: str
+    connection: sqlite3.Connection
 
     def sql(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows of a statement."""
         with _explained(self.path):
-            return self._connection.execute(statement, values).fetchall()
+            return self.connection.execute(statement, values).fetchall()
 
     def check(self) -> None:
         """Refuse a file that is not a whole ledger of a known version."""

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betainc, gammaln
 
-from skdpbo.privacy._checks import check_count, check_within
+from skdpbo.privacy._checks import check_count, check_within, set_fields
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 # Largest log(1 / gamma): beyond it powers of gamma leave the floats.
@@ -62,9 +62,7 @@ class TrialLaw:
     def __post_init__(self) -> None:
         mean = check_within(self.mean, "mean", "[1, inf)")
         eta = check_within(self.eta, "eta", "(-1, 1000]")
-        object.__setattr__(self, "mean", mean)
-        object.__setattr__(self, "eta", eta)
-        object.__setattr__(self, "gamma", _gamma(mean, eta))
+        set_fields(self, mean=mean, eta=eta, gamma=_gamma(mean, eta))
 
     @property
     def exact_gamma(self) -> Fraction:

@@ -9,15 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = [
-    "Ratio",
-    "confusion_cells",
-    "cost_matrix",
-    "matthews",
-    "matthews_costs",
-    "one_vs_rest_counts",
-]
-
 
 @dataclass(frozen=True)
 class Ratio:

@@ -17,8 +17,6 @@ from skdpbo.model_selection.scoring.metrics._confusion import (
 )
 from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 
-__all__ = ["ConfusionScorer", "public_counts"]
-
 _UNITS = 2**20
 # The level where no public score is known, as without public cross-validation.
 _DEFAULT_LEVEL = 0.5

@@ -25,8 +25,6 @@ from skdpbo.model_selection.scoring._score_release import (
 )
 from skdpbo.model_selection.scoring._scorer import SklearnMetric
 
-__all__ = ["MetricScorer"]
-
 
 class MetricScorer(SklearnMetric):
     """Base class of scores that are ratios of sums, or counts of pairs; greater is better.
@@ -52,9 +50,6 @@ class MetricScorer(SklearnMetric):
     is_mean = False
     clipped = None
     of_chance = 0.0  # score of predictions that do not look at X, about
-
-    def __init__(self, public_scorer, *, units=1, **how):
-        super().__init__(public_scorer, units=units, **how)
 
     def __repr__(self):
         """Return the name."""

@@ -12,17 +12,6 @@ from itertools import product
 
 import numpy as np
 
-__all__ = [
-    "PairTable",
-    "capped_excess_pairs",
-    "doubled_wrong_pairs",
-    "excess_pairs",
-    "majority_cap",
-    "pair_tables",
-    "wrong_pair_sensitivity",
-    "wrong_pairs_l1_sensitivity",
-]
-
 
 @dataclass(frozen=True)
 class PairTable:

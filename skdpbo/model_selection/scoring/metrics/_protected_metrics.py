@@ -22,9 +22,6 @@ from skdpbo.model_selection.scoring._parsing import as_labels, as_numbers, n_out
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer, SklearnMetric
 from skdpbo.model_selection.scoring.metrics._sklearn_metrics import metric_of, metric_scorer
 
-__all__ = ["ChunkMetric", "TrialMetric", "chunk_metric", "is_chunk_metric", "trial_metric"]
-
-
 _UNITS = 2**20
 _UNIT, _SIGNED, _ERROR = (0.0, 1.0), (-1.0, 1.0), None
 # Name of the metric's function -> range; lower values of an R2 or D2 are clipped, and errors at
@@ -53,9 +50,6 @@ class ChunkMetric(SklearnMetric):
     lower, upper : float
         Public range; values outside are clipped, and what is not a finite number is `lower`.
     """
-
-    def __init__(self, public_scorer, **how):
-        super().__init__(public_scorer, units=_UNITS, **how)
 
     def value(self, estimator, X, y):
         """Return the clipped metric, or raise. Protected: pass only to a mechanism."""
@@ -117,7 +111,7 @@ def chunk_metric(scoring, loss_bound=None):
         None: not of this kind. Averages that are means of losses are left to `resolve_scorer`.
     """
     # scikit-learn's own scorer does: a chunk has one number, and the range alone bounds it.
-    scorer = _known_scorer(scoring)
+    scorer = chunk_scorer(scoring)
     if scorer is None:
         return None
     function = scorer._score_func.__name__
@@ -139,15 +133,12 @@ def chunk_metric(scoring, loss_bound=None):
         response_method=scorer._response_method,
         lower=lower,
         upper=upper,
+        units=_UNITS,
     )
 
 
-def is_chunk_metric(scoring):
-    """Whether a scikit-learn name or scorer stands for a `ChunkMetric`."""
-    return _known_scorer(scoring) is not None
-
-
-def _known_scorer(scoring):
+def chunk_scorer(scoring):
+    """Return scikit-learn's scorer if a name or scorer stands for a `ChunkMetric`, else None."""
     known = isinstance(scoring, str) and scoring in get_scorer_names()
     scorer = get_scorer(scoring) if known else scoring
     # A function of a user's may have the name of one of scikit-learn's, and another range.

@@ -19,8 +19,6 @@ from skdpbo.model_selection.scoring.metrics._pair_counts import (
     wrong_pairs_l1_sensitivity,
 )
 
-__all__ = ["RankingScorer"]
-
 _WEIGHT_UNITS = 2**16
 # The pairs need more than the class counts, whose noise moves the AUC only as far as it is from the
 # expected one.

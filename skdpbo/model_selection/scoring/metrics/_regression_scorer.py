@@ -19,8 +19,6 @@ from skdpbo.model_selection.scoring._score_release import (
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
 from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 
-__all__ = ["AgainstConstant", "AgainstFrequencies", "RootScorer"]
-
 _SPREAD = Fraction(1, 3)  # of the targets, as a share of the largest that the bound admits
 _LOWEST = -1.0  # a released R2 or D2 below is clipped: the model is worse than any constant
 

@@ -18,8 +18,6 @@ from skdpbo.model_selection.scoring.metrics._regression_scorer import (
     RootScorer,
 )
 
-__all__ = ["PublicTargets", "metric_of", "metric_scorer"]
-
 
 @dataclass(frozen=True)
 class PublicTargets:
