@@ -6,6 +6,7 @@ could add: no replaced group moves the sum by more than a replaced record does, 
 numbers of records (``docs/theory/groups.md``).
 """
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -57,11 +58,12 @@ def group_codes(groups, n_records, *, name="groups_val", rows="X_val"):
     """
     check_group_labels(groups, n_records, name=name, rows=rows)
     known, codes, n_groups = {}, np.empty(n_records, dtype=np.intp), 0
-    for row, label in enumerate(groups):
-        # The hash or equality of a label may raise: an error that quotes a protected value.
-        code, _ = attempt(_code_of, known, label, n_groups)
-        codes[row] = n_groups if code is None else code
-        n_groups += codes[row] == n_groups
+    with warnings.catch_warnings(action="ignore"):  # sparse labels warn where they are compared
+        for row, label in enumerate(groups):
+            # The hash or equality of a label may raise: an error that quotes a protected value.
+            code, _ = attempt(_code_of, known, label, n_groups)
+            codes[row] = n_groups if code is None else code
+            n_groups += codes[row] == n_groups
     return codes
 
 

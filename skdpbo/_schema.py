@@ -138,7 +138,8 @@ def _refusal(values, name, ensure_2d, check):
     """The error for values that scikit-learn refused, from their shape and type."""
     if issparse(values):
         return TypeError(f"Sparse data was passed for {name}, but dense data is required.")
-    array, _ = attempt(np.asarray, values)
+    with warnings.catch_warnings(action="ignore"):  # as in the check
+        array, _ = attempt(np.asarray, values)
     if array is None:
         return ValueError(f"{name} must be a rectangular array.")
     if array.dtype.kind == "c":

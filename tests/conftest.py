@@ -21,7 +21,8 @@ for library in ("OPENBLAS", "OMP"):  # of the processes and threads that tests s
 paths = [str(Path(__file__).parent), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 pytest.register_assert_rewrite("_support")
-from _support.planted import original  # noqa: E402  (after the path and the rewriting)
+from _support.own_errors import NOTED  # noqa: E402  (after the path and the rewriting)
+from _support.planted import original  # noqa: E402
 from _support.replayed_noise import replayed  # noqa: E402
 
 
@@ -37,6 +38,14 @@ def pytest_fixture_setup(fixturedef, request):
     """Let a fixture draw the same noise whichever test needs it first."""
     with replayed(f"{request.node.nodeid} {fixturedef.argname} {request.param_index}"):
         return (yield)
+
+
+@pytest.fixture(autouse=True)
+def no_error_of_our_own():
+    """Fail a test in which the library has dropped an error of its own code as one of a record."""
+    yield
+    noted, NOTED[:] = [*NOTED], []
+    assert not noted
 
 
 @pytest.fixture(scope="module")

@@ -57,6 +57,22 @@ def refused(X, y):
     return caught.value
 
 
+class Telling:
+    """A cell that warns where it is converted."""
+
+    def __array__(self, *args, **kwargs):
+        warnings.warn(SECRET, stacklevel=2)
+        raise ValueError(SECRET)
+
+
+def test_a_cell_that_warns_is_not_heard():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(ValueError, match=r"^X must be a rectangular array\.$"):
+            DPStandardScaler(X_bounds=(-3, 3)).fit([[0.0], [Telling()]])
+    assert caught == []
+
+
 @pytest.mark.parametrize(("X", "y"), BAD.values(), ids=BAD)
 def test_errors_contain_no_value(X, y):
     error = refused(X, y)

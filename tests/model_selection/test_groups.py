@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -121,6 +122,13 @@ class TestLabels:
                 raise RuntimeError("secret")
 
         assert group_codes([Hostile(), Hostile(), "a"], 3).tolist() == [0, 1, 2]
+
+    def test_a_label_that_warns_is_not_heard(self):
+        labels = [sparse.csr_array([[1.0, 0.0]]), "a", "a"]  # compared, it warns
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert group_codes(labels, 3).tolist() == [0, 1, 1]
+        assert caught == []
 
     def test_shape(self):
         with pytest.raises(ValueError, match=r"groups_val must have one dimension"):

@@ -56,9 +56,11 @@ def as_objects(rows, width=None):
         return table
     table = np.full((len(rows), width), np.nan, dtype=object)
     for i, row in enumerate(rows):
-        if _length(row) == width:
+        # A row may have another length than it says, or raise where it is read.
+        cells = attempt(list, row)[0] if _length(row) == width else None
+        if cells is not None and len(cells) == width:
             # Cell by cell: numpy would look into the cells of a row, and say what it met there.
-            for j, cell in enumerate(row):
+            for j, cell in enumerate(cells):
                 table[i, j] = _hashable(cell)
     return table
 
@@ -124,7 +126,7 @@ def as_plain_numbers(y):
     if not kinds <= {"bool", "object"}:
         return y
     cells = np.asarray(y, dtype=object)
-    numeric = [isinstance(cell, Real | np.bool_) for cell in cells.flat]
+    numeric = [bool(attempt(isinstance, cell, Real | np.bool_)[0]) for cell in cells.flat]
     others = (cell for cell, number in zip(cells.flat, numeric, strict=True) if not number)
     if not any(numeric) or any(map(_is_known, others)):
         return y

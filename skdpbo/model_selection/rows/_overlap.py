@@ -61,7 +61,9 @@ def refuse_rows_among_entries(params, protected, lengths, n_public=None, counted
     own_lengths = (entry_length(rows) for rows in protected if rows is not None and counted)
     all_lengths = {*lengths, *own_lengths}  # lengths are public; contents are not compared
     for name, entry in params.items():
-        for depth, part in _parts(entry):
+        # A cell of an entry that is cut is protected, and goes with its own row: not looked into.
+        is_cut = entry_length(entry) in lengths
+        for depth, part in [(0, entry)] if is_cut else _parts(entry):
             # Only an entry itself is cut by row; what is inside of one goes to every training.
             aligned = depth == 0 and entry_length(part) in (*lengths, n_public)
             if _is_single(part) or (aligned and not _is_among(part, protected, lengths)):

@@ -117,7 +117,8 @@ def as_public_targets(y_val, y_public):
         return [_target(record, kind) for record in y_val]
     cells = y_val.toarray() if sparse.issparse(y_val) else np.asarray(y_val, dtype=object)
     values = np.empty(cells.size, dtype=float if kind == "f" else object)  # integers beside NaN
-    values[:] = [_target(cell, kind) for cell in cells.flat]
+    read = [_target(cell, kind) for cell in cells.flat]
+    values[:] = [np.nan if isinstance(value, list) else value for value in read]
     return values.reshape(cells.shape)
 
 

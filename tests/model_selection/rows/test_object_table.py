@@ -1,5 +1,7 @@
 """Lists of protected rows become tables in which no cell changes another."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,6 +27,28 @@ def test_cells_keep_their_types(container):
 def test_a_row_of_another_length_is_missing(bad):
     table = as_objects([[1, 2], bad, [3, 4], [5, 6]])
     assert cells(table[[0, 2, 3]]) == cells([[1, 2], [3, 4], [5, 6]])
+    assert np.isnan(table[1].astype(float)).all()
+
+
+class Short(list):
+    """A row that has fewer cells than it says, or raises where they are read."""
+
+    def __init__(self, error=None):
+        super().__init__([1, 2])
+        self.error = error
+
+    def __iter__(self):
+        if self.error is not None:
+            raise self.error
+        return iter([1])
+
+
+@pytest.mark.parametrize(
+    "bad", [Short(), Short(RuntimeError("secret")), SimpleNamespace(shape=(2,))]
+)
+def test_a_row_that_cannot_be_read_is_missing(bad):
+    table = as_objects([[1, 2], bad, [3, 4]])
+    assert cells(table[[0, 2]]) == cells([[1, 2], [3, 4]])
     assert np.isnan(table[1].astype(float)).all()
 
 

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
+from _support.hostile import Hostile, Unseen
 from _support.internals import entries_assumption, refuse_rows_among_entries
 
 N_PUBLIC, N_PROTECTED = 40, 33
@@ -55,6 +56,13 @@ def test_copies_are_refused(copies, wrapped):
 )
 def test_what_has_another_length_passes(params):
     refuse_rows_among_entries(params, [PROTECTED, TARGETS], (), n_public=N_PUBLIC)
+
+
+@pytest.mark.parametrize("cell", [Hostile, Unseen, lambda: [0.0] * N_PUBLIC])
+def test_cells_of_what_is_cut_are_not_looked_into(cell):
+    weights = [1.0] * (N_PUBLIC - 1) + [cell()]
+    refuse_rows_among_entries({"w": weights}, [PROTECTED, TARGETS], {N_PUBLIC})
+    assert entries_assumption({"w": weights}, N_PUBLIC, N_PROTECTED) is None
 
 
 def test_a_part_that_shares_memory_is_refused():

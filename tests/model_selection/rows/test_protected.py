@@ -578,6 +578,21 @@ def test_no_odd_cell_is_an_error_or_changes_another(public):
         assert unreadable == [False, False]
 
 
+@pytest.mark.parametrize("container", [pd.Series, np.asarray, lambda y: np.c_[y, y], list])
+@pytest.mark.parametrize("public", [[0.0, 1.0, 2.0], [0, 1, 2]])
+@pytest.mark.parametrize("odd", ODD)
+def test_no_odd_target_is_an_error_or_changes_another(container, public, odd):
+    cells = np.empty(3, dtype=object)
+    cells[:] = public[0], None, public[2]
+    cells[1] = ODD[odd]
+    X, y_val = np.zeros((3, 1)), container(cells)
+    rows = in_public_schema(X, y_val, X, np.resize(public, np.shape(container(public))))
+    others = [record for i, record in enumerate(rows.y) if i != 1]
+    for column in np.array(others, dtype=object).reshape(2, -1).T.tolist():
+        assert column == [public[0], public[2]]
+        assert all(isinstance(number, type(public[0])) for number in column)
+
+
 @pytest.mark.parametrize("odd", [1.5, None])
 def test_protected_categories_are_read_in_a_public_type_of_another_kind(odd):
     public = pd.DataFrame({"a": pd.interval_range(0, 3)})

@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from _support.hostile import Unseen
 from _support.internals import (
     as_objects,
     from_public_values,
@@ -232,6 +233,12 @@ def test_public_categories_stay_in_a_declared_order(given, ordered):
 def test_a_missing_target_changes_no_type_of_another():
     usual, other = (pd.DataFrame({"a": [1, 2, cell], "b": [1, 2, 3]}) for cell in (3, NAN))
     assert types_of(settled_targets(usual, False)) == types_of(settled_targets(other, False))
+
+
+def test_a_target_of_no_class_is_no_error():
+    y = np.array([1.0, 2.0, None], dtype=object)
+    y[2] = Unseen()
+    assert settled_targets(y, False)[:2].tolist() == [1.0, 2.0]
 
 
 @pytest.mark.parametrize("container", [np.array, pd.Series, lambda y: pd.Series(y).to_frame()])
