@@ -14,6 +14,7 @@ from sklearn.base import is_classifier
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation
+from skdpbo._schema import kind_of_type
 from skdpbo.model_selection._sklearn import InvalidParameterError, n_rows, with_params
 from skdpbo.model_selection.evaluation._evaluator import train, try_scorer
 from skdpbo.model_selection.evaluation._row_independence import (
@@ -34,6 +35,9 @@ _SEED = 20070611
 # Types and numbers of columns: nothing of a list is read before the charge, not even its width.
 _GUESSES_FOR_LISTS = [("f", (8,)), ("f", (64,)), ("O", (8,)), ("O", ())]
 _LABELS = ("a", "b")
+# Modules of this library whose errors say nothing that a value decides.
+_OWN = {"_class_labels", "_parameters", "_schema"}
+_OWN |= {"gaussian_process", "linear_model", "preprocessing", "privacy"}
 # Of words that vectorizers take: of several letters, none a stop word.
 _TEXTS = ("alpha beta", "beta gamma")
 
@@ -106,11 +110,10 @@ def _is_public(error, guessed):
     kinds = InvalidParameterError | NameError | ImportError | NotImplementedError
     if error is None or isinstance(error, kinds):
         return error is not None
-    # What an estimator of this library raises says nothing that a value decides.
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     module = frames[-1].f_globals.get("__name__", "") if frames else ""
     floor = module.removeprefix("skdpbo.").partition(".")[0]
-    return floor in ("_parameters", "gaussian_process", "linear_model", "preprocessing", "privacy")
+    return floor in _OWN
 
 
 def _is_guessed(X, y):
@@ -192,10 +195,12 @@ def _tables(X, rng, rename):
         yield values.astype(X.dtype)
     elif hasattr(X, "iloc") and hasattr(X, "dtypes") and hasattr(X, "columns"):
         dtypes = [rename(dtype) for dtype in X.dtypes]
-        columns = [_column(dtype, rng) for dtype in dtypes]
-        frame = type(X)(dict(enumerate(columns))).astype(dict(enumerate(dtypes)))
-        frame.columns = X.columns
-        yield frame
+        columns = dict(enumerate(_column(dtype, rng) for dtype in dtypes))
+        # Of a type that is not known here no rows are made.
+        frame, error = attempt(type(X)(columns).astype, dict(enumerate(dtypes)))
+        if error is None:
+            frame.columns = X.columns
+            yield frame
     elif isinstance(X, list):
         for kind, columns in _GUESSES_FOR_LISTS:
             yield _values(kind, (_N_ROWS, *columns), rng).astype(object)
@@ -212,15 +217,29 @@ def _column(dtype, rng):
     if categories is not None and len(categories):
         return np.asarray(categories, dtype=object)[rng.randint(len(categories), size=_N_ROWS)]
     kind = getattr(dtype, "kind", "O")
-    values = _values(kind, (_N_ROWS,), rng)
-    if values is None:  # durations, or dates
-        values = np.zeros(_N_ROWS, dtype="timedelta64[s]" if kind == "m" else "datetime64[s]")
-    return values
+    if hasattr(dtype, "closed"):  # intervals, of numbers or dates
+        breaks = np.arange(_N_ROWS + 1).astype(getattr(dtype.subtype, "base", dtype.subtype))
+        return dtype.construct_array_type().from_breaks(breaks, closed=dtype.closed)
+    if kind in "mM" or hasattr(dtype, "freq"):  # durations, dates or periods
+        days = _binary(rng, _N_ROWS).astype("timedelta64[D]" if kind == "m" else "datetime64[D]")
+        local = hasattr(dtype, "tz")  # no cast of pandas leads there
+        return dtype.construct_array_type()._from_sequence(days, dtype=dtype) if local else days
+    return _values(kind, (_N_ROWS,), rng)
+
+
+def _of_type(series, dtype, rng):
+    values = _column(dtype, rng)
+    return (type(series)(values) if hasattr(series, "iloc") else values).astype(dtype)
+
+
+def _binary(rng, size):
+    """Return as many zeros as ones: every fold of an inner cross-validation has both."""
+    return rng.permutation(np.resize([0, 1], size))
 
 
 def _values(kind, shape, rng):
     """Return values of a kind of type: positive, as some estimators insist; None if unknown."""
-    if kind == "f":
+    if kind in "fc":
         return rng.uniform(size=shape)
     if kind in "iu":
         return rng.randint(3, size=shape)
@@ -239,10 +258,13 @@ def _targets(estimator, y, rng, rename):
     if getattr(dtype, "categories", None) is not None:
         return _column(dtype, rng)
     kind = getattr(dtype, "kind", "i" if is_classifier(estimator) else "f")
-    if not is_classifier(estimator):
+    if len(shape) == 1 and kind_of_type(dtype) == "others":
+        values = attempt(_of_type, y, dtype, rng)[0]
+        if values is not None:
+            return values
+    if not is_classifier(estimator) and kind_of_type(dtype) != "texts":
         return 0.5 + rng.uniform(size=shape)  # as Poisson and gamma regressions need
-    # As many rows of each class: every fold of an inner cross-validation has both.
-    labels = rng.permutation(np.resize([0, 1], _N_ROWS * int(np.prod(shape[1:])))).reshape(shape)
+    labels = _binary(rng, int(np.prod(shape))).reshape(shape)
     return (
         np.array(_LABELS)[labels]
         if kind in "OUST"
