@@ -129,7 +129,8 @@ def _is_guessed(X, y):
 def _common_failure(estimator, params, scorer, X, y, fit_params, rename=None):
     """First error if all guesses of synthetic rows fail, else None; raise what is refused."""
     errors = []
-    for guess in synthetic_rows(estimator, X, y, rename):
+    pos_label = getattr(scorer, "pos_label", None)
+    for guess in synthetic_rows(estimator, X, y, rename, pos_label):
         # In isolation, though no row is protected: as on those that are, nothing may be printed,
         # and the global generators are left as they were.
         trial = _fit_and_score, estimator, params, scorer, *guess, fit_params
@@ -180,11 +181,16 @@ def _fit_and_score(estimator, params, scorer, X, y, fit_params):
     refuse_row_mixing(model, X, getattr(scorer, "response_method", None))
 
 
-def synthetic_rows(estimator, X, y, rename=None):
-    """Yield (X, y) of synthetic rows: one guess for plain types, two for arrays of objects."""
+def synthetic_rows(estimator, X, y, rename=None, pos_label=None):
+    """Yield (X, y) of synthetic rows: one guess for plain types, two for arrays of objects.
+
+    Of labels of its type `pos_label` is one, if given.
+    """
     rng = np.random.RandomState(_SEED)  # public randomness
     rename = rename or (lambda dtype: dtype)
-    targets = settled_targets(_targets(estimator, y, rng, rename), is_classifier(estimator))
+    targets = settled_targets(
+        _targets(estimator, y, rng, rename, pos_label), is_classifier(estimator)
+    )
     for table in _tables(X, rng, rename):
         yield settled_rows(as_objects(table)), targets
 
@@ -250,7 +256,7 @@ def _values(kind, shape, rng):
     return None
 
 
-def _targets(estimator, y, rng, rename):
+def _targets(estimator, y, rng, rename, pos_label):
     if y is None:
         return None
     shape = (_N_ROWS, *getattr(y, "shape", ())[1:])
@@ -265,8 +271,10 @@ def _targets(estimator, y, rng, rename):
     if not is_classifier(estimator) and kind_of_type(dtype) != "texts":
         return 0.5 + rng.uniform(size=shape)  # as Poisson and gamma regressions need
     labels = _binary(rng, int(np.prod(shape))).reshape(shape)
-    return (
-        np.array(_LABELS)[labels]
-        if kind in "OUST"
-        else labels.astype(float if kind == "f" else int)
-    )
+    if kind in "OUST":
+        known = pos_label if isinstance(pos_label, str) else _LABELS[1]
+        other = next(label for label in _LABELS if label != known)
+        return np.array([other, known])[labels]
+    if isinstance(pos_label, numbers.Real) and pos_label not in (0, 1):
+        labels = labels + (pos_label - 1)
+    return labels.astype(float if kind == "f" else int)
