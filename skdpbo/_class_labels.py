@@ -5,6 +5,9 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from skdpbo._attempt import attempt
+from skdpbo._parameters import warn_caller
+from skdpbo._schema import declared_types, kind_of_type, refuse_sparse_and_complex
+from skdpbo.exceptions import SkdpboWarning
 
 
 def checked_classes(classes, y):
@@ -12,21 +15,26 @@ def checked_classes(classes, y):
 
     Of `y` shape and type alone are looked at: no text is the label of a number.
     """
+    refuse_sparse_and_complex(y, "y")
+    if isinstance(y, np.matrix):  # of two dimensions for ever
+        raise TypeError("np.matrix is not supported: give y as np.asarray(y).ravel().")
     _refuse_columns(getattr(y, "shape", ()))
     if classes is None:
         return None
     labels = np.unique(np.asarray(classes))
     if len(labels) < 2:
         raise ValueError("classes must hold at least two labels.")
-    dtype = getattr(y, "dtype", None)
-    dtype = getattr(getattr(dtype, "categories", None), "dtype", dtype)
-    # Columns of texts of pandas have the kind of objects.
-    kind = "U" if getattr(dtype, "type", None) is str else getattr(dtype, "kind", "O")
-    kinds = labels.dtype.kind, kind
-    if "U" in kinds and set(kinds) & set("biuf"):
+    kinds = kind_of_type(labels.dtype), *map(kind_of_type, declared_types(y))
+    if len(set(kinds) - {"objects"}) > 1:
         raise ValueError(
             "classes and y must both be texts or both be numbers. A meta-estimator that numbers "
             "the labels, such as VotingClassifier, needs classes=[0, 1, ...]."
+        )
+    if kinds == ("numbers", "objects") and hasattr(y, "dtype"):
+        warn_caller(
+            "y is of the type of objects, and classes are numbers: texts, also those of numbers, "
+            "are labels of no class. Give y a type of numbers.",
+            SkdpboWarning,
         )
     return labels
 

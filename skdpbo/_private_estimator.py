@@ -13,7 +13,8 @@ from skdpbo._schema import (
     has_numeric_type,
     is_dask,
     length_of,
-    refuse_text_columns,
+    refuse_sparse_and_complex,
+    refuse_types,
 )
 from skdpbo.mechanisms import noise_source
 from skdpbo.privacy import LedgerMixin, charge_active_ledger
@@ -27,7 +28,6 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
     """
 
     _accepts_sparse = False
-    _takes_texts = False
 
     def _opened(self, guarantee, check, X, *targets, groups=None):
         """Check the input, charge the ledger, and return what `fit` needs.
@@ -66,8 +66,10 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
             warn_if_seeded(self.random_state)
         given = [values for values in (X, *targets) if values is not None]
         readable = all(map(has_numeric_type, given))
-        if not self._takes_texts:
-            refuse_text_columns(X, "X")  # a public error, before the charge
+        self._refuse_types(X)  # public errors, before the charge
+        for y in targets:
+            refuse_sparse_and_complex(y, "y")
+            refuse_types(y, "y")
         rehearsed = not readable and self._rehearse(check, X, *targets)
         if not readable:  # lists and objects are read to learn their shape and type
             charge_active_ledger(guarantee, type(self).__name__, self)
@@ -86,6 +88,10 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
                 table, group_codes(groups, length_of(X, "X"), name="groups", rows="X")
             )
         return table, checked, source
+
+    def _refuse_types(self, X):
+        refuse_sparse_and_complex(X, "X", sparse=self._accepts_sparse)
+        refuse_types(X, "X")
 
     def _rehearse(self, check, *tables):
         """Run a check on zeros of the same shapes: it raises and warns before the charge; say so.

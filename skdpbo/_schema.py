@@ -15,6 +15,8 @@ _IMPUTE = (
     "values, at a share of the budget."
 )
 
+_SPARSE = "Sparse data was passed for {}, but dense data is required."
+_COMPLEX = "Complex data not supported: {} must be real."
 _NOT_NUMERIC = "{} must be numeric: every argument must be a string or a real number."
 
 # Work at which the search for common memory is given up; it is a few steps for rows of one table.
@@ -75,28 +77,54 @@ def checked_table(values, name, *, ensure_2d, estimator, accept_sparse=False):
     if table is None:  # raised outside of the handler: the context of an error has values, too
         raise _refusal(values, name, ensure_2d, check)
     if table.dtype.kind not in "biuf":
-        advice = _advice_on_columns(values)
+        advice = _advice_on_columns(values, name)
         raise TypeError(f"{name} must be numeric, got type {table.dtype}.{advice}")
     return table
 
 
-def refuse_text_columns(values, name):
-    """Refuse a pandas frame with columns that are text or dates by their type; no value is read."""
-    if not (hasattr(values, "iloc") and hasattr(values, "columns")):
-        return
-    if any(map(_is_text, values.dtypes)):
-        raise TypeError(_NOT_NUMERIC.format(name) + _advice_on_columns(values))
+def refuse_types(values, name, *, texts=False):
+    """Refuse types that can hold no real number, nor a text if `texts`; no value is read."""
+    kinds = set(map(kind_of_type, declared_types(values)))
+    if texts and "others" in kinds:
+        raise TypeError(f"{name} must hold numbers or texts: other types, as dates, are neither.")
+    if not texts and kinds & {"texts", "others"}:
+        raise TypeError(_NOT_NUMERIC.format(name) + _advice_on_columns(values, name))
 
 
-def _is_text(dtype):
-    """Whether a type is that of texts, of categories with texts, or of dates; objects are not."""
-    categories = getattr(dtype, "categories", ())
-    kind = getattr(dtype, "type", None)
-    return (
-        getattr(dtype, "kind", "O") in "mM"
-        or (isinstance(kind, type) and issubclass(kind, str))
-        or any(isinstance(category, str) for category in (() if categories is None else categories))
-    )
+def refuse_sparse_and_complex(values, name, *, sparse=False):
+    """Refuse by declared types; frames whose columns all are sparse count as sparse matrices.
+
+    scikit-learn makes matrices of those that fill with 0, where `sparse` ones are accepted.
+    """
+    declared = declared_types(values)
+    fills = [getattr(dtype, "fill_value", None) for dtype in declared]
+    is_frame = hasattr(values, "columns") and bool(fills) and None not in fills
+    taken = sparse and all(fill is None or fill == 0 for fill in fills)
+    if (issparse(values) or is_frame) and not taken:
+        raise TypeError(_SPARSE.format(name))
+    if any(getattr(dtype, "kind", "O") == "c" for dtype in declared):
+        raise ValueError(_COMPLEX.format(name))
+
+
+def kind_of_type(dtype):
+    """Return "numbers", "texts", "objects", which may hold both, or "others", such as dates."""
+    categories = getattr(dtype, "categories", None)
+    if categories is not None:
+        texts = any(isinstance(category, str) for category in categories)
+        return "texts" if texts else kind_of_type(categories.dtype)
+    kind, scalar = getattr(dtype, "kind", "O"), getattr(dtype, "type", np.object_)
+    if scalar is np.object_:
+        return "objects"
+    if isinstance(scalar, type) and issubclass(scalar, str):
+        return "texts"
+    # Periods, intervals and decimals have the kind of objects, too.
+    return "numbers" if kind in "biuf" else "others"
+
+
+def declared_types(values):
+    """Return the types of the columns of a pandas frame, else that of the values, if declared."""
+    is_frame = hasattr(values, "iloc") and hasattr(values, "columns")
+    return list(values.dtypes) if is_frame else [getattr(values, "dtype", None)]
 
 
 def in_doubles(values):
@@ -136,14 +164,12 @@ def refuse_not_finite(values, name, *, allow_nan=False):
 
 def _refusal(values, name, ensure_2d, check):
     """The error for values that scikit-learn refused, from their shape and type."""
-    if issparse(values):
-        return TypeError(f"Sparse data was passed for {name}, but dense data is required.")
     with warnings.catch_warnings(action="ignore"):  # as in the check
         array, _ = attempt(np.asarray, values)
     if array is None:
         return ValueError(f"{name} must be a rectangular array.")
     if array.dtype.kind == "c":
-        return ValueError(f"Complex data not supported: {name} must be real.")
+        return ValueError(_COMPLEX.format(name))
     if ensure_2d and array.ndim < 2:
         return ValueError(
             f"Expected 2D array for {name}, got {array.ndim}D array instead. Reshape your data."
@@ -152,15 +178,15 @@ def _refusal(values, name, ensure_2d, check):
         check(np.zeros(array.shape))  # is the shape to blame?
     except Exception as error:  # of zeros: it quotes no value
         return error
-    return TypeError(_NOT_NUMERIC.format(name) + _advice_on_columns(values))
+    return TypeError(_NOT_NUMERIC.format(name) + _advice_on_columns(values, name))
 
 
-def _advice_on_columns(values):
-    """Advice on the columns of a pandas frame that are not of a numeric type; no value is read."""
-    if not (hasattr(values, "iloc") and hasattr(values, "columns")):
+def _advice_on_columns(values, name):
+    """Advice on columns of a frame X that are not of a numeric type; no value is read."""
+    if name != "X" or not (hasattr(values, "iloc") and hasattr(values, "columns")):
         return ""
     columns = zip(values.columns, values.dtypes, strict=True)
-    others = [str(name) for name, kind in columns if getattr(kind, "kind", "O") not in "biuf"]
+    others = [str(label) for label, kind in columns if getattr(kind, "kind", "O") not in "biuf"]
     return bool(others) * (
         f" These columns are of other types: {', '.join(others)}. Leave them out, or encode them, "
         "as with DPOneHotEncoder of skdpbo.preprocessing in a ColumnTransformer."

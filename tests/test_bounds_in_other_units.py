@@ -145,6 +145,40 @@ def test_targets_that_public_rows_say_nothing_of_are_announced():
     assert given == {}
 
 
+@pytest.mark.parametrize(
+    ("units", "kernel"),
+    [
+        ([1, 500], None),
+        ([500, 1, 2], RBF(300.0)),
+        ([3, 500, 1, 2], None),
+        ([500, 500, 500, 1], None),
+    ],
+    ids=str,
+)
+def test_one_interval_for_columns_in_other_units_is_announced(units, kernel):
+    # Half of the columns, at least, are at one end; one of four alone may be a rare indicator.
+    rows = np.random.default_rng(3).uniform(size=(N, len(units)))
+    y = np.sin(4 * rows[:, 0])
+    model = DPSparseGPRegressor(kernel, X_bounds=(0, 500), y_bounds=(-1, 1), epsilon=3.0)
+    given = given_by(model, rows * units, y)
+    small = [j for j, unit in enumerate(units) if unit < 500]
+    if len(small) == 1 and len(units) > 2:
+        assert OutsideBoundsWarning not in given
+    else:
+        columns = ", ".join(map(str, small))
+        assert f"one end of X_bounds or beyond it (column {columns})" in given[OutsideBoundsWarning]
+    model.set_params(X_bounds=(np.zeros(len(units)), units))
+    assert OutsideBoundsWarning not in given_by(model, rows * units, y)
+
+
+def test_rare_indicators_and_skewed_columns_are_not():
+    rng = np.random.default_rng(4)
+    rare, skewed = (rng.uniform(size=N) < 0.02).astype(float), rng.exponential(size=N)
+    for column, high in ((rare, 1), (skewed, 10)):
+        model = DPSparseGPRegressor(X_bounds=(0, high), y_bounds=(-1, 1), epsilon=3.0)
+        assert given_by(model, column[:, None], np.tanh(column - 1)) == {}
+
+
 def test_a_released_box_that_is_far_too_wide_is_announced():
     rows, y = records(1)
     far = rows / 4

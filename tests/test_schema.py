@@ -7,9 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
+from sklearn.base import clone
 
 from _support.internals import attempt
-from skdpbo.exceptions import DefaultBoundsWarning
+from skdpbo.exceptions import DefaultBoundsWarning, SkdpboWarning
 from skdpbo.gaussian_process import (
     DPSparseGPClassifier,
     DPSparseGPRegressor,
@@ -17,7 +18,7 @@ from skdpbo.gaussian_process import (
     ProjectedGP,
 )
 from skdpbo.linear_model import DPLogisticRegression, DPRidge
-from skdpbo.preprocessing import DPMinMaxScaler, DPSimpleImputer, DPStandardScaler
+from skdpbo.preprocessing import DPMinMaxScaler, DPOneHotEncoder, DPSimpleImputer, DPStandardScaler
 from skdpbo.privacy import PrivacyLedger
 
 X = np.random.default_rng(0).uniform(-3, 3, (60, 1))
@@ -178,26 +179,96 @@ def test_rows_of_different_lengths_are_an_error_after_the_charge():
         assert len(ledger.entries) == 1
 
 
-@pytest.mark.parametrize("kind", ["text", "category", "date"])
+REGRESSORS = [
+    DPRidge(X_bounds=(-1, 1), y_bounds=(0, 1)),
+    DPSparseGPRegressor(X_bounds=(-1, 1), y_bounds=(0, 1)),
+    ProjectedGP(X_bounds=(-1, 1)),
+]
+CLASSIFIERS = [
+    DPLogisticRegression(X_bounds=(-1, 1), classes=[0, 1]),
+    DPSparseGPClassifier(X_bounds=(-1, 1), classes=[0, 1]),
+]
+DATES = pd.Series(pd.date_range("2020-01-01", periods=60))
+OTHER = {
+    "date": DATES,
+    "local date": DATES.dt.tz_localize("Asia/Tokyo"),
+    "duration": DATES - DATES[0],
+    "period": DATES.dt.to_period("D"),
+    "interval": pd.Series(pd.interval_range(0, 60)),
+    "category of intervals": pd.Series(pd.cut(range(60), 3)),
+    "category of dates": DATES.astype("category"),
+}
+TEXTS = {
+    "text": pd.Series(["a", "b"] * 30, dtype="string"),
+    "category": pd.Series(["a", "b"] * 30, dtype="category"),
+}
+
+
+def costs_nothing(model, X, y, error, match):
+    with PrivacyLedger(10.0, 1e-3) as ledger, pytest.raises(error, match=match):
+        clone(model).fit(X, y)
+    assert not ledger.entries
+
+
+@pytest.mark.parametrize("kind", OTHER | TEXTS)
 @pytest.mark.parametrize(
     "model",
     [
-        DPLogisticRegression(X_bounds=(-1, 1), classes=[0, 1]),
-        DPRidge(X_bounds=(-1, 1), y_bounds=(0, 1)),
+        *REGRESSORS,
+        *CLASSIFIERS,
         DPStandardScaler(X_bounds=(-1, 1)),
         DPSimpleImputer(X_bounds=(-1, 1)),
-        DPSparseGPRegressor(X_bounds=(-1, 1), y_bounds=(0, 1)),
-        ProjectedGP(X_bounds=(-1, 1)),
     ],
     ids=lambda model: type(model).__name__,
 )
 def test_columns_that_are_no_numbers_by_their_type_cost_nothing(model, kind):
-    columns = {
-        "text": pd.Series(["a", "b"] * 30, dtype="string"),
-        "category": pd.Series(["a", "b"] * 30, dtype="category"),
-        "date": pd.Series(["2020-01-01"] * 60, dtype="datetime64[ns]"),
-    }
-    frame = pd.DataFrame({"known": X[:, 0], "other": columns[kind]})
-    with PrivacyLedger(10.0, 1e-3) as ledger, pytest.raises(TypeError, match="other types: other"):
-        model.fit(frame, np.arange(60) % 2)
-    assert not ledger.entries
+    column = (OTHER | TEXTS)[kind]
+    frame = pd.DataFrame({"known": X[:, 0], "other": column})
+    costs_nothing(model, frame, np.arange(60) % 2, TypeError, "other types: other")
+    if isinstance(column.dtype, np.dtype):
+        costs_nothing(model, column.to_numpy()[:, None], X[:, 0], TypeError, "X must be numeric")
+
+
+@pytest.mark.parametrize("kind", OTHER | TEXTS)
+@pytest.mark.parametrize("form", [pd.Series, pd.Series.to_frame])
+@pytest.mark.parametrize("model", REGRESSORS + CLASSIFIERS, ids=lambda model: type(model).__name__)
+def test_targets_that_can_be_none_by_their_type_cost_nothing(model, form, kind):
+    errors = (TypeError, "y must be numeric") if model in REGRESSORS else (ValueError, "must both")
+    costs_nothing(model, X, form((OTHER | TEXTS)[kind]), *errors)
+
+
+@pytest.mark.parametrize("kind", OTHER)
+def test_categories_that_have_no_name_by_their_type_cost_nothing(kind):
+    frame = pd.DataFrame({"known": X[:, 0], "other": OTHER[kind]})
+    costs_nothing(DPOneHotEncoder(), frame, None, TypeError, "X must hold numbers or texts")
+
+
+SPARSE = {
+    "matrix": csr_array,
+    "frame": lambda A: pd.DataFrame(A).astype(pd.SparseDtype(float, 0.0)),
+}
+
+
+@pytest.mark.parametrize("form", SPARSE)
+def test_sparse_rows_that_are_not_supported_cost_nothing(form):
+    dense = [*REGRESSORS[1:], CLASSIFIERS[1], DPStandardScaler(), DPSimpleImputer()]
+    for model in dense:
+        costs_nothing(model, SPARSE[form](X), np.arange(60) % 2, TypeError, "Sparse data was")
+    for model in REGRESSORS + CLASSIFIERS:
+        costs_nothing(model, X, SPARSE[form](X), TypeError, "Sparse data was passed for y")
+    REGRESSORS[0].fit(SPARSE[form](X), Y)  # a model that takes them
+
+
+def test_frames_of_sparse_columns_that_fill_with_missing_values_cost_nothing():
+    # scikit-learn makes no matrix of them.
+    frame = pd.DataFrame(np.tile(X.round() % 2, (5, 1))).astype(pd.SparseDtype(float))
+    costs_nothing(REGRESSORS[0], frame, np.tile(Y, 5), TypeError, "Sparse data was passed for X")
+    names = DPOneHotEncoder().fit(frame).categories_
+    assert names[0].tolist() == [0.0, 1.0]
+
+
+def test_labels_of_objects_beside_classes_that_are_numbers_are_warned_of_before_the_charge():
+    labels = pd.Series([0, 1] * 30, dtype=object)
+    for model in CLASSIFIERS:
+        costs_nothing(model, X, labels, SkdpboWarning, "y is of the type of objects")
+        clone(model).set_params(classes=["no", "yes"]).fit(X, np.where(labels == 1, "yes", "no"))

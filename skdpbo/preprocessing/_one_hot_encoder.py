@@ -10,6 +10,7 @@ from scipy.stats import norm
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from skdpbo._column_ranges import counts_sensitivity
+from skdpbo._schema import refuse_sparse_and_complex, refuse_types
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.preprocessing._category_columns import (
     category_counts,
@@ -108,7 +109,6 @@ class DPOneHotEncoder(PrivateTransformer):
 
     _mechanism = "Gaussian histogram of categories with a threshold"
     _public = "the columns and the types"
-    _takes_texts = True
     _chosen = "given categories were"
 
     def __init__(
@@ -208,6 +208,11 @@ class DPOneHotEncoder(PrivateTransformer):
         if distance < _LEAST_DISTANCE:
             raise ValueError("delta is too small beside epsilon: no category could be released.")
         return replace(stated, epsilon=epsilon, mu=mu, statistical_distance=distance)
+
+    def _refuse_types(self, X):
+        if not hasattr(X, "columns"):  # each column of a frame is read by itself
+            refuse_sparse_and_complex(X, "X")
+        refuse_types(X, "X", texts=True)
 
     def _checked_table(self, X):
         return columns_of(X, self)

@@ -143,6 +143,7 @@ def test_label_that_is_no_whole_number_is_no_error_where_the_classes_are_given(t
         fitted(X, strange)
 
 
+@pytest.mark.filterwarnings("ignore:y is of the type of objects")
 def test_label_that_cannot_be_hashed_is_no_error_where_the_classes_are_given(table):
     X, y = table
     strange, other = y.astype(object), y.astype(object)

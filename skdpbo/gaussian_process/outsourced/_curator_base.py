@@ -4,11 +4,10 @@ import math
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
-from sklearn.utils import check_consistent_length
 
 from skdpbo._parameters import check_bounds, warn_caller, warn_of_ends
 from skdpbo._private_estimator import PrivateEstimator
-from skdpbo._schema import checked_table, in_doubles, refuse_not_finite
+from skdpbo._schema import check_same_length, checked_table, in_doubles, refuse_not_finite
 from skdpbo.exceptions import DefaultBoundsWarning, NoisyRowsWarning, VoidGuaranteeWarning
 from skdpbo.gaussian_process.outsourced._domains import Ball, Box
 from skdpbo.gaussian_process.outsourced._noisy_rows import NoisyRows, rows_guarantee
@@ -171,11 +170,11 @@ class RowReleaser(PrivateEstimator):
             What `check(n_features, y)` returned.
         source : RandomSource
         """
+        check_same_length(X, y, None)
 
         def check_rows(table, y):
             if y is not None:
                 y = checked_table(y, "y", ensure_2d=False, estimator=self)
-                check_consistent_length(table, y)
             return y, check(table.shape[1], y)
 
         table, (y, checked), source = self._opened(guarantee, check_rows, X, y)

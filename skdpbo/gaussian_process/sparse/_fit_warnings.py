@@ -15,12 +15,16 @@ from skdpbo.gaussian_process.sparse._inducing import (
     support_design,
     unreached_design,
 )
+from skdpbo.gaussian_process.sparse._kernel_family import point_box
 
 _FAR = 5.0  # standard deviations of noise: one false alarm in three million fits
+_LEAST_NOISE = 1e-3  # of a feature, for each record: keeps a matrix invertible
+_LEAST_SIZE, _CLOSE = 0.25, 0.15  # of the constant, 1, over the records; error of a function
+_LEAST_MEAN = 0.9  # of half the width: skewed columns are nearer to the centre
 _NARROW, _FAR_OF_TARGETS = 0.1, 2.0  # of half the width of y_bounds; standard deviations
 
 
-def warn_of_bounds(gp, method, released, half_width, *, unseen, wide):
+def warn_of_bounds(gp, method, released, half_width, Z, *, unseen, wide):
     """Warn of bounds that are in other units than the records, or far too wide.
 
     Post-processing: every argument is public or released.
@@ -34,6 +38,8 @@ def warn_of_bounds(gp, method, released, half_width, *, unseen, wide):
         From the method.
     half_width : ndarray of shape (q,)
         Of the targets' bounds.
+    Z : ndarray of shape (n_inducing, n_features)
+        Inducing points before a release moved them.
     unseen : sequence of str
         Bounds of which some column shows no range.
     wide : bool
@@ -61,6 +67,9 @@ def warn_of_bounds(gp, method, released, half_width, *, unseen, wide):
             "the model hardly tells them apart. Give a narrower public box.",
             WideBoundsWarning,
         )
+    ends = _columns_at_one_end(method, released, *point_box(Z))
+    if 2 * len(ends) >= Z.shape[1]:  # a rare indicator alone says nothing
+        warn_of_ends(_box(gp), ends)
     _warn_of_targets(method, released, half_width, is_residual=hasattr(gp, "base_"))
 
 
@@ -102,6 +111,30 @@ def target_moments(method, moments):
         moments.yy.diagonal() / (n * R**2),
         moments.syy / (n * R**2),
     )
+
+
+def _columns_at_one_end(method, released, centre, half_width):
+    """Return the columns whose records are nearly all at one end of a box, by released moments.
+
+    Post-processing. The means of t_j and its square, t_j the place in the box, are tr(M B) / n
+    for M = a b_j' and b_j b_j', where a'phi is close to 1 and b_j'phi to t_j.
+    """
+    n, design = method.statistics.n_records, support_design(method.features.Z)
+    phi, t = method.features(design), (design - centre) / half_width
+    ridge = len(t) * max(released.sb / n, _LEAST_NOISE) ** 2  # the noise of a feature
+    targets = np.column_stack([np.ones(len(t)), t])
+    weights = np.linalg.solve(phi.T @ phi + ridge * np.eye(phi.shape[1]), phi.T @ targets)
+    error = np.sqrt(np.square(phi @ weights - targets).mean(axis=0))
+    moments = weights.T @ released.B @ weights
+    size = max(moments[0, 0], n * _LEAST_SIZE)
+    sd = math.sqrt(2) * released.sb * np.square(weights).sum(axis=0) / size
+    # Of a column that the features do not show, as one that a kernel leaves out, nothing is known.
+    sd[error > _CLOSE] = np.inf
+    mean = moments[0, 1:] / size
+    ends = at_one_end(mean, moments.diagonal()[1:] / size, sd[1:])
+    # Nearly all zeros are usual of an indicator, whose box, from 0 to 1, has points inside.
+    unit = np.round(centre - half_width, 1) == 0, np.round(centre + half_width, 1) == 1
+    return ends[(np.abs(mean) > _LEAST_MEAN)[ends] & ~np.all(unit, axis=0)[ends]]
 
 
 def _share_in_reach(method, moments):

@@ -295,7 +295,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         if public:
             self._publish_gate(public, method.signal_probability(released, fits, noise_variance))
         self._close(n_units(X), guarantee)  # before warnings, which may be errors
-        warn_of_bounds(self, method, released, half_width, unseen=unseen, wide=wide)
+        warn_of_bounds(self, method, released, half_width, Z, unseen=unseen, wide=wide)
         return self
 
     def _planned(self, mu, X_public, y_public, bounds, X, y):

@@ -14,6 +14,7 @@ from sklearn.base import is_classifier
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation
+from skdpbo._schema import kind_of_type
 from skdpbo.model_selection._sklearn import InvalidParameterError, n_rows, with_params
 from skdpbo.model_selection.evaluation._evaluator import train, try_scorer
 from skdpbo.model_selection.evaluation._row_independence import (
@@ -32,6 +33,9 @@ _SEED = 20070611
 # Types and numbers of columns: nothing of a list is read before the charge, not even its width.
 _GUESSES_FOR_LISTS = [("f", (8,)), ("f", (64,)), ("O", (8,)), ("O", ())]
 _LABELS = ("a", "b")
+# Modules of this library whose errors say nothing that a value decides.
+_OWN = {"_class_labels", "_parameters", "_schema"}
+_OWN |= {"gaussian_process", "linear_model", "preprocessing", "privacy"}
 # Of words that vectorizers take: of several letters, none a stop word.
 _TEXTS = ("alpha beta", "beta gamma")
 
@@ -104,11 +108,10 @@ def _is_public(error, guessed):
     kinds = InvalidParameterError | NameError | ImportError | NotImplementedError
     if error is None or isinstance(error, kinds):
         return error is not None
-    # What an estimator of this library raises says nothing that a value decides.
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     module = frames[-1].f_globals.get("__name__", "") if frames else ""
     floor = module.removeprefix("skdpbo.").partition(".")[0]
-    return floor in ("_parameters", "gaussian_process", "linear_model", "preprocessing", "privacy")
+    return floor in _OWN
 
 
 def _is_guessed(X, y):
@@ -124,7 +127,8 @@ def _is_guessed(X, y):
 def _common_failure(estimator, params, scorer, X, y, fit_params, rename=None):
     """First error if all guesses of synthetic rows fail, else None; raise what is refused."""
     errors = []
-    for guess in synthetic_rows(estimator, X, y, rename):
+    pos_label = getattr(scorer, "pos_label", None)
+    for guess in synthetic_rows(estimator, X, y, rename, pos_label):
         # In isolation, though no row is protected: as on those that are, nothing may be printed,
         # and the global generators are left as they were.
         trial = _fit_and_score, estimator, params, scorer, *guess, fit_params
@@ -175,11 +179,16 @@ def _fit_and_score(estimator, params, scorer, X, y, fit_params):
     refuse_row_mixing(model, X, getattr(scorer, "response_method", None))
 
 
-def synthetic_rows(estimator, X, y, rename=None):
-    """Yield (X, y) of synthetic rows: one guess for plain types, two for arrays of objects."""
+def synthetic_rows(estimator, X, y, rename=None, pos_label=None):
+    """Yield (X, y) of synthetic rows: one guess for plain types, two for arrays of objects.
+
+    Of labels of its type `pos_label` is one, if given.
+    """
     rng = np.random.RandomState(_SEED)  # public randomness
     rename = rename or (lambda dtype: dtype)
-    targets = settled_targets(_targets(estimator, y, rng, rename), is_classifier(estimator))
+    targets = settled_targets(
+        _targets(estimator, y, rng, rename, pos_label), is_classifier(estimator)
+    )
     for table in _tables(X, rng, rename):
         yield settled_rows(as_objects(table)), targets
 
@@ -190,10 +199,12 @@ def _tables(X, rng, rename):
         yield values.astype(X.dtype)
     elif hasattr(X, "iloc") and hasattr(X, "dtypes") and hasattr(X, "columns"):
         dtypes = [rename(dtype) for dtype in X.dtypes]
-        columns = [_column(dtype, rng) for dtype in dtypes]
-        frame = type(X)(dict(enumerate(columns))).astype(dict(enumerate(dtypes)))
-        frame.columns = X.columns
-        yield frame
+        columns = dict(enumerate(_column(dtype, rng) for dtype in dtypes))
+        # Of a type that is not known here no rows are made.
+        frame, error = attempt(type(X)(columns).astype, dict(enumerate(dtypes)))
+        if error is None:
+            frame.columns = X.columns
+            yield frame
     elif isinstance(X, list):
         for kind, columns in _GUESSES_FOR_LISTS:
             yield _values(kind, (_N_ROWS, *columns), rng).astype(object)
@@ -210,15 +221,29 @@ def _column(dtype, rng):
     if categories is not None and len(categories):
         return np.asarray(categories, dtype=object)[rng.randint(len(categories), size=_N_ROWS)]
     kind = getattr(dtype, "kind", "O")
-    values = _values(kind, (_N_ROWS,), rng)
-    if values is None:  # durations, or dates
-        values = np.zeros(_N_ROWS, dtype="timedelta64[s]" if kind == "m" else "datetime64[s]")
-    return values
+    if hasattr(dtype, "closed"):  # intervals, of numbers or dates
+        breaks = np.arange(_N_ROWS + 1).astype(getattr(dtype.subtype, "base", dtype.subtype))
+        return dtype.construct_array_type().from_breaks(breaks, closed=dtype.closed)
+    if kind in "mM" or hasattr(dtype, "freq"):  # durations, dates or periods
+        days = _binary(rng, _N_ROWS).astype("timedelta64[D]" if kind == "m" else "datetime64[D]")
+        local = hasattr(dtype, "tz")  # no cast of pandas leads there
+        return dtype.construct_array_type()._from_sequence(days, dtype=dtype) if local else days
+    return _values(kind, (_N_ROWS,), rng)
+
+
+def _of_type(series, dtype, rng):
+    values = _column(dtype, rng)
+    return (type(series)(values) if hasattr(series, "iloc") else values).astype(dtype)
+
+
+def _binary(rng, size):
+    """Return as many zeros as ones: every fold of an inner cross-validation has both."""
+    return rng.permutation(np.resize([0, 1], size))
 
 
 def _values(kind, shape, rng):
     """Return values of a kind of type: positive, as some estimators insist; None if unknown."""
-    if kind == "f":
+    if kind in "fc":
         return rng.uniform(size=shape)
     if kind in "iu":
         return rng.randint(3, size=shape)
@@ -229,7 +254,7 @@ def _values(kind, shape, rng):
     return None
 
 
-def _targets(estimator, y, rng, rename):
+def _targets(estimator, y, rng, rename, pos_label):
     if y is None:
         return None
     shape = (_N_ROWS, *getattr(y, "shape", ())[1:])
@@ -237,12 +262,17 @@ def _targets(estimator, y, rng, rename):
     if getattr(dtype, "categories", None) is not None:
         return _column(dtype, rng)
     kind = getattr(dtype, "kind", "i" if is_classifier(estimator) else "f")
-    if not is_classifier(estimator):
+    if len(shape) == 1 and kind_of_type(dtype) == "others":
+        values = attempt(_of_type, y, dtype, rng)[0]
+        if values is not None:
+            return values
+    if not is_classifier(estimator) and kind_of_type(dtype) != "texts":
         return 0.5 + rng.uniform(size=shape)  # as Poisson and gamma regressions need
-    # As many rows of each class: every fold of an inner cross-validation has both.
-    labels = rng.permutation(np.resize([0, 1], _N_ROWS * int(np.prod(shape[1:])))).reshape(shape)
-    return (
-        np.array(_LABELS)[labels]
-        if kind in "OUST"
-        else labels.astype(float if kind == "f" else int)
-    )
+    labels = _binary(rng, int(np.prod(shape))).reshape(shape)
+    if kind in "OUST":
+        known = pos_label if isinstance(pos_label, str) else _LABELS[1]
+        other = next(label for label in _LABELS if label != known)
+        return np.array([other, known])[labels]
+    if isinstance(pos_label, numbers.Real) and pos_label not in (0, 1):
+        labels = labels + (pos_label - 1)
+    return labels.astype(float if kind == "f" else int)

@@ -32,7 +32,7 @@ from skdpbo.model_selection.evaluation._chunks import (
 from skdpbo.model_selection.evaluation._dry_run import dry_run
 from skdpbo.model_selection.protection._protection import AllRecordsProtection
 from skdpbo.model_selection.protection._score_share import warn_if_score_is_noisy
-from skdpbo.model_selection.protection._setup import refuse_chunk_schema
+from skdpbo.model_selection.protection._setup import refuse_chunk_schema, refuse_other_label
 from skdpbo.model_selection.rows._overlap import refuse_rows_among_entries
 from skdpbo.model_selection.scoring._resolve import resolve_chunk_scorer
 from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE
@@ -100,6 +100,8 @@ class ChunkedProtection(AllRecordsProtection):
         # Entries as long as X are cut with the chunks; others go to every training.
         refuse_rows_among_entries(self.params, parts.containers, {n_rows(parts.X)})
         scorer = resolve_chunk_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
+        if self.by_metric:
+            refuse_other_label(scorer, parts.y)
         guarantee = self.promise(n_samples, parts.n_validation)
         self.mechanism.refuse_scorer(scorer)
         warn_if_score_is_noisy(self.mechanism, **self.noise_sizes)

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from skdpbo._parameters import warn_caller
 from skdpbo._record_groups import group_codes
+from skdpbo._schema import kind_of_type
 from skdpbo.exceptions import (
     PublicTrainingWarning,
     UnboundedSensitivityError,
@@ -132,6 +133,17 @@ def refuse_chunk_schema(estimator, n_chunks, parts):
         raise ValueError(f"y must have one or two dimensions, got {len(y.shape)}.")
     if X_val is not None:
         check_schema(X_val, y_val, X, y, public=False)
+
+
+def refuse_other_label(metric, y):
+    """Refuse a positive label that is no label of `y` by its type: every chunk would be worst."""
+    label, kind = metric.pos_label, kind_of_type(getattr(y, "dtype", None))
+    other = {"texts": numbers.Number, "numbers": str}.get(kind, ())
+    if isinstance(label, other) and not metric.is_curve:
+        raise ValueError(
+            f"scoring={metric.name!r}: pos_label={label!r} is no label of y, which holds {kind}. "
+            f"Use make_scorer({metric.public_scorer._score_func.__name__}, pos_label=...)."
+        )
 
 
 def refuse_other_than_means(scorer):

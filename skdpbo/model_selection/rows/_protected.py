@@ -106,6 +106,22 @@ def take_units(X, y, groups, units=None):
 # Chosen once and for all; any constant would do. It is public: the split must not depend on the
 # data.
 _SPLIT_SEED = 20150717
+_KINDS = dict.fromkeys("biuf", "numbers") | {
+    "M": "dates",
+    "m": "durations",
+    "Period": "periods",
+    "Interval": "intervals",
+}
+# Kinds of public and of protected columns that differ, and of which values are read. One text among
+# protected cells makes texts of all.
+_OF_DATES = "dates", "durations", "periods", "intervals"
+_READ = {
+    *((public, "texts") for public in ("numbers", *_OF_DATES)),
+    *(("texts", protected) for protected in _OF_DATES),
+    ("dates", "numbers"),
+    ("durations", "numbers"),
+    ("periods", "dates"),
+}
 _N_READ = 1000  # public values from which the kind of a column of objects is taken
 
 
@@ -256,7 +272,7 @@ def _beside(names, others):
 
 
 def _check_kinds(X_val, X_public, kind):
-    """Refuse declared types that no value can match: numbers where the public values are texts."""
+    """Refuse declared types that no value can match, as numbers where the public ones are texts."""
     pairs = []
     if hasattr(X_val, "iloc") and hasattr(X_public, "columns"):
         pairs = [
@@ -265,26 +281,27 @@ def _check_kinds(X_val, X_public, kind):
         ]
     for name, values, public in pairs or [("X_val", X_val, X_public)]:
         kinds = kind(public), declared_kind(values)
-        if None not in kinds and kinds[0] != kinds[1] and kinds[1] == "numbers":
+        if None not in kinds and kinds[0] != kinds[1] and kinds not in _READ:
             raise ValueError(
-                f"{name} has the type of numbers where the public rows hold texts: no value could "
-                "match. Read both with the same types, for instance dtype=str."
+                f"{name} has the type of {kinds[1]} where the public rows hold {kinds[0]}: no "
+                "value could match. Read both with the same types, for instance dtype=str."
             )
 
 
 def declared_kind(values):
-    """Return "texts" or "numbers" by the declared type, which is public; None for others."""
+    """Return "texts", "numbers", "dates" and the like by the declared type; None for others."""
     dtype = getattr(values, "dtype", None)
     # Categories have a declared type of their own: that of what they name.
     dtype = getattr(getattr(dtype, "categories", None), "dtype", dtype)
     kind = getattr(dtype, "kind", None)
     if kind in ("U", "S", "T") or getattr(dtype, "name", "") in ("str", "string"):
         return "texts"
-    return "numbers" if kind in ("b", "i", "u", "f") else None
+    scalar = getattr(getattr(dtype, "type", None), "__name__", "")
+    return _KINDS.get(kind) or _KINDS.get(scalar)
 
 
 def public_kind(values):
-    """Return "texts" or "numbers" for public values; those of objects are looked at."""
+    """Return the kind of public values; those of objects are looked at."""
     declared = declared_kind(values)
     if declared is not None or isinstance(values, dict) or not hasattr(values, "__len__"):
         return declared

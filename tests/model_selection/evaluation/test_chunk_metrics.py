@@ -3,10 +3,18 @@
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import cohen_kappa_score, fbeta_score, get_scorer, make_scorer
+from sklearn.metrics import (
+    average_precision_score,
+    cohen_kappa_score,
+    f1_score,
+    fbeta_score,
+    get_scorer,
+    make_scorer,
+)
 from sklearn.tree import DecisionTreeClassifier
 
 from _support.internals import (
@@ -243,3 +251,33 @@ class TestSearchers:
         search = DPGridSearchCV(TREE, {"max_depth": [1]}, scoring=scoring, protect=Chunks(4))
         with pytest.raises(UnboundedSensitivityError, match="may depend on its records in any way"):
             search.fit(BIG_X, BIG_Y)
+
+
+@pytest.mark.parametrize(
+    "labels", [np.array(["no", "yes"]), np.array([3.0, 7.0]), np.array([0, 1])]
+)
+@pytest.mark.parametrize("metric", [f1_score, average_precision_score])
+def test_a_given_positive_label_is_one_of_the_dry_run(metric, labels):
+    how = {"response_method": "predict_proba"} if metric is average_precision_score else {}
+    scoring = make_scorer(metric, pos_label=labels[1], **how)
+    search = DPGridSearchCV(LogisticRegression(), {"C": [1e-9, 1.0]}, scoring=scoring, epsilon=9.0)
+    search.set_params(protect=Chunks(n_chunks=3)).fit(X, np.array(labels)[Y])  # without a warning
+    assert search.best_params_["C"] in (1e-9, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("scoring", "y"),
+    [
+        ("f1", np.array(["no", "yes"])[Y]),
+        ("precision", pd.Series(np.array(["no", "yes"])[Y], dtype="category")),
+        (make_scorer(f1_score, pos_label="yes"), Y),
+    ],
+)
+def test_a_positive_label_of_another_type_is_refused_before_the_charge(scoring, y):
+    model = DPGridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, scoring=scoring)
+    model.set_params(protect=Chunks(n_chunks=3))
+    refused = pytest.raises(ValueError, match=r"pos_label=.* is no label of y, which holds")
+    with PrivacyLedger(epsilon=9.0) as ledger, refused:
+        model.fit(X, y)
+    assert not ledger.entries
+    model.set_params(scoring="f1_macro", epsilon=9.0).fit(X, y)  # has no positive label

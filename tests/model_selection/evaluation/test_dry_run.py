@@ -21,6 +21,7 @@ from sklearn.tree import DecisionTreeClassifier
 from _support.internals import dry_run
 from _support.planted import put
 from skdpbo import DPGridSearchCV, make_per_record_scorer
+from skdpbo.linear_model import DPLogisticRegression, DPRidge
 from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, charge_active_ledger
 
 NUMBERS = np.full((5, 3), np.nan)
@@ -233,3 +234,38 @@ def test_a_quitting_estimator_is_told():
 
     (message,) = dry_run(Quitting(), [{}], NUMBERS, np.arange(5.0))
     assert "SystemExit: enough" in message
+
+
+DAYS = pd.Series(pd.date_range("2020-01-01", periods=300))
+NO_NUMBERS = {
+    "dates": DAYS,
+    "local dates": DAYS.dt.tz_localize("Asia/Tokyo"),
+    "durations": DAYS - DAYS[0],
+    "periods": DAYS.dt.to_period("D"),
+    "intervals": pd.Series(pd.interval_range(0, 300)),
+    "intervals of dates": pd.Series(pd.interval_range(DAYS[0], periods=300, closed="left")),
+}
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
+@pytest.mark.parametrize("model", [DPRidge(), DPLogisticRegression(classes=[0, 1])], ids=repr)
+@pytest.mark.parametrize("kind", NO_NUMBERS)
+def test_types_that_a_private_model_refuses_cost_nothing(model, kind):
+    X, y = np.zeros((300, 2)), np.arange(300) % 2
+    frame = pd.DataFrame({"known": y, "other": NO_NUMBERS[kind]})
+    search = DPGridSearchCV(model, {"fit_intercept": [True, False]}, protect="all")
+    for rows, targets in ((frame, y), (X, NO_NUMBERS[kind]), (X, NO_NUMBERS[kind].to_numpy())):
+        if targets is not y and not hasattr(targets, "iloc") and targets.dtype == object:
+            continue  # the type says nothing
+        refused = pytest.raises(ValueError, match="cannot be trained and scored with any candidate")
+        with PrivacyLedger(9.0, 1e-3) as ledger, refused:
+            search.fit(rows, targets)
+        assert not ledger.entries
+
+
+def test_types_that_are_not_known_here_are_not_tried():
+    pa = pytest.importorskip("pyarrow")
+    lists = pd.Series([[1]] * 300, dtype=pd.ArrowDtype(pa.list_(pa.int64())))
+    X, y = np.zeros((300, 2)), np.arange(300) % 2
+    assert dry_run(LogisticRegression(), [{"C": 1.0}], lists.to_frame("parts"), y) == []
+    assert dry_run(LogisticRegression(), [{"C": 1.0}], X, lists) == []

@@ -318,6 +318,36 @@ def nullable(frame):
     )
 
 
+DAYS = pd.Series(pd.date_range("2020-01-01", periods=4))
+BY_KIND = {
+    "numbers": pd.Series([0.5, 1.5, 2.5, 3.5]),
+    "dates": DAYS,
+    "durations": DAYS - DAYS[0],
+    "periods": DAYS.dt.to_period("D"),
+    "intervals": pd.Series(pd.interval_range(0, 4)),
+}
+READABLE = {("dates", "numbers"), ("durations", "numbers"), ("periods", "dates")}
+
+
+@pytest.mark.parametrize("kinds", [*product(BY_KIND, BY_KIND)], ids=" ".join)
+@pytest.mark.parametrize("as_category", [False, True])
+def test_types_of_which_no_value_can_be_read_are_refused(kinds, as_category):
+    public, protected = (BY_KIND[kind] for kind in kinds)
+    if as_category:
+        protected = protected.astype("category")
+    tables = protected.to_frame("when"), None, public.to_frame("when"), None
+    zeros = np.zeros((4, 1))
+    if kinds[0] == kinds[1] or kinds in READABLE:
+        check_schema(*tables)
+        assert not in_public_schema(*tables).unreadable.any()
+    else:
+        assert in_public_schema(*tables).unreadable.all()  # at the cost of a fit
+        with pytest.raises(ValueError, match="column 'when' of X_val has the type of"):
+            check_schema(*tables)
+        with pytest.raises(ValueError, match="y_val must have the type of y"):
+            check_schema(zeros, protected, zeros, public)
+
+
 INTEGERS = np.array([[3, 4], [5, 6], [7, 8]])
 TABLES = {
     "array": np.asarray,

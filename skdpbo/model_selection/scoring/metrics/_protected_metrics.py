@@ -10,6 +10,7 @@ records within a public range. Proof: Theorem 5 of
 
 import warnings
 from dataclasses import dataclass
+from inspect import signature
 
 import numpy as np
 from sklearn.metrics import get_scorer, get_scorer_names
@@ -59,6 +60,20 @@ class ChunkMetric(SklearnMetric):
         if not np.isfinite(score):
             raise ValueError("the metric is not defined.")
         return float(np.clip(score, self.lower, self.upper))
+
+    @property
+    def pos_label(self):
+        """Label that counts as the positive one; None of a metric that treats all alike."""
+        scorer = self.public_scorer
+        parameters = signature(scorer._score_func).parameters
+        options = {name: given.default for name, given in parameters.items()} | scorer._kwargs
+        binary = options.get("average") == "binary" or self.is_curve
+        return options.get("pos_label") if binary else None
+
+    @property
+    def is_curve(self):
+        """Whether three classes or more have one curve each, without a positive label."""
+        return self.public_scorer._score_func.__name__ == "average_precision_score"
 
     def loss_of(self, value):
         """Return the integer loss in {0, ..., units} of a value; the worst of None."""
