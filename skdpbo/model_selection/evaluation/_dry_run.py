@@ -14,7 +14,12 @@ from sklearn.base import is_classifier
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation
-from skdpbo.model_selection._sklearn import InvalidParameterError, n_rows, with_params
+from skdpbo.model_selection._sklearn import (
+    InvalidParameterError,
+    n_rows,
+    take_rows,
+    with_params,
+)
 from skdpbo.model_selection.evaluation._evaluator import train, try_scorer
 from skdpbo.model_selection.evaluation._row_independence import (
     MixedRowsError,
@@ -29,13 +34,15 @@ from skdpbo.model_selection.scoring._scorer import MissingResponseError
 
 __all__ = ["dry_run", "synthetic_rows"]
 
-_N_ROWS = 60  # a fold of five still has rows of both classes
+_N_ROWS = 60  # that train: a fold of five still has rows of both classes
+_N_SHOWN = _N_ROWS + 1  # the last is only scored: its texts are new to the model
 _SEED = 20070611
 # Types and numbers of columns: nothing of a list is read before the charge, not even its width.
 _GUESSES_FOR_LISTS = [("f", (8,)), ("f", (64,)), ("O", (8,)), ("O", ())]
 _LABELS = ("a", "b")
 # Of words that vectorizers take: of several letters, none a stop word.
 _TEXTS = ("alpha beta", "beta gamma")
+_UNSEEN = "unseen text"
 
 
 def dry_run(estimator, candidates, X, y, scorer=None, fit_params=None):
@@ -165,7 +172,8 @@ def _with_names_of_ours(dtype):
 def _fit_and_score(estimator, params, scorer, X, y, fit_params):
     model = with_params(estimator, params)
     with watched_steps(model):
-        model, _ = train(model, X, y, fit_params)
+        trained = [None if rows is None else take_rows(rows, np.arange(_N_ROWS)) for rows in (X, y)]
+        model, _ = train(model, *trained, fit_params)
         if scorer is not None:
             # Inside the watch: the scorer predicts, and predicting may be what mixes rows.
             _, error = attempt(try_scorer, model, scorer, X, y)
@@ -188,7 +196,7 @@ def synthetic_rows(estimator, X, y, rename=None):
 
 def _tables(X, rng, rename):
     if sparse.issparse(X):
-        values = sparse.random(_N_ROWS, X.shape[1], 0.3, "csr", np.float64, rng)
+        values = sparse.random(_N_SHOWN, X.shape[1], 0.3, "csr", np.float64, rng)
         yield values.astype(X.dtype)
     elif hasattr(X, "iloc") and hasattr(X, "dtypes") and hasattr(X, "columns"):
         dtypes = [rename(dtype) for dtype in X.dtypes]
@@ -198,11 +206,11 @@ def _tables(X, rng, rename):
         yield frame
     elif isinstance(X, list):
         for kind, columns in _GUESSES_FOR_LISTS:
-            yield _values(kind, (_N_ROWS, *columns), rng).astype(object)
+            yield _values(kind, (_N_SHOWN, *columns), rng).astype(object)
     elif isinstance(X, np.ndarray) and X.ndim > 0:
         kinds = ["f", "O"] if X.dtype.kind == "O" else [X.dtype.kind]
         for kind in kinds:
-            values = _values(kind, (_N_ROWS, *X.shape[1:]), rng)
+            values = _values(kind, (_N_SHOWN, *X.shape[1:]), rng)
             if values is not None:
                 yield values.astype(X.dtype)
 
@@ -210,11 +218,11 @@ def _tables(X, rng, rename):
 def _column(dtype, rng):
     categories = getattr(dtype, "categories", None)
     if categories is not None and len(categories):
-        return np.asarray(categories, dtype=object)[rng.randint(len(categories), size=_N_ROWS)]
+        return np.asarray(categories, dtype=object)[rng.randint(len(categories), size=_N_SHOWN)]
     kind = getattr(dtype, "kind", "O")
-    values = _values(kind, (_N_ROWS,), rng)
+    values = _values(kind, (_N_SHOWN,), rng)
     if values is None:  # durations, or dates
-        values = np.zeros(_N_ROWS, dtype="timedelta64[s]" if kind == "m" else "datetime64[s]")
+        values = np.zeros(_N_SHOWN, dtype="timedelta64[s]" if kind == "m" else "datetime64[s]")
     return values
 
 
@@ -227,14 +235,16 @@ def _values(kind, shape, rng):
     if kind == "b":
         return rng.randint(2, size=shape).astype(bool)
     if kind in "OUST":
-        return np.array(_TEXTS, dtype=object)[rng.randint(2, size=shape)]
+        texts = np.array(_TEXTS, dtype=object)[rng.randint(2, size=shape)]
+        texts[-1] = _UNSEEN
+        return texts
     return None
 
 
 def _targets(estimator, y, rng, rename):
     if y is None:
         return None
-    shape = (_N_ROWS, *getattr(y, "shape", ())[1:])
+    shape = (_N_SHOWN, *getattr(y, "shape", ())[1:])
     dtype = rename(getattr(y, "dtype", None))
     if getattr(dtype, "categories", None) is not None:
         return _column(dtype, rng)
@@ -242,7 +252,7 @@ def _targets(estimator, y, rng, rename):
     if not is_classifier(estimator):
         return 0.5 + rng.uniform(size=shape)  # as Poisson and gamma regressions need
     # As many rows of each class: every fold of an inner cross-validation has both.
-    labels = rng.permutation(np.resize([0, 1], _N_ROWS * int(np.prod(shape[1:])))).reshape(shape)
+    labels = rng.permutation(np.resize([0, 1], _N_SHOWN * int(np.prod(shape[1:])))).reshape(shape)
     return (
         np.array(_LABELS)[labels]
         if kind in "OUST"
