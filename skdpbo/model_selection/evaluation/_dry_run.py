@@ -15,7 +15,12 @@ from sklearn.base import is_classifier
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._schema import kind_of_type
-from skdpbo.model_selection._sklearn import InvalidParameterError, n_rows, with_params
+from skdpbo.model_selection._sklearn import (
+    InvalidParameterError,
+    n_rows,
+    take_rows,
+    with_params,
+)
 from skdpbo.model_selection.evaluation._evaluator import train, try_scorer
 from skdpbo.model_selection.evaluation._row_independence import (
     MixedRowsError,
@@ -28,7 +33,8 @@ from skdpbo.model_selection.rows._overlap import entry_length
 from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
 from skdpbo.model_selection.scoring._scorer import MissingResponseError
 
-_N_ROWS = 60  # a fold of five still has rows of both classes
+_N_ROWS = 60  # that train: a fold of five still has rows of both classes
+_N_SHOWN = _N_ROWS + 1  # the last is only scored: its texts are new to the model
 _SEED = 20070611
 # Types and numbers of columns: nothing of a list is read before the charge, not even its width.
 _GUESSES_FOR_LISTS = [("f", (8,)), ("f", (64,)), ("O", (8,)), ("O", ())]
@@ -38,6 +44,7 @@ _OWN = {"_class_labels", "_parameters", "_schema"}
 _OWN |= {"gaussian_process", "linear_model", "preprocessing", "privacy"}
 # Of words that vectorizers take: of several letters, none a stop word.
 _TEXTS = ("alpha beta", "beta gamma")
+_UNSEEN = "unseen text"
 
 
 def dry_run(estimator, candidates, X, y, scorer=None, fit_params=None):
@@ -167,7 +174,8 @@ def _with_names_of_ours(dtype):
 def _fit_and_score(estimator, params, scorer, X, y, fit_params):
     model = with_params(estimator, params)
     with watched_steps(model):
-        model, _ = train(model, X, y, fit_params)
+        trained = [None if rows is None else take_rows(rows, np.arange(_N_ROWS)) for rows in (X, y)]
+        model, _ = train(model, *trained, fit_params)
         if scorer is not None:
             # Inside the watch: the scorer predicts, and predicting may be what mixes rows.
             _, error = attempt(try_scorer, model, scorer, X, y)
@@ -195,7 +203,7 @@ def synthetic_rows(estimator, X, y, rename=None, pos_label=None):
 
 def _tables(X, rng, rename):
     if sparse.issparse(X):
-        values = sparse.random(_N_ROWS, X.shape[1], 0.3, "csr", np.float64, rng)
+        values = sparse.random(_N_SHOWN, X.shape[1], 0.3, "csr", np.float64, rng)
         yield values.astype(X.dtype)
     elif hasattr(X, "iloc") and hasattr(X, "dtypes") and hasattr(X, "columns"):
         dtypes = [rename(dtype) for dtype in X.dtypes]
@@ -207,11 +215,11 @@ def _tables(X, rng, rename):
             yield frame
     elif isinstance(X, list):
         for kind, columns in _GUESSES_FOR_LISTS:
-            yield _values(kind, (_N_ROWS, *columns), rng).astype(object)
+            yield _values(kind, (_N_SHOWN, *columns), rng).astype(object)
     elif isinstance(X, np.ndarray) and X.ndim > 0:
         kinds = ["f", "O"] if X.dtype.kind == "O" else [X.dtype.kind]
         for kind in kinds:
-            values = _values(kind, (_N_ROWS, *X.shape[1:]), rng)
+            values = _values(kind, (_N_SHOWN, *X.shape[1:]), rng)
             if values is not None:
                 yield values.astype(X.dtype)
 
@@ -219,16 +227,16 @@ def _tables(X, rng, rename):
 def _column(dtype, rng):
     categories = getattr(dtype, "categories", None)
     if categories is not None and len(categories):
-        return np.asarray(categories, dtype=object)[rng.randint(len(categories), size=_N_ROWS)]
+        return np.asarray(categories, dtype=object)[rng.randint(len(categories), size=_N_SHOWN)]
     kind = getattr(dtype, "kind", "O")
     if hasattr(dtype, "closed"):  # intervals, of numbers or dates
-        breaks = np.arange(_N_ROWS + 1).astype(getattr(dtype.subtype, "base", dtype.subtype))
+        breaks = np.arange(_N_SHOWN + 1).astype(getattr(dtype.subtype, "base", dtype.subtype))
         return dtype.construct_array_type().from_breaks(breaks, closed=dtype.closed)
     if kind in "mM" or hasattr(dtype, "freq"):  # durations, dates or periods
-        days = _binary(rng, _N_ROWS).astype("timedelta64[D]" if kind == "m" else "datetime64[D]")
+        days = _binary(rng, _N_SHOWN).astype("timedelta64[D]" if kind == "m" else "datetime64[D]")
         local = hasattr(dtype, "tz")  # no cast of pandas leads there
         return dtype.construct_array_type()._from_sequence(days, dtype=dtype) if local else days
-    return _values(kind, (_N_ROWS,), rng)
+    return _values(kind, (_N_SHOWN,), rng)
 
 
 def _of_type(series, dtype, rng):
@@ -250,14 +258,16 @@ def _values(kind, shape, rng):
     if kind == "b":
         return rng.randint(2, size=shape).astype(bool)
     if kind in "OUST":
-        return np.array(_TEXTS, dtype=object)[rng.randint(2, size=shape)]
+        texts = np.array(_TEXTS, dtype=object)[rng.randint(2, size=shape)]
+        texts[-1] = _UNSEEN
+        return texts
     return None
 
 
 def _targets(estimator, y, rng, rename, pos_label):
     if y is None:
         return None
-    shape = (_N_ROWS, *getattr(y, "shape", ())[1:])
+    shape = (_N_SHOWN, *getattr(y, "shape", ())[1:])
     dtype = rename(getattr(y, "dtype", None))
     if getattr(dtype, "categories", None) is not None:
         return _column(dtype, rng)

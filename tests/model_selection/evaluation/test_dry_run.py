@@ -76,6 +76,14 @@ def test_a_wrong_column_is_reported():
     assert ". What fails on protected rows" in message
 
 
+@pytest.mark.parametrize("town", [FRAME["town"], FRAME["town"].astype(object)])
+def test_an_encoder_that_refuses_unseen_texts_is_reported(town):
+    model = make_pipeline(OneHotEncoder(), Ridge())
+    scorer = make_per_record_scorer(lambda y, p: np.abs(y - p), bound=1.0)
+    (message,) = dry_run(model, [{}], town.to_frame(), np.arange(5.0), scorer)
+    assert "Found unknown categories ['unseen text'] in column 0" in message
+
+
 class Global(BaseEstimator):
     """Draws from the global generators, and charges."""
 
