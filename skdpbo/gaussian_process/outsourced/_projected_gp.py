@@ -111,7 +111,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
     protected rows are for the owner of the rows: what they return is not covered.
 
     Each of about 60 evaluations of the likelihood with its gradient takes a Cholesky factorisation
-    and an inverse of n x n, which are three quarters of the time of a fit: on one core of 2020
+    and an inverse of n x n, which are three quarters of the time of a fit: on one core
     about 1 second for 500 rows, 9 for 1000 and 45 for 2000. The fits from `n_restarts_optimizer`
     further starts, and of the two `row_prior`, take as long as the first each.
 
