@@ -16,7 +16,8 @@ __all__ = ["NOTED"]
 
 NOTED = []
 _HOME = str(Path(skdpbo.__file__).parent)
-# Functions that do with a cell what it may refuse: compare, convert, hash or measure it.
+# Functions that do with a cell, or with what a model answers, what it may refuse: compare, convert,
+# hash or measure it.
 _READERS = {
     "attempt",
     "_code_of",
@@ -26,6 +27,7 @@ _READERS = {
     "_is_label",
     "_number_of_kind",
     "_with_truth_values",
+    "n_records",
 }
 
 

@@ -394,7 +394,7 @@ BUGS = {
         "evaluator: seeded_generators": no_context,
     },
     "numpy's reports come through": {
-        "isolation: np": SimpleNamespace(errstate=no_context),
+        "isolation: np": LOUD_NUMPY,
         "isolation: nothing_leaves": no_context,
         "evaluator: seeded_generators": no_context,
     },
