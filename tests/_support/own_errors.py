@@ -1,8 +1,8 @@
-"""Errors of the library's own code, which `attempt` drops as it drops those of a record.
+"""Errors of the evaluators' own code, which `attempt` drops as it drops those of a record.
 
 A mistake in an evaluator is otherwise as silent as a bad record: the worst loss. Noted is what an
-operation in a file of skdpbo has raised: no ``raise`` statement, no code of others, and no
-function that reads cells of any kind. Processes that a test starts note nothing.
+operation there has raised: no ``raise`` statement, and no code of others. Processes that a test
+starts note nothing.
 """
 
 import dis
@@ -15,20 +15,9 @@ from skdpbo import _attempt
 __all__ = ["NOTED"]
 
 NOTED = []
-_HOME = str(Path(skdpbo.__file__).parent)
-# Functions that do with a cell, or with what a model answers, what it may refuse: compare, convert,
-# hash or measure it.
-_READERS = {
-    "attempt",
-    "_code_of",
-    "_date",
-    "_disagreement",
-    "_is_known",
-    "_is_label",
-    "_number_of_kind",
-    "_with_truth_values",
-    "n_records",
-}
+_HOME = str(Path(skdpbo.__file__).parent / "model_selection" / "evaluation")
+# They call what users give, with arguments that it may not take.
+_CALLERS = {"train", "_of_type"}
 
 
 def note(error, function):
@@ -40,7 +29,7 @@ def note(error, function):
     if code.co_name == "attempt" and isinstance(function, FunctionType):
         code = function.__code__  # called with other arguments than it has
     raised = trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
-    own = code.co_filename.startswith(_HOME) and code.co_qualname.split(".")[0] not in _READERS
+    own = code.co_filename.startswith(_HOME) and code.co_qualname.split(".")[0] not in _CALLERS
     if own and not raised:
         place = f"{Path(code.co_filename).name}, line {trace.tb_lineno}"
         NOTED.append(f"{type(error).__name__} in {code.co_qualname} ({place})")

@@ -1,4 +1,4 @@
-"""Errors of the library's own code are noted, and those of cells and of others are not."""
+"""Errors of the evaluators' own code are noted, and those of cells and of others are not."""
 
 import numpy as np
 import pytest
@@ -30,8 +30,8 @@ def test_a_name_that_is_no_longer_callable(noted, monkeypatch):
 
 
 def test_a_call_with_other_arguments(noted):
-    attempt(in_public_schema, X)
-    assert noted[0].startswith("TypeError in in_public_schema")
+    attempt(isolated_losses, X)
+    assert noted[0].startswith("TypeError in isolated_losses")
 
 
 def test_cells_and_other_code_are_not_noted():
