@@ -1,5 +1,6 @@
 """Errors about the schema of protected records say nothing of their values."""
 
+import itertools
 import traceback
 import warnings
 
@@ -235,6 +236,21 @@ def test_columns_that_are_no_numbers_by_their_type_cost_nothing(model, kind):
 def test_targets_that_can_be_none_by_their_type_cost_nothing(model, form, kind):
     errors = (TypeError, "y must be numeric") if model in REGRESSORS else (ValueError, "must both")
     costs_nothing(model, X, form((OTHER | TEXTS)[kind]), *errors)
+
+
+def test_labels_of_other_types_are_read():
+    pa = pytest.importorskip("pyarrow")
+    for classes in ([0, 1], ["a", "b"]):
+        labels = pa.array(classes * 30).dictionary_encode()
+        known = pd.Series(labels, dtype=pd.ArrowDtype(labels.type))
+        # One label of another type makes categories of several types.
+        forms = [known, pd.Series([*classes * 29, 2, "c"], dtype="category")]
+        if classes == [0, 1]:
+            forms.append(known.astype(pd.ArrowDtype(pa.decimal128(19, 0))))
+        for y, model in itertools.product(forms, CLASSIFIERS):
+            clone(model).set_params(classes=classes).fit(X, y)
+        names = DPOneHotEncoder(epsilon=5.0).fit(known.to_frame("known")).categories_
+        assert names[0].tolist() == classes
 
 
 @pytest.mark.parametrize("kind", OTHER)
