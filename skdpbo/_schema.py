@@ -114,7 +114,7 @@ def kind_of_type(dtype):
     "mixed" are categories of which some are texts, and "decimals" have a type of their own.
     """
     categories = getattr(dtype, "categories", None)
-    if categories is not None:
+    if hasattr(categories, "dtype"):  # those of polars are of all columns, and say nothing of one
         texts = {isinstance(category, str) for category in categories}
         if texts == {True, False}:
             return "mixed"

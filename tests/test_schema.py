@@ -3,6 +3,7 @@
 import itertools
 import traceback
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -288,3 +289,25 @@ def test_labels_of_objects_beside_classes_that_are_numbers_are_warned_of_before_
     for model in CLASSIFIERS:
         costs_nothing(model, X, labels, SkdpboWarning, "y is of the type of objects")
         clone(model).set_params(classes=["no", "yes"]).fit(X, np.where(labels == 1, "yes", "no"))
+
+
+class Foreign:
+    """A vector of a library whose types have neither kinds nor categories of one column."""
+
+    dtype = SimpleNamespace(categories=["of", "other", "columns"])
+
+    def __init__(self, values):
+        self.values, self.shape = values, values.shape
+
+    def __len__(self):
+        return len(self.values)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.values, dtype=dtype)
+
+
+def test_types_of_other_libraries_say_nothing():
+    for model in CLASSIFIERS:
+        clone(model).fit(X, Foreign(np.arange(60) % 2))  # without a warning
+    for model in REGRESSORS:
+        clone(model).fit(X, Foreign(X[:, 0]))
