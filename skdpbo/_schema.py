@@ -115,7 +115,7 @@ def kind_of_type(dtype):
     """
     categories = getattr(dtype, "categories", None)
     if hasattr(categories, "dtype"):  # those of polars are of all columns, and say nothing of one
-        texts = {isinstance(category, str) for category in categories}
+        texts = {issubclass(type(category), str) for category in categories}  # a proxy may raise
         if texts == {True, False}:
             return "mixed"
         return "texts" if texts == {True} else kind_of_type(categories.dtype)

@@ -306,6 +306,18 @@ class Foreign:
         return np.asarray(self.values, dtype=dtype)
 
 
+def test_a_category_that_hides_its_class_is_no_error():
+    class Proxy:
+        @property
+        def __class__(self):
+            raise RuntimeError(SECRET)
+
+    names = np.array([0, 1, Proxy()], dtype=object)
+    y = pd.Series(pd.Categorical.from_codes([0, 1, 2] * 20, pd.Index(names)))
+    for model in CLASSIFIERS:
+        clone(model).fit(X, y)
+
+
 def test_types_of_other_libraries_say_nothing():
     for model in CLASSIFIERS:
         clone(model).fit(X, Foreign(np.arange(60) % 2))  # without a warning
