@@ -14,7 +14,7 @@ from sklearn.base import is_classifier
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation
-from skdpbo._schema import kind_of_type
+from skdpbo._schema import declared_types, kind_of_type
 from skdpbo.model_selection._sklearn import (
     InvalidParameterError,
     n_rows,
@@ -272,8 +272,8 @@ def _targets(estimator, y, rng, rename, pos_label):
     if y is None:
         return None
     shape = (_N_SHOWN, *getattr(y, "shape", ())[1:])
-    dtype = rename(getattr(y, "dtype", None))
-    if getattr(dtype, "categories", None) is not None:
+    dtype = rename(next(iter(declared_types(y)), None))
+    if len(shape) == 1 and getattr(dtype, "categories", None) is not None:
         return _column(dtype, rng)
     kind = getattr(dtype, "kind", "U" if isinstance(pos_label, str) else "i")
     if len(shape) == 1 and kind_of_type(dtype) == "others":
