@@ -25,12 +25,12 @@ def checked_classes(classes, y):
     if len(labels) < 2:
         raise ValueError("classes must hold at least two labels.")
     kinds = kind_of_type(labels.dtype), *map(kind_of_type, declared_types(y))
-    if len(set(kinds) - {"objects"}) > 1:
+    if len(set(kinds) - {"objects", "mixed", "decimals"}) > 1:
         raise ValueError(
             "classes and y must both be texts or both be numbers. A meta-estimator that numbers "
             "the labels, such as VotingClassifier, needs classes=[0, 1, ...]."
         )
-    if kinds == ("numbers", "objects") and hasattr(y, "dtype"):
+    if kinds[0] == "numbers" and getattr(y, "dtype", None) == np.object_:
         warn_caller(
             "y is of the type of objects, and classes are numbers: texts, also those of numbers, "
             "are labels of no class. Give y a type of numbers.",

@@ -1,6 +1,7 @@
 """The schema of protected records, checked without a word about their values."""
 
 import warnings
+from decimal import Decimal
 
 import numpy as np
 from scipy.sparse import issparse
@@ -84,11 +85,12 @@ def checked_table(values, name, *, ensure_2d, estimator, accept_sparse=False):
 
 def refuse_types(values, name, *, texts=False):
     """Refuse types that can hold no real number, nor a text if `texts`; no value is read."""
-    kinds = set(map(kind_of_type, declared_types(values)))
-    if texts and "others" in kinds:
+    taken = {"numbers", "objects", *(("texts", "mixed") if texts else ())}
+    if taken.issuperset(map(kind_of_type, declared_types(values))):
+        return
+    if texts:
         raise TypeError(f"{name} must hold numbers or texts: other types, as dates, are neither.")
-    if not texts and kinds & {"texts", "others"}:
-        raise TypeError(_NOT_NUMERIC.format(name) + _advice_on_columns(values, name))
+    raise TypeError(_NOT_NUMERIC.format(name) + _advice_on_columns(values, name))
 
 
 def refuse_sparse_and_complex(values, name, *, sparse=False):
@@ -107,18 +109,26 @@ def refuse_sparse_and_complex(values, name, *, sparse=False):
 
 
 def kind_of_type(dtype):
-    """Return "numbers", "texts", "objects", which may hold both, or "others", such as dates."""
+    """Return "numbers", "texts", "objects", which may hold both, or "others", such as dates.
+
+    "mixed" are categories of which some are texts, and "decimals" have a type of their own.
+    """
     categories = getattr(dtype, "categories", None)
-    if categories is not None:
-        texts = any(isinstance(category, str) for category in categories)
-        return "texts" if texts else kind_of_type(categories.dtype)
+    if hasattr(categories, "dtype"):  # those of polars are of all columns, and say nothing of one
+        texts = {issubclass(type(category), str) for category in categories}  # a proxy may raise
+        if texts == {True, False}:
+            return "mixed"
+        return "texts" if texts == {True} else kind_of_type(categories.dtype)
+    arrow = getattr(dtype, "pyarrow_dtype", None)
+    if hasattr(arrow, "index_type"):  # a dictionary: categories of Arrow
+        return kind_of_type(type(dtype)(arrow.value_type))
     kind, scalar = getattr(dtype, "kind", "O"), getattr(dtype, "type", np.object_)
     if scalar is np.object_:
         return "objects"
     if isinstance(scalar, type) and issubclass(scalar, str):
         return "texts"
     # Periods, intervals and decimals have the kind of objects, too.
-    return "numbers" if kind in "biuf" else "others"
+    return "decimals" if scalar is Decimal else "numbers" if kind in "biuf" else "others"
 
 
 def declared_types(values):

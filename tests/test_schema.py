@@ -1,7 +1,9 @@
 """Errors about the schema of protected records say nothing of their values."""
 
+import itertools
 import traceback
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -237,6 +239,21 @@ def test_targets_that_can_be_none_by_their_type_cost_nothing(model, form, kind):
     costs_nothing(model, X, form((OTHER | TEXTS)[kind]), *errors)
 
 
+def test_labels_of_other_types_are_read():
+    pa = pytest.importorskip("pyarrow")
+    for classes in ([0, 1], ["a", "b"]):
+        labels = pa.array(classes * 30).dictionary_encode()
+        known = pd.Series(labels, dtype=pd.ArrowDtype(labels.type))
+        # One label of another type makes categories of several types.
+        forms = [known, pd.Series([*classes * 29, 2, "c"], dtype="category")]
+        if classes == [0, 1]:
+            forms.append(known.astype(pd.ArrowDtype(pa.decimal128(19, 0))))
+        for y, model in itertools.product(forms, CLASSIFIERS):
+            clone(model).set_params(classes=classes).fit(X, y)
+        names = DPOneHotEncoder(epsilon=5.0).fit(known.to_frame("known")).categories_
+        assert names[0].tolist() == classes
+
+
 @pytest.mark.parametrize("kind", OTHER)
 def test_categories_that_have_no_name_by_their_type_cost_nothing(kind):
     frame = pd.DataFrame({"known": X[:, 0], "other": OTHER[kind]})
@@ -272,3 +289,37 @@ def test_labels_of_objects_beside_classes_that_are_numbers_are_warned_of_before_
     for model in CLASSIFIERS:
         costs_nothing(model, X, labels, SkdpboWarning, "y is of the type of objects")
         clone(model).set_params(classes=["no", "yes"]).fit(X, np.where(labels == 1, "yes", "no"))
+
+
+class Foreign:
+    """A vector of a library whose types have neither kinds nor categories of one column."""
+
+    dtype = SimpleNamespace(categories=["of", "other", "columns"])
+
+    def __init__(self, values):
+        self.values, self.shape = values, values.shape
+
+    def __len__(self):
+        return len(self.values)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.values, dtype=dtype)
+
+
+def test_a_category_that_hides_its_class_is_no_error():
+    class Proxy:
+        @property
+        def __class__(self):
+            raise RuntimeError(SECRET)
+
+    names = np.array([0, 1, Proxy()], dtype=object)
+    y = pd.Series(pd.Categorical.from_codes([0, 1, 2] * 20, pd.Index(names)))
+    for model in CLASSIFIERS:
+        clone(model).fit(X, y)
+
+
+def test_types_of_other_libraries_say_nothing():
+    for model in CLASSIFIERS:
+        clone(model).fit(X, Foreign(np.arange(60) % 2))  # without a warning
+    for model in REGRESSORS:
+        clone(model).fit(X, Foreign(X[:, 0]))

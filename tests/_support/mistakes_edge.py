@@ -246,9 +246,21 @@ _EDGE = [
     ),
     (
         "evaluation/_dry_run.py",
-        "not isinstance(X, list) or _is_public(error, True)]",
-        "True]",
+        "[error for error in errors if _is_public(error, True)]",
+        "errors",
         f"{_SEARCH}/test_late_charge.py -k lists",
+    ),
+    (
+        "evaluation/_dry_run.py",
+        "if str(errors[0]) != str(errors[1]):",
+        "if False:",
+        f"{_SEARCH}/evaluation/test_dry_run.py -k lists",
+    ),
+    (
+        "evaluation/_dry_run.py",
+        "targets = targets.tolist()",
+        "pass",
+        f"{_SEARCH}/evaluation/test_dry_run.py -k lists",
     ),
     (
         "_choosing.py",

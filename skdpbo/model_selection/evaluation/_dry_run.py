@@ -14,7 +14,7 @@ from sklearn.base import is_classifier
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation
-from skdpbo._schema import kind_of_type
+from skdpbo._schema import declared_types, kind_of_type
 from skdpbo.model_selection._sklearn import (
     InvalidParameterError,
     n_rows,
@@ -145,9 +145,12 @@ def _common_failure(estimator, params, scorer, X, y, fit_params, rename=None):
             raise ValueError(str(error))
     if not errors or None in errors:
         return None
-    # The types of the cells of lists are not public: what fails on a guess may do on the rows.
-    possible = [error for error in errors if not isinstance(X, list) or _is_public(error, True)]
-    return next(iter(possible), None)
+    if isinstance(X, list):
+        # Number and types of the cells are not public: what fails on a guess may do on the rows.
+        if str(errors[0]) != str(errors[1]):  # of two numbers of columns
+            return None
+        errors = [error for error in errors if _is_public(error, True)]
+    return next(iter(errors), None)
 
 
 def _text_of(error, estimator, params, scorer, X, y, fit_params):
@@ -194,9 +197,10 @@ def synthetic_rows(estimator, X, y, rename=None, pos_label=None):
     """
     rng = np.random.RandomState(_SEED)  # public randomness
     rename = rename or (lambda dtype: dtype)
-    targets = settled_targets(
-        _targets(estimator, y, rng, rename, pos_label), is_classifier(estimator)
-    )
+    targets = _targets(estimator, y, rng, rename, pos_label)
+    if y is not None and not hasattr(y, "shape"):  # of a list no type is known
+        targets = targets.tolist()
+    targets = settled_targets(targets, is_classifier(estimator))
     for table in _tables(X, rng, rename):
         yield settled_rows(as_objects(table)), targets
 
@@ -268,10 +272,10 @@ def _targets(estimator, y, rng, rename, pos_label):
     if y is None:
         return None
     shape = (_N_SHOWN, *getattr(y, "shape", ())[1:])
-    dtype = rename(getattr(y, "dtype", None))
-    if getattr(dtype, "categories", None) is not None:
+    dtype = rename(next(iter(declared_types(y)), None))
+    if len(shape) == 1 and getattr(dtype, "categories", None) is not None:
         return _column(dtype, rng)
-    kind = getattr(dtype, "kind", "i" if is_classifier(estimator) else "f")
+    kind = getattr(dtype, "kind", "U" if isinstance(pos_label, str) else "i")
     if len(shape) == 1 and kind_of_type(dtype) == "others":
         values = attempt(_of_type, y, dtype, rng)[0]
         if values is not None:

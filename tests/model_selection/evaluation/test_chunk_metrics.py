@@ -261,7 +261,8 @@ def test_a_given_positive_label_is_one_of_the_dry_run(metric, labels):
     how = {"response_method": "predict_proba"} if metric is average_precision_score else {}
     scoring = make_scorer(metric, pos_label=labels[1], **how)
     search = DPGridSearchCV(LogisticRegression(), {"C": [1e-9, 1.0]}, scoring=scoring, epsilon=9.0)
-    search.set_params(protect=Chunks(n_chunks=3)).fit(X, np.array(labels)[Y])  # without a warning
+    search.set_params(protect=Chunks(n_chunks=3)).fit(X, labels[Y])  # without a warning
+    search.fit(X, labels[Y].tolist())
     assert search.best_params_["C"] in (1e-9, 1.0)
 
 

@@ -271,6 +271,19 @@ def test_types_that_a_private_model_refuses_cost_nothing(model, kind):
         assert not ledger.entries
 
 
+def test_labels_of_lists_and_frames_and_columns_of_lists_are_not_refused():
+    X, box = [[0.5, 0.5, 0.5]] * 40, (np.zeros(3), np.ones(3))
+    classifier = DPLogisticRegression(X_bounds=box, classes=["no", "yes"])
+    assert dry_run(classifier, [{}], X, ["no", "yes"] * 20) == []
+    labels = pd.Series(["no", "yes"] * 20)
+    for y in (labels.tolist(), labels.to_frame(), labels.astype("category").to_frame()):
+        assert dry_run(classifier, [{}], np.array(X), y) == []
+    assert dry_run(DPRidge(X_bounds=box, y_bounds=(0, 1)), [{}], X, [0.5] * 40) == []
+    for wrong in (classifier.set_params(delta=7.0), make_pipeline(CountVectorizer(), classifier)):
+        with pytest.raises(ValueError, match="delta must lie"):
+            dry_run(wrong, [{}], X, ["no", "yes"] * 20)
+
+
 def test_types_that_are_not_known_here_are_not_tried():
     pa = pytest.importorskip("pyarrow")
     lists = pd.Series([[1]] * 300, dtype=pd.ArrowDtype(pa.list_(pa.int64())))
