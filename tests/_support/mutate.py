@@ -4,7 +4,7 @@ A list of mistakes is a Python file that defines ``MISTAKES``, of tuples (file b
 text put in its place, tests to run). The text must occur exactly once. Nothing but a temporary
 copy of the repository is changed::
 
-    python tests/_support/mutate.py tests/_support/mistakes_mechanisms.py [number ...]
+    python tests/_support/mutate.py tests/_support/mistakes.py [number ...]
 
 A mistake is noticed if the tests fail or are not done after `--seconds`. Survivors are printed at
 the end, and the exit code is their number. Run it where nothing else needs the processors.
