@@ -24,7 +24,6 @@ pytest.importorskip("distributed")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore"),
-    pytest.mark.xdist_group("clusters"),  # one after another: each has processes of its own
 ]
 
 X, y = load_breast_cancer(return_X_y=True)

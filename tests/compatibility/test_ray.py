@@ -37,7 +37,6 @@ ray = pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore"),
-    pytest.mark.xdist_group("clusters"),  # one after another: each has processes of its own
 ]
 
 PARENT = os.getpid()

@@ -16,8 +16,6 @@ from pathlib import Path
 
 import pytest
 
-# One worker runs the suite once.
-pytestmark = pytest.mark.xdist_group("scikit-learn's tests")
 REASON = re.compile("differential privacy|noise|bounded")
 # Asked of the functions that use the searcher and of all: 48 and 62 of 80, as shares, because the
 # number of functions in the file grows from version to version.

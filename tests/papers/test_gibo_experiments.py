@@ -44,9 +44,6 @@ def location_run(seed, mu, clip=1.0):
     return found, distances, posterior, records
 
 
-LOCATION = pytest.mark.xdist_group("location")  # one worker makes the runs once
-
-
 @pytest.fixture(scope="module")
 def location():
     """Mean distance from the maximum-likelihood estimate over the last 50 steps."""
@@ -56,7 +53,6 @@ def location():
     }
 
 
-@LOCATION
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("mu", "expected", "error"),
@@ -66,7 +62,6 @@ def test_location_settles_around_the_estimate(location, mu, expected, error):
     assert agrees(location[mu], expected, error, 30)
 
 
-@LOCATION
 @pytest.mark.slow
 def test_location_swings_wider_with_less_budget(location):
     assert np.all(np.array(location[0.5]) > location[2.0])
