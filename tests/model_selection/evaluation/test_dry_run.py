@@ -22,6 +22,7 @@ from _support.internals import dry_run
 from _support.planted import put
 from skdpbo import DPGridSearchCV, make_per_record_scorer
 from skdpbo.linear_model import DPLogisticRegression, DPRidge
+from skdpbo.model_selection import PrivateSelection
 from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, charge_active_ledger
 
 NUMBERS = np.full((5, 3), np.nan)
@@ -255,13 +256,14 @@ NO_NUMBERS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DefaultBoundsWarning")
 @pytest.mark.parametrize("model", [DPRidge(), DPLogisticRegression(classes=[0, 1])], ids=repr)
 @pytest.mark.parametrize("kind", NO_NUMBERS)
 def test_types_that_a_private_model_refuses_cost_nothing(model, kind):
     X, y = np.zeros((300, 2)), np.arange(300) % 2
     frame = pd.DataFrame({"known": y, "other": NO_NUMBERS[kind]})
-    search = DPGridSearchCV(model, {"fit_intercept": [True, False]}, protect="all")
+    every_trial = PrivateSelection(accounting="composition")
+    search = DPGridSearchCV(model, {"fit_intercept": [True, False]}, protect=every_trial)
     for rows, targets in ((frame, y), (X, NO_NUMBERS[kind]), (X, NO_NUMBERS[kind].to_numpy())):
         if targets is not y and not hasattr(targets, "iloc") and targets.dtype == object:
             continue  # the type says nothing
