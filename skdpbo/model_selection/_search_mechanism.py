@@ -225,23 +225,20 @@ class ListChoice(SearchMechanism):
         return self._problem.candidates if public is None else []
 
     def choose(self, public):
-        """Release the winner and its score."""
-        return self._chosen(
+        """Release the winner and its score; without public scores `public` is None."""
+        problem, how = self._problem, {}
+        if public is not None:
             # Public numbers that set the costs of a ratio, before any protected loss is seen.
-            public_score=best_public_score(public[f"mean_test_{self._problem.metric}"]),
-            public_counts=self._problem.public_counts,
-        )
-
-    def search_unguided(self):
-        """Release the winner and its score."""
-        return self._chosen()
-
-    def _chosen(self, **how):
-        problem = self._problem
+            how["public_score"] = best_public_score(public[f"mean_test_{problem.metric}"])
+            how["public_counts"] = problem.public_counts
         index, score = problem.evaluator.release(
             self._choice, problem.candidates, source=problem.source, **how
         )
         return Chosen(problem.candidates, index, score)
+
+    def search_unguided(self):
+        """Release the winner and its score."""
+        return self.choose(None)
 
 
 @dataclass(frozen=True)

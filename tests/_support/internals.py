@@ -23,7 +23,7 @@ HOMES = {
     "_noise_aware": "MomentModel released_noise_variance",
     "_parameters": "check_bounds",
     "_record_groups": (
-        "PlacedRows count_step group_codes place_batches random_batches shared shared_roots"
+        "PlacedRows count_step group_codes place_batches placed random_batches shared shared_roots"
     ),
     "_row_blocks": "BoxedRows",
     "_whitened_release": "NoisyMoments SQUARED_NORM WhitenedRelease",
