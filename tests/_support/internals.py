@@ -207,7 +207,7 @@ HOMES = {
     "preprocessing._category_columns": "category_counts category_key",
     "preprocessing._imputer": "LEVELS dyadic_counts quantile_of_counts value_or_missing",
     "preprocessing._one_hot_encoder": "category_threshold",
-    "privacy._composed_losses": "added_epsilon composed_epsilon exact_sum exact_sum_of_squares",
+    "privacy._composed_losses": "added_epsilon composed_epsilon exact_sum",
     "privacy._guarantee": "PrivacyGuarantee",
     "privacy._profile_table": "ProfileTable tabulate",
     "privacy.ledger._charging": "covered_by_fit",
