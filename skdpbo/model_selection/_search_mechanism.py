@@ -13,6 +13,7 @@ from skdpbo.mechanisms import RandomSource
 from skdpbo.model_selection._private_choice import PrivateChoice
 from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE, ReleasedScore
 from skdpbo.privacy import PrivacyGuarantee
+from skdpbo.privacy._checks import set_fields
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class SearchProblem:
         Confusion matrices of the candidates on the public folds, where their scores carry them.
     folds : FoldLosses or None
         Losses of public rows by models that have not seen them; None without public scores.
+    scorer, n_losses
+        Scorer of the protected records, and number of losses in a total; of the evaluator.
     """
 
     candidates: list
@@ -44,21 +47,16 @@ class SearchProblem:
     metric: str = "score"
     public_counts: list = field(default_factory=list)  # filled when the folds have been scored
     folds: Any = None
+    scorer: Any = field(init=False)
+    n_losses: int | None = field(init=False)
 
-    @property
-    def scorer(self):
-        """Scorer of the protected records."""
-        return self.evaluator.scorer
-
-    @property
-    def n_losses(self):
-        """Number of losses in a total."""
-        return self.evaluator.n_losses
+    def __post_init__(self):
+        set_fields(self, scorer=self.evaluator.scorer, n_losses=self.evaluator.n_losses)
 
     @property
     def largest(self):
         """Largest total loss."""
-        return self.evaluator.n_losses * self.scorer.units
+        return self.n_losses * self.scorer.units
 
     def totals(self, indices, **how):
         """Total losses of candidates. Protected: pass only to a mechanism."""
