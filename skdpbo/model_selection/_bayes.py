@@ -7,15 +7,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skdpbo.model_selection._choosing import BaseChoiceSearchCV
-from skdpbo.model_selection._private_choice import ADD_REMOVE, PrivateChoice
 from skdpbo.model_selection._sklearn import Interval, StrOptions
-from skdpbo.model_selection.bayes._gaussian_trajectory import GaussianTrajectory, PrivateScores
-from skdpbo.model_selection.bayes._visited_choice import (
-    HiddenLipschitz,
-    HiddenTrajectory,
-    LipschitzChoice,
-    VisitedChoice,
-)
+from skdpbo.model_selection.bayes._gaussian_trajectory import GaussianTrajectory
+from skdpbo.model_selection.bayes._visited_choice import bayes_mechanism
 from skdpbo.model_selection.papers._kusner2015 import Kusner2015
 from skdpbo.model_selection.papers._kusner_lipschitz import Kusner2015Lipschitz
 from skdpbo.model_selection.protection._private_models import PrivateModelsProtection
@@ -315,33 +309,15 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
                 'mechanism cannot be one of Kusner et al. with protect="all": what they assume of '
                 "the scores is about validation records of models that are trained on public rows."
             )
-        if self.neighbours == ADD_REMOVE and not self._chooses_once():
-            raise ValueError(
-                'neighbours="add-remove" needs mechanism "permute_and_flip" or "exponential": the '
-                "others divide by the number of records before they add noise."
-            )
-        mechanism, epsilon = self.mechanism, self.epsilon
-        if isinstance(mechanism, str) and mechanism == "gaussian":
-            mechanism = GaussianTrajectory()
-        design = {name: getattr(self, name) for name in _DESIGN}
-        # Their proposers know upper confidence bounds only.
-        by_bounds = isinstance(mechanism, GaussianTrajectory | Kusner2015)
-        if by_bounds and design.pop("acquisition") != "ucb":
-            raise ValueError(
-                'acquisition="ei" needs a mechanism that follows public scores: '
-                '"permute_and_flip", "exponential" or Kusner2015Lipschitz.'
-            )
-        if isinstance(mechanism, GaussianTrajectory):
-            return PrivateScores(mechanism, epsilon, self.delta, design)
-        share = self._score_share() if score_fraction is None else score_fraction
-        if isinstance(mechanism, Kusner2015):
-            budget = {"epsilon": epsilon, "delta": self.delta, "score_fraction": share}
-            return HiddenTrajectory(mechanism, self.n_iter, **budget)
-        if isinstance(mechanism, Kusner2015Lipschitz):
-            kind = HiddenLipschitz if mechanism.trajectory == "secret" else LipschitzChoice
-            return kind(mechanism, epsilon, share, self.prior_weight, design)
-        choice = PrivateChoice(mechanism, epsilon, share, self.neighbours)
-        return VisitedChoice(choice, self.prior_weight, design)
+        return bayes_mechanism(
+            self.mechanism,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            score_fraction=self._score_share() if score_fraction is None else score_fraction,
+            prior_weight=self.prior_weight,
+            neighbours=self.neighbours,
+            design={name: getattr(self, name) for name in _DESIGN},
+        )
 
     def _protection(self):
         protection = super()._protection()

@@ -124,14 +124,7 @@ def fit_hyperparameters(
     FittedHyperparameters
         Kernel, noise variance and prior mean, in the units of y and standardised.
     """
-    X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    if X.ndim != 2 or y.shape != (len(X),) or len(X) == 0:
-        raise ValueError("X must have shape (T, n_features) and y (T,), T > 0.")
-    if not (np.isfinite(X).all() and np.isfinite(y).all()):
-        raise ValueError("X and y must be finite.")
-    known = np.asarray(noise_variance, dtype=np.float64)
-    if not (np.isfinite(known).all() and (known >= 0.0).all()):
-        raise ValueError("noise_variance must be finite and non-negative.")
+    X, y, known = _checked(X, y, noise_variance)
     check_count(n_starts, "n_starts")
     # Standardised, so that one template and its bounds fit values in any units.
     y_mean, y_scale = float(y.mean()), float(y.std())
@@ -155,6 +148,20 @@ def fit_hyperparameters(
         unit_noise_variance=unit_noise,
         log_marginal_likelihood=-best,
     )
+
+
+def _checked(
+    X: npt.ArrayLike, y: npt.ArrayLike, noise_variance: float | npt.ArrayLike
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if X.ndim != 2 or y.shape != (len(X),) or len(X) == 0:
+        raise ValueError("X must have shape (T, n_features) and y (T,), T > 0.")
+    if not (np.isfinite(X).all() and np.isfinite(y).all()):
+        raise ValueError("X and y must be finite.")
+    known = np.asarray(noise_variance, dtype=np.float64)
+    if not (np.isfinite(known).all() and (known >= 0.0).all()):
+        raise ValueError("noise_variance must be finite and non-negative.")
+    return X, y, known
 
 
 def refit_due(t: int, *, first: int = 5, ratio: float = 1.5) -> bool:

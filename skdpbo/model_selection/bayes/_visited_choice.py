@@ -7,10 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from skdpbo.model_selection._private_choice import PrivateChoice
+from skdpbo.model_selection._private_choice import ADD_REMOVE, PrivateChoice
 from skdpbo.model_selection._search_mechanism import Chosen, SearchMechanism, best_public_score
+from skdpbo.model_selection.bayes._gaussian_trajectory import GaussianTrajectory, PrivateScores
 from skdpbo.model_selection.bayes._gp_ucb import PublicBest
 from skdpbo.model_selection.bayes._public_prior import automatic_prior, public_offsets
+from skdpbo.model_selection.papers._kusner2015 import Kusner2015
+from skdpbo.model_selection.papers._kusner_lipschitz import Kusner2015Lipschitz
 from skdpbo.model_selection.scoring._score_release import laplace_std
 
 
@@ -192,3 +195,32 @@ class HiddenTrajectory(SearchMechanism):
             std = self._mechanism.score_std(X, **how) * problem.largest
             score = problem.scorer.score_with_std(total, problem.n_losses, std)
         return Chosen(problem.candidates, best, score)
+
+
+def bayes_mechanism(mechanism, *, epsilon, delta, score_fraction, prior_weight, neighbours, design):
+    """Return the mechanism of a name or of an object with parameters of its own; checks them."""
+    named = isinstance(mechanism, str) and mechanism != "gaussian"
+    if neighbours == ADD_REMOVE and not named:
+        raise ValueError(
+            'neighbours="add-remove" needs mechanism "permute_and_flip" or "exponential": the '
+            "others divide by the number of records before they add noise."
+        )
+    if isinstance(mechanism, str) and mechanism == "gaussian":
+        mechanism = GaussianTrajectory()
+    if isinstance(mechanism, GaussianTrajectory | Kusner2015) and design["acquisition"] != "ucb":
+        raise ValueError(
+            'acquisition="ei" needs a mechanism that follows public scores: "permute_and_flip", '
+            '"exponential" or Kusner2015Lipschitz.'
+        )
+    if isinstance(mechanism, GaussianTrajectory):
+        # Its proposer knows upper confidence bounds only.
+        rounds = {name: value for name, value in design.items() if name != "acquisition"}
+        return PrivateScores(mechanism, epsilon, delta, rounds)
+    if isinstance(mechanism, Kusner2015):
+        budget = {"epsilon": epsilon, "delta": delta, "score_fraction": score_fraction}
+        return HiddenTrajectory(mechanism, design["n_iter"], **budget)
+    if isinstance(mechanism, Kusner2015Lipschitz):
+        kind = HiddenLipschitz if mechanism.trajectory == "secret" else LipschitzChoice
+        return kind(mechanism, epsilon, score_fraction, prior_weight, design)
+    choice = PrivateChoice(mechanism, epsilon, score_fraction, neighbours)
+    return VisitedChoice(choice, prior_weight, design)

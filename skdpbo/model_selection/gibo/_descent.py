@@ -203,18 +203,21 @@ class PrivateDescent:
                 gradient = public.combined(weights, gradient, step.sigma, clip)
                 error = public.errors[-1]
             clip = next_clip
-            target = optimizer.step(theta, gradient)
-            if public is None:
-                theta = self._projected(target)
-            else:  # coordinates of which little is known move little
-                moved = self._projected(theta + public.trust * (target - theta))
-                public.moved(moved - theta)
-                theta = moved
+            theta = self._moved(theta, optimizer.step(theta, gradient), public)
             thetas.append(theta)
             n_faint = n_faint + 1 if _is_faint(gradient, error) else 0
             if n_faint == self.patience:  # never where that is None
                 break
         return self._result(thetas, steps, public)
+
+    def _moved(self, theta, target, public):
+        """Return the point of the box that a step to `target` leads to."""
+        if public is None:
+            return self._projected(target)
+        # Coordinates of which little is known move little.
+        moved = self._projected(theta + public.trust * (target - theta))
+        public.moved(moved - theta)
+        return moved
 
     def check_noise(self, n_records):
         """Raise ValueError if the noise of a step needs more than 64 bits; of public numbers."""

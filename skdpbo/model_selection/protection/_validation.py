@@ -128,14 +128,8 @@ class ValidationProtection(PublicSearch):
         self.scorer, self.scorers, self.metric = assign_metrics(searcher, y, scikit_learn_scorers)
         self.mechanism.refuse_scorer(self.scorer)
         check_schema(*self.protected, X, y, counted=self.rows_counted)
-        self.groups, X_val = None, self.protected[0]
-        if labels is not None:
-            self.mechanism.refuse_groups()
-            refuse_metric_of_groups(self.scorer)
-            self.groups = group_codes(labels, n_rows(X_val))
-            if self.counted and not len(self.groups):
-                raise ValueError("X_val must hold at least one group of protected rows, got 0.")
-        self.n_losses = number_of_units(X_val, self.groups) if self.counted else None
+        self.groups = None if labels is None else self._groups(labels, self.protected[0])
+        self.n_losses = number_of_units(self.protected[0], self.groups) if self.counted else None
         if not self.counted:
             refuse_other_than_means(self.scorer)
         elif self.scorer.is_mean:
@@ -167,28 +161,7 @@ class ValidationProtection(PublicSearch):
         """Cross-validate on the public rows, and choose on the protected ones."""
         searcher, (X, y, fit_params) = self.searcher, self.public
         source = noise_source(searcher.random_state)
-        outside = copy_context()  # where the ledgers are open: the search runs as paid for
-
-        def open_records():  # by the evaluator, at the last moment
-            outside.run(charge)
-            return in_isolation(in_public_schema, *self.protected, X, y, self.groups)
-
-        self.evaluator = PublicTraining(
-            estimator=searcher.estimator,
-            X=X,
-            y=y,
-            fit_params=self.fit_params,
-            scorer=self.scorer if self.groups is None else self.scorer.for_groups(),
-            n_losses=self.n_losses,
-            open_records=open_records,
-            source=source,
-            candidates=self.candidates,
-            trials=self.candidates,
-            raise_errors=isinstance(searcher.error_score, str),  # "raise" is its only text
-            n_jobs=searcher.n_jobs,
-            pre_dispatch=searcher.pre_dispatch,
-            verbose=searcher.verbose,
-        )
+        self.evaluator = self._evaluator(charge, source)
         # Means over groups, or of weights, are not those of the public folds.
         own = {*fit_params} - {"groups"}
         self.comparable = self.scorer.is_mean and self.groups is None and not own
@@ -206,6 +179,32 @@ class ValidationProtection(PublicSearch):
             self.evaluator.trials = self.candidates[: self.mechanism.n_proposals]
             chosen = self.mechanism.search_unguided()
             return replace(chosen, attributes=self._refitted(chosen) | chosen.attributes)
+
+    def _evaluator(self, charge, source):
+        """Return the evaluator of the protected losses; it charges when it opens the rows."""
+        searcher, (X, y, _) = self.searcher, self.public
+        outside = copy_context()  # where the ledgers are open: the search runs as paid for
+
+        def open_records():
+            outside.run(charge)
+            return in_isolation(in_public_schema, *self.protected, X, y, self.groups)
+
+        return PublicTraining(
+            estimator=searcher.estimator,
+            X=X,
+            y=y,
+            fit_params=self.fit_params,
+            scorer=self.scorer if self.groups is None else self.scorer.for_groups(),
+            n_losses=self.n_losses,
+            open_records=open_records,
+            source=source,
+            candidates=self.candidates,
+            trials=self.candidates,
+            raise_errors=isinstance(searcher.error_score, str),  # "raise" is its only text
+            n_jobs=searcher.n_jobs,
+            pre_dispatch=searcher.pre_dispatch,
+            verbose=searcher.verbose,
+        )
 
     @contextmanager
     def _running(self):
@@ -263,6 +262,15 @@ class ValidationProtection(PublicSearch):
         params = {k: settled_public_targets(v, True) if k in cut else v for k, v in params.items()}
         y = settled_public_targets(y, is_classifier(self.searcher.estimator))
         return (settled_public_rows(X), y, params), protected, labels
+
+    def _groups(self, labels, X_val):
+        """Return the number of the group of each protected record, or refuse groups."""
+        self.mechanism.refuse_groups()
+        refuse_metric_of_groups(self.scorer)
+        groups = group_codes(labels, n_rows(X_val))
+        if self.counted and not len(groups):
+            raise ValueError("X_val must hold at least one group of protected rows, got 0.")
+        return groups
 
     def fitted_attributes(self, chosen):
         """Return the fitted attributes; with public scores most are scikit-learn's."""
