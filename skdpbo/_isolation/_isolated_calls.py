@@ -84,6 +84,10 @@ class _OneAtATime:
     """
 
     def __init__(self):
+        self.reset()
+
+    def reset(self):
+        """Hold nothing: a thread that is not in a forked child may have held it."""
         # Re-entrant: a training may score, and an estimator train others in this thread.
         self._lock, self.held = threading.RLock(), _Held()
 
@@ -104,8 +108,7 @@ class _Held(threading.local):
 
 ONE_AT_A_TIME = _OneAtATime()
 if hasattr(os, "register_at_fork"):
-    # A thread that is not in the child may have held it.
-    os.register_at_fork(after_in_child=ONE_AT_A_TIME.__init__)  # type: ignore[misc]
+    os.register_at_fork(after_in_child=ONE_AT_A_TIME.reset)
 
 
 def this_process():
