@@ -9,15 +9,10 @@ from skdpbo._row_blocks import row_blocks
 from skdpbo.mechanisms import GaussianMechanism
 
 _LOWEST, _HIGHEST = -20, 40  # exponents of the bins
-_N_MAGNITUDES = _HIGHEST - _LOWEST
-_N_BINS = 2 * _N_MAGNITUDES + 1
+_POWERS = 2.0 ** np.arange(_LOWEST, _HIGHEST + 1)
+_EDGES = np.concatenate([-_POWERS[::-1], _POWERS])  # of the bins of a column
+_N_BINS = len(_EDGES) - 1
 _FALSE_BINS = 1e-3  # expected number of empty bins that are taken for full ones
-
-
-def magnitude_edges():
-    """Return the edges of the bins of a column, shape (n_bins + 1,): signed powers of two."""
-    powers = 2.0 ** np.arange(_LOWEST, _HIGHEST + 1)
-    return np.concatenate([-powers[::-1], powers])
 
 
 def magnitude_counts(blocks, n_features, sizes=None):
@@ -27,7 +22,7 @@ def magnitude_counts(blocks, n_features, sizes=None):
     parts of one record.
     """
     # The outer bins are open: every value is in one bin.
-    inner = magnitude_edges()[1:-1]
+    inner = _EDGES[1:-1]
     counts = np.zeros((n_features, _N_BINS), dtype=np.int64)
     start = 0
     for block in blocks:
@@ -80,11 +75,10 @@ def released_ranges(table, mu, source, name="X"):
     # P(noise > t) <= exp(-t^2 / (2 sigma^2)): 10^-3 empty bins are expected above it.
     threshold = counting.sigma * math.sqrt(2 * math.log(cells / _FALSE_BINS))
     full = noisy.reshape(counts.shape) > threshold
-    edges = magnitude_edges()
     first = np.argmax(full, axis=1)
     last = _N_BINS - np.argmax(full[:, ::-1], axis=1)
     found = full.any(axis=1)
-    low, high = np.where(found, edges[first], -1.0), np.where(found, edges[last], 1.0)
+    low, high = np.where(found, _EDGES[first], -1.0), np.where(found, _EDGES[last], 1.0)
     # An end much nearer to zero than the other one is taken as zero, as is the middle bin.
     low = np.where((low > 0) & (low < high / 8) | (low == -(2.0**_LOWEST)), 0.0, low)
     high = np.where((high < 0) & (high > low / 8) | (high == 2.0**_LOWEST), 0.0, high)

@@ -28,10 +28,8 @@ class GaussianEstimator(PrivateEstimator):
     _chosen = "the bounds were"
     _theory = "docs/theory/private_classifiers.md"
 
-    @property
-    def releases_nothing(self):
-        """Whether the parameters alone decide what `fit` publishes, so that it costs nothing."""
-        return False
+    # Whether the parameters alone decide what `fit` publishes, so that it costs nothing.
+    releases_nothing = False
 
     def _close(self, n_records, guarantee, hidden=()):
         """Set the attributes that every fit has; then warn, since a warning may be an error.

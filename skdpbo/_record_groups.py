@@ -168,10 +168,6 @@ class PlacedRows:
         """Protected: return a slice of the rows."""
         return self._table[self._order[rows]]
 
-    def placed(self, values):
-        """Protected: return an array with one entry a record in the order of the rows."""
-        return values[self._order]
-
 
 def n_units(table):
     """Return the number of groups, or of records where there are none. Public."""
@@ -190,7 +186,7 @@ def record_codes(table):
 
 def placed(table, values):
     """Protected: return an array with one entry a record in the order of the rows of a table."""
-    return table.placed(values) if isinstance(table, PlacedRows) else values
+    return values[table._order] if isinstance(table, PlacedRows) else values
 
 
 def shared(units: NDArray[Any], sizes: NDArray[np.int64] | None, rows: slice) -> NDArray[Any]:

@@ -116,11 +116,8 @@ class GradientRelease:
             lattice=1.0,
             n_draws=(rows.shape[1] + 1) * self.n_outputs,
         )
-
-    @property
-    def sigma(self):
-        """Standard deviation of the noise in a coordinate of the mean gradient. Public."""
-        return self._noise.sigma * self._unit
+        # Of the noise in a coordinate of the mean gradient. Public.
+        self.sigma = self._noise.sigma * self._unit
 
     def __call__(self, w, source):
         """Return the noisy mean gradient at w, both of shape (d + 1, n_outputs)."""

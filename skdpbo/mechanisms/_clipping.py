@@ -185,6 +185,7 @@ class ClippedMean:
     n_records: int
     mu: float
     step: float = field(init=False, repr=False)
+    sigma: float = field(init=False, repr=False)
     _noise: GaussianMechanism = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -202,12 +203,7 @@ class ClippedMean:
         noise = GaussianMechanism(
             mu=self.mu, sensitivity=clipped_sum_sensitivity(clip), lattice=step, n_draws=_N_DRAWS
         )
-        set_fields(self, clip=clip, step=step, _noise=noise)
-
-    @property
-    def sigma(self) -> float:
-        """Standard deviation of the noise in each coordinate of the mean."""
-        return self._noise.sigma / self.n_records
+        set_fields(self, clip=clip, step=step, sigma=noise.sigma / self.n_records, _noise=noise)
 
     @property
     def guarantee(self) -> PrivacyGuarantee:

@@ -21,11 +21,12 @@ from skdpbo.mechanisms._lattice import (
     to_lattice,
 )
 from skdpbo.mechanisms._normal_sampler import NormalSampler
-from skdpbo.mechanisms._opendp import Engine, check_engine, opendp_noise
+from skdpbo.mechanisms._opendp import ENGINES, Engine, opendp_noise
 from skdpbo.mechanisms._sampling import ExactSampler
 from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu, mu_from_epsilon
 from skdpbo.privacy._checks import (
+    check_choice,
     check_count,
     check_delta,
     check_mu,
@@ -121,12 +122,19 @@ class GaussianMechanism:
     sigma: float = field(init=False, repr=False)
     _scale: int = field(init=False, repr=False)  # standard deviation in steps of 2^-shift
     _shift: int = field(init=False, repr=False)
+    _stated_delta: float = field(init=False, repr=False)
+    _distance: float = field(init=False, repr=False)  # of all draws to rounded normal deviates
 
     def __post_init__(self) -> None:
         if (self.mu is None) == (self.epsilon is None):
             raise ValueError("give either mu, or epsilon and delta.")
         check_count(self.n_draws, "n_draws")
-        check_engine(self.engine)
+        check_choice(self.engine, "engine", ENGINES)
+        # log(r/p) >= -1 / (24 s^2) for the probabilities r of the rounded normal deviate and p
+        # of the discrete Gaussian of s lattice steps (Jensen); so TV <= 1 / (24 s^2) a draw.
+        distance = 0.0 if self.engine == "skdpbo" else self.n_draws / (24 * 4.0**_DRAW_BITS)
+        stated = _DEFAULT_DELTA if self.delta is None else self.delta
+        set_fields(self, _stated_delta=stated, _distance=distance)
         sensitivity = as_fraction(check_positive(self.sensitivity, "sensitivity"))
         sigma = self._calibrated(sensitivity)
         if self.lattice is not None:
@@ -168,17 +176,6 @@ class GaussianMechanism:
         # sampler leaves.
         rest = check_delta(self.delta) - self._charge(epsilon)
         return gaussian_sigma(bound, epsilon=epsilon, delta=rest)
-
-    @property
-    def _stated_delta(self) -> float:
-        return _DEFAULT_DELTA if self.delta is None else self.delta
-
-    @property
-    def _distance(self) -> float:
-        """Statistical distance of all draws to rounded normal deviates."""
-        # log(r/p) >= -1 / (24 s^2) for the probabilities r of the rounded normal deviate and p
-        # of the discrete Gaussian of s lattice steps (Jensen); so TV <= 1 / (24 s^2) a draw.
-        return 0.0 if self.engine == "skdpbo" else self.n_draws / (24 * 4.0**_DRAW_BITS)
 
     def _charge(self, epsilon: float) -> float:
         # A law within distance t of an (epsilon, delta)-DP one is (epsilon, delta +

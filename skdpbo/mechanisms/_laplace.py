@@ -13,11 +13,11 @@ from skdpbo.mechanisms._lattice import (
     integers_from,
     integers_to,
 )
-from skdpbo.mechanisms._opendp import Engine, check_engine, opendp_noise
+from skdpbo.mechanisms._opendp import ENGINES, Engine, opendp_noise
 from skdpbo.mechanisms._sampling import ExactSampler
 from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee
-from skdpbo.privacy._checks import check_count, check_positive
+from skdpbo.privacy._checks import check_choice, check_count, check_positive
 from skdpbo.privacy._rounding import round_up
 
 
@@ -68,7 +68,7 @@ class DiscreteLaplace:
     def __post_init__(self) -> None:
         check_positive(self.epsilon, "epsilon")
         check_count(self.sensitivity, "sensitivity")
-        check_engine(self.engine)
+        check_choice(self.engine, "engine", ENGINES)
         # A ratio of integers, for which the sampler is exact; a float near it has another law.
         exact_scale = int(self.sensitivity) / as_fraction(self.epsilon)
         object.__setattr__(self, "_exact_scale", exact_scale)

@@ -20,13 +20,8 @@ from numpy.typing import NDArray
 from skdpbo.mechanisms._source import RandomSource
 
 Engine = Literal["skdpbo", "opendp"]
+ENGINES: tuple[Engine, ...] = ("skdpbo", "opendp")
 FIRST_EXACT_VERSION = (0, 14, 2)
-
-
-def check_engine(engine: str) -> None:
-    """Raise unless `engine` names an engine."""
-    if engine not in ("skdpbo", "opendp"):
-        raise ValueError("engine must be 'skdpbo' or 'opendp'.")
 
 
 def opendp_noise(

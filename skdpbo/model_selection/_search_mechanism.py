@@ -13,6 +13,7 @@ from skdpbo.mechanisms import RandomSource
 from skdpbo.model_selection._private_choice import PrivateChoice
 from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE, ReleasedScore
 from skdpbo.privacy import PrivacyGuarantee
+from skdpbo.privacy._checks import set_fields
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class SearchProblem:
         Confusion matrices of the candidates on the public folds, where their scores carry them.
     folds : FoldLosses or None
         Losses of public rows by models that have not seen them; None without public scores.
+    scorer, n_losses
+        Scorer of the protected records, and number of losses in a total; of the evaluator.
     """
 
     candidates: list
@@ -44,21 +47,16 @@ class SearchProblem:
     metric: str = "score"
     public_counts: list = field(default_factory=list)  # filled when the folds have been scored
     folds: Any = None
+    scorer: Any = field(init=False)
+    n_losses: int | None = field(init=False)
 
-    @property
-    def scorer(self):
-        """Scorer of the protected records."""
-        return self.evaluator.scorer
-
-    @property
-    def n_losses(self):
-        """Number of losses in a total."""
-        return self.evaluator.n_losses
+    def __post_init__(self):
+        set_fields(self, scorer=self.evaluator.scorer, n_losses=self.evaluator.n_losses)
 
     @property
     def largest(self):
         """Largest total loss."""
-        return self.evaluator.n_losses * self.scorer.units
+        return self.n_losses * self.scorer.units
 
     def totals(self, indices, **how):
         """Total losses of candidates. Protected: pass only to a mechanism."""
@@ -225,23 +223,20 @@ class ListChoice(SearchMechanism):
         return self._problem.candidates if public is None else []
 
     def choose(self, public):
-        """Release the winner and its score."""
-        return self._chosen(
+        """Release the winner and its score; without public scores `public` is None."""
+        problem, how = self._problem, {}
+        if public is not None:
             # Public numbers that set the costs of a ratio, before any protected loss is seen.
-            public_score=best_public_score(public[f"mean_test_{self._problem.metric}"]),
-            public_counts=self._problem.public_counts,
-        )
-
-    def search_unguided(self):
-        """Release the winner and its score."""
-        return self._chosen()
-
-    def _chosen(self, **how):
-        problem = self._problem
+            how["public_score"] = best_public_score(public[f"mean_test_{problem.metric}"])
+            how["public_counts"] = problem.public_counts
         index, score = problem.evaluator.release(
             self._choice, problem.candidates, source=problem.source, **how
         )
         return Chosen(problem.candidates, index, score)
+
+    def search_unguided(self):
+        """Release the winner and its score."""
+        return self.choose(None)
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def total_mu(atoms: Sequence[PrivacyGuarantee]) -> float:
     # Squared and rooted again, a single one would grow by a rounding.
     if len(mus) == 1:
         return mus[0]
-    return round_up_root(exact_sum_of_squares(mus))
+    return round_up_root(exact_sum(mus, power=2))
 
 
 def composed_losses(atoms: Sequence[PrivacyGuarantee]) -> ComposedLosses:
@@ -238,32 +238,12 @@ def _epsilon_of(losses: ComposedLosses, delta: float) -> float:
     )
 
 
-def exact_sum(values: Iterable[float]) -> Fraction:
-    """Sum of finite floats, without rounding."""
-    return _sum(
-        (count * numerator, denominator)
-        for (numerator, denominator), count in _ratios(values).items()
-    )
-
-
-def exact_sum_of_squares(values: Iterable[float | Fraction]) -> Fraction:
-    """Sum of the squares of finite floats, or of their exact differences, without rounding."""
-    return _sum(
-        (count * numerator * numerator, denominator * denominator)
-        for (numerator, denominator), count in _ratios(values).items()
-    )
-
-
-def _ratios(values: Iterable[float | Fraction]) -> dict[tuple[int, int], int]:
-    """Count equal values, as numerator and denominator, a power of two."""
-    return {value.as_integer_ratio(): count for value, count in Counter(values).items()}
-
-
-def _sum(terms: Iterable[tuple[int, int]]) -> Fraction:
-    """Sum of ratios whose denominators are powers of two."""
-    pairs = list(terms)
-    common = max((denominator for _, denominator in pairs), default=1)
+def exact_sum(values: Iterable[float | Fraction], power: int = 1) -> Fraction:
+    """Sum of a power of finite floats, or of their exact differences, without rounding."""
+    # Numerators and denominators, which are powers of two; equal values are added at once.
+    ratios = {value.as_integer_ratio(): count for value, count in Counter(values).items()}
+    pairs = [(count * above**power, below**power) for (above, below), count in ratios.items()]
+    common = max((below for _, below in pairs), default=1)
     # A quotient of powers of two is a shift by the difference of their lengths.
     bits = common.bit_length()
-    total = sum(numerator << (bits - denominator.bit_length()) for numerator, denominator in pairs)
-    return Fraction(total, common)
+    return Fraction(sum(above << (bits - below.bit_length()) for above, below in pairs), common)

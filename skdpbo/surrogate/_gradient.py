@@ -100,7 +100,7 @@ class GradientPosterior:
         self.cache_size = None if cache_size is None else check_count(cache_size, "cache_size")
         self._derivatives = differentiable(kernel)
         self._points: FloatArray | None = None
-        self._system = GrowingSystem.empty(self.jitter)
+        self._system = GrowingSystem(self.jitter)
 
     @property
     def points(self) -> FloatArray:
@@ -128,7 +128,7 @@ class GradientPosterior:
             return
         if self._points is None:  # the variance at the first point is the unit of the jitter
             unit = varying_variance(self._derivatives, Z[0])
-            self._system = GrowingSystem.empty(self.jitter * unit)
+            self._system = GrowingSystem(self.jitter * unit)
         # Covariances with the new points alone: the factor of the others is extended.
         points = Z if self._points is None else np.concatenate([self._points, Z])
         cross = self._derivatives.values(points, Z).value

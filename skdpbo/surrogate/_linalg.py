@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -111,13 +111,8 @@ class GrowingSystem:
     """
 
     jitter: float
-    matrix: FloatArray
-    root: FloatArray
-
-    @classmethod
-    def empty(cls, jitter: float) -> GrowingSystem:
-        """Return the system with N = 0."""
-        return cls(jitter, np.empty((0, 0)), np.empty((0, 0)))
+    matrix: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    root: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
 
     def extended(self, cross: FloatArray) -> GrowingSystem:
         """Return the system with b more rows; the factor is extended, not computed anew.

@@ -55,6 +55,8 @@ class CandidatePosterior:
 
     Attributes
     ----------
+    n_candidates : int
+        Number n of candidates.
     mean, std : ndarray of shape (n,)
         Posterior mean and standard deviation of f (not of a noisy value), read-only snapshots.
     observed : ndarray of shape (T,)
@@ -93,7 +95,7 @@ class CandidatePosterior:
         self.X_candidates = check_candidates(X_candidates)
         self.noise_variance = check_within(noise_variance, "noise_variance", "[0, inf)")
         self.prior_mean = prior_mean
-        n = self.n_candidates
+        self.n_candidates = n = len(self.X_candidates)
         self._prior_variance = prior_variance(kernel, self.X_candidates)
         self._prior_mean = np.broadcast_to(np.asarray(prior_mean, dtype=np.float64), (n,))
         if not np.isfinite(self._prior_mean).all():
@@ -107,22 +109,12 @@ class CandidatePosterior:
         self._observed: list[int] = []
         self._values: list[float] = []
         self._noise_variances: list[float] = []
-        self._mean = _frozen(self._prior_mean)
+        self.mean = _frozen(self._prior_mean)
         self._variance = self._prior_variance
-
-    @property
-    def n_candidates(self) -> int:
-        """Number n of candidates."""
-        return int(self.X_candidates.shape[0])
 
     def __len__(self) -> int:
         """Return the number T of observations."""
         return self._T
-
-    @property
-    def mean(self) -> FloatArray:
-        """Posterior mean, shape (n,)."""
-        return self._mean
 
     @property
     def std(self) -> FloatArray:
@@ -158,22 +150,16 @@ class CandidatePosterior:
         """
         i, v, s2 = self._check_observation(index, value, noise_variance)
         t = self._T
-        self._reserve(t + 1)
         column = self._V[:t, i].copy()  # L^{-1} k(X_T, x_i): the new row of L
         # One more row of the Cholesky factor of K + N: l = V[:, i], l_tt^2 = sigma^2(i) + s^2.
         pivot = math.sqrt(max(float(self._variance[i]), 0.0) + max(s2, self._floor))
-        row = self._V[t]
-        np.subtract(
-            prior_rows(self.kernel, self.X_candidates, np.array([i]))[0],
-            column @ self._V[:t],
-            out=row,
-        )
-        row /= pivot
+        prior = prior_rows(self.kernel, self.X_candidates, np.array([i]))[0]
+        row = (prior - column @ self._V[:t]) / pivot
         # The current mean at i is m_i + column @ z, so this is the new entry of L^{-1} (v - m).
-        z = (v - float(self._mean[i])) / pivot
-        self._mean = _frozen(self._mean + z * row)
+        z = (v - float(self.mean[i])) / pivot
+        self.mean = _frozen(self.mean + z * row)
         self._variance = self._variance - row * row  # Kusner et al. (2015), Eq. 2, one term
-        self._record([i], [v], [s2], [z], [pivot])
+        self._record(row[None], [i], [v], [s2], [z], [pivot])
 
     def extend(
         self,
@@ -234,8 +220,7 @@ class CandidatePosterior:
         """Block version of append; False, and nothing changed, if rounding defeats Cholesky."""
         idx = np.array([row[0] for row in rows])
         v, s2 = (np.array([row[c] for row in rows]) for c in (1, 2))
-        t, b = self._T, len(rows)
-        old = self._V[:t]
+        old = self._V[: self._T]
         L21 = old[:, idx].T  # (b, t)
         prior = prior_rows(self.kernel, self.X_candidates, idx)
         C = prior - L21 @ old  # posterior covariance of the new points with all candidates
@@ -244,32 +229,38 @@ class CandidatePosterior:
         except np.linalg.LinAlgError:
             return False
         V = solve_triangular(L, C, lower=True, check_finite=False)
-        z = solve_triangular(L, v - self._mean[idx], lower=True, check_finite=False)
-        self._reserve(t + b)
-        self._V[t : t + b] = V
+        z = solve_triangular(L, v - self.mean[idx], lower=True, check_finite=False)
         # New rows of V add to both terms of Eq. 2; none of the old ones changes.
-        self._mean = _frozen(self._mean + z @ V)
+        self.mean = _frozen(self.mean + z @ V)
         self._variance = self._variance - np.einsum("ij,ij->j", V, V)
-        self._record(idx.tolist(), v.tolist(), s2.tolist(), z.tolist(), np.diagonal(L).tolist())
+        columns = (column.tolist() for column in (idx, v, s2, z, np.diagonal(L)))
+        self._record(V, *columns)
         return True
 
     def _record(
-        self, i: list[int], v: list[float], s2: list[float], z: list[float], pivots: list[float]
+        self,
+        rows: FloatArray,
+        i: list[int],
+        v: list[float],
+        s2: list[float],
+        z: list[float],
+        pivots: list[float],
     ) -> None:
+        """Keep new rows of V, and what belongs to them."""
+        end = self._T + len(i)
+        if end > len(self._V):
+            # Doubled: T appends copy O(T n) numbers altogether.
+            grown = np.empty((max(end, 2 * len(self._V)), self.n_candidates))
+            grown[: self._T] = self._V[: self._T]
+            self._V = grown
+        self._V[self._T : end] = rows
         self._observed += i
         self._values += v
         self._noise_variances += s2
         self._z += z
         self._pivots += pivots
-        self._T += len(i)
+        self._T = end
         self.jitter = max(self.jitter, self._floor - min(s2))
-
-    def _reserve(self, rows: int) -> None:
-        if rows > len(self._V):
-            # Doubled: T appends copy O(T n) numbers altogether.
-            grown = np.empty((max(rows, 2 * len(self._V)), self.n_candidates))
-            grown[: self._T] = self._V[: self._T]
-            self._V = grown
 
     def _check_observation(
         self, index: int, value: float, noise_variance: float | None

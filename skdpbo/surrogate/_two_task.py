@@ -47,6 +47,8 @@ class TwoTaskPosterior:
 
     Attributes
     ----------
+    n_candidates : int
+        Number n of candidates.
     mean, std : ndarray of shape (n,)
         Posterior mean and standard deviation of the private task (not of a noisy value),
         read-only.
@@ -75,7 +77,7 @@ class TwoTaskPosterior:
         prior_mean: float | npt.ArrayLike = 0.0,
     ) -> None:
         X = check_candidates(X_candidates)
-        self._n = n = len(X)
+        self.n_candidates = n = len(X)
         self.disagreement = disagreement
         # The candidates twice, with the task (0: public, 1: private) as one more feature.
         tasks = np.vstack([np.column_stack([X, np.full(n, task)]) for task in (0.0, 1.0)])
@@ -93,11 +95,6 @@ class TwoTaskPosterior:
             prior_mean=np.concatenate([m, m]),
         )
 
-    @property
-    def n_candidates(self) -> int:
-        """Number n of candidates."""
-        return self._n
-
     def __len__(self) -> int:
         """Return the number of values of both tasks."""
         return len(self._posterior)
@@ -105,22 +102,22 @@ class TwoTaskPosterior:
     @property
     def mean(self) -> FloatArray:
         """Posterior mean of the private task, shape (n,)."""
-        return self._posterior.mean[self._n :]
+        return self._posterior.mean[self.n_candidates :]
 
     @property
     def std(self) -> FloatArray:
         """Posterior standard deviation of the private task, shape (n,)."""
-        return self._posterior.std[self._n :]
+        return self._posterior.std[self.n_candidates :]
 
     @property
     def public_mean(self) -> FloatArray:
         """Posterior mean of the public task, shape (n,)."""
-        return self._posterior.mean[: self._n]
+        return self._posterior.mean[: self.n_candidates]
 
     @property
     def public_std(self) -> FloatArray:
         """Posterior standard deviation of the public task, shape (n,)."""
-        return self._posterior.std[: self._n]
+        return self._posterior.std[: self.n_candidates]
 
     def extend_public(
         self,
@@ -139,7 +136,7 @@ class TwoTaskPosterior:
         noise_variances : array-like of shape (b,) or (), default=None
             None takes the constructor's noise variance for all.
         """
-        self._extend(self._checked(indices), values, noise_variances)
+        self._extend(0, indices, values, noise_variances)
 
     def extend_private(
         self, indices: Indices, values: npt.ArrayLike, noise_variances: npt.ArrayLike
@@ -155,7 +152,7 @@ class TwoTaskPosterior:
         noise_variances : array-like of shape (b,) or ()
             Variances of the noise that was added, >= 0.
         """
-        self._extend(self._checked(indices) + self._n, values, noise_variances)  # second half
+        self._extend(self.n_candidates, indices, values, noise_variances)
 
     def copy(self) -> TwoTaskPosterior:
         """Return an independent posterior, for values that are imagined (batch designs).
@@ -179,27 +176,27 @@ class TwoTaskPosterior:
         """
         return self._posterior.log_marginal_likelihood()
 
-    def _checked(self, indices: Indices) -> npt.NDArray[np.intp]:
-        """Candidates as an array: an index of n or more would be one of the other task."""
-        idx = np.asarray(indices)
-        if idx.size and not np.issubdtype(idx.dtype, np.integer):
-            raise TypeError("indices must be integers.")
-        if ((idx < 0) | (idx >= self._n)).any():
-            raise IndexError("index must be in [0, n_candidates).")
-        return idx.astype(np.intp)
-
     def _extend(
         self,
-        indices: npt.NDArray[np.intp],
+        start: int,
+        indices: Indices,
         values: npt.ArrayLike,
         noise_variances: npt.ArrayLike | None,
     ) -> None:
+        """Condition on values of the task whose candidates begin at `start`."""
+        idx = np.asarray(indices)
+        if idx.size and not np.issubdtype(idx.dtype, np.integer):
+            raise TypeError("indices must be integers.")
+        # An index of n or more would be one of the other task.
+        if ((idx < 0) | (idx >= self.n_candidates)).any():
+            raise IndexError("index must be in [0, n_candidates).")
+        idx = start + idx.astype(np.intp)
         # Rank one: no factorisation of a block.
-        if len(indices) == 1 == np.size(values):
+        if len(idx) == 1 == np.size(values):
             s2 = None if noise_variances is None else float(np.ravel(noise_variances)[0])
-            self._posterior.append(int(indices[0]), float(np.ravel(values)[0]), s2)
+            self._posterior.append(int(idx[0]), float(np.ravel(values)[0]), s2)
         else:
-            self._posterior.extend(indices, values, noise_variances)
+            self._posterior.extend(idx, values, noise_variances)
 
 
 class _TwoTaskKernel(Kernel):  # type: ignore[misc]

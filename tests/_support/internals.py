@@ -23,7 +23,7 @@ HOMES = {
     "_noise_aware": "MomentModel released_noise_variance",
     "_parameters": "check_bounds",
     "_record_groups": (
-        "PlacedRows count_step group_codes place_batches random_batches shared shared_roots"
+        "PlacedRows count_step group_codes place_batches placed random_batches shared shared_roots"
     ),
     "_row_blocks": "BoxedRows",
     "_whitened_release": "NoisyMoments SQUARED_NORM WhitenedRelease",
@@ -207,7 +207,7 @@ HOMES = {
     "preprocessing._category_columns": "category_counts category_key",
     "preprocessing._imputer": "LEVELS dyadic_counts quantile_of_counts value_or_missing",
     "preprocessing._one_hot_encoder": "category_threshold",
-    "privacy._composed_losses": "added_epsilon composed_epsilon exact_sum exact_sum_of_squares",
+    "privacy._composed_losses": "added_epsilon composed_epsilon exact_sum",
     "privacy._guarantee": "PrivacyGuarantee",
     "privacy._profile_table": "ProfileTable tabulate",
     "privacy.ledger._charging": "covered_by_fit",

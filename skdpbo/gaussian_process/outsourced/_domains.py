@@ -7,7 +7,7 @@ import numpy as np
 
 from skdpbo.gaussian_process.outsourced._random_projection import operator_norm_bound
 from skdpbo.privacy._checks import check_positive, set_fields
-from skdpbo.privacy._composed_losses import exact_sum_of_squares
+from skdpbo.privacy._composed_losses import exact_sum
 from skdpbo.privacy._rounding import round_up_root
 
 
@@ -113,22 +113,20 @@ class Box:
             if not len(values) or not np.isfinite(values).all():
                 raise ValueError(f"{name} must hold finite numbers.")
             set_fields(self, **{name: tuple(values.tolist())})
-        if len(self.low) != len(self.high) or any(low > high for low, high in self._sides):
+        if len(self.low) != len(self.high) or np.greater(self.low, self.high).any():
             raise ValueError("low and high must have the same length, low at most high.")
 
     @property
     def norm(self):
         """Largest norm of a point, rounded up."""
-        return _norm_above(max(abs(low), abs(high)) for low, high in self._sides)
+        sides = zip(self.low, self.high, strict=True)
+        return _norm_above(max(abs(low), abs(high)) for low, high in sides)
 
     @property
     def diameter(self):
         """Largest distance of two points, rounded up."""
-        return _norm_above(Fraction(high) - Fraction(low) for low, high in self._sides)
-
-    @property
-    def _sides(self):
-        return zip(self.low, self.high, strict=True)
+        sides = zip(self.low, self.high, strict=True)
+        return _norm_above(Fraction(high) - Fraction(low) for low, high in sides)
 
     def image(self, projection):
         """Return a box that holds the projected points.
@@ -169,4 +167,4 @@ class Box:
 def _norm_above(values):
     """Return the l2 norm of floats, or of their differences, rounded up; inf beyond the floats."""
     # In fractions: squares neither vanish nor overflow.
-    return round_up_root(exact_sum_of_squares(values))
+    return round_up_root(exact_sum(values, power=2))

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from skdpbo.gaussian_process.outsourced._domains import Ball, Box
 from skdpbo.gaussian_process.outsourced._random_projection import row_sensitivity
 from skdpbo.mechanisms import GaussianMechanism, L2Laplace
 from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu, mu_from_epsilon
-from skdpbo.privacy._checks import check_delta, check_positive
+from skdpbo.privacy._checks import check_delta, check_positive, set_fields
 from skdpbo.privacy._rounding import text_below
 
 ROW_ASSUMPTIONS = (
@@ -48,6 +47,13 @@ class NoisyRows:
         d.
     projection : ndarray of shape (d, r) or None, default=None
         P, public.
+
+    Attributes
+    ----------
+    n_components : int
+        Number r of coordinates of a released row.
+    sensitivity : float
+        Largest l2 move of a row of Z for a move of `displacement` in X, rounded up.
     """
 
     mechanism: str
@@ -64,22 +70,15 @@ class NoisyRows:
         if not math.isfinite(self.domain.norm * largest):
             # What overflows would depend on a row, and so would the error.
             raise ValueError("data_norm or X_bounds are too large: a row may exceed the floats.")
-
-    @cached_property
-    def sensitivity(self):
-        """Largest l2 move of a row of Z for a move of `displacement` in X, rounded up."""
         # Inside the domain no row moves further than its diameter.
-        return row_sensitivity(
+        sensitivity = row_sensitivity(
             min(self.displacement, self.domain.diameter),
             data_norm=self.domain.norm,
             n_features=self.n_features,
             projection=self.projection,
         )
-
-    @property
-    def n_components(self):
-        """Number r of coordinates of a released row."""
-        return self.n_features if self.projection is None else self.projection.shape[1]
+        r = self.n_features if self.projection is None else self.projection.shape[1]
+        set_fields(self, n_components=r, sensitivity=sensitivity)
 
     @property
     def image(self):

@@ -201,7 +201,7 @@ class PrivateDescent:
             error = step.sigma
             if public is not None:
                 gradient = public.combined(weights, gradient, step.sigma, clip)
-                error = public.measured[1][-1]
+                error = public.errors[-1]
             clip = next_clip
             theta = self._moved(theta, optimizer.step(theta, gradient), public)
             thetas.append(theta)
@@ -263,10 +263,10 @@ class PrivateDescent:
 
 def _refitted(posterior, refit, thetas, steps, public):
     """Return the surrogate of the steps to come. Released and public gradients alone choose it."""
-    gradients, sigmas, *_ = map(np.array, zip(*steps, strict=True))
+    gradients, sigmas, *_ = zip(*steps, strict=True)
     if public is not None:  # the means of both are known better
-        gradients, sigmas = public.measured
-    again = refit(np.array(thetas), gradients, sigmas)
+        gradients, sigmas = public.gradients, public.errors
+    again = refit(*map(np.array, (thetas, gradients, sigmas)))
     if again is None:
         return posterior
     # The same points: their losses are kept, and only the length-scale is another.

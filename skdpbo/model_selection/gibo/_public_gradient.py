@@ -120,6 +120,8 @@ class PublicGradient:
     ----------
     weights : list of float
         Mean weight of the public gradient in each step so far.
+    gradients, errors : list
+        Means of both measurements in each step so far, and their standard errors.
     optimism : list of float
         By how much the public loss at theta_0, theta_1, ... is too low in expectation, because the
         steps have followed the same records.
@@ -135,7 +137,7 @@ class PublicGradient:
         self._table = RecordLosses(self._units, 1.0 / self._units)
         self.weights = []
         self.optimism = [0.0]
-        self._measured = []
+        self.gradients, self.errors = [], []
 
     def add(self, points, n_kept):
         """Evaluate points and keep the last `n_kept`."""
@@ -180,18 +182,14 @@ class PublicGradient:
         self.weights.append(float(share.mean()))
         gradient = released + share * (rows.mean(axis=0) - released)
         error = share * public  # of the mean: 1 / (1 / private + 1 / public)
-        self._measured.append((gradient, math.sqrt(error.mean())))
+        self.gradients.append(gradient)
+        self.errors.append(math.sqrt(error.mean()))
         squares = np.maximum(np.square(gradient), _TINY)
         self.trust = np.sqrt(squares / (squares + error))
         # d gradient / d public gradient times the error of that, for each unit of a step. Half: the
         # answer of later gradients to it has fallen to nothing where a descent has converged.
         self._chance = error / np.sqrt(squares) / 2
         return gradient
-
-    @property
-    def measured(self):
-        """Means of both measurements so far, (t, d), and their standard errors, (t,)."""
-        return tuple(np.array(column) for column in zip(*self._measured, strict=True))
 
     def moved(self, step):
         """Count the expected share of chance in the public change: Cov(step, public gradient).

@@ -27,7 +27,7 @@ from skdpbo.model_selection.papers._kusner_release import (
     run_gp_ucb,
 )
 from skdpbo.privacy import PrivacyGuarantee
-from skdpbo.privacy._checks import check_count, check_positive, check_real, check_within
+from skdpbo.privacy._checks import check_count, check_positive, check_real, check_within, set_fields
 from skdpbo.surrogate import (
     CandidatePosterior,
     greedy_information_gain,
@@ -131,6 +131,12 @@ class Kusner2015:
 
     def __post_init__(self):
         self.check()
+        derived = {
+            "_kernel": RBF(_DEFAULT_LENGTH_SCALE) if self.kernel is None else self.kernel,
+            # Of the noise that is drawn, and modelled.
+            "_variance": max(self.noise_variance, _LEAST_NOISE_VARIANCE),
+        }
+        set_fields(self, **derived)
 
     def check(self):
         """Raise a TypeError or ValueError that names the parameter at fault."""
@@ -144,7 +150,7 @@ class Kusner2015:
             raise ValueError('information_gain must be "greedy" or a number.')
         if self.constants not in ("corrected", "printed"):
             raise ValueError('constants must be "corrected" or "printed".')
-        if self.acquisition not in ("ucb", "branch_and_bound")[: 1 if self._is_noisy else 2]:
+        if self.acquisition not in ("ucb", "branch_and_bound")[: 1 if self.noise_variance else 2]:
             raise ValueError('acquisition must be "ucb", or with Algorithm 2 "branch_and_bound".')
         for name in ("A", "tau", "score_scale"):
             check_positive(getattr(self, name), name)
@@ -177,7 +183,7 @@ class Kusner2015:
         steps = [f"exponential choice (epsilon {float(shares.epsilon_choice):.4g})"]
         if shares.epsilon_score:
             steps.append(f"Laplace score (epsilon {float(shares.epsilon_score):.4g})")
-        algorithm = "Algorithm 1" if self._is_noisy else "Algorithm 2"
+        algorithm = "Algorithm 1" if self.noise_variance else "Algorithm 2"
         guarantee = PrivacyGuarantee(
             epsilon=epsilon,
             delta=delta,
@@ -187,7 +193,7 @@ class Kusner2015:
             status="conditional",
             reference="Kusner, Gardner, Garnett & Weinberger 2015; docs/theory/kusner2015.md",
         )
-        if shares.epsilon_score and self._is_noisy and self.constants == "printed":
+        if shares.epsilon_score and self.noise_variance and self.constants == "printed":
             return guarantee.voided(_PRINTED_IS_VOID)
         return guarantee
 
@@ -253,7 +259,7 @@ class Kusner2015:
         if score is None:
             return index, None
         # Algorithm 1 releases the best observed value, Algorithm 2 the exact one of the last visit.
-        best = max(values) if self._is_noisy else self._modelled(gains(posterior.observed[-1]))
+        best = max(values) if self.noise_variance else self._modelled(gains(posterior.observed[-1]))
         noisy = add_laplace(best, score, shares.epsilon_score, source)
         # Back to the scale of gains: post-processing.
         return index, self.score_center + self.score_scale * noisy
@@ -278,29 +284,26 @@ class Kusner2015:
 
     def _score_sensitivity(self, X, shares, *, n_candidates, n_iter, correlation):
         public = {"n_candidates": n_candidates, "n_iter": n_iter, "correlation": correlation}
-        if not self._is_noisy:
+        if not self.noise_variance:
             return formulas.exact_score_sensitivity(
                 n_features=X.shape[1], delta=shares.delta_score, A=self.A, tau=self.tau, **public
             )
-        return formulas.score_sensitivity(
-            delta=shares.delta_score,
-            noise_variance=self._variance,
-            information_gain=self._information_gain(X, n_iter),
-            constants=self.constants,
-            **public,
-        )
-
-    def _information_gain(self, X, n_iter):
-        arguments = (self._kernel, X, n_iter, self._variance)
-        if self.information_gain == "greedy":
-            return maximum_information_gain_bound(*arguments)
+        gain, arguments = self.information_gain, (self._kernel, X, n_iter, self._variance)
+        if gain == "greedy":
+            gain = maximum_information_gain_bound(*arguments)
         # The greedy gain is attained, so the maximum is no less; 1e-9 allows for rounding.
-        if self.information_gain < greedy_information_gain(*arguments) * (1 - 1e-9):
+        elif gain < greedy_information_gain(*arguments) * (1 - 1e-9):
             raise ValueError(
                 "information_gain is below the gain of a greedy design of n_iter points, so it is "
                 "no upper bound on the maximum."
             )
-        return self.information_gain
+        return formulas.score_sensitivity(
+            delta=shares.delta_score,
+            noise_variance=self._variance,
+            information_gain=gain,
+            constants=self.constants,
+            **public,
+        )
 
     def _posterior(self, X):
         check_kernel(self._kernel, X)
@@ -308,19 +311,6 @@ class Kusner2015:
 
     def _modelled(self, gain):
         return (gain - self.score_center) / self.score_scale
-
-    @property
-    def _kernel(self):
-        return RBF(_DEFAULT_LENGTH_SCALE) if self.kernel is None else self.kernel
-
-    @property
-    def _is_noisy(self):
-        return self.noise_variance > 0
-
-    @property
-    def _variance(self):
-        """Variance of the noise that is drawn, and modelled."""
-        return max(self.noise_variance, _LEAST_NOISE_VARIANCE)
 
     def _assumptions(self, shares):
         prior = (
@@ -334,7 +324,7 @@ class Kusner2015:
         )
         if not shares.epsilon_score:
             return prior
-        if not self._is_noisy:
+        if not self.noise_variance:
             regret = (
                 f"for each data set the regret of the last candidate is at most {self.A:g} "
                 f"exp(-{self.tau:g} T / (log T)^(d/4)), up to a probability delta / 4"

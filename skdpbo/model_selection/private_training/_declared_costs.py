@@ -15,11 +15,10 @@ from skdpbo.model_selection.private_training._costs import (
 from skdpbo.model_selection.private_training._selection_rules import largest_affordable
 from skdpbo.model_selection.private_training._statements import (
     declared_cost,
-    varies,
     voided_if_seeded,
 )
-from skdpbo.privacy import PrivacyProfile
-from skdpbo.privacy._privacy_profile import as_profile, largest_profile
+from skdpbo.privacy import PrivacyGuarantee, PrivacyProfile
+from skdpbo.privacy._privacy_profile import as_profile, largest_profile, takes_epsilon_alone
 
 _DECLARED = "one fit of the estimator costs what estimator_guarantee says, whatever the records are"
 _STATEMENT = {
@@ -41,7 +40,9 @@ def declared_costs(models, candidates, declaration, n_samples):
     -------
     costs : DeclaredCosts or ProfileCosts
     """
-    if varies(declaration):
+    known = isinstance(declaration, PrivacyGuarantee | PrivacyProfile)
+    # What can be called with a single argument is a privacy profile, delta(epsilon).
+    if callable(declaration) and not known and not takes_epsilon_alone(declaration):
         # A clone: the user's function may change or keep what it is given.
         stated = [declared_cost(declaration(clone(model), n_samples)) for model in models]
     else:

@@ -9,7 +9,7 @@ from skdpbo.model_selection._private_choice import all_stated_for_groups
 from skdpbo.model_selection.private_training._estimators import is_shape_only, is_transformer
 from skdpbo.privacy import PrivacyGuarantee, PrivacyProfile
 from skdpbo.privacy._guarantee import GROUP_RELATIONS
-from skdpbo.privacy._privacy_profile import as_profile, takes_epsilon_alone
+from skdpbo.privacy._privacy_profile import as_profile
 from skdpbo.privacy._replace_one import as_replace_one
 
 _NEIGHBOURS = "replace-one"
@@ -29,15 +29,6 @@ def stated_guarantee(step, n_samples, *, groups=False):
     known = {"groups": True} if groups else {}  # foreign steps need not have the parameter
     stated = step.privacy_guarantee(n_samples=n_samples, **known)
     return _checked(stated, step, GROUP_RELATIONS[_NEIGHBOURS] if groups else _NEIGHBOURS)
-
-
-def varies(declaration):
-    """Whether a declared cost is a function of ``(estimator, n_samples)``.
-
-    One that can be called with a single argument is a privacy profile, delta(epsilon).
-    """
-    stated = isinstance(declaration, PrivacyGuarantee | PrivacyProfile)
-    return callable(declaration) and not stated and not takes_epsilon_alone(declaration)
 
 
 def declared_cost(declaration):

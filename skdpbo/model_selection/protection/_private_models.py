@@ -161,7 +161,18 @@ class PrivateModelsProtection(AllRecordsProtection):
                 "may miss the best one, and needs as much noise or more.",
                 SelectionCostWarning,
             )
-        self.failures = self._dry_run()  # kept: if there is no model, they may be the reason
+        # Kept: if there is no model, they may be the reason.
+        self.failures = self._failures(self.candidates)
+        shown = [(DryRunWarning, failure) for failure in self.failures]
+        # One guess of the types is enough here: the warnings are of missing bounds.
+        X, y, model = self.parts.X, self.parts.y, plan.models[0]
+        for table, targets in list(synthetic_rows(model, X, y))[:1]:
+            for warning in in_isolation(_warnings_of_fit, model, table, targets):
+                kind = warning.category
+                if issubclass(kind, SkdpboWarning) and kind not in _NOT_SHOWN:
+                    shown.append((kind, str(warning.message)))
+        for category, message in dict.fromkeys(shown):
+            warn_caller(message, category)
 
     def run(self, charge):
         """Protected: run the trials and release the best.
@@ -276,21 +287,6 @@ class PrivateModelsProtection(AllRecordsProtection):
         super().publish(guarantee, chosen)
         if chosen.score is not None and self.best_of_several:
             warn_if_trial_is_noisy(self.scorer, chosen.score)
-
-    def _dry_run(self):
-        """Warn of what synthetic rows show: failures, which are returned, and missing bounds."""
-        X, y, models = self.parts.X, self.parts.y, self.plan.models
-        failures = self._failures(self.candidates)
-        shown = [(DryRunWarning, failure) for failure in failures]
-        # One guess of the types is enough here: the warnings are of missing bounds.
-        for table, targets in list(synthetic_rows(models[0], X, y))[:1]:
-            for warning in in_isolation(_warnings_of_fit, models[0], table, targets):
-                kind = warning.category
-                if issubclass(kind, SkdpboWarning) and kind not in _NOT_SHOWN:
-                    shown.append((kind, str(warning.message)))
-        for category, message in dict.fromkeys(shown):
-            warn_caller(message, category)
-        return failures
 
     def _failures(self, candidates):
         """Return what fails on synthetic rows, as texts; refuse what fails for all of them."""

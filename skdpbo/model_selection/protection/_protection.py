@@ -178,27 +178,6 @@ class Protection(NotPickled, ABC):
 _DISJOINT = "no record is both in X and in X_val"
 
 
-def _protected_parts(rows, params):
-    """Return what ``fit`` was given as `ProtectedParts`, and its entries without the groups.
-
-    Rows that cannot be counted are refused.
-    """
-    X, y, X_val, y_val, groups_val = rows
-    X, y, X_val = check_rows(X, y, X_val, y_val, groups_val)
-    params = dict(params)
-    groups = params.pop("groups", None)
-    if groups is not None or groups_val is not None:
-        # A part without groups would be of single records, and have another guarantee.
-        if groups is None or (groups_val is None) != (X_val is None):
-            raise ValueError(
-                "groups must name the group of each row of X, and groups_val of each row of "
-                "X_val, if it is given: every record is protected."
-            )
-        groups = group_codes(groups, n_rows(X), name="groups", rows="X")
-        groups_val = None if X_val is None else group_codes(groups_val, n_rows(X_val))
-    return ProtectedParts(X, y, X_val, y_val, groups, groups_val), params
-
-
 class AllRecordsProtection(Protection):
     """Every record is protected, those that train and those that score."""
 
@@ -209,17 +188,29 @@ class AllRecordsProtection(Protection):
 
     def set_up(self, rows, params):
         """Refuse rows by their schema and return the guarantee of this fit; no value is read."""
-        parts, self.params = _protected_parts(rows, params)
-        self.parts = parts
+        X, y, X_val, y_val, groups_val = rows
+        X, y, X_val = check_rows(X, y, X_val, y_val, groups_val)
+        self.params = dict(params)
+        groups = self.params.pop("groups", None)
+        if groups is not None or groups_val is not None:
+            # A part without groups would be of single records, and have another guarantee.
+            if groups is None or (groups_val is None) != (X_val is None):
+                raise ValueError(
+                    "groups must name the group of each row of X, and groups_val of each row of "
+                    "X_val, if it is given: every record is protected."
+                )
+            groups = group_codes(groups, n_rows(X), name="groups", rows="X")
+            groups_val = None if X_val is None else group_codes(groups_val, n_rows(X_val))
+        self.parts = parts = ProtectedParts(X, y, X_val, y_val, groups, groups_val)
         guarantee = self.planned(parts)
-        if parts.X_val is not None:  # copies are not found below, only memory that is shared
+        if X_val is not None:  # copies are not found below, only memory that is shared
             guarantee = guarantee.assuming(_DISJOINT)
         refuse_shared_rows(parts.X, parts.X_val)
         # Of groups what was planned for records: no part divides one, so that it is one unit.
-        if parts.groups is not None:
+        if groups is not None:
             of_record, guarantee = guarantee, self.for_groups(guarantee)
             warn_if_void_for_groups(of_record, guarantee)
-        entries = entries_assumption(self.params, n_rows(parts.X), None)
+        entries = entries_assumption(self.params, n_rows(X), None)
         # Units: with groups, what is counted is groups.
         n_protected = parts.n_samples + (parts.n_validation or 0)
         return self.stated(guarantee, n_protected, entries=entries)

@@ -101,25 +101,6 @@ def make_per_record_scorer(loss, *, bound, response_method="predict", name=None,
     )
 
 
-def _accuracy(name, loss_bound, n_classes):
-    if loss_bound is not None and loss_bound != 1:
-        raise ValueError("the loss of 'accuracy' is 0 or 1: leave loss_bound out")
-    return PerRecordScorer(_losses.zero_one, name=name, bound=1.0, units=1, offset=1.0)
-
-
-def _probability(name, loss_bound, n_classes):
-    if name == "neg_log_loss":
-        loss, bound = _losses.log_loss, loss_bound or DEFAULT_LOG_LOSS_BOUND
-    else:
-        # Two classes: scikit-learn halves the Brier score, and half of the range halves the noise.
-        halved = None if n_classes is None else n_classes <= 2
-        largest = 1.0 if halved else 2.0
-        loss, bound = _losses.Brier(halved), min(largest, loss_bound or largest)
-    return PerRecordScorer(
-        loss, name=name, bound=bound, units=_REAL_UNITS, response_method="predict_proba"
-    )
-
-
 _ERRORS = {
     "neg_mean_squared_error": _losses.squared_error,
     "neg_mean_absolute_error": _losses.absolute_error,
@@ -129,12 +110,6 @@ _ERRORS = {
     "neg_mean_gamma_deviance": _losses.gamma_deviance,
 }
 _DEFAULT_ERROR_BOUND = 1.0
-
-
-def _error(name, loss_bound, n_classes):
-    loss = _losses.Elementwise(_ERRORS[name])
-    bound = _DEFAULT_ERROR_BOUND if loss_bound is None else loss_bound
-    return PerRecordScorer(loss, name=name, bound=bound, units=_REAL_UNITS)
 
 
 # Powers of the length of an interval of targets that are the largest losses inside it.
@@ -171,28 +146,42 @@ def _length_of_targets(estimator):
     return float(length) if 1e-50 < length < 1e50 else None  # its square is a bound, too
 
 
-def _log_density(name, loss_bound, n_classes):
-    lower, upper = DEFAULT_DENSITY_RANGE
-    if loss_bound is not None:
-        raise ValueError(
-            f"{name!r} has a range, not a bound: give make_log_density_scorer(lower=..., upper=...)"
-        )
-    warn_caller(
-        f"no range is given: log densities are clipped to [{lower:g}, {upper:g}], whatever the "
-        "scale of y. Give make_log_density_scorer(lower=..., upper=...).",
-        DefaultBoundsWarning,
-    )
-    return make_log_density_scorer(lower=lower, upper=upper)
-
-
 _LOG_DENSITY = "log_predictive_density"  # no name of scikit-learn's
-_BUILDERS = {
-    _LOG_DENSITY: _log_density,
-    "accuracy": _accuracy,
-    "neg_log_loss": _probability,
-    "neg_brier_score": _probability,
-    **dict.fromkeys(_ERRORS, _error),
-}
+_MEANS = (_LOG_DENSITY, "accuracy", "neg_log_loss", "neg_brier_score", *_ERRORS)
+
+
+def _mean_scorer(name, loss_bound, n_classes):
+    """Return the scorer of a mean of losses, which is one of `_MEANS`."""
+    if name == "accuracy":
+        if loss_bound is not None and loss_bound != 1:
+            raise ValueError("the loss of 'accuracy' is 0 or 1: leave loss_bound out")
+        return PerRecordScorer(_losses.zero_one, name=name, bound=1.0, units=1, offset=1.0)
+    if name == _LOG_DENSITY:
+        lower, upper = DEFAULT_DENSITY_RANGE
+        if loss_bound is not None:
+            raise ValueError(
+                f"{name!r} has a range, not a bound: give "
+                "make_log_density_scorer(lower=..., upper=...)"
+            )
+        warn_caller(
+            f"no range is given: log densities are clipped to [{lower:g}, {upper:g}], whatever "
+            "the scale of y. Give make_log_density_scorer(lower=..., upper=...).",
+            DefaultBoundsWarning,
+        )
+        return make_log_density_scorer(lower=lower, upper=upper)
+    response_method = "predict_proba"
+    if name in _ERRORS:
+        response_method, loss = "predict", _losses.Elementwise(_ERRORS[name])
+        bound = _DEFAULT_ERROR_BOUND if loss_bound is None else loss_bound
+    elif name == "neg_log_loss":
+        loss, bound = _losses.log_loss, loss_bound or DEFAULT_LOG_LOSS_BOUND
+    else:
+        # Two classes: scikit-learn halves the Brier score, and half of the range halves the noise.
+        halved = None if n_classes is None else n_classes <= 2
+        largest = 1.0 if halved else 2.0
+        loss, bound = _losses.Brier(halved), min(largest, loss_bound or largest)
+    how = {"units": _REAL_UNITS, "response_method": response_method}
+    return PerRecordScorer(loss, name=name, bound=bound, **how)
 
 
 def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, public=None):
@@ -238,13 +227,13 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
         built.append(of)
         if of in _ERRORS and loss_bound is None:
             _warn_of_error_bound(of, name, estimator)
-        return _BUILDERS[of](of, loss_bound, n_classes)
+        return _mean_scorer(of, loss_bound, n_classes)
 
     if metric is not None:
         scorer = metric_scorer(metric, public, mean_scorer)
         if not built:  # only these have a bound to give
             _unsupported.refuse_bound(loss_bound, scorer.name)
-    elif name in _BUILDERS:
+    elif name in _MEANS:
         scorer = mean_scorer(name)
     else:
         if name in get_scorer_names():

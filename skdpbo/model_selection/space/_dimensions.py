@@ -69,7 +69,7 @@ def make_dimension(values, name, bounded=False):
     if hasattr(values, "rvs"):
         return Distribution(values, name, bounded)
     if isinstance(values, tuple):
-        return Range(*_check_range(values, name))
+        return Range(values, name)
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
             raise ValueError(f"{name} must be one-dimensional, got {values.ndim} dimensions")
@@ -153,7 +153,34 @@ class Range(_Number):
     formula: u = (f(x) - a) / (b - a) with f the identity or the logarithm.
     """
 
-    def __init__(self, low, high, is_integer, is_log):
+    def __init__(self, values, name):
+        if len(values) not in (2, 3):
+            raise ValueError(
+                f"{name} is a tuple and must be (low, high) or (low, high, 'log-uniform'); "
+                "write categories as a list"
+            )
+        low, high, scale = (*values, "uniform")[:3]
+        if not isinstance(scale, str) or scale not in _SCALES:
+            raise ValueError(
+                f"the scale of {name} must be one of {_SCALES}; write categories as a list"
+            )
+        for end in (low, high):
+            if isinstance(end, bool | np.bool_) or not isinstance(end, numbers.Real):
+                raise TypeError(
+                    f"the ends of {name} must be numbers, got {type(end).__name__}; "
+                    "write categories as a list"
+                )
+        is_integer = isinstance(low, numbers.Integral) and isinstance(high, numbers.Integral)
+        low, high = (int(low), int(high)) if is_integer else (float(low), float(high))
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise ValueError(f"the ends of {name} must be finite, got ({low}, {high})")
+        if low == high:
+            raise ValueError(f"{name} is empty, its ends are equal: write a fixed value as a list")
+        if low > high:
+            raise ValueError(f"the ends of {name} are reversed: got ({low}, {high})")
+        if scale == "log-uniform" and low <= 0:
+            raise ValueError(f"a log-uniform range needs 0 < low: {name} has low={low}")
+        is_log = scale == "log-uniform"
         self.first, self._support = low, (low, high)
         self._is_integer, self._is_log = is_integer, is_log
         self._forward = math.log if is_log else float
@@ -211,37 +238,6 @@ class Distribution(_Number):
         if self._is_integer:
             u = 0.5 * (u + float(self._distribution.cdf(token - 1)))
         return np.array([min(max(u, 0.0), 1.0)])
-
-
-def _check_range(values, name):
-    """Return (low, high, is_integer, is_log) of a tuple, or say what is wrong with it."""
-    if len(values) not in (2, 3):
-        raise ValueError(
-            f"{name} is a tuple and must be (low, high) or (low, high, 'log-uniform'); "
-            "write categories as a list"
-        )
-    low, high, scale = (*values, "uniform")[:3]
-    if not isinstance(scale, str) or scale not in _SCALES:
-        raise ValueError(
-            f"the scale of {name} must be one of {_SCALES}; write categories as a list"
-        )
-    for end in (low, high):
-        if isinstance(end, bool | np.bool_) or not isinstance(end, numbers.Real):
-            raise TypeError(
-                f"the ends of {name} must be numbers, got {type(end).__name__}; "
-                "write categories as a list"
-            )
-    is_integer = isinstance(low, numbers.Integral) and isinstance(high, numbers.Integral)
-    low, high = (int(low), int(high)) if is_integer else (float(low), float(high))
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise ValueError(f"the ends of {name} must be finite, got ({low}, {high})")
-    if low == high:
-        raise ValueError(f"{name} is empty, its ends are equal: write a fixed value as a list")
-    if low > high:
-        raise ValueError(f"the ends of {name} are reversed: got ({low}, {high})")
-    if scale == "log-uniform" and low <= 0:
-        raise ValueError(f"a log-uniform range needs 0 < low: {name} has low={low}")
-    return low, high, is_integer, scale == "log-uniform"
 
 
 def _is_equal(a, b):

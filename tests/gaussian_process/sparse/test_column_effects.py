@@ -14,6 +14,7 @@ from _support.internals import (
     average_kernel,
     default_kernels,
     kernel_shares,
+    placed,
     shows_columns,
     streamed_sums,
 )
@@ -93,7 +94,7 @@ def largest_change(monkeypatch, groups=None):
         for table, targets in tables:
             if groups is not None:
                 table = PlacedRows(table, groups)
-                targets = table.placed(targets)
+                targets = placed(table, targets)
             effects.release(sums_of(effects, table, targets), None)
     pairs = zip(HEARD[::2], HEARD[1::2], strict=True)
     return max(np.linalg.norm(a - b) / bound for (a, bound), (b, _) in pairs)
