@@ -240,14 +240,14 @@ def _frozen_among(parts, depth=3):
             yield from _frozen_among(inner, depth - 1)
 
 
-def refuse_cached_functions(estimator, candidates, scoring):
+def refuse_cached_functions(estimator, candidates=(), scoring=None):
     """Raise for functions that ``joblib.Memory`` caches: they would write protected rows to disk.
 
     Parameters
     ----------
     estimator : estimator
-    candidates : list of dict
-    scoring : object
+    candidates : sequence of dict, default=()
+    scoring : object, default=None
         As given to the searcher.
 
     Raises

@@ -23,7 +23,7 @@ from sklearn.utils.validation import validate_data
 
 from skdpbo._parameters import check_bounds
 from skdpbo._schema import share_memory
-from skdpbo.gaussian_process._isolated_rows import isolated_answers
+from skdpbo.gaussian_process._isolated_rows import isolated_answers, mixes_rows
 
 _FEWEST_ROWS = 5
 _FOLDS = 5
@@ -129,6 +129,38 @@ class PublicModel:
         predicted = predicted.reshape(len(X), len(self.centre))
         return np.where(np.isfinite(predicted), predicted, self.centre)
 
+    def copied(self):
+        """Return a copy; what a model keeps of the rows that it predicts stays with the copy.
+
+        Raises
+        ------
+        TypeError
+            If the model or a part of it is its own copy.
+        """
+        copies = {}  # deepcopy's memo: without what is its own copy
+        public = copy.deepcopy(self, copies)
+        for part in (self.model, *getattr(self.model, "get_params", dict)().values()):
+            is_estimator = hasattr(part, "get_params") and not isinstance(part, type)
+            if is_estimator and id(part) not in copies:
+                raise TypeError(
+                    f"{type(part).__name__} cannot be copied, and would keep protected rows: take "
+                    "its __deepcopy__ away."
+                )
+        return public
+
+    def refuse_mixed_rows(self, points):
+        """Raise where predictions at *public* points change with the other points."""
+        own = self.copied()
+        together = own(points)
+        # Of single precision, too: bases that mix rows are far off.
+        error = 1e-4 * np.abs(together).max()
+        if mixes_rows(own, points, together, rtol=0, atol=error):
+            raise ValueError(
+                f"{type(self.model).__name__} looks at several rows at once: on public points, its "
+                "prediction for some point changes with the other points. One protected record "
+                "could move the residuals of all others. Predict each row from that row alone."
+            )
+
 
 class ResidualRows:
     """Lattice rows of the residuals of a public model; see `LatticeRows`.
@@ -140,8 +172,7 @@ class ResidualRows:
     """
 
     def __init__(self, rows, public):
-        # A copy: what a model keeps of the rows that it predicts does not stay with the estimator.
-        self.rows, self.public = rows, copy.deepcopy(public)
+        self.rows, self.public = rows, public.copied()
         self.radius, self.width = rows.radius, rows.width
 
     def workspace(self, n_rows):
@@ -216,7 +247,8 @@ class PublicBase:
         if self._private_bounds():
             raise ValueError('"private" bounds have no use with public rows, which give them.')
         base = self.base
-        if base is not None and not (hasattr(base, "fit") and hasattr(base, "predict")):
+        methods = ("get_params", "fit", "predict")
+        if base is not None and not all(hasattr(base, name) for name in methods):
             raise TypeError(f"base must be None or a regressor, got {type(base).__name__}.")
         # Shared memory is refused above; equal values are not looked for, as that reads records.
         guarantee = guarantee.assuming(

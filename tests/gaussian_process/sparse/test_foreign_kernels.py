@@ -4,9 +4,11 @@ import copy
 import pickle
 import warnings
 
+import joblib
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import (
     RBF,
     DotProduct,
@@ -194,6 +196,16 @@ def test_a_kernel_that_mixes_rows_costs_nothing():
     with PrivacyLedger(epsilon=1.0, delta=1e-4) as ledger, refused:
         fit(Median())
     assert ledger.spent().epsilon == 0
+
+
+@pytest.mark.parametrize("estimator", [DPSparseGPRegressor(), DPSparseGPClassifier()])
+@pytest.mark.parametrize("several", [False, True])
+def test_cached_kernels_are_refused(estimator, several, tmp_path):
+    kernel = PairwiseKernel(metric=joblib.Memory(tmp_path, verbose=0).cache(np.dot))
+    estimator = clone(estimator).set_params(kernel=[RBF(), kernel] if several else kernel, **GP)
+    with PrivacyLedger(epsilon=5.0) as ledger, pytest.raises(ValueError, match=r"joblib\.Memory"):
+        estimator.fit(X, Y > 0)
+    assert not ledger.entries
 
 
 def test_a_kernel_that_cannot_do_public_points_costs_nothing():
