@@ -4,8 +4,6 @@ A kernel that looks at several rows at once, say one whose length-scale is the m
 the rows that it is given, lets a record move the features of all others.
 """
 
-import copy
-
 import numpy as np
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -20,7 +18,7 @@ from sklearn.gaussian_process.kernels import (
     Sum,
 )
 
-from skdpbo.gaussian_process._isolated_rows import isolated_answers, mixes_rows
+from skdpbo.gaussian_process._isolated_rows import isolated_answers, mixes_rows, own_copy
 from skdpbo.gaussian_process._linear_kernel import LinearKernel
 
 # Their code was read: each row by itself, and no error for finite ones. Exact classes only.
@@ -73,7 +71,7 @@ class IsolatedKernel:
 
     def __init__(self, kernel, Z):
         # A copy: what it keeps of the rows does not stay with the estimator.
-        self._kernel, self._Z = copy.deepcopy(kernel), Z
+        self._kernel, self._Z = own_copy(kernel), Z
 
     def __call__(self, X):
         """Protected: return k_Z of rows, shape (n, d)."""

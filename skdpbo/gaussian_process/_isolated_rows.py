@@ -1,5 +1,6 @@
 """User code on protected rows: what it answers for each of them, and nothing else."""
 
+import copy
 import threading
 import warnings
 from contextlib import ExitStack
@@ -50,6 +51,26 @@ def isolated_answers(function, X, missing):
             if error is None:
                 return np.where(bad.reshape(-1, *[1] * missing.ndim), missing, answers)
         return np.vstack([missing if answer is None else answer for answer in alone])
+
+
+def own_copy(model):
+    """Return a copy of an estimator or a kernel, for what it keeps of protected rows.
+
+    Raises
+    ------
+    TypeError
+        If the model or a part of it is its own copy.
+    """
+    copies = {}  # deepcopy's memo: without what is its own copy
+    copied = copy.deepcopy(model, copies)
+    for part in (model, *getattr(model, "get_params", dict)().values()):
+        has_parts = hasattr(part, "get_params") and not isinstance(part, type)
+        if has_parts and id(part) not in copies:
+            raise TypeError(
+                f"{type(part).__name__} cannot be copied, and would keep protected rows: take its "
+                "__deepcopy__ away."
+            )
+    return copied
 
 
 def mixes_rows(function, points, together, *, rtol, atol):

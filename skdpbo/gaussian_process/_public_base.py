@@ -4,10 +4,9 @@ The private process learns what the public model leaves. A residual is a functio
 and of public values, so no sensitivity changes (docs: public rows first).
 """
 
-import copy
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.base import clone
@@ -23,7 +22,7 @@ from sklearn.utils.validation import validate_data
 
 from skdpbo._parameters import check_bounds
 from skdpbo._schema import share_memory
-from skdpbo.gaussian_process._isolated_rows import isolated_answers, mixes_rows
+from skdpbo.gaussian_process._isolated_rows import isolated_answers, mixes_rows, own_copy
 
 _FEWEST_ROWS = 5
 _FOLDS = 5
@@ -130,23 +129,8 @@ class PublicModel:
         return np.where(np.isfinite(predicted), predicted, self.centre)
 
     def copied(self):
-        """Return a copy; what a model keeps of the rows that it predicts stays with the copy.
-
-        Raises
-        ------
-        TypeError
-            If the model or a part of it is its own copy.
-        """
-        copies = {}  # deepcopy's memo: without what is its own copy
-        public = copy.deepcopy(self, copies)
-        for part in (self.model, *getattr(self.model, "get_params", dict)().values()):
-            is_estimator = hasattr(part, "get_params") and not isinstance(part, type)
-            if is_estimator and id(part) not in copies:
-                raise TypeError(
-                    f"{type(part).__name__} cannot be copied, and would keep protected rows: take "
-                    "its __deepcopy__ away."
-                )
-        return public
+        """Return a copy: what a model keeps of the rows that it predicts stays there."""
+        return replace(self, model=own_copy(self.model))
 
     def refuse_mixed_rows(self, points):
         """Raise where predictions at *public* points change with the other points."""

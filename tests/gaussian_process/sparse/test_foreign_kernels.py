@@ -198,6 +198,17 @@ def test_a_kernel_that_mixes_rows_costs_nothing():
     assert ledger.spent().epsilon == 0
 
 
+class OwnCopy(Own):
+    def __deepcopy__(self, memo):
+        return self
+
+
+@pytest.mark.parametrize("kernel", [OwnCopy(), RBF() + OwnCopy()])
+def test_a_kernel_that_is_its_own_copy_is_refused(kernel):
+    with pytest.raises(TypeError, match="OwnCopy cannot be copied"):
+        fit(kernel)
+
+
 @pytest.mark.parametrize("estimator", [DPSparseGPRegressor(), DPSparseGPClassifier()])
 @pytest.mark.parametrize("several", [False, True])
 def test_cached_kernels_are_refused(estimator, several, tmp_path):
