@@ -1,16 +1,15 @@
 """User code on protected rows: what it answers for each of them, and nothing else."""
 
 import copy
-import threading
 import warnings
 from contextlib import ExitStack
 
 import numpy as np
 
 from skdpbo._attempt import attempt
-from skdpbo._isolation._isolated_calls import nothing_leaves
+from skdpbo._isolation._isolated_calls import OneAtATime, nothing_leaves
 
-_ONE_AT_A_TIME = threading.Lock()  # filters of warnings belong to the process
+_ONE_AT_A_TIME = OneAtATime()  # filters of warnings belong to the process
 _N_TRIED = 12
 
 
