@@ -103,7 +103,9 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         if known:
             # Views of one zero: no shape takes memory.
             zeros = [None if shape is True else np.broadcast_to(0.0, shape) for shape in shapes]
-            check(self._checked_table(zeros[0]), *zeros[1:])
+            table = self._checked_table(zeros[0])
+            validate_data(self, tables[0], skip_check_array=True)  # of this fit, for the check
+            check(table, *zeros[1:])
         return known
 
     def _grouped(self, table, codes):

@@ -77,7 +77,7 @@ def _isolated_task(parent, secretly_often, function, args):
         return function(*args)
 
 
-class _OneAtATime:
+class OneAtATime:
     """Lock of a thread that trains or predicts: the global generators belong to the process.
 
     Threads that used them at once would pass on to one model how often another has drawn.
@@ -85,6 +85,8 @@ class _OneAtATime:
 
     def __init__(self):
         self.reset()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.reset)
 
     def reset(self):
         """Hold nothing: a thread that is not in a forked child may have held it."""
@@ -106,9 +108,7 @@ class _Held(threading.local):
     depth = 0
 
 
-ONE_AT_A_TIME = _OneAtATime()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=ONE_AT_A_TIME.reset)
+ONE_AT_A_TIME = OneAtATime()
 
 
 def this_process():
@@ -240,14 +240,14 @@ def _frozen_among(parts, depth=3):
             yield from _frozen_among(inner, depth - 1)
 
 
-def refuse_cached_functions(estimator, candidates, scoring):
+def refuse_cached_functions(estimator, candidates=(), scoring=None):
     """Raise for functions that ``joblib.Memory`` caches: they would write protected rows to disk.
 
     Parameters
     ----------
     estimator : estimator
-    candidates : list of dict
-    scoring : object
+    candidates : sequence of dict, default=()
+    scoring : object, default=None
         As given to the searcher.
 
     Raises

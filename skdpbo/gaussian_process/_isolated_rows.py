@@ -1,15 +1,16 @@
 """User code on protected rows: what it answers for each of them, and nothing else."""
 
-import threading
+import copy
 import warnings
 from contextlib import ExitStack
 
 import numpy as np
 
 from skdpbo._attempt import attempt
-from skdpbo._isolation._isolated_calls import nothing_leaves
+from skdpbo._isolation._isolated_calls import OneAtATime, nothing_leaves
 
-_ONE_AT_A_TIME = threading.Lock()  # filters of warnings belong to the process
+_ONE_AT_A_TIME = OneAtATime()  # filters of warnings belong to the process
+_N_TRIED = 12
 
 
 def isolated_answers(function, X, missing):
@@ -49,3 +50,46 @@ def isolated_answers(function, X, missing):
             if error is None:
                 return np.where(bad.reshape(-1, *[1] * missing.ndim), missing, answers)
         return np.vstack([missing if answer is None else answer for answer in alone])
+
+
+def own_copy(model):
+    """Return a copy of an estimator or a kernel, for what it keeps of protected rows.
+
+    Raises
+    ------
+    TypeError
+        If the model or a part of it is its own copy.
+    """
+    copies = {}  # deepcopy's memo: without what is its own copy
+    copied = copy.deepcopy(model, copies)
+    for part in (model, *getattr(model, "get_params", dict)().values()):
+        has_parts = hasattr(part, "get_params") and not isinstance(part, type)
+        if has_parts and id(part) not in copies:
+            raise TypeError(
+                f"{type(part).__name__} cannot be copied, and would keep protected rows: take its "
+                "__deepcopy__ away."
+            )
+    return copied
+
+
+def mixes_rows(function, points, together, *, rtol, atol):
+    """Whether what user code answers for some *public* points changes with the other points.
+
+    It cannot prove that rows are never mixed: the guarantee stays conditional.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(rows)`` returns an array with one entry for each row, or raises.
+    points : ndarray of shape (n, p)
+        Public.
+    together : ndarray of shape (n, ...)
+        ``function(points)``.
+    rtol, atol : float
+        A matrix product rounds a row by its place in a batch: equality would refuse good code.
+    """
+    some = np.unique(np.linspace(0, len(points) - 1, _N_TRIED).astype(int))
+    return not all(
+        np.allclose(together[batch], function(points[batch]), rtol=rtol, atol=atol)
+        for batch in (some, *some[:, None])
+    )

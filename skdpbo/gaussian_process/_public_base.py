@@ -4,10 +4,9 @@ The private process learns what the public model leaves. A residual is a functio
 and of public values, so no sensitivity changes (docs: public rows first).
 """
 
-import copy
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.base import clone
@@ -23,7 +22,7 @@ from sklearn.utils.validation import validate_data
 
 from skdpbo._parameters import check_bounds
 from skdpbo._schema import share_memory
-from skdpbo.gaussian_process._isolated_rows import isolated_answers
+from skdpbo.gaussian_process._isolated_rows import isolated_answers, mixes_rows, own_copy
 
 _FEWEST_ROWS = 5
 _FOLDS = 5
@@ -129,6 +128,23 @@ class PublicModel:
         predicted = predicted.reshape(len(X), len(self.centre))
         return np.where(np.isfinite(predicted), predicted, self.centre)
 
+    def copied(self):
+        """Return a copy: what a model keeps of the rows that it predicts stays there."""
+        return replace(self, model=own_copy(self.model))
+
+    def refuse_mixed_rows(self, points):
+        """Raise where predictions at *public* points change with the other points."""
+        own = self.copied()
+        together = own(points)
+        # Of single precision, too: bases that mix rows are far off.
+        error = 1e-4 * np.abs(together).max()
+        if mixes_rows(own, points, together, rtol=0, atol=error):
+            raise ValueError(
+                f"{type(self.model).__name__} looks at several rows at once: on public points, its "
+                "prediction for some point changes with the other points. One protected record "
+                "could move the residuals of all others. Predict each row from that row alone."
+            )
+
 
 class ResidualRows:
     """Lattice rows of the residuals of a public model; see `LatticeRows`.
@@ -140,8 +156,7 @@ class ResidualRows:
     """
 
     def __init__(self, rows, public):
-        # A copy: what a model keeps of the rows that it predicts does not stay with the estimator.
-        self.rows, self.public = rows, copy.deepcopy(public)
+        self.rows, self.public = rows, public.copied()
         self.radius, self.width = rows.radius, rows.width
 
     def workspace(self, n_rows):
@@ -216,7 +231,8 @@ class PublicBase:
         if self._private_bounds():
             raise ValueError('"private" bounds have no use with public rows, which give them.')
         base = self.base
-        if base is not None and not (hasattr(base, "fit") and hasattr(base, "predict")):
+        methods = ("get_params", "fit", "predict")
+        if base is not None and not all(hasattr(base, name) for name in methods):
             raise TypeError(f"base must be None or a regressor, got {type(base).__name__}.")
         # Shared memory is refused above; equal values are not looked for, as that reads records.
         guarantee = guarantee.assuming(

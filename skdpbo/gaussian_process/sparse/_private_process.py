@@ -15,6 +15,7 @@ from joblib import effective_n_jobs
 from skdpbo._column_ranges import released_ranges
 from skdpbo._exact_gram import products, streamed_sums
 from skdpbo._gaussian_estimator import GaussianEstimator
+from skdpbo._isolation._isolated_calls import refuse_cached_functions
 from skdpbo._parameters import bounds_or_default
 from skdpbo._record_groups import PlacedRows, record_codes
 from skdpbo.gaussian_process._column_effects import ColumnEffects, shows_columns
@@ -70,6 +71,9 @@ class PrivateProcess(GaussianEstimator):
         if not isinstance(self.n_jobs, numbers.Integral | None):
             raise TypeError(f"n_jobs must be an integer or None, got {type(self.n_jobs).__name__}.")
         effective_n_jobs(self.n_jobs)  # refuses 0
+        # Of kernels and of a base, which see protected rows.
+        kernels = self.kernel if isinstance(self.kernel, list | tuple) else []
+        refuse_cached_functions(self, [{"kernel": kernel} for kernel in kernels])
 
     def _of_records(self, unit):
         stated, foreign = super()._of_records(unit), foreign_kernels(self.kernel)

@@ -1,6 +1,5 @@
 """Sparse Gaussian process regression that protects every training record."""
 
-import copy
 import math
 import warnings
 from functools import partial
@@ -309,7 +308,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         public, default_box = self._fitted_public(X_public, y_public, y)
         Z = self._inducing_points(X.shape[1], bounds["X_bounds"], default_box)
         if public:
-            copy.deepcopy(public)(Z)  # what fails there fails before the charge
+            public.refuse_mixed_rows(Z)  # what fails there fails before the charge
             box = -public.bound, public.bound  # of residuals: about 0
         else:
             box = bounds_or_default(bounds["y_bounds"], q, "y_bounds", self, self._other_bounds)

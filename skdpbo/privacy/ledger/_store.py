@@ -61,8 +61,12 @@ class _Process:
 
 PROCESS = _Process()
 if hasattr(os, "register_at_fork"):
-    # Another thread of the parent may hold the lock, and nobody would release the child's copy.
-    os.register_at_fork(after_in_child=PROCESS.__init__)  # type: ignore[misc]
+    # No thread is within a charge: SQLite's memory of its locks would keep the child out for ever.
+    os.register_at_fork(
+        before=lambda: PROCESS.lock.acquire(),
+        after_in_parent=lambda: PROCESS.lock.release(),
+        after_in_child=PROCESS.__init__,  # type: ignore[misc]
+    )
 
 
 @dataclass(frozen=True)

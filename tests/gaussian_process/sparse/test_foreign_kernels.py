@@ -1,12 +1,17 @@
 """A kernel of the user's own meets protected rows: it is isolated, and the guarantee says so."""
 
 import copy
+import multiprocessing
+import os
 import pickle
+import threading
 import warnings
 
+import joblib
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import (
     RBF,
     DotProduct,
@@ -196,6 +201,27 @@ def test_a_kernel_that_mixes_rows_costs_nothing():
     assert ledger.spent().epsilon == 0
 
 
+class OwnCopy(Own):
+    def __deepcopy__(self, memo):
+        return self
+
+
+@pytest.mark.parametrize("kernel", [OwnCopy(), RBF() + OwnCopy()])
+def test_a_kernel_that_is_its_own_copy_is_refused(kernel):
+    with pytest.raises(TypeError, match="OwnCopy cannot be copied"):
+        fit(kernel)
+
+
+@pytest.mark.parametrize("estimator", [DPSparseGPRegressor(), DPSparseGPClassifier()])
+@pytest.mark.parametrize("several", [False, True])
+def test_cached_kernels_are_refused(estimator, several, tmp_path):
+    kernel = PairwiseKernel(metric=joblib.Memory(tmp_path, verbose=0).cache(np.dot))
+    estimator = clone(estimator).set_params(kernel=[RBF(), kernel] if several else kernel, **GP)
+    with PrivacyLedger(epsilon=5.0) as ledger, pytest.raises(ValueError, match=r"joblib\.Memory"):
+        estimator.fit(X, Y > 0)
+    assert not ledger.entries
+
+
 def test_a_kernel_that_cannot_do_public_points_costs_nothing():
     class Narrow(Own):
         def scale(self, X, D):
@@ -240,3 +266,50 @@ def test_own_kernels_give_the_features_of_their_known_twin():
             copy.deepcopy(regressor(kernel, random_state=0)).fit(X, Y) for kernel in (Own(), RBF())
         ]
     np.testing.assert_allclose(*(gp.predict(points) for gp in fits), atol=1e-4)
+
+
+class Busy(Own):
+    """It does something of its own when it sees the protected rows."""
+
+    def __init__(self, deed=None):
+        self.deed = deed
+
+    def scale(self, X, D):
+        if SECRET in X:
+            self.deed()
+        return 1.0
+
+
+def ends(deed):
+    """Whether a deed comes to an end."""
+    thread = threading.Thread(target=deed, daemon=True)
+    thread.start()
+    thread.join(120)
+    return not thread.is_alive()
+
+
+def fit_own():
+    fit(Own())
+
+
+def test_a_kernel_may_fit_a_process_with_a_kernel():
+    assert ends(lambda: fit(Busy(fit_own)))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_that_is_forked_meanwhile_may_fit_one(monkeypatch):
+    inside, leave = threading.Event(), threading.Event()
+    monkeypatch.setattr(Busy, "__deepcopy__", lambda kernel, memo: Busy(kernel.deed), raising=False)
+    thread = threading.Thread(target=fit, args=[Busy(lambda: (inside.set(), leave.wait(120)))])
+    thread.start()
+    assert inside.wait(120)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # fork beside threads
+        child = multiprocessing.get_context("fork").Process(target=fit_own, daemon=True)
+        child.start()
+    child.join(60)
+    code = child.exitcode  # None of one that waits for the thread
+    child.kill()
+    leave.set()
+    thread.join()
+    assert code == 0

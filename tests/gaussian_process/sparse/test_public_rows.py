@@ -8,15 +8,17 @@ import sys
 import warnings
 from types import SimpleNamespace
 
+import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold, cross_val_predict
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from _support.internals import (
@@ -189,6 +191,18 @@ class Narrow(LinearRegression):
         return super().predict(X)
 
 
+class Batch(LinearRegression):
+    """Standardises the rows that it predicts by themselves."""
+
+    def predict(self, X):
+        return super().predict((X - X.mean(axis=0)) / (X.std(axis=0) + 1))
+
+
+class OwnCopy(LinearRegression):
+    def __deepcopy__(self, memo):
+        return self
+
+
 @pytest.mark.parametrize(
     ("given", "parameters", "message"),
     [
@@ -208,6 +222,13 @@ class Narrow(LinearRegression):
         ),
         ({"X_public": X_PUBLIC, "y_public": Y_PUBLIC}, {"prior_mean": "private"}, "prior_mean"),
         ({"X_public": X_PUBLIC, "y_public": Y_PUBLIC}, {"base": "tree"}, "base must be"),
+        ({"X_public": X_PUBLIC, "y_public": Y_PUBLIC}, {"base": Batch()}, "several rows at once"),
+        ({"X_public": X_PUBLIC, "y_public": Y_PUBLIC}, {"base": OwnCopy()}, "cannot be copied"),
+        (
+            {"X_public": X_PUBLIC, "y_public": Y_PUBLIC},
+            {"base": make_pipeline(StandardScaler(), OwnCopy())},
+            "cannot be copied",
+        ),
         ({"X_public": X_PUBLIC, "y_public": Y_PUBLIC}, {"y_bounds": (2, 1)}, "y_bounds"),
     ],
 )
@@ -217,6 +238,21 @@ def test_bad_public_rows_cost_nothing(given, parameters, message):
         with pytest.raises((ValueError, TypeError), match=message):
             gp.fit(X, Y, **given)
         assert not ledger.entries
+
+
+def test_cached_functions_are_refused(tmp_path):
+    cached = joblib.Memory(tmp_path, verbose=0).cache(np.abs)
+    base = make_pipeline(FunctionTransformer(cached), LinearRegression())
+    gp = DPSparseGPRegressor(base=base, X_bounds=(-3, 3), y_bounds=(-3, 3))
+    with pytest.raises(ValueError, match=r"base__.* is cached by joblib\.Memory"):
+        gp.fit(X, Y, X_public=X_PUBLIC, y_public=Y_PUBLIC)
+
+
+def test_objects_are_checked_under_their_own_names():
+    public = pd.DataFrame(X_PUBLIC, columns=["b"])
+    gp = DPSparseGPRegressor().fit(X, Y, X_public=X_PUBLIC, y_public=Y_PUBLIC)
+    rows = pd.DataFrame(X, columns=["b"]).astype(object)  # typed as it is read
+    assert gp.fit(rows, Y, X_public=public, y_public=Y_PUBLIC).feature_names_in_ == ["b"]
 
 
 FAILURES = {"raises": ValueError, "leaves": SystemExit}

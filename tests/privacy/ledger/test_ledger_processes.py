@@ -707,19 +707,23 @@ def test_the_ledger_of_a_killed_process_is_charged(tmp_path, monkeypatch):
 
 
 @forking
-def test_a_lock_that_another_thread_holds_does_not_block_a_forked_process(tmp_path):
-    held, release = threading.Event(), threading.Event()
+@pytest.mark.parametrize("write", [False, True])
+def test_a_fork_waits_for_another_thread_that_charges(tmp_path, monkeypatch, write):
+    within, leave = threading.Event(), threading.Event()
 
-    def hold():
-        with _store.PROCESS.lock:
-            held.set()
-            release.wait(120)
+    def charge():
+        with ledger._store.transaction(write):
+            within.set()
+            leave.wait(0.5)  # a fork that does not wait comes in between
+
+    def impatient():
+        monkeypatch.setattr(_store, "BUSY_SECONDS", 0.1)
+        Paid().fit(X)
 
     with PrivacyLedger(1.0, path=tmp_path / "l.db") as ledger:
-        thread = threading.Thread(target=hold)
+        thread = threading.Thread(target=charge)
         thread.start()
-        assert held.wait(120)
-        assert in_child(lambda: Paid().fit(X)) == 0
-        release.set()
+        assert within.wait(120)
+        assert in_child(impatient) == 0
         thread.join()
     assert len(ledger.entries) == 1
