@@ -47,6 +47,7 @@ ENCODED = make_column_transformer(
     [
         (Ridge(), NUMBERS, np.arange(5)),
         (Ridge(), NUMBERS.astype(object), np.zeros((5, 2))),
+        (Ridge(), pd.DataFrame(NUMBERS).astype(object), np.arange(5)),
         (PoissonRegressor(), sparse.csr_matrix(NUMBERS), np.arange(5.0)),
         (LogisticRegression(), NUMBERS.astype(np.float32), LABELS),
         (LogisticRegression(), NUMBERS, pd.Series(LABELS, dtype="category")),
@@ -75,6 +76,12 @@ def test_a_wrong_column_is_reported():
     (message,) = dry_run(model, [{}], FRAME, np.arange(5.0))
     assert "column" in message.split(":", 1)[1]
     assert ". What fails on protected rows" in message
+
+
+def test_objects_beside_numbers_are_taken_for_texts():
+    frame = FRAME[["age", "town"]].astype({"town": object})
+    (message,) = dry_run(Ridge(), [{}], frame, np.arange(5.0))
+    assert "could not convert string" in message
 
 
 @pytest.mark.parametrize("town", [FRAME["town"], FRAME["town"].astype(object)])
