@@ -38,6 +38,11 @@ def assign_metrics(searcher, y, scikit_learn_scorers):
     if y is not None and is_classifier(estimator) and np.ndim(y) == 1:
         # As texts: labels of several types cannot be sorted, which `unique` does.
         n_classes = len(np.unique(np.asarray(y).astype(str)))
+        if n_classes == 1 < len(y):
+            raise ValueError(
+                "y must hold at least two classes among the public rows, found 1: a model that is "
+                "trained on them knows no other."
+            )
     how = {"n_classes": n_classes, "public": PublicTargets(y)}
     if not isinstance(scoring, (list, tuple, set, dict)):
         scorer = resolve_scorer(scoring, estimator, searcher.loss_bound, **how)
