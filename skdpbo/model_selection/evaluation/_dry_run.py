@@ -168,7 +168,7 @@ def _with_names_of_ours(dtype):
     if categories is None:
         return dtype
     names = [
-        i if isinstance(category, numbers.Real) else f"category {i}"
+        i if issubclass(type(category), numbers.Real) else f"category {i}"
         for i, category in enumerate(categories)
     ]
     return type(dtype)(names, ordered=getattr(dtype, "ordered", False))
@@ -215,8 +215,8 @@ def _tables(X, rng, rename):
         objects = all(dtype == np.object_ for dtype in dtypes)
         for cells in [dtypes, [np.dtype(float)] * len(dtypes)][: 1 + objects]:
             columns = dict(enumerate(_column(dtype, rng) for dtype in cells))
-            # Of a type that is not known here no rows are made.
-            frame, error = attempt(type(X)(columns).astype, dict(enumerate(dtypes)))
+            # Of a type that is not known here no rows are made, nor of categories that raise.
+            frame, error = attempt(_frame, type(X), columns, dict(enumerate(dtypes)))
             if error is None:
                 frame.columns = X.columns
                 yield frame
@@ -229,6 +229,10 @@ def _tables(X, rng, rename):
             values = _values(kind, (_N_SHOWN, *X.shape[1:]), rng)
             if values is not None:
                 yield values.astype(X.dtype)
+
+
+def _frame(kind, columns, dtypes):
+    return kind(columns).astype(dtypes)
 
 
 def _column(dtype, rng):

@@ -159,6 +159,25 @@ def test_an_error_that_only_real_names_cause_has_no_text():
     assert "ValueError. What fails" in message
 
 
+# Older versions of pandas swallow the error.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_categories_that_raise_are_not_quoted():
+    class Raising:
+        quoted = False
+
+        @property
+        def __class__(self):
+            if self.quoted:
+                raise ValueError("HIV-positive")
+            return Raising
+
+    y = pd.Series(pd.Categorical([Raising(), *"abcd"]))
+    Raising.quoted = True  # pandas itself has read it
+    with pytest.raises(ValueError, match="InvalidParameterError: The 'C' parameter"):
+        dry_run(LogisticRegression(), [{"C": -1.0}], NUMBERS, y)
+    assert "HIV" not in str(dry_run(LogisticRegression(), [{}], y.to_frame("x"), np.arange(5)))
+
+
 FRAMES = pd.DataFrame(np.ones((5, 2)), columns=["a", "b"])
 MIXING = [
     lambda Z: Z - Z.mean(axis=0),
