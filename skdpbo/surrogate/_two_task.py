@@ -50,8 +50,6 @@ class TwoTaskPosterior:
     mean, std : ndarray of shape (n,)
         Posterior mean and standard deviation of the private task (not of a noisy value),
         read-only.
-    public_mean, public_std : ndarray of shape (n,)
-        The same of the public task.
 
     Examples
     --------
@@ -59,8 +57,6 @@ class TwoTaskPosterior:
     >>> tasks = TwoTaskPosterior(RBF(0.5), [[0.0], [0.5], [1.0]], disagreement=0.5)
     >>> tasks.extend_public([0], [1.0])
     >>> tasks.extend_private([0], [2.0], 0.25)
-    >>> tasks.public_mean.round(3)
-    array([1.   , 0.607, 0.135])
     >>> tasks.mean.round(3)
     array([1.5  , 0.91 , 0.203])
     """
@@ -111,16 +107,6 @@ class TwoTaskPosterior:
     def std(self) -> FloatArray:
         """Posterior standard deviation of the private task, shape (n,)."""
         return self._posterior.std[self._n :]
-
-    @property
-    def public_mean(self) -> FloatArray:
-        """Posterior mean of the public task, shape (n,)."""
-        return self._posterior.mean[: self._n]
-
-    @property
-    def public_std(self) -> FloatArray:
-        """Posterior standard deviation of the public task, shape (n,)."""
-        return self._posterior.std[: self._n]
 
     def extend_public(
         self,
