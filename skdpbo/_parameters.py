@@ -26,11 +26,11 @@ def warn_caller(message, category):
 
 
 def warn_of_ends(bounds, columns=None):
-    """Warn that nearly all records are at one end of some bounds, in columns if there are some."""
+    """Warn that nearly all records are near or beyond one end of bounds, in columns if given."""
     which = "" if columns is None else f" (column {', '.join(map(str, columns.tolist()))})"
     warn_caller(
-        f"By what was released, nearly all records are at one end of {bounds} or beyond "
-        f"it{which}, where they are clipped: they may be in other units.",
+        f"By what was released, nearly all records are near one end of {bounds} or clipped beyond "
+        f"it{which}: they may be in other units.",
         OutsideBoundsWarning,
     )
 

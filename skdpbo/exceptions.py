@@ -72,7 +72,7 @@ class NoisyScoreWarning(SkdpboWarning):
 
 
 class OutsideBoundsWarning(SkdpboWarning):
-    """By what was released, nearly all records are at one end of their public bounds, or beyond."""
+    """By what was released, nearly all records are near or beyond one end of public bounds."""
 
 
 class PublicTrainingWarning(SkdpboWarning):

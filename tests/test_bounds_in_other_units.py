@@ -42,7 +42,7 @@ def given_for(kind, y, y_bounds, **parameters):
 @pytest.mark.parametrize(("y", "bounds"), [(150 + 50 * F, (0, 1)), (-9 + F, (-3, 3))])
 def test_targets_beyond_their_bounds_are_announced(kind, y, bounds):
     given = given_for(kind, y, bounds)
-    assert "one end of y_bounds or beyond it (column 0)" in given[OutsideBoundsWarning]
+    assert "near one end of y_bounds or clipped beyond it (column 0)" in given[OutsideBoundsWarning]
     assert HiddenColumnsWarning not in given
 
 
@@ -94,7 +94,7 @@ def test_where_the_noise_prevails_nothing_is_said():
 def test_rows_beyond_their_domain_are_announced(kind, bounds, named):
     rows, y = X[:60], F[:60]
     given = given_by(kind(**bounds), 150 + 25 * rows, y)
-    assert f"one end of {named} or beyond it" in given[OutsideBoundsWarning]
+    assert f"near one end of {named} or clipped beyond it" in given[OutsideBoundsWarning]
     for fit in (12 * rows, 24 * np.abs(rows) / 2):
         assert given_by(kind(**bounds), fit, y) == {}
 
@@ -140,7 +140,7 @@ def test_targets_that_public_rows_say_nothing_of_are_announced():
     rows, y = records(1)
     public = {"X_public": rows[:60].copy(), "y_public": y[:60].copy()}
     given = given_by(DPSparseGPRegressor(), rows[60:], y[60:] + 50, **public)
-    assert "one end of residual_bound_" in given[OutsideBoundsWarning]
+    assert "near one end of residual_bound_" in given[OutsideBoundsWarning]
     given = given_by(DPSparseGPRegressor(), rows[60:], y[60:], **public)
     assert given == {}
 
@@ -166,7 +166,10 @@ def test_one_interval_for_columns_in_other_units_is_announced(units, kernel):
         assert OutsideBoundsWarning not in given
     else:
         columns = ", ".join(map(str, small))
-        assert f"one end of X_bounds or beyond it (column {columns})" in given[OutsideBoundsWarning]
+        assert (
+            f"near one end of X_bounds or clipped beyond it (column {columns})"
+            in given[OutsideBoundsWarning]
+        )
     model.set_params(X_bounds=(np.zeros(len(units)), units))
     assert OutsideBoundsWarning not in given_by(model, rows * units, y)
 

@@ -54,6 +54,20 @@ def test_the_tally_of_the_papers_is_that_of_their_rows():
     assert total[-1] == 68
 
 
+def anchors(page):
+    """Return the anchors of the headings, as GitHub and the docs build make them."""
+    headings = re.findall(r"^#{1,3} (.*)", page.read_text("utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(
+    "page", sorted((TESTS.parent / "docs").rglob("*.md")), ids=lambda p: p.stem
+)
+def test_links_lead_to_headings(page):
+    links = re.findall(r"\]\(([\w/.-]*)#([\w-]+)\)", page.read_text("utf-8"))
+    assert [(p, a) for p, a in links if a not in anchors(page.parent / p if p else page)] == []
+
+
 def test_tests_that_the_papers_name_exist():
     named = re.findall(r"`([\w/]+\.py): ([^`]+)`", PAPERS)
     assert len(named) > 50

@@ -134,8 +134,8 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
             splitter. Without `X_val`, ``groups`` are also set apart whole and protected as with
             `groups_val`; with every record protected, no part divides them, and a private
             estimator gets them. Entries as long as `X` go with their rows. Protected records, or
-            groups, are scored with equal weights. With private selection, other entries as long as
-            `X` or its training part are refused.
+            groups, are scored with equal weights, with a warning where a score requests others.
+            With private selection, other entries as long as `X` or its training part are refused.
 
         Returns
         -------

@@ -52,8 +52,6 @@ class TwoTaskPosterior:
     mean, std : ndarray of shape (n,)
         Posterior mean and standard deviation of the private task (not of a noisy value),
         read-only.
-    public_mean, public_std : ndarray of shape (n,)
-        The same of the public task.
 
     Examples
     --------
@@ -61,8 +59,6 @@ class TwoTaskPosterior:
     >>> tasks = TwoTaskPosterior(RBF(0.5), [[0.0], [0.5], [1.0]], disagreement=0.5)
     >>> tasks.extend_public([0], [1.0])
     >>> tasks.extend_private([0], [2.0], 0.25)
-    >>> tasks.public_mean.round(3)
-    array([1.   , 0.607, 0.135])
     >>> tasks.mean.round(3)
     array([1.5  , 0.91 , 0.203])
     """
@@ -108,16 +104,6 @@ class TwoTaskPosterior:
     def std(self) -> FloatArray:
         """Posterior standard deviation of the private task, shape (n,)."""
         return self._posterior.std[self.n_candidates :]
-
-    @property
-    def public_mean(self) -> FloatArray:
-        """Posterior mean of the public task, shape (n,)."""
-        return self._posterior.mean[: self.n_candidates]
-
-    @property
-    def public_std(self) -> FloatArray:
-        """Posterior standard deviation of the public task, shape (n,)."""
-        return self._posterior.std[: self.n_candidates]
 
     def extend_public(
         self,

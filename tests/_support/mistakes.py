@@ -126,7 +126,7 @@ EVALUATOR = [
     ("_evaluator.py", "outcomes[bad] = scorer.worst_outcome", "pass", BAD_INPUT),
     (
         "_evaluator.py",
-        "if outcomes is not None:\n            return outcomes",
+        "if outcomes is not None:\n        return outcomes",
         "return outcomes",
         NEIGHBOURS,
     ),

@@ -375,7 +375,8 @@ class TestFailures:
 
         put(monkeypatch, "evaluator: _outcomes_apart", losses_apart)
         search = DPGridSearchCV(Talker(), {"alpha": [1.0]}, guide=False, loss_bound=9.0)
-        error, _ = failing_fit(search, X_val=X_VAL, y_val=Y_VAL)
+        rows = [[np.nan, 0.0], *X_VAL[1:]]  # the model fails on the first
+        error, _ = failing_fit(search, X_val=rows, y_val=Y_VAL)
         assert Detector().in_object(error)
         assert not Detector().in_text(str(error))
 

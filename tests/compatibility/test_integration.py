@@ -185,7 +185,8 @@ class TestEverySearcher:
             model = LogisticRegression().set_fit_request(sample_weight=True)
             model.set_score_request(sample_weight=True)
             search = make_search(kind, model).set_params(cv=GroupKFold(2))
-            search.fit(X[:80], y[:80], X_val=X[80:], y_val=y[80:], **public)
+            with pytest.warns(UserWarning, match="sample_weight, requested for scores"):
+                search.fit(X[:80], y[:80], X_val=X[80:], y_val=y[80:], **public)
             alone = clone(model).set_params(**search.best_params_)
             alone.fit(X[:80], y[:80], sample_weight=public["sample_weight"])
             np.testing.assert_allclose(search.best_estimator_.coef_, alone.coef_)
@@ -198,6 +199,7 @@ class TestEverySearcher:
         assert "best_score_std_" in attributes
         assert [name for name in attributes if f"\n    {name} :" not in search.__doc__] == []
 
+    @pytest.mark.filterwarnings("ignore:sample_weight, requested for scores:UserWarning")
     @pytest.mark.skipif(parse_version("1.9") > VERSION, reason="Pipeline.score routes nothing")
     @pytest.mark.parametrize("requested", [True, False, None])
     def test_a_pipeline_is_scored_with_weights_where_it_requests_them(self, kind, data, requested):

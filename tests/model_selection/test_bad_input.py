@@ -302,7 +302,8 @@ PUBLIC = {
     "text": (LOGISTIC, C, {"X": spoilt(X, "abc")}, "could not convert string to float: 'abc'"),
     "y-nan": (LOGISTIC, C, {"y": spoilt(y, NAN)}, "NaN|nan"),
     "y-mixed": (LOGISTIC, C, {"y": spoilt(y, "abc")}, "unknown|'<' not supported"),
-    "one-class": (LOGISTIC, C, {"y": np.zeros(30)}, "one class|1 class"),
+    "one-class": (LOGISTIC, C, {"y": np.zeros(30)}, "two classes .* found 1"),
+    "one-class-tree": (TREE, {"max_depth": [1, 2]}, {"y": np.zeros(30)}, "two classes .* found 1"),
     "no-rows": (TREE, {"max_depth": [1]}, {"X": X[:0], "y": y[:0]}, "0 sample"),
     "one-row": (TREE, {"max_depth": [1]}, {"X": X[:1], "y": y[:1]}, "samples|cannot be"),
     "no-columns": (TREE, {"max_depth": [1]}, {"X": X[:, :0], "X_val": X_VAL[:, :0]}, "0 feature"),
@@ -405,7 +406,7 @@ def test_every_protected_record_bad(totals, value):
 def test_ragged_protected_rows(totals):
     rows = [*X_VAL[:-1].tolist(), [1.0]]
     make(estimator=DummyClassifier(), space={"strategy": ["prior"]}).fit(
-        X, np.ones(30), X_val=rows, y_val=np.ones(20)
+        X, np.repeat([0, 1], [5, 25]), X_val=rows, y_val=np.ones(20)
     )
     assert totals == [1]
 

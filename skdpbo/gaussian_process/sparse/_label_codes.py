@@ -48,7 +48,9 @@ def reliability(predictor, points, weights):
     """
     _, variance = predictor.moments(points)
     priors = np.stack([part.features.kernel.diag(points) for part in predictor.parts])
-    share = 1 - weights @ variance.mean(axis=1) / (weights @ (predictor.shares @ priors))
+    prior = weights @ (predictor.shares @ priors)
+    # Noise may leave no record at any point: the mean follows none then.
+    share = 1 - weights @ variance.mean(axis=1) / prior if prior > 0 else 0.0
     return float(np.clip(share, _SMALLEST_RELIABILITY, 1.0))
 
 

@@ -168,7 +168,7 @@ def _with_names_of_ours(dtype):
     if categories is None:
         return dtype
     names = [
-        i if isinstance(category, numbers.Real) else f"category {i}"
+        i if issubclass(type(category), numbers.Real) else f"category {i}"
         for i, category in enumerate(categories)
     ]
     return type(dtype)(names, ordered=getattr(dtype, "ordered", False))
@@ -191,7 +191,7 @@ def _fit_and_score(estimator, params, scorer, X, y, fit_params):
 
 
 def synthetic_rows(estimator, X, y, rename=None, pos_label=None):
-    """Yield (X, y) of synthetic rows: one guess for plain types, two for arrays of objects.
+    """Yield (X, y) of synthetic rows: two guesses where all cells are objects, else one.
 
     Of labels of its type `pos_label` is one, if given.
     """
@@ -211,12 +211,15 @@ def _tables(X, rng, rename):
         yield values.astype(X.dtype)
     elif hasattr(X, "iloc") and hasattr(X, "dtypes") and hasattr(X, "columns"):
         dtypes = [rename(dtype) for dtype in X.dtypes]
-        columns = dict(enumerate(_column(dtype, rng) for dtype in dtypes))
-        # Of a type that is not known here no rows are made.
-        frame, error = attempt(type(X)(columns).astype, dict(enumerate(dtypes)))
-        if error is None:
-            frame.columns = X.columns
-            yield frame
+        # Beside columns of other types, objects are texts that may still have to be encoded.
+        objects = all(dtype == np.object_ for dtype in dtypes)
+        for cells in [dtypes, [np.dtype(float)] * len(dtypes)][: 1 + objects]:
+            columns = dict(enumerate(_column(dtype, rng) for dtype in cells))
+            # Of a type that is not known here no rows are made, nor of categories that raise.
+            frame, error = attempt(_frame, type(X), columns, dict(enumerate(dtypes)))
+            if error is None:
+                frame.columns = X.columns
+                yield frame
     elif isinstance(X, list):
         for kind, columns in _GUESSES_FOR_LISTS:
             yield _values(kind, (_N_SHOWN, *columns), rng).astype(object)
@@ -226,6 +229,10 @@ def _tables(X, rng, rename):
             values = _values(kind, (_N_SHOWN, *X.shape[1:]), rng)
             if values is not None:
                 yield values.astype(X.dtype)
+
+
+def _frame(kind, columns, dtypes):
+    return kind(columns).astype(dtypes)
 
 
 def _column(dtype, rng):

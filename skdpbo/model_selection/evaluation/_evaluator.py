@@ -147,23 +147,22 @@ def isolated_outcomes(model, scorer, X, y, unreadable=None, batches=None, groups
         # The error is dropped at once: held by a frame it would be in tracebacks of later ones.
         return attempt(_outcomes, model, own_scorer, X, y, rows)[0]
 
-    if not unreadable.any():
-        outcomes = outcomes_of(np.arange(len(unreadable)))
+    def outcomes_without(bad):
+        # The readable records are predicted in their own places of a batch of the same size, so
+        # that a bad record does not even move the rounding of the others. Any row will do in its
+        # place: what it scores is overwritten.
+        outcomes = outcomes_of(np.where(bad, np.flatnonzero(~bad)[0], np.arange(len(bad))))
         if outcomes is not None:
-            return outcomes
+            outcomes[bad] = scorer.worst_outcome
+        return outcomes
+
+    outcomes = None if unreadable.all() else outcomes_without(unreadable)
+    if outcomes is not None:
+        return outcomes
     apart, bad = _outcomes_apart(outcomes_of, unreadable, scorer.worst_outcome)
-    if bad.all():
-        return apart
-    # The readable records are predicted in their own places of a batch of the same size, so that a
-    # bad record does not even move the rounding of the others. Any row will do in its place: what
-    # it scores is overwritten.
-    places = np.where(bad, np.flatnonzero(~bad)[0], np.arange(len(bad)))
-    outcomes = outcomes_of(places)
     # A batch may fail for no single record, for instance where two row labels are equal.
-    if outcomes is None:
-        return apart
-    outcomes[bad] = scorer.worst_outcome
-    return outcomes
+    outcomes = None if bad.all() else outcomes_without(bad)
+    return apart if outcomes is None else outcomes
 
 
 def _outcomes_in_batches(model, scorer, X, y, unreadable, batches):

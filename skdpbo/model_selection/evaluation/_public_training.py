@@ -270,7 +270,7 @@ class PublicTraining(NotPickled):
 
 
 def _fit_and_refuse_mixing(estimator, params, public, some):
-    model = with_params(without_callbacks(_without_caches(clone(estimator))), params)
+    model = _without_caches(with_params(estimator, params))
     with watched_steps(model):
         model, _ = train(model, public.X, public.y, public.fit_params, rows=some)
     refuse_row_mixing(model, take_rows(public.X, some), public.scorer.response_method)

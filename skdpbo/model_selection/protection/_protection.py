@@ -8,9 +8,11 @@ import warnings
 from abc import ABC, abstractmethod
 from functools import partial
 
+from sklearn import get_config
 from sklearn.metrics import check_scoring
 
 from skdpbo._isolation._isolated_calls import refuse_cached_functions
+from skdpbo._parameters import warn_caller
 from skdpbo._record_groups import group_codes
 from skdpbo.model_selection._sklearn import (
     final_step,
@@ -168,11 +170,22 @@ class Protection(NotPickled, ABC):
             del fitted[name]
 
     def routed(self, X, params):
-        """Return the arguments of the estimator's ``fit`` other than the rows."""
+        """Return the arguments of the estimator's ``fit`` other than the rows.
+
+        Warn where the scorer requests some: it has none of protected records.
+        """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the public part gives them
             params = take_method_params(X, params)
-            return self.searcher._get_routed_params_for_fit(params).estimator.fit
+            routed = self.searcher._get_routed_params_for_fit(params)
+        if requested := get_config()["enable_metadata_routing"] and [*routed.scorer.score]:
+            warn_caller(
+                f"{', '.join(requested)}, requested for scores, is of public rows alone: protected "
+                "records are scored with equal weights. Request it for fit, and not for score, to "
+                "score public rows in the same way.",
+                UserWarning,
+            )
+        return routed.estimator.fit
 
 
 _DISJOINT = "no record is both in X and in X_val"

@@ -34,11 +34,7 @@ def assign_metrics(searcher, y, scikit_learn_scorers):
         Name of the deciding metric in ``cv_results_``.
     """
     scoring, decides, estimator = searcher.scoring, searcher.refit, searcher.estimator
-    n_classes = None  # of anything but a vector of labels
-    if y is not None and is_classifier(estimator) and np.ndim(y) == 1:
-        # As texts: labels of several types cannot be sorted, which `unique` does.
-        n_classes = len(np.unique(np.asarray(y).astype(str)))
-    how = {"n_classes": n_classes, "public": PublicTargets(y)}
+    how = {"n_classes": _n_classes(y, estimator), "public": PublicTargets(y)}
     if not isinstance(scoring, (list, tuple, set, dict)):
         scorer = resolve_scorer(scoring, estimator, searcher.loss_bound, **how)
         return scorer, scorer, "score"
@@ -68,6 +64,20 @@ def assign_metrics(searcher, y, scikit_learn_scorers):
     # scikit-learn's: it calls each scorer once a fold, and takes care of `error_score`.
     public = MultimetricScorer(scorers=scorers, raise_exc=searcher.error_score == "raise")
     return scorers[decides], public, decides
+
+
+def _n_classes(y, estimator):
+    """Return the number of classes of public targets; None of anything but a vector of labels."""
+    if y is None or not is_classifier(estimator) or np.ndim(y) != 1:
+        return None
+    # As texts: labels of several types cannot be sorted, which `unique` does.
+    n_classes = len(np.unique(np.asarray(y).astype(str)))
+    if n_classes == 1 < len(y):
+        raise ValueError(
+            "y must hold at least two classes among the public rows, found 1: a model that is "
+            "trained on them knows no other."
+        )
+    return n_classes
 
 
 def scorer_assumption(searcher):

@@ -208,3 +208,11 @@ def test_many_columns_that_act_linearly_are_learnt(monkeypatch):
     # Planted in the family: without the linear kernel there is nothing to learn with.
     put(monkeypatch, "sparse classifier: label_kernels", lambda Z: label_kernels(Z)[:4])
     assert accuracy() < learnt - 0.05
+
+
+def test_noise_that_hides_every_record_leaves_probabilities():
+    X = np.random.default_rng(0).uniform(-2, 2, (60, 3))
+    small = {"inducing_points": 3, "X_bounds": (-2, 2), "epsilon": 0.1, "random_state": 5}
+    model = fitted(X, X[:, 0] > 0, classes=[False, True], **small)
+    assert model.reliability_ == 0.2  # the smallest
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)

@@ -47,6 +47,7 @@ ENCODED = make_column_transformer(
     [
         (Ridge(), NUMBERS, np.arange(5)),
         (Ridge(), NUMBERS.astype(object), np.zeros((5, 2))),
+        (Ridge(), pd.DataFrame(NUMBERS).astype(object), np.arange(5)),
         (PoissonRegressor(), sparse.csr_matrix(NUMBERS), np.arange(5.0)),
         (LogisticRegression(), NUMBERS.astype(np.float32), LABELS),
         (LogisticRegression(), NUMBERS, pd.Series(LABELS, dtype="category")),
@@ -75,6 +76,12 @@ def test_a_wrong_column_is_reported():
     (message,) = dry_run(model, [{}], FRAME, np.arange(5.0))
     assert "column" in message.split(":", 1)[1]
     assert ". What fails on protected rows" in message
+
+
+def test_objects_beside_numbers_are_taken_for_texts():
+    frame = FRAME[["age", "town"]].astype({"town": object})
+    (message,) = dry_run(Ridge(), [{}], frame, np.arange(5.0))
+    assert "could not convert string" in message
 
 
 @pytest.mark.parametrize("town", [FRAME["town"], FRAME["town"].astype(object)])
@@ -150,6 +157,25 @@ def test_an_error_that_only_real_names_cause_has_no_text():
     model = make_pipeline(encoder, Ridge())
     (message,) = dry_run(model, [{}], CATEGORIES[["sex"]], np.arange(5.0))
     assert "ValueError. What fails" in message
+
+
+# Older versions of pandas swallow the error.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_categories_that_raise_are_not_quoted():
+    class Raising:
+        quoted = False
+
+        @property
+        def __class__(self):
+            if self.quoted:
+                raise ValueError("HIV-positive")
+            return Raising
+
+    y = pd.Series(pd.Categorical([Raising(), *"abcd"]))
+    Raising.quoted = True  # pandas itself has read it
+    with pytest.raises(ValueError, match="InvalidParameterError: The 'C' parameter"):
+        dry_run(LogisticRegression(), [{"C": -1.0}], NUMBERS, y)
+    assert "HIV" not in str(dry_run(LogisticRegression(), [{}], y.to_frame("x"), np.arange(5)))
 
 
 FRAMES = pd.DataFrame(np.ones((5, 2)), columns=["a", "b"])
