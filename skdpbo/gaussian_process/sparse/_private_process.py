@@ -102,7 +102,8 @@ class PrivateProcess(GaussianEstimator):
         """Return the description of the mechanism with that of the releases before it."""
         if self.kernel is None:
             mechanism += (
-                ", of up to 100 columns first where records and targets are and which of 4 or more matter"
+                ", of up to 100 columns first where records and targets are and which of 4 or more "
+                "matter"
             )
         if self._private_bounds():
             mechanism += ", ranges from noisy histograms"
