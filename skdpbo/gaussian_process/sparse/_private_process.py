@@ -94,6 +94,11 @@ class PrivateProcess(GaussianEstimator):
             warn_of_units(kernels, Z, support_design(Z)[SUPPORT_DESIGNS[0]], half_width)
         return kernels
 
+    def _points_are_given(self):
+        """Whether the user gave the inducing points, and not only their number."""
+        points = self.inducing_points
+        return not (points is None or isinstance(points, numbers.Integral))
+
     def _private_bounds(self):
         """Return the names of the bounds that are to be released."""
         return [name for name in ("X_bounds", "y_bounds") if isinstance(getattr(self, name), str)]
@@ -117,8 +122,7 @@ class PrivateProcess(GaussianEstimator):
         Shares of mu^2, so that the releases composed are mu-GDP; None where there is none.
         """
         names = self._private_bounds()
-        points = self.inducing_points
-        if "X_bounds" in names and not (points is None or isinstance(points, numbers.Integral)):
+        if "X_bounds" in names and self._points_are_given():
             raise ValueError('X_bounds="private" has no use where inducing_points are given.')
         for name in names:
             check_choice(getattr(self, name), name, ("private",))
@@ -204,15 +208,14 @@ class PrivateProcess(GaussianEstimator):
         if public is not None and not many:  # residuals lie about 0, in bounds that fit
             return shown
         centre, box = point_box(Z)
-        points, common = self.inducing_points, {"n_records": n_records}
-        given = not (points is None or isinstance(points, numbers.Integral))
+        common = {"n_records": n_records}
         sizes = {"n_columns": Z.shape[1], "n_targets": len(half_width)}
         rest, mu_reach = split_budget(mu, _SHARE_OF_REACH)
         # A public rule. Where it fails nothing is released, and the others keep this share.
         if shows_reach(mu_reach, **common, **sizes):
             reach = RecordReach((centre, box), mu=mu_reach, half_width=half_width, **common)
             inside, *parts = reach.parts(passed(reach))
-            if not given:
+            if not self._points_are_given():
                 shown["Z"] = centre + inside * (Z - centre)
                 # The variance of the kernels stays that of the bounds: bands would be too narrow.
                 shown["kernels"] = default_kernels(shown["Z"], half_width)
@@ -233,7 +236,7 @@ class PrivateProcess(GaussianEstimator):
         if shows_columns(**sizes, **common):
             effects = ColumnEffects((centre, extent * box), mean=mean, sd=sd, **common)
             shown["mu"], self.columns_ = rest, effects.columns(passed(effects))
-        if not given:  # points that the user gave are not moved; a grid of ours shrinks
+        if not self._points_are_given():  # those are not moved; a grid of ours shrinks
             Z = centre + extent * (Z - centre)
         return shown | {"kernels": default_kernels(Z, half_width, self.columns_), "Z": Z}
 
