@@ -64,9 +64,19 @@ def release_radius(rows, edges, n_records, mu, quantile, source, sizes=None):
     step = count_step(sizes)
     counting = GaussianMechanism(mu=mu, sensitivity=histogram_sensitivity(), lattice=step)
     if quantile is None:
-        quantile = max(0.9, 1 - _HIDDEN * counting.sigma / n_records)
+        quantile = hidden_quantile(counting.sigma, n_records)
     counts = norm_counts(rows, edges, sizes)
     noisy = np.asarray(counting.release(counts, source), dtype=np.float64) * step
+    return quantile_edge(noisy, edges, n_records, quantile)
+
+
+def hidden_quantile(sigma, n_records):
+    """Return the quantile beyond which noise of `sigma` hides the records, at least .9. Public."""
+    return max(0.9, 1 - _HIDDEN * sigma / n_records)
+
+
+def quantile_edge(noisy, edges, n_records, quantile):
+    """Return the edge at a quantile of noisy counts. Post-processing."""
     below = np.cumsum(nearest_counts(noisy, n_records))
     return float(edges[min(int(np.searchsorted(below, quantile * n_records)), len(edges) - 1)])
 

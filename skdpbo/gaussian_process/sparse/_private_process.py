@@ -1,7 +1,8 @@
 """The common part of the private sparse processes: budget, releases and attributes.
 
-A fit has up to five releases, in this order: ranges of columns, a private prior mean, location and
-reach of the targets with the extent of the records, columns that matter, second moments. Each is a
+A fit has up to five releases, in this order: ranges of columns, a private prior mean, of one column
+how far records and targets reach, location and reach of the targets with the extent of the records,
+of many the columns that matter, second moments. Each is a
 function of the records and of what was released before it, and their mu^2 add up to that of the fit
 (adaptive composition, Dong, Roth & Su 2022, Corollary 3.3).
 """
@@ -20,7 +21,7 @@ from skdpbo._parameters import bounds_or_default
 from skdpbo._record_groups import PlacedRows, record_codes
 from skdpbo.gaussian_process._column_effects import ColumnEffects, shows_columns
 from skdpbo.gaussian_process._foreign_kernels import foreign_kernels, refuse_unfit_kernel
-from skdpbo.gaussian_process._record_spread import RecordSpread
+from skdpbo.gaussian_process._record_spread import RecordReach, RecordSpread, shows_reach
 from skdpbo.gaussian_process.sparse._features import WhitenedFeatures
 from skdpbo.gaussian_process.sparse._inducing import (
     SUPPORT_DESIGNS,
@@ -46,6 +47,7 @@ from skdpbo.privacy._checks import check_choice, check_count
 _SHARE_OF_BOUNDS = 0.1
 # Of mu^2, 2 and 5 % more noise on the moments: where targets and records are, and the columns.
 _SHARE_OF_SPREAD, _SHARE_OF_COLUMNS = 0.04, 0.1
+_SHARE_OF_REACH = 0.1  # of mu^2, in one column where noise is large: 5 % more noise on the moments
 # Of mu^2: 2.5 % more noise on the moments, and a mean that n > 1000 records give to about a tenth
 # of the half-width at epsilon 1.
 _SHARE_OF_MEAN = 0.05
@@ -96,6 +98,11 @@ class PrivateProcess(GaussianEstimator):
             warn_of_units(kernels, Z, support_design(Z)[SUPPORT_DESIGNS[0]], half_width)
         return kernels
 
+    def _points_are_given(self):
+        """Whether the user gave the inducing points, and not only their number."""
+        points = self.inducing_points
+        return not (points is None or isinstance(points, numbers.Integral))
+
     def _private_bounds(self):
         """Return the names of the bounds that are to be released."""
         return [name for name in ("X_bounds", "y_bounds") if isinstance(getattr(self, name), str)]
@@ -104,7 +111,8 @@ class PrivateProcess(GaussianEstimator):
         """Return the description of the mechanism with that of the releases before it."""
         if self.kernel is None:
             mechanism += (
-                ", of up to 100 columns first where targets are and which of 4 or more matter"
+                ", of up to 100 columns first where records and targets are and which of 4 or more "
+                "matter"
             )
         if self._private_bounds():
             mechanism += ", ranges from noisy histograms"
@@ -118,8 +126,7 @@ class PrivateProcess(GaussianEstimator):
         Shares of mu^2, so that the releases composed are mu-GDP; None where there is none.
         """
         names = self._private_bounds()
-        points = self.inducing_points
-        if "X_bounds" in names and not (points is None or isinstance(points, numbers.Integral)):
+        if "X_bounds" in names and self._points_are_given():
             raise ValueError('X_bounds="private" has no use where inducing_points are given.')
         for name in names:
             check_choice(getattr(self, name), name, ("private",))
@@ -205,26 +212,36 @@ class PrivateProcess(GaussianEstimator):
         if public is not None and not many:  # residuals lie about 0, in bounds that fit
             return shown
         centre, box = point_box(Z)
-        mu, mu_spread = split_budget(mu, _SHARE_OF_SPREAD)
-        common = {"n_records": n_records, "mu": mu_spread}
+        common = {"n_records": n_records}
+        sizes = {"n_columns": Z.shape[1], "n_targets": len(half_width)}
+        rest, mu_reach = split_budget(mu, _SHARE_OF_REACH)
+        # A public rule. Where it fails nothing is released, and the others keep this share.
+        if shows_reach(mu_reach, **common, **sizes):
+            reach = RecordReach((centre, box), mu=mu_reach, half_width=half_width, **common)
+            inside, *parts = reach.parts(passed(reach))
+            if not self._points_are_given():
+                shown["Z"] = centre + inside * (Z - centre)
+                # The variance of the kernels stays that of the bounds: bands would be too narrow.
+                shown["kernels"] = default_kernels(shown["Z"], half_width)
+            mu, half_width = rest, parts * half_width
+        mu, common["mu"] = split_budget(mu, _SHARE_OF_SPREAD)
         spread = RecordSpread((centre, box), half_width=half_width, **common)
         released = passed(spread)  # from here on post-processing, but for the columns
         # By the noise of the moments up to three columns, where functions may have peaks.
-        mean, sd, reach = spread.location(released, mu_spread if many else mu, public is not None)
-        shown |= {"mu": mu, "shift": mean, "half_width": reach, "wide": spread.is_wide(released)}
+        of_noise = common["mu"] if many else mu
+        mean, sd, half = spread.location(released, of_noise, public is not None)
+        shown |= {"mu": mu, "shift": mean, "half_width": half, "wide": spread.is_wide(released)}
         if not many:
             return shown
         extent, self.columns_ = spread.extent(released), list(range(Z.shape[1]))
         # The share is one of the whole budget, of which `mu` is what the spread has left.
         rest, common["mu"] = split_budget(mu, _SHARE_OF_COLUMNS / (1 - _SHARE_OF_SPREAD))
         # A public rule. Where it fails nothing is released, and the moments keep this share.
-        if shows_columns(n_columns=Z.shape[1], n_targets=len(half_width), **common):
+        if shows_columns(**sizes, **common):
             effects = ColumnEffects((centre, extent * box), mean=mean, sd=sd, **common)
             shown["mu"], self.columns_ = rest, effects.columns(passed(effects))
-        if self.inducing_points is None or isinstance(self.inducing_points, numbers.Integral):
-            # Points that the user gave are not moved; a grid of ours shrinks to the records.
+        if not self._points_are_given():  # those are not moved; a grid of ours shrinks
             Z = centre + extent * (Z - centre)
-        # The variance of the kernels stays that of the bounds: bands would be too narrow.
         return shown | {"kernels": default_kernels(Z, half_width, self.columns_), "Z": Z}
 
     def _publish_average(self, kernels, features, prior_mean, fits):
