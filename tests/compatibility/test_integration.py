@@ -1,5 +1,6 @@
 """The searchers inside the rest of scikit-learn."""
 
+import inspect
 import pickle
 import warnings
 
@@ -197,7 +198,7 @@ class TestEverySearcher:
         search = make_search(kind).fit(*data)
         attributes = [name for name in vars(search) if name.endswith("_")]
         assert "best_score_std_" in attributes
-        assert [name for name in attributes if f"\n    {name} :" not in search.__doc__] == []
+        assert [name for name in attributes if f"\n{name} :" not in inspect.getdoc(search)] == []
 
     @pytest.mark.filterwarnings("ignore:sample_weight, requested for scores:UserWarning")
     @pytest.mark.skipif(parse_version("1.9") > VERSION, reason="Pipeline.score routes nothing")

@@ -390,7 +390,7 @@ def test_one_date_gives_its_unit_to_no_other(kind):
     X = np.array([[18262], [18293]]).astype(f"{kind}8[D]")
     usual = X.copy()
     changed = X.astype(f"{kind}8[h]")
-    changed[1] += 1
+    changed[1] += np.timedelta64(1, "h")
     rows = in_public_schema(changed, None, X, None)
     assert rows.X.dtype == usual.dtype
     assert rows.X[0] == usual[0]

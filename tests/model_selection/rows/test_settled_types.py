@@ -546,7 +546,7 @@ def test_public_nanoseconds_are_kept():
 @pytest.mark.parametrize("kind", ["M", "m"])
 def test_an_array_of_dates_has_one_unit(kind):
     days = np.array([[18262], [18293], [18628]]).astype(f"{kind}8[D]")
-    whole = np.vstack([days, days[:1].astype(f"{kind}8[ns]") + 1])
+    whole = np.vstack([days, days[:1].astype(f"{kind}8[ns]") + np.timedelta64(1, "ns")])
     for settle in (settled_rows, settled_public_rows):
         usual, beside = settle(days), settle(whole[:3])
         assert usual.dtype == beside.dtype == np.dtype(f"{kind}8[us]")
