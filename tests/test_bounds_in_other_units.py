@@ -127,6 +127,7 @@ def records(p):
     return rows, np.sin(rows[:, 0]) + 0.1 * rng.normal(size=N)
 
 
+@pytest.mark.slow
 def test_boxes_of_public_rows_are_named():
     rows, y = records(5)
     public = {"X_public": 40 * rows[:60], "y_public": y[:60].copy()}
@@ -136,6 +137,7 @@ def test_boxes_of_public_rows_are_named():
     assert "a sixth of X_bounds" in given_by(model, rows, y, **public)[WideBoundsWarning]
 
 
+@pytest.mark.slow
 def test_targets_that_public_rows_say_nothing_of_are_announced():
     rows, y = records(1)
     public = {"X_public": rows[:60].copy(), "y_public": y[:60].copy()}

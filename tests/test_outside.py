@@ -27,7 +27,7 @@ PAGES = sorted(
     for path in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]
     if BLOCK.search(path.read_text("utf-8"))
 )
-SLOW = {"docs/audits.md"}
+SLOW = {"docs/audits.md", "docs/migration.md", "docs/user_guide.md"}
 
 
 def run_page(path):

@@ -112,9 +112,11 @@ halve_the_sensitivity = planted("the sensitivity of a clipped sum is that of one
 
 @pytest.mark.usefixtures("batched")
 class TestTrajectory:
+    @pytest.mark.slow
     def test_honest(self):
         assert 1.2 < audit(120) <= 3.0
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "bug", [clip_after_the_mean, do_not_clip, forget_the_steps, halve_the_sensitivity]
     )
@@ -220,9 +222,11 @@ class TestBestIterate:
             hits.append(int(np.sum(below)))
         return mu_lower_bound_of_event(*hits, n)
 
+    @pytest.mark.slow
     def test_last_iterate(self):
         assert self.bound(PrivateDescent) <= 1.0
 
+    @pytest.mark.slow
     def test_best_by_raw_loss_is_caught(self):
         assert self.bound(Greedy) > 1.0
 
@@ -501,6 +505,7 @@ class TestVanishingBudget:
         printed = [re.sub(r"total time= *[0-9.]+[a-z]+", "", text) for text in capsys.readouterr()]
         return (*said, sorted(vars(search)), repr(search), *printed), numbers
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "options",
         [

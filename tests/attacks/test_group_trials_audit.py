@@ -150,6 +150,7 @@ class TestStatement:
         promised = search.privacy_guarantee(N_GROUPS, groups=True)
         assert (promised.epsilon, promised.assumptions) == (stated.epsilon, stated.assumptions)
 
+    @pytest.mark.slow
     def test_ledger(self):
         with PrivacyLedger(epsilon=30.0, delta=1e-5) as ledger:
             search_of().fit(X, Y, groups=LABELS)

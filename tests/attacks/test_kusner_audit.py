@@ -108,10 +108,12 @@ def plant(monkeypatch, factor, kind, stage="kusner release"):
 
 @pytest.mark.usefixtures("batched")
 class TestChoice:
+    @pytest.mark.slow
     def test_honest(self):
         bound = audit_choice(500, epsilon=3.0)
         assert 0.3 * 3.0 < bound <= 3.0
 
+    @pytest.mark.slow
     def test_exponent_ten_times_too_large_is_caught(self, monkeypatch):
         plant(monkeypatch, 10, ExponentialMechanism)
         assert audit_choice(500, epsilon=3.0) > 3.0
@@ -203,6 +205,7 @@ class TestSecretTrajectory:
         assert self.smallest() == [400, 0]
         assert self.MECHANISM.integer_sensitivity(**self.SIZES) >= 400
 
+    @pytest.mark.slow
     def test_honest(self):
         assert 0.1 < self.bound(3000) <= 1.0
 

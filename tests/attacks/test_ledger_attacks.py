@@ -173,6 +173,7 @@ with ledger:
 """
 
 
+@pytest.mark.slow
 def test_a_fit_at_the_end_of_the_process(tmp_path):
     path = os.pathsep.join([str(Path(_support.__file__).parents[1]), *filter(None, sys.path)])
     run = [sys.executable, "-W", "ignore", "-c", AT_EXIT, tmp_path / "ledger"]

@@ -93,6 +93,7 @@ def test_planted_shares_that_do_not_add_up(monkeypatch):
     assert proved_mu(coinpress(), 230) > 2.0
 
 
+@pytest.mark.slow
 def test_planted_clip_forgotten(monkeypatch):
     plant(monkeypatch, "gradients are not clipped")
     assert proved_mu(coinpress(), 60) > 20.0

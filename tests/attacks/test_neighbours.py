@@ -223,6 +223,7 @@ class TestContainers:
         for model in models:
             assert largest_change(model, frame, y, frame_val, y_val, neighbours) <= 1
 
+    @pytest.mark.slow
     def test_mixed_frame(self, i):
         self.check_mixed_frames(i, by_type() if i == 0 else as_text())
 

@@ -168,6 +168,7 @@ def test_gaussian_rows_lose_what_is_claimed_and_not_more():
     assert audited_mu(((0.0, 0.0), (1.8, 2.4)), epsilon=2.0, displacement=3.0) <= claimed
 
 
+@pytest.mark.slow
 def test_projected_rows_lose_what_is_claimed_and_not_more():
     P = PrivateProjection(1, data_norm=5.0).fit(np.eye(4)).release_.projection
     pair = (np.zeros(4), P[:, 0] / np.linalg.norm(P))  # along the projection: the worst move
@@ -182,6 +183,7 @@ def test_replaced_rows_lose_what_is_claimed_and_not_more():
     assert 0.8 < audited_epsilon(((-9.0,), (9.0,)), epsilon=0.5, data_norm=1.0) <= claimed
 
 
+@pytest.mark.slow
 def test_planted_half_of_the_noise_is_caught(monkeypatch):
     plant(monkeypatch, "rows: half of the noise")
     assert audited_epsilon() > 1.5
@@ -189,11 +191,13 @@ def test_planted_half_of_the_noise_is_caught(monkeypatch):
     assert audited_mu(epsilon=2.0) > 1.5 * claimed
 
 
+@pytest.mark.slow
 def test_a_forgotten_displacement_is_caught(monkeypatch):
     plant(monkeypatch, "rows: the displacement is forgotten")
     assert audited_epsilon(((0.0,), (3.0,)), displacement=3.0) > 1.5
 
 
+@pytest.mark.slow
 def test_a_forgotten_operator_norm_is_caught(monkeypatch):
     P = PrivateProjection(1, data_norm=5.0).fit(np.eye(4)).release_.projection
     plant(monkeypatch, "rows: the projection is forgotten")
@@ -201,6 +205,7 @@ def test_a_forgotten_operator_norm_is_caught(monkeypatch):
     assert audited_epsilon(pair, n_components=1) > 1.5
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyRowsWarning")  # as it should
 def test_a_forgotten_clip_is_caught(monkeypatch):
     plant(monkeypatch, "rows: not clipped")

@@ -82,13 +82,16 @@ def test_limit_is_that_of_a_clipped_gradient():
 
 
 class TestChoice:
+    @pytest.mark.slow
     def test_honest(self):
         # 1.60 +- .05 in 40 runs: 6 standard deviations
         assert 1.3 < bound(3000) <= EPSILON
 
+    @pytest.mark.slow
     def test_a_large_change_counts_no_more(self):
         assert bound(3000, size=UNITS // 2) <= EPSILON
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "bug", ["gibo: the end has the noise of one side", "gibo: the end has no noise"]
     )
@@ -109,6 +112,7 @@ class TestChoice:
         pairs = hits, hits[::-1], [n - k for k in hits], [n - k for k in hits][::-1]
         return max(epsilon_at_least(*pair, n) for pair in pairs)
 
+    @pytest.mark.slow
     def test_one_middle_for_all_is_caught(self, monkeypatch):
         assert self.moved_by_one() <= EPSILON
         plant(monkeypatch, "gibo: all records have one middle")

@@ -79,6 +79,7 @@ class TestFrozenParts:
     def test_untouched(self, protect):
         assert self.state(protect, X) == self.state(protect, self.MISSING)
 
+    @pytest.mark.slow
     def test_the_number_of_trials_is_not_counted(self):
         seen = {self.state("all", rows) for rows in (X, X, self.MISSING, self.MISSING)}
         assert len(seen) == 1

@@ -205,6 +205,7 @@ class TestSecretNumber:
         expected[3] = scorer.units
         assert losses.tolist() == expected.tolist()
 
+    @pytest.mark.slow
     def test_a_record_that_fails_alone_has_the_worst_loss(self):
         search = DPGridSearchCV(
             LogisticRegression(),

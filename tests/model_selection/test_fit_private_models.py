@@ -295,6 +295,7 @@ class TestBudget:
         assert search.privacy_.epsilon == 50.0
         assert search.expected_trials_ == 5
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("estimator", [DPMean(), PureMean()])
     def test_composition_of_few_is_advised(self, estimator):
         with pytest.warns(SelectionCostWarning, match="2 candidate"):
@@ -357,6 +358,7 @@ class TestDeclared:
         with pytest.raises(ValueError, match=r"at most mu=0\.\d+ \(epsilon=.*raise epsilon"):
             grid(Foreign(), estimator_guarantee=cost, epsilon=1.0).fit(X, Y)
 
+    @pytest.mark.slow
     def test_without_a_curve(self):
         cost = PrivacyGuarantee(epsilon=0.3, delta=1e-7)
         search = grid(Foreign(epsilon=0.3, delta=1e-7), estimator_guarantee=cost).fit(X, Y)

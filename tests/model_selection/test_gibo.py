@@ -160,6 +160,7 @@ class TestResults:
         fit(make(verbose=1))
         assert capsys.readouterr().out.splitlines()[-1] == "step 4 of 4: 4 models"
 
+    @pytest.mark.slow
     def test_pipeline_and_probabilities(self):
         rng = np.random.RandomState(1)
         rows = rng.normal(size=(2300, 3))

@@ -190,6 +190,7 @@ def largest_change(scoring="accuracy", labels=SIZES):
 
 
 class TestSensitivity:
+    @pytest.mark.slow
     @pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss"])
     def test_a_group_moves_a_total_as_one_record_does(self, scoring):
         assert 0 < largest_change(scoring) <= 1

@@ -52,6 +52,7 @@ ROWS_OF_LOSSES = {"X_val": np.tile(X[200:], (10, 1)), "y_val": np.tile(Y[200:], 
 LOG_LOSS = {"scoring": "neg_log_loss", "loss_bound": 6.9}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*SEARCHES, "gaussian"])
 def test_noise_beside_the_public_loss_is_told_once_and_by_public_values_alone(kind):
     usual = LOG_LOSS

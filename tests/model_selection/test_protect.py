@@ -225,6 +225,7 @@ class TestAll:
         assert not hasattr(search, "transform")
         assert is_classifier(search)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("where", ["alone", "pipeline", "space"])
     def test_private_estimators_by_private_selection(self, where):
         model = DPSparseGPRegressor(RBF(1.0), X_bounds=(-1, 1), y_bounds=(-1, 1), inducing_points=3)
@@ -242,6 +243,7 @@ class TestAll:
         assert is_regressor(search)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
 def test_another_protection_leaves_nothing_of_the_last():
     X = np.linspace(-1, 1, 60)[:, None]

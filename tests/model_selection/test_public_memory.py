@@ -208,6 +208,7 @@ class TestDescent:
         usual = {"kind": DPGIBOSearchCV, "space": {"a": (0.0, 2.0), "b": (0.0, 1.0)}, "n_iter": 2}
         return make(memory, **usual | params)
 
+    @pytest.mark.slow
     @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyGradientWarning")
     def test_the_start_is_known(self, tmp_path):
         n_trained, tables = [], []

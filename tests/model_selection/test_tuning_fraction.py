@@ -137,6 +137,7 @@ def test_auto_depends_on_public_numbers(n_samples, n_candidates, epsilon, share)
     assert tuning_share(published, n_samples, n_candidates, epsilon) is None
 
 
+@pytest.mark.slow
 def test_trials_that_only_rank_are_more():
     for n_candidates, (mean, eta) in {3: (9, 1.0), 4: (20, 2.0), 100: (50, 2.0)}.items():
         law = ranking_selection(PrivateSelection(), n_candidates).law(n_candidates)
@@ -168,6 +169,7 @@ def test_bad_fractions_are_refused(fraction):
         trainings(selection={"tuning_fraction": fraction})
 
 
+@pytest.mark.slow
 def test_declared_costs_cannot_be_raised():
     declared = {"estimator_guarantee": PrivacyGuarantee(epsilon=0.01)}
     with pytest.raises(ValueError, match="states its guarantee"):

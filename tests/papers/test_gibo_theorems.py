@@ -204,6 +204,7 @@ class TestTheoremB2:
             delta *= 1.05
         return delta / 1.05
 
+    @pytest.mark.slow
     def test_ten_parameters(self):
         """Half of the prior trace, 10, takes 2e11 points: none is met twice."""
         delta = self.radius(self.stencil(10, 5.0), 5.0)

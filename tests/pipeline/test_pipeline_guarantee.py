@@ -226,6 +226,7 @@ def test_public_parameters_cost_nothing_and_read_no_value(step):
     assert len(set(left)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", PUBLIC, ids=["bounds", "categories"])
 def test_public_step_takes_no_share_of_a_search(step):
     X = np.random.default_rng(0).choice([0.25, 0.5], (200, 2))

@@ -56,6 +56,7 @@ def test_whole_pipeline_of_a_raw_table():
     assert pipeline_guarantee(model).epsilon < 1.0 + sum(step.epsilon for step in steps)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SelectionCostWarning")
 def test_search_sets_the_shares_of_imputer_and_encoder():
     model, X, y = raw_table()

@@ -94,6 +94,7 @@ class TestProvedBounds:
         kernel = KERNELS[name]
         assert brute_force_norm(kernel, Z, seed, starts=1) <= bound(kernel, Z)
 
+    @pytest.mark.slow
     @given(Z=designs(), seed=st.integers(0, 99), isotropic=st.booleans())
     @settings(max_examples=15, deadline=None)
     def test_one_length_scale_per_feature(self, Z, seed, isotropic):

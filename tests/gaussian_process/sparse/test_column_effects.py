@@ -206,6 +206,7 @@ def test_columns_without_use_cost_next_to_nothing():
     np.testing.assert_array_equal(among.kernels_[0].k2.length_scale[1:], np.inf)
 
 
+@pytest.mark.slow
 def test_choice_is_made_for_the_default_of_4_to_100_columns():
     X, y = records(300)
     gp = fitted(X, y)

@@ -201,6 +201,7 @@ def test_without_a_box_nothing_is_said_of_a_column(points):
     assert (UnreachedRowsWarning in given) == (len(points) > 1)
 
 
+@pytest.mark.slow
 def test_the_share_in_reach_and_its_noise():
     rng = np.random.default_rng(0)
     near, far = np.eye(8)[:4], np.eye(8)[4:]

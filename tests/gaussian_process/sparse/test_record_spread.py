@@ -266,6 +266,7 @@ def test_with_all_noise_the_mean_does_not_depend_on_the_records(monkeypatch):
     assert np.abs(prior_means(1.5) - prior_means(0.0)).min() > 1
 
 
+@pytest.mark.slow
 def test_of_few_records_the_mean_is_near_the_centre():
     """The noise of their mean is nearly half the range: what it shows is hardly ever true."""
     rng = np.random.default_rng(0)

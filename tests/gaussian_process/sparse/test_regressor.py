@@ -487,6 +487,7 @@ def test_dask_arrays_are_summed_by_blocks():
         fitted(array.from_array(bad, chunks=(70, 1)), Y)
 
 
+@pytest.mark.slow
 def test_frames_and_pipelines():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=["age"])

@@ -247,6 +247,7 @@ def generators_around_a_refusal():
     return states
 
 
+@pytest.mark.slow
 def test_nothing_global_changes():
     # In a process of its own: the generators would move with a thread that an earlier test left.
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:

@@ -362,6 +362,7 @@ class TestFit:
                 warnings.simplefilter("ignore")
                 yield fitted(public, protected, epsilon=1e-6, n_iter=1).descent_.trajectory[0]
 
+    @pytest.mark.slow
     def test_without_budget_protected_rows_choose_no_start(self, monkeypatch):
         """The noise is 10^6 times what opposite rows change; public scores decide."""
         first, second = self.starts()

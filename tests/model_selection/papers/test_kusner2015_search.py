@@ -338,6 +338,7 @@ class TestWhatCannotBeScored:
 
         assert {search(Kusner2015(), observe, n_iter=3, seed=s)[0] % 2 for s in range(60)} == {1}
 
+    @pytest.mark.slow
     def test_the_law_does_not_tell_which_untrainable_ones_were_visited(self):
         """Candidate 2 of 3 is untrainable: 1 / 2 each, visited or not (false alarm 1e-6)."""
 

@@ -394,6 +394,7 @@ class TestBudgets:
         with pytest.raises(ValueError, match="states epsilon"):
             plan(Counting("pure"), n_samples=10, delta=0.0)
 
+    @pytest.mark.slow
     def test_a_statistical_distance_is_paid_for(self):
         class Approximate(Private):
             def privacy_guarantee(self, n_samples=None):

@@ -211,6 +211,7 @@ class TestSearch:
             fit("50K")
         assert ledger.entries == ()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("epsilon", "told"), [(0.3, True), (20.0, False)])
     def test_a_noisy_score_is_told_after_the_release(self, epsilon, told):
         model = DPLogisticRegression(X_bounds=(-5, 5), classes=[0, 1])

@@ -275,6 +275,7 @@ releases = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(releases, max_size=8), st.floats(0.5, 4))
 @settings(max_examples=25, deadline=None)
 def test_what_is_accepted_holds_and_what_remains_is_affordable(offered, epsilon):

@@ -345,6 +345,7 @@ class TestScore:
             expected = math.sqrt(2 * p) / (1 - p)
             assert laplace_std(epsilon, sensitivity) == pytest.approx(expected, rel=1e-9)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "name", ["f1", "roc_auc", "balanced_accuracy", "accuracy", "d2_log_loss_score"]
     )
