@@ -9,6 +9,7 @@ from _support.internals import (
     PlacedRows,
     RecordReach,
     norm_edges,
+    placed,
     shows_reach,
     streamed_sums,
 )
@@ -77,7 +78,7 @@ def largest_change(monkeypatch, groups=None):
         for table, targets in [(X, Y), new]:
             if groups is not None:
                 table = PlacedRows(table, groups)
-                targets = table.placed(targets)
+                targets = placed(table, targets)
             reach.release(sums_of(reach, table, targets), None)
     pairs = zip(heard[::2], heard[1::2], strict=True)
     return max(np.linalg.norm(a - b) / bound for (a, bound), (b, _) in pairs)
