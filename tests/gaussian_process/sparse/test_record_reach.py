@@ -1,6 +1,7 @@
 """How far records and targets of one column reach, by noisy counts; noise is seeded."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -9,11 +10,14 @@ from _support.internals import (
     PlacedRows,
     RecordReach,
     norm_edges,
+    placed,
     shows_reach,
     streamed_sums,
 )
 from _support.many_columns import HUGE, fitted, records
 from _support.planted import original, plant, put
+from skdpbo.exceptions import SeededNoiseWarning, WideBoundsWarning
+from skdpbo.gaussian_process import DPSparseGPRegressor
 from skdpbo.privacy import mu_from_epsilon
 
 STEPS = 2**16
@@ -77,7 +81,7 @@ def largest_change(monkeypatch, groups=None):
         for table, targets in [(X, Y), new]:
             if groups is not None:
                 table = PlacedRows(table, groups)
-                targets = table.placed(targets)
+                targets = placed(table, targets)
             reach.release(sums_of(reach, table, targets), None)
     pairs = zip(heard[::2], heard[1::2], strict=True)
     return max(np.linalg.norm(a - b) / bound for (a, bound), (b, _) in pairs)
@@ -189,3 +193,16 @@ def test_bounds_that_are_too_wide_cost_less(monkeypatch):
     with_reach = error()
     put(monkeypatch, "sparse process: shows_reach", lambda mu, **sizes: False)
     assert error() > 1.5 * with_reach
+
+
+@pytest.mark.parametrize("seed", [11, 16, 21, 22])
+def test_a_small_range_by_noise_alone_is_not_announced(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, (600, 1)) if seed % 2 == 0 else rng.normal(size=(600, 1)).clip(-3, 3)
+    y = 1.5 * np.sin(X[:, 0]) + 0.3 * rng.normal(size=600)
+    epsilon = 0.1 if seed == 16 else 0.07
+    gp = DPSparseGPRegressor(X_bounds=(-3, 3), y_bounds=(-3, 3), epsilon=epsilon, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededNoiseWarning)
+        warnings.simplefilter("error", WideBoundsWarning)
+        gp.fit(X, y)
