@@ -60,6 +60,11 @@ def test_the_sum_depends_neither_on_chunks_nor_on_threads_nor_on_order():
     np.testing.assert_array_equal(sums_of(reach, X, Y, n_jobs=2), once)
 
 
+def test_counts_of_many_targets_and_records_fit():
+    rows = reach_of(q=1000).rows(np.zeros(1000))
+    assert STEPS <= rows.radius**2 <= 2**62 / 10**9  # a billion records
+
+
 def largest_change(monkeypatch, groups=None):
     """Largest change of the counts by a replaced record, or group, over the sensitivity."""
     heard = []
