@@ -241,7 +241,7 @@ class ReachRows(RowMap):
     def __init__(self, box, centre, half_width):
         self.box, self.centre, self.half_width = box, centre, half_width
         self.width = len(_EDGES) * (1 + len(half_width))
-        self.radius = math.ceil(_STEPS * math.sqrt(1 + len(half_width)))
+        self.radius = math.isqrt(_STEPS)  # counts, not products, must fit 64 bits
 
     def __call__(self, X, Y, workspace):
         """Protected: return a chunk's rows, shape (n, width)."""

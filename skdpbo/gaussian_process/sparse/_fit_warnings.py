@@ -88,8 +88,10 @@ def _warn_of_targets(method, released, half_width, is_residual):
         warn_of_ends("residual_bound_" if is_residual else "y_bounds", ends)
     # About what was subtracted: a released mean, or the centre of the bounds. In units of these.
     part = np.square(method.statistics.half_width / half_width)
-    largest = (np.maximum(square, 0.0) + _FAR_OF_TARGETS * noise) * part
-    if not is_residual and (largest < _NARROW**2).any():
+    largest = np.maximum(square, 0.0) + _FAR_OF_TARGETS * noise
+    # Noise may have cut them to a small range: then most are at its ends, and nothing is known.
+    narrow = (largest + noise < 1) & (largest * part < _NARROW**2)
+    if not is_residual and narrow.any():
         warn_caller(
             "By what was released, targets spread over less than a tenth of y_bounds, which may "
             "be in other units: much of the noise is that of the bounds. Give narrower ones.",

@@ -240,6 +240,17 @@ def test_bad_public_rows_cost_nothing(given, parameters, message):
         assert not ledger.entries
 
 
+class Ranks(Batch):
+    def predict(self, X):
+        return 2000 + 0.1 * np.argsort(np.argsort(X[:, 0])) / len(X)
+
+
+def test_mixed_rows_are_found_where_targets_are_far_from_0():
+    gp = DPSparseGPRegressor(base=Ranks(), X_bounds=(-3, 3), y_bounds=(1990, 2010))
+    with pytest.raises(ValueError, match="several rows at once"):
+        gp.fit(X, Y + 2000, X_public=X_PUBLIC, y_public=Y_PUBLIC + 2000)
+
+
 def test_cached_functions_are_refused(tmp_path):
     cached = joblib.Memory(tmp_path, verbose=0).cache(np.abs)
     base = make_pipeline(FunctionTransformer(cached), LinearRegression())

@@ -1,6 +1,7 @@
 """How far records and targets of one column reach, by noisy counts; noise is seeded."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from _support.internals import (
 )
 from _support.many_columns import HUGE, fitted, records
 from _support.planted import original, plant, put
+from skdpbo.exceptions import SeededNoiseWarning, WideBoundsWarning
+from skdpbo.gaussian_process import DPSparseGPRegressor
 from skdpbo.privacy import mu_from_epsilon
 
 STEPS = 2**16
@@ -55,6 +58,11 @@ def test_the_sum_depends_neither_on_chunks_nor_on_threads_nor_on_order():
     once = sums_of(reach, X, Y)
     np.testing.assert_array_equal(sums_of(reach, X[order], Y[order]), once)
     np.testing.assert_array_equal(sums_of(reach, X, Y, n_jobs=2), once)
+
+
+def test_counts_of_many_targets_and_records_fit():
+    rows = reach_of(q=1000).rows(np.zeros(1000))
+    assert STEPS <= rows.radius**2 <= 2**62 / 10**9  # a billion records
 
 
 def largest_change(monkeypatch, groups=None):
@@ -190,3 +198,16 @@ def test_bounds_that_are_too_wide_cost_less(monkeypatch):
     with_reach = error()
     put(monkeypatch, "sparse process: shows_reach", lambda mu, **sizes: False)
     assert error() > 1.5 * with_reach
+
+
+@pytest.mark.parametrize("seed", [11, 16, 21, 22])
+def test_a_small_range_by_noise_alone_is_not_announced(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, (600, 1)) if seed % 2 == 0 else rng.normal(size=(600, 1)).clip(-3, 3)
+    y = 1.5 * np.sin(X[:, 0]) + 0.3 * rng.normal(size=600)
+    epsilon = 0.1 if seed == 16 else 0.07
+    gp = DPSparseGPRegressor(X_bounds=(-3, 3), y_bounds=(-3, 3), epsilon=epsilon, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededNoiseWarning)
+        warnings.simplefilter("error", WideBoundsWarning)
+        gp.fit(X, y)
