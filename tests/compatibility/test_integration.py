@@ -26,6 +26,7 @@ from sklearn.utils.fixes import parse_version
 
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.exceptions import DefaultBoundsWarning, PublicTrainingWarning
+from skdpbo.privacy import PrivacyLedger
 
 VERSION = parse_version(sklearn.__version__)
 SEARCHERS = {
@@ -188,6 +189,11 @@ class TestEverySearcher:
             search = make_search(kind, model).set_params(cv=GroupKFold(2))
             with pytest.warns(UserWarning, match="sample_weight, requested for scores"):
                 search.fit(X[:80], y[:80], X_val=X[80:], y_val=y[80:], **public)
+            with PrivacyLedger(100, 0.01) as ledger, warnings.catch_warnings():
+                warnings.filterwarnings("error", "sample_weight, requested for scores")
+                with pytest.raises(UserWarning):
+                    clone(search).fit(X[:80], y[:80], X_val=X[80:], y_val=y[80:], **public)
+            assert ledger.entries == ()
             alone = clone(model).set_params(**search.best_params_)
             alone.fit(X[:80], y[:80], sample_weight=public["sample_weight"])
             np.testing.assert_allclose(search.best_estimator_.coef_, alone.coef_)

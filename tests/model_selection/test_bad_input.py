@@ -12,9 +12,10 @@ from scipy import stats
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, make_scorer
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -401,6 +402,15 @@ def test_every_protected_record_bad(totals, value):
     rows = np.full((20, 3), value, dtype=object)
     make(estimator=LOGISTIC, space=C).fit(X, y, X_val=rows, y_val=y_val)
     assert totals == [20, 20]
+
+
+@pytest.mark.parametrize("template", [TREE, FrozenEstimator(TREE)])
+def test_one_public_class_is_no_fault_of_fitted_classifiers(template):
+    models = [FrozenEstimator(DecisionTreeClassifier().fit(X, labels)) for labels in (y, 1 - y)]
+    model, space = Pipeline([("model", template)]), {"model": models}
+    search = make(estimator=model, space=space, guide=False, epsilon=50.0)
+    search.fit(X, np.zeros(30), X_val=X_VAL, y_val=y_val)
+    assert search.best_index_ == 0
 
 
 def test_ragged_protected_rows(totals):

@@ -180,9 +180,9 @@ class Protection(NotPickled, ABC):
             routed = self.searcher._get_routed_params_for_fit(params)
         if requested := get_config()["enable_metadata_routing"] and [*routed.scorer.score]:
             warn_caller(
-                f"{', '.join(requested)}, requested for scores, is of public rows alone: protected "
-                "records are scored with equal weights. Request it for fit, and not for score, to "
-                "score public rows in the same way.",
+                f"{', '.join(requested)}, requested for scores, has no effect on protected "
+                "records, which are scored with equal weights. Request it for fit, and not for "
+                "score, to score public rows, if any, in the same way.",
                 UserWarning,
             )
         return routed.estimator.fit

@@ -124,8 +124,8 @@ class ValidationProtection(PublicSearch):
         X, y, _ = self.public
         # With groups their number is public; that of the rows, the sum of their sizes, is not.
         self.rows_counted = self.counted and labels is None
-        scikit_learn_scorers = partial(BaseSearchCV._get_scorers, searcher)
-        self.scorer, self.scorers, self.metric = assign_metrics(searcher, y, scikit_learn_scorers)
+        how = partial(BaseSearchCV._get_scorers, searcher), self.candidates
+        self.scorer, self.scorers, self.metric = assign_metrics(searcher, y, *how)
         self.mechanism.refuse_scorer(self.scorer)
         check_schema(*self.protected, X, y, counted=self.rows_counted)
         self.groups = None if labels is None else self._groups(labels, self.protected[0])

@@ -2,16 +2,17 @@
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.frozen import FrozenEstimator
 
 from skdpbo.exceptions import UnboundedSensitivityError
-from skdpbo.model_selection._sklearn import MultimetricScorer
+from skdpbo.model_selection._sklearn import MultimetricScorer, with_params
 from skdpbo.model_selection.scoring._losses import UserLoss
 from skdpbo.model_selection.scoring._resolve import resolve_scorer
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
 from skdpbo.model_selection.scoring.metrics._sklearn_metrics import PublicTargets
 
 
-def assign_metrics(searcher, y, scikit_learn_scorers):
+def assign_metrics(searcher, y, scikit_learn_scorers, candidates=()):
     """Resolve `scoring` of a searcher.
 
     Parameters
@@ -23,6 +24,7 @@ def assign_metrics(searcher, y, scikit_learn_scorers):
     scikit_learn_scorers : callable
         ``BaseSearchCV._get_scorers`` of the searcher, which checks names and `refit` when several
         metrics are given.
+    candidates : sequence of dict, default=()
 
     Returns
     -------
@@ -34,7 +36,7 @@ def assign_metrics(searcher, y, scikit_learn_scorers):
         Name of the deciding metric in ``cv_results_``.
     """
     scoring, decides, estimator = searcher.scoring, searcher.refit, searcher.estimator
-    how = {"n_classes": _n_classes(y, estimator), "public": PublicTargets(y)}
+    how = {"n_classes": _n_classes(y, estimator, candidates), "public": PublicTargets(y)}
     if not isinstance(scoring, (list, tuple, set, dict)):
         scorer = resolve_scorer(scoring, estimator, searcher.loss_bound, **how)
         return scorer, scorer, "score"
@@ -66,18 +68,25 @@ def assign_metrics(searcher, y, scikit_learn_scorers):
     return scorers[decides], public, decides
 
 
-def _n_classes(y, estimator):
+def _n_classes(y, estimator, candidates):
     """Return the number of classes of public targets; None of anything but a vector of labels."""
     if y is None or not is_classifier(estimator) or np.ndim(y) != 1:
         return None
     # As texts: labels of several types cannot be sorted, which `unique` does.
     n_classes = len(np.unique(np.asarray(y).astype(str)))
-    if n_classes == 1 < len(y):
+    if n_classes == 1 < len(y) and not _is_fitted_elsewhere(estimator, candidates):
         raise ValueError(
             "y must hold at least two classes among the public rows, found 1: a model that is "
             "trained on them knows no other."
         )
     return n_classes
+
+
+def _is_fitted_elsewhere(estimator, candidates):
+    """Whether the estimator or a candidate contains a frozen classifier, which knows others."""
+    models = (with_params(estimator, params) for params in ({}, *candidates))
+    parts = (part for model in models for part in (model, *model.get_params().values()))
+    return any(isinstance(part, FrozenEstimator) and is_classifier(part) for part in parts)
 
 
 def scorer_assumption(searcher):

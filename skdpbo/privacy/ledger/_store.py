@@ -259,7 +259,7 @@ class Store:
                         target.write(Path(draft).read_bytes())
 
     def _create_tables(self, path: str) -> None:
-        with _explained(self.path):
+        with PROCESS.lock, _explained(self.path):
             open(path, "xb").close()  # never a file that exists; SQLite would open it
             with self._opened(path) as tables:
                 for statement in ("BEGIN", *TABLES, "COMMIT"):

@@ -6,6 +6,7 @@ import os
 import pickle
 import signal
 import threading
+import time
 import warnings
 from collections import UserList, UserString, deque
 from types import SimpleNamespace
@@ -727,3 +728,28 @@ def test_a_fork_waits_for_another_thread_that_charges(tmp_path, monkeypatch, wri
         assert in_child(impatient) == 0
         thread.join()
     assert len(ledger.entries) == 1
+
+
+@forking
+def test_a_fork_waits_for_another_thread_that_makes_the_ledger(tmp_path, monkeypatch):
+    making, path, sql = threading.Event(), tmp_path / "l.db", _store.Tables.sql
+
+    def slow(tables, statement, *values):
+        if statement == "COMMIT" and not making.is_set():
+            making.set()
+            time.sleep(0.5)  # a fork that does not wait comes in between
+        return sql(tables, statement, *values)
+
+    def charge():
+        monkeypatch.setattr(_store, "BUSY_SECONDS", 0.1)
+        end = time.monotonic() + 60
+        while not path.exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        PrivacyLedger(1.0, path=path).charge(UNIT)
+
+    monkeypatch.setattr(_store.Tables, "sql", slow)
+    thread = threading.Thread(target=PrivacyLedger, args=(1.0,), kwargs={"path": path})
+    thread.start()
+    assert making.wait(120)
+    assert in_child(charge) == 0
+    thread.join()
