@@ -29,6 +29,7 @@ from _support.internals import beta as beta_of_step
 from _support.planted import original, put
 from skdpbo.mechanisms import DiscreteLaplace, ExponentialMechanism, noise_source
 from skdpbo.model_selection import Kusner2015, Kusner2015Lipschitz
+from skdpbo.surrogate import maximum_information_gain_bound
 
 FALSE_ALARM = 1e-6
 DELTA = 1e-5
@@ -317,7 +318,9 @@ class TestConditional:
             changes.append((np.abs(mean - mean_2).max(), abs(best - best_2)))
         search = {**public, "n_iter": self.N_ITER, "correlation": k}
         choice = choice_sensitivity(**search)
-        gain = mechanism._information_gain(X, self.N_ITER)
+        gain = maximum_information_gain_bound(
+            mechanism._kernel, X, self.N_ITER, mechanism._variance
+        )
         score = score_sensitivity(
             **search, noise_variance=0.01, information_gain=gain, constants="corrected"
         )
