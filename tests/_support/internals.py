@@ -29,9 +29,8 @@ HOMES = {
     "_whitened_release": "NoisyMoments SQUARED_NORM WhitenedRelease",
     "audit._result": "epsilon_of event_bounds",
     "gaussian_process._column_effects": "ColumnEffects shows_columns",
-    "gaussian_process._record_spread": (
-        "RecordReach RecordSpread SpreadRows shows_reach spread_features"
-    ),
+    "gaussian_process._record_reach": "RecordReach shows_reach",
+    "gaussian_process._record_spread": "RecordSpread SpreadRows spread_features",
     "gaussian_process._public_base": (
         "GatedPredictor PublicModel ResidualRows default_bases public_model"
     ),

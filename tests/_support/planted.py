@@ -23,6 +23,7 @@ STAGES = {
     "clipping": "mechanisms._clipping",
     "coinpress": "mechanisms._coinpress",
     "column effects": "gaussian_process._column_effects",
+    "record reach": "gaussian_process._record_reach",
     "record spread": "gaussian_process._record_spread",
     "curator itself": "gaussian_process.outsourced._curator",
     "curator": "gaussian_process.outsourced._curator_base",
@@ -682,7 +683,7 @@ BUGS = {
         "column effects: _noise": lambda mu, p, q: 0.0,
     },
     "sparse: a reach of exact counts": {
-        "record spread: RecordReach.release": lambda reach, sums, source: (
+        "record reach: RecordReach.release": lambda reach, sums, source: (
             sums.reshape(1 + len(reach.half_width), -1) / 2**16
         )
     },

@@ -21,7 +21,8 @@ from skdpbo._parameters import bounds_or_default
 from skdpbo._record_groups import PlacedRows, record_codes
 from skdpbo.gaussian_process._column_effects import ColumnEffects, shows_columns
 from skdpbo.gaussian_process._foreign_kernels import foreign_kernels, refuse_unfit_kernel
-from skdpbo.gaussian_process._record_spread import RecordReach, RecordSpread, shows_reach
+from skdpbo.gaussian_process._record_reach import RecordReach, shows_reach
+from skdpbo.gaussian_process._record_spread import RecordSpread
 from skdpbo.gaussian_process.sparse._features import WhitenedFeatures
 from skdpbo.gaussian_process.sparse._inducing import (
     SUPPORT_DESIGNS,

@@ -10,16 +10,19 @@ from sklearn.linear_model import LinearRegression
 
 from _support.internals import (
     ColumnEffects,
-    PlacedRows,
     average_kernel,
     default_kernels,
     kernel_shares,
-    placed,
     shows_columns,
-    streamed_sums,
 )
-from _support.many_columns import HUGE, error, fitted, records
+from _support.many_columns import error, fitted, records
 from _support.planted import original, plant, put
+from _support.record_sums import (
+    assert_sums_have_no_order,
+    largest_change,
+    listen_to_noise,
+    sums_of,
+)
 from skdpbo.exceptions import SkdpboWarning
 from skdpbo.privacy import mu_from_epsilon
 
@@ -30,16 +33,6 @@ STEPS = 2**16
 def effects_of(n=300, q=2, **given):
     how = {"mu": 0.5, "mean": np.zeros(q), "sd": np.ones(q), "n_records": n}
     return ColumnEffects(BOX, **{**how, **given})
-
-
-def sums_of(effects, X, Y, **how):
-    rows = effects.rows(np.zeros(Y.shape[1]))
-    return streamed_sums(rows, X, Y, rows.radius, chunk_size=64, sums=effects.sums, **how)
-
-
-def hostile(n=300, q=2, seed=1):
-    rng = np.random.default_rng(seed)
-    return rng.choice(HUGE, (n, 5)), rng.choice([-1e300, -2.0, -0.1, 0.0, 0.3, 5.0], (n, q))
 
 
 # The release
@@ -58,69 +51,34 @@ def test_sums_are_those_of_clipped_targets_in_16_bins():
 
 
 def test_the_sum_depends_neither_on_chunks_nor_on_threads_nor_on_order():
-    (X, Y), effects = hostile(), effects_of()
-    order = np.random.default_rng(2).permutation(300)
-    once = sums_of(effects, X, Y)
-    np.testing.assert_array_equal(sums_of(effects, X[order], Y[order]), once)
-    np.testing.assert_array_equal(sums_of(effects, X, Y, n_jobs=2), once)
+    assert_sums_have_no_order(effects_of(), p=5)
 
 
-class Heard:
-    """Mechanism that keeps the values and the sensitivity that it is given."""
-
-    def __init__(self, **parameters):
-        self.sensitivity = parameters["sensitivity"]
-
-    def release(self, values, source):
-        HEARD.append((values, self.sensitivity))
-        return values
-
-
-HEARD = []
-
-
-def largest_change(monkeypatch, groups=None):
-    """Largest change of the effects by a replaced record, or group, over the sensitivity."""
-    put(monkeypatch, "column effects: GaussianMechanism", Heard)
-    (X, Y), effects = hostile(60), effects_of(60)
-    HEARD.clear()
-    for seed in range(200):
-        X_new, Y_new = hostile(60, seed=seed)
-        changed = np.arange(60) == seed % 60 if groups is None else groups == groups[seed % 60]
-        tables = [
-            (X, Y),
-            (np.where(changed[:, None], X_new, X), np.where(changed[:, None], Y_new, Y)),
-        ]
-        for table, targets in tables:
-            if groups is not None:
-                table = PlacedRows(table, groups)
-                targets = placed(table, targets)
-            effects.release(sums_of(effects, table, targets), None)
-    pairs = zip(HEARD[::2], HEARD[1::2], strict=True)
-    return max(np.linalg.norm(a - b) / bound for (a, bound), (b, _) in pairs)
+def change_of_effects(monkeypatch, groups=None):
+    heard = listen_to_noise(monkeypatch, "column effects")
+    return largest_change(effects_of(60), heard, 5, groups)
 
 
 @pytest.mark.parametrize("groups", [None, np.arange(60) // 3], ids=["records", "groups"])
 def test_neighbours_differ_by_at_most_the_sensitivity(groups, monkeypatch):
-    assert 0.4 < largest_change(monkeypatch, groups) <= 1
+    assert 0.4 < change_of_effects(monkeypatch, groups) <= 1
 
 
 def test_the_sensitivity_is_attained(monkeypatch):
-    put(monkeypatch, "column effects: GaussianMechanism", Heard)
+    heard = listen_to_noise(monkeypatch, "column effects")
     X, effects = np.zeros((6, 5)), effects_of(6, 1)
-    HEARD.clear()
     for sign in (1.0, -1.0):  # of a record that was -1 where the others are 1
         Y = np.ones((6, 1))
         Y[0] = sign
         effects.release(sums_of(effects, X, Y), None)
-    (a, bound), (b, _) = HEARD
+    (a, bound), (b, _) = heard
     assert np.linalg.norm(a - b) == pytest.approx(bound, rel=1e-12)
 
 
 def test_targets_that_are_not_clipped_are_caught(monkeypatch):
     honest = np.clip
     put(monkeypatch, "column effects: np", Unclipped(honest))
-    assert largest_change(monkeypatch) > 1.01
+    assert change_of_effects(monkeypatch) > 1.01
 
 
 class Unclipped:
@@ -140,7 +98,7 @@ class Unclipped:
 
 def test_groups_whose_members_count_alike_are_caught(monkeypatch):
     put(monkeypatch, "column effects: shared", lambda units, sizes, part: units)
-    assert largest_change(monkeypatch, np.arange(60) // 3) > 1.01
+    assert change_of_effects(monkeypatch, np.arange(60) // 3) > 1.01
 
 
 @pytest.mark.parametrize("prior_mean", ["none", "private"])

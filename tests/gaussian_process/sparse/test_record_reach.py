@@ -7,15 +7,18 @@ import numpy as np
 import pytest
 
 from _support.internals import (
-    PlacedRows,
     RecordReach,
     norm_edges,
-    placed,
     shows_reach,
-    streamed_sums,
 )
-from _support.many_columns import HUGE, fitted, records
+from _support.many_columns import fitted, records
 from _support.planted import original, plant, put
+from _support.record_sums import (
+    assert_sums_have_no_order,
+    largest_change,
+    listen_to_noise,
+    sums_of,
+)
 from skdpbo.exceptions import SeededNoiseWarning, WideBoundsWarning
 from skdpbo.gaussian_process import DPSparseGPRegressor
 from skdpbo.privacy import mu_from_epsilon
@@ -28,16 +31,6 @@ def reach_of(n=300, q=2, mu=0.5):
     return RecordReach(
         (np.zeros(1), np.full(1, 3.0)), mu=mu, half_width=np.full(q, 2.0), n_records=n
     )
-
-
-def sums_of(reach, X, Y, **how):
-    rows = reach.rows(np.zeros(Y.shape[1]))
-    return streamed_sums(rows, X, Y, rows.radius, chunk_size=64, sums=reach.sums, **how)
-
-
-def hostile(n=300, q=2, seed=1):
-    rng = np.random.default_rng(seed)
-    return rng.choice(HUGE, (n, 1)), rng.choice([-1e300, -2.0, -0.1, 0.0, 0.3, 5.0], (n, q))
 
 
 # The release
@@ -53,11 +46,7 @@ def test_sums_are_counts_by_distance():
 
 
 def test_the_sum_depends_neither_on_chunks_nor_on_threads_nor_on_order():
-    (X, Y), reach = hostile(), reach_of()
-    order = np.random.default_rng(2).permutation(300)
-    once = sums_of(reach, X, Y)
-    np.testing.assert_array_equal(sums_of(reach, X[order], Y[order]), once)
-    np.testing.assert_array_equal(sums_of(reach, X, Y, n_jobs=2), once)
+    assert_sums_have_no_order(reach_of(), p=1)
 
 
 def test_counts_of_many_targets_and_records_fit():
@@ -65,48 +54,26 @@ def test_counts_of_many_targets_and_records_fit():
     assert STEPS <= rows.radius**2 <= 2**62 / 10**9  # a billion records
 
 
-def largest_change(monkeypatch, groups=None):
-    """Largest change of the counts by a replaced record, or group, over the sensitivity."""
-    heard = []
-
-    class Heard:
-        def __init__(self, *, sensitivity, **parameters):
-            self.sensitivity = sensitivity
-
-        def release(self, values, source):
-            heard.append((values, self.sensitivity))
-            return values
-
-    put(monkeypatch, "record spread: GaussianMechanism", Heard)
-    (X, Y), reach = hostile(60), reach_of(60)
-    for seed in range(200):
-        X_new, Y_new = hostile(60, seed=seed)
-        changed = np.arange(60) == seed % 60 if groups is None else groups == groups[seed % 60]
-        new = np.where(changed[:, None], X_new, X), np.where(changed[:, None], Y_new, Y)
-        for table, targets in [(X, Y), new]:
-            if groups is not None:
-                table = PlacedRows(table, groups)
-                targets = placed(table, targets)
-            reach.release(sums_of(reach, table, targets), None)
-    pairs = zip(heard[::2], heard[1::2], strict=True)
-    return max(np.linalg.norm(a - b) / bound for (a, bound), (b, _) in pairs)
+def change_of_counts(monkeypatch, groups=None):
+    heard = listen_to_noise(monkeypatch, "record reach")
+    return largest_change(reach_of(60), heard, 1, groups)
 
 
 @pytest.mark.parametrize(
     ("groups", "least"), [(None, 1 - 1e-12), (np.arange(60) // 3, 0.5)], ids=["records", "groups"]
 )
 def test_neighbours_differ_by_at_most_the_sensitivity(groups, least, monkeypatch):
-    assert least < largest_change(monkeypatch, groups) <= 1
+    assert least < change_of_counts(monkeypatch, groups) <= 1
 
 
 def test_a_sensitivity_of_one_histogram_is_caught(monkeypatch):
-    put(monkeypatch, "record spread: round_up_root", lambda square: math.sqrt(square / 3))
-    assert largest_change(monkeypatch) > 1.01
+    put(monkeypatch, "record reach: round_up_root", lambda square: math.sqrt(square / 3))
+    assert change_of_counts(monkeypatch) > 1.01
 
 
 def test_groups_whose_members_count_alike_are_caught(monkeypatch):
-    put(monkeypatch, "record spread: shared", lambda units, sizes, part: units)
-    assert largest_change(monkeypatch, np.arange(60) // 3) > 1.01
+    put(monkeypatch, "record reach: shared", lambda units, sizes, part: units)
+    assert change_of_counts(monkeypatch, np.arange(60) // 3) > 1.01
 
 
 def test_counts_have_the_noise_of_their_sensitivity():
@@ -127,7 +94,7 @@ def test_all_releases_together_cost_the_budget(monkeypatch):
 
         put(monkeypatch, place, heard)
 
-    listening("record spread: RecordReach.release", lambda method: method.mu)
+    listening("record reach: RecordReach.release", lambda method: method.mu)
     listening("record spread: RecordSpread.release", lambda method: method.statistics.mu)
     listening("release methods: WhitenedMethod.release", lambda method: method.statistics.mu)
     X, y = records(3000, 1)
