@@ -6,6 +6,7 @@ import logging
 import os
 import platform
 import random
+import sys
 import threading
 import warnings
 from collections import deque
@@ -252,12 +253,11 @@ def separate_copy(model):
     """
     copied = copy.deepcopy(model)
     own, others = _changeable_parts(model), _changeable_parts(copied)
-    for key in own.keys() & others.keys():
-        # What a pickle gives by name is global, whatever the model is.
-        if not isinstance(own[key].__reduce_ex__(4), str):
+    for key, part in own.items():  # in order: a part before what it holds
+        if key in others:
             raise TypeError(
-                f"{type(own[key]).__name__} in a fitted {type(model).__name__} is its own copy, "
-                "and would keep protected rows: take its __deepcopy__ away."
+                f"{type(part).__name__} in a fitted {type(model).__name__} is its own copy, and "
+                "would keep protected rows: take its __deepcopy__ away."
             )
     return copied
 
@@ -267,7 +267,7 @@ def _changeable_parts(value):
     found, seen, pending = {}, {}, [value]
     while pending:
         part = pending.pop()
-        if id(part) in seen or isinstance(part, type | ModuleType | FunctionType | Enum):
+        if id(part) in seen or isinstance(part, _GLOBAL) or _is_named_function(part):
             continue
         seen[id(part)] = part
         slots = (name for kind in type(part).__mro__ for name in vars(kind).get("__slots__", ()))
@@ -288,6 +288,16 @@ def _changeable_parts(value):
 
 
 _CHANGEABLE = (dict, list, set, deque, bytearray, np.ndarray)
+# State of these is that of the process, whatever the model is.
+_GLOBAL = (type, ModuleType, FunctionType, Enum, np.ufunc)
+
+
+def _is_named_function(part):
+    """Whether a module has an object by its own name, as functions of compiled code."""
+    name, module = (getattr(part, key, None) for key in ("__qualname__", "__module__"))
+    if not isinstance(name, str) or not isinstance(module, str):
+        return False
+    return getattr(sys.modules.get(module), name, None) is part
 
 
 def refuse_cached_functions(estimator, candidates=(), scoring=None):

@@ -18,6 +18,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from _support.internals import separate_copy
 from _support.planted import original, plant, put
 from _support.protections import private_selection
 from skdpbo import DPGridSearchCV, make_per_record_scorer
@@ -197,6 +198,11 @@ class TestPrivateModelThatIsItsOwnCopy:
         ):
             self.fit(Caching())
         assert not ledger.entries
+
+    def test_functions_of_modules_are_global(self):
+        parts = [np.log1p, np.nan_to_num, functools.partial(np.clip, a_min=0.0), RNG]
+        model = SimpleNamespace(parts=parts, memo={"kernel": np.zeros(3)})
+        assert separate_copy(model).memo is not model.memo
 
     def test_one_that_shows_on_protected_rows_alone_has_the_worst_score(self):
         assert not self.keeps_rows(self.fit(CachingSecretly()))
