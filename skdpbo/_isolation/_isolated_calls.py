@@ -6,10 +6,13 @@ import logging
 import os
 import platform
 import random
+import sys
 import threading
 import warnings
+from collections import deque
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
-from types import SimpleNamespace
+from enum import Enum
+from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 
 import numpy as np
 from joblib import parallel_config
@@ -238,6 +241,63 @@ def _frozen_among(parts, depth=3):
         elif depth and isinstance(part, list | tuple | dict):
             inner = part.values() if isinstance(part, dict) else part
             yield from _frozen_among(inner, depth - 1)
+
+
+def separate_copy(model):
+    """Return a copy of a fitted model, for what it keeps of the rows that it predicts.
+
+    Raises
+    ------
+    TypeError
+        If the copy and the model share a part that may keep rows.
+    """
+    copied = copy.deepcopy(model)
+    own, others = _changeable_parts(model), _changeable_parts(copied)
+    for key, part in own.items():  # in order: a part before what it holds
+        if key in others:
+            raise TypeError(
+                f"{type(part).__name__} in a fitted {type(model).__name__} is its own copy, and "
+                "would keep protected rows: take its __deepcopy__ away."
+            )
+    return copied
+
+
+def _changeable_parts(value):
+    """Return the objects with attributes, and the containers, in an object, by their ids."""
+    found, seen, pending = {}, {}, [value]
+    while pending:
+        part = pending.pop()
+        if id(part) in seen or isinstance(part, _GLOBAL) or _is_named_function(part):
+            continue
+        seen[id(part)] = part
+        slots = (name for kind in type(part).__mro__ for name in vars(kind).get("__slots__", ()))
+        pending += [getattr(part, name) for name in slots if hasattr(part, name)]
+        if hasattr(part, "__dict__"):
+            pending += vars(part).values()
+        if isinstance(part, dict):
+            pending += [*part.keys(), *part.values()]
+        elif isinstance(part, list | tuple | set | frozenset | deque):
+            pending += part
+        elif isinstance(part, np.ndarray) and part.dtype.hasobject:
+            pending += part.ravel().tolist()
+        elif isinstance(part, MethodType):
+            pending.append(part.__self__)
+        if hasattr(part, "__dict__") or isinstance(part, _CHANGEABLE):
+            found[id(part)] = part
+    return found
+
+
+_CHANGEABLE = (dict, list, set, deque, bytearray, np.ndarray)
+# State of these is that of the process, whatever the model is.
+_GLOBAL = (type, ModuleType, FunctionType, Enum, np.ufunc)
+
+
+def _is_named_function(part):
+    """Whether a module has an object by its own name, as functions of compiled code."""
+    name, module = (getattr(part, key, None) for key in ("__qualname__", "__module__"))
+    if not isinstance(name, str) or not isinstance(module, str):
+        return False
+    return getattr(sys.modules.get(module), name, None) is part
 
 
 def refuse_cached_functions(estimator, candidates=(), scoring=None):

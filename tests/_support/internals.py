@@ -129,7 +129,7 @@ HOMES = {
         "SEED group_losses isolated_losses isolated_outcomes mean_losses try_scorer"
     ),
     "_isolation._isolated_calls": (
-        "_isolated_task in_isolation run_isolated seeded_generators this_process"
+        "_isolated_task in_isolation run_isolated seeded_generators separate_copy this_process"
     ),
     "_isolation._parallel": "Progress run_tasks",
     "model_selection.evaluation._public_training": "PublicTraining",

@@ -426,7 +426,7 @@ _EDGE = [
     ),
     (
         "private_training/_trial_score.py",
-        "shown, _ = attempt(copy.deepcopy, model)\n    if",
+        "shown, _ = attempt(separate_copy, model)\n    if",
         "shown = model\n    if",
         f"{_SEARCH}/private_training/test_trial_score.py",
     ),

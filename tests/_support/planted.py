@@ -7,6 +7,7 @@ Code that moves or is renamed changes this file alone.
 
 import math
 from contextlib import ExitStack, nullcontext
+from copy import deepcopy
 from dataclasses import replace
 from functools import reduce
 from importlib import import_module
@@ -518,7 +519,8 @@ BUGS = {
     "trials: output comes through": {"isolation: _silence": ExitStack},
     "trials: the search does not pay": {"private models: charge_active_ledger": nothing},
     "trials: each trial pays as well": {"isolation: covered_by_fit": no_context},
-    "trials: the released model has scored": {"trial score: copy": NO_COPY},
+    "trials: the released model has scored": {"trial score: separate_copy": as_it_is},
+    "trials: a model may be its own copy": {"trial score: separate_copy": deepcopy},
     "trials: a failure is shown": {
         "private models: _no_model": quoting_no_model,
         "trials: trained_model": nothing,

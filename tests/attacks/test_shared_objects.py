@@ -18,6 +18,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from _support.internals import separate_copy
 from _support.planted import original, plant, put
 from _support.protections import private_selection
 from skdpbo import DPGridSearchCV, make_per_record_scorer
@@ -141,6 +142,74 @@ def test_a_part_that_is_its_own_copy_is_refused_before_the_charge(protect):
     ):
         search.fit(X, Y, **own)
     assert not ledger.entries
+
+
+class Cache:
+    """Keeps what it is shown; its own copy, as handles of compiled code are."""
+
+    def __init__(self):
+        self.shown = []
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+class Caching(DPRidge):
+    """A private model that keeps the rows that it predicts."""
+
+    only_secret = False
+
+    def fit(self, X, y):
+        if not self.only_secret or X[0, 0] == SECRET:
+            self.cache_ = Cache()
+        return super().fit(X, y)
+
+    def predict(self, X):
+        if hasattr(self, "cache_"):
+            self.cache_.shown.append(X.copy())
+        return super().predict(X)
+
+
+class CachingSecretly(Caching):
+    """Caches where it was trained on a certain record, which no synthetic row shows."""
+
+    only_secret = True
+
+
+class TestPrivateModelThatIsItsOwnCopy:
+    """The released model is not to keep the rows that have scored it."""
+
+    def fit(self, model):
+        model.set_params(X_bounds=(-3, 3), y_bounds=(-3, 3))
+        protect = private_selection("composition")
+        options = {"protect": protect, "epsilon": 9.0, "loss_bound": 1.0}
+        search = DPGridSearchCV(model, {"alpha": [0.1, 1.0, 10.0]}, **options)
+        rows = np.full((20, 2), SECRET)
+        return search.fit(np.vstack([rows[:1], X]), np.r_[0.0, Y], X_val=rows, y_val=Y)
+
+    def keeps_rows(self, search):
+        cache = getattr(search.best_estimator_, "cache_", None)
+        return cache is not None and len(cache.shown) > 0
+
+    def test_refused_before_the_charge(self):
+        with (
+            PrivacyLedger(9.0, 1e-4) as ledger,
+            pytest.raises(TypeError, match="Cache in a fitted Caching is its own copy"),
+        ):
+            self.fit(Caching())
+        assert not ledger.entries
+
+    def test_functions_of_modules_are_global(self):
+        parts = [np.log1p, np.nan_to_num, functools.partial(np.clip, a_min=0.0), RNG]
+        model = SimpleNamespace(parts=parts, memo={"kernel": np.zeros(3)})
+        assert separate_copy(model).memo is not model.memo
+
+    def test_one_that_shows_on_protected_rows_alone_has_the_worst_score(self):
+        assert not self.keeps_rows(self.fit(CachingSecretly()))
+
+    def test_kept_rows_are_found(self, monkeypatch):
+        plant(monkeypatch, "trials: a model may be its own copy")
+        assert self.keeps_rows(self.fit(CachingSecretly()))
 
 
 class Committee(RegressorMixin, BaseEstimator):

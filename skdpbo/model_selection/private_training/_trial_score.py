@@ -5,13 +5,13 @@ Private: the scored rows, for data sets that differ in one of them. The total of
 taken as it is: what its training costs is the caller's account.
 """
 
-import copy
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from skdpbo._attempt import attempt
+from skdpbo._isolation._isolated_calls import separate_copy
 from skdpbo.mechanisms import DiscreteLaplace, GaussianMechanism
 from skdpbo.model_selection.evaluation._evaluator import isolated_losses, isolated_outcomes
 from skdpbo.model_selection.scoring._log_density import LogDensityScorer
@@ -35,7 +35,7 @@ def losses_of(model, rows, scorer):
     failed) or that cannot be copied.
     """
     # A copy: a foreign estimator may keep what it predicts, and may be released afterwards.
-    shown, _ = attempt(copy.deepcopy, model)
+    shown, _ = attempt(separate_copy, model)
     if shown is None:
         return np.full(rows.n_losses, scorer.units, dtype=np.int64)
     return isolated_losses(shown, scorer, rows.X, rows.y, rows.unreadable, rows.groups)
@@ -144,7 +144,7 @@ def _metric_score(model, rows, scorer, budget, source):
     Sensitivity: that of `sum_groups`, in l1 for Laplace noise and in l2 for Gaussian noise. A model
     without usable classes has the worst score, whatever the rows are.
     """
-    shown, _ = attempt(copy.deepcopy, model)
+    shown, _ = attempt(separate_copy, model)
     own, _ = attempt(scorer.of, shown)
     if own is None:
         return ReleasedScore(scorer.lower, 0.0)  # the model alone decides, and it is private

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from skdpbo._attempt import attempt
-from skdpbo._isolation._isolated_calls import in_isolation
+from skdpbo._isolation._isolated_calls import in_isolation, separate_copy
 from skdpbo._isolation._parallel import Progress
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import (
@@ -295,10 +295,18 @@ class PrivateModelsProtection(AllRecordsProtection):
 
 
 def _warnings_of_fit(model, X, y):
-    """Return the warnings of a fit on synthetic rows, whether it fails or not."""
+    """Return the warnings of a fit on synthetic rows, whether it fails or not.
+
+    Raises
+    ------
+    TypeError
+        If the fitted model has a part that would keep the rows that score it.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        attempt(train, clone(model), X, y, {})
+        trained, _ = attempt(train, clone(model), X, y, {})
+    if trained is not None:
+        separate_copy(trained[0])
     return caught
 
 
