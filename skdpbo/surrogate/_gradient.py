@@ -243,9 +243,10 @@ class GradientPosterior:
         check_count(batch_size, "batch_size")
         check_count(n_starts, "n_starts")
         check_count(max_iter, "max_iter", least=0)
-        how = {"random_state": random_state, "n_starts": n_starts, "max_iter": max_iter}
+        how: dict[str, Any] = {"n_starts": n_starts, "max_iter": max_iter}
         with one_blas_thread():
-            return minimise_trace(*self._problem(theta, bounds), batch_size, **how)[0]
+            objective, box = self._problem(theta, bounds)
+            return minimise_trace(objective, box, batch_size, random_state=random_state, **how)[0]
 
     def design_to_tolerance(
         self,
