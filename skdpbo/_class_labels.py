@@ -1,6 +1,7 @@
 """Labels of protected records, and their positions among the public classes."""
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -8,6 +9,30 @@ from skdpbo._attempt import attempt
 from skdpbo._parameters import warn_caller
 from skdpbo._schema import declared_types, kind_of_type, refuse_sparse_and_complex
 from skdpbo.exceptions import SkdpboWarning
+
+
+class ProbabilityClassifier(ClassifierMixin):
+    """Mixin of private classifiers with probabilities."""
+
+    def predict_log_proba(self, X):
+        """Logarithms of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to classify, as for `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of `classes_`.
+        """
+        return np.log(self.predict_proba(X))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # with few records the privacy noise prevails
+        return tags
 
 
 def checked_classes(classes, y):

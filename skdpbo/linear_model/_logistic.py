@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpbo._class_labels import (
+    ProbabilityClassifier,
     checked_classes,
     checked_labels,
     label_positions,
@@ -34,7 +34,7 @@ _QUANTILE = 0.6  # of the row norms, for the clipping radius of the moments
 _CLIP = 0.45  # of the gradient of a record, whose norm would be at most 1
 
 
-class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
+class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
     r"""Logistic regression with private inputs and labels.
 
     Private: every training record, for data sets that differ in one record; the number of records
@@ -269,21 +269,6 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
             return np.column_stack([expit(-scores), expit(scores)])
         return softmax(scores, axis=1)
 
-    def predict_log_proba(self, X):
-        """Logarithms of `predict_proba`.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            In the order of `classes_`.
-        """
-        return np.log(self.predict_proba(X))
-
     def predict(self, X):
         """Most probable classes.
 
@@ -334,5 +319,4 @@ class DPLogisticRegression(ClassifierMixin, GaussianEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.classifier_tags.poor_score = True  # with few records the privacy noise prevails
         return tags

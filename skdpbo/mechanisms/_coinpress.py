@@ -155,23 +155,6 @@ class CoinPressMean(GaussianMean):
             object.__setattr__(self, "shares", tuple(min(share / total, 1.0) for share in checked))
         _ = self.guarantee  # raises for a budget that is not valid
 
-    def noise_sd(self, n_records: int, n_features: int = 1) -> float:
-        """Standard deviation of the noise in each coordinate of the mean. Public.
-
-        Parameters
-        ----------
-        n_records : int
-            Number of records, or of groups, at least 1; public.
-        n_features : int, default=1
-            Number of columns, at least 1; public.
-
-        Returns
-        -------
-        float
-            In the units of the records.
-        """
-        return self._steps(check_count(n_records, "n_records"), n_features)[-1].sigma * self.scale
-
     def release(
         self,
         values: ArrayLike,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -39,6 +40,7 @@ class GaussianMean:
     epsilon: float | Fraction | None
     delta: float | None
     _description: ClassVar[str]
+    scale: float
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
@@ -58,6 +60,28 @@ class GaussianMean:
         """Gaussian differential privacy of one release with groups, for one of them."""
         # A group counts as one record.
         return about_groups(self.guarantee, protects="groups of averaged records")
+
+    def noise_sd(self, n_records: int, n_features: int = 1) -> float:
+        """Standard deviation of the noise in each coordinate of the mean. Public.
+
+        Parameters
+        ----------
+        n_records : int
+            Number of records, or of groups, at least 1; public.
+        n_features : int, default=1
+            Number of columns, at least 1; public.
+
+        Returns
+        -------
+        float
+            In the units of the records.
+        """
+        means = self._steps(check_count(n_records, "n_records"), n_features)
+        return means[-1].sigma * self.scale
+
+    @abstractmethod
+    def _steps(self, n_records: int, n_features: int) -> list[ClippedMean]:
+        """Return the parts of a release, from public numbers alone; the last has its noise."""
 
     @property
     def _total_mu(self) -> float:
@@ -121,6 +145,7 @@ class BoundedMean(GaussianMean):
     low: float
     high: float
 
+    scale: ClassVar[float] = 1.0  # type: ignore[misc]
     _description = "mean of values clipped to an interval"
 
     def __post_init__(self) -> None:
@@ -130,24 +155,7 @@ class BoundedMean(GaussianMean):
             raise ValueError("low must be below high.")
         if not self.high - self.low < HUGE:
             raise ValueError("low and high must be less than 2^500 apart.")
-        self._coordinate_means(1, 1)  # raises for a budget that is not valid
-
-    def noise_sd(self, n_records: int, n_features: int = 1) -> float:
-        """Standard deviation of the noise in each coordinate of the mean. Public.
-
-        Parameters
-        ----------
-        n_records : int
-            Number of records, or of groups, at least 1; public.
-        n_features : int, default=1
-            Number of columns, at least 1; public.
-
-        Returns
-        -------
-        float
-            In the units of the records.
-        """
-        return self._coordinate_means(n_records, n_features)[0].sigma
+        self._steps(1, 1)  # raises for a budget that is not valid
 
     def release(
         self,
@@ -185,14 +193,14 @@ class BoundedMean(GaussianMean):
         middle = self.low / 2 + self.high / 2  # the sum of both may overflow
         finite = np.asarray(np.isfinite(records).all(axis=1))
         means = []
-        for j, mean in enumerate(self._coordinate_means(*records.shape)):
+        for j, mean in enumerate(self._steps(*records.shape)):
             # A record with one value that is not finite counts as the middle in every column.
             column = np.where(finite, records[:, j], np.nan)[:, None]
             blocks = centred_blocks(column, np.asarray(middle), 1.0)
             means.append(mean.release(blocks, source)[0])
         return as_given(middle + np.array(means), values)
 
-    def _coordinate_means(self, n_records: int, n_features: int) -> list[ClippedMean]:
+    def _steps(self, n_records: int, n_features: int) -> list[ClippedMean]:
         """Return the releases of the coordinates, of equal budgets: an interval is a ball."""
         half = interval_mean_sensitivity(self.low, self.high, 2)  # of the length, rounded up
         # By coordinates: a ball that holds the box costs the same noise, and clips less.

@@ -151,11 +151,10 @@ def minimise_trace(
     box: Box,
     batch_size: int,
     *,
-    n_starts: int,
     # public randomness
     random_state: int | np.random.RandomState | None,
-    tol: float,
-    max_iter: int,
+    n_starts: int = 1,
+    max_iter: int = 60,
 ) -> tuple[FloatArray, float]:
     """Minimise alpha over b points of a box.
 
@@ -165,13 +164,11 @@ def minimise_trace(
     box : Box
     batch_size : int
         Number b of points, at least 1.
-    n_starts : int
-        Number of descents, from the best of the starting designs.
     random_state : int, RandomState or None
         Orientation of the starting designs.
-    tol : float
-        A descent stops where an iteration lowers the trace by less than this share.
-    max_iter : int
+    n_starts : int, default=1
+        Number of descents, from the best of the starting designs.
+    max_iter : int, default=60
         Largest number of iterations of a descent.
 
     Returns
@@ -188,7 +185,7 @@ def minimise_trace(
         scored = [(objective(Z)[0], Z) for Z in copies]
         starts.append(min(scored, key=lambda pair: pair[0]))
     starts.sort(key=lambda pair: pair[0])
-    descents = [_descend(objective, box, Z, tol, max_iter) for _, Z in starts[:n_starts]]
+    descents = [_descend(objective, box, Z, max_iter) for _, Z in starts[:n_starts]]
     return min(descents, key=lambda pair: pair[1])
 
 
@@ -315,7 +312,7 @@ def _shells(b: int, design: FloatArray, *, mirrored: bool) -> FloatArray:
 
 
 def _descend(
-    objective: GradientTrace, box: Box, Z: FloatArray, tol: float, max_iter: int
+    objective: GradientTrace, box: Box, Z: FloatArray, max_iter: int
 ) -> tuple[FloatArray, float]:
     """Quasi-Newton descent in units of the length-scales."""
     b, d = Z.shape
@@ -334,8 +331,8 @@ def _descend(
         jac=True,
         method="L-BFGS-B",
         bounds=list(zip(np.tile(low, b), np.tile(high, b), strict=True)),
-        # 1e-9: either `tol` ends a descent, or an optimum that is exact.
-        options={"maxiter": max_iter, "ftol": tol, "gtol": 1e-9},
+        # 1e-9: either a small gain ends a descent, or an optimum that is exact.
+        options={"maxiter": max_iter, "ftol": 1e-5, "gtol": 1e-9},
     )
     # Back in the units of theta a point may leave the box by a rounding error.
     best = np.clip(objective.theta + box.scale * found.x.reshape(b, d), box.low, box.high)

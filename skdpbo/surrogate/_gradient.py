@@ -209,7 +209,6 @@ class GradientPosterior:
         n_starts: int = 1,
         # public randomness
         random_state: int | np.random.RandomState | None = 0,
-        tol: float = 1e-5,
         max_iter: int = 60,
     ) -> FloatArray:
         """Points that make the gradient at theta most certain (Algorithm 1, line 4).
@@ -233,8 +232,6 @@ class GradientPosterior:
             others from further ones and from random rotations; it is rarely worth more than one.
         random_state : int, RandomState or None, default=0
             Public randomness of the starting designs.
-        tol : float, default=1e-5
-            A descent stops where one iteration lowers the trace by less than this share of it.
         max_iter : int, default=60
             Largest number of iterations of a descent.
 
@@ -244,11 +241,12 @@ class GradientPosterior:
             The new points; `add` takes them once they are evaluated.
         """
         check_count(batch_size, "batch_size")
-        options = _check_options(n_starts, tol, max_iter)
+        check_count(n_starts, "n_starts")
+        check_count(max_iter, "max_iter", least=0)
+        how: dict[str, Any] = {"n_starts": n_starts, "max_iter": max_iter}
         with one_blas_thread():
             objective, box = self._problem(theta, bounds)
-            Z, _ = minimise_trace(objective, box, batch_size, random_state=random_state, **options)
-        return Z
+            return minimise_trace(objective, box, batch_size, random_state=random_state, **how)[0]
 
     def design_to_tolerance(
         self,
@@ -257,10 +255,8 @@ class GradientPosterior:
         max_batch_size: int | None = None,
         *,
         bounds: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
-        n_starts: int = 1,
         # public randomness
         random_state: int | np.random.RandomState | None = 0,
-        max_iter: int = 60,
     ) -> FloatArray:
         """Fewest points that bring the trace down to a tolerance (Algorithm 2).
 
@@ -279,12 +275,8 @@ class GradientPosterior:
             Largest number of points, d + 1 if None.
         bounds : (low, high) or None, default=None
             Arrays of shape (d,) or numbers; every new point lies between them.
-        n_starts : int, default=1
-            Number of descents for each batch size.
         random_state : int, RandomState or None, default=0
             Public randomness of the starting designs.
-        max_iter : int, default=60
-            Largest number of iterations of a descent.
 
         Returns
         -------
@@ -295,8 +287,6 @@ class GradientPosterior:
         check_positive(tol, "tol")
         if max_batch_size is not None:
             check_count(max_batch_size, "max_batch_size")
-        # 1e-5 is the default of `design`; `tol` means another thing here.
-        options = _check_options(n_starts, 1e-5, max_iter)
         with one_blas_thread():
             objective, box = self._problem(theta, bounds)
             d = len(objective.theta)
@@ -304,7 +294,7 @@ class GradientPosterior:
                 return np.empty((0, d))
 
             def best(b: int) -> tuple[FloatArray, float]:
-                return minimise_trace(objective, box, b, random_state=random_state, **options)
+                return minimise_trace(objective, box, b, random_state=random_state)
 
             # Ascending: the sum of the d - b smallest is what b points leave at the least.
             remaining = np.cumsum(np.linalg.eigvalsh(objective.covariance))
@@ -334,11 +324,3 @@ class GradientPosterior:
             self._derivatives, theta
         )
         return GradientTrace(self._derivatives, theta, D, nugget), box
-
-
-def _check_options(n_starts: int, tol: float, max_iter: int) -> dict[str, Any]:
-    return {
-        "n_starts": check_count(n_starts, "n_starts"),
-        "tol": check_within(tol, "tol", "[0, inf)"),
-        "max_iter": check_count(max_iter, "max_iter", least=0),
-    }

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
-from skdpbo.privacy._checks import check_count, check_within
+from skdpbo.privacy._checks import check_count
 from skdpbo.surrogate._covariance import compile_covariance
 from skdpbo.surrogate._linalg import (
     RELATIVE_NOISE_FLOOR,
@@ -61,22 +61,20 @@ class FittedHyperparameters:
     log_marginal_likelihood: float
 
 
-def default_kernel(n_features: int, *, anisotropic: bool = True) -> Any:
+def default_kernel(n_features: int) -> Any:
     """Matern 5/2 with amplitude, for standardised values and features in [0, 1].
 
     Parameters
     ----------
     n_features : int
         At least 1.
-    anisotropic : bool, default=True
-        One length-scale per feature, or one for all.
 
     Returns
     -------
     sklearn.gaussian_process.kernels.Kernel
-        With the bounds within which it may be fitted.
+        One length-scale per feature, with the bounds within which it may be fitted.
     """
-    length_scale = np.full(n_features, 0.5) if anisotropic and n_features > 1 else 0.5
+    length_scale = np.full(n_features, 0.5) if n_features > 1 else 0.5
     return ConstantKernel(1.0, (0.05, 20.0)) * Matern(length_scale, (0.05, 5.0), nu=2.5)
 
 
@@ -89,7 +87,6 @@ def fit_hyperparameters(
     noise_variance_bounds: tuple[float, float] | Literal["fixed"] = (1e-6, 1.0),
     previous: FittedHyperparameters | None = None,
     n_starts: int = 3,
-    max_iter: int = 100,
 ) -> FittedHyperparameters:
     """Fit kernel parameters and a noise variance by maximum marginal likelihood.
 
@@ -116,8 +113,6 @@ def fit_hyperparameters(
         ``n_starts=2`` is plenty.
     n_starts : int, default=3
         Number of starts: `previous` if given, the template's own parameters, then further ones.
-    max_iter : int, default=100
-        Largest number of L-BFGS-B iterations from a start.
 
     Returns
     -------
@@ -135,7 +130,7 @@ def fit_hyperparameters(
     )
     bounds = _log_bounds(kernel, noise_variance_bounds)
     starts = _starts(kernel, bounds, previous, n_starts)
-    theta, best = _minimise(objective, starts, bounds, max_iter)
+    theta, best = _minimise(objective, starts, bounds)
     p = kernel.n_dims
     unit_kernel = kernel.clone_with_theta(theta[:p])
     unit_noise = float(np.exp(theta[p])) if len(theta) > p else 0.0
@@ -164,10 +159,10 @@ def _checked(
     return X, y, known
 
 
-def refit_due(t: int, *, first: int = 5, ratio: float = 1.5) -> bool:
+def refit_due(t: int, *, first: int = 5) -> bool:
     """Whether hyper-parameters should be fitted after the t-th observation.
 
-    True on the geometric schedule first, ceil(first * ratio), ...: a number of fits that grows
+    True on the geometric schedule first, ceil(1.5 first), ...: a number of fits that grows
     as log t, so that their share of the cost of an evaluation stays bounded. The schedule
     depends on t alone.
 
@@ -177,8 +172,6 @@ def refit_due(t: int, *, first: int = 5, ratio: float = 1.5) -> bool:
         Number of observations so far.
     first : int, default=5
         Number of observations at the first fit, at least 1.
-    ratio : float, default=1.5
-        Growth of the number of observations from fit to fit, above 1.
 
     Returns
     -------
@@ -191,11 +184,9 @@ def refit_due(t: int, *, first: int = 5, ratio: float = 1.5) -> bool:
     [5, 8, 12, 18, 27, 41]
     """
     check_count(first, "first")
-    check_within(ratio, "ratio", "(1, inf)")
     due = first
     while due < t:
-        # due + 1, as a ratio just above 1 is lost in rounding and the loop would not end.
-        due = max(due + 1, math.ceil(due * ratio))
+        due = math.ceil(1.5 * due)
     return due == t
 
 
@@ -233,13 +224,13 @@ def _starts(
 
 
 def _minimise(
-    objective: Objective, starts: FloatArray, bounds: FloatArray, max_iter: int
+    objective: Objective, starts: FloatArray, bounds: FloatArray
 ) -> tuple[FloatArray, float]:
     """Best local minimum over the starts, and its value."""
     if starts.shape[1] == 0:  # nothing is free
         return starts[0], objective(starts[0])[0]
     # Looser than SciPy's defaults: smaller differences in likelihood tell no two kernels apart.
-    options = {"maxiter": max_iter, "ftol": 1e-7, "gtol": 1e-4}
+    options = {"maxiter": 100, "ftol": 1e-7, "gtol": 1e-4}
     results = [
         minimize(objective, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
         for x in starts

@@ -310,7 +310,7 @@ def test_noise_has_its_standard_deviation():
 def test_released_values_lie_on_a_public_lattice():
     """Bits below the lattice of the sum would betray the records."""
     mean = BoundedMean(mu=0.7, low=-1.0, high=1.0)
-    (step,) = mean._coordinate_means(8, 1)
+    (step,) = mean._steps(8, 1)
     values = np.random.RandomState(0).uniform(-1, 1, size=8) / 3
     for _ in range(50):
         units = mean.release(values) * 8 / step.step

@@ -433,7 +433,7 @@ def test_invalid_arguments():
     for theta in ([0.0], [0.0, np.inf], [[0.0, 0.0]]):
         with pytest.raises(ValueError, match="theta"):
             posterior.weights(theta)
-    for options in ({"n_starts": 0}, {"tol": -1.0}, {"max_iter": -1}):
+    for options in ({"n_starts": 0}, {"max_iter": -1}):
         with pytest.raises(ValueError, match=rf"^{next(iter(options))} must"):
             posterior.design([0.0, 0.0], 2, **options)
     with pytest.raises(ValueError, match="batch_size"):

@@ -3,10 +3,10 @@
 from functools import partial
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpbo._class_labels import (
+    ProbabilityClassifier,
     checked_classes,
     checked_labels,
     label_positions,
@@ -26,7 +26,7 @@ from skdpbo.gaussian_process.sparse._private_process import PrivateProcess
 from skdpbo.gaussian_process.sparse._release_methods import WhitenedMethod
 
 
-class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
+class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
     r"""Sparse Gaussian process classification with private inputs and labels.
 
     The second moments of the records' features at the inducing points and of their coded labels
@@ -243,21 +243,6 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
         mean = self._predictor.mean(X) / self.reliability_
         return class_probabilities(mean, codes, self.noise_variance_)
 
-    def predict_log_proba(self, X):
-        """Logarithms of `predict_proba`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            In the order of `classes_`.
-        """
-        return np.log(self.predict_proba(X))
-
     def predict(self, X):
         """Most probable classes.
 
@@ -273,8 +258,3 @@ class DPSparseGPClassifier(ClassifierMixin, PrivateProcess):
         """
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # with few records the privacy noise prevails
-        return tags

@@ -82,12 +82,8 @@ class _Relative(MetricScorer):
             bound=scorer.bound,
         )
         self._scorer = scorer
+        self.clipped = scorer.clipped  # of the loss that chooses
         self.nearest_mean = repr(scorer.name)
-
-    @property
-    def clipped(self):
-        """Scorer of the loss that chooses, or None; see `PerRecordScorer`."""
-        return self._scorer.clipped
 
     def losses_of(self, outcomes):
         """Return the first column: integer losses."""
