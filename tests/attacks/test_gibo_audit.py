@@ -363,6 +363,7 @@ def stub(worst):
     return record_losses, totals
 
 
+@pytest.mark.usefixtures("batched")
 class TestWholeFit:
     """Gradients and score of a searcher together."""
 
