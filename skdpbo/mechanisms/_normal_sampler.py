@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,14 +172,14 @@ class NormalSampler:
 
     def _below(self, bound: int | Integers, size: int) -> Integers:
         """Return `size` integers uniform on {0, ..., bound - 1}, bound < 2^63, by rejection."""
-        bounds = np.asarray(bound)
         # One byte a draw where it is enough: an eighth of the random bytes.
-        dtype = np.uint8 if int(bounds.max(initial=1)) < 256 else np.uint64
-        bounds = bounds.astype(dtype)
-        words = np.frombuffer(self._read(size * bounds.itemsize), dtype=dtype)
+        largest = int(bound.max(initial=1)) if isinstance(bound, np.ndarray) else bound
+        dtype: Any = np.uint8 if largest < 256 else np.uint64
+        words = np.frombuffer(self._read(size * np.dtype(dtype).itemsize), dtype=dtype)
+        bounds = bound.astype(dtype) if isinstance(bound, np.ndarray) else dtype(bound)
         rest = words % bounds
         # The last, incomplete run of `bound` consecutive words favours small remainders.
-        bad = np.flatnonzero(words - rest > np.iinfo(dtype).max - (bounds - dtype(1)))
+        bad = (words - rest > ~dtype(0) - (bounds - dtype(1))).nonzero()[0]
         result: Integers = rest.astype(np.int64)
         if bad.size:
             again = bound[bad] if isinstance(bound, np.ndarray) else bound

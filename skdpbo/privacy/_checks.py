@@ -6,6 +6,7 @@ type (a boolean is no number, a string neither) and ValueError for a value out o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from fractions import Fraction
 from numbers import Integral, Rational, Real
@@ -25,6 +26,8 @@ def check_real(value: Any, name: str, must_be: str = "finite") -> float | Fracti
 
     A Fraction stays one.
     """
+    if type(value) is float and math.isfinite(value):  # most are: abstract classes take longer
+        return value
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}.")
     if isinstance(value, Rational):

@@ -16,7 +16,6 @@ from functools import partial
 import numpy as np
 import pytest
 from joblib import parallel_config
-from scipy.stats import beta, norm
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.linear_model import Ridge
 
@@ -26,6 +25,7 @@ from _support.internals import ChunkedRows, chunk_positions, resolve_scorer
 from _support.planted import original, plant, put
 from _support.repeated import RepeatedRelease
 from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPRandomizedSearchCV
+from skdpbo.audit import normal_mu_bound
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection import Chunks
 
@@ -241,26 +241,22 @@ def gaussian_mu(n):
                 )
             )
             scores.append(values[1] - values[0])
-        sums.append(np.array(scores))
-    threshold = (sums[0].mean() + sums[1].mean()) / 2
-    hits = (sums[0] > threshold).sum()
-    misses = (sums[1] > threshold).sum()
-    least = beta.ppf(FALSE_ALARM / 2, hits, n - hits + 1)
-    most = beta.ppf(1 - FALSE_ALARM / 2, misses + 1, n - misses)
-    return norm.ppf(least) - norm.ppf(most), search.privacy_.mu
+        sums.append(scores)
+    # Normal: with one loss mu is 1.6 in truth, and 150 fits miss it once in a million.
+    return normal_mu_bound(*sums, false_alarm=FALSE_ALARM), search.privacy_.mu
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("fast")
 class TestGaussian:
     def test_scores(self):
-        bound, claim = gaussian_mu(400)
+        bound, claim = gaussian_mu(150)
         assert bound <= claim
 
     def test_one_loss_is_caught(self, monkeypatch):
         one_stream(monkeypatch)
         one_loss(monkeypatch)
-        bound, claim = gaussian_mu(400)
+        bound, claim = gaussian_mu(150)
         assert bound > claim
 
 

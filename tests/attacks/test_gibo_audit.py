@@ -127,7 +127,8 @@ class TestTrajectory:
     @pytest.mark.slow
     @pytest.mark.parametrize("schedule", ["uniform", "geometric"])
     def test_power(self, schedule):
-        assert 0.68 < audit(2000, mu=1.0, budget_schedule=schedule, contraction=0.7) <= 1.0
+        # At mu = 1 the same share of it would take five times the runs.
+        assert 0.68 * 3.0 < audit(400, budget_schedule=schedule, contraction=0.7) <= 3.0
 
     @pytest.mark.parametrize("record", [rising, falling])
     def test_infinite_losses_are_one_record(self, record):
@@ -276,18 +277,18 @@ class TestPublicGradient:
 class TestAdaptiveClipping:
     """The record is within the ball, or it is not; half of the others are."""
 
-    RATE = 1e-6
+    RATE, N_STEPS = 1e-6, 2
 
     def statistic(self, found):
         """Gradients and the counts, which the clipping norms give away."""
         z = found.gradients[:, 0] / found.noise_scales
-        mu_step, share = 3.0 / math.sqrt(N_STEPS), 0.1
+        mu_step, share = 3.0 / math.sqrt(self.N_STEPS), 0.1
         counts = N_RECORDS * (0.5 - np.diff(np.log(found.clips)) / self.RATE)
         return math.sqrt(1 - share) * z.sum() + share * mu_step * counts.sum()
 
     def bound(self, n=300):
         descent = PrivateDescent(
-            n_iter=N_STEPS,
+            n_iter=self.N_STEPS,
             mu=3.0,
             clip=0.5,
             learning_rate=0.05,
@@ -319,13 +320,13 @@ class TestAdaptiveClipping:
     def test_free_counts_are_caught(self, monkeypatch):
         plant(monkeypatch, "gibo: counts are free")  # both spend the whole step
         monkeypatch.setattr(TestAdaptiveClipping, "statistic", self.greedy_statistic)
-        assert self.bound(900) > 3.0
+        assert self.bound(600) > 3.0
 
     @staticmethod
     def greedy_statistic(self, found):
         z = found.gradients[:, 0] / found.noise_scales
         counts = N_RECORDS * (0.5 - np.diff(np.log(found.clips)) / TestAdaptiveClipping.RATE)
-        return z.sum() + 1.5 * counts.sum()
+        return z.sum() + 3.0 / math.sqrt(self.N_STEPS) * counts.sum()
 
 
 class Slope(RegressorMixin, BaseEstimator):
@@ -362,6 +363,7 @@ def stub(worst):
     return record_losses, totals
 
 
+@pytest.mark.usefixtures("batched")
 class TestWholeFit:
     """Gradients and score of a searcher together."""
 

@@ -11,10 +11,13 @@ import math
 import numpy as np
 import pytest
 
+from _support.batched_noise import batched  # noqa: F401  (a fixture)
 from _support.internals import as_records, centred
 from _support.planted import plant
 from skdpbo.audit import normal_mu_bound
 from skdpbo.mechanisms import BoundedMean, ClippedMean, CoinPressMean
+
+pytestmark = pytest.mark.usefixtures("batched")
 
 FAR = 1e4
 N = 40

@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 from sklearn.base import BaseEstimator
 
+from _support.batched_noise import batched  # noqa: F401  (a fixture)
 from _support.evaluators import score_of_trial
 from _support.internals import PerRecordScorer, ProtectedRows, resolve_scorer
 from _support.planted import plant, put
@@ -19,7 +20,7 @@ from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection import make_log_density_scorer
 from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("batched")]
 
 ALARM = 1e-6
 MU, EPSILON = 1.0, 1.0

@@ -57,6 +57,10 @@ class Parity(ClassifierMixin, BaseEstimator):
     def __init__(self, k=0):
         self.k = k
 
+    @classmethod
+    def _get_param_names(cls):
+        return ["k"]  # of thousands of clones: scikit-learn would read the signature for each
+
     def fit(self, X, y):
         self.classes_ = np.array([0, 1])
         self.odd_ = (int(np.asarray(X, dtype=float).sum()) + self.k) % 2
@@ -139,7 +143,7 @@ class TestSensitivity:
     @pytest.mark.slow
     @pytest.mark.parametrize(
         ("n", "k", "m"),
-        [(4, 4, None), (5, 2, None), (5, 3, None), (5, 4, None), (2, 2, 3), (4, 3, 1)],
+        [(4, 4, None), (5, 2, None), (5, 4, None), (2, 2, 3), (4, 3, 1)],
     )
     def test_brute_force_slow(self, n, k, m):
         assert largest_change(table_of_totals(n, k, m)) == chunk_sensitivity(1, k, n, m)

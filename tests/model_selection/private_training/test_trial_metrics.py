@@ -10,6 +10,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import balanced_accuracy_score, fbeta_score, get_scorer, make_scorer
 
+from _support.batched_noise import batched  # noqa: F401  (a fixture)
 from _support.internals import (
     GaussianNoise,
     LaplaceNoise,
@@ -89,6 +90,7 @@ class TestValues:
         assert score.value == pytest.approx(scoring(Line(), data.X, data.y), abs=2e-3)
 
     @pytest.mark.slow
+    @pytest.mark.usefixtures("batched")
     @pytest.mark.parametrize("noise", [{"mu": 0.3}, {"epsilon": 0.4}], ids=["gaussian", "laplace"])
     @pytest.mark.parametrize("name", ["f1", "roc_auc", "balanced_accuracy"])
     def test_stated_deviation_is_that_of_the_releases(self, name, noise):
