@@ -17,10 +17,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-from scipy.special import log_expit, logsumexp
+from scipy.special import log_expit
 
 from skdpbo.privacy._guarantee import PrivacyGuarantee
-from skdpbo.privacy._profile import Array, log_gaussian_delta, private_root, with_error
+from skdpbo.privacy._profile import (
+    Array,
+    log_gaussian_delta,
+    log_sum_exp,
+    private_root,
+    with_error,
+)
 from skdpbo.privacy._rounding import round_up, round_up_root
 
 _MAX_SUPPORT = 8192
@@ -51,7 +57,7 @@ class ComposedLosses:
                 log_deltas = np.log(-np.expm1(np.minimum(shifted, 0.0)))
         # Of the weights' logarithms; `with_error` covers the rest of the sum.
         weight_error = 1e-15 * float(np.abs(self.log_weights).max())
-        total = float(logsumexp(self.log_weights + log_deltas))
+        total = log_sum_exp(self.log_weights + log_deltas)
         return with_error(total, self.mu) + weight_error
 
 

@@ -16,6 +16,8 @@ from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, make_per_rec
 from skdpbo.model_selection import Chunks, PrivateSelection
 from skdpbo.privacy import PrivacyGuarantee
 
+pytestmark = pytest.mark.usefixtures("few_public_candidates")
+
 SECRET = 6.7312345
 
 

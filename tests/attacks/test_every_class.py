@@ -31,6 +31,8 @@ from skdpbo.preprocessing import (
     DPStandardScaler,
 )
 
+pytestmark = pytest.mark.usefixtures("few_public_candidates")
+
 FLOATS = [0.7316520948315577, -1.1938847291045533, 2.417720663901247]
 SECRETS = Secrets(FLOATS)
 # A fitted object prints hundreds of noisy numbers: four digits agree by chance now and then, nine

@@ -24,6 +24,8 @@ from skdpbo.gaussian_process import PrivateProjection
 from skdpbo.model_selection import Chunks, PrivateSelection
 from skdpbo.privacy import PrivacyGuarantee
 
+pytestmark = pytest.mark.usefixtures("few_public_candidates")
+
 RNG = np.random.RandomState(0)
 X, Y = RNG.normal(size=(20, 2)), RNG.normal(size=20)
 GOOD = RNG.normal(size=(8, 2))

@@ -273,9 +273,19 @@ SCORERS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(SCORERS))
-@pytest.mark.parametrize("label", [np.nan, 1000.0, 0.5, 1j, "x"])
-@pytest.mark.parametrize("container", [np.asarray, pd.Series, lambda y: list(np.asarray(y))])
+LABELS = [np.nan, 1000.0, 0.5, 1j, "x"]
+OF_LABELS = [np.asarray, pd.Series, lambda y: list(np.asarray(y))]
+
+
+# Any two of scorer, label and container meet.
+@pytest.mark.parametrize(
+    ("name", "label", "container"),
+    [
+        (name, label, OF_LABELS[(i + k) % 3])
+        for i, name in enumerate(sorted(SCORERS))
+        for k, label in enumerate(LABELS)
+    ],
+)
 def test_one_label_moves_one_loss_of_a_users(name, label, container, protected_totals):
     broken = [*W.tolist()]
     broken[5] = label

@@ -25,6 +25,8 @@ from skdpbo.model_selection.gibo._gradient_release import TrajectoryRelease, tot
 from skdpbo.privacy import PrivacyLedger
 from skdpbo.privacy._conversions import delta_from_mu
 
+pytestmark = pytest.mark.usefixtures("few_public_candidates")
+
 RNG = np.random.RandomState(0)
 X, X_VAL = np.zeros((6, 1)), np.zeros((2000, 1))
 Y, Y_VAL = np.zeros(6), RNG.normal(scale=0.05, size=2000)

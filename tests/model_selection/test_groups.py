@@ -40,6 +40,8 @@ from skdpbo.mechanisms import PermuteAndFlip
 from skdpbo.model_selection import Kusner2015, Kusner2015Lipschitz
 from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, as_replace_one, compose
 
+pytestmark = pytest.mark.usefixtures("few_public_candidates")
+
 SIZES = {"one": 43, "another": 1, "a third": 7}  # the largest one is told by no other number
 N_GROUPS, N_RECORDS = 31, 137
 RNG = np.random.RandomState(0)

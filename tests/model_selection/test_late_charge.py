@@ -32,6 +32,8 @@ from skdpbo.linear_model import DPLogisticRegression, DPRidge
 from skdpbo.model_selection import Chunks, Descent, PrivateSelection
 from skdpbo.privacy import PrivacyLedger
 
+pytestmark = pytest.mark.usefixtures("few_public_candidates")
+
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(90, 3))
 LABELS = (X[:, 0] > 0).astype(int)

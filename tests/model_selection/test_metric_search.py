@@ -17,6 +17,8 @@ from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomized
 from skdpbo.exceptions import NoisyScoreWarning, UnboundedSensitivityError
 from skdpbo.privacy import PrivacyLedger
 
+pytestmark = pytest.mark.usefixtures("few_public_candidates")
+
 X, Y = make_classification(1600, n_informative=5, weights=[0.8], flip_y=0.05, random_state=0)
 PUBLIC, PROTECTED = slice(0, 800), slice(800, 1600)
 TREE = DecisionTreeClassifier(random_state=0)

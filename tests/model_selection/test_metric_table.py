@@ -13,6 +13,8 @@ from skdpbo.exceptions import UnboundedSensitivityError
 from skdpbo.linear_model import DPLogisticRegression, DPRidge
 from skdpbo.model_selection import Chunks, Kusner2015, PrivateSelection
 
+pytestmark = pytest.mark.usefixtures("few_public_candidates")
+
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(120, 2))
 TARGETS = {

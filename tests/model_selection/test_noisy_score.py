@@ -15,6 +15,8 @@ from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection import Chunks, Kusner2015, Kusner2015Lipschitz
 from skdpbo.privacy import PrivacyLedger
 
+pytestmark = pytest.mark.usefixtures("few_public_candidates")
+
 X, Y = make_classification(240, n_features=4, random_state=0)
 PUBLIC, FEW = {"X": X[:200], "y": Y[:200]}, {"X_val": X[200:], "y_val": Y[200:]}
 VALUES, RANGE = {"C": [0.1, 1.0]}, {"C": (0.1, 1.0)}

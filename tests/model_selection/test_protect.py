@@ -25,6 +25,8 @@ from skdpbo.linear_model import DPRidge
 from skdpbo.model_selection import Chunks, PrivateSelection
 from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, charge_active_ledger
 
+pytestmark = pytest.mark.usefixtures("few_public_candidates")
+
 SEARCHERS = [DPGridSearchCV, DPRandomizedSearchCV, DPBayesSearchCV]
 METHODS = ["predict", "predict_proba", "predict_log_proba", "decision_function", "score"]
 METHODS += ["score_samples", "transform", "inverse_transform"]

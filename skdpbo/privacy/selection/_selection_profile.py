@@ -22,7 +22,7 @@ from scipy.special import log_expit, logsumexp
 from skdpbo.privacy._composed_losses import composed_losses
 from skdpbo.privacy._guarantee import PrivacyGuarantee
 from skdpbo.privacy._privacy_profile import PrivacyProfile
-from skdpbo.privacy._profile import private_root, upper_log_gaussian_delta
+from skdpbo.privacy._profile import log_sum_exp, private_root, upper_log_gaussian_delta
 from skdpbo.privacy._profile_table import ProfileTable
 from skdpbo.privacy.selection._trial_law import TrialLaw
 
@@ -184,7 +184,7 @@ class SelectionBound:
         """Upper bound on the log delta of the best of K at epsilon >= 0."""
         with np.errstate(invalid="ignore"):
             terms = self.log_weights + self.profile.log_delta(epsilon + self.shifts)
-        return min(0.0, float(logsumexp(terms)) + _MARGIN)
+        return min(0.0, log_sum_exp(terms) + _MARGIN)
 
 
 @lru_cache(maxsize=64)
