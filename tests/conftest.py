@@ -21,8 +21,7 @@ for library in ("OPENBLAS", "OMP"):  # of the processes and threads that tests s
 paths = [str(Path(__file__).parent), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 pytest.register_assert_rewrite("_support")
-import _support.quick_lookups  # noqa: E402, F401  (after the path and the rewriting)
-from _support.own_errors import NOTED  # noqa: E402
+from _support.own_errors import NOTED  # noqa: E402  (after the path and the rewriting)
 from _support.planted import original  # noqa: E402
 from _support.replayed_noise import replayed  # noqa: E402
 
