@@ -22,8 +22,6 @@ from skdpbo.linear_model import DPRidge
 from skdpbo.model_selection import Chunks, make_per_record_scorer
 from skdpbo.privacy import PrivacyLedger
 
-pytestmark = pytest.mark.usefixtures("few_public_candidates")
-
 RNG = np.random.default_rng(0)
 X, X_VAL = RNG.normal(size=(60, 1)), RNG.normal(size=(40, 1))
 Y, Y_VAL = X[:, 0] + 0.1 * RNG.normal(size=60), X_VAL[:, 0]
