@@ -1,4 +1,4 @@
-"""How far the records of one column and their targets reach, by noisy counts of distances."""
+"""Extent of the records of one column and of their targets, by noisy counts of distances."""
 
 import math
 

@@ -243,10 +243,16 @@ class GradientPosterior:
         check_count(batch_size, "batch_size")
         check_count(n_starts, "n_starts")
         check_count(max_iter, "max_iter", least=0)
-        how: dict[str, Any] = {"n_starts": n_starts, "max_iter": max_iter}
         with one_blas_thread():
             objective, box = self._problem(theta, bounds)
-            return minimise_trace(objective, box, batch_size, random_state=random_state, **how)[0]
+            return minimise_trace(
+                objective,
+                box,
+                batch_size,
+                random_state=random_state,
+                n_starts=n_starts,
+                max_iter=max_iter,
+            )[0]
 
     def design_to_tolerance(
         self,

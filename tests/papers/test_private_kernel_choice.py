@@ -36,6 +36,7 @@ def assert_at_most(row, goal):
 @pytest.mark.parametrize(
     ("epsilon", "rmse", "error", "repeats", "right"),
     [
+        pytest.param(1, 0.0797, 0.0072, 4, 31, marks=pytest.mark.slow),
         pytest.param(1, 0.0797, 0.0072, 10, 90, marks=pytest.mark.slow),
         pytest.param(3, 0.0364, 0.0028, 4, 31, marks=pytest.mark.slow),
         pytest.param(10, 0.0177, 0.0010, 4, 31, marks=pytest.mark.slow),

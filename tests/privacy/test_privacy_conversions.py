@@ -15,7 +15,7 @@ from skdpbo.privacy._conversions import (
     pure_epsilon_from_mu,
     rho_from_epsilon,
 )
-from skdpbo.privacy._profile import log_gaussian_delta, log_zcdp_delta, with_error
+from skdpbo.privacy._profile import log_gaussian_delta, log_sum_exp, log_zcdp_delta, with_error
 
 mp = pytest.importorskip("mpmath").mp
 mp.dps = 60
@@ -233,3 +233,15 @@ def test_what_was_asked_before_is_checked_again():
             mu_from_epsilon(wrong, 1e-5)
         with pytest.raises((TypeError, ValueError)):
             epsilon_from_mu(wrong, 1e-5)
+
+
+def test_log_of_a_sum_against_60_digits():
+    rng = np.random.RandomState(0)
+    cases = [rng.uniform(-900, 0, n) for n in (1, 2, 300)] + [np.zeros(7), np.full(5, -800.0)]
+    cases += [np.array([-np.inf, -3.0, -3.0]), -1e-9 * np.arange(1.0, 400.0)]
+    with mp.workdps(60):
+        for terms in cases:
+            exact = mp.log(mp.fsum(mp.exp(mp.mpf(float(term))) for term in terms))
+            assert abs(log_sum_exp(terms) - exact) <= 1e-13 + 1e-15 * abs(exact)
+    assert log_sum_exp(np.full(3, -np.inf)) == -np.inf
+    assert np.isnan(log_sum_exp(np.array([np.nan, 0.0])))
