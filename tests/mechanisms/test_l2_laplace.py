@@ -94,6 +94,22 @@ def test_refused_parameters(parameters, error):
         L2Laplace(*parameters)
 
 
+@pytest.mark.parametrize("dimension", [1, 1000, 2**16])
+def test_least_epsilon_is_that_of_64_bits(dimension):
+    """Norm of the noise 2 d + 100 scales, a coordinate 20 / sqrt(d) of it, as the bound allows."""
+    low, high = 1e-30, 1e-6
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        try:
+            mechanism = L2Laplace(middle, 1.0, dimension)
+            high = middle
+        except ValueError:
+            low = middle
+    units = mechanism.scale / mechanism.step
+    largest = units * (2 * dimension + 100) * min(1.0, 20 / math.sqrt(dimension))
+    assert 0.9 < largest / 2**63 <= 1  # up to the rounding of floats
+
+
 @pytest.mark.parametrize("dimension", [1, 2, 1000, 2**16])
 def test_noise_of_more_than_64_bits_is_refused_by_name(dimension):
     with pytest.raises(ValueError, match="epsilon is too small"):

@@ -57,6 +57,20 @@ def test_check_estimator_has_no_failure_at_its_defaults(sparse):
     assert [r["check_name"] for r in results if r["status"] == "failed"] == []
 
 
+@pytest.mark.parametrize(
+    ("rows", "size", "expected"),
+    [("aba", 3, "a"), ("baa", 3, "a"), ("abc", 3, "c"), ("cba", 3, "c"), ("abcbac", 6, "c")],
+)
+def test_a_group_counts_once_with_its_most_frequent_category(rows, size, expected):
+    """Among equally frequent ones with the last in order, wherever its rows stand."""
+    groups = np.repeat(np.arange(400), size)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededNoiseWarning)
+        encoder = DPOneHotEncoder(random_state=0)
+        encoder.fit(np.tile(list(rows), 400)[:, None], groups=groups)
+    assert [category for category in encoder.categories_[0] if category] == [expected]
+
+
 def test_frequent_categories_are_released_and_rare_ones_share_an_indicator():
     X = frame()
     encoder = fitted(X)

@@ -5,6 +5,7 @@ import contextvars
 import os
 import pickle
 import signal
+import threading
 
 import pytest
 from sklearn.base import clone
@@ -121,6 +122,16 @@ def test_a_payment_that_has_ended_is_handed_to_nobody():
     receipt.hand_out()
     assert receipt.path == ""
     assert not receipt.is_valid()
+
+
+def test_a_payment_handed_out_by_another_thread_ends_with_its_block():
+    receipt = Receipt("everything", payer=PROCESS.token)
+    thread = threading.Thread(target=receipt.hand_out)
+    thread.start()
+    thread.join()
+    assert os.path.exists(receipt.path)
+    receipt.end()
+    assert not os.path.exists(receipt.path)
 
 
 class Fork:

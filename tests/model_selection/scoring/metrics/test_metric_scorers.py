@@ -272,7 +272,7 @@ BAD_LABELS = [None, "x", float("nan"), 7, (1, 2), b"1", True]
 
 
 class TestNeighbours:
-    """A replaced record, however bad, moves sums by at most what is stated."""
+    """A replaced record, however bad, moves sums by at most what is stated, and by no less."""
 
     @pytest.mark.parametrize("name", [*BINARY, *MANY])
     def test_bounded(self, name):
@@ -280,6 +280,7 @@ class TestNeighbours:
         estimator, X, y = classification(n_classes, n=40)
         scorer = scorer_of(scoring_of(name), estimator, y)
         n, rng = len(y), np.random.default_rng(5)
+        most = {}  # share of what is stated, by release
         for trial in range(150):
             left, right = y.astype(object), y.astype(object)
             table = estimator.probabilities.copy()
@@ -292,16 +293,19 @@ class TestNeighbours:
                 self.sums(scorer, Table(scores, estimator.classes), X, labels)
                 for labels, scores in ((left, scored[0]), (right, scored[1]))
             ]
-            assert abs(sums[0][0] - sums[1][0]) <= scorer.choice_sensitivity(n)
-            if not hasattr(scorer, "sum_groups"):
-                continue
-            start = 1
-            for group in scorer.sum_groups(n):
-                parts = [np.array(s[start : start + group.size]) for s in sums]
-                assert np.abs(parts[0] - parts[1]).sum() <= group.sensitivity
-                start += group.size
-            assert start == len(sums[0])
-            assert sum(group.share for group in scorer.sum_groups(n)) == 1
+            moved = {"choice": abs(sums[0][0] - sums[1][0]) / scorer.choice_sensitivity(n)}
+            if hasattr(scorer, "sum_groups"):
+                start = 1
+                for group in scorer.sum_groups(n):
+                    parts = [np.array(s[start : start + group.size]) for s in sums]
+                    moved[start] = np.abs(parts[0] - parts[1]).sum() / group.sensitivity
+                    start += group.size
+                assert start == len(sums[0])
+                assert sum(group.share for group in scorer.sum_groups(n)) == 1
+            assert max(moved.values()) <= 1
+            most = {release: max(most.get(release, 0), moved[release]) for release in moved}
+        # More than a record can do would be noise for nothing. Pairs are counted with a margin.
+        assert "roc_auc" in name or min(most.values()) == 1
 
     @staticmethod
     def sums(scorer, estimator, X, y):
