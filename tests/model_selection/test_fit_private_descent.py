@@ -29,12 +29,21 @@ RNG = np.random.RandomState(0)
 X, Y = RNG.normal(size=(300, 2)), np.clip(0.5 + 0.1 * RNG.normal(size=300), -1, 1)
 SPACE = {"factor": (0.0, 2.0), "shift": (-1.0, 1.0)}
 OPTIONS = {"protect": "all", "epsilon": 2.0, "loss_bound": 1.0, "n_iter": 3}
+RIDGE = {"space": {"dpridge__alpha": (0.1, 1.0)}}
 N_TRAININGS = 9  # of 3 points in each of 3 steps
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore::skdpbo.exceptions.{warning.__name__}")
     for warning in (NoisyGradientWarning, NoisyScoreWarning)
 ]
+
+
+class Talking(PrivateMean):
+    """States how talkative it is."""
+
+    def __init__(self, factor=0.5, shift=0.0, epsilon=1.0, delta=1e-5, verbose=0):
+        super().__init__(factor, shift, epsilon, delta)
+        self.verbose = verbose
 
 
 def search(estimator=None, space=SPACE, **params):
@@ -346,6 +355,9 @@ class TestLedger:
         [
             (Ridge(), {}, "DPRandomizedSearchCV"),
             (make_pipeline(StandardScaler(), DPRidge()), {}, "StandardScaler"),
+            (make_pipeline(DPRidge(), verbose=True), RIDGE, "verbose must be 0"),
+            (make_pipeline(DPRidge(), memory="."), RIDGE, "memory must be None"),
+            (Talking(), {"space": {"verbose": (0, 3)}}, "verbose must be 0"),
             (None, {"space": {"epsilon": (0.1, 1.0)}}, "cannot be tuned"),
             (None, {"space": {"random_state": (0, 5)}, "cv": 3}, "cv must be None"),
             (None, {"return_train_score": True}, "return_train_score"),

@@ -153,16 +153,21 @@ class TestValues:
         evaluator = training(DummyClassifier(), "roc_auc", X, np.zeros(90, dtype=int))
         assert evaluator.losses([{}]) == [[2**20] * 5]
 
-    def test_an_unreadable_record_costs_its_share(self):
-        """NaN in one of six rows that score: the metric of the others, times 5/6."""
-        evaluator = training(LogisticRegression(), "roc_auc", X.copy(), Y)
+    @pytest.mark.parametrize("bad", ["row", "label"])
+    def test_an_unreadable_record_costs_its_share(self, bad):
+        """NaN or an unknown label in one of six rows that score: the others' metric, times 5/6."""
+        labels = np.array(["no", "yes"], dtype=object)[Y]
+        evaluator = training(LogisticRegression(), "roc_auc", X.copy(), labels.copy())
         trained, scored = chunk_parts(evaluator.rows, 2)
-        bad = scored[Y[scored] == 0][0]
-        evaluator.rows.X[bad, 0] = np.nan
+        i = scored[Y[scored] == 0][0]
+        if bad == "row":
+            evaluator.rows.X[i, 0] = np.nan
+        else:
+            evaluator.rows.y[i] = "unknown"
         loss = evaluator.losses([{}])[0][2]
-        others = scored[scored != bad]
-        model = LogisticRegression().fit(X[trained], Y[trained])
-        of_others = get_scorer("roc_auc")(model, X[others], Y[others])
+        others = scored[scored != i]
+        model = LogisticRegression().fit(X[trained], labels[trained])
+        of_others = get_scorer("roc_auc")(model, X[others], labels[others])
         share = (len(scored) - 1) / len(scored)
         assert 1 - loss / 2**20 == pytest.approx(of_others * share, abs=2e-6)
 
