@@ -132,7 +132,8 @@ class WhitenedMethod:
         self.factors = AMPLITUDES if fit_amplitude else (1.0,)
         # Amplitudes that are averaged have evidence of their own.
         known = shares == "design" and not fit_amplitude
-        self._evidence_factor = evidence_factor(Z) if known else 1.0
+        noise = self.statistics.noise / n_records
+        self._evidence_factor = evidence_factor(Z, noise) if known else 1.0
 
     def rows(self, centre, codes=None):
         """Return the map of records to lattice rows, for targets about `centre`, or for labels.
