@@ -21,6 +21,8 @@ _FEW_COLUMNS = 3  # up to here no release chooses among them: kernels on each se
 _EFFECTS = {2: (RBF(1.5), Matern(1.0, nu=0.5)), 3: (Matern(1.0, nu=0.5),)}
 _EFFECT_LOG_PRIOR = -3.0  # of each, beside 0: evenly they win by chance where a line would do
 _ENOUGH_COLUMNS, _LINEAR_LOG_PRIOR = 10, 0.5  # the prior: for each column beyond these
+_EVIDENCE_FACTOR = 0.5  # of the kernels' variance, of many columns up to these
+_LEAST_NOISE = 0.005  # of a moment, over the number of records: with less evidence chooses well
 MOST_COLUMNS = 100  # the sums of a choice grow with their square, and the noise hides columns
 _LINEAR_SHARE, _LARGEST_LINEAR_SHARE = 0.05, 0.5  # for each column; of the release
 _LINEAR_WEIGHT = 0.5  # in a design for many columns, where little else can be learnt
@@ -169,6 +171,18 @@ def kernel_log_priors(kernels, Z):
     # docs/theory/many_columns.md, Beyond ten columns.
     n_more = max(Z.shape[1] - _ENOUGH_COLUMNS, 0)
     return priors + _are_linear(kernels) * _LINEAR_LOG_PRIOR * n_more
+
+
+def evidence_factor(Z, noise):
+    """Return the part of its variance with which the evidence of a default kernel is computed.
+
+    Evidence charges a kernel for each direction in which its functions stand out from the noise,
+    and not for those that the noise hides: rough kernels win where nothing speaks for them.
+    `noise` is that of a released moment over the number of records; all public.
+    """
+    # docs/theory/many_columns.md, Evidence with half of the variance.
+    many = has_many_columns(Z) and Z.shape[1] <= _ENOUGH_COLUMNS
+    return _EVIDENCE_FACTOR if many and noise > _LEAST_NOISE else 1.0
 
 
 def has_many_columns(Z):

@@ -113,8 +113,8 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     kernel_probabilities_ : ndarray of shape (n_kernels,)
         Posterior probabilities of `kernels_`. Released.
     log_evidence_ : ndarray of shape (n_kernels,)
-        Log density of the released sums under each kernel, up to a common constant; 0 with
-        ``release="kernel"``. Released.
+        Log density of the released sums under each kernel, of 4 to 10 columns with large noise
+        under half of each default one, up to a constant; 0 with ``release="kernel"``. Released.
     kernel_ : sklearn kernel
         The likeliest; with ``signal_variance="released"`` times the posterior mean of its factor.
         Released.

@@ -27,6 +27,7 @@ from skdpbo.gaussian_process.sparse._features import LatticeRows, WhitenedFeatur
 from skdpbo.gaussian_process.sparse._inducing import SUPPORT_DESIGNS, support_design
 from skdpbo.gaussian_process.sparse._kernel_family import (
     average_kernel,
+    evidence_factor,
     has_many_columns,
     kernel_log_priors,
     kernel_shares,
@@ -129,6 +130,10 @@ class WhitenedMethod:
         # One release for all kernels: its noise does not depend on how many there are.
         self.features = WhitenedFeatures(average_kernel(kernels, Z, parts_of_all), Z)
         self.factors = AMPLITUDES if fit_amplitude else (1.0,)
+        # Amplitudes that are averaged have evidence of their own.
+        known = shares == "design" and not fit_amplitude
+        noise = self.statistics.noise / n_records
+        self._evidence_factor = evidence_factor(Z, noise) if known else 1.0
 
     def rows(self, centre, codes=None):
         """Return the map of records to lattice rows, for targets about `centre`, or for labels.
@@ -187,8 +192,7 @@ class WhitenedMethod:
         _, _, estimate = self._denoised(moments)
         # Both from the same denoised moments, so that the odds compare functions and not estimates.
         silent = self._models(estimate, signal_variance=0.0)
-        variances = self._noise_variances(silent, noise_variance)
-        nothing = sum(m.log_evidence(s2) for m, s2 in zip(silent, variances, strict=True))
+        nothing = self._log_evidence(silent, noise_variance)
         evidence = logsumexp([fit.log_evidence + fit.log_prior for fit in fits])
         return float(expit(logit(_PRIOR_OF_A_SIGNAL) + evidence - nothing))
 
@@ -218,6 +222,11 @@ class WhitenedMethod:
         largest = [R**2 for R in self.statistics.half_width]  # of any targets in [-R, R]
         return [released_noise_variance(*pair) for pair in zip(models, largest, strict=True)]
 
+    def _log_evidence(self, models, noise_variance):
+        """Return the log evidence of all targets under one kernel of known amplitude."""
+        variances = self._noise_variances(models, noise_variance)
+        return sum(m.log_evidence(s2) for m, s2 in zip(models, variances, strict=True))
+
     def _under(self, part, T, error, moments, estimate, noise_variance):
         """Return the posterior under one kernel, averaged over the factors."""
         models = self._models(
@@ -228,6 +237,9 @@ class WhitenedMethod:
             for factor in self.factors
         ]
         fit = averaged(self.factors, fits)
+        if self._evidence_factor != 1.0:
+            weighed = [model.scaled(self._evidence_factor) for model in models]
+            fit = replace(fit, log_evidence=self._log_evidence(weighed, noise_variance))
         if self._mean_in_release:
             # In many columns T is exact at public points alone: what fits the records is T'v.
             u = T.T @ fit.means

@@ -1,4 +1,4 @@
-"""Default kernels on some of two or three columns; noise is seeded."""
+"""Default kernels by the number of columns, and their weights; noise is seeded."""
 
 import warnings
 from itertools import product
@@ -64,6 +64,48 @@ def test_the_prior_favours_the_linear_kernel_beyond_ten_columns(p, favour):
     kernels = default_kernels(Z, np.ones(1))
     linear = np.arange(len(kernels)) == 8
     np.testing.assert_array_equal(kernel_log_priors(kernels, Z), np.where(linear, favour, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("p", "mu", "factor"), [(3, 5, 1.0), (4, 5, 0.5), (10, 5, 0.5), (10, 10, 1.0), (11, 5, 1.0)]
+)
+def test_evidence_is_that_of_half_of_the_variance(p, mu, factor, monkeypatch):
+    # The same features at either variance.
+    put(monkeypatch, "release methods: designed_shares", lambda parts, shares, statistics: shares)
+    rng = np.random.default_rng(1)
+    Z, X = rng.uniform(-1, 1, (20, p)), rng.uniform(-1, 1, (60, p))
+    public = {"mu": mu, "half_width": np.ones(1), "n_records": 60, "shares": "design"}
+    method = WhitenedMethod(default_kernels(Z, np.ones(1)), Z, **public)
+    rows = method.rows(np.zeros(1))
+    Q = rows(X, np.sin(3 * X[:, :1]), rows.workspace(60)).astype(np.int64)
+    released = method.release(Q.T @ Q, None)
+    found = method.posterior(released, np.ones(1))
+    put(monkeypatch, "release methods: evidence_factor", lambda Z, noise: 1.0)
+    others = (default_kernels(Z, np.full(1, width)) for width in (1.0, factor**0.5))
+    whole, part = (
+        WhitenedMethod(kernels, Z, **public).posterior(released, np.ones(1)) for kernels in others
+    )
+    for fit, same, weighed in zip(found, whole, part, strict=True):
+        np.testing.assert_array_equal(fit.covariances, same.covariances)
+        np.testing.assert_array_equal(fit.in_release, same.in_release)
+        assert fit.log_evidence == pytest.approx(weighed.log_evidence, rel=1e-6)
+        assert (fit.log_evidence == same.log_evidence) == (factor == 1.0)
+
+
+def test_half_of_the_variance_errs_less_where_noise_is_large(monkeypatch):
+    # Seeded. In 12 such fits with the default points it erred less in all, by 10 % on average.
+    def errors():
+        found = []
+        for seed in range(4):
+            rng = np.random.default_rng([seed, 5])
+            X, slopes = rng.uniform(-3, 3, (1300, 6)), rng.normal(size=6) / np.sqrt(12)
+            gp = fitted(X[:1000], X[:1000] @ slopes + 0.2 * rng.normal(size=1000), 0.3, seed)
+            found.append(np.sqrt(np.mean((gp.predict(X[1000:]) - X[1000:] @ slopes) ** 2)))
+        return np.array(found)
+
+    half = errors()
+    put(monkeypatch, "release methods: evidence_factor", lambda Z, noise: 1.0)
+    assert np.mean(half / errors()) < 0.95
 
 
 @pytest.mark.parametrize("p", [2, 3])
