@@ -378,7 +378,7 @@ _EDGE = [
     ),
     (
         "protection/_protection.py",
-        "except BaseException:\n            self.forget()",
+        "except BaseException:\n                self.forget()",
         "except BaseException:",
         f"{_SEARCH}/test_bad_input.py",
     ),

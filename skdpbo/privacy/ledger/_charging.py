@@ -19,8 +19,9 @@ from skdpbo.exceptions import BudgetExceededError, LedgerError
 from skdpbo.privacy._checks import check_text
 from skdpbo.privacy._guarantee import PrivacyGuarantee
 from skdpbo.privacy.ledger._budget import LedgerEntry, budgets, fits
+from skdpbo.privacy.ledger._process import PROCESS
 from skdpbo.privacy.ledger._receipts import SCOPE, Cover, Receipt
-from skdpbo.privacy.ledger._store import PROCESS, Store, Tables
+from skdpbo.privacy.ledger._store import Store, Tables
 
 # Ledgers that an estimator is charged to, and the receipt of a fit that has paid for it.
 Carried = tuple[tuple[Store, ...], Receipt | None]

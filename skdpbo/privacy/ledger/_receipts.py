@@ -12,7 +12,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal
 
-from skdpbo.privacy.ledger._store import PROCESS, Store
+from skdpbo.privacy.ledger._process import PROCESS
+from skdpbo.privacy.ledger._store import Store
 
 Cover = Literal["everything", "given rows", "given rows, secretly often"]
 
