@@ -1,9 +1,11 @@
 """User code that mixes rows, hides types or keeps copies: refused, or named by the guarantee."""
 
+import functools
 import io
 import pickle
 from itertools import product
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.decomposition import NMF
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score, get_scorer, make_scorer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
@@ -21,6 +24,7 @@ from skdpbo import (
     DPSparseGPRegressor,
     make_per_record_scorer,
 )
+from skdpbo.exceptions import UnboundedSensitivityError
 from skdpbo.model_selection import Chunks
 
 RNG = np.random.RandomState(0)
@@ -367,3 +371,34 @@ def test_parts_of_them_are_named():
     guarantee = search.fit(table, Y, X_val=FRAME, y_val=LABELS, eval_set=part).privacy_
     assert guarantee.status == "conditional"
     assert "given as eval_set" in str(guarantee)
+
+
+SHOWN = []
+
+
+@functools.wraps(f1_score)
+def remembered(y_true, y_pred, **options):
+    """A metric that keeps what it is shown, under scikit-learn's name."""
+    SHOWN.append(y_true)
+    return f1_score(y_true, y_pred, **options)
+
+
+class OwnScorer(type(get_scorer("f1"))):
+    """A scorer of scikit-learn's metric that may do anything."""
+
+
+@pytest.mark.parametrize("how", ["wrapped", "cached", "own scorer"])
+@pytest.mark.parametrize("protect", ["validation", Chunks(4)])
+def test_a_metric_of_a_users_is_not_taken_for_one_of_scikit_learn(how, protect, tmp_path):
+    cached = joblib.Memory(tmp_path, verbose=0).cache(f1_score)
+    scoring = {
+        "wrapped": make_scorer(remembered),
+        "cached": make_scorer(cached),
+        "own scorer": OwnScorer(f1_score, 1, {}),
+    }[how]
+    before = sorted(tmp_path.rglob("*"))
+    search = DPGridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, scoring=scoring)
+    with pytest.raises(UnboundedSensitivityError, match="is a callable"):
+        search.set_params(protect=protect).fit(X, Y)
+    assert not SHOWN
+    assert sorted(tmp_path.rglob("*")) == before
