@@ -17,7 +17,7 @@ from sklearn.metrics import f1_score, get_scorer, make_scorer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from _support.internals import PublicTraining, protected_positions
+from _support.internals import PrivateChoice, PublicTraining, protected_positions
 from skdpbo import (
     DPGIBOSearchCV,
     DPGridSearchCV,
@@ -402,3 +402,43 @@ def test_a_metric_of_a_users_is_not_taken_for_one_of_scikit_learn(how, protect, 
         search.set_params(protect=protect).fit(X, Y)
     assert not SHOWN
     assert sorted(tmp_path.rglob("*")) == before
+
+
+class Typed(ClassifierMixin, BaseEstimator):
+    """Predicts by the type of an entry of ``fit``, of which a training sees its own rows."""
+
+    def __init__(self, k=0):
+        self.k = k
+
+    def fit(self, X, y, entry):
+        self.classes_ = np.array([0, 1])
+        dtype = np.asarray(entry).dtype
+        self.wrong_ = dtype.itemsize > 40 or dtype.kind in "fc"
+        return self
+
+    def predict(self, X):
+        return (np.asarray(X)[:, 0] > 0) ^ self.wrong_
+
+
+ENTRIES = {
+    "a long text": lambda cell: np.array(["a", cell * 20] + ["b"] * 118),
+    "a missing value": lambda cell: np.array([1, np.nan if cell == "x" else 1] + [1] * 118),
+    "a complex number": lambda cell: np.array([1, 1j if cell == "x" else 1] + [1] * 118),
+}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+@pytest.mark.parametrize("excess_bound", [None, 0.05])
+def test_an_entry_of_one_record_types_those_of_its_own_chunk(name, excess_bound, monkeypatch):
+    released, honest = [], PrivateChoice.release
+
+    def recorded(self, totals, offsets, **how):
+        released.append((totals, how["sensitivity"]))
+        return honest(self, totals, offsets, **how)
+
+    monkeypatch.setattr(PrivateChoice, "release", recorded)
+    for cell in ("", "x"):
+        search = DPGridSearchCV(Typed(), {}, protect=Chunks(6, excess_bound=excess_bound))
+        search.fit(X, Y, entry=ENTRIES[name](cell))
+    (before, sensitivity), (after, _) = released
+    assert abs(after[0] - before[0]) <= sensitivity
