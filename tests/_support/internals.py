@@ -213,7 +213,7 @@ HOMES = {
     "privacy._profile_table": "ProfileTable tabulate",
     "privacy.ledger._charging": "covered_by_fit",
     "privacy.ledger._receipts": "Receipt",
-    "privacy.ledger._store": "PROCESS",
+    "privacy.ledger._process": "PROCESS",
     "privacy.ledger._budget": "guarantee_from_text guarantee_to_text",
     "privacy.selection._selection_profile": (
         "ComposedProfile GaussianProfile StaircaseProfile candidate_profiles loss_of_rank "

@@ -17,6 +17,7 @@ BAD_INPUT = "tests/model_selection/test_bad_input.py"
 OUTSOURCED = "gaussian_process/outsourced"
 CURATOR = "tests/gaussian_process/outsourced/test_curator.py"
 RECEIPTS = "tests/privacy/ledger/test_receipts.py"
+FAULTS = "tests/attacks/test_faults.py"
 ISOLATED = "_isolation/_isolated_calls.py"
 
 MECHANISMS = [
@@ -171,6 +172,13 @@ PRIVACY = [
         "if False:",
         RECEIPTS,
     ),
+    (
+        "ledger/_process.py",
+        "except KeyboardInterrupt:",
+        "except ZeroDivisionError:",
+        "tests/privacy/ledger/test_ledger_processes.py -k interrupt",
+    ),
+    ("ledger/_receipts.py", "                block.end()", "                pass", FAULTS),
     ("ledger/_receipts.py", "if self._payer is PROCESS.token and not", "if not", RECEIPTS),
     ("ledger/_charging.py", "block.hand_out()", "pass", RECEIPTS),
     (

@@ -377,8 +377,14 @@ _EDGE = [
         "tests/attacks/test_selected_audit.py -k charged_before",
     ),
     (
+        "scoring/metrics/_sklearn_metrics.py",
+        "getattr(metrics, name, None) is function",
+        "hasattr(metrics, name)",
+        "tests/attacks/test_user_code.py -k scikit_learn",
+    ),
+    (
         "protection/_protection.py",
-        "except BaseException:\n            self.forget()",
+        "except BaseException:\n                self.forget()",
         "except BaseException:",
         f"{_SEARCH}/test_bad_input.py",
     ),

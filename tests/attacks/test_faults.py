@@ -29,7 +29,7 @@ from skdpbo import (
     DPSparseGPRegressor,
 )
 from skdpbo.audit import Secrets, Traces, leak_scan
-from skdpbo.privacy import PrivacyLedger
+from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, charge_active_ledger
 
 # Fifty protected rows are few for a gradient, and that is said.
 pytestmark = [
@@ -315,6 +315,34 @@ class TestInterrupts:
         search.set_params(estimator=Faulty(interrupt=KeyboardInterrupt))
         assert type(attempt(search)[0]) is KeyboardInterrupt
         assert fitted(search)
+
+    def charges_after_one_inside(self, monkeypatch):
+        """Interrupt a search where a payment has begun, then charge a release in the same ledger.
+
+        The block is begun and never left, as a notebook keeps the traceback, and so the block.
+        """
+        honest, kept = original("isolation: covered_by_fit"), []
+
+        def begun(*args):
+            kept.append(honest(*args))
+            kept[-1].__enter__()
+            raise KeyboardInterrupt
+
+        search = SEARCHERS["grid"](Faulty(answer="NaN"), loss_bound=1.0, guide=False)
+        put(monkeypatch, "isolation: covered_by_fit", begun)
+        with PrivacyLedger(epsilon=5.0) as ledger:
+            with pytest.raises(KeyboardInterrupt):
+                search.fit(X, Y, X_val=X_VAL, y_val=Y_VAL)
+            charge_active_ledger(PrivacyGuarantee(epsilon=0.5))
+            return len(ledger.entries)
+
+    def test_a_payment_that_was_not_left_covers_no_later_fit(self, monkeypatch):
+        assert self.charges_after_one_inside(monkeypatch) == 1
+
+    def test_a_payment_that_goes_on_is_caught(self, monkeypatch):
+        # Planted bug: nothing ends what an interrupt has left open.
+        put(monkeypatch, "protection: payments_ending", contextlib.nullcontext)
+        assert self.charges_after_one_inside(monkeypatch) == 0
 
     @pytest.mark.parametrize("n_before", [0, 1])
     def test_of_the_regressor(self, n_before, monkeypatch):

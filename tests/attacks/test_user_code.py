@@ -1,9 +1,11 @@
 """User code that mixes rows, hides types or keeps copies: refused, or named by the guarantee."""
 
+import functools
 import io
 import pickle
 from itertools import product
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,16 +13,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.decomposition import NMF
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score, get_scorer, make_scorer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from _support.internals import PublicTraining, protected_positions
+from _support.internals import PrivateChoice, PublicTraining, protected_positions
 from skdpbo import (
     DPGIBOSearchCV,
     DPGridSearchCV,
     DPSparseGPRegressor,
     make_per_record_scorer,
 )
+from skdpbo.exceptions import UnboundedSensitivityError
 from skdpbo.model_selection import Chunks
 
 RNG = np.random.RandomState(0)
@@ -367,3 +371,74 @@ def test_parts_of_them_are_named():
     guarantee = search.fit(table, Y, X_val=FRAME, y_val=LABELS, eval_set=part).privacy_
     assert guarantee.status == "conditional"
     assert "given as eval_set" in str(guarantee)
+
+
+SHOWN = []
+
+
+@functools.wraps(f1_score)
+def remembered(y_true, y_pred, **options):
+    """A metric that keeps what it is shown, under scikit-learn's name."""
+    SHOWN.append(y_true)
+    return f1_score(y_true, y_pred, **options)
+
+
+class OwnScorer(type(get_scorer("f1"))):
+    """A scorer of scikit-learn's metric that may do anything."""
+
+
+@pytest.mark.parametrize("how", ["wrapped", "cached", "own scorer"])
+@pytest.mark.parametrize("protect", ["validation", Chunks(4)])
+def test_a_metric_of_a_users_is_not_taken_for_one_of_scikit_learn(how, protect, tmp_path):
+    cached = joblib.Memory(tmp_path, verbose=0).cache(f1_score)
+    scoring = {
+        "wrapped": make_scorer(remembered),
+        "cached": make_scorer(cached),
+        "own scorer": OwnScorer(f1_score, 1, {}),
+    }[how]
+    before = sorted(tmp_path.rglob("*"))
+    search = DPGridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, scoring=scoring)
+    with pytest.raises(UnboundedSensitivityError, match="is a callable"):
+        search.set_params(protect=protect).fit(X, Y)
+    assert not SHOWN
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+class Typed(ClassifierMixin, BaseEstimator):
+    """Predicts by the type of an entry of ``fit``, of which a training sees its own rows."""
+
+    def __init__(self, k=0):
+        self.k = k
+
+    def fit(self, X, y, entry):
+        self.classes_ = np.array([0, 1])
+        dtype = np.asarray(entry).dtype
+        self.wrong_ = dtype.itemsize > 40 or dtype.kind in "fc"
+        return self
+
+    def predict(self, X):
+        return (np.asarray(X)[:, 0] > 0) ^ self.wrong_
+
+
+ENTRIES = {
+    "a long text": lambda cell: np.array(["a", cell * 20] + ["b"] * 118),
+    "a missing value": lambda cell: np.array([1, np.nan if cell == "x" else 1] + [1] * 118),
+    "a complex number": lambda cell: np.array([1, 1j if cell == "x" else 1] + [1] * 118),
+}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+@pytest.mark.parametrize("excess_bound", [None, 0.05])
+def test_an_entry_of_one_record_types_those_of_its_own_chunk(name, excess_bound, monkeypatch):
+    released, honest = [], PrivateChoice.release
+
+    def recorded(self, totals, offsets, **how):
+        released.append((totals, how["sensitivity"]))
+        return honest(self, totals, offsets, **how)
+
+    monkeypatch.setattr(PrivateChoice, "release", recorded)
+    for cell in ("", "x"):
+        search = DPGridSearchCV(Typed(), {}, protect=Chunks(6, excess_bound=excess_bound))
+        search.fit(X, Y, entry=ENTRIES[name](cell))
+    (before, sensitivity), (after, _) = released
+    assert abs(after[0] - before[0]) <= sensitivity

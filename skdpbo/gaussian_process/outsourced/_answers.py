@@ -16,7 +16,7 @@ from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
 from skdpbo.privacy._checks import check_delta, check_positive, set_fields
 from skdpbo.privacy._rounding import round_up_root
-from skdpbo.privacy.ledger._store import PROCESS
+from skdpbo.privacy.ledger._process import PROCESS
 
 
 def answer_sensitivity(low, high, answers_per_row):

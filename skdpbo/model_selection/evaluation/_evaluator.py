@@ -22,7 +22,8 @@ from skdpbo._isolation._isolated_calls import seeded_generators, unshared
 from skdpbo._record_groups import place_batches
 from skdpbo.model_selection._sklearn import n_rows, take_method_params, take_rows, without_callbacks
 from skdpbo.model_selection.evaluation._row_independence import MixedRowsError
-from skdpbo.model_selection.rows._settled_types import settled_targets
+from skdpbo.model_selection.rows._overlap import entry_length
+from skdpbo.model_selection.rows._settled_types import settled_public_targets, settled_targets
 from skdpbo.model_selection.scoring._losses import UserLoss, n_predictions
 from skdpbo.model_selection.scoring._scorer import _response
 
@@ -45,7 +46,8 @@ def train(model, X, y, fit_params, *, rows=None, seed=SEED, labels=None):
     seed : int or ndarray, default=SEED
         Of the global generators, see `seeded_generators`.
     labels : bool, default=None
-        Whether targets are labels: they have the type of those of these rows. None: as they are.
+        Whether targets are labels: they and the entries of ``fit`` that go with the rows have the
+        types of these rows. None: as they are.
 
     Returns
     -------
@@ -62,6 +64,9 @@ def train(model, X, y, fit_params, *, rows=None, seed=SEED, labels=None):
     targets = () if y is None else (take_rows(y, rows),)  # some `fit` take no second argument
     if labels is not None:
         targets = [settled_targets(own, labels) for own in targets]
+        # In types of these rows: a long text or a missing value of another has typed them all.
+        cut = [name for name, entry in fit_params.items() if entry_length(entry) == n_rows(X)]
+        params |= {name: settled_public_targets(params[name], True) for name in cut}
     with seeded_generators(seed):
         model.fit(take_rows(X, rows), *targets, **params)
     return model, frozen

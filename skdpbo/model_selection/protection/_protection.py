@@ -33,6 +33,7 @@ from skdpbo.model_selection.rows._protected import NotPickled, ProtectedParts
 from skdpbo.model_selection.scoring._multimetric import scorer_assumption
 from skdpbo.privacy import charge_active_ledger
 from skdpbo.privacy._guarantee import restated
+from skdpbo.privacy.ledger._receipts import payments_ending
 
 
 class Protection(NotPickled, ABC):
@@ -88,13 +89,14 @@ class Protection(NotPickled, ABC):
         payment = guarantee, f"{type(self.searcher).__name__} of {model}", self.searcher
         charge = partial(charge_active_ledger, *payment, own_rows=own_rows)
         charge(record=False)  # raises where the active ledgers cannot pay; charges nothing
-        self.try_publicly()
-        try:
-            self.forget()  # what an earlier fit has set, perhaps of another kind
-            chosen = self.run(charge)
-        except BaseException:
-            self.forget()  # a half-made release carries no statement
-            raise
+        with payments_ending():
+            self.try_publicly()
+            try:
+                self.forget()  # what an earlier fit has set, perhaps of another kind
+                chosen = self.run(charge)
+            except BaseException:
+                self.forget()  # a half-made release carries no statement
+                raise
         self.publish(guarantee, chosen)
 
     @abstractmethod

@@ -10,7 +10,6 @@ import os
 from collections import UserString
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from contextvars import ContextVar
 from typing import Any
 from weakref import finalize
 
@@ -20,14 +19,13 @@ from skdpbo.exceptions import BudgetExceededError, LedgerError
 from skdpbo.privacy._checks import check_text
 from skdpbo.privacy._guarantee import PrivacyGuarantee
 from skdpbo.privacy.ledger._budget import LedgerEntry, budgets, fits
-from skdpbo.privacy.ledger._receipts import Cover, Receipt
-from skdpbo.privacy.ledger._store import PROCESS, Store, Tables
+from skdpbo.privacy.ledger._process import PROCESS
+from skdpbo.privacy.ledger._receipts import SCOPE, Cover, Receipt
+from skdpbo.privacy.ledger._store import Store, Tables
 
 # Ledgers that an estimator is charged to, and the receipt of a fit that has paid for it.
 Carried = tuple[tuple[Store, ...], Receipt | None]
 _NOTHING: Carried = ((), None)
-# Ledgers and receipts of the blocks around the running code, outermost first.
-_SCOPE: ContextVar[tuple[Store | Receipt, ...]] = ContextVar("skdpbo_open_ledgers", default=())
 _OPEN: list[Store] = []  # ledgers open in all threads
 _CARRIED: dict[int, Carried] = {}  # by identity, since estimators may define ==
 
@@ -35,17 +33,17 @@ _CARRIED: dict[int, Carried] = {}  # by identity, since estimators may define ==
 def enter(store: Store) -> None:
     """Open a block of a ledger in this context."""
     _OPEN.append(store)
-    _SCOPE.set((*_SCOPE.get(), store))
+    SCOPE.set((*SCOPE.get(), store))
 
 
 def leave(store: Store) -> None:
     """Close the innermost block of a ledger, of this context if there is one."""
     # Reversed, as `remove` takes the first of equal ones.
-    scope = [*reversed(_SCOPE.get())]
+    scope = [*reversed(SCOPE.get())]
     with PROCESS.lock, suppress(ValueError):
         _OPEN.remove(store)
         scope.remove(store)
-        _SCOPE.set((*reversed(scope),))
+        SCOPE.set((*reversed(scope),))
 
 
 def charged_elsewhere() -> AbstractContextManager[None]:
@@ -75,12 +73,12 @@ def covered_by_fit(cover: Cover = "given rows") -> Iterator[None]:
     """
     receipt = Receipt(cover, payer=PROCESS.token)
     try:
-        _SCOPE.set((*_SCOPE.get(), receipt))
+        SCOPE.set((*SCOPE.get(), receipt))
         yield
     finally:
         receipt.end()
         # Not put back as it was: blocks of generators end in any order, and in other contexts.
-        _SCOPE.set(tuple(block for block in _SCOPE.get() if block is not receipt))
+        SCOPE.set(tuple(block for block in SCOPE.get() if block is not receipt))
 
 
 def charge_active_ledger(
@@ -204,7 +202,7 @@ def _check_fit(store: Store, tables: Tables, guarantee: PrivacyGuarantee, label:
 
 def stores_around(store: Store) -> list[Store]:
     """Return the ledgers that enclose the block of `store` in this context, and `store`."""
-    stores = _stores(_SCOPE.get())
+    stores = _stores(SCOPE.get())
     return [*stores[: stores.index(store)], store] if store in stores else [store]
 
 
@@ -229,12 +227,12 @@ def _stores_to_charge(estimator: object, own_rows: bool) -> list[Store]:
 
 def _running() -> tuple[Store | Receipt, ...]:
     """Blocks around this code, without payments that have ended: a context may outlive them."""
-    return tuple(b for b in _SCOPE.get() if not isinstance(b, Receipt) or b.is_valid())
+    return tuple(b for b in SCOPE.get() if not isinstance(b, Receipt) or b.is_valid())
 
 
 def _hand_out_to_forks() -> None:
     """Let a process that is forked inside a block see when the payment ends."""
-    for block in _SCOPE.get() if _OPEN or _CARRIED else ():
+    for block in SCOPE.get() if _OPEN or _CARRIED else ():
         if isinstance(block, Receipt):
             block.hand_out()
 
@@ -249,7 +247,7 @@ def _stores(scope: Iterable[Store | Receipt]) -> list[Store]:
 
 def _open_here() -> list[Store]:
     """Ledgers open around this code; in a thread without any, all that the process has open."""
-    inherited = _stores(_SCOPE.get())
+    inherited = _stores(SCOPE.get())
     # A context that has outlived one of its blocks may run in any that was opened since.
     outlived = not inherited or any(store not in _OPEN for store in inherited)
     return [*dict.fromkeys([*inherited, *(_OPEN if outlived else ())])]

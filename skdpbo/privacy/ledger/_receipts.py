@@ -6,11 +6,14 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal
 
-from skdpbo.privacy.ledger._store import PROCESS
+from skdpbo.privacy.ledger._process import PROCESS
+from skdpbo.privacy.ledger._store import Store
 
 Cover = Literal["everything", "given rows", "given rows, secretly often"]
 
@@ -37,12 +40,13 @@ class Receipt:
 
     def end(self) -> None:
         """End the block; that of a forked process leaves the file to its parent."""
-        paid_here, self._payer = self._payer is PROCESS.token, None
-        with PROCESS.lock:  # another thread may be handing it out
-            if paid_here and self._lock is not None:
-                self._lock.close()
-                shutil.rmtree(os.path.dirname(self.path), ignore_errors=True)
-                _LOCKED.discard(self.path)
+        if self._payer is PROCESS.token:
+            with PROCESS.lock:  # another thread may be handing it out
+                if self._lock is not None:
+                    self._lock.close()
+                    shutil.rmtree(os.path.dirname(self.path), ignore_errors=True)
+                    _LOCKED.discard(self.path)
+                self._payer = None  # last: an end that was interrupted can be made again
 
     def hand_out(self) -> None:
         """Lock a file until the block ends."""
@@ -72,6 +76,26 @@ class Receipt:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Receipt, (self.cover, self.path)
+
+
+# Ledgers and receipts of the blocks around the running code, outermost first.
+SCOPE: ContextVar[tuple[Store | Receipt, ...]] = ContextVar("skdpbo_open_ledgers", default=())
+
+
+@contextmanager
+def payments_ending() -> Iterator[None]:
+    """End the payments that were made in this block and have not ended by themselves.
+
+    An interrupt (Ctrl-C) may come just where their own block begins or ends, and keep it from being
+    left: the fits that follow would be covered.
+    """
+    before = SCOPE.get()
+    try:
+        yield
+    finally:
+        for block in SCOPE.get():
+            if isinstance(block, Receipt) and block not in before:
+                block.end()
 
 
 def _is_locked(path: str) -> bool:

@@ -15,7 +15,6 @@ import os
 import shutil
 import sqlite3
 import tempfile
-import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -34,6 +33,7 @@ from skdpbo.privacy.ledger._budget import (
     guarantee_from_text,
     guarantee_to_text,
 )
+from skdpbo.privacy.ledger._process import PROCESS
 
 BUSY_SECONDS = 30.0
 LINK_SECONDS = 5.0
@@ -49,24 +49,6 @@ TABLES = (
     "identity TEXT NOT NULL, head TEXT NOT NULL)",
 )
 _OUT_OF_REACH = ("SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_PERM")
-
-
-class _Process:
-    """Lock of all ledgers of this process, and its mark; a forked process has its own."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.token = object()
-
-
-PROCESS = _Process()
-if hasattr(os, "register_at_fork"):
-    # No thread is within a charge: SQLite's memory of its locks would keep the child out for ever.
-    os.register_at_fork(
-        before=lambda: PROCESS.lock.acquire(),
-        after_in_parent=lambda: PROCESS.lock.release(),
-        after_in_child=PROCESS.__init__,  # type: ignore[misc]
-    )
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
 
-from _support.internals import covered_by_fit
+from _support.internals import PROCESS, covered_by_fit
 from _support.planted import original, put
 from skdpbo.exceptions import (
     BudgetExceededError,
@@ -753,3 +753,42 @@ def test_a_fork_waits_for_another_thread_that_makes_the_ledger(tmp_path, monkeyp
     assert making.wait(120)
     assert in_child(charge) == 0
     thread.join()
+
+
+class InterruptedLock:
+    """The lock of the ledgers, where Control-C comes while a fork waits for it."""
+
+    def __init__(self, lock):
+        self.lock, self.interrupts = lock, [KeyboardInterrupt]
+
+    def acquire(self):
+        if self.interrupts:
+            raise self.interrupts.pop()
+        return self.lock.acquire()
+
+    def __getattr__(self, name):
+        return getattr(self.lock, name)
+
+
+@forking
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_while_a_fork_waits_comes_after_it(monkeypatch):
+    """Python drops what a hook raises, and forks: without the lock, and the interrupt was lost."""
+    monkeypatch.setattr(PROCESS, "lock", InterruptedLock(PROCESS.lock))
+
+    def fork_and_go_on():
+        assert in_child(lambda: None) == 0
+        time.sleep(30)
+
+    with pytest.raises(KeyboardInterrupt):
+        fork_and_go_on()
+    with pytest.raises(RuntimeError):  # let go of as often as it was taken
+        PROCESS.lock.release()
+
+
+@forking
+def test_a_fork_within_a_charge_keeps_its_lock():
+    with PROCESS.lock:
+        assert in_child(lambda: None) == 0
+        assert PROCESS.lock._is_owned()
+    assert not PROCESS.lock._is_owned()

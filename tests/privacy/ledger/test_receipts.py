@@ -134,6 +134,33 @@ def test_a_payment_handed_out_by_another_thread_ends_with_its_block():
     assert not os.path.exists(receipt.path)
 
 
+class InterruptedOnce:
+    """A lock that another thread holds, until Control-C comes."""
+
+    def __init__(self, lock):
+        self.lock, self.interrupts = lock, [KeyboardInterrupt]
+
+    def __enter__(self):
+        if self.interrupts:
+            raise self.interrupts.pop()
+        return self.lock.__enter__()
+
+    def __exit__(self, *error):
+        return self.lock.__exit__(*error)
+
+
+def test_an_end_that_was_interrupted_is_made_again(monkeypatch):
+    """A receipt that stays handed out would cover later fits as if the payer still ran."""
+    receipt = Receipt("everything", payer=PROCESS.token)
+    receipt.hand_out()
+    monkeypatch.setattr(PROCESS, "lock", InterruptedOnce(PROCESS.lock))
+    with pytest.raises(KeyboardInterrupt):
+        receipt.end()
+    receipt.end()
+    assert not receipt.is_valid()
+    assert not os.path.exists(receipt.path)
+
+
 class Fork:
     """A forked process that makes and fits an estimator, and one from a pickle, when it is told."""
 

@@ -21,7 +21,11 @@ from skdpbo.model_selection._sklearn import InvalidParameterError
 from skdpbo.model_selection.scoring import _losses
 from skdpbo.model_selection.scoring._parsing import as_labels, as_numbers, n_outputs
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer, SklearnMetric
-from skdpbo.model_selection.scoring.metrics._sklearn_metrics import metric_of, metric_scorer
+from skdpbo.model_selection.scoring.metrics._sklearn_metrics import (
+    metric_of,
+    metric_scorer,
+    own_function,
+)
 
 _UNITS = 2**20
 _UNIT, _SIGNED, _ERROR = (0.0, 1.0), (-1.0, 1.0), None
@@ -156,10 +160,9 @@ def chunk_scorer(scoring):
     """Return scikit-learn's scorer if a name or scorer stands for a `ChunkMetric`, else None."""
     known = isinstance(scoring, str) and scoring in get_scorer_names()
     scorer = get_scorer(scoring) if known else scoring
-    # A function of a user's may have the name of one of scikit-learn's, and another range.
-    function = getattr(scorer, "_score_func", None)
-    name = getattr(function, "__name__", None)
-    if name not in _RANGES or not function.__module__.startswith("sklearn.metrics."):
+    # Not a function of a user's, which may keep what it is shown.
+    name = getattr(own_function(scorer), "__name__", None)
+    if name not in _RANGES:
         return None
     # These averages are means of losses of records, which `resolve_scorer` knows.
     average = scorer._kwargs.get("average")

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from sklearn import metrics
 from sklearn.metrics import get_scorer, get_scorer_names
 
 from skdpbo.exceptions import UnboundedSensitivityError
@@ -17,6 +18,8 @@ from skdpbo.model_selection.scoring.metrics._regression_scorer import (
     AgainstFrequencies,
     RootScorer,
 )
+
+_SCORER = type(get_scorer("accuracy"))
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,18 @@ class Metric:
     options: dict
 
 
+def own_function(scorer):
+    """Return the metric's function of a scorer if both are scikit-learn's own, else None.
+
+    By identity: `functools.wraps` and `joblib.Memory` give a user's function the name and the
+    module of what it calls, and it may keep what it is shown, or write it to disk.
+    """
+    function = getattr(scorer, "_score_func", None)
+    name = getattr(function, "__name__", "")
+    is_own = type(scorer) is _SCORER and getattr(metrics, name, None) is function
+    return function if is_own else None
+
+
 def metric_of(scoring):
     """Return the `Metric` that a scikit-learn name or scorer stands for, or None if it is another.
 
@@ -89,10 +104,9 @@ def metric_of(scoring):
         scorer = get_scorer(scoring) if scoring in get_scorer_names() else None
     else:
         scorer = scoring
-    function = getattr(scorer, "_score_func", None)
-    # The name alone may be that of a user's function: the module tells.
+    function = own_function(scorer)
     known = _KNOWN.get(getattr(function, "__name__", None))
-    if known is None or not getattr(function, "__module__", "").startswith("sklearn.metrics."):
+    if known is None:
         return None
     name = scoring if isinstance(scoring, str) else function.__name__
     if scorer._sign != (-1 if function.__name__ in _SMALLER_IS_BETTER else 1):

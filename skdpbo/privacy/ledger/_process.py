@@ -1,0 +1,53 @@
+"""Lock of all ledgers of this process, and its mark."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import threading
+
+_AFTER_HOOKS = 0.05  # seconds
+
+
+class Process:
+    """Lock of all ledgers of this process, and its mark; a forked process has its own."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.token = object()
+        self._interrupted = False
+
+    def before_fork(self) -> None:
+        """Hold the lock; an interrupt (Ctrl-C) meanwhile comes after the fork.
+
+        Python forks whatever is raised here, and drops it.
+        """
+        # Of a thread within a charge there is nothing to wait for.
+        held = self._is_held() and self.lock.acquire()
+        while not held:
+            try:
+                held = self.lock.acquire()
+            except KeyboardInterrupt:
+                self._interrupted = True
+                held = self._is_held()
+
+    def after_fork(self) -> None:
+        """Let go of the lock in the parent, and interrupt it if it was interrupted meanwhile."""
+        interrupted, self._interrupted = self._interrupted, False
+        self.lock.release()
+        if interrupted:  # later, as what is raised here is dropped
+            threading.Timer(_AFTER_HOOKS, _thread.interrupt_main).start()
+
+    def _is_held(self) -> bool:
+        """Whether this thread holds the lock."""
+        return bool(self.lock._is_owned())  # type: ignore[attr-defined]
+
+
+PROCESS = Process()
+if hasattr(os, "register_at_fork"):
+    # No thread is within a charge: SQLite's memory of its locks would keep the child out for ever.
+    os.register_at_fork(
+        before=PROCESS.before_fork,
+        after_in_parent=PROCESS.after_fork,
+        after_in_child=PROCESS.__init__,  # type: ignore[misc]
+    )
