@@ -304,6 +304,12 @@ PUBLIC = {
     "y-nan": (LOGISTIC, C, {"y": spoilt(y, NAN)}, "NaN|nan"),
     "y-mixed": (LOGISTIC, C, {"y": spoilt(y, "abc")}, "unknown|'<' not supported"),
     "one-class": (LOGISTIC, C, {"y": np.zeros(30)}, "two classes .* found 1"),
+    "one-class-column": (
+        LOGISTIC,
+        C,
+        {"y": np.zeros((30, 1)), "y_val": y_val[:, None]},
+        "y must hold",
+    ),
     "one-class-tree": (TREE, {"max_depth": [1, 2]}, {"y": np.zeros(30)}, "two classes .* found 1"),
     "no-rows": (TREE, {"max_depth": [1]}, {"X": X[:0], "y": y[:0]}, "0 sample"),
     "one-row": (TREE, {"max_depth": [1]}, {"X": X[:1], "y": y[:1]}, "samples|cannot be"),

@@ -603,6 +603,12 @@ class TestFailures:
             search.fit(X, Y)
         assert len(told) == 1
 
+    def test_bounds_are_missed_behind_a_step_that_takes_no_texts(self):
+        model = make_pipeline(DPStandardScaler(X_bounds=(-1, 1)), DPRidge(y_bounds=(-1, 1)))
+        search = DPGridSearchCV(model, {"dpridge__alpha": [0.1, 0.2, 0.3]}, **OPTIONS)
+        with pytest.warns(DefaultBoundsWarning, match="X_bounds of DPRidge"):
+            search.fit(pd.DataFrame(X).astype(object), Y)
+
     def test_one_row(self):
         with pytest.raises(ValueError, match="n_samples=1"):
             grid().fit(X[:1], Y[:1])

@@ -164,9 +164,9 @@ class PrivateModelsProtection(AllRecordsProtection):
         # Kept: if there is no model, they may be the reason.
         self.failures = self._failures(self.candidates)
         shown = [(DryRunWarning, failure) for failure in self.failures]
-        # One guess of the types is enough here: the warnings are of missing bounds.
+        # All guesses of types: a step that takes no texts hides missing bounds of later ones.
         X, y, model = self.parts.X, self.parts.y, plan.models[0]
-        for table, targets in list(synthetic_rows(model, X, y))[:1]:
+        for table, targets in synthetic_rows(model, X, y):
             for warning in in_isolation(_warnings_of_fit, model, table, targets):
                 kind = warning.category
                 if issubclass(kind, SkdpboWarning) and kind not in _NOT_SHOWN:

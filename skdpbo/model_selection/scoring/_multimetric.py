@@ -70,16 +70,17 @@ def assign_metrics(searcher, y, scikit_learn_scorers, candidates=()):
 
 def _n_classes(y, estimator, candidates):
     """Return the number of classes of public targets; None of anything but a vector of labels."""
-    if y is None or not is_classifier(estimator) or np.ndim(y) != 1:
+    labels = np.asarray(y if is_classifier(estimator) else None)  # a sparse y has no dimension
+    if labels.ndim == 0 or labels.shape[1:] not in ((), (1,)):
         return None
     # As texts: labels of several types cannot be sorted, which `unique` does.
-    n_classes = len(np.unique(np.asarray(y).astype(str)))
-    if n_classes == 1 < len(y) and not _is_fitted_elsewhere(estimator, candidates):
+    n_classes = len(np.unique(labels.astype(str)))
+    if n_classes == 1 < len(labels) and not _is_fitted_elsewhere(estimator, candidates):
         raise ValueError(
             "y must hold at least two classes among the public rows, found 1: a model that is "
             "trained on them knows no other."
         )
-    return n_classes
+    return n_classes if labels.ndim == 1 else None
 
 
 def _is_fitted_elsewhere(estimator, candidates):
