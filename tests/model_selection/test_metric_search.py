@@ -4,6 +4,7 @@ import math
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_classification, make_multilabel_classification
@@ -148,9 +149,26 @@ class TestScores:
 def test_targets_that_are_missing_are_told(model, scoring):
     with pytest.raises(ValueError, match=f"scoring='{scoring}' requires y to be passed"):
         DPGridSearchCV(model, {}, scoring=scoring).fit(X[:20], X_val=X[20:40])
-    columns = {"y": Y[:20, None], "y_val": Y[20:40, None]}
-    with pytest.raises(ValueError, match=r"as a vector; y has the shape \(20, 1\)"):
-        DPGridSearchCV(model, {}, scoring=scoring).fit(X[:20], X_val=X[20:40], **columns)
+    columns = np.column_stack([Y, Y])
+    with pytest.raises(ValueError, match=r"one target for each row; y has the shape \(20, 2\)"):
+        DPGridSearchCV(model, {}, scoring=scoring).fit(
+            X[:20], columns[:20], X_val=X[20:40], y_val=columns[20:40]
+        )
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
+@pytest.mark.parametrize("container", [np.asarray, pd.DataFrame])
+@pytest.mark.parametrize(
+    ("model", "scoring"), [(TREE, "roc_auc"), (TREE, "f1"), (TREE, "f1_macro"), (Ridge(), "r2")]
+)
+def test_one_column_of_targets_is_what_a_vector_is(model, scoring, container):
+    def released(y):
+        search = DPGridSearchCV(model, {}, scoring=scoring, epsilon=1e3, random_state=0)
+        search.fit(X[:60], y[:60], X_val=X[60:], y_val=y[60:])
+        return search.best_score_, search.cv_results_["mean_test_score"].tolist()
+
+    assert released(container(Y[:, None])) == released(Y)
 
 
 class Constant(ClassifierMixin, BaseEstimator):

@@ -38,7 +38,7 @@ def _disagreement(true, predicted):
 def codes_among(classes, y):
     """Return the position of each label among the classes: -1 unseen, -2 unreadable."""
     classes, labels = np.asarray(classes), y
-    if hasattr(y, "to_numpy") and isinstance(y.dtype, np.dtype):
+    if hasattr(y, "to_numpy") and isinstance(getattr(y, "dtype", None), np.dtype):
         labels = y.to_numpy()
     typed = isinstance(labels, np.ndarray) and labels.ndim == 1
     # Types are public. Within one of these, comparison is exact and no label is unreadable.

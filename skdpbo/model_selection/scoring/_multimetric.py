@@ -69,7 +69,7 @@ def assign_metrics(searcher, y, scikit_learn_scorers, candidates=()):
 
 
 def _n_classes(y, estimator, candidates):
-    """Return the number of classes of public targets; None of anything but a vector of labels."""
+    """Return the number of classes of public targets; None of anything but one label a row."""
     labels = np.asarray(y if is_classifier(estimator) else None)  # a sparse y has no dimension
     if labels.ndim == 0 or labels.shape[1:] not in ((), (1,)):
         return None
@@ -80,7 +80,7 @@ def _n_classes(y, estimator, candidates):
             "y must hold at least two classes among the public rows, found 1: a model that is "
             "trained on them knows no other."
         )
-    return n_classes if labels.ndim == 1 else None
+    return n_classes
 
 
 def _is_fitted_elsewhere(estimator, candidates):

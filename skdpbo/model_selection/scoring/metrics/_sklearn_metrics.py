@@ -35,14 +35,8 @@ class PublicTargets:
 
     def classes(self, name):
         """Return the sorted classes and their numbers of rows; refuse targets without classes."""
-        self._refuse_no_targets(name)
-        if np.ndim(self.y) != 1:
-            raise ValueError(
-                f"scoring={name!r} needs one label for each row, as a vector; y has the shape "
-                f"{np.shape(self.y)}. For several use 'accuracy', the share of rows of which all "
-                "are right, or make_per_record_scorer."
-            )
-        classes, counts = np.unique(np.asarray(self.y), return_counts=True)
+        instead = "'accuracy', the share of rows of which all are right, or make_per_record_scorer"
+        classes, counts = np.unique(self._vector(name, instead), return_counts=True)
         if len(classes) < 2:
             raise ValueError(
                 f"scoring={name!r} needs at least two classes among the public rows, found 1."
@@ -51,17 +45,18 @@ class PublicTargets:
 
     def numbers(self, name, instead):
         """Return the targets as floats; refuse several outputs, for which `instead` is offered."""
-        self._refuse_no_targets(name)
-        if np.ndim(self.y) != 1:
-            raise ValueError(
-                f"scoring={name!r} needs one target for each row, as a vector; y has the shape "
-                f"{np.shape(self.y)}. For several use {instead}, over all of them."
-            )
-        return np.asarray(self.y, dtype=np.float64)
+        return self._vector(name, f"{instead}, over all of them").astype(np.float64)
 
-    def _refuse_no_targets(self, name):
+    def _vector(self, name, instead):
         if self.y is None:
             raise ValueError(f"scoring={name!r} requires y to be passed, but the target y is None.")
+        shape = np.shape(self.y)
+        if shape[1:] not in ((), (1,)):
+            raise ValueError(
+                f"scoring={name!r} needs one target for each row; y has the shape {shape}. For "
+                f"several use {instead}."
+            )
+        return np.asarray(self.y).ravel()
 
 
 @dataclass(frozen=True)
