@@ -73,6 +73,7 @@ HOMES = {
         "average_kernel check_kernels default_kernels design_weights kernel_log_priors "
         "kernel_shares label_kernels"
     ),
+    "gaussian_process._isolated_rows": "isolated_answers",
     "gaussian_process._linear_kernel": "LinearKernel",
     "gaussian_process.sparse._label_codes": "class_probabilities label_codes",
     "gaussian_process.sparse._mixtures": (

@@ -1,0 +1,52 @@
+"""User code on protected rows: its answers, and what stands for those of rows where it raises."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from _support.internals import isolated_answers
+
+X = np.arange(12.0).reshape(6, 2)
+MISSING = np.array([-1.0, -2.0, -3.0])
+
+
+def answers(rows):
+    return rows[:, :1] + [0.0, 1.0, 2.0]
+
+
+def refusing(bad, least=0):
+    """User code that raises, and shows a row, for bad rows and for small batches."""
+
+    def function(rows):
+        if np.isin(rows[:, 0], list(bad)).any() or 1 < len(rows) < least:
+            print(rows)
+            warnings.warn(str(rows), UserWarning, stacklevel=1)
+            raise RuntimeError(str(rows))
+        return answers(rows)
+
+    return function
+
+
+@pytest.mark.parametrize("bad", [set(), {4.0}, {0.0, 10.0}, set(X[:, 0])])
+@pytest.mark.parametrize("least", [0, 7])
+def test_a_row_that_raises_is_missing_and_no_other(bad, least, capfd, recwarn):
+    """Batches below `least` rows raise, too: all rows are then tried one by one."""
+    found = isolated_answers(refusing(bad, least), X, MISSING)
+    expected = np.where(np.isin(X[:, :1], list(bad)), MISSING, answers(X))
+    np.testing.assert_array_equal(found, expected)
+    assert capfd.readouterr() == ("", "")
+    assert not recwarn.list
+
+
+def test_what_it_is_given_is_a_copy():
+    def spoiling(rows):
+        found = answers(rows)
+        rows[:] = np.nan
+        if len(rows) > 1:
+            raise RuntimeError
+        return found
+
+    before = X.copy()
+    np.testing.assert_array_equal(isolated_answers(spoiling, X, MISSING), answers(X))
+    np.testing.assert_array_equal(X, before)
