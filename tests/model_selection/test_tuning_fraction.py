@@ -11,7 +11,7 @@ from _support.internals import FinalPlan, ranking_selection, tuning_share
 from _support.planted import original, put
 from skdpbo import DPGridSearchCV, DPSparseGPRegressor
 from skdpbo.model_selection import PrivateSelection
-from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
+from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu, mu_from_epsilon
 
 ROWS = np.column_stack([np.arange(1, 201), np.linspace(-1, 1, 200)])
 FITS = []  # (rows, epsilon) of every training
@@ -200,6 +200,11 @@ def test_gaussian_models_get_the_mu_of_the_whole():
 
 def test_both_parts_together_cost_the_larger_epsilon_and_delta():
     tuning, final = PrivacyGuarantee(epsilon=1.0, delta=1e-6), PrivacyGuarantee(epsilon=2.0)
-    for one, other in ((tuning, final), (final, tuning)):
-        total = FinalPlan([], one).joined(other)
-        assert (total.epsilon, total.delta) == (2.0, 1e-6)
+    small, large = (
+        PrivacyGuarantee(epsilon=epsilon_from_mu(mu, 1e-5), delta=1e-5, mu=mu) for mu in (0.2, 0.5)
+    )
+    for first, second, mu in ((tuning, final, None), (small, large, 0.5), (tuning, small, None)):
+        for one, other in ((first, second), (second, first)):
+            total = FinalPlan([], one).joined(other)
+            assert total.epsilon == max(one.epsilon, other.epsilon)
+            assert (total.delta, total.mu) == (max(one.delta, other.delta), mu)

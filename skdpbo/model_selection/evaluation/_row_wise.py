@@ -224,7 +224,7 @@ def _is_harmless(step, key, value):
         known = getattr(np, name, None) is value
         further = getattr(step, "kw_args", None) or getattr(step, "inv_kw_args", None)
         return known and value.signature is None and value.nin == 1 and not further
-    if key == "random_state" and isinstance(value, np.random.RandomState):
+    if key == "random_state" and type(value) is np.random.RandomState:
         return True
     if type(step) is TransformedTargetRegressor and key == "transformer" and is_estimator(value):
         # Its inverse with indicators asks whether a whole column is missing.

@@ -171,6 +171,10 @@ class Mine(LogisticRegression):
     """A subclass may do more."""
 
 
+class Generator(np.random.RandomState):
+    """May keep what it is to draw from or to shuffle."""
+
+
 def mine(rows):
     return rows
 
@@ -214,6 +218,7 @@ CASES = {
     "kernels": (GaussianProcessRegressor(2.0 * RBF() + WhiteKernel()), (), ()),
     "own optimiser": (GaussianProcessRegressor(optimizer=mine), (), ("optimizer of",)),
     "generator": (RandomForestClassifier(random_state=np.random.RandomState(0)), (), ()),
+    "own generator": (RandomForestClassifier(random_state=Generator(0)), (), ("random_state of",)),
     "search": (GridSearchCV(SVC(), {"C": [1, 2.0], "kernel": ["rbf"]}, cv=KFold(2)), (), ()),
     "scipy": (RandomizedSearchCV(SVC(), {"C": stats.uniform(1, 2)}), (), ()),
     "search of kernels": (GridSearchCV(SVC(), {"kernel": ["precomputed"]}), (), ("param_grid",)),
