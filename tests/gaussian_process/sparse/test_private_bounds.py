@@ -49,6 +49,14 @@ def test_raw_units_with_released_bounds():
     assert "ranges from noisy histograms" in gp.privacy_guarantee().mechanism
 
 
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
+def test_a_second_fit_does_not_show_the_bounds_of_the_first():
+    gp = fitted(**BOTH)
+    gp.set_params(y_bounds=(0, 200)).fit(X, Y)
+    assert hasattr(gp, "X_bounds_")
+    assert not hasattr(gp, "y_bounds_")
+
+
 def test_bounds_are_released_only_where_they_were_asked_for():
     gp = fitted(X_bounds=(0, 90), y_bounds="private", prior_mean="private")
     assert not hasattr(gp, "X_bounds_")
