@@ -30,14 +30,14 @@ _EDGE = [
     ),
     (
         "rows/_settled_types.py",
-        "_real_if_exact(column.infer_objects())",
+        "_real_if_exact(_inferred(column))",
         "_real_if_exact(column)",
         f"{_SEARCH}/rows/test_settled_types.py",
     ),
     (
         "rows/_settled_types.py",
-        "_real_if_exact(column.infer_objects())",
-        "column.infer_objects()",
+        "_real_if_exact(_inferred(column))",
+        "_inferred(column)",
         f"{_SEARCH}/rows/test_settled_types.py -k another_kind",
     ),
     (
@@ -417,6 +417,18 @@ _EDGE = [
         "model.privacy_ = guarantee",
         "pass",
         f"{_SEARCH}/test_fit_private_models.py",
+    ),
+    (
+        "private_training/_trials.py",
+        "seed=words, labels=labels)",
+        "seed=words)",
+        "tests/attacks/test_user_code.py -k its_own_part",
+    ),
+    (
+        "_evaluator.py",
+        "own = with_own_index(own)",
+        "pass",
+        "tests/attacks/test_user_code.py -k one_record_types",
     ),
     (
         "private_training/_trials.py",

@@ -25,7 +25,8 @@ from skdpbo import (
     make_per_record_scorer,
 )
 from skdpbo.exceptions import UnboundedSensitivityError
-from skdpbo.model_selection import Chunks
+from skdpbo.model_selection import Chunks, PrivateSelection
+from skdpbo.privacy import PrivacyGuarantee
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(120, 2))
@@ -442,3 +443,94 @@ def test_an_entry_of_one_record_types_those_of_its_own_chunk(name, excess_bound,
         search.fit(X, Y, entry=ENTRIES[name](cell))
     (before, sensitivity), (after, _) = released
     assert abs(after[0] - before[0]) <= sensitivity
+
+
+class Watching(ClassifierMixin, BaseEstimator):
+    """Predicts by types, labels and layout of what ``fit`` is given, as a neighbour's fit knows."""
+
+    known = []
+
+    def __init__(self, first=False, epsilon=0.1, delta=0.0):
+        self.first, self.epsilon, self.delta = first, epsilon, delta
+
+    def privacy_guarantee(self, n_samples=None):
+        return PrivacyGuarantee(epsilon=self.epsilon)
+
+    def fit(self, X, y, entry=None):
+        self.classes_ = np.array(["a", "b"] if "a" in list(y) else [0, 1])
+        shown = [self._of(table) for table in (X, y, entry) if hasattr(table, "index")]
+        rows = {*np.asarray(X)[:, 0]}
+        if self.first and rows <= OTHERS:
+            self.known.append(shown)
+        self.wrong_ = rows <= OTHERS and shown not in self.known
+        return self
+
+    def _of(self, table):
+        columns = [table[name] for name in table] if hasattr(table, "columns") else [table]
+        labels = table.index.levels if hasattr(table.index, "levels") else [table.index[:0]]
+        parts = [column.dtype for column in columns], [(level.dtype, *level) for level in labels]
+        return str((parts, len(table._mgr.blocks)))
+
+    def predict(self, X):
+        return self.classes_[((np.asarray(X)[:, 0] > 0) ^ self.wrong_).astype(int)]
+
+
+PLACE = protected_positions(120, 0.2)[0]
+OTHERS = {*np.delete(X[:, 0], PLACE)}
+
+
+def with_cell(cell, other, n=120):
+    return [other if i != PLACE else cell for i in range(n)]
+
+
+def tables(kind, changed):
+    """Return X, y and an entry of ``fit`` in which one record has another cell, or label."""
+    numbers = {"a": X[:, 0], "b": with_cell(0.5 if changed and kind == "layout" else 1, 1)}
+    table, labels = pd.DataFrame(numbers), pd.Series(Y)
+    index = pd.Index(with_cell("x" if changed else 1, 1))
+    if kind == "levels":
+        index = pd.MultiIndex.from_arrays([with_cell("x" if changed else "y", "y"), range(120)])
+    table.index = index if kind in ("labels of X", "levels") else table.index
+    labels.index = index if kind == "labels of y" else labels.index
+    if kind == "texts":
+        labels = labels.map({0: "a", 1: "b"})
+        labels = pd.Series([*labels[:PLACE], 1 if changed else "b", *labels[PLACE + 1 :]])
+    cells = with_cell(0.5 if changed and kind == "column" else 1, 1)
+    return table, labels, pd.DataFrame({"a": cells, "b": 0.5})
+
+
+KINDS = ["labels of X", "labels of y", "levels", "layout", "texts", "column"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_one_record_types_moves_the_model_of_its_own_chunk(kind, monkeypatch):
+    released, honest = [], PrivateChoice.release
+
+    def recorded(self, totals, offsets, **how):
+        released.append((totals, how["sensitivity"]))
+        return honest(self, totals, offsets, **how)
+
+    monkeypatch.setattr(PrivateChoice, "release", recorded)
+    monkeypatch.setattr(Watching, "known", [])
+    for first in (True, False):
+        table, labels, entry = tables(kind, changed=not first)
+        DPGridSearchCV(Watching(first), {}, protect=Chunks(6)).fit(table, labels, entry=entry)
+    (before, sensitivity), (after, _) = released
+    assert abs(after[0] - before[0]) <= sensitivity
+
+
+@pytest.mark.parametrize("kind", KINDS[:-1])
+@pytest.mark.parametrize("tuning_fraction", [None, 0.8])
+def test_what_one_record_types_moves_the_training_of_its_own_part(
+    kind, tuning_fraction, monkeypatch
+):
+    """The record scores, or trains at the end: the training of the trial sees nothing of it."""
+    monkeypatch.setattr(Watching, "known", [])
+    selection = PrivateSelection(accounting="composition", tuning_fraction=tuning_fraction)
+    for first in (True, False):
+        table, labels, _ = tables(kind, changed=not first)
+        search = DPGridSearchCV(Watching(True), {}, protect=selection)
+        search.fit(table, labels)
+    n_shown = len(Watching.known) // 2
+    assert n_shown > 0
+    assert Watching.known[:n_shown] == Watching.known[n_shown:]

@@ -23,7 +23,11 @@ from skdpbo._record_groups import place_batches
 from skdpbo.model_selection._sklearn import n_rows, take_method_params, take_rows, without_callbacks
 from skdpbo.model_selection.evaluation._row_independence import MixedRowsError
 from skdpbo.model_selection.rows._overlap import entry_length
-from skdpbo.model_selection.rows._settled_types import settled_public_targets, settled_targets
+from skdpbo.model_selection.rows._settled_types import (
+    settled_public_targets,
+    settled_targets,
+    with_own_index,
+)
 from skdpbo.model_selection.scoring._losses import UserLoss, n_predictions
 from skdpbo.model_selection.scoring._scorer import _response
 
@@ -61,14 +65,17 @@ def train(model, X, y, fit_params, *, rows=None, seed=SEED, labels=None):
     model, frozen = unshared(without_callbacks(model))
     # An object among them may keep what it is shown, or note which candidates are trained.
     params = copy.deepcopy(take_method_params(X, fit_params, rows))
-    targets = () if y is None else (take_rows(y, rows),)  # some `fit` take no second argument
+    own, targets = take_rows(X, rows), () if y is None else (take_rows(y, rows),)  # or no argument
     if labels is not None:
-        targets = [settled_targets(own, labels) for own in targets]
-        # In types of these rows: a long text or a missing value of another has typed them all.
+        # In types of these rows: a long text or a missing value of another has typed them all. An
+        # index keeps labels of others, and a frame is laid out by the types that it had.
+        own = with_own_index(own)
+        own = own.copy() if hasattr(own, "isetitem") else own
+        targets = [settled_targets(settled_public_targets(t, labels), labels) for t in targets]
         cut = [name for name, entry in fit_params.items() if entry_length(entry) == n_rows(X)]
         params |= {name: settled_public_targets(params[name], True) for name in cut}
     with seeded_generators(seed):
-        model.fit(take_rows(X, rows), *targets, **params)
+        model.fit(own, *targets, **params)
     return model, frozen
 
 

@@ -10,7 +10,7 @@ from itertools import islice
 
 import joblib
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 
 from skdpbo._attempt import attempt
@@ -197,7 +197,9 @@ def trained_model(model, data, seeded, sequence):
         **dict(zip(names, seeds if seeded else [None] * len(names), strict=True))
     )
     words = sequence.generate_state(_N_WORDS)
-    model, frozen = train(model, data.X, data.y, data.fit_params, seed=words)
+    # In types of these rows: a replaced row of another part would move this training, too.
+    labels = is_classifier(model)
+    model, frozen = train(model, data.X, data.y, data.fit_params, seed=words, labels=labels)
     # Copies that were shown rows are not released; what a frozen part knows is paid for already.
     for twin, original in frozen:
         if isinstance(twin, FrozenEstimator):

@@ -193,7 +193,7 @@ def settled_public_rows(X):
     """Return public rows, cut from a table with protected ones, typed by public values alone."""
     if is_single_column(X):
         return of_single_column(settled_public_rows(X.to_frame()), X)
-    X = _real_if_exact(_with_own_index(X))
+    X = _real_if_exact(with_own_index(X))
     if isinstance(X, np.ndarray) and X.dtype.kind in "US":
         X = X.astype(object)  # as one missing value makes them
     if isinstance(X, np.ndarray) and X.dtype.kind in _DATES:
@@ -207,10 +207,14 @@ def settled_public_rows(X):
         return X
     if not hasattr(X, "isetitem"):
         return X
-    X = X.copy()
-    for j in range(X.shape[1]):
-        X.isetitem(j, _own_column(X.iloc[:, j]))
-    return X.copy()  # in the layout of its types: which columns were replaced does not show
+    return _by_column(X, _own_column)
+
+
+def _by_column(frame, settle):
+    frame = frame.copy()
+    for j in range(frame.shape[1]):
+        frame.isetitem(j, settle(frame.iloc[:, j]))
+    return frame.copy()  # in the layout of its types: which columns were replaced does not show
 
 
 def _own_column(column):
@@ -219,14 +223,19 @@ def _own_column(column):
         return column.astype(object).where(column.notna(), np.nan).astype("float64")
     if getattr(column.dtype, "categories", None) is not None:
         return _with_own_categories(column)
-    if str(column.dtype) in _CONVERTED:
-        column = column.astype(object).where(column.notna(), np.nan)
-    inferred = _real_if_exact(column.infer_objects())  # a protected text has made them objects
+    inferred = _real_if_exact(_inferred(column))
     settled = _settled_column(inferred)
     if getattr(settled.dtype, "kind", "") in _DATES:
         exact = settled.astype(inferred.dtype) == inferred
         settled = settled if exact[inferred.notna()].all() else inferred
     return _made_anew(settled)
+
+
+def _inferred(column):
+    """Return a column without the type of objects that the text of another record has given it."""
+    if str(column.dtype) in _CONVERTED:
+        column = column.astype(object).where(column.notna(), np.nan)
+    return column.infer_objects()
 
 
 def _made_anew(column):
@@ -249,7 +258,10 @@ def _real_if_exact(values):
         return values
     if np.imag(values.data if sparse.issparse(values) else values).any():
         return values
-    return values.map(np.real) if hasattr(values, "map") else values.real
+    if hasattr(values, "map"):
+        return values.map(np.real)
+    # Numbers beside one another again, in their order: a view leaves a place for each other part.
+    return values.real.copy(order="K") if isinstance(values, np.ndarray) else values.real.copy()
 
 
 def _with_own_categories(column):
@@ -272,8 +284,8 @@ def _with_own_categories(column):
     return column.cat.reorder_categories(known.sort_values().array)
 
 
-def _with_own_index(values):
-    """Return public rows or targets with an index typed by its own labels, without unused ones."""
+def with_own_index(values):
+    """Return rows or targets with an index typed by its own labels, without unused ones."""
     index = getattr(values, "index", None)
     if not hasattr(values, "set_axis"):
         return values
@@ -295,15 +307,17 @@ def settled_public_targets(y, labels):
     """
     if sparse.issparse(y):
         return _with_stored(y, settled_public_targets(y.tocsr().data, labels))
-    return _own_targets(_with_own_index(y), labels)
+    return _own_targets(with_own_index(y), labels)
 
 
 def _own_targets(y, labels):
-    if hasattr(y, "infer_objects"):  # a protected text has made them objects
-        y = y.infer_objects()
+    if hasattr(y, "columns"):  # the type of one column is that of no other
+        return _by_column(y, lambda column: _own_targets(column, labels))
+    if hasattr(y, "infer_objects"):
+        y = _inferred(y)
     if getattr(getattr(y, "dtype", None), "kind", "") in _DATES:  # a copy: it has no cache yet
         return (_own_column(y) if hasattr(y, "dt") else settled_public_rows(y)).copy()
-    y = y.apply(_real_if_exact) if hasattr(y, "columns") else _real_if_exact(y)
+    y = _real_if_exact(y)
     dtype = getattr(y, "dtype", None)
     if dtype == np.object_ and all(isinstance(label, Complex) for label in np.asarray(y).flat):
         y = _real_if_exact(np.array(y.tolist()))
@@ -319,6 +333,6 @@ def _own_targets(y, labels):
         return _with_own_categories(y)
     if dtype == np.bool_ and hasattr(y, "infer_objects"):
         return y
-    y = _made_anew(y) if hasattr(y, "infer_objects") and not hasattr(y, "columns") else y
+    y = _made_anew(y) if hasattr(y, "infer_objects") else y
     settled = settled_targets(y, labels)
     return y if settled is not y and np.any(np.asarray(settled) == _NO_LABEL) else settled

@@ -626,6 +626,8 @@ def test_public_numbers_are_real_beside_a_complex_one(container):
     real = settled_public_rows(table)
     assert "complex" not in str(getattr(real, "dtypes", getattr(real, "dtype", None)))
     np.testing.assert_array_equal(real.toarray() if sparse.issparse(real) else real, cells)
+    # As those of a real table, by whose places in the memory a sum is taken.
+    assert container is pd.DataFrame or memoryview(real.data).contiguous
     with_part = container(cells + 1j)
     kept = settled_public_rows(with_part)
     kept = kept.toarray() if sparse.issparse(kept) else np.asarray(kept)
