@@ -19,6 +19,7 @@ _IMPUTE = (
 _SPARSE = "Sparse data was passed for {}, but dense data is required."
 _COMPLEX = "Complex data not supported: {} must be real."
 _NOT_NUMERIC = "{} must be numeric: every argument must be a string or a real number."
+_DATES = "Give dates as numbers, such as days since a fixed date."
 
 # Work at which the search for common memory is given up; it is a few steps for rows of one table.
 _MAX_WORK = 10_000
@@ -89,7 +90,9 @@ def refuse_types(values, name, *, texts=False):
     if taken.issuperset(map(kind_of_type, declared_types(values))):
         return
     if texts:
-        raise TypeError(f"{name} must hold numbers or texts: other types, as dates, are neither.")
+        raise TypeError(
+            f"{name} must hold numbers or texts: other types, as dates, are neither. {_DATES}"
+        )
     raise TypeError(_NOT_NUMERIC.format(name) + _advice_on_columns(values, name))
 
 
@@ -199,7 +202,7 @@ def _advice_on_columns(values, name):
     others = [str(label) for label, kind in columns if getattr(kind, "kind", "O") not in "biuf"]
     return bool(others) * (
         f" These columns are of other types: {', '.join(others)}. Leave them out, or encode them, "
-        "as with DPOneHotEncoder of skdpbo.preprocessing in a ColumnTransformer."
+        f"as with DPOneHotEncoder of skdpbo.preprocessing in a ColumnTransformer. {_DATES}"
     )
 
 

@@ -48,9 +48,9 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
     Parameters
     ----------
     epsilon : float, default=1.0
-        Privacy loss bound, > 0.
+        Privacy loss bound, > 0. Smaller is more private.
     delta : float, default=1e-5
-        In (0, 1).
+        Probability that epsilon may fail, in (0, 1).
     X_bounds : tuple (low, high), default=None
         Public box, in the units of X; numbers, or vectors with one value for each feature. Rows
         outside are clipped, in `fit` and in predictions. A box wider than the data costs little:
@@ -100,8 +100,9 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
     Notes
     -----
     Input may be dense or sparse, a memory map or a Dask array; each step reads it once, in blocks.
-    A missing or infinite value is refused, which reveals that some record has one. A column without
-    variance gets a coefficient that is noise of a size that the box makes harmless.
+    A missing or infinite value is an error after the charge: the budget is spent, and the error
+    reveals that some record has one; a `DPSimpleImputer` before the model takes missing ones. A
+    column without variance gets a coefficient that is noise, which the box makes harmless.
 
     Few records, many columns or rare classes: the noise of a gradient has norm about
     sqrt(columns * classes) / (n mu); where that is not well below .1 the model is poor.

@@ -50,9 +50,9 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
     Parameters
     ----------
     epsilon : float, default=1.0
-        Privacy loss bound, > 0.
+        Privacy loss bound, > 0. Smaller is more private.
     delta : float, default=1e-5
-        In (0, 1).
+        Probability that epsilon may fail, in (0, 1).
     X_bounds, y_bounds : tuple (low, high), default=None
         Public boxes, in the units of X and y; numbers, or vectors with one value for each feature
         or target. Values outside are clipped. A box wider than the data costs little: columns are
@@ -94,8 +94,10 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
     Notes
     -----
     Input may be dense or sparse, a memory map or a Dask array; it is read four times, in blocks.
-    A missing or infinite value is refused, which reveals that some record has one. Targets beyond
-    the released half width are clipped to it: about as many records as the noise of a count hides.
+    A missing or infinite value is an error after the charge: the budget is spent, and the error
+    reveals that some record has one; a `DPSimpleImputer` before the model takes missing ones.
+    Targets beyond the released half width are clipped to it: about as many records as the noise of
+    a count hides.
 
     The weights are the posterior mean of a linear model whose likelihood contains the noise of the
     release. With p columns the noise of the moments has the eigenvalues of a random matrix, about

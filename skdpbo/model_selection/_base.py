@@ -18,7 +18,6 @@ The way of a fit, from the rows to the noise:
 """
 
 import numbers
-import re
 from abc import abstractmethod
 from functools import partial
 from os import PathLike
@@ -27,7 +26,7 @@ from typing import ClassVar
 from joblib import Memory
 
 from skdpbo._parameters import warn_if_seeded
-from skdpbo.model_selection._sklearn import BaseSearchCV, Interval, InvalidParameterError
+from skdpbo.model_selection._sklearn import BaseSearchCV, Interval, readable_errors
 from skdpbo.model_selection.protection._validation import running_fit
 from skdpbo.privacy import LedgerMixin
 from skdpbo.privacy._stated_html import StatedHTML
@@ -189,13 +188,17 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         return protection.stated(protection.for_groups(promise) if groups else promise)
 
     def _validate_params(self):
-        """Check the parameters; errors name classes by the path that they are imported from."""
-        try:
+        with readable_errors():
             super()._validate_params()
-        except InvalidParameterError as error:
-            # scikit-learn names private modules in its message; users import from public ones.
-            text = re.sub(r"'(skdpbo\.\w+)[.\w]*\._\w+\.(\w+)'", r"'\1.\2'", str(error))
-            raise InvalidParameterError(text) from None
+        if hasattr(self.estimator, "get_params"):
+            try:
+                self.estimator.get_params()
+            except TypeError as error:  # of a class, which has no `self`
+                name = getattr(self.estimator, "__name__", "LogisticRegression")
+                raise TypeError(
+                    f"estimator and each of its steps must be an instance, such as {name}(), and "
+                    f"no class: {error}"
+                ) from None
 
     def get_metadata_routing(self):
         """Routing of scikit-learn's searchers; `fit` itself may request the protected rows.
@@ -215,7 +218,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
             raise AttributeError(f"{name} is not fitted yet, and has no best_score_.")
         reason = (
             "a score would have been mostly noise, so nothing was spent on it: set score_fraction "
-            "to a number in (0, 1) to have one"
+            "to a number in (0, 1) to have one, in another fit, which spends another budget"
             if self.score_fraction
             else "score_fraction is 0, which spends all of the budget on the choice"
         )

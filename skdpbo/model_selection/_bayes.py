@@ -91,8 +91,10 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         with a `DefaultBoundsWarning`.
     score_fraction : float or "auto", default="auto"
         Share of the budget spent on `best_score_`, in [0, 1). 0: no score is released. "auto": a
-        tenth, for pairs and ratios up to 0.3; there and with chunks none where the score would be
-        mostly noise. Not used by "gaussian", whose scores are released anyway.
+        tenth, for scores that are no means, such as ROC AUC and F1, up to 0.3; there and with
+        chunks none where the score would be mostly noise (a standard deviation above 0.25 of its
+        range), as with the default chunks up to epsilon 10. Not used by "gaussian", which releases
+        scores anyway.
     validation_fraction : float, default=0.2
         Share of the rows that is protected without `X_val`, in (0, 1). Row 0 is always public.
     protect : {"validation", "all"}, Chunks or PrivateSelection, default="validation"
@@ -147,8 +149,8 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
     best_index_ : int
         Released. Its index in `cv_results_["params"]`.
     best_score_ : float
-        Released. Noisy score of the winner on the protected rows; absent when `score_fraction=0`.
-        With "gaussian", the posterior mean of the surrogate at the winner.
+        Released. Noisy score of the winner on the protected rows; absent where nothing is spent on
+        it (see `score_fraction`). With "gaussian", the surrogate's posterior mean at the winner.
     best_score_std_ : float
         Public, or computed from released values. Standard deviation of the noise of `best_score_`;
         absent where that is. With ``mechanism="gaussian"`` that of the surrogate at the winner.

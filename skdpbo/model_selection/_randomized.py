@@ -58,8 +58,9 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
         classes: give `"neg_brier_score"` the bound 1 for two.)
     score_fraction : float or "auto", default="auto"
         Share of `epsilon` spent on `best_score_`, in [0, 1). 0: no score is released. "auto": a
-        tenth, for pairs and ratios up to 0.3; there and with chunks none where the score would be
-        mostly noise.
+        tenth, for scores that are no means, such as ROC AUC and F1, up to 0.3; there and with
+        chunks none where the score would be mostly noise (a standard deviation above 0.25 of its
+        range), as with the default chunks up to epsilon 10.
     validation_fraction : float, default=0.2
         Share of the rows that is protected when `fit` is not given `X_val`, in (0, 1). Row 0 is
         always public.
@@ -121,9 +122,9 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
     best_index_ : int
         Released. Its index in `cv_results_["params"]`.
     best_score_ : float
-        Released. Noisy score of the winner on the protected rows; absent when `score_fraction=0`
-        (unless a private estimator is tuned: then it is the best of several noisy scores, too high
-        by about one `best_score_std_`, at times two).
+        Released. Noisy score of the winner on the protected rows; absent where nothing is spent on
+        it (see `score_fraction`; the error says why). Of a tuned private estimator the best of
+        several noisy scores, too high by about one `best_score_std_`, at times two.
     best_score_std_ : float
         Public, or computed from released values. Standard deviation of the noise of `best_score_`;
         absent where that is.

@@ -7,6 +7,7 @@ are listed in ``_base.py``.
 Tasks of scikit-learn's callback protocol (>= 1.9). Callbacks are shown public data only.
 """
 
+import re
 from contextlib import contextmanager
 
 import numpy as np
@@ -35,6 +36,7 @@ __all__ = [
     "is_estimator",
     "n_rows",
     "param_columns",
+    "readable_errors",
     "split_for_estimator",
     "take_method_params",
     "take_rows",
@@ -86,6 +88,22 @@ def without_callbacks(estimator):
         if getattr(part, "_skl_callbacks", None) and not isinstance(part, type):
             part.__dict__.pop("_skl_callbacks", None)
     return estimator
+
+
+@contextmanager
+def readable_errors():
+    """Errors of parameters list texts in order, and name classes as they are imported."""
+    try:
+        yield
+    except InvalidParameterError as error:
+        # Users import from public modules, and sets of texts have no order of their own.
+        text = re.sub(r"'(skdpbo\.\w+)[.\w]*\._\w+\.(\w+)'", r"'\1.\2'", str(error))
+        text = re.sub(r"(?<=among )\{.*?\}", _in_order, text)
+        raise InvalidParameterError(text) from None
+
+
+def _in_order(texts):
+    return "{" + ", ".join(sorted(texts[0][1:-1].split(", "))) + "}"
 
 
 @contextmanager

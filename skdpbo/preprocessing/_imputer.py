@@ -31,9 +31,9 @@ class DPSimpleImputer(PrivateTransformer):
     Parameters
     ----------
     epsilon : float, default=1.0
-        Privacy loss bound, > 0.
+        Privacy loss bound, > 0. Smaller is more private.
     delta : float, default=1e-5
-        In (0, 1).
+        Probability that epsilon may fail, in (0, 1).
     X_bounds : tuple (low, high), default=None
         Public box, in the units of X; numbers, or vectors with one value for each feature. Values
         outside are clipped in `fit`. None: (-3, 3), with a `DefaultBoundsWarning`.
@@ -67,7 +67,8 @@ class DPSimpleImputer(PrivateTransformer):
 
     Notes
     -----
-    A value is missing if it is NaN. Infinite values are refused.
+    A value is missing if it is NaN. An infinite one is an error after the charge: the budget is
+    spent, and the error reveals that some record has one.
 
     References
     ----------

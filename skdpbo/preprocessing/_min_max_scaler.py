@@ -19,9 +19,9 @@ class DPMinMaxScaler(PrivateScaler):
     Parameters
     ----------
     epsilon : float, default=1.0
-        Privacy loss bound, > 0.
+        Privacy loss bound, > 0. Smaller is more private.
     delta : float, default=1e-5
-        In (0, 1).
+        Probability that epsilon may fail, in (0, 1).
     X_bounds : tuple (low, high), default=None
         Public range, in the units of X; numbers, or vectors with one value for each feature. None:
         found privately, between -2^40 and 2^40.
@@ -50,6 +50,9 @@ class DPMinMaxScaler(PrivateScaler):
     Notes
     -----
     A column in which no bin stands out gets the range (-1, 1).
+
+    Missing and infinite values are errors after the charge: the budget is spent, and the error
+    reveals that some record has one; a `DPSimpleImputer` before the scaler takes missing ones.
 
     References
     ----------

@@ -52,9 +52,9 @@ class DPOneHotEncoder(PrivateTransformer):
     Parameters
     ----------
     epsilon : float, default=1.0
-        Privacy loss bound, > 0.
+        Privacy loss bound, > 0. Smaller is more private.
     delta : float, default=1e-5
-        In (0, 1).
+        Probability that epsilon may fail, in (0, 1).
     categories : "auto" or list of array-like, default="auto"
         Public categories of each column; then no value is read and no budget is spent. "auto":
         found privately.

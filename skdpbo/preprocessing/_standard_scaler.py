@@ -20,9 +20,9 @@ class DPStandardScaler(PrivateScaler):
     Parameters
     ----------
     epsilon : float, default=1.0
-        Privacy loss bound, > 0.
+        Privacy loss bound, > 0. Smaller is more private.
     delta : float, default=1e-5
-        In (0, 1).
+        Probability that epsilon may fail, in (0, 1).
     X_bounds : tuple (low, high), default=None
         Public box, in the units of X; numbers, or vectors with one value for each feature. Rows
         outside are clipped in `fit`. None: (-3, 3), with a `DefaultBoundsWarning`.
@@ -54,6 +54,9 @@ class DPStandardScaler(PrivateScaler):
     The box matters where some columns fill much less of it than others: the noise is the same for
     all columns, in units of their half widths. A box much wider than the data costs little if its
     middle is near them; it costs precision if they are all near one end.
+
+    Missing and infinite values are errors after the charge: the budget is spent, and the error
+    reveals that some record has one; a `DPSimpleImputer` before the scaler takes missing ones.
 
     References
     ----------

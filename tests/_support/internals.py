@@ -169,6 +169,7 @@ HOMES = {
         "TotalRelease gaussian_mu losses_of total_loss_sensitivity trial_score"
     ),
     "model_selection.private_training._trials": ("TrialData TrialRandomness _trial best_of_trials"),
+    "model_selection.protection._score_share": "warn_if_trial_is_noisy",
     "model_selection.protection._validation": "RUNNING ValidationProtection running_fit",
     "model_selection.rows._object_table": "as_objects list_width",
     "model_selection.rows._settled_types": (

@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 import sklearn
 from scipy import stats
+from sklearn.compose import make_column_transformer
+from sklearn.decomposition import PCA
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
@@ -118,6 +120,29 @@ def test_bad_privacy_parameters(kind, name, value):
 @pytest.mark.parametrize(("name", "value"), named(OTHERS))
 def test_bad_parameters(name, value):
     refuse(make(**{name: value}), name)
+
+
+CLASSES = {
+    "estimator": DecisionTreeClassifier,
+    "step": make_pipeline(PCA, TREE),
+    "inner-step": make_pipeline(make_column_transformer((PCA, [0])), TREE),
+}
+
+
+@pytest.mark.parametrize("protect", ["validation", "all"])
+@pytest.mark.parametrize("estimator", CLASSES.values(), ids=CLASSES)
+def test_a_class_is_no_estimator(estimator, protect):
+    refuse(make(estimator=estimator, protect=protect), "^estimator and each .*no class")
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_known_names_of_metrics_are_listed_in_order(several):
+    scoring = {"scoring": ["accuracy", "acuracy"], "refit": "accuracy"}
+    with pytest.raises(ValueError, match="scoring") as caught:
+        make(**(scoring if several else {"scoring": "acuracy"})).fit(X, y, X_val=X_VAL, y_val=y_val)
+    names = re.search("among {(.*?)}", str(caught.value))[1].split(", ")
+    assert "'accuracy'" in names
+    assert names == sorted(names)
 
 
 @pytest.mark.parametrize(("name", "value"), named(BAYES))
@@ -257,7 +282,7 @@ SCHEMAS = {
     "y_val-without-X_val": ({"X_val": None}, "X_val"),
     "X_val-without-y_val": ({"y_val": None}, "y_val"),
     "y-missing": ({"y": None}, "y is missing"),
-    "lengths-of-X-y": ({"y": y[:5]}, "inconsistent"),
+    "lengths-of-X-y": ({"y": y[:5]}, "X and y must.*inconsistent.*30, 5"),
     "lengths-of-X_val-y_val": ({"y_val": y_val[:5]}, "X_val and y_val.*20 and 5"),
     "X_val-empty": ({"X_val": X_VAL[:0], "y_val": y_val[:0]}, "X_val"),
     "X-scalar": ({"X": np.array(5)}, "at least 1 dimension"),

@@ -208,7 +208,10 @@ class TestStandardDeviation:
         assert np.std(noisy) == pytest.approx(laplace_noise_std(0.2, 0.5), rel=0.09)
 
 
-@pytest.mark.parametrize(("scoring", "chance"), [("roc_auc", "0.5"), ("f1", "0")])
+CHANCE = {"roc_auc": "0.5", "f1": "0", "balanced_accuracy": "0.5"}
+
+
+@pytest.mark.parametrize(("scoring", "chance"), CHANCE.items())
 def test_noise_of_a_ratio_or_of_pairs_is_told_beside_the_gain_over_chance(scoring, chance):
     rng = np.random.default_rng(0)
     weak = {"X": rng.normal(size=(600, 4)), "y": (np.arange(600) % 9 == 0).astype(int)}

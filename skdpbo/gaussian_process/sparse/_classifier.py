@@ -56,9 +56,9 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         a grid in one dimension, and in two where it is a square; Sobol points otherwise. None:
         30, 49 or 50 points in one, two or more dimensions.
     epsilon : float, default=1.0
-        Privacy loss bound, > 0.
+        Privacy loss bound, > 0. Smaller is more private.
     delta : float, default=1e-5
-        In (0, 1).
+        Probability that epsilon may fail, in (0, 1).
     X_bounds : tuple (low, high), default=None
         Public box for the inducing points, in the units of X; numbers, or vectors with one value
         for each feature. Records outside are not clipped; they only have small features. None:
@@ -106,8 +106,8 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
     Notes
     -----
     The process is fitted to the codes by least squares. ``privacy_.assumptions`` lists what is
-    public. The error for NaN and infinity reveals that some record has one. `predict` and `score`
-    on protected rows are not covered.
+    public. NaN and infinity are errors after the charge: the budget is spent, and the error reveals
+    that some record has one. `predict` and `score` on protected rows are not covered.
 
     Beyond about five columns the inducing points are far from most records: the linear kernel of
     the default prevails, and `DPLogisticRegression` is better. Where the noise prevails,

@@ -57,9 +57,9 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         a grid in one dimension, and in two where it is a square; Sobol points otherwise. None:
         30, 49 or 50 points in one, two or more dimensions.
     epsilon : float, default=1.0
-        Privacy loss bound, > 0.
+        Privacy loss bound, > 0. Smaller is more private.
     delta : float, default=1e-5
-        In (0, 1).
+        Probability that epsilon may fail, in (0, 1).
     X_bounds : tuple (low, high) or "private", default=None
         Public box for the inducing points, in the units of X; numbers, or vectors with one value
         for each feature. Records outside are not clipped; they only have small features. None:
@@ -156,8 +156,9 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
 
     Notes
     -----
-    ``privacy_.assumptions`` lists what is public. The error for NaN and infinity reveals that
-    some record has one. `predict` and `score` on protected rows are not covered.
+    ``privacy_.assumptions`` lists what is public. NaN and infinity are errors after the charge: the
+    budget is spent, and the error reveals that some record has one. `predict` and `score` on
+    protected rows are not covered.
 
     Features are whitened, :math:`\phi(x) = L^{-1} k_Z(x)/\sigma_f`, so that no bound on
     :math:`k_Z` is needed; with several kernels they are those of the average of the kernels, each

@@ -286,7 +286,8 @@ class PrivateModelsProtection(AllRecordsProtection):
             mark_total(chosen.attributes["best_estimator_"], guarantee)
         super().publish(guarantee, chosen)
         if chosen.score is not None and self.best_of_several:
-            warn_if_trial_is_noisy(self.scorer, chosen.score)
+            model = vars(self.searcher).get("best_estimator_")
+            warn_if_trial_is_noisy(self.scorer, chosen.score, model)
 
     def _failures(self, candidates):
         """Return what fails on synthetic rows, as texts; refuse what fails for all of them."""

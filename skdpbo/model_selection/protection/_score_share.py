@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from skdpbo._attempt import attempt
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import NoisyScoreWarning
 from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE
@@ -102,14 +103,15 @@ def warn_if_release_is_noisy(mechanism, scorer, n_records, score):
         )
 
 
-def warn_if_trial_is_noisy(scorer, score):
+def warn_if_trial_is_noisy(scorer, score, model):
     """Warn where the noise of a trial's score is large beside what its model gains, or still loses.
 
     Parameters
     ----------
     scorer : PerRecordScorer or TrialMetric
     score : ReleasedScore
-        The warning is post-processing of it.
+    model : estimator or None
+        Released. The warning is post-processing of both.
     """
     if not np.isfinite(score.value):  # no model
         return
@@ -118,7 +120,9 @@ def warn_if_trial_is_noisy(scorer, score):
     if scorer.is_mean:
         size, compared = scorer.offset - likely, f"a perfect one is {scorer.offset:g}"
     else:
-        size, compared = likely - scorer.of_chance, f"chance has {scorer.of_chance:g}"
+        own, _ = attempt(scorer.of, model)  # with the classes of the model
+        chance = (own or scorer).of_chance
+        size, compared = likely - chance, f"chance has {chance:g}"
     fixed = not scorer.is_mean or scorer.name == "accuracy"  # a range that says what is small
     if score.std > max(_LARGE_BESIDE_GAIN * size, _SMALL_NOISE * scorer.bound * fixed):
         warn_caller(

@@ -174,7 +174,10 @@ def check_rows(X, y, X_val, y_val, groups_val=None):
         raise ValueError("X must hold rows, got None.")
     # First: `indexable` turns what it does not know into arrays.
     _refuse_containers(X=X, y=y, X_val=X_val, y_val=y_val, groups_val=groups_val)
-    X, y = indexable(X, y)
+    try:
+        X, y = indexable(X, y)
+    except ValueError as error:  # scikit-learn's own text does not name them
+        raise ValueError(f"X and y must have the same number of rows. {error}") from None
     if X_val is not None:
         (X_val,) = indexable(X_val)
     elif y_val is not None:

@@ -5,7 +5,7 @@ from sklearn.base import is_classifier
 from sklearn.frozen import FrozenEstimator
 
 from skdpbo.exceptions import UnboundedSensitivityError
-from skdpbo.model_selection._sklearn import MultimetricScorer, with_params
+from skdpbo.model_selection._sklearn import MultimetricScorer, readable_errors, with_params
 from skdpbo.model_selection.scoring._losses import UserLoss
 from skdpbo.model_selection.scoring._resolve import resolve_scorer
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
@@ -48,7 +48,8 @@ def assign_metrics(searcher, y, scikit_learn_scorers, candidates=()):
             f"the metric that decides: one of {sorted(scoring)}; got {decides}."
         )
     # It also refuses unknown names, and a `refit` that is none of them, in scikit-learn's words.
-    known = scikit_learn_scorers()[0]._scorers
+    with readable_errors():
+        known = scikit_learn_scorers()[0]._scorers
     bounds = searcher.loss_bound
     if not isinstance(bounds, dict):
         bounds = dict.fromkeys(known, bounds)

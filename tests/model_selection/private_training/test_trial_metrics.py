@@ -15,12 +15,14 @@ from _support.internals import (
     GaussianNoise,
     LaplaceNoise,
     ProtectedRows,
+    ReleasedScore,
     SumGroup,
     confusion_cells,
     laplace_std,
     one_vs_rest_counts,
     resolve_trial_scorer,
     trial_score,
+    warn_if_trial_is_noisy,
 )
 from skdpbo import DPGridSearchCV
 from skdpbo.exceptions import (
@@ -225,3 +227,13 @@ class TestSearch:
         texts = [str(w.message) for w in caught if w.category is NoisyScoreWarning]
         assert len(texts) == told
         assert all(f"it is {search.best_score_:.3g}, " in text for text in texts)
+
+    @pytest.mark.parametrize("name", ["balanced_accuracy", "recall_macro", "roc_auc", "f1"])
+    @pytest.mark.parametrize("value", [0.65, 0.9])
+    def test_noise_is_told_beside_the_gain_over_chance(self, name, value):
+        scorer = resolve_trial_scorer(name, Line())
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            warn_if_trial_is_noisy(scorer, ReleasedScore(value, 0.1), Line())
+        assert len(caught) == (value == 0.65 and name != "f1")
+        assert all("chance has 0.5" in str(w.message) for w in caught)

@@ -107,6 +107,8 @@ class ConfusionScorer(MetricScorer):
         self.worst_outcome = self._worst_class * (len(classes) + 1) + len(classes)
         kind = getattr(metric, "kind", None)
         self._recall_only = kind == "recall"
+        if self._recall_only and average == "macro" and not adjusted:
+            self.of_chance = chance
         # Where `Ratio.level_of_reward` is defined.
         self._may_reward = positive is not None and kind in ("fbeta", "jaccard")
 
