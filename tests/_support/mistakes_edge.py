@@ -425,7 +425,7 @@ _EDGE = [
         "tests/attacks/test_user_code.py -k its_own_part",
     ),
     (
-        "_evaluator.py",
+        "evaluation/_evaluator.py",
         "own = with_own_index(own)",
         "pass",
         "tests/attacks/test_user_code.py -k one_record_types",
