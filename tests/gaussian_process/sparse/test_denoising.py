@@ -115,7 +115,10 @@ def test_all_noise_is_kept_where_a_mixture_is_far_off_or_follows_everything(sb):
     assert remaining_noise(released, support, sb=sb, weights=w) == pytest.approx(sb)
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (9, 2), (50, 20), (2, 30_000)])
+@pytest.mark.parametrize(
+    "shape",
+    [(1, 1), (1, 3), (9, 2), (50, 20), pytest.param((2, 30_000), marks=pytest.mark.slow)],
+)
 def test_support_surrounds_the_inducing_points(shape):
     Z = np.random.default_rng(4).uniform(-1, 1, shape)
     support = support_design(Z)

@@ -59,7 +59,10 @@ class TestRunTasks:
         with parallel_config(backend=backend):
             assert run_tasks(pow, [(k, 2) for k in range(7)], **HOW) == [k**2 for k in range(7)]
 
-    @pytest.mark.parametrize("backend", ["threading", "multiprocessing", "loky"])
+    @pytest.mark.parametrize(
+        "backend",
+        ["threading", pytest.param("multiprocessing", marks=pytest.mark.slow), "loky"],
+    )
     @pytest.mark.parametrize(("task", "n_jobs"), [(pow, 2), (power_in_a_loop, 1)])
     def test_the_pool_of_the_loop_around_stays_open(self, backend, task, n_jobs):
         # scikit-learn's searches hold one loop open for all their rounds. As in ours, it has the
