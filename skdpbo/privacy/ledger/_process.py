@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import _thread
 import os
+import signal
 import threading
 
 _AFTER_HOOKS = 0.05  # seconds
@@ -36,7 +36,9 @@ class Process:
         interrupted, self._interrupted = self._interrupted, False
         self.lock.release()
         if interrupted:  # later, as what is raised here is dropped
-            threading.Timer(_AFTER_HOOKS, _thread.interrupt_main).start()
+            # A signal to its thread, the main one, which also ends a call that waits.
+            again = signal.pthread_kill, (threading.get_ident(), signal.SIGINT)
+            threading.Timer(_AFTER_HOOKS, *again).start()
 
     def _is_held(self) -> bool:
         """Whether this thread holds the lock."""
