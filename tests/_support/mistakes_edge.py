@@ -425,9 +425,9 @@ _EDGE = [
         "tests/attacks/test_user_code.py -k its_own_part",
     ),
     (
-        "evaluation/_evaluator.py",
-        "own = with_own_index(own)",
-        "pass",
+        "rows/_protected.py",
+        "X, y = _without_labels(as_objects(X, width)), _without_labels(y)",
+        "X = as_objects(X, width)",
         "tests/attacks/test_user_code.py -k one_record_types",
     ),
     (

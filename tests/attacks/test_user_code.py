@@ -405,6 +405,19 @@ def test_a_metric_of_a_users_is_not_taken_for_one_of_scikit_learn(how, protect, 
     assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.fixture
+def released(monkeypatch):
+    """Totals of losses before the noise, and the sensitivity that is stated, of each search."""
+    honest, found = PrivateChoice.release, []
+
+    def recorded(self, totals, offsets, **how):
+        found.append((totals, how["sensitivity"]))
+        return honest(self, totals, offsets, **how)
+
+    monkeypatch.setattr(PrivateChoice, "release", recorded)
+    return found
+
+
 class Typed(ClassifierMixin, BaseEstimator):
     """Predicts by the type of an entry of ``fit``, of which a training sees its own rows."""
 
@@ -423,6 +436,9 @@ class Typed(ClassifierMixin, BaseEstimator):
 
 ENTRIES = {
     "a long text": lambda cell: np.array(["a", cell * 20] + ["b"] * 118),
+    "a long text in a record": lambda cell: np.rec.fromarrays(
+        [["a", cell * 20] + ["b"] * 118, range(120)]
+    ),
     "a missing value": lambda cell: np.array([1, np.nan if cell == "x" else 1] + [1] * 118),
     "a complex number": lambda cell: np.array([1, 1j if cell == "x" else 1] + [1] * 118),
 }
@@ -430,14 +446,7 @@ ENTRIES = {
 
 @pytest.mark.parametrize("name", ENTRIES)
 @pytest.mark.parametrize("excess_bound", [None, 0.05])
-def test_an_entry_of_one_record_types_those_of_its_own_chunk(name, excess_bound, monkeypatch):
-    released, honest = [], PrivateChoice.release
-
-    def recorded(self, totals, offsets, **how):
-        released.append((totals, how["sensitivity"]))
-        return honest(self, totals, offsets, **how)
-
-    monkeypatch.setattr(PrivateChoice, "release", recorded)
+def test_an_entry_of_one_record_types_those_of_its_own_chunk(name, excess_bound, released):
     for cell in ("", "x"):
         search = DPGridSearchCV(Typed(), {}, protect=Chunks(6, excess_bound=excess_bound))
         search.fit(X, Y, entry=ENTRIES[name](cell))
@@ -503,14 +512,7 @@ KINDS = ["labels of X", "labels of y", "levels", "layout", "texts", "column"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_one_record_types_moves_the_model_of_its_own_chunk(kind, monkeypatch):
-    released, honest = [], PrivateChoice.release
-
-    def recorded(self, totals, offsets, **how):
-        released.append((totals, how["sensitivity"]))
-        return honest(self, totals, offsets, **how)
-
-    monkeypatch.setattr(PrivateChoice, "release", recorded)
+def test_what_one_record_types_moves_the_model_of_its_own_chunk(kind, released, monkeypatch):
     monkeypatch.setattr(Watching, "known", [])
     for first in (True, False):
         table, labels, entry = tables(kind, changed=not first)
@@ -534,3 +536,35 @@ def test_what_one_record_types_moves_the_training_of_its_own_part(
     n_shown = len(Watching.known) // 2
     assert n_shown > 0
     assert Watching.known[:n_shown] == Watching.known[n_shown:]
+
+
+class ByLabels(ClassifierMixin, BaseEstimator):
+    """Predicts by the type of the index of what it is shown."""
+
+    def __init__(self, k=0):
+        self.k = k
+
+    def fit(self, X, y):
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def predict(self, X):
+        kind = getattr(X.index.dtype, "kind", "O")
+        return (np.asarray(X)[:, 0] > 0) ^ (kind not in "iM")
+
+
+@pytest.mark.parametrize("protect", ["validation", Chunks(6)])
+@pytest.mark.parametrize("label", [0.5, np.nan, "x", None, (1, 2)])
+@pytest.mark.parametrize("dates", [False, True])
+def test_a_label_of_one_row_types_those_of_no_other(protect, label, dates, released):
+    public = {} if protect != "validation" else {"X_val": None, "y_val": Y}
+    for own in (False, True):
+        labels = [*pd.date_range("2026", periods=120)] if dates else [*range(120)]
+        table = pd.DataFrame(X, index=labels)
+        labels[PLACE] = label if own else labels[PLACE]
+        changed = pd.DataFrame(X, index=pd.Index(labels, tupleize_cols=False))
+        given = {name: changed if name == "X_val" else y for name, y in public.items()}
+        search = DPGridSearchCV(ByLabels(), {}, protect=protect)
+        search.fit(table if public else changed, Y, **given)
+    (before, sensitivity), (after, _) = released
+    assert abs(after[0] - before[0]) <= sensitivity

@@ -509,6 +509,13 @@ class TestRelease:
         assert half == pytest.approx(-0.25, abs=0.05)
         assert only_zeros == pytest.approx(-0.5, abs=1e-6)
 
+    def test_weights_of_another_length_cost_nothing(self):
+        search = DPGridSearchCV(DummyRegressor(), {}, loss_bound=1.0, **ALL)
+        with PrivacyLedger(epsilon=99.0, delta=0.1) as ledger:
+            with pytest.raises(ValueError, match="sample_weight must have one value .* 40 rows"):
+                search.fit(X[:40], np.arange(40.0), sample_weight=np.ones(39))
+        assert not ledger.entries
+
     def test_weights_with_metadata_routing(self):
         y = np.array([0.0, 1.0] * 20)
         with config_context(enable_metadata_routing=True):

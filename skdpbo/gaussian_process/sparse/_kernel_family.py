@@ -22,7 +22,7 @@ _EFFECTS = {2: (RBF(1.5), Matern(1.0, nu=0.5)), 3: (Matern(1.0, nu=0.5),)}
 _EFFECT_LOG_PRIOR = -3.0  # of each, beside 0: evenly they win by chance where a line would do
 _ENOUGH_COLUMNS, _LINEAR_LOG_PRIOR = 10, 0.5  # the prior: for each column beyond these
 _EVIDENCE_FACTOR = 0.5  # of the kernels' variance, of many columns up to these
-_LEAST_NOISE = 0.005  # of a moment, over the number of records: with less evidence chooses well
+_LEAST_NOISE = 0.005  # of a moment, over the number of records; with less the whole variance does
 MOST_COLUMNS = 100  # the sums of a choice grow with their square, and the noise hides columns
 _LINEAR_SHARE, _LARGEST_LINEAR_SHARE = 0.05, 0.5  # for each column; of the release
 _LINEAR_WEIGHT = 0.5  # in a design for many columns, where little else can be learnt
@@ -177,7 +177,7 @@ def evidence_factor(Z, noise):
     """Return the part of its variance with which the evidence of a default kernel is computed.
 
     Evidence charges a kernel for each direction in which its functions stand out from the noise,
-    and not for those that the noise hides: rough kernels win where nothing speaks for them.
+    and not for those that the noise hides: rough kernels win where little is shown.
     `noise` is that of a released moment over the number of records; all public.
     """
     # docs/theory/many_columns.md, Evidence with half of the variance.

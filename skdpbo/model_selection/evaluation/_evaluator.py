@@ -23,11 +23,7 @@ from skdpbo._record_groups import place_batches
 from skdpbo.model_selection._sklearn import n_rows, take_method_params, take_rows, without_callbacks
 from skdpbo.model_selection.evaluation._row_independence import MixedRowsError
 from skdpbo.model_selection.rows._overlap import entry_length
-from skdpbo.model_selection.rows._settled_types import (
-    settled_public_targets,
-    settled_targets,
-    with_own_index,
-)
+from skdpbo.model_selection.rows._settled_types import settled_public_targets, settled_targets
 from skdpbo.model_selection.scoring._losses import UserLoss, n_predictions
 from skdpbo.model_selection.scoring._scorer import _response
 
@@ -67,9 +63,8 @@ def train(model, X, y, fit_params, *, rows=None, seed=SEED, labels=None):
     params = copy.deepcopy(take_method_params(X, fit_params, rows))
     own, targets = take_rows(X, rows), () if y is None else (take_rows(y, rows),)  # or no argument
     if labels is not None:
-        # In types of these rows: a long text or a missing value of another has typed them all. An
-        # index keeps labels of others, and a frame is laid out by the types that it had.
-        own = with_own_index(own)
+        # In types of these rows: a long text or a missing value of another has typed them all, and
+        # a frame is laid out by the types that it had.
         own = own.copy() if hasattr(own, "isetitem") else own
         targets = [settled_targets(settled_public_targets(t, labels), labels) for t in targets]
         cut = [name for name, entry in fit_params.items() if entry_length(entry) == n_rows(X)]

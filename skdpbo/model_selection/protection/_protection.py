@@ -28,7 +28,7 @@ from skdpbo.model_selection.protection._setup import (
     refuse_options_of_public_rows,
     refuse_telling_parts,
 )
-from skdpbo.model_selection.rows._overlap import entries_assumption, refuse_shared_rows
+from skdpbo.model_selection.rows._overlap import entries_assumption, entry_length, refuse_shared_rows
 from skdpbo.model_selection.rows._protected import NotPickled, ProtectedParts
 from skdpbo.model_selection.scoring._multimetric import scorer_assumption
 from skdpbo.privacy import charge_active_ledger
@@ -176,6 +176,11 @@ class Protection(NotPickled, ABC):
 
         Warn where the scorer requests some: it has none of protected records.
         """
+        for name, entry in params.items():
+            size, n = entry_length(entry), n_rows(X)
+            if name.rpartition("__")[2] == "sample_weight" and size not in (None, n):
+                # On protected rows this would be a silent loss of every training.
+                raise ValueError(f"{name} must have one value for each of {n} rows of X: {size}.")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the public part gives them
             params = take_method_params(X, params)

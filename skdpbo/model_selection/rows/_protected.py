@@ -70,7 +70,13 @@ class ProtectedParts:
 
 def _settled(X, y, *, width, labels):
     """Return rows and targets as ``fit`` gets them. Protected; after the charge."""
-    return settled_rows(as_objects(X, width)), settled_targets(y, labels)
+    X, y = _without_labels(as_objects(X, width)), _without_labels(y)
+    return settled_rows(X), settled_targets(y, labels)
+
+
+def _without_labels(values):
+    """Return rows or targets without index labels: that of one record types those of all."""
+    return values.reset_index(drop=True) if hasattr(values, "reset_index") else values
 
 
 def rows_of_units(groups, units):
@@ -199,7 +205,26 @@ def in_public_schema(X_val, y_val, X_public, y_public, groups=None):
     """
     with np.errstate(all="ignore"):  # a warning of a cast would depend on the values
         X, unreadable = as_public_schema(X_val, X_public)
-    return ProtectedRows(X, as_public_targets(y_val, y_public), unreadable, groups)
+        X, y = _with_public_labels(X, X_public), as_public_targets(y_val, y_public)
+    y = y.set_axis(X.index, axis=0) if _has_labels(X) and _has_labels(y) else _without_labels(y)
+    return ProtectedRows(X, y, unreadable, groups)
+
+
+def _has_labels(values):
+    return hasattr(values, "set_axis")
+
+
+def _with_public_labels(X, X_public):
+    """Return rows with index labels of the public type, or numbered where those are integers."""
+    own, public = getattr(X, "index", None), getattr(X_public, "index", None)
+    if not _has_labels(X) or not _has_labels(X_public):
+        return _without_labels(X)
+    if own.nlevels > 1 or public.nlevels > 1 or getattr(public.dtype, "kind", "O") in "iu":
+        return _without_labels(X)
+    tables = [index.to_frame(index=False, name="label") for index in (own, public)]
+    # One that does not fit has another in its place; the record counts as any other.
+    labels, _ = as_public_schema(*tables)
+    return X.set_axis(labels["label"], axis=0).rename_axis(public.name)
 
 
 def check_schema(X_val, y_val, X, y, *, public=True, counted=True):

@@ -193,7 +193,7 @@ def settled_public_rows(X):
     """Return public rows, cut from a table with protected ones, typed by public values alone."""
     if is_single_column(X):
         return of_single_column(settled_public_rows(X.to_frame()), X)
-    X = _real_if_exact(with_own_index(X))
+    X = _real_if_exact(_with_own_index(X))
     if isinstance(X, np.ndarray) and X.dtype.kind in "US":
         X = X.astype(object)  # as one missing value makes them
     if isinstance(X, np.ndarray) and X.dtype.kind in _DATES:
@@ -284,7 +284,7 @@ def _with_own_categories(column):
     return column.cat.reorder_categories(known.sort_values().array)
 
 
-def with_own_index(values):
+def _with_own_index(values):
     """Return rows or targets with an index typed by its own labels, without unused ones."""
     index = getattr(values, "index", None)
     if not hasattr(values, "set_axis"):
@@ -307,12 +307,18 @@ def settled_public_targets(y, labels):
     """
     if sparse.issparse(y):
         return _with_stored(y, settled_public_targets(y.tocsr().data, labels))
-    return _own_targets(with_own_index(y), labels)
+    return _own_targets(_with_own_index(y), labels)
 
 
 def _own_targets(y, labels):
     if hasattr(y, "columns"):  # the type of one column is that of no other
         return _by_column(y, lambda column: _own_targets(column, labels))
+    if fields := getattr(getattr(y, "dtype", None), "names", None):
+        own = {name: _own_targets(y[name].copy(), labels) for name in fields}
+        typed = np.empty(len(y), [(name, f.dtype, f.shape[1:]) for name, f in own.items()])
+        for name in fields:
+            typed[name] = own[name]
+        return typed
     if hasattr(y, "infer_objects"):
         y = _inferred(y)
     if getattr(getattr(y, "dtype", None), "kind", "") in _DATES:  # a copy: it has no cache yet
