@@ -96,8 +96,8 @@ _EDGE = [
     ),
     (
         "rows/_protected.py",
-        "settled_rows(as_objects(X, width)), settled",
-        "as_objects(X, width), settled",
+        "settled_rows(X), settled",
+        "X, settled",
         f"{_SEARCH}/rows/test_settled_types.py -k integers",
     ),
     (
@@ -108,8 +108,8 @@ _EDGE = [
     ),
     (
         "rows/_protected.py",
-        "settled_rows(as_objects(X, width)), settled",
-        "as_objects(X, width), settled",
+        "settled_rows(X), settled",
+        "X, settled",
         f"{_SEARCH}/rows/test_settled_types.py -k private",
     ),
     (

@@ -511,9 +511,9 @@ class TestRelease:
 
     def test_weights_of_another_length_cost_nothing(self):
         search = DPGridSearchCV(DummyRegressor(), {}, loss_bound=1.0, **ALL)
-        with PrivacyLedger(epsilon=99.0, delta=0.1) as ledger:
-            with pytest.raises(ValueError, match="sample_weight must have one value .* 40 rows"):
-                search.fit(X[:40], np.arange(40.0), sample_weight=np.ones(39))
+        refused = pytest.raises(ValueError, match=r"sample_weight must have one value .* 40 rows")
+        with PrivacyLedger(epsilon=99.0, delta=0.1) as ledger, refused:
+            search.fit(X[:40], np.arange(40.0), sample_weight=np.ones(39))
         assert not ledger.entries
 
     def test_weights_with_metadata_routing(self):

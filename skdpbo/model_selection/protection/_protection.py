@@ -28,7 +28,11 @@ from skdpbo.model_selection.protection._setup import (
     refuse_options_of_public_rows,
     refuse_telling_parts,
 )
-from skdpbo.model_selection.rows._overlap import entries_assumption, entry_length, refuse_shared_rows
+from skdpbo.model_selection.rows._overlap import (
+    entries_assumption,
+    entry_length,
+    refuse_shared_rows,
+)
 from skdpbo.model_selection.rows._protected import NotPickled, ProtectedParts
 from skdpbo.model_selection.scoring._multimetric import scorer_assumption
 from skdpbo.privacy import charge_active_ledger

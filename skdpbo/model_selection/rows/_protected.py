@@ -75,8 +75,12 @@ def _settled(X, y, *, width, labels):
 
 
 def _without_labels(values):
-    """Return rows or targets without index labels: that of one record types those of all."""
-    return values.reset_index(drop=True) if hasattr(values, "reset_index") else values
+    """Return rows or targets numbered in order: the index label of one record types all labels."""
+    if not hasattr(values, "reset_index"):
+        return values
+    plain = values.reset_index(drop=True)
+    is_plain = type(plain.index) is type(values.index) and plain.index.equals(values.index)
+    return values if is_plain else plain
 
 
 def rows_of_units(groups, units):
@@ -215,16 +219,15 @@ def _has_labels(values):
 
 
 def _with_public_labels(X, X_public):
-    """Return rows with index labels of the public type, or numbered where those are integers."""
-    own, public = getattr(X, "index", None), getattr(X_public, "index", None)
+    """Return rows with index labels of the public type; numbered where labels have levels."""
     if not _has_labels(X) or not _has_labels(X_public):
         return _without_labels(X)
-    if own.nlevels > 1 or public.nlevels > 1 or getattr(public.dtype, "kind", "O") in "iu":
+    if X.index.nlevels > 1 or X_public.index.nlevels > 1:
         return _without_labels(X)
-    tables = [index.to_frame(index=False, name="label") for index in (own, public)]
+    indices = X.index, X_public.index
     # One that does not fit has another in its place; the record counts as any other.
-    labels, _ = as_public_schema(*tables)
-    return X.set_axis(labels["label"], axis=0).rename_axis(public.name)
+    labels, _ = as_public_schema(*(i.to_frame(index=False, name="label") for i in indices))
+    return X.set_axis(labels["label"], axis=0).rename_axis(X_public.index.name)
 
 
 def check_schema(X_val, y_val, X, y, *, public=True, counted=True):
