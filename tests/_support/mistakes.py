@@ -167,6 +167,12 @@ PRIVACY = [
         "tests/privacy/ledger/test_database.py -k mounted",
     ),
     (
+        "ledger/_store.py",
+        "if self.key != key",
+        "if False",
+        "tests/privacy/ledger/test_database.py -k replaced",
+    ),
+    (
         "ledger/_receipts.py",
         "if self.path in _INHERITED:",
         "if False:",

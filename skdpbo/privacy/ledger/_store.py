@@ -192,6 +192,7 @@ class Store:
         Changes are kept at the end of the block, and none of them after an error.
         """
         self._refuse_other_names()
+        key = self.key  # before it is opened
         with PROCESS.lock, self._opened(self.path) as tables:
             tables.sql("BEGIN IMMEDIATE" if write else "BEGIN")
             tables.check()
@@ -199,6 +200,8 @@ class Store:
                 tables.sql("DELETE FROM charges WHERE FALSE")
             yield tables
             tables.sql("COMMIT")  # closing without it rolls back
+        if self.key != key:  # SQLite would write on into a file that has lost its name
+            raise _error(self.path, "was replaced by another file while it was in use")
 
     def _refuse_other_names(self) -> None:
         """Refuse a file with another name in this or another directory; symbolic links are none.

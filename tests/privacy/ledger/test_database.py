@@ -214,6 +214,30 @@ def test_what_cannot_be_written_in_one_is_charged_in_none(path, monkeypatch):
     assert memory.entries == first.entries == second.entries == ()
 
 
+@pytest.mark.parametrize("what", ["a copy", "a link to a copy", "nothing"])
+def test_a_file_that_is_replaced_within_a_charge_is_refused(path, monkeypatch, what):
+    ledger, add, copy = filled(path, 2), _store.Tables.add, path + ".copy"
+    shutil.copy(path, copy)
+
+    def add_and_replace(tables, *charge):
+        end = add(tables, *charge)  # from here on SQLite does not notice
+        os.remove(path)
+        if what == "a copy":
+            os.replace(copy, path)
+        elif what == "a link to a copy":
+            os.symlink(copy, path)
+        return end
+
+    released = []
+    with ledger, monkeypatch.context() as patched:
+        patched.setattr(_store.Tables, "add", add_and_replace)
+        why = "has gone" if what == "nothing" else "was replaced by another file"
+        with pytest.raises(LedgerUnavailableError, match=why):
+            charge_active_ledger(pure(0.01))
+            released.append("model")
+    assert released == []
+
+
 def test_files_are_locked_in_one_order(path, monkeypatch):
     ledgers = [PrivacyLedger(3.0, path=path), PrivacyLedger(3.0, path=path + "2")]
     honest, locked = _store.Store.transaction, []
