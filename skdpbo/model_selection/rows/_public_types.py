@@ -25,10 +25,12 @@ from skdpbo.model_selection.rows._settled_types import (
     is_single_column,
     of_single_column,
 )
+from skdpbo.model_selection.rows._sparse_rows import in_canonical_form, with_stored
 
 _NUMBERS = (numbers.Real, np.bool_, Decimal, type(None))
 # Words that readers take for truth values, unless another cell of the column is a text.
-_TRUTH = {f(str(value)): value for value in (True, False) for f in (str, str.lower, str.upper)}
+_WORDS = {f(str(value)): value for value in (True, False) for f in (str, str.lower, str.upper)}
+_TRUTH = {**_WORDS, **{word.encode(): value for word, value in _WORDS.items()}}  # beside bytes
 
 
 def sizes(data):
@@ -73,11 +75,11 @@ def as_public_schema(X_val, X_public):
 
 def _sparse_as_public(X_val, dtype, unreadable):
     """Return stored numbers in the public type of numbers, if there is one, and what is marked."""
-    X = X_val.tocsr()
+    X = in_canonical_form(X_val)
     values, fits = _cast(X.data.real, X.data.real.dtype if dtype is None else dtype)
     fits &= X.data.imag == 0  # one complex number has typed all of them
     unreadable[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[~fits]] = True
-    return type(X)((values, X.indices, X.indptr), shape=X.shape), unreadable
+    return with_stored(X, values), unreadable
 
 
 def _cast(values, dtype):
@@ -100,14 +102,14 @@ def _cast(values, dtype):
 def as_public_targets(y_val, y_public):
     """Return protected targets as numbers of the public kind, each by itself.
 
-    A missing target turns all integers into floats, and a text all numbers into texts. A loss that
-    takes labels for positions would then fail for every record. What cannot be read is NaN.
+    One makes floats (a missing one), texts, unsigned (2^63) or longer numbers of all others. A loss
+    that takes labels for positions would then fail for every record. What cannot be read is NaN.
     """
     # Categories have the kind of what they name.
     y_public = getattr(getattr(y_public, "dtype", None), "categories", y_public)
     if not hasattr(y_public, "shape"):  # a list: numpy may give its public values one type
         y_public = attempt(np.asarray, y_public)[0]
-    kinds = _kinds(y_public)
+    kinds = {{"u": "i", "g": "f"}.get(kind, kind) for kind in _kinds(y_public)}
     if not kinds <= {"b", "i", "f"} or y_val is None:
         return y_val
     kind = "f" if "f" in kinds else min(kinds, key="ib".index)
@@ -143,7 +145,8 @@ def _number_of_kind(cell, kind):
 def _kinds(y):
     """Return the kinds of the types of targets, "O" for those of lists and of pandas' texts."""
     dtypes = y.dtypes if hasattr(y, "columns") else [getattr(y, "dtype", None)]
-    return {getattr(dtype, "kind", "O").replace("u", "i") for dtype in dtypes}
+    long = (getattr(dtype, "char", "") == "g" for dtype in dtypes)
+    return {"g" if g else getattr(d, "kind", "O") for g, d in zip(long, dtypes, strict=True)}
 
 
 def _type_of_table(X_public):
@@ -196,7 +199,7 @@ def _truth(cell):
     """Return the truth value that a text stands for, and of a complex number the real one."""
     if isinstance(cell, complex | np.complexfloating) and cell.imag == 0:
         return cell.real
-    return _TRUTH.get(cell, cell) if isinstance(cell, str) else cell
+    return _TRUTH.get(cell, cell) if isinstance(cell, str | bytes) else cell
 
 
 def _date(cell):

@@ -29,6 +29,7 @@ from scipy import sparse
 
 from skdpbo._attempt import attempt
 from skdpbo.model_selection.rows._object_table import as_plain_numbers, like
+from skdpbo.model_selection.rows._sparse_rows import in_canonical_form, with_stored
 
 _INFERRED = {
     **{"int64": "float64", "uint64": "float64", "Int64": "Float64", "UInt64": "Float64"},
@@ -62,6 +63,7 @@ def settled_rows(X):
         for j in changes:
             X.isetitem(j, settled[j])
         return X
+    X = in_canonical_form(X) if sparse.issparse(X) else X
     if isinstance(X, np.ndarray) or sparse.issparse(X):
         in_unit = f"{X.dtype.kind}8[{_UNIT}]" if X.dtype.kind in _DATES else None
         dtype = in_unit or _settled(X.dtype, "float64")
@@ -123,7 +125,8 @@ def settled_targets(y, labels):
         other number is a label that no model knows.
     """
     if sparse.issparse(y):
-        return _with_stored(y, settled_targets(y.tocsr().data, labels))
+        y = in_canonical_form(y)
+        return with_stored(y, settled_targets(y.data, labels))
     y = as_plain_numbers(y)
     # Nullable and Arrow numbers have a type of their own for each width: as doubles they have one.
     dtypes = list(y.dtypes) if hasattr(y, "columns") else [getattr(y, "dtype", None)]
@@ -143,12 +146,6 @@ def settled_targets(y, labels):
     with np.errstate(invalid="ignore"):  # a NaN has no integer: it differs below
         integers = np.asarray(y).astype(np.int64)
     return like(y, np.where(integers == np.asarray(y), integers, _NO_LABEL))
-
-
-def _with_stored(y, data):
-    """Return a sparse matrix with other stored numbers."""
-    y = y.tocsr()
-    return type(y)((data, y.indices, y.indptr), shape=y.shape)
 
 
 def from_public_values(values):
@@ -289,6 +286,8 @@ def _with_own_index(values):
     index = getattr(values, "index", None)
     if not hasattr(values, "set_axis"):
         return values
+    if index.dtype == np.object_ and index.nlevels == 1:
+        index = type(index)(index.tolist())  # tuples that stood beside other labels are levels
     levels = [index.get_level_values(k).to_series() for k in range(index.nlevels)]
     levels = [_own_targets(labels, True) for labels in levels]
     if len(levels) == 1:
@@ -306,7 +305,8 @@ def settled_public_targets(y, labels):
         As for `settled_targets`; public labels that are not whole stay as they are.
     """
     if sparse.issparse(y):
-        return _with_stored(y, settled_public_targets(y.tocsr().data, labels))
+        y = in_canonical_form(y)
+        return with_stored(y, settled_public_targets(y.data, labels))
     return _own_targets(_with_own_index(y), labels)
 
 

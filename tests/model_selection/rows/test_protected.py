@@ -12,6 +12,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from _support.internals import (
@@ -122,6 +123,59 @@ def test_texts_and_sparse_rows_pass_unchanged():
     assert in_public_schema(texts, None, ["three"], None).X is texts
     X = sparse.coo_array(np.eye(2))
     assert in_public_schema(X, None, sparse.csr_array(X_PUBLIC), None).X.format == "csr"
+
+
+def stored(X, how):
+    """Return sparse rows of which the second alone is stored in a way of its own."""
+    rows = [sparse.csr_array(row[None]) for row in X]
+    if how == "long indices":
+        rows[1].indices, rows[1].indptr = np.arange(2, dtype=np.int64), np.array([0, 2])
+    elif how == "repeated":
+        rows[1] = sparse.csr_array(([1.0, 1.0, 3.0], [0, 0, 1], [0, 3]), shape=(1, 2))
+    elif how == "unsorted":
+        rows[1] = sparse.csr_array(([3.0, 2.0], [1, 0], [0, 2]), shape=(1, 2))
+    return sparse.vstack(rows, format="csr")
+
+
+SPARSE = ["long indices", "repeated", "unsorted"]
+
+
+@pytest.mark.parametrize("how", SPARSE)
+@pytest.mark.parametrize("read", ["as public rows", "settled"])
+def test_how_one_sparse_record_is_stored_does_not_show(how, read):
+    X = stored(np.arange(1.0, 7.0).reshape(3, 2) - [[1, 1], [1, 1], [0, 0]], how)
+    if read == "settled":
+        X = settled_public_rows(X)
+    else:
+        X = in_public_schema(X, None, sparse.csr_array(X_PUBLIC), None).X
+    assert X.indices.dtype == X.indptr.dtype == np.int32
+    assert X.has_canonical_format
+    np.testing.assert_array_equal(X.toarray(), [[0, 1], [2, 3], [5, 6]])
+
+
+def test_one_sparse_record_with_long_indices_fails_no_other():
+    # Support vector machines refuse such indices.
+    X, y = np.random.RandomState(0).rand(60, 2), np.tile([0, 1], 30)
+    X[:, 0] += y
+    search = DPGridSearchCV(SVC(), {"C": [1.0, 2.0]}, epsilon=1e6, protect=Chunks(2))
+    assert search.fit(stored(X, "long indices"), y).best_score_ > 0.9
+
+
+@pytest.mark.parametrize(
+    ("public", "odd"),
+    [
+        (np.arange(3), np.array([0, 2**63, 2], dtype=np.uint64)),
+        (np.arange(3.0), np.array([0, np.longdouble(1) / 3, 2])),
+        (np.array([False, True, True]), np.array([False, b"other", True])),
+    ],
+    ids=["unsigned", "long", "bytes"],
+)
+def test_a_type_that_one_target_has_given_to_all_does_not_show(public, odd):
+    usual, rows = (in_public_schema(X_PUBLIC, y, X_PUBLIC, public) for y in (public, odd))
+    for i in (0, 2):
+        seen = [np.array([rows.y[i]]) for rows in (usual, rows)]
+        assert seen[0].dtype == seen[1].dtype
+        assert seen[0] == seen[1]
 
 
 @pytest.mark.parametrize(

@@ -327,6 +327,14 @@ ODD_DATES = [(DAYS, NANOSECOND), (DAYS, "a text"), (DAYS, None)]
 ODD_DATES += [([day - DAYS[0] for day in DAYS], odd) for odd in (NANOSECONDS, "a text", None)]
 
 
+def test_labels_of_levels_beside_another_label_are_levels():
+    labels = [("a", 0), ("b", 1), ("a", 2)]
+    frames = [pd.DataFrame({"a": range(3)}, index=pd.Index(x)) for x in (labels, [*labels[:2], 5])]
+    assert [frame.index.nlevels for frame in frames] == [2, 1]
+    usual, other = (settled_public_rows(frame.iloc[:2]).index for frame in frames)
+    pd.testing.assert_index_equal(usual, other, exact=True)
+
+
 @pytest.mark.parametrize("kind", ["column", "index"])
 @pytest.mark.parametrize(
     ("dtype", "public", "odd"),
