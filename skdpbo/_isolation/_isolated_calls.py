@@ -2,7 +2,6 @@
 
 import copy
 import functools
-import logging
 import os
 import platform
 import random
@@ -10,16 +9,16 @@ import sys
 import threading
 import warnings
 from collections import deque
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager
 from enum import Enum
-from types import FunctionType, MethodType, ModuleType, SimpleNamespace
+from types import FunctionType, MethodType, ModuleType
 
 import numpy as np
-from joblib import parallel_config
 from joblib.memory import MemorizedFunc
 from sklearn.base import BaseEstimator
 
 from skdpbo._isolation._parallel import run_tasks, undivided
+from skdpbo._isolation._silence import nothing_leaves
 from skdpbo.privacy.ledger._charging import covered_by_fit
 
 
@@ -117,51 +116,6 @@ ONE_AT_A_TIME = OneAtATime()
 def this_process():
     """Return the name of the process; two machines may have processes of one number."""
     return platform.node(), os.getpid()
-
-
-@contextmanager
-def nothing_leaves():
-    """Drop what estimators print, log and warn of, and write no file of parallel work.
-
-    Output could reveal records or the number of trials. The global generators, which estimators
-    may use, are put back and not seeded: other threads may draw noise from them. What compiled
-    code writes to the terminal by itself is not held back.
-    """
-    # The streams belong to the process: the first thread silences them, the last restores them.
-    with _SILENCE.lock:
-        if _SILENCE.depth == 0:
-            _SILENCE.undo = _silence()
-        _SILENCE.depth += 1
-    try:
-        # Parallel work inside would otherwise write large arrays to disk for its workers.
-        with parallel_config(max_nbytes=None):
-            yield
-    finally:
-        with _SILENCE.lock:
-            _SILENCE.depth -= 1
-            if _SILENCE.depth == 0:
-                _SILENCE.undo.close()
-
-
-# Of the process, shared by its threads.
-_SILENCE = SimpleNamespace(lock=threading.Lock(), depth=0, undo=None)
-
-
-def _silence():
-    """Silence the process and return the stack that undoes it."""
-    with ExitStack() as undo:  # also of an error half-way
-        nowhere = undo.enter_context(open(os.devnull, "w", encoding="utf-8"))
-        undo.enter_context(redirect_stdout(nowhere))
-        undo.enter_context(redirect_stderr(nowhere))
-        undo.callback(logging.disable, logging.root.manager.disable)
-        undo.callback(random.setstate, random.getstate())
-        # A dict: the tuple is for MT19937 alone, and asking for it warns with another source.
-        undo.callback(np.random.set_state, np.random.get_state(legacy=False))  # noqa: NPY002
-        logging.disable(logging.CRITICAL)
-        # Recorded, that is not shown: threads that reset the filters let some warnings through.
-        undo.enter_context(warnings.catch_warnings(record=True))
-        warnings.simplefilter("ignore")
-        return undo.pop_all()
 
 
 @contextmanager

@@ -7,7 +7,8 @@ from contextlib import ExitStack
 import numpy as np
 
 from skdpbo._attempt import attempt
-from skdpbo._isolation._isolated_calls import OneAtATime, nothing_leaves
+from skdpbo._isolation._isolated_calls import OneAtATime
+from skdpbo._isolation._silence import nothing_leaves
 
 _ONE_AT_A_TIME = OneAtATime()  # filters of warnings belong to the process
 _N_TRIED = 12

@@ -133,6 +133,7 @@ HOMES = {
         "_isolated_task in_isolation run_isolated seeded_generators separate_copy this_process"
     ),
     "_isolation._parallel": "Progress run_tasks",
+    "_isolation._silence": "nothing_leaves",
     "model_selection.evaluation._public_training": "PublicTraining",
     "model_selection.evaluation._record_gradients": "RecordLosses",
     "model_selection.evaluation._row_independence": (

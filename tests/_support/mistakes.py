@@ -19,6 +19,7 @@ CURATOR = "tests/gaussian_process/outsourced/test_curator.py"
 RECEIPTS = "tests/privacy/ledger/test_receipts.py"
 FAULTS = "tests/attacks/test_faults.py"
 ISOLATED = "_isolation/_isolated_calls.py"
+SILENCE = "_isolation/_silence.py"
 
 MECHANISMS = [
     ("_normal_sampler.py", "dtype=np.uint8) >= 128", "dtype=np.uint8) > 128", SAMPLING),
@@ -209,10 +210,13 @@ PRIVACY = [
 FLOOR = [
     (ISOLATED, "np.random.set_bit_generator(source)", "pass", SEEDS),
     (ISOLATED, "random.setstate(state)", "pass", SEEDS),
-    (ISOLATED, "logging.disable(logging.CRITICAL)", "pass", EFFECTS),
+    (SILENCE, "logging.disable(logging.CRITICAL)", "pass", EFFECTS),
+    (SILENCE, "silence is None or not silence.holds()", "silence is None", EFFECTS),
+    (SILENCE, '{"has_gauss": 0}', "{}", EFFECTS),
+    (SILENCE, "not self.late or self.holds()", "True", EFFECTS),
     (
-        ISOLATED,
-        "undo.enter_context(redirect_stderr(nowhere))",
+        SILENCE,
+        "streams.enter_context(redirect_stderr(nowhere))",
         "pass",
         EFFECTS,
     ),

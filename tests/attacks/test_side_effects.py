@@ -4,6 +4,7 @@ A model may draw from the global generators, print and log. None of it may be se
 reach what is trained afterwards: it would tell of single records, or how many trials there were.
 """
 
+import gc
 import logging
 import random
 import sys
@@ -16,7 +17,7 @@ from joblib import parallel_config
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import Ridge
 
-from _support.internals import SEED
+from _support.internals import SEED, nothing_leaves, run_isolated
 from _support.planted import original, plant, put
 from _support.protections import private_selection
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV
@@ -163,6 +164,109 @@ class TestOutput:
         plant(monkeypatch, "models' output comes through")
         said = self.said(capsys, caplog)
         assert said.count("predicting 4") >= 2
+
+
+def speak(record):
+    print("record", record)
+    print("record", record, file=sys.stderr)
+    LOGGER.warning("record %r", record)
+    np.random.random()
+
+
+def spoken(capsys, caplog):
+    """Return what a function on protected rows says and whether the streams are the caller's."""
+    caplog.clear()
+    streams = sys.stdout, sys.stderr
+    run_isolated(speak, [(6.7312345,)], n_jobs=1, pre_dispatch=1)
+    assert (sys.stdout, sys.stderr) == streams
+    return "".join(capsys.readouterr()) + caplog.text
+
+
+class TestInterruptedSilence:
+    """An interrupt may keep a block of silence from being left."""
+
+    @pytest.fixture(autouse=True)
+    def streams(self, monkeypatch):
+        monkeypatch.setattr(sys, "stdout", sys.stdout)  # put back at the end
+        monkeypatch.setattr(sys, "stderr", sys.stderr)
+        yield
+        logging.disable(logging.NOTSET)
+
+    def put_back(self, streams):
+        sys.stdout, sys.stderr = streams
+        logging.disable(logging.NOTSET)
+
+    def test_later_fits_are_silenced_anew(self, capsys, caplog):
+        streams = sys.stdout, sys.stderr
+        block = nothing_leaves()
+        block.__enter__()  # and never left, as long as its traceback is kept
+        self.put_back(streams)
+        assert spoken(capsys, caplog) == ""
+        del block
+        assert (sys.stdout, sys.stderr) == streams
+        assert spoken(capsys, caplog) == ""
+
+    def test_a_silence_that_only_counts_is_found(self, capsys, caplog, monkeypatch):
+        # Planted bug: whether the streams are still silenced is not looked at.
+        put(monkeypatch, "silence: _Silence.holds", lambda self: True)
+        with pytest.raises(AssertionError, match=r"record 6\.73"):
+            self.test_later_fits_are_silenced_anew(capsys, caplog)
+
+    def test_streams_come_back_with_the_traceback_and_generators_go_on(self):
+        streams, before = (sys.stdout, sys.stderr), (np.random.get_state(), random.getstate())
+        block = nothing_leaves()
+        block.__enter__()
+        np.random.normal()  # leaves another in reserve, perhaps of a public seed
+        random.random()
+        state, python = np.random.get_state(), random.getstate()
+        del block
+        assert (sys.stdout, sys.stderr) == streams
+        assert logging.root.manager.disable == logging.NOTSET
+        after = np.random.get_state()
+        assert after[1].tolist() == state[1].tolist()
+        assert [state[2:4], after[2:4]] == [(state[2], 1), (state[2], 0)]
+        assert random.getstate() == python
+        np.random.set_state(before[0])
+        random.setstate(before[1])
+
+    def test_generators_put_back_late_are_found(self, monkeypatch):
+        # Planted bug: as if the block had been left; noise drawn meanwhile would be repeated.
+        honest = original("silence: nothing_leaves._end")
+        put(monkeypatch, "silence: nothing_leaves._end", lambda self, late=False: honest(self))
+        with pytest.raises(AssertionError):
+            self.test_streams_come_back_with_the_traceback_and_generators_go_on()
+
+    def interrupted(self, at):
+        """Interrupt at one line of the code of silence; return whether there is such a line."""
+        seen = 0
+
+        def trace(frame, event, _):
+            nonlocal seen
+            if frame.f_globals.get("__name__") != nothing_leaves.__module__:
+                return None
+            seen += 1
+            if seen == at:
+                raise KeyboardInterrupt
+            return trace
+
+        try:
+            sys.settrace(trace)
+            run_isolated(speak, [(6.7312345,)], n_jobs=1, pre_dispatch=1)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(None)
+        return seen >= at
+
+    @pytest.mark.slow
+    def test_wherever_it_comes(self, capsys, caplog):
+        streams, at = (sys.stdout, sys.stderr), 1
+        while self.interrupted(at):
+            gc.collect()
+            self.put_back(streams)
+            assert spoken(capsys, caplog) == ""
+            at += 1
+        assert at > 50
 
 
 class TestReportsOfTheCurator:

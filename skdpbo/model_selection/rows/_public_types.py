@@ -29,8 +29,7 @@ from skdpbo.model_selection.rows._sparse_rows import in_canonical_form, with_sto
 
 _NUMBERS = (numbers.Real, np.bool_, Decimal, type(None))
 # Words that readers take for truth values, unless another cell of the column is a text.
-_WORDS = {f(str(value)): value for value in (True, False) for f in (str, str.lower, str.upper)}
-_TRUTH = {**_WORDS, **{word.encode(): value for word, value in _WORDS.items()}}  # beside bytes
+_TRUTH = {f(str(value)): value for value in (True, False) for f in (str, str.lower, str.upper)}
 
 
 def sizes(data):
@@ -199,7 +198,8 @@ def _truth(cell):
     """Return the truth value that a text stands for, and of a complex number the real one."""
     if isinstance(cell, complex | np.complexfloating) and cell.imag == 0:
         return cell.real
-    return _TRUTH.get(cell, cell) if isinstance(cell, str | bytes) else cell
+    text = cell.decode(errors="replace") if isinstance(cell, bytes) else cell
+    return _TRUTH.get(text, cell) if isinstance(text, str) else cell
 
 
 def _date(cell):

@@ -1,0 +1,124 @@
+"""Silence of the process while user code meets protected rows."""
+
+import logging
+import os
+import random
+import sys
+import threading
+import warnings
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from types import SimpleNamespace
+
+import numpy as np
+from joblib import parallel_config
+
+# Re-entrant: the garbage collector may end a block in the midst of another.
+_PROCESS = SimpleNamespace(lock=threading.RLock(), silence=None)
+
+
+class nothing_leaves:  # noqa: N801
+    """Drop what estimators print, log and warn of, and write no file of parallel work.
+
+    Output could reveal records or the number of trials. The global generators, which estimators
+    may use, are put back and not seeded: other threads may draw noise from them. What compiled
+    code writes to the terminal by itself is not held back.
+
+    The streams belong to the process: the first block silences them, the last restores them. An
+    interrupt may keep a block from being left. It ends with its traceback then; if the caller has
+    put the streams back meanwhile, blocks that follow silence them anew.
+    """
+
+    _silence = _config = None
+
+    def __enter__(self):
+        try:
+            with _PROCESS.lock:
+                silence = _PROCESS.silence
+                if silence is None or not silence.holds():
+                    silence = _PROCESS.silence = _Silence(outer=silence)
+                self._silence = silence
+                silence.blocks.add(id(self))
+                silence.start()
+            # Parallel work inside would otherwise write large arrays to disk for its workers.
+            self._config = parallel_config(max_nbytes=None)
+        except BaseException:
+            self._end()
+            raise
+
+    def __exit__(self, *exc_info):
+        try:
+            self._config.unregister()
+        finally:
+            self._end()
+
+    def __del__(self):
+        if self._silence is not None:  # it has not been left
+            self._end(late=True)
+
+    def _end(self, late=False):
+        with _PROCESS.lock:
+            if self._silence is not None:
+                self._silence.late |= late
+                self._silence.blocks.discard(id(self))
+            while (last := _PROCESS.silence) is not None and not last.blocks:
+                last.end()
+                _PROCESS.silence = last.outer
+            self._silence = None
+
+
+class _Silence:
+    """Streams and logging of the process in silence, for some blocks.
+
+    Parameters
+    ----------
+    outer : _Silence or None
+        The one before, of which the streams have been replaced.
+    """
+
+    def __init__(self, outer):
+        self.outer, self.blocks, self.late = outer, set(), False
+        self._undo = self._nowhere = None
+
+    def holds(self):
+        """Whether nobody has put streams or logging back."""
+        is_silent = sys.stdout is sys.stderr is self._nowhere
+        return is_silent and logging.root.manager.disable >= logging.CRITICAL
+
+    def start(self):
+        """Silence the process, unless it was done."""
+        self._undo = _silence() if self._undo is None else self._undo
+        self._nowhere = sys.stdout
+
+    def end(self):
+        """Put all back as it was; of a block that ends late what is still as it left it.
+
+        Generators have moved on by then: put back, they would repeat noise.
+        """
+        if self._undo is None:
+            return
+        streams, generators = self._undo
+        if self.late:  # a normal deviate in reserve may be one of a public seed
+            state = np.random.get_state(legacy=False)  # noqa: NPY002
+            np.random.set_state(state | {"has_gauss": 0})  # noqa: NPY002
+        else:
+            generators.close()
+        if not self.late or self.holds():
+            streams.close()
+
+
+def _silence():
+    """Silence the process; return the stacks that put back streams and generators."""
+    with ExitStack() as streams, ExitStack() as generators:  # also of an error half-way
+        generators.callback(random.setstate, random.getstate())
+        # A dict: the tuple is for MT19937 alone, and asking for it warns with another source.
+        state = np.random.get_state(legacy=False)  # noqa: NPY002
+        generators.callback(np.random.set_state, state)
+        nowhere = streams.enter_context(open(os.devnull, "w", encoding="utf-8"))
+        streams.enter_context(redirect_stdout(nowhere))
+        streams.enter_context(redirect_stderr(nowhere))
+        streams.callback(logging.disable, logging.root.manager.disable)
+        logging.disable(logging.CRITICAL)
+        # Recorded, that is not shown: threads that reset the filters let some warnings through.
+        streams.enter_context(warnings.catch_warnings(record=True))
+        warnings.simplefilter("ignore")
+        return streams.pop_all(), generators.pop_all()
