@@ -86,8 +86,9 @@ class _Silence:
 
     def start(self):
         """Silence the process, unless it was done."""
-        self._undo = _silence() if self._undo is None else self._undo
-        self._nowhere = sys.stdout
+        if self._undo is None:
+            self._nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+            self._undo = _silence(self._nowhere)
 
     def end(self):
         """Put all back as it was; of a block that ends late what is still as it left it.
@@ -104,16 +105,16 @@ class _Silence:
             generators.close()
         if not self.late or self.holds():
             streams.close()
+        self._nowhere.close()
 
 
-def _silence():
+def _silence(nowhere):
     """Silence the process; return the stacks that put back streams and generators."""
     with ExitStack() as streams, ExitStack() as generators:  # also of an error half-way
         generators.callback(random.setstate, random.getstate())
         # A dict: the tuple is for MT19937 alone, and asking for it warns with another source.
         state = np.random.get_state(legacy=False)  # noqa: NPY002
         generators.callback(np.random.set_state, state)
-        nowhere = streams.enter_context(open(os.devnull, "w", encoding="utf-8"))
         streams.enter_context(redirect_stdout(nowhere))
         streams.enter_context(redirect_stderr(nowhere))
         streams.callback(logging.disable, logging.root.manager.disable)

@@ -517,7 +517,7 @@ BUGS = {
             )
         )
     },
-    "trials: output comes through": {"silence: _silence": lambda: (ExitStack(), ExitStack())},
+    "trials: output comes through": {"silence: _silence": lambda _: (ExitStack(), ExitStack())},
     "trials: the search does not pay": {"private models: charge_active_ledger": nothing},
     "trials: each trial pays as well": {"isolation: covered_by_fit": no_context},
     "trials: the released model has scored": {"trial score: separate_copy": as_it_is},
