@@ -8,6 +8,7 @@ import threading
 import warnings
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from types import SimpleNamespace
+from weakref import finalize
 
 import numpy as np
 from joblib import parallel_config
@@ -28,42 +29,47 @@ class nothing_leaves:  # noqa: N801
     put the streams back meanwhile, blocks that follow silence them anew.
     """
 
-    _silence = _config = None
+    _silence = _config = _late_end = None
 
     def __enter__(self):
+        self._key = object()
         try:
             with _PROCESS.lock:
                 silence = _PROCESS.silence
                 if silence is None or not silence.holds():
                     silence = _PROCESS.silence = _Silence(outer=silence)
                 self._silence = silence
-                silence.blocks.add(id(self))
+                silence.blocks.add(self._key)
+                # No __del__: Python would drop an interrupt that comes there.
+                self._late_end = finalize(self, _end, silence, self._key, late=True)
                 silence.start()
             # Parallel work inside would otherwise write large arrays to disk for its workers.
             self._config = parallel_config(max_nbytes=None)
         except BaseException:
-            self._end()
+            self._leave()
             raise
 
     def __exit__(self, *exc_info):
         try:
             self._config.unregister()
         finally:
-            self._end()
+            self._leave()
 
-    def __del__(self):
-        if self._silence is not None:  # it has not been left
-            self._end(late=True)
+    def _leave(self):
+        _end(self._silence, self._key)
+        if self._late_end is not None:
+            self._late_end.detach()
 
-    def _end(self, late=False):
-        with _PROCESS.lock:
-            if self._silence is not None:
-                self._silence.late |= late
-                self._silence.blocks.discard(id(self))
-            while (last := _PROCESS.silence) is not None and not last.blocks:
-                last.end()
-                _PROCESS.silence = last.outer
-            self._silence = None
+
+def _end(silence, key, late=False):
+    """End a block; the silence with its last one."""
+    with _PROCESS.lock:
+        if silence is not None:
+            silence.late |= late
+            silence.blocks.discard(key)
+        while (last := _PROCESS.silence) is not None and not last.blocks:
+            last.end()
+            _PROCESS.silence = last.outer
 
 
 class _Silence:
