@@ -6,7 +6,8 @@ def attempt(function, *args, **kwargs):
 
     An exception that a protected record has caused, of whatever class, may quote the record and
     must not end the fit. Only the caller's own interrupt does: it is raised anew, so that no text,
-    traceback or context of the first one is left.
+    traceback or context of the first one is left. No frames are kept, which the caller's would hold
+    in a circle: what they own would end, and say so, when the silence is over.
 
     Parameters
     ----------
@@ -27,5 +28,31 @@ def attempt(function, *args, **kwargs):
         interrupt = type(error)
         # Exact classes: anything derived from them is not the caller's own.
         if interrupt not in (KeyboardInterrupt, GeneratorExit):
+            _drop_frames(error)
             return None, error
     raise interrupt
+
+
+def attempt_publicly(function, *args):
+    """As `attempt`, of *public* or synthetic rows: the error keeps its traceback."""
+    frames = []
+
+    def noted():
+        try:
+            return function(*args)
+        except BaseException as its:
+            frames.append(its.__traceback__)
+            raise
+
+    result, error = attempt(noted)
+    return result, error if error is None else error.with_traceback(frames[0])
+
+
+def _drop_frames(error):
+    """Drop the frames of an error, and the errors that led to it, which have frames, too."""
+    BaseException.with_traceback(error, None)  # of the base class: others may raise
+    for part in (BaseException.__context__, BaseException.__cause__):
+        part.__set__(error, None)
+    if issubclass(type(error), BaseExceptionGroup):
+        for inner in BaseExceptionGroup.exceptions.__get__(error):
+            _drop_frames(inner)

@@ -83,7 +83,7 @@ class _Silence:
 
     def __init__(self, outer):
         self.outer, self.blocks, self.late = outer, set(), False
-        self._undo = self._nowhere = None
+        self._nowhere, self._undo = None, (ExitStack(), ExitStack())
 
     def holds(self):
         """Whether nobody has put streams or logging back."""
@@ -92,17 +92,15 @@ class _Silence:
 
     def start(self):
         """Silence the process, unless it was done."""
-        if self._undo is None:
+        if self._nowhere is None:
             self._nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-            self._undo = _silence(self._nowhere)
+            _silence(self._nowhere, *self._undo)
 
     def end(self):
         """Put all back as it was; of a block that ends late what is still as it left it.
 
         Generators have moved on by then: put back, they would repeat noise.
         """
-        if self._undo is None:
-            return
         streams, generators = self._undo
         if self.late:  # a normal deviate in reserve may be one of a public seed
             state = np.random.get_state(legacy=False)  # noqa: NPY002
@@ -111,21 +109,20 @@ class _Silence:
             generators.close()
         if not self.late or self.holds():
             streams.close()
-        self._nowhere.close()
+        if self._nowhere is not None:
+            self._nowhere.close()
 
 
-def _silence(nowhere):
-    """Silence the process; return the stacks that put back streams and generators."""
-    with ExitStack() as streams, ExitStack() as generators:  # also of an error half-way
-        generators.callback(random.setstate, random.getstate())
-        # A dict: the tuple is for MT19937 alone, and asking for it warns with another source.
-        state = np.random.get_state(legacy=False)  # noqa: NPY002
-        generators.callback(np.random.set_state, state)
-        streams.enter_context(redirect_stdout(nowhere))
-        streams.enter_context(redirect_stderr(nowhere))
-        streams.callback(logging.disable, logging.root.manager.disable)
-        logging.disable(logging.CRITICAL)
-        # Recorded, that is not shown: threads that reset the filters let some warnings through.
-        streams.enter_context(warnings.catch_warnings(record=True))
-        warnings.simplefilter("ignore")
-        return streams.pop_all(), generators.pop_all()
+def _silence(nowhere, streams, generators):
+    """Silence the process; the two stacks put back streams and generators."""
+    generators.callback(random.setstate, random.getstate())
+    # A dict: the tuple is for MT19937 alone, and asking for it warns with another source.
+    state = np.random.get_state(legacy=False)  # noqa: NPY002
+    generators.callback(np.random.set_state, state)
+    streams.enter_context(redirect_stdout(nowhere))
+    streams.enter_context(redirect_stderr(nowhere))
+    streams.callback(logging.disable, logging.root.manager.disable)
+    logging.disable(logging.CRITICAL)
+    # Recorded, that is not shown: threads that reset the filters let some warnings through.
+    streams.enter_context(warnings.catch_warnings(record=True))
+    warnings.simplefilter("ignore")

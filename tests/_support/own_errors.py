@@ -20,9 +20,10 @@ _HOME = str(Path(skdpbo.__file__).parent / "model_selection" / "evaluation")
 _CALLERS = {"train", "_of_type"}
 
 
-def note(error, function):
+def note(error):
     """Note an error that `attempt` is about to drop, if it is one of the library's own code."""
-    trace = error.__traceback__
+    trace = BaseException.__traceback__.__get__(error)
+    function = trace.tb_frame.f_locals["function"]
     while trace.tb_next is not None:
         trace = trace.tb_next
     code = trace.tb_frame.f_code
@@ -35,15 +36,13 @@ def note(error, function):
         NOTED.append(f"{type(error).__name__} in {code.co_qualname} ({place})")
 
 
-def noting(function, *args, **kwargs):
-    """Take the place of the code of `attempt`, whose module then has the two other names."""
-    result, error = original(function, *args, **kwargs)  # noqa: F821
-    if error is not None:
-        note(error, function)
-    return result, error
+def noting(error):
+    """Take the place of what drops the frames of an error."""
+    trace = BaseException.__traceback__.__get__(error)
+    if trace is not None and trace.tb_frame.f_code is _attempt.attempt.__code__:
+        note(error)
+    drop_frames(error)
 
 
-# The code, not the name: modules have imported that.
-_attempt.original = FunctionType(_attempt.attempt.__code__, vars(_attempt), "attempt")
-_attempt.note = note
-_attempt.attempt.__code__ = noting.__code__
+drop_frames = _attempt._drop_frames
+_attempt._drop_frames = noting

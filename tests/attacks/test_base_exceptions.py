@@ -292,6 +292,58 @@ def test_nothing_of_an_error_is_kept():
     assert not [thing for thing in gc.get_objects() if type(thing) is PanicException]
 
 
+class Reporting:
+    """Says that it ends, as an open file or connection does; a frame of an error owns it."""
+
+    def __del__(self):
+        print(f"not closed: {SECRET}")
+
+
+class Opening(Panicking):
+    def meet(self, X, where):
+        mine = (np.asarray(X) == SECRET).any() and Reporting()  # noqa: F841
+        super().meet(X, where)
+
+
+class OpeningAgain(Opening):
+    """Its error has led to another one, in a group."""
+
+    def meet(self, X, where):
+        try:
+            super().meet(X, where)
+        except BaseException as error:
+            raise BaseExceptionGroup("", [error]) from error
+
+
+class TestWhatAnErrorOwns:
+    """It ends with the error, in silence, not whenever a circle of frames is collected."""
+
+    def said(self, estimator, capsys, **params):
+        usual = {"loss_bound": 1.0, "epsilon": 1e6, **params}
+        rows = (X_VAL, np.zeros(10)) if params else (X, Y, X_VAL, np.zeros(10))
+        names = ("X", "y", "X_val", "y_val")
+        gc.disable()
+        try:
+            search = DPGridSearchCV(estimator, {"a": [0.0, 1.0]}, **usual)
+            search.fit(**dict(zip(names, rows, strict=False)))
+        finally:
+            gc.enable()
+        gc.collect()
+        return capsys.readouterr().out
+
+    CASES = ({"protect": Chunks(2), "score_fraction": 0.5}, {})
+
+    @pytest.mark.parametrize("params", CASES, ids=["chunks", "validation"])
+    @pytest.mark.parametrize("kind", [Opening, OpeningAgain])
+    @pytest.mark.parametrize("where", ["fit", "predict"])
+    def test_nothing_is_said(self, kind, where, params, capsys):
+        assert self.said(kind(where=where), capsys, **params) == ""
+
+    def test_kept_frames_are_found(self, capsys, monkeypatch):
+        put(monkeypatch, "attempt: _drop_frames", lambda error: None)
+        assert str(SECRET) in self.said(Opening(where="fit"), capsys, **self.CASES[0])
+
+
 STAGES = ["evaluator", "parallel", "chunk training", "trials", "public types", "object tables"]
 STAGES += ["losses", "parsing", "kusner release"]
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import is_classifier
 
-from skdpbo._attempt import attempt
+from skdpbo._attempt import attempt, attempt_publicly
 from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._schema import declared_types, kind_of_type
 from skdpbo.model_selection._sklearn import (
@@ -139,7 +139,7 @@ def _common_failure(estimator, params, scorer, X, y, fit_params, rename=None):
         # In isolation, though no row is protected: as on those that are, nothing may be printed,
         # and the global generators are left as they were.
         trial = _fit_and_score, estimator, params, scorer, *guess, fit_params
-        errors.append(in_isolation(attempt, *trial)[1])
+        errors.append(in_isolation(attempt_publicly, *trial)[1])
     for error in errors:
         if isinstance(error, MixedRowsError):
             raise ValueError(str(error))
@@ -181,7 +181,7 @@ def _fit_and_score(estimator, params, scorer, X, y, fit_params):
         model, _ = train(model, *trained, fit_params)
         if scorer is not None:
             # Inside the watch: the scorer predicts, and predicting may be what mixes rows.
-            _, error = attempt(try_scorer, model, scorer, X, y)
+            _, error = attempt_publicly(try_scorer, model, scorer, X, y)
             if type(error) is RuntimeError:
                 # A loss is a formula: unlike a training, it does not fail by chance.
                 raise NotImplementedError(f"the scorer raises {error!r}.")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skdpbo._attempt import attempt
+from skdpbo._attempt import attempt_publicly
 from skdpbo._isolation._isolated_calls import in_isolation, run_isolated
 from skdpbo._isolation._parallel import Progress
 from skdpbo._record_groups import random_batches
@@ -247,7 +247,7 @@ class PublicTraining(NotPickled):
             # The very dict: equal ones may name other objects of one class.
             if params is tried:
                 trial = refuse_row_mixing, model, take_rows(self.X, some), response
-            _, error = in_isolation(attempt, *trial)
+            _, error = in_isolation(attempt_publicly, *trial)
             if isinstance(error, MixedRowsError):
                 raise ValueError(str(error))
 
@@ -258,7 +258,7 @@ class PublicTraining(NotPickled):
         for params in self.trials:
             public = self.X, self.y, self.fit_params
             trial = _trained_on_public_rows, estimator, params, public, self.scorer
-            model, error = in_isolation(attempt, *trial)
+            model, error = in_isolation(attempt_publicly, *trial)
             if error is None:
                 return params, model
             first = first or error
@@ -288,7 +288,7 @@ def _totals(sums):
 
 def _reduced_outcomes(estimator, params, public, rows, groups, scorer, reduce):
     """Return (reduced outcomes, None), protected, or (None, public error)."""
-    model, error = attempt(_trained_on_public_rows, estimator, params, public, scorer)
+    model, error = attempt_publicly(_trained_on_public_rows, estimator, params, public, scorer)
     if error is not None:
         return None, error
     # Reduced in the worker: no more is sent back than the caller needs.
