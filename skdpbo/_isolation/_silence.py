@@ -83,7 +83,8 @@ class _Silence:
 
     def __init__(self, outer):
         self.outer, self.blocks, self.late = outer, set(), False
-        self._nowhere, self._undo = None, (ExitStack(), ExitStack())
+        self._nowhere = self._filters = None
+        self._undo = ExitStack(), ExitStack(), ExitStack()
 
     def holds(self):
         """Whether nobody has put streams or logging back."""
@@ -95,26 +96,30 @@ class _Silence:
         if self._nowhere is None:
             self._nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
             _silence(self._nowhere, *self._undo)
+            self._filters = warnings.filters
 
     def end(self):
         """Put all back as it was; of a block that ends late what is still as it left it.
 
         Generators have moved on by then: put back, they would repeat noise.
         """
-        streams, generators = self._undo
+        streams, filters, generators = self._undo
         if self.late:  # a normal deviate in reserve may be one of a public seed
             state = np.random.get_state(legacy=False)  # noqa: NPY002
             np.random.set_state(state | {"has_gauss": 0})  # noqa: NPY002
         else:
             generators.close()
+        # A block around this one may have ended meanwhile, with its own filters.
+        if not self.late or warnings.filters is self._filters:
+            filters.close()
         if not self.late or self.holds():
             streams.close()
         if self._nowhere is not None:
             self._nowhere.close()
 
 
-def _silence(nowhere, streams, generators):
-    """Silence the process; the two stacks put back streams and generators."""
+def _silence(nowhere, streams, filters, generators):
+    """Silence the process; the stacks put back its streams, filters of warnings and generators."""
     generators.callback(random.setstate, random.getstate())
     # A dict: the tuple is for MT19937 alone, and asking for it warns with another source.
     state = np.random.get_state(legacy=False)  # noqa: NPY002
@@ -124,5 +129,5 @@ def _silence(nowhere, streams, generators):
     streams.callback(logging.disable, logging.root.manager.disable)
     logging.disable(logging.CRITICAL)
     # Recorded, that is not shown: threads that reset the filters let some warnings through.
-    streams.enter_context(warnings.catch_warnings(record=True))
+    filters.enter_context(warnings.catch_warnings(record=True))
     warnings.simplefilter("ignore")

@@ -214,6 +214,7 @@ FLOOR = [
     (SILENCE, "silence is None or not silence.holds()", "silence is None", EFFECTS),
     (SILENCE, '{"has_gauss": 0}', "{}", EFFECTS),
     (SILENCE, "not self.late or self.holds()", "True", EFFECTS),
+    (SILENCE, "not self.late or warnings.filters is self._filters", "True", EFFECTS),
     (
         SILENCE,
         "streams.enter_context(redirect_stderr(nowhere))",

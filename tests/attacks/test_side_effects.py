@@ -11,6 +11,7 @@ import random
 import sys
 import threading
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -236,6 +237,15 @@ class TestInterruptedSilence:
         put(monkeypatch, "silence: _end", lambda *block, late=False: honest(*block))
         with pytest.raises(AssertionError):
             self.test_streams_come_back_with_the_traceback_and_generators_go_on()
+
+    def test_filters_of_a_block_that_has_ended_do_not_come_back(self):
+        before = warnings.filters
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            block = nothing_leaves()
+            block.__enter__()
+        del block
+        assert warnings.filters is before
 
     def interrupted(self, at):
         """Interrupt at one line of the code of silence; return whether there is such a line."""
