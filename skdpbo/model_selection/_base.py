@@ -19,6 +19,7 @@ The way of a fit, from the rows to the noise:
 
 import numbers
 from abc import abstractmethod
+from fractions import Fraction
 from functools import partial
 from os import PathLike
 from typing import ClassVar
@@ -188,6 +189,9 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         return protection.stated(protection.for_groups(promise) if groups else promise)
 
     def _validate_params(self):
+        for name, value in self.get_params(deep=False).items():
+            if isinstance(value, Fraction) and name != "epsilon":  # not comparable for scikit-learn
+                raise TypeError(f"{name} must be a float or an int, got a Fraction.")
         with readable_errors():
             super()._validate_params()
         if hasattr(self.estimator, "get_params"):

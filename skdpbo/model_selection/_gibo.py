@@ -48,7 +48,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         reals and rounded after the noise. A list of one value is a constant; longer lists
         (categories) are refused: see `DPBayesSearchCV`.
     n_iter : int or None, default=None
-        Number T of steps. None: 25; 10 with ``protect="all"``.
+        Number T of steps, in [1, 10^6]. None: 25; 10 with ``protect="all"``.
     epsilon : float, default=1.0
         Privacy budget of the whole fit, in (0, inf). Smaller is more private.
     delta : float, default=1e-5
@@ -216,7 +216,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     _parameter_constraints: ClassVar[dict] = {
         **BasePrivateSearchCV._parameter_constraints,
         "search_spaces": [dict, list],
-        "n_iter": [Interval(numbers.Integral, 1, None, closed="left"), None],
+        "n_iter": [Interval(numbers.Integral, 1, 10**6, closed="both"), None],
         "delta": [Interval(numbers.Real, 0, 1, closed="neither")],
         "descent": [Descent, None],
         "surrogate": [GradientSurrogate, None],

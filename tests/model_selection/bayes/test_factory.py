@@ -165,6 +165,7 @@ class TestParameters:
             ({"disagreement": 0.0}, ValueError, "disagreement"),
             ({"disagreement": np.nan}, ValueError, "disagreement"),
             ({"disagreement": "none"}, TypeError, "disagreement"),
+            ({"disagreement": 1e308}, ValueError, "disagreement"),
         ],
     )
     def test_bad_ones_are_refused_by_name_before_anything_is_charged(
@@ -174,6 +175,16 @@ class TestParameters:
             with pytest.raises(error, match=match):
                 fitted(GaussianTrajectory(**parameters))
             assert not ledger.entries
+
+    def test_a_low_information_gain_is_refused_before_the_charge(self):
+        with PrivacyLedger(epsilon=9.0, delta=1e-3) as ledger:
+            with pytest.raises(ValueError, match="information_gain"):
+                fitted(Kusner2015(information_gain=0.1), guide=False)
+            assert not ledger.entries
+
+    @pytest.mark.parametrize("A", [np.float32(0.5), 1e100])
+    def test_numbers_of_any_type_bound_the_regret(self, A):
+        assert fitted(Kusner2015(noise_variance=0, A=A), guide=False).best_score_std_ > 0
 
     @pytest.mark.parametrize(
         ("mechanism", "guide"),
