@@ -6,7 +6,13 @@ import math
 from functools import lru_cache
 from typing import Any
 
-from skdpbo.privacy._checks import check_count, check_delta, check_positive, check_positive_delta
+from skdpbo.privacy._checks import (
+    check_count,
+    check_delta,
+    check_positive,
+    check_positive_delta,
+    check_within,
+)
 from skdpbo.privacy._guarantee import PrivacyGuarantee
 from skdpbo.privacy._privacy_profile import PrivacyProfile, as_profile
 from skdpbo.privacy._rounding import round_down
@@ -127,7 +133,7 @@ def candidate_mu(
     Parameters
     ----------
     epsilon : float
-        Of the selection, positive.
+        Of the selection, in (0, 1e9].
     delta : float
         Of the selection, in (0, 1).
     law : TrialLaw
@@ -156,6 +162,7 @@ def candidate_mu(
     6.48
     """
     cut = _checked(law, method, max_trials)
+    check_within(epsilon, "epsilon", "(0, 1e9]")  # the time of the search grows with its root
     bound, target = round_down(check_positive(epsilon, "epsilon")), check_positive_delta(delta)
     # Union bound: a distance for each of the K trials, E[K] of them.
     loss = law.mean * check_delta(statistical_distance, "statistical_distance")
