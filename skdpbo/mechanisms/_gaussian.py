@@ -76,7 +76,7 @@ class GaussianMechanism:
         `release` then takes and returns integers, counted in steps, and `sensitivity` is that
         of the values on the lattice.
     n_draws : int, default=2**20
-        Largest number of coordinates released in total.
+        Largest number of coordinates released in total, at least 1.
     engine : {"skdpbo", "opendp"}, default="skdpbo"
         Sampler of the noise. OpenDP draws a discrete Gaussian on the finer lattice; its
         statistical distance to the normal deviate is charged to delta.

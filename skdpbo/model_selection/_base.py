@@ -30,6 +30,7 @@ from skdpbo._parameters import warn_if_seeded
 from skdpbo.model_selection._sklearn import BaseSearchCV, Interval, readable_errors
 from skdpbo.model_selection.protection._validation import running_fit
 from skdpbo.privacy import LedgerMixin
+from skdpbo.privacy._checks import check_count, check_flag
 from skdpbo.privacy._stated_html import StatedHTML
 
 
@@ -172,8 +173,8 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         Parameters
         ----------
         n_samples : int, default=None
-            Number of rows given to `fit`, without `X_val`. Only with every record protected may
-            the guarantee depend on it.
+            Number of rows given to `fit`, without `X_val`, at least 1. Only with every record
+            protected may the guarantee depend on it.
         groups : bool, default=False
             Whether it is that of a fit with groups, for all records of one group; `n_samples` is
             then the number of groups.
@@ -184,6 +185,9 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
             Of one fit, void with a seed.
         """
         self._validate_params()
+        if n_samples is not None:
+            check_count(n_samples, "n_samples")
+        check_flag(groups, "groups")
         protection = self._protection()
         promise = protection.promise(n_samples)
         return protection.stated(protection.for_groups(promise) if groups else promise)

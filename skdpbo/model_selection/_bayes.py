@@ -85,10 +85,10 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         `"neg_mean_squared_error"` for regressors; `score` is then the estimator's own. With
         several metrics, `refit` names the one that decides; the others are computed on public rows
         only.
-    loss_bound : float or None, default=None
-        Largest loss of one record for the losses that have no bound of their own, in the units of
-        the loss; larger losses are clipped. None takes a default that does not depend on the data,
-        with a `DefaultBoundsWarning`.
+    loss_bound : float, dict or None, default=None
+        Largest loss of one record for losses without a bound of their own, in their units, in
+        [1e-100, 1e100]; larger losses are clipped. A dict has one by the name of a score. None: a
+        default that does not depend on the data, with a `DefaultBoundsWarning`.
     score_fraction : float or "auto", default="auto"
         Share of the budget spent on `best_score_`, in [0, 1). 0: no score is released. "auto": a
         tenth, for scores that are no means, such as ROC AUC and F1, up to 0.3; there and with

@@ -77,10 +77,10 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         None: accuracy for classifiers, `"neg_mean_squared_error"` for regressors; `score` is then
         the estimator's own. With several metrics, `refit` names the one that decides; the others
         are computed on public rows only.
-    loss_bound : float or None, default=None
-        Largest loss of one record for the losses that have no bound of their own, in the units of
-        the loss; larger losses are clipped. None takes a default that does not depend on the data,
-        with a `DefaultBoundsWarning`.
+    loss_bound : float, dict or None, default=None
+        Largest loss of one record for losses without a bound of their own, in their units, in
+        [1e-100, 1e100]; larger losses are clipped. A dict has one by the name of a score. None: a
+        default that does not depend on the data, with a `DefaultBoundsWarning`.
     end_fraction : float, default=0.5
         Share of epsilon spent on private choices, in [0, 1), so that a noisy descent need not end
         worse than it began: of `best_params_` among released points (the start, points on the way,

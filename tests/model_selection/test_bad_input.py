@@ -537,3 +537,10 @@ def test_bad_parameters_name_classes_by_their_public_path(search, names):
     for name in names:
         assert f"'skdpbo.model_selection.{name}'" in str(caught.value)
         assert hasattr(skdpbo.model_selection, name)
+
+
+@pytest.mark.parametrize(("name", "value"), [("n_samples", 0), ("n_samples", 1.5), ("groups", 1)])
+@pytest.mark.parametrize("protect", ["validation", "all"])
+def test_sizes_of_a_guarantee_are_checked_by_name(protect, name, value):
+    with pytest.raises((TypeError, ValueError), match=name):
+        make(protect=protect).privacy_guarantee(**{name: value})

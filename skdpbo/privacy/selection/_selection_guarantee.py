@@ -62,8 +62,9 @@ def selection_guarantee(
         "profile": by privacy profiles, the tightest. The others are published accountings, kept
         for comparison; "liu_talwar" is for geometric laws.
     max_trials : int, default=None
-        K is cut there, and what that costs is included. None: not cut; for "liu_talwar",
-        unless the candidate is pure, cut at :func:`liu_talwar_max_trials`: that is a part of it.
+        At least 1. K is cut there, and what that costs is included. None: not cut; for
+        "liu_talwar", unless the candidate is pure, cut at :func:`liu_talwar_max_trials`: that is a
+        part of it.
 
     Returns
     -------
@@ -141,9 +142,9 @@ def candidate_mu(
     method : {"profile", "papernot_steinke", "liu_talwar"}, default="profile"
         Accounting, as in :func:`selection_guarantee`.
     max_trials : int, default=None
-        K is cut there, as in :func:`selection_guarantee`.
+        K is cut there, at least 1, as in :func:`selection_guarantee`.
     statistical_distance : float, default=0.0
-        Of one candidate, paid for from delta.
+        Of one candidate, in [0, 1), paid for from delta.
 
     Returns
     -------
