@@ -265,7 +265,12 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
             raise TypeError(f"kernel must be a scikit-learn kernel, got {self.kernel!r}.")
         check_averaged_kernel(self.kernel)
         kernel = clone(self.kernel)
-        kernel(np.zeros((1, plan.n_components)))  # raises where the dimension is another
+        ends = np.repeat([[0.0], [1.0]], plan.n_components, axis=1)
+        with np.errstate(all="ignore"):
+            values = kernel(ends)  # raises where the dimension is another
+            valid = np.isfinite(kernel.theta).all() and np.isfinite(values).all()
+        if not (valid and values[0, 0] > 0):
+            raise ValueError(f"kernel must have positive and finite parameters, got {kernel}.")
         return kernel
 
     def _checked_noise_variance(self, n_targets):

@@ -185,7 +185,8 @@ class HiddenTrajectory(SearchMechanism):
         problem = self._problem
         X = problem.space.encode(problem.candidates)
         how = {"n_iter": self._n_iter, **self._budget}
-        # Public: what it refuses is refused before the charge.
+        # Public: what they refuse is refused before the charge.
+        self._mechanism._posterior(X)
         std = self._mechanism.score_std(X, **how) if self._budget["score_fraction"] else 0.0
         # Charged here: the search takes an error of a candidate for its worst score.
         _ = problem.evaluator.records

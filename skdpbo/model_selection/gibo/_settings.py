@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
+from skdpbo._attempt import attempt
 from skdpbo.model_selection.gibo._optimizers import OPTIMIZERS
 from skdpbo.privacy._checks import (
     check_choice,
@@ -252,7 +253,14 @@ class GradientSurrogate(_Settings):
             Names of the parameters that are searched.
         """
         if isinstance(self.kernel, Kernel):
-            GradientPosterior(self.kernel)  # refuses others
+            prior = GradientPosterior(self.kernel)  # refuses others
+            with np.errstate(all="ignore"):
+                known, _ = attempt(prior.gradient_covariance, np.full(len(names), 0.5))
+            if np.shape(known) != (len(names),) * 2 or not np.isfinite(known).all():
+                raise ValueError(
+                    f"kernel must have finite gradients in {len(names)} dimensions, those of "
+                    f"{names}; got {self.kernel}."
+                )
         else:
             check_choice(self.kernel, "kernel", ["matern52", "rbf"])
         check_flag(self.fit_length_scale, "fit_length_scale")
@@ -264,6 +272,8 @@ class GradientSurrogate(_Settings):
             check_within(self.noise_variance, "noise_variance", "[0, 1e100]")
         if self.cache_size is not None:
             check_count(self.cache_size, "cache_size")
+        if self.length_scale is None:
+            return
         if np.ndim(self.length_scale) == 0:
             check_within(self.length_scale, "length_scale", "[1e-100, 1e100]")
             return

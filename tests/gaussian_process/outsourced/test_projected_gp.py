@@ -223,6 +223,8 @@ def test_the_ledger_is_charged_before_anything_is_read(monkeypatch):
         ({"kernel": Matern()}, "must consist of"),
         ({"kernel": "rbf"}, "scikit-learn kernel"),
         ({"kernel": RBF([1.0, 2.0])}, "dimensions"),
+        ({"kernel": RBF(-1.0)}, "kernel must have positive and finite"),
+        ({"kernel": ConstantKernel(np.nan) * RBF()}, "kernel must have positive and finite"),
         ({"optimizer": "adam"}, "optimizer"),
         ({"optimizer": None}, "needs an optimizer"),
         ({"noise_variance": "estimated"}, "noise_variance"),

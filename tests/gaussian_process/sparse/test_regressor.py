@@ -280,6 +280,11 @@ def test_extreme_scales_that_are_allowed_do_not_fail_after_the_charge(parameters
     assert np.isfinite(fitted(**parameters).predict(X)).all()
 
 
+def test_a_kernel_that_is_none_is_named():
+    with pytest.raises(ValueError, match="kernel must be positive semi-definite"):
+        fitted(np.zeros((9, 2)), np.zeros(9), kernel=ExpSineSquared())
+
+
 @pytest.mark.parametrize("n_samples", [0, 1.5, "2", None])
 def test_a_number_of_functions_is_an_integer(n_samples):
     with pytest.raises((TypeError, ValueError), match="n_samples"):

@@ -5,6 +5,7 @@ import pytest
 from joblib import parallel_config
 from scipy.stats import chi2
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.gaussian_process.kernels import RBF, DotProduct
 from sklearn.linear_model import Ridge
 
 from _support.internals import coarse_step, trajectory_sensitivity
@@ -176,10 +177,14 @@ class TestParameters:
                 fitted(GaussianTrajectory(**parameters))
             assert not ledger.entries
 
-    def test_a_low_information_gain_is_refused_before_the_charge(self):
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("information_gain", 0.1), ("kernel", DotProduct()), ("kernel", RBF(np.nan))],
+    )
+    def test_public_mistakes_about_the_prior_are_refused_before_the_charge(self, name, value):
         with PrivacyLedger(epsilon=9.0, delta=1e-3) as ledger:
-            with pytest.raises(ValueError, match="information_gain"):
-                fitted(Kusner2015(information_gain=0.1), guide=False)
+            with pytest.raises(ValueError, match=name):
+                fitted(Kusner2015(**{name: value}), guide=False)
             assert not ledger.entries
 
     @pytest.mark.parametrize("A", [np.float32(0.5), 1e100])

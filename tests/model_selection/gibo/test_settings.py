@@ -101,6 +101,8 @@ def test_bad_steps(params, error, match):
         ({"level_variance": -1.0}, ValueError, "level_variance"),
         ({"design_jitter": 0.0}, ValueError, "design_jitter"),
         ({"kernel": Matern(nu=1.5)}, TypeError, "nu=1.5"),
+        ({"kernel": RBF(np.nan)}, ValueError, "kernel must have finite gradients"),
+        ({"kernel": RBF([1.0, 1.0])}, ValueError, "kernel must have finite gradients"),
         ({"kernel": RBF(), "fit_length_scale": True}, ValueError, "kernel must be a name"),
     ],
 )
