@@ -103,4 +103,4 @@ class ClipQuantile:
             In the units of `clip`; larger if `share` is below `quantile`.
         """
         clip, share = check_within(clip, "clip", "(0, inf)"), check_within(share, "share", "[0, 1]")
-        return clip * math.exp(-float(self.rate) * (share - float(self.quantile)))
+        return clip * math.exp(-self.rate * (share - self.quantile))
