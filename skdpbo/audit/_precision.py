@@ -24,8 +24,9 @@ def precision_audit(
     data, neighbour : object
         Two data sets that differ in one protected record.
     step : float, default=None
-        Step of the claimed lattice: the last digits are those of the multiple, and a number off
-        the lattice is an event of its own. None: the position of the last nonzero binary digit.
+        Step of the claimed lattice, positive: the last digits are those of the multiple, and a
+        number off the lattice is an event of its own. None: the position of the last nonzero binary
+        digit.
     n_runs : int, default=2000
         Runs on each data set, at least 4.
     delta, false_alarm : float

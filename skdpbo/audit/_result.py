@@ -18,9 +18,9 @@ def event_bounds(hits, other_hits, n_runs, n_other_runs, false_alarm):
     Parameters
     ----------
     hits, other_hits : int or ndarray of int
-        Numbers of occurrences of the event.
+        Numbers of occurrences of the event, from 0 to the number of runs.
     n_runs, n_other_runs : int
-        Numbers of independent runs.
+        Numbers of independent runs, at least 1.
     false_alarm : float in (0, 1)
         Probability that one of the bounds is wrong.
 

@@ -74,7 +74,7 @@ def sensitivity_audit(
         ``propose(rng)`` returns a further record, for a random search; `rng` is a
         ``numpy.random.Generator``.
     n_random : int, default=0
-        Number of proposed records, each for a random position.
+        Number of proposed records, at least 0, each for a random position.
     random_state : int, default=0
         Seed of the random search.
 

@@ -73,7 +73,7 @@ class ClipQuantile:
         Parameters
         ----------
         n_inside : int
-            Number of records that needed no clipping; protected.
+            Number of records that needed no clipping, in [0, n_records]; protected.
         source : RandomSource, default=None
             None reads the operating system's generator.
 

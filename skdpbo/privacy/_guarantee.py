@@ -69,9 +69,10 @@ class PrivacyGuarantee:
     reference : str, default=""
         Source of the proof.
     n_protected : int, default=None
-        Number of protected records where it is public; None where it is unknown or secret.
+        Number of protected records, at least 0, where it is public; None where it is unknown or
+        secret.
     n_public : int, default=None
-        Number of records that are not protected, where there are some.
+        Number of records that are not protected, at least 0, where there are some.
 
     Attributes
     ----------

@@ -257,9 +257,9 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         Parameters
         ----------
         index : int
-            Number of the row in the release, from 0.
+            Number of the row, in [0, n) for n released rows.
         value : float, default=None
-            What was measured, when y was not given to `fit`.
+            What was measured, finite where answers are exact, when y was not given to `fit`.
 
         Returns
         -------

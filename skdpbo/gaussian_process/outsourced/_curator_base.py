@@ -46,8 +46,8 @@ class RowReleaser(PrivateEstimator):
         n_samples : int, default=None
             Ignored: the noise does not depend on the number of rows.
         n_features : int, default=None
-            Number of columns of X. Where `data_norm` is not given, or `X_bounds` are numbers, the
-            cost of replacing a row is stated as a figure only if it is known.
+            Number of columns of X, at least 1. Where `data_norm` is not given, or `X_bounds` are
+            numbers, the cost of replacing a row is stated as a figure only if it is known.
 
         Returns
         -------
@@ -62,7 +62,7 @@ class RowReleaser(PrivateEstimator):
         Parameters
         ----------
         n_features : int, default=None
-            Number of columns of X; that of `fit`, if there was one, may be left out.
+            Number of columns of X, at least 1; that of `fit`, if there was one, may be left out.
 
         Returns
         -------

@@ -50,7 +50,7 @@ class GPUCBModeler:
         Variance of an answer apart from the noise that the curator adds to it
         (`release.answer_noise_std`, which is counted too), >= 0.
     prior_mean : float, default=0.0
-        Prior mean of f, in the units of the answers.
+        Prior mean of f, finite, in the units of the answers.
     delta_ucb : float, default=0.05
         Probability that some confidence interval of GP-UCB fails, in (0, 1). Not a privacy
         parameter.

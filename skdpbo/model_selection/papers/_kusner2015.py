@@ -222,7 +222,7 @@ class Kusner2015:
             must depend on public rows alone: the candidate cannot be trained, and cannot win.
             The calls depend on protected records: `observe` must not reveal its arguments.
         n_iter : int
-            T, number of observations; candidates that cannot be trained do not count.
+            T >= 1, number of observations; candidates that cannot be trained do not count.
         epsilon : float, int or Fraction
             Total of both releases, > 0.
         delta : float

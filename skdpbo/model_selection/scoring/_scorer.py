@@ -44,7 +44,7 @@ class PerRecordScorer:
     response_method : str, list of str, or callable
         How predictions are made.
     offset : float, default=0.0
-        The score is ``offset`` minus the mean loss.
+        The score is ``offset``, finite, minus the mean loss.
 
     Attributes
     ----------

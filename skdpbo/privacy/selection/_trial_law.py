@@ -33,8 +33,8 @@ class TrialLaw:
     mean : float
         Expected number of trials, at least 1; at 1 there is always one trial.
     eta : float, default=1.0
-        Shape, above -1. Smaller values spread the law: at the same mean they cost less privacy,
-        and are less likely to meet a good candidate.
+        Shape, in (-1, 1000]. Smaller values spread the law: at the same mean they cost less
+        privacy, and are less likely to meet a good candidate.
 
     Attributes
     ----------
