@@ -27,6 +27,7 @@ from typing import ClassVar
 from joblib import Memory
 
 from skdpbo._parameters import warn_if_seeded
+from skdpbo.model_selection._frozen_parameters import FrozenParameters, changed
 from skdpbo.model_selection._sklearn import BaseSearchCV, Interval, readable_errors
 from skdpbo.model_selection.protection._validation import running_fit
 from skdpbo.privacy import LedgerMixin
@@ -52,6 +53,8 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
     (``_mechanism``), each once a fit, and the protection (``_protection``).
     """
 
+    # Objects whose parameters are set where there is none, by name.
+    _where_none: ClassVar[dict] = {}
     _parameter_constraints: ClassVar[dict] = {
         # Their `refit` may be a callable, which `fit` refuses with the reason.
         **{k: v for k, v in BaseSearchCV._parameter_constraints.items() if k != "refit"},
@@ -88,6 +91,31 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         self.validation_fraction = validation_fraction
         self.memory = memory
         self.random_state = random_state
+
+    def set_params(self, **params):
+        """Set parameters, also those of objects that group some, as ``protect__n_chunks=10``.
+
+        Parameters
+        ----------
+        **params : dict
+            Values by name.
+
+        Returns
+        -------
+        self : object
+            The search.
+        """
+        nested = {}
+        for name in [name for name in params if "__" in name]:
+            group, _, field = name.partition("__")
+            settings = params.get(group, getattr(self, group, None))
+            if settings is None and group in self._where_none:
+                settings = self._where_none[group]()
+            if isinstance(settings, FrozenParameters):
+                nested.setdefault(group, (settings, {}))[1][field] = params.pop(name)
+        # Frozen: a changed copy takes the place, of a new object if one is given.
+        params |= {group: changed(*of_group) for group, of_group in nested.items()}
+        return super().set_params(**params)
 
     @abstractmethod
     def _candidates(self):

@@ -10,7 +10,7 @@ from skdpbo.model_selection._base import BasePrivateSearchCV
 from skdpbo.model_selection._sklearn import Interval, StrOptions
 from skdpbo.model_selection.bayes._gp_ucb import PublicBest
 from skdpbo.model_selection.gibo._gradient_release import TrajectoryRelease
-from skdpbo.model_selection.gibo._settings import DEFAULTS, Descent, GradientSurrogate, changed
+from skdpbo.model_selection.gibo._settings import DEFAULTS, Descent, GradientSurrogate
 from skdpbo.model_selection.gibo._trajectory_search import TrajectorySearch
 from skdpbo.model_selection.protection._private_descent import PrivateDescentProtection
 from skdpbo.model_selection.protection._validation import ValidationProtection
@@ -213,6 +213,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     [0.5468, 0.1, 0.4]
     """
 
+    _where_none: ClassVar[dict] = {"descent": Descent, "surrogate": GradientSurrogate}
     _parameter_constraints: ClassVar[dict] = {
         **BasePrivateSearchCV._parameter_constraints,
         "search_spaces": [dict, list],
@@ -280,27 +281,6 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         self.descent = descent
         self.end_fraction = end_fraction
         self.surrogate = surrogate
-
-    def set_params(self, **params):
-        """Set parameters, also of `descent` and `surrogate`, as ``descent__clip=0.1``.
-
-        Parameters
-        ----------
-        **params : dict
-            Values by name.
-
-        Returns
-        -------
-        self : object
-            The search.
-        """
-        for group, kind in (("descent", Descent), ("surrogate", GradientSurrogate)):
-            prefix = f"{group}__"
-            names = [name for name in params if name.startswith(prefix)]
-            nested = {name.removeprefix(prefix): params.pop(name) for name in names}
-            if nested:  # frozen: a changed copy takes the place, of a new object if one is given
-                params[group] = changed(params.get(group, getattr(self, group)) or kind(), nested)
-        return super().set_params(**params)
 
     def _protection(self):
         kind = PrivateDescentProtection if self.protect == "all" else ValidationProtection

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skdpbo.mechanisms import GaussianMechanism
+from skdpbo.model_selection._frozen_parameters import FrozenParameters
 from skdpbo.model_selection._private_choice import CHOICE_ASSUMPTIONS
 from skdpbo.model_selection._search_mechanism import VisitingSearch
 from skdpbo.model_selection.bayes._two_task_ucb import (
@@ -26,7 +27,7 @@ _DIGITS = 21
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianTrajectory:
+class GaussianTrajectory(FrozenParameters):
     """Gaussian noise on every private evaluation; the rest is post-processing.
 
     ``mechanism="gaussian"`` of `DPBayesSearchCV` is this with its defaults.

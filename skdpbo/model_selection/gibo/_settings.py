@@ -1,13 +1,14 @@
 """Groups of parameters of `DPGIBOSearchCV`: how it descends, and the surrogate of the losses."""
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from skdpbo._attempt import attempt
+from skdpbo.model_selection._frozen_parameters import FrozenParameters
 from skdpbo.model_selection.gibo._optimizers import OPTIMIZERS
 from skdpbo.privacy._checks import (
     check_choice,
@@ -33,43 +34,8 @@ DEFAULTS = {
 }
 
 
-def changed(settings, params):
-    """Return a copy of frozen settings with other values of some parameters."""
-    unknown = set(params) - set(settings.get_params())
-    if unknown:
-        raise ValueError(
-            f"Invalid parameter {sorted(unknown)[0]!r} for {settings!r}. Valid parameters are: "
-            f"{sorted(settings.get_params())!r}."
-        )
-    return replace(settings, **params)
-
-
-class _Settings:
-    """Frozen parameters that ``clone`` and the searcher's ``get_params`` read."""
-
-    def get_params(self, deep=True):
-        """Return the parameters.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Not used: no parameter has parameters of its own.
-
-        Returns
-        -------
-        params : dict
-            Values by name.
-        """
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    def _filled(self, **defaults):
-        """Return a copy with the values of `defaults` for parameters that are None."""
-        missing = {name: value for name, value in defaults.items() if getattr(self, name) is None}
-        return replace(self, **missing)
-
-
 @dataclass(frozen=True, kw_only=True)
-class Descent(_Settings):
+class Descent(FrozenParameters):
     """Steps of `DPGIBOSearchCV`.
 
     Parameters
@@ -171,7 +137,7 @@ class Descent(_Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradientSurrogate(_Settings):
+class GradientSurrogate(FrozenParameters):
     """Gaussian process from which `DPGIBOSearchCV` takes the gradients of losses.
 
     All of it is public: nothing is fitted to scores.

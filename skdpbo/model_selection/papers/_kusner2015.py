@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, Kernel
 
 from skdpbo.mechanisms import RandomSource
+from skdpbo.model_selection._frozen_parameters import FrozenParameters
 from skdpbo.model_selection._private_choice import PrivateChoice
 from skdpbo.model_selection.papers import _kusner_constants as formulas
 from skdpbo.model_selection.papers._kusner_release import (
@@ -50,7 +51,7 @@ _PRINTED_IS_VOID = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kusner2015:
+class Kusner2015(FrozenParameters):
     r"""Choice and score of Kusner et al. (2015), as a mechanism of `DPBayesSearchCV`.
 
     GP-UCB runs on the scores of the protected records, with noise of variance `noise_variance`

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from skdpbo.model_selection._frozen_parameters import FrozenParameters
 from skdpbo.privacy import (
     PrivacyGuarantee,
     TrialLaw,
@@ -32,7 +33,7 @@ _LEAST_RANKED, _RANKING_PER_CANDIDATE, _MOST_RANKING, _ETA_OF_RANKING = 4, 5, 50
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateSelection:
+class PrivateSelection(FrozenParameters):
     """Private selection among private models, as `protect` of a searcher.
 
     The best of a secret random number of trials, each of which trains a differentially private
