@@ -168,9 +168,9 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
     scorer_ : callable or dict
         Scorer that `score` uses.
     n_splits_ : int
-        Number of public folds; absent when `guide=False`.
+        Number of public folds; absent without any, as with ``guide=False``.
     refit_time_ : float
-        Seconds of the public refit.
+        Seconds of the public refit; absent without one.
     multimetric_ : bool
     classes_ : ndarray of shape (n_classes,)
         Of the winner.

@@ -138,9 +138,9 @@ class DPGridSearchCV(BaseChoiceSearchCV):
     scorer_ : callable or dict
         Scorer that `score` uses.
     n_splits_ : int
-        Number of public folds; absent when `guide=False`.
+        Number of public folds; absent without any, as with ``guide=False``.
     refit_time_ : float
-        Seconds of the public refit.
+        Seconds of the public refit; absent without one.
     expected_trials_ : float
         Public. Mean of the secret number of trials; only where a private estimator is tuned.
     hit_probability_ : float
