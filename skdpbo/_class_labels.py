@@ -47,8 +47,9 @@ def checked_classes(classes, y):
     if classes is None:
         return None
     labels = np.unique(np.asarray(classes))
-    if len(labels) < 2:
-        raise ValueError("classes must hold at least two labels.")
+    missing = labels.dtype.kind == "f" and not np.isfinite(labels).all()
+    if np.ndim(classes) != 1 or len(labels) < 2 or missing:
+        raise ValueError("classes must be a vector that holds at least two labels, none missing.")
     kinds = kind_of_type(labels.dtype), *map(kind_of_type, declared_types(y))
     if len(set(kinds) - {"objects", "mixed", "decimals"}) > 1:
         raise ValueError(

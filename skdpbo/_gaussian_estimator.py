@@ -12,7 +12,12 @@ from skdpbo._parameters import (
 from skdpbo._private_estimator import PrivateEstimator
 from skdpbo.exceptions import HiddenColumnsWarning
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
-from skdpbo.privacy._checks import check_mu_of_fit
+from skdpbo.privacy._checks import (
+    check_flag,
+    check_mu_of_fit,
+    check_positive,
+    check_positive_delta,
+)
 from skdpbo.privacy._guarantee import about_groups
 
 
@@ -76,7 +81,7 @@ class GaussianEstimator(PrivateEstimator):
         guarantee : PrivacyGuarantee
             Of one fit: all that it publishes together.
         """
-        stated = self._of_records("group" if groups else "record")
+        stated = self._of_records("group" if check_flag(groups, "groups") else "record")
         return about_groups(stated, protects="groups of training records") if groups else stated
 
     def _guarantee_of_fit(self, groups):
@@ -86,6 +91,8 @@ class GaussianEstimator(PrivateEstimator):
     def _of_records(self, unit):
         """Return the guarantee; the assumptions name the unit that is one part of the sums."""
         if self.releases_nothing:
+            check_positive(self.epsilon, "epsilon")  # a mistake, also where nothing is spent
+            check_positive_delta(self.delta)
             return PrivacyGuarantee(
                 epsilon=0.0,
                 protects="training records",

@@ -51,13 +51,15 @@ def bounds_or_default(bounds, size, name, owner, otherwise=""):
 
 
 def positive_values(values, size, name):
-    """Return `size` positive finite floats, one for each target; a number serves all."""
+    """Return `size` floats from 1e-300 to 1e300, one for each target; a number serves all."""
     try:
+        if np.asarray(values).dtype.kind in "bSU":  # which are no numbers, and read as such
+            raise TypeError
         array = np.broadcast_to(np.asarray(values, dtype=np.float64), size)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be a number, or {size} numbers; got {values!r}.") from None
-    if not (np.isfinite(array).all() and (array > 0).all()):
-        raise ValueError(f"{name} must be positive and finite.")
+    if not ((array >= 1e-300) & (array <= 1e300)).all():
+        raise ValueError(f"{name} must be positive and finite, from 1e-300 to 1e300.")
     return array
 
 

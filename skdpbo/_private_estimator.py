@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from skdpbo._attempt import attempt
 from skdpbo._parameters import warn_if_seeded
 from skdpbo._record_groups import PlacedRows, check_group_labels, group_codes
 from skdpbo._schema import (
@@ -96,17 +97,30 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
     def _rehearse(self, check, *tables):
         """Run a check on zeros of the same shapes: it raises and warns before the charge; say so.
 
-        Not for lists: their shape is not known before they are read.
+        The shape of lists is not known before they are read: two are tried, without a warning. An
+        error that both have in common tells of a parameter alone.
         """
         shapes = [values is None or getattr(values, "shape", None) for values in tables]
-        known = None not in shapes
-        if known:
-            # Views of one zero: no shape takes memory.
-            zeros = [None if shape is True else np.broadcast_to(0.0, shape) for shape in shapes]
-            table = self._checked_table(zeros[0])
-            validate_data(self, tables[0], skip_check_array=True)  # of this fit, for the check
-            check(table, *zeros[1:])
-        return known
+        if None not in shapes:
+            self._check_zeros(check, tables[0], shapes)
+            return True
+        n, errors = length_of(tables[0], "X"), []
+        for other in ((n, 1), (n, 2)):
+            stand_ins = [other if shape is None else shape for shape in shapes]
+            with warnings.catch_warnings(action="ignore"):
+                zeros = np.broadcast_to(0.0, stand_ins[0])
+                _, error = attempt(self._check_zeros, check, zeros, stand_ins)
+            errors.append(error)
+        if None not in errors and len({(type(error), str(error)) for error in errors}) == 1:
+            raise errors[0]
+        return False
+
+    def _check_zeros(self, check, X, shapes):
+        # Views of one zero: no shape takes memory.
+        zeros = [None if shape is True else np.broadcast_to(0.0, shape) for shape in shapes]
+        table = self._checked_table(zeros[0])
+        validate_data(self, X, skip_check_array=True)  # of this fit, for the check
+        check(table, *zeros[1:])
 
     def _grouped(self, table, codes):
         """Protected: return the rows with their groups."""

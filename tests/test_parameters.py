@@ -1,9 +1,12 @@
-"""Errors about public bounds show plain numbers, and of many columns the first ones."""
+"""Errors of parameters: plain numbers, the first of many; before the charge, also of lists."""
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF
 
 from _support.internals import check_bounds
+from skdpbo.gaussian_process import DPSparseGPRegressor, ProjectedGP
 from skdpbo.linear_model import DPLogisticRegression, DPRidge
 from skdpbo.preprocessing import DPMinMaxScaler, DPSimpleImputer, DPStandardScaler
 from skdpbo.privacy import PrivacyLedger
@@ -60,3 +63,35 @@ def test_private_bounds_are_refused_by_name_before_the_charge(estimator):
         with pytest.raises(ValueError, match=r"public pair .* got 'private'.*DPMinMaxScaler"):
             estimator.fit(X, y)
         assert not ledger.entries
+
+
+BOX = {"X_bounds": (0, 1), "y_bounds": (0, 1)}
+GP = DPSparseGPRegressor(**BOX)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "name", "value"),
+    [
+        (DPRidge(**BOX), "X_bounds", (1, 0)),
+        (DPRidge(**BOX), "y_bounds", (0, np.nan)),
+        (DPStandardScaler(X_bounds=(0, 1)), "X_bounds", "private"),
+        (GP, "noise_variance", 0.0),
+        (GP, "kernel", "rbf"),
+        (GP, "inducing_points", 0),
+        (ProjectedGP(data_norm=2.0), "n_restarts_optimizer", -1),
+    ],
+)
+def test_bad_parameters_cost_nothing_where_rows_are_lists(estimator, name, value):
+    X, y = np.eye(20).tolist(), [0.0, 1.0] * 10
+    with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
+        with pytest.raises((TypeError, ValueError), match=name):
+            clone(estimator).set_params(**{name: value}).fit(X, y)
+        assert not ledger.entries
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4])
+def test_parameters_of_any_size_fit_lists(d):
+    box = {"X_bounds": ([0] * d, [1] * d), "y_bounds": ([0] * 3, [1] * 3)}
+    X, Y = np.ones((9, d)).tolist(), np.ones((9, 3)).tolist()
+    own = {"kernel": RBF([1.0] * d), "inducing_points": np.eye(d), "noise_variance": [0.1] * 3}
+    assert DPSparseGPRegressor(**box, **own).fit(X, Y).n_features_in_ == d

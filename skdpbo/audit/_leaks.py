@@ -11,6 +11,7 @@ import numpy as np
 from skdpbo._attempt import attempt
 from skdpbo.audit._traces import Traces
 from skdpbo.audit._walk import reachable
+from skdpbo.privacy._checks import check_count, check_within
 
 _NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?")
 
@@ -41,9 +42,9 @@ class Secrets:
     predicate : callable, default=None
         Returns whether an object is secret.
     rtol : float, default=1e-9
-        Relative tolerance of numbers.
+        Relative tolerance of numbers, at least 0.
     digits : int, default=4
-        Least number of significant digits by which a printed number is recognised.
+        Least number of significant digits by which a printed number is recognised, in [1, 17].
 
     Examples
     --------
@@ -54,7 +55,7 @@ class Secrets:
     """
 
     def __init__(self, values=(), *, predicate=None, rtol=1e-9, digits=4):
-        values = list(values)
+        values = [values] if isinstance(values, str | bytes) else list(values)
         self.texts = [
             v.decode(errors="replace") if isinstance(v, bytes) else v
             for v in values
@@ -62,8 +63,8 @@ class Secrets:
         ]
         self.numbers = [float(v) for v in values if not isinstance(v, str | bytes)]
         self.predicate = predicate
-        self.rtol = rtol
-        self.digits = digits
+        self.rtol = check_within(rtol, "rtol", "[0, inf)")
+        self.digits = check_count(digits, "digits", most=17)
         # Doubles as they lie in memory, on machines of either order.
         self._patterns = [text.encode() for text in self.texts]
         self._patterns += [struct.pack(order, v) for v in self.numbers for order in ("<d", ">d")]
@@ -217,6 +218,7 @@ def leak_scan(thing, secrets, *, texts=()):
     html, _ = attempt(lambda: thing._repr_html_())
     if html is not None and secrets.in_text(html):
         leaks.append(Leak("html"))
+    texts = [texts] if isinstance(texts, str) else texts
     return leaks + [Leak("text") for text in texts if secrets.in_text(text)]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import norm
 
 from skdpbo.audit._result import AuditResult, epsilon_of, event_bounds, mu_of
+from skdpbo.privacy._checks import check_choice, check_count, check_within
 
 _MAX_THRESHOLDS = 1000
 _FAR = 1e3  # interquartile ranges
@@ -74,6 +75,7 @@ def likelihood_ratio_audit(
     >>> likelihood_ratio_audit(mechanism.release, 0, 1, n_runs=3000).violates(mechanism.guarantee)
     False
     """
+    check_count(n_runs, "n_runs", least=4)
     outputs = [[release(each) for _ in range(n_runs)] for each in (data, neighbour)]
     if statistic is not None:
         outputs = [[float(statistic(output)) for output in each] for each in outputs]
@@ -110,10 +112,9 @@ def audit_samples(first, second, *, delta=0.0, target="epsilon", false_alarm=1e-
     >>> 1.5 < result.mu < 2
     True
     """
-    if target not in ("epsilon", "mu"):
-        raise ValueError(f'target must be "epsilon" or "mu", got {target!r}.')
-    if not 0 < false_alarm < 1 or not 0 <= delta < 1:
-        raise ValueError("false_alarm must lie in (0, 1) and delta in [0, 1).")
+    check_choice(target, "target", ("epsilon", "mu"))
+    false_alarm = check_within(false_alarm, "false_alarm", "(0, 1)")
+    delta = check_within(delta, "delta", "[0, 1)")
     if min(len(first), len(second)) < 4:
         raise ValueError("At least 4 runs on each data set are needed.")
     # One half chooses the event, the other bounds its probability: no bound is chosen by its data.
@@ -257,8 +258,9 @@ def normal_mu_bound(first, second, *, false_alarm=1e-6):
     first, second = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
     if first.shape != second.shape or first.ndim != 1 or len(first) < 2:
         raise ValueError("first and second must be two vectors of one length, at least 2.")
+    tail = float(norm.isf(check_within(false_alarm, "false_alarm", "(0, 1)")))
     n = len(first)
     spread = math.sqrt((first.var() + second.var()) / 2)
     # Two constants that differ: an infinite loss, shown as a huge one.
     mu = abs(first.mean() - second.mean()) / max(spread, 1e-100)
-    return float(mu) - float(norm.isf(false_alarm)) * math.sqrt(2 / n + mu**2 / (4 * n))
+    return float(mu) - tail * math.sqrt(2 / n + mu**2 / (4 * n))

@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from skdpbo.audit._likelihood import audit_samples
+from skdpbo.privacy._checks import check_count, check_positive
 
 
 def precision_audit(
@@ -23,10 +24,11 @@ def precision_audit(
     data, neighbour : object
         Two data sets that differ in one protected record.
     step : float, default=None
-        Step of the claimed lattice: the last digits are those of the multiple, and a number off
-        the lattice is an event of its own. None: the position of the last nonzero binary digit.
+        Step of the claimed lattice, positive: the last digits are those of the multiple, and a
+        number off the lattice is an event of its own. None: the position of the last nonzero binary
+        digit.
     n_runs : int, default=2000
-        Runs on each data set.
+        Runs on each data set, at least 4.
     delta, false_alarm : float
         As in `likelihood_ratio_audit`.
 
@@ -65,7 +67,7 @@ def last_digits(values, step=None, modulus=16):
     step : float, default=None
         Lattice step, positive.
     modulus : int, default=16
-        Number of places on the lattice that are distinguished.
+        Number of places on the lattice that are distinguished, at least 2.
 
     Returns
     -------
@@ -81,6 +83,9 @@ def last_digits(values, step=None, modulus=16):
     ['place 3', 'off the lattice']
     """
     values = [float(value) for value in np.ravel(values)]
+    check_count(modulus, "modulus", least=2)
+    if step is not None:
+        step = check_positive(step, "step")
     return [_last_digit(v) if step is None else _place(v, step, modulus) for v in values]
 
 

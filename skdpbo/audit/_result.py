@@ -7,6 +7,8 @@ import numpy as np
 from scipy.special import ndtri, ndtri_exp
 from scipy.stats import beta, norm
 
+from skdpbo.privacy._checks import check_count, check_within, set_fields
+
 
 def event_bounds(hits, other_hits, n_runs, n_other_runs, false_alarm):
     """Return Clopper-Pearson bounds: below the first probability and above the second.
@@ -16,9 +18,9 @@ def event_bounds(hits, other_hits, n_runs, n_other_runs, false_alarm):
     Parameters
     ----------
     hits, other_hits : int or ndarray of int
-        Numbers of occurrences of the event.
+        Numbers of occurrences of the event, from 0 to the number of runs.
     n_runs, n_other_runs : int
-        Numbers of independent runs.
+        Numbers of independent runs, at least 1.
     false_alarm : float in (0, 1)
         Probability that one of the bounds is wrong.
 
@@ -32,7 +34,7 @@ def event_bounds(hits, other_hits, n_runs, n_other_runs, false_alarm):
     C. J. Clopper, E. S. Pearson, The use of confidence or fiducial limits, Biometrika 26, 1934.
     """
     hits, other_hits = np.asarray(hits), np.asarray(other_hits)
-    tail = false_alarm / 2
+    tail = check_within(false_alarm, "false_alarm", "(0, 1)") / 2
     # ppf is NaN where a parameter is 0: without hits the lower bound is 0, without misses the
     # upper bound is 1.
     low = beta.ppf(tail, np.maximum(hits, 1), n_runs - hits + 1)
@@ -65,13 +67,13 @@ class AuditResult:
     Parameters
     ----------
     low : float
-        Lower bound on the probability of the event on one data set.
+        Lower bound on the probability of the event on one data set, in [0, 1].
     high : float
-        Upper bound on its probability on the other.
+        Upper bound on its probability on the other, in [0, 1].
     delta : float, default=0.0
-        Delta at which `epsilon` is stated.
+        Delta at which `epsilon` is stated, in [0, 1).
     false_alarm : float, default=1e-6
-        Probability that `low` or `high` is wrong.
+        Probability that `low` or `high` is wrong, in (0, 1).
     event : str, default=""
         Description of the event.
     n_runs : int, default=0
@@ -109,6 +111,12 @@ class AuditResult:
     false_alarm: float = 1e-6
     event: str = ""
     n_runs: int = 0
+
+    def __post_init__(self):
+        ranges = {"low": "[0, 1]", "high": "[0, 1]", "delta": "[0, 1)", "false_alarm": "(0, 1)"}
+        for name, interval in ranges.items():
+            set_fields(self, **{name: check_within(getattr(self, name), name, interval)})
+        check_count(self.n_runs, "n_runs", least=0)
 
     @property
     def epsilon(self):

@@ -8,6 +8,7 @@ import numpy as np
 
 from skdpbo.audit._traces import Traces
 from skdpbo.audit._walk import reachable
+from skdpbo.privacy._checks import check_within
 
 _LEAVES = (bool, int, float, str, bytes, np.generic)
 
@@ -44,8 +45,8 @@ def same_seed_difference(fit, data, neighbour, *, rtol=0.0, atol=0.0, ignore=())
     data, neighbour : object
         Two data sets of one schema; they may differ in every record.
     rtol, atol : float, default=0.0
-        Numbers are equal within ``atol + rtol * abs(first)``; a release may differ by its
-        sensitivity.
+        At least 0. Numbers are equal within ``atol + rtol * abs(first)``; a release may differ by
+        its sensitivity.
     ignore : iterable of str, default=()
         Parts of paths to skip, such as times and public attributes that differ on purpose.
 
@@ -68,6 +69,9 @@ def same_seed_difference(fit, data, neighbour, *, rtol=0.0, atol=0.0, ignore=())
     >>> [found.path for found in same_seed_difference(Mean().fit, data, neighbour, rtol=1e-9)]
     ['.bound_']
     """
+    rtol, atol = check_within(rtol, "rtol", "[0, inf)"), check_within(atol, "atol", "[0, inf)")
+    if isinstance(ignore, str):  # whose letters are in all paths
+        raise TypeError(f"ignore must be an iterable of texts, got {ignore!r}.")
     seen = [_observe(fit, each, tuple(ignore)) for each in (data, neighbour)]
     # Also what only one of the two fits has.
     paths = [*seen[0], *(path for path in seen[1] if path not in seen[0])]

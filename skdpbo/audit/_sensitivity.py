@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from skdpbo.privacy._checks import check_choice, check_count, check_real
+
 
 @dataclass(frozen=True, kw_only=True)
 class SensitivityResult:
@@ -65,14 +67,14 @@ def sensitivity_audit(
     records : iterable
         Replacements; each is tried at every position.
     sensitivity : int, float or Fraction
-        Claimed sensitivity, in the units of the statistic.
+        Claimed sensitivity, at least 0, in the units of the statistic.
     norm : {"l1", "l2", "max"}, default="l2"
         Norm of the change.
     propose : callable, default=None
         ``propose(rng)`` returns a further record, for a random search; `rng` is a
         ``numpy.random.Generator``.
     n_random : int, default=0
-        Number of proposed records, each for a random position.
+        Number of proposed records, at least 0, each for a random position.
     random_state : int, default=0
         Seed of the random search.
 
@@ -93,8 +95,12 @@ def sensitivity_audit(
     >>> result.largest, result.violated
     (2.0, True)
     """
-    if norm not in ("l1", "l2", "max"):
-        raise ValueError(f'norm must be "l1", "l2" or "max", got {norm!r}.')
+    check_choice(norm, "norm", ("l1", "l2", "max"))
+    if type(sensitivity) not in (int, Fraction):  # which may be beyond the floats
+        sensitivity = check_real(sensitivity, "sensitivity")
+    if sensitivity < 0:
+        raise ValueError(f"sensitivity must be at least 0, got {sensitivity}.")
+    check_count(n_random, "n_random", least=0)
     before = _exact(statistic(data))
     # Squares in the l2 norm: a root could not be compared exactly.
     largest, found, n_neighbours = Fraction(0), (-1, None), 0

@@ -5,6 +5,8 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skdpbo.privacy._checks import check_count
+
 
 class PosteriorRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Base class of regressors with a released Gaussian posterior.
@@ -52,7 +54,7 @@ class PosteriorRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         X : array-like of shape (n_points, n_features)
             Where the functions are evaluated, all points jointly.
         n_samples : int, default=1
-            Number of functions.
+            Number of functions, at least 1.
         random_state : None, int or RandomState, default=0
             No privacy depends on it.
 
@@ -62,6 +64,7 @@ class PosteriorRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             Values of the functions, without the noise of observations.
         """
         check_is_fitted(self)
+        check_count(n_samples, "n_samples")
         X = validate_data(self, X, dtype=np.float64, reset=False)
         # One generator for all targets: the same draws for each would make them depend on each
         # other.

@@ -230,15 +230,11 @@ class PublicBase:
             )
         if self._private_bounds():
             raise ValueError('"private" bounds have no use with public rows, which give them.')
-        base = self.base
-        methods = ("get_params", "fit", "predict")
-        if base is not None and not all(hasattr(base, name) for name in methods):
-            raise TypeError(f"base must be None or a regressor, got {type(base).__name__}.")
         # Shared memory is refused above; equal values are not looked for, as that reads records.
         guarantee = guarantee.assuming(
             "no protected record is among the public rows, which were chosen without looking at it"
         )
-        if base is None:
+        if self.base is None:
             return guarantee
         return guarantee.assuming(
             "the base predicts each row from that row alone", status="conditional"

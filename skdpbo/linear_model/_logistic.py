@@ -224,7 +224,7 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
         mu_step = float(step_budgets(mu_steps, plan.n_steps)[0])
         release = GradientRelease(rows, codes, scales, weights, mu_step, clip, effective)
         # scikit-learn's C multiplies the sum of the losses, and the gradients here are means.
-        shape, penalties = (rows.shape[1] + 1, n_outputs), scales.penalties() / (self.C * n)
+        shape, penalties = (rows.shape[1] + 1, n_outputs), scales.penalties() / (float(self.C) * n)
         if plan.by_curvature:
             inverse = curvature.inverse(n_outputs, 2 * clip / (effective * mu_steps))
             w = descend_by_curvature(lambda w: release(w, source), inverse, shape, penalties)

@@ -28,7 +28,7 @@ from skdpbo._whitened_release import WhitenedRelease
 from skdpbo.linear_model._column_scales import column_scales
 from skdpbo.linear_model._record_rows import JoinedRows, StandardisedRecords
 from skdpbo.mechanisms import split_budget
-from skdpbo.privacy._checks import check_flag, check_positive
+from skdpbo.privacy._checks import check_flag, check_within
 
 _SHARE_OF_SCALES, _SHARE_OF_TARGETS = 0.1, 0.02  # of the squared budget
 _QUANTILE = 0.6  # of the row norms, for the clipping radius of the moments
@@ -174,7 +174,7 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         refuse_missing_target(y, self)
         check_flag(self.fit_intercept, "fit_intercept")
         if self.alpha is not None:
-            check_positive(self.alpha, "alpha")
+            check_within(self.alpha, "alpha", "[1e-300, 1e300]")
         check_same_length(X, y, groups)
         guarantee = self._guarantee_of_fit(groups)
         table, checked, source = self._opened(guarantee, self._check_public, X, y, groups=groups)
@@ -290,7 +290,7 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         if self.alpha is None:
             return candidates[best].posterior(variances[best]).mean
         # Ridge with penalty alpha is the posterior mean under prior variance sigma^2 / alpha.
-        return model(variances[best] * size**2 / self.alpha).posterior(variances[best]).mean
+        return model(variances[best] * size**2 / float(self.alpha)).posterior(variances[best]).mean
 
     def predict(self, X):
         """Predicted targets.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from skdpbo.mechanisms._gaussian import GaussianMechanism
 from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee
-from skdpbo.privacy._checks import check_count, check_mu, check_positive, check_within
+from skdpbo.privacy._checks import check_count, check_mu, check_within
 
 
 def clipped_count_sensitivity() -> int:
@@ -33,7 +33,7 @@ class ClipQuantile:
     quantile : float, default=0.5
         Target share gamma of the records that need no clipping, in [0, 1].
     rate : float, default=0.2
-        Rate eta of the geometric update, > 0.
+        Rate eta of the geometric update, in (0, 100].
 
     References
     ----------
@@ -56,7 +56,7 @@ class ClipQuantile:
     def __post_init__(self) -> None:
         check_count(self.n_records, "n_records")
         check_within(self.quantile, "quantile", "[0, 1]")
-        check_positive(self.rate, "rate")
+        check_within(self.rate, "rate", "(0, 100]")
         noise = GaussianMechanism(
             mu=check_mu(self.mu), sensitivity=clipped_count_sensitivity(), n_draws=1
         )
@@ -73,7 +73,7 @@ class ClipQuantile:
         Parameters
         ----------
         n_inside : int
-            Number of records that needed no clipping; protected.
+            Number of records that needed no clipping, in [0, n_records]; protected.
         source : RandomSource, default=None
             None reads the operating system's generator.
 
@@ -102,4 +102,5 @@ class ClipQuantile:
         float
             In the units of `clip`; larger if `share` is below `quantile`.
         """
+        clip, share = check_within(clip, "clip", "(0, inf)"), check_within(share, "share", "[0, 1]")
         return clip * math.exp(-self.rate * (share - self.quantile))

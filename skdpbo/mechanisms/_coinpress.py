@@ -57,7 +57,7 @@ class CoinPressMean(GaussianMean):
     scale : float, default=1.0
         Public standard deviation of a coordinate of the records, > 0. See the warning in Notes.
     n_steps : int or "auto", default=12
-        Largest number of steps, at least 1. "auto": the number, up to 20, that gives the least
+        Largest number of steps, in [1, 10000]. "auto": the number, up to 20, that gives the least
         noise; found from public numbers, and much better than 12 when n mu is below about 100.
     shares : sequence of float, default=None
         Share of mu^2 of each of the `n_steps` steps, positive, of sum 1. None: the last step has
@@ -142,10 +142,12 @@ class CoinPressMean(GaussianMean):
         if not extent.max() / self.scale < math.sqrt(HUGE):
             raise ValueError("center and radius must be smaller than 2^250 times scale.")
         if self.n_steps != "auto":
-            check_count(self.n_steps, "n_steps")
+            check_count(self.n_steps, "n_steps", most=10_000)
         if self.shares is not None:
+            if not np.iterable(self.shares):
+                raise TypeError(f"shares must be numbers, got {self.shares!r}.")
             # positive, and 1 in all up to rounding
-            checked = tuple(float(check_positive(share, "each share")) for share in self.shares)
+            checked = tuple(float(check_positive(share, "each of shares")) for share in self.shares)
             if len(checked) != self.n_steps:
                 raise ValueError("shares must have one value for each of the n_steps steps.")
             total = math.fsum(checked)

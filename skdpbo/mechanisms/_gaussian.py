@@ -69,14 +69,14 @@ class GaussianMechanism:
     sensitivity : float
         Largest l2 change of the values under one substitution, > 0, in the units of the values.
     lattice : float, optional
-        None: `release` takes real numbers and rounds them toward zero to a lattice of 2^30 or
-        more steps per standard deviation and, for mu above 2^-18, per sensitivity; the noise covers
-        the rounding of n_draws coordinates, sqrt(n_draws) steps. Otherwise the public
-        lattice step to which the caller has already rounded the values (see :func:`to_lattice`);
-        `release` then takes and returns integers, counted in steps, and `sensitivity` is that
-        of the values on the lattice.
+        None: `release` takes real numbers and rounds them toward zero to a lattice of 2^30 or more
+        steps per standard deviation and, for mu above 2^-18, per sensitivity; the noise covers the
+        rounding of n_draws coordinates, sqrt(n_draws) steps. Otherwise the public lattice step, >
+        0, to which the caller has already rounded the values (see :func:`to_lattice`); `release`
+        then takes and returns integers, counted in steps, and `sensitivity` is that of the values
+        on the lattice.
     n_draws : int, default=2**20
-        Largest number of coordinates released in total.
+        Largest number of coordinates released in total, at least 1.
     engine : {"skdpbo", "opendp"}, default="skdpbo"
         Sampler of the noise. OpenDP draws a discrete Gaussian on the finer lattice; its
         statistical distance to the normal deviate is charged to delta.

@@ -47,7 +47,7 @@ class L2Laplace:
     displacement : float
         D, the largest hidden move of one row, > 0, in the units of the rows.
     dimension : int
-        d, the number of coordinates of a row.
+        d, the number of coordinates of a row, at least 1.
 
     Attributes
     ----------

@@ -35,7 +35,7 @@ class DiscreteLaplace:
     epsilon : float, int or fractions.Fraction
         Privacy loss of one release, > 0. A float is read as its exact binary value.
     sensitivity : int
-        B, the l1 sensitivity of the released integers.
+        B, the l1 sensitivity of the released integers, at least 1.
     engine : {"skdpbo", "opendp"}, default="skdpbo"
         Sampler of the noise; OpenDP's is exact too.
 

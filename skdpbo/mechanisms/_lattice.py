@@ -181,12 +181,12 @@ def from_lattice(units: ArrayLike, step: float) -> float | NDArray[np.float64]:
     >>> from_lattice([2, -2, 3], 0.25).tolist()
     [0.5, -0.5, 0.75]
     """
-    array = np.asarray(units)
+    array, exact = np.asarray(units), check_positive(step, "step")
     if array.dtype.kind in "iu" and array.ndim:
         with np.errstate(over="ignore"):
-            return np.asarray(array.astype(np.float64) * step)
+            return np.asarray(array.astype(np.float64) * float(exact))
     integers, shape = integers_from(units, "units")
-    reals = np.array([_float_nearest(n * Fraction(step)) for n in integers], dtype=np.float64)
+    reals = np.array([_float_nearest(n * Fraction(exact)) for n in integers], dtype=np.float64)
     return float(reals[0]) if shape == () else reals.reshape(shape)
 
 

@@ -76,8 +76,8 @@ class GaussianMean:
         float
             In the units of the records.
         """
-        means = self._steps(check_count(n_records, "n_records"), n_features)
-        return means[-1].sigma * self.scale
+        sizes = check_count(n_records, "n_records"), check_count(n_features, "n_features")
+        return self._steps(*sizes)[-1].sigma * self.scale
 
     @abstractmethod
     def _steps(self, n_records: int, n_features: int) -> list[ClippedMean]:

@@ -117,7 +117,8 @@ class PermuteAndFlip(_Selection):
     epsilon : float, int or fractions.Fraction
         Privacy loss of one selection, > 0. A float is read as its exact binary value.
     sensitivity : int
-        B, the largest change of any loss under one substitution, in the units of the losses.
+        B, the largest change of any loss under one substitution, at least 1, in units of the
+        losses.
 
     Notes
     -----
@@ -191,7 +192,8 @@ class ExponentialMechanism(_Selection):
     epsilon : float, int or fractions.Fraction
         Privacy loss of one selection, > 0. A float is read as its exact binary value.
     sensitivity : int
-        B, the largest change of any loss under one substitution, in the units of the losses.
+        B, the largest change of any loss under one substitution, at least 1, in units of the
+        losses.
 
     Notes
     -----

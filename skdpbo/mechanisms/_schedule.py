@@ -20,7 +20,7 @@ def step_budgets(
     Parameters
     ----------
     mu : float
-        Total, > 0.
+        Total, at least 1e-300.
     n_steps : int
         T, at least 1.
     schedule : {"uniform", "geometric"}, default="uniform"
@@ -60,7 +60,7 @@ def split_budget(mu: float, share: float) -> tuple[float, float]:
     Parameters
     ----------
     mu : float
-        Total, > 0.
+        Total, at least 1e-300.
     share : float
         Share of the second in mu^2, in (0, 1).
 
@@ -78,6 +78,8 @@ def split_budget(mu: float, share: float) -> tuple[float, float]:
 
 def _within(mu: float, parts: FloatArray) -> FloatArray:
     """Shrink parts until the exact sum of their squares is at most mu^2, despite rounding."""
+    if mu < 1e-300:  # parts of it have too few digits to be shrunk
+        raise ValueError(f"mu must be at least 1e-300 to be divided, got {mu}.")
     square = Fraction(mu) ** 2
     while sum((Fraction(float(part)) ** 2 for part in parts), Fraction(0)) > square:
         parts = parts * (1.0 - 2.0**-50)  # a few ulps at a time

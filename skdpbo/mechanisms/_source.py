@@ -9,6 +9,8 @@ from typing import NoReturn
 
 import numpy as np
 
+from skdpbo.privacy._checks import check_flag
+
 # Separates the noise stream from estimators that use the same integer seed.
 _NOISE_STREAM = 0x736B6470
 
@@ -28,8 +30,10 @@ class RandomSource:
     __slots__ = ("_read", "seeded")
 
     def __init__(self, read: Callable[[int], bytes], *, seeded: bool) -> None:
+        if not callable(read):
+            raise TypeError(f"read must be callable, got {type(read).__name__}.")
         self._read = read
-        self.seeded = seeded
+        self.seeded = check_flag(seeded, "seeded")
 
     def bytes(self, n: int) -> bytes:
         """Return `n` fresh random bytes.

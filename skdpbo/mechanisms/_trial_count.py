@@ -28,9 +28,9 @@ def draw_trials(
     law : TrialLaw
         Its parameters are read as exact fractions; gamma of a geometric law is exactly 1 / mean.
     max_trials : int, default=None
-        If given, min(K, max_trials) is returned; `selection_guarantee` takes the same parameter
-        and charges for the difference. Recommended for eta < 0: these laws have long tails and
-        the time of a draw grows with K.
+        At least 1. If given, min(K, max_trials) is returned; `selection_guarantee` takes the same
+        parameter and charges for the difference. Recommended for eta < 0: these laws have long
+        tails and the time of a draw grows with K.
     source : RandomSource, default=None
         None reads the operating system's generator.
 

@@ -19,6 +19,7 @@ The way of a fit, from the rows to the noise:
 
 import numbers
 from abc import abstractmethod
+from fractions import Fraction
 from functools import partial
 from os import PathLike
 from typing import ClassVar
@@ -26,9 +27,11 @@ from typing import ClassVar
 from joblib import Memory
 
 from skdpbo._parameters import warn_if_seeded
+from skdpbo.model_selection._frozen_parameters import FrozenParameters, changed
 from skdpbo.model_selection._sklearn import BaseSearchCV, Interval, readable_errors
 from skdpbo.model_selection.protection._validation import running_fit
 from skdpbo.privacy import LedgerMixin
+from skdpbo.privacy._checks import check_count, check_flag
 from skdpbo.privacy._stated_html import StatedHTML
 
 
@@ -50,6 +53,8 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
     (``_mechanism``), each once a fit, and the protection (``_protection``).
     """
 
+    # Objects whose parameters are set where there is none, by name.
+    _where_none: ClassVar[dict] = {}
     _parameter_constraints: ClassVar[dict] = {
         # Their `refit` may be a callable, which `fit` refuses with the reason.
         **{k: v for k, v in BaseSearchCV._parameter_constraints.items() if k != "refit"},
@@ -86,6 +91,31 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         self.validation_fraction = validation_fraction
         self.memory = memory
         self.random_state = random_state
+
+    def set_params(self, **params):
+        """Set parameters, also those of objects that group some, as ``protect__n_chunks=10``.
+
+        Parameters
+        ----------
+        **params : dict
+            Values by name.
+
+        Returns
+        -------
+        self : object
+            The search.
+        """
+        nested = {}
+        for name in [name for name in params if "__" in name]:
+            group, _, field = name.partition("__")
+            settings = params.get(group, getattr(self, group, None))
+            if settings is None and group in self._where_none:
+                settings = self._where_none[group]()
+            if isinstance(settings, FrozenParameters):
+                nested.setdefault(group, (settings, {}))[1][field] = params.pop(name)
+        # Frozen: a changed copy takes the place, of a new object if one is given.
+        params |= {group: changed(*of_group) for group, of_group in nested.items()}
+        return super().set_params(**params)
 
     @abstractmethod
     def _candidates(self):
@@ -171,8 +201,8 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         Parameters
         ----------
         n_samples : int, default=None
-            Number of rows given to `fit`, without `X_val`. Only with every record protected may
-            the guarantee depend on it.
+            Number of rows given to `fit`, without `X_val`, at least 1. Only with every record
+            protected may the guarantee depend on it.
         groups : bool, default=False
             Whether it is that of a fit with groups, for all records of one group; `n_samples` is
             then the number of groups.
@@ -183,11 +213,17 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
             Of one fit, void with a seed.
         """
         self._validate_params()
+        if n_samples is not None:
+            check_count(n_samples, "n_samples")
+        check_flag(groups, "groups")
         protection = self._protection()
         promise = protection.promise(n_samples)
         return protection.stated(protection.for_groups(promise) if groups else promise)
 
     def _validate_params(self):
+        for name, value in self.get_params(deep=False).items():
+            if isinstance(value, Fraction) and name != "epsilon":  # not comparable for scikit-learn
+                raise TypeError(f"{name} must be a float or an int, got a Fraction.")
         with readable_errors():
             super()._validate_params()
         if hasattr(self.estimator, "get_params"):

@@ -41,7 +41,7 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         scikit-optimize; a range of two integers gives integers, both ends included. The dicts of
         a list share `n_iter` by their scores.
     n_iter : int, default=32
-        Number of candidates that are evaluated.
+        Number of candidates that are evaluated, in [1, 10^6]; all of a smaller set.
     epsilon : float, default=1.0
         Privacy budget of the whole fit, in (0, inf). Smaller is more private.
     delta : float, default=1e-5
@@ -59,11 +59,11 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         - `Kusner2015Lipschitz`: Algorithm 3 of [3]_ for the score, permute-and-flip for the choice;
           the search follows public scores, or as published secret ones.
     n_initial_points : int, default=5
-        Candidates evaluated before the surrogate is used.
+        Candidates evaluated before the surrogate is used, at least 1.
     n_candidates : int, default=500
-        Size of the finite candidate set; the whole space if it has no more points.
+        Size of the finite candidate set, in [1, 10^6]; the whole space if it has no more points.
     batch_size : int, default=1
-        Candidates proposed at a time, and evaluated in parallel.
+        Candidates proposed at a time, and evaluated in parallel; at least 1.
     sqrt_beta : float, default=2.0
         Weight of the posterior standard deviation in the upper confidence bound, >= 0.
     acquisition : {"ucb", "ei"}, default="ucb"
@@ -71,11 +71,11 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         keeps secret: the upper confidence bound, or the expected improvement. Noisy scores
         ("gaussian") and `Kusner2015` are for "ucb" only.
     prior_weight : "auto" or float, default="auto"
-        Weight c >= 0 of the public score in a choice by permute-and-flip or the exponential
-        mechanism, which maximises (protected score + c * public score) up to noise. It costs no
-        budget. "auto" smooths the public scores, weighs the selection noise against the error that
-        they have left, and goes to 0 where protected records abound. A number is applied to the
-        scores as they are; 0 switches it off, which is right where the public rows come from
+        Weight c in [0, 1e100] of the public score in a choice by permute-and-flip or the
+        exponential mechanism, which maximises (protected score + c * public score) up to noise. It
+        costs no budget. "auto" smooths the public scores, weighs the selection noise against the
+        error that they have left, and goes to 0 where protected records abound. A number is applied
+        to the scores as they are; 0 switches it off, which is right where the public rows come from
         another population.
     scoring : str, list, tuple, dict, PerRecordScorer or None, default=None
         A score that is the mean of bounded per-record losses: `"accuracy"`, `"neg_log_loss"`,
@@ -85,10 +85,10 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         `"neg_mean_squared_error"` for regressors; `score` is then the estimator's own. With
         several metrics, `refit` names the one that decides; the others are computed on public rows
         only.
-    loss_bound : float or None, default=None
-        Largest loss of one record for the losses that have no bound of their own, in the units of
-        the loss; larger losses are clipped. None takes a default that does not depend on the data,
-        with a `DefaultBoundsWarning`.
+    loss_bound : float, dict or None, default=None
+        Largest loss of one record for losses without a bound of their own, in their units, in
+        [1e-100, 1e100]; larger losses are clipped. A dict has one by the name of a score. None: a
+        default that does not depend on the data, with a `DefaultBoundsWarning`.
     score_fraction : float or "auto", default="auto"
         Share of the budget spent on `best_score_`, in [0, 1). 0: no score is released. "auto": a
         tenth, for scores that are no means, such as ROC AUC and F1, up to 0.3; there and with
@@ -168,9 +168,9 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
     scorer_ : callable or dict
         Scorer that `score` uses.
     n_splits_ : int
-        Number of public folds; absent when `guide=False`.
+        Number of public folds; absent without any, as with ``guide=False``.
     refit_time_ : float
-        Seconds of the public refit.
+        Seconds of the public refit; absent without one.
     multimetric_ : bool
     classes_ : ndarray of shape (n_classes,)
         Of the winner.
@@ -230,13 +230,13 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
             Kusner2015Lipschitz,
         ],
         "search_spaces": [dict, list],
-        "n_iter": [Interval(numbers.Integral, 1, None, closed="left")],
+        "n_iter": [Interval(numbers.Integral, 1, 10**6, closed="both")],
         "n_initial_points": [Interval(numbers.Integral, 1, None, closed="left")],
-        "n_candidates": [Interval(numbers.Integral, 1, None, closed="left")],
+        "n_candidates": [Interval(numbers.Integral, 1, 10**6, closed="both")],
         "batch_size": [Interval(numbers.Integral, 1, None, closed="left")],
         "sqrt_beta": [Interval(numbers.Real, 0, None, closed="left")],
         "acquisition": [StrOptions({"ucb", "ei"})],
-        "prior_weight": [Interval(numbers.Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "prior_weight": [Interval(numbers.Real, 0, 1e100, closed="both"), StrOptions({"auto"})],
     }
 
     def __init__(

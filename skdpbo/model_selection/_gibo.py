@@ -10,7 +10,7 @@ from skdpbo.model_selection._base import BasePrivateSearchCV
 from skdpbo.model_selection._sklearn import Interval, StrOptions
 from skdpbo.model_selection.bayes._gp_ucb import PublicBest
 from skdpbo.model_selection.gibo._gradient_release import TrajectoryRelease
-from skdpbo.model_selection.gibo._settings import DEFAULTS, Descent, GradientSurrogate, changed
+from skdpbo.model_selection.gibo._settings import DEFAULTS, Descent, GradientSurrogate
 from skdpbo.model_selection.gibo._trajectory_search import TrajectorySearch
 from skdpbo.model_selection.protection._private_descent import PrivateDescentProtection
 from skdpbo.model_selection.protection._validation import ValidationProtection
@@ -48,7 +48,7 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         reals and rounded after the noise. A list of one value is a constant; longer lists
         (categories) are refused: see `DPBayesSearchCV`.
     n_iter : int or None, default=None
-        Number T of steps. None: 25; 10 with ``protect="all"``.
+        Number T of steps, in [1, 10^6]. None: 25; 10 with ``protect="all"``.
     epsilon : float, default=1.0
         Privacy budget of the whole fit, in (0, inf). Smaller is more private.
     delta : float, default=1e-5
@@ -77,10 +77,10 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         None: accuracy for classifiers, `"neg_mean_squared_error"` for regressors; `score` is then
         the estimator's own. With several metrics, `refit` names the one that decides; the others
         are computed on public rows only.
-    loss_bound : float or None, default=None
-        Largest loss of one record for the losses that have no bound of their own, in the units of
-        the loss; larger losses are clipped. None takes a default that does not depend on the data,
-        with a `DefaultBoundsWarning`.
+    loss_bound : float, dict or None, default=None
+        Largest loss of one record for losses without a bound of their own, in their units, in
+        [1e-100, 1e100]; larger losses are clipped. A dict has one by the name of a score. None: a
+        default that does not depend on the data, with a `DefaultBoundsWarning`.
     end_fraction : float, default=0.5
         Share of epsilon spent on private choices, in [0, 1), so that a noisy descent need not end
         worse than it began: of `best_params_` among released points (the start, points on the way,
@@ -152,9 +152,9 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     scorer_ : callable or dict
         Scorer that `score` uses.
     n_splits_ : int
-        Number of public folds; absent when `guide=False`.
+        Number of public folds; absent without any, as with ``guide=False``.
     refit_time_ : float
-        Seconds of the public refit.
+        Seconds of the public refit; absent without one.
     multimetric_ : bool
     classes_ : ndarray of shape (n_classes,)
         Of the winner.
@@ -213,10 +213,11 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     [0.5468, 0.1, 0.4]
     """
 
+    _where_none: ClassVar[dict] = {"descent": Descent, "surrogate": GradientSurrogate}
     _parameter_constraints: ClassVar[dict] = {
         **BasePrivateSearchCV._parameter_constraints,
         "search_spaces": [dict, list],
-        "n_iter": [Interval(numbers.Integral, 1, None, closed="left"), None],
+        "n_iter": [Interval(numbers.Integral, 1, 10**6, closed="both"), None],
         "delta": [Interval(numbers.Real, 0, 1, closed="neither")],
         "descent": [Descent, None],
         "surrogate": [GradientSurrogate, None],
@@ -280,27 +281,6 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         self.descent = descent
         self.end_fraction = end_fraction
         self.surrogate = surrogate
-
-    def set_params(self, **params):
-        """Set parameters, also of `descent` and `surrogate`, as ``descent__clip=0.1``.
-
-        Parameters
-        ----------
-        **params : dict
-            Values by name.
-
-        Returns
-        -------
-        self : object
-            The search.
-        """
-        for group, kind in (("descent", Descent), ("surrogate", GradientSurrogate)):
-            prefix = f"{group}__"
-            names = [name for name in params if name.startswith(prefix)]
-            nested = {name.removeprefix(prefix): params.pop(name) for name in names}
-            if nested:  # frozen: a changed copy takes the place, of a new object if one is given
-                params[group] = changed(params.get(group, getattr(self, group)) or kind(), nested)
-        return super().set_params(**params)
 
     def _protection(self):
         kind = PrivateDescentProtection if self.protect == "all" else ValidationProtection

@@ -123,6 +123,10 @@ class PrivateChoice:
         check_choice(self.neighbours, "neighbours", list(NEIGHBOURS))
         # In fractions, so that both shares add up to epsilon without a rounding.
         of_score = Fraction(epsilon) * Fraction(float(self.score_fraction))
+        if 0 < of_score < _LEAST_EPSILON / 1e10:
+            raise ValueError(
+                f"score_fraction is too small: epsilon={float(of_score)} of the score."
+            )
         shares = {"epsilon_score": of_score, "epsilon_choice": Fraction(epsilon) - of_score}
         counts = self.neighbours == ADD_REMOVE
         # exp(-epsilon loss / Delta), in the place of exp(-epsilon loss / (2 Delta)).

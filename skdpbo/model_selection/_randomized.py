@@ -34,7 +34,7 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
         range of two integers gives integers, both ends included. A tuple is a space and its own
         number of distinct candidates. They are drawn independently of all data.
     n_iter : int, default=10
-        Number of candidates; not used with tuples.
+        Number of candidates, at least 1; not used with tuples.
     epsilon : float, default=1.0
         Privacy budget of the whole fit, in (0, inf). Smaller is more private.
     delta : float, default=1e-5
@@ -51,11 +51,12 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
         `"neg_mean_squared_error"` for regressors; `score` is then the estimator's own. With
         several metrics, `refit` names the one that decides; the others are computed on public rows
         only.
-    loss_bound : float or None, default=None
-        Largest loss of one record for the losses that have no bound of their own, in the units of
-        the loss; larger losses are clipped. None takes a default that does not depend on the data,
-        with a `DefaultBoundsWarning`. (A search over private estimators cannot read the number of
-        classes: give `"neg_brier_score"` the bound 1 for two.)
+    loss_bound : float, dict or None, default=None
+        Largest loss of one record for losses without a bound of their own, in their units, in
+        [1e-100, 1e100]; larger losses are clipped. A dict has one by the name of a score. None: a
+        default that does not depend on the data, with a `DefaultBoundsWarning`. (A search over
+        private estimators cannot read the number of classes: give `"neg_brier_score"` the bound 1
+        for two.)
     score_fraction : float or "auto", default="auto"
         Share of `epsilon` spent on `best_score_`, in [0, 1). 0: no score is released. "auto": a
         tenth, for scores that are no means, such as ROC AUC and F1, up to 0.3; there and with
@@ -144,9 +145,9 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
     scorer_ : callable or dict
         Scorer that `score` uses.
     n_splits_ : int
-        Number of public folds; absent when `guide=False`.
+        Number of public folds; absent without any, as with ``guide=False``.
     refit_time_ : float
-        Seconds of the public refit.
+        Seconds of the public refit; absent without one.
     expected_trials_ : float
         Public. Mean of the secret number of trials; only where a private estimator is tuned.
     hit_probability_ : float

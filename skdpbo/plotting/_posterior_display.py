@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpbo.plotting._axes import PRIVATE, PUBLIC, axes_for, plain, promise
 from skdpbo.privacy import PrivacyGuarantee
+from skdpbo.privacy._checks import check_within
 
 
 @dataclass(eq=False, kw_only=True, repr=False)
@@ -126,8 +127,7 @@ class GPPosteriorDisplay:
         display : GPPosteriorDisplay
             The drawn display.
         """
-        if not n_std > 0:
-            raise ValueError("n_std must be positive.")
+        n_std = check_within(n_std, "n_std", "(0, inf)")
         self.figure_, self.ax_ = axes_for(ax, type(self).__name__)
         self.band_ = self.ax_.fill_between(
             self.x,

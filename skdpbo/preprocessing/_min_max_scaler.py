@@ -5,6 +5,7 @@ import numpy as np
 from skdpbo._column_ranges import released_ranges
 from skdpbo._parameters import check_bounds
 from skdpbo.preprocessing._private_transformer import PrivateScaler
+from skdpbo.privacy._checks import check_flag
 
 
 class DPMinMaxScaler(PrivateScaler):
@@ -97,6 +98,9 @@ class DPMinMaxScaler(PrivateScaler):
         """
         scaled = super().transform(X)
         return np.clip(scaled, 0.0, 1.0) if self.clip else scaled
+
+    def _check_settings(self):
+        check_flag(self.clip, "clip")
 
     def _check_public(self, table):
         if self.X_bounds is None:

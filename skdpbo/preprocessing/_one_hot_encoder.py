@@ -1,7 +1,6 @@
 """Indicators of categories that are public, or frequent enough to be released."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -228,14 +227,14 @@ class DPOneHotEncoder(PrivateTransformer):
     def _check_settings(self):
         check_flag(self.sparse_output, "sparse_output")
         given = self.categories
-        if given != "auto" if isinstance(given, str) else not isinstance(given, Iterable):
+        if given != "auto" if isinstance(given, str) else not np.iterable(given):
             raise ValueError('categories must be "auto" or a list of arrays.')
 
     def _check_public(self, table):
         if isinstance(self.categories, str):
             return None
         given = [np.asarray(values, dtype=object).tolist() for values in self.categories]
-        if len(given) != len(table):
+        if len(given) != len(table) or not all(isinstance(values, list) for values in given):
             raise ValueError(f"categories must have {len(table)} lists, one for each column.")
         keys = [sorted({category_key(value) for value in values} - {None}) for values in given]
         if any(len(k) < len(values) for k, values in zip(keys, given, strict=True)):

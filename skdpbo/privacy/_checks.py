@@ -67,15 +67,27 @@ def check_within(value: Any, name: str, interval: str) -> float:
 
 def check_count(value: Any, name: str, least: int = 1, most: int | None = None) -> int:
     """Return an integer that is not below `least` and not above `most`."""
-    # True is an Integral, and hardly meant as 1.
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be an integer, got {type(value).__name__}.")
-    count = int(value)
+    count = _integer(value, name)
     if most is not None and not least <= count <= most:
         raise ValueError(f"{name} must lie in [{least}, {most}], got {count}.")
     if count < least:
         raise ValueError(f"{name} must be at least {least}, got {count}.")
     return count
+
+
+def check_index(value: Any, name: str, size: int) -> int:
+    """Return an integer that is a position among `size`; an IndexError tells of another one."""
+    index = _integer(value, name)
+    if not 0 <= index < size:
+        raise IndexError(f"{name} must be in [0, {size}), got {index}.")
+    return index
+
+
+def _integer(value: Any, name: str) -> int:
+    # True is an Integral, and hardly meant as 1.
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__}.")
+    return int(value)
 
 
 def check_mu(mu: Any) -> float:

@@ -35,8 +35,8 @@ def compose(*guarantees: PrivacyGuarantee, delta: float | None = None) -> Privac
     *guarantees : PrivacyGuarantee
         At least one. Each is fixed before its release; later releases may depend on earlier ones.
     delta : float, default=None
-        Where to evaluate the composed curve; by default the sum of the deltas. A larger one gives
-        a smaller epsilon.
+        In [0, 1). Where to evaluate the composed curve; by default the sum of the deltas. A larger
+        one gives a smaller epsilon.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def compose_parallel(*guarantees: PrivacyGuarantee, delta: float | None = None) 
     *guarantees : PrivacyGuarantee
         At least one, one for each part.
     delta : float, default=None
-        Where to evaluate the curves; by default the largest of the deltas.
+        In [0, 1). Where to evaluate the curves; by default the largest of the deltas.
 
     Returns
     -------

@@ -71,7 +71,7 @@ def epsilon_from_mu(mu: float, delta: float) -> float:
     Parameters
     ----------
     mu : float
-        Gaussian privacy parameter, positive.
+        Gaussian privacy parameter, in (0, 1e15].
     delta : float
         In (0, 1).
 
@@ -86,6 +86,8 @@ def epsilon_from_mu(mu: float, delta: float) -> float:
     >>> round(epsilon_from_mu(1.0, 1e-5), 4)
     4.3772
     """
+    if check_mu(mu) > 1e15:
+        raise ValueError(f"mu must be at most 1e15, got {mu}.")
     return _epsilon_from_mu(check_mu(mu), check_positive_delta(delta))
 
 

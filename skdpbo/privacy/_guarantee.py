@@ -69,9 +69,10 @@ class PrivacyGuarantee:
     reference : str, default=""
         Source of the proof.
     n_protected : int, default=None
-        Number of protected records where it is public; None where it is unknown or secret.
+        Number of protected records, at least 0, where it is public; None where it is unknown or
+        secret.
     n_public : int, default=None
-        Number of records that are not protected, where there are some.
+        Number of records that are not protected, at least 0, where there are some.
 
     Attributes
     ----------
@@ -121,7 +122,7 @@ class PrivacyGuarantee:
         if not self.neighbours:
             raise ValueError("neighbours must say when two data sets are neighbours.")
         check_choice(self.status, "status", STATUSES)
-        set_fields(self, assumptions=_as_strings(self.assumptions))
+        set_fields(self, assumptions=as_strings(self.assumptions))
         for name in ("n_protected", "n_public"):
             if (count := getattr(self, name)) is not None:
                 set_fields(self, **{name: check_count(count, name, least=0)})
@@ -164,7 +165,7 @@ class PrivacyGuarantee:
             check_choice(status, "status", STATUSES)
         return restated(
             self,
-            assumptions=tuple(dict.fromkeys((*self.assumptions, *_as_strings(assumptions)))),
+            assumptions=tuple(dict.fromkeys((*self.assumptions, *as_strings(assumptions)))),
             status=weakest_status(self.status, status or "proved"),
         )
 
@@ -229,6 +230,8 @@ class PrivacyGuarantee:
         PrivacyGuarantee
             Equal to the one that was written, with its parts.
         """
+        if not isinstance(state, Mapping):
+            raise TypeError(f"state must be a mapping, got {type(state).__name__}.")
         values = dict(state)
         version, parts = values.pop("version", None), values.pop("parts", ())
         read = {name: values.pop(name) for name in ("unit", "composition") if name in values}
@@ -325,9 +328,10 @@ def about_groups(stated: PrivacyGuarantee, **changes: Any) -> PrivacyGuarantee:
     return copy
 
 
-def _as_strings(values: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(values, str):
-        raise TypeError("assumptions must be a tuple of strings, not one string.")
+def as_strings(values: Iterable[str]) -> tuple[str, ...]:
+    """Return assumptions as a tuple."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise TypeError(f"assumptions must be a tuple of strings, got {values!r}.")
     strings = tuple(values)
     if not all(isinstance(value, str) for value in strings):
         raise TypeError("assumptions must be a tuple of strings.")

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdpbo.privacy._checks import check_delta, check_real
-from skdpbo.privacy._guarantee import PrivacyGuarantee, Status, weakest_status
+from skdpbo.privacy._checks import check_delta, check_real, check_text
+from skdpbo.privacy._guarantee import PrivacyGuarantee, Status, as_strings, weakest_status
 from skdpbo.privacy._profile import upper_gaussian_delta
 from skdpbo.privacy._profile_table import ProfileTable, largest_of, tabulate
 from skdpbo.privacy._rounding import round_up
@@ -105,11 +105,11 @@ class PrivacyProfile:
         own: Any = profile if isinstance(profile, PrivacyGuarantee | PrivacyProfile) else None
         self.table = _table_of(profile)
         self.neighbours = neighbours or stated or ("replace-one" if callable(profile) else UNSTATED)
-        self.protects = protects or (own.protects if own else "")
-        self.mechanism = mechanism or (own.mechanism if own else "")
-        self.assumptions = (*(own.assumptions if own else (_STATED,)), *assumptions)
+        self.protects = check_text(protects, "protects") or (own.protects if own else "")
+        self.mechanism = check_text(mechanism, "mechanism") or (own.mechanism if own else "")
+        self.assumptions = (*(own.assumptions if own else (_STATED,)), *as_strings(assumptions))
         self.status: Status = own.status if own else "conditional"
-        self.reference = reference or (own.reference if own else "")
+        self.reference = check_text(reference, "reference") or (own.reference if own else "")
 
     def delta(self, epsilon: float | Array) -> float | Array:
         """Upper bound on delta at any real epsilon, rounded up.
@@ -188,7 +188,7 @@ class PrivacyProfile:
         PrivacyProfile
             The same bound with the status "void".
         """
-        stated = (reason, *self.assumptions)
+        stated = (check_text(reason, "reason"), *self.assumptions)
         return changed_profile(self, self.table, status="void", assumptions=stated)
 
     def assuming(self, *assumptions: str) -> PrivacyProfile:

@@ -168,3 +168,30 @@ class TestNormalBound:
 
     def test_constants_are_told_apart(self):
         assert normal_mu_bound([0.0] * 500, [1.0] * 500) > 1e6
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, value) for name in ("low", "high") for value in (-0.1, 1.1, math.nan, "1")),
+        *((name, value) for name in ("delta", "false_alarm") for value in (1, -1, math.nan, None)),
+        ("n_runs", -1),
+        ("n_runs", 1.5),
+    ],
+)
+def test_a_result_holds_probabilities(name, value):
+    with pytest.raises((TypeError, ValueError), match=name):
+        AuditResult(**{"low": 0.2, "high": 0.1, name: value})
+
+
+@pytest.mark.parametrize("false_alarm", [0, 1, -1.0, math.nan, "1"])
+def test_a_rate_of_false_alarms_is_a_probability(false_alarm):
+    samples = np.arange(9.0), np.arange(9.0)
+    for audit in (audit_samples, normal_mu_bound):
+        with pytest.raises((TypeError, ValueError), match="false_alarm"):
+            audit(*samples, false_alarm=false_alarm)
+
+
+def test_a_number_of_runs_is_refused_before_any_run():
+    with pytest.raises(ValueError, match="n_runs must be at least 4"):
+        likelihood_ratio_audit(None, 0, 1, n_runs=3)

@@ -50,3 +50,9 @@ def test_values_off_the_lattice_are_caught():
     mechanism = DiscreteLaplace(1.0, 1)
     audit = precision_audit(lambda x: x + mechanism.release(0), 0.0, 0.3, step=1.0, n_runs=400)
     assert audit.epsilon > 2
+
+
+@pytest.mark.parametrize(("name", "value"), [("step", 0), ("step", -1.0), ("modulus", 1)])
+def test_a_lattice_has_a_positive_step(name, value):
+    with pytest.raises(ValueError, match=name):
+        last_digits([1.0], **{"step": 0.5, name: value})

@@ -96,3 +96,12 @@ def test_changes_beyond_the_floats_are_compared_exactly(norm, digits, shown):
         result = sensitivity_audit(sum, [0, 0], [size], sensitivity=claimed, norm=norm)
         assert result.largest == pytest.approx(shown, rel=1e-12)
         assert result.violated == violated
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("sensitivity", -1), ("sensitivity", np.nan), ("sensitivity", "1"), ("n_random", -1)],
+)
+def test_other_claims_are_refused_by_name(name, value):
+    with pytest.raises((TypeError, ValueError), match=name):
+        sensitivity_audit(sum, [0.0], [1.0], **{"sensitivity": 1, name: value})

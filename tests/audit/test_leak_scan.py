@@ -214,3 +214,16 @@ class TestSameSeed:
     def test_ignored(self):
         fit = self.Model(TestSameSeed.keep).fit
         assert not same_seed_difference(fit, [0.0], [1.0], rtol=1e-12, ignore=["bound_"])
+
+
+def test_one_text_is_one_text_and_not_its_letters():
+    assert leak_scan(None, "S3cr3t", texts="it is S3cr3t")
+    assert not leak_scan(None, "S3cr3t", texts="S3")
+    with pytest.raises(TypeError, match="ignore"):
+        same_seed_difference(list, [1.0], [2.0], ignore="time")
+
+
+@pytest.mark.parametrize(("name", "value"), [("rtol", -1.0), ("digits", 0), ("digits", 18)])
+def test_tolerances_of_secrets_are_checked(name, value):
+    with pytest.raises(ValueError, match=name):
+        Secrets([1.5], **{name: value})

@@ -250,6 +250,8 @@ def test_ledger_is_charged_and_refuses(table):
         ({"delta": 0.0}, ValueError),
         ({"C": -1.0}, ValueError),
         ({"classes": [1]}, ValueError),
+        ({"classes": [[0, 1]]}, ValueError),
+        ({"classes": [0, np.nan]}, ValueError),
         ({"class_weight": "even"}, ValueError),
         ({"class_weight": {0: -1.0}}, ValueError),
         ({"class_weight": np.ones(2)}, TypeError),

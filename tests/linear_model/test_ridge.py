@@ -184,11 +184,12 @@ def test_guarantee_ledger_seed_and_warning(table):
         ({"epsilon": 0.0}, ValueError),
         ({"alpha": 0.0}, ValueError),
         ({"alpha": True}, TypeError),
+        ({"alpha": 5e-324}, ValueError),
         ({"y_bounds": (1, 0)}, ValueError),
         ({"y_bounds": ([0, 0], [1, 1])}, ValueError),
         ({"fit_intercept": 3}, TypeError),
     ],
-    ids=["epsilon", "alpha", "flag", "order", "length", "intercept"],
+    ids=["epsilon", "alpha", "flag", "tiny", "order", "length", "intercept"],
 )
 def test_bad_parameters_cost_nothing(table, parameters, error):
     with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:

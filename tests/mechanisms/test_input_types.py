@@ -9,12 +9,16 @@ from scipy import sparse
 from skdpbo.mechanisms import (
     BoundedMean,
     ClippedMean,
+    ClipQuantile,
     CoinPressMean,
     DiscreteLaplace,
     GaussianMechanism,
     L2Laplace,
     PermuteAndFlip,
+    RandomSource,
+    from_lattice,
     noise_source,
+    split_budget,
     to_lattice,
 )
 
@@ -111,3 +115,27 @@ def test_masked_values_are_values():
     got, usual = (MEANS["clipped"].release(v, noise_source(0)) for v in (masked, rows(float)))
     np.testing.assert_array_equal(got, usual)
     assert type(got) is np.ndarray
+
+
+QUANTILE = ClipQuantile(n_records=9, mu=1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("rate", lambda: ClipQuantile(n_records=9, mu=1.0, rate=1e30)),
+        ("clip", lambda: QUANTILE.next_clip(-1.0, 0.5)),
+        ("share", lambda: QUANTILE.next_clip(1.0, np.nan)),
+        ("n_features", lambda: MEANS["bounded"].noise_sd(9, 1.5)),
+        ("n_steps", lambda: CoinPressMean(mu=1.0, center=0.0, radius=2.0, n_steps=10**9)),
+        ("shares", lambda: CoinPressMean(mu=1.0, center=0.0, radius=2.0, shares=0.5)),
+        ("step", lambda: from_lattice(3, 0)),
+        ("step", lambda: from_lattice([3], "1")),
+        ("mu", lambda: split_budget(5e-324, 0.5)),
+        ("read", lambda: RandomSource(3, seeded=False)),
+        ("seeded", lambda: RandomSource(bytes, seeded=0)),
+    ],
+)
+def test_other_values_are_refused_by_name(name, call):
+    with pytest.raises((TypeError, ValueError), match=name):
+        call()

@@ -3,6 +3,7 @@
 import pickle
 import re
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -83,7 +84,7 @@ def named(table):
 PRIVACY = {
     "epsilon": [0, -1, NAN, INF, -INF, "a", True, np.True_, None, [1.0], 1j],
     "delta": [-0.1, 1, 1.5, NAN, INF, "a", True, None],
-    "score_fraction": [-0.1, 1, 2, NAN, "a", True, None],
+    "score_fraction": [-0.1, 1, 2, NAN, "a", True, None, 5e-324, Fraction(1, 2)],
     "validation_fraction": [0, -0.1, 1, NAN, "a", True, None],
     "mechanism": ["laplace", "Gaussian", 1, True, None, Thing()],
     "loss_bound": [0, -1, NAN, INF, "a", True, [1.0], 2.0],  # the loss of accuracy is 0 or 1
@@ -101,12 +102,12 @@ OTHERS = {
     "estimator": [Thing(), 5, "tree", None],
 }
 BAYES = {
-    "n_iter": [0, -1, 1.5, "a", None],
-    "n_candidates": [0, -1, 1.5, "a", None],
+    "n_iter": [0, -1, 1.5, "a", None, 10**30],
+    "n_candidates": [0, -1, 1.5, "a", None, 10**30],
     "batch_size": [0, -1, 1.5, "a", None],
     "n_initial_points": [0, -1, 1.5, "a", None],
     "sqrt_beta": [-1, NAN, INF, "a", None],
-    "prior_weight": [-1, NAN, INF, "a", None],
+    "prior_weight": [-1, NAN, INF, "a", None, 1e308],
     "guide": [False],
 }
 
@@ -536,3 +537,10 @@ def test_bad_parameters_name_classes_by_their_public_path(search, names):
     for name in names:
         assert f"'skdpbo.model_selection.{name}'" in str(caught.value)
         assert hasattr(skdpbo.model_selection, name)
+
+
+@pytest.mark.parametrize(("name", "value"), [("n_samples", 0), ("n_samples", 1.5), ("groups", 1)])
+@pytest.mark.parametrize("protect", ["validation", "all"])
+def test_sizes_of_a_guarantee_are_checked_by_name(protect, name, value):
+    with pytest.raises((TypeError, ValueError), match=name):
+        make(protect=protect).privacy_guarantee(**{name: value})

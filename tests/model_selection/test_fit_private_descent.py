@@ -126,6 +126,12 @@ class TestBudget:
         batch = steps.get("batch_size", 3)
         assert spent[0][0] == pytest.approx(plan(n_trainings=3 * batch).budget.mu)
 
+    def test_a_tolerance_that_needs_no_training_is_refused_before_the_charge(self):
+        with PrivacyLedger(9.0, 1e-4) as ledger:
+            with pytest.raises(ValueError, match="tol must be below"):
+                search(descent=Descent(tol=1e30)).fit(X, Y)
+            assert not ledger.entries
+
     def test_an_epsilon_without_a_curve_is_refused(self):
         class Approximate(PrivateMean):
             def privacy_guarantee(self, n_samples=None):

@@ -504,7 +504,9 @@ class TestLedger:
             (grid(selection=PrivateSelection(accounting="renyi")), "accounting"),
             (grid(selection=PrivateSelection(pad_trials=True)), "max_trials"),
             (grid(selection=PrivateSelection(eta=-1.5)), "eta"),
-            (grid(selection=PrivateSelection(expected_trials=0.5)), "mean"),
+            (grid(selection=PrivateSelection(expected_trials=0.5)), "expected_trials"),
+            (grid(selection=PrivateSelection(expected_trials=1e30)), "expected_trials"),
+            (grid(selection=PrivateSelection(max_trials=10**30)), "max_trials"),
             (grid(scoring="f1"), "f1"),
         ]
         with PrivacyLedger(epsilon=100.0, delta=1e-3) as ledger:

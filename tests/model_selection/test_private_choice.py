@@ -98,6 +98,7 @@ def test_preferring_the_first_moves_the_law_by_no_more_than_its_handicap():
         (("exponential", 1e-101, 0.1), "epsilon must be at least 1e-100"),
         (("exponential", 1.0, 1.0), "score_fraction"),
         (("exponential", 1.0, math.nan), "score_fraction"),
+        (("exponential", 1.0, 5e-324), "score_fraction"),
     ],
 )
 def test_bad_parameters(arguments, match):

@@ -126,9 +126,12 @@ def test_given_categories_read_nothing():
         {"categories": [["a"]]},
         {"categories": [["a", "a"], [1]]},
         {"categories": [["a", b"b"], [1]]},
+        {"categories": ["ab", [1]]},
+        {"categories": [[["a"], ["b"]], [1]]},
+        {"categories": [["a"], [1]], "epsilon": -1.0},
         {"delta": 0.0},
     ],
-    ids=["name", "length", "twice", "bytes", "delta"],
+    ids=["name", "length", "twice", "bytes", "text", "table", "unused", "delta"],
 )
 def test_bad_parameters(parameters):
     with pytest.raises(ValueError):
@@ -315,7 +318,7 @@ def test_order_of_records_and_ledger():
     assert encoder.privacy_.n_protected == 2000
 
 
-@pytest.mark.parametrize("categories", ["all", None, 3, 2.5])
+@pytest.mark.parametrize("categories", ["all", None, 3, 2.5, [1]])
 def test_categories_that_are_no_lists_are_named(categories):
-    with pytest.raises(ValueError, match="categories must be"):
+    with pytest.raises(ValueError, match="categories must"):
         DPOneHotEncoder(categories=categories).fit([["a"], ["b"]])

@@ -150,3 +150,12 @@ def test_missing_bounds_warn_and_missing_values_are_refused():
 def test_many_columns_are_released():
     X = np.zeros((2, 9000))
     assert DPMinMaxScaler().fit(X).scale_.shape == (9000,)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("clip", 1), ("epsilon", -1.0), ("delta", 1.0), ("X_bounds", 3)]
+)
+def test_bad_parameters_are_named_also_where_nothing_is_spent(name, value):
+    scaler = DPMinMaxScaler(**({"X_bounds": (0, 1)} | {name: value}))
+    with pytest.raises((TypeError, ValueError), match=name):
+        scaler.fit(np.zeros((9, 1)))

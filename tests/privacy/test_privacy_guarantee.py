@@ -317,3 +317,19 @@ def test_a_delta_of_no_consequence_is_stated_as_a_bound():
     text = str(PrivacyGuarantee(epsilon=1.0, delta=7.95e-50, statistical_distance=1e-50))
     assert "(epsilon=1, delta<1e-30)-differentially private" in text
     assert "delta=1e-30)" in str(PrivacyGuarantee(epsilon=1.0, delta=1e-30))
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("assumptions", lambda: PrivacyGuarantee(epsilon=1.0, assumptions=None)),
+        ("state", lambda: PrivacyGuarantee.from_dict(3)),
+        ("record", lambda: privacy.charge_active_ledger(PrivacyGuarantee(epsilon=1.0), record=0)),
+        ("own_rows", lambda: privacy.charge_active_ledger(PrivacyGuarantee(epsilon=1), own_rows=1)),
+        ("guarantee", lambda: privacy.PrivacyLedger(1.0).affords(0.5)),
+        ("epsilon", lambda: privacy.candidate_mu(1e30, 1e-5, privacy.TrialLaw(3))),
+    ],
+)
+def test_other_values_are_refused_by_name(name, call):
+    with pytest.raises((TypeError, ValueError), match=name):
+        call()

@@ -367,3 +367,15 @@ class TestReplaceOne:
             as_replace_one(stated)
         with pytest.raises(TypeError, match="got float"):
             as_replace_one(1.0)
+
+
+@pytest.mark.parametrize("name", ["protects", "mechanism", "reference", "assumptions"])
+@pytest.mark.parametrize("value", [None, 0, 1.5])
+def test_what_a_profile_states_is_text(name, value):
+    with pytest.raises(TypeError, match=name):
+        PrivacyProfile(lambda epsilon: np.exp(-epsilon), **{name: value})
+
+
+def test_one_text_is_no_list_of_assumptions():
+    with pytest.raises(TypeError, match="assumptions"):
+        PrivacyProfile(lambda epsilon: np.exp(-epsilon), assumptions="one")

@@ -2,7 +2,6 @@
 
 import math
 import numbers
-import operator
 import os
 import threading
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from skdpbo._attempt import attempt
 from skdpbo._parameters import check_bounds
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
-from skdpbo.privacy._checks import check_delta, check_positive, set_fields
+from skdpbo.privacy._checks import check_delta, check_index, check_positive, set_fields
 from skdpbo.privacy._rounding import round_up_root
 from skdpbo.privacy.ledger._process import PROCESS
 
@@ -151,12 +150,7 @@ class AnswerBook:
         # processes repeat, in another namespace at once; the token does not.
         if (os.getpid(), PROCESS.token) != self._process:
             raise RuntimeError("A forked copy of a curator does not answer.")
-        # True is an integer in Python, and hardly meant as one.
-        if isinstance(index, bool | np.bool_):
-            raise TypeError("index must be an integer.")
-        row = operator.index(index)
-        if not 0 <= row < len(self._counts):
-            raise IndexError(f"index must be in [0, {len(self._counts)}), got {row}.")
+        row = check_index(index, "index", len(self._counts))
         if (value is None) == (self._y is None):
             raise ValueError("Give a value exactly when y was not given to fit.")
         value = self._y[row] if value is None else value

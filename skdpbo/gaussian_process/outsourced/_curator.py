@@ -11,7 +11,7 @@ from skdpbo.gaussian_process.outsourced._answers import AnswerBook, AnswerNoise
 from skdpbo.gaussian_process.outsourced._curator_base import RowReleaser
 from skdpbo.mechanisms import noise_source
 from skdpbo.privacy import compose
-from skdpbo.privacy._checks import check_count
+from skdpbo.privacy._checks import check_count, check_positive, check_within
 
 
 class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowReleaser):
@@ -52,13 +52,13 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         Public box for the rows in place of `data_norm`, in the units of X; numbers, or vectors
         with one value for each feature. Rows outside are clipped.
     answers_per_row : int, default=1
-        How often a row is answered.
+        How often a row is answered, at least 1.
     n_answers : int, default=None
-        How many answers are given in all; None for no limit but `answers_per_row`.
+        How many answers are given in all, at least 1; None for no limit but `answers_per_row`.
     answer_epsilon : float, default=None
         Privacy loss bound of all answers together, > 0; None for exact answers.
     answer_delta : float, default=1e-5
-        In (0, 1), with `answer_epsilon`.
+        Probability that `answer_epsilon` may fail, in (0, 1).
     y_bounds : tuple (low, high), default=None
         Public range of y, in its units, with `answer_epsilon`; values outside are clipped. None:
         (-3, 3), with a `DefaultBoundsWarning`.
@@ -257,9 +257,9 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         Parameters
         ----------
         index : int
-            Number of the row in the release, from 0.
+            Number of the row, in [0, n) for n released rows.
         value : float, default=None
-            What was measured, when y was not given to `fit`.
+            What was measured, finite where answers are exact, when y was not given to `fit`.
 
         Returns
         -------
@@ -292,6 +292,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         if self.n_answers is not None:
             check_count(self.n_answers, "n_answers")
             limits.append(self.n_answers)
+        delta = check_within(self.answer_delta, "answer_delta", "(0, 1)")
         if self.answer_epsilon is None:
             if self.y_bounds is not None:
                 raise ValueError("y_bounds is for noisy answers: give answer_epsilon, too.")
@@ -299,8 +300,8 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         # The range is the sensitivity: answers are clipped to it.
         low, high = bounds_or_default(self.y_bounds, 1, "y_bounds", self)
         return AnswerNoise(
-            epsilon=self.answer_epsilon,
-            delta=self.answer_delta,
+            epsilon=check_positive(self.answer_epsilon, "answer_epsilon"),
+            delta=delta,
             y_bounds=(low[0], high[0]),
             answers_per_row=min(limits),  # about one record there are no more
         )

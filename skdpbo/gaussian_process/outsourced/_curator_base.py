@@ -19,7 +19,13 @@ from skdpbo.gaussian_process.papers._kharkovskii2020 import (
     published_transform,
     secret_matrix,
 )
-from skdpbo.privacy._checks import check_choice, check_count, check_positive, check_positive_delta
+from skdpbo.privacy._checks import (
+    check_choice,
+    check_count,
+    check_delta,
+    check_positive,
+    check_positive_delta,
+)
 
 _CLEAR, _FAR = 0.05, 3.0  # of the domain; standard deviations of the noise
 _MECHANISMS = ("l2_laplace", "gaussian", "kharkovskii2020")
@@ -40,8 +46,8 @@ class RowReleaser(PrivateEstimator):
         n_samples : int, default=None
             Ignored: the noise does not depend on the number of rows.
         n_features : int, default=None
-            Number of columns of X. Where `data_norm` is not given, or `X_bounds` are numbers, the
-            cost of replacing a row is stated as a figure only if it is known.
+            Number of columns of X, at least 1. Where `data_norm` is not given, or `X_bounds` are
+            numbers, the cost of replacing a row is stated as a figure only if it is known.
 
         Returns
         -------
@@ -56,7 +62,7 @@ class RowReleaser(PrivateEstimator):
         Parameters
         ----------
         n_features : int, default=None
-            Number of columns of X; that of `fit`, if there was one, may be left out.
+            Number of columns of X, at least 1; that of `fit`, if there was one, may be left out.
 
         Returns
         -------
@@ -72,6 +78,9 @@ class RowReleaser(PrivateEstimator):
     def _guarantees(self, n_features):
         """Return the guarantees of a row that moves and, where it is known, is replaced."""
         check_choice(self.mechanism, "mechanism", _MECHANISMS)
+        check_delta(self.delta)  # also where it is not used
+        if n_features is not None:
+            check_count(n_features, "n_features")
         if self.mechanism == "kharkovskii2020":
             pair = (published_guarantee(self.epsilon, self.delta),) * 2
         else:
@@ -90,13 +99,11 @@ class RowReleaser(PrivateEstimator):
         if self.X_bounds is not None:
             if self.data_norm is not None:
                 raise ValueError("Give data_norm or X_bounds, not both.")
-            if n_features is None:
-                # Numbers hold for any number of columns; vectors have one for each.
-                sizes = [np.size(bound) for bound in self.X_bounds]
-                n_features = max(sizes) if max(sizes) > 1 else None
-            if n_features is None:
-                return None
-            return Box(*check_bounds(self.X_bounds, n_features, "X_bounds"))
+            # Numbers hold for any number of columns; vectors have one for each.
+            sizes = [np.size(ends) for ends in self.X_bounds] if np.iterable(self.X_bounds) else []
+            size = max(sizes, default=1) if n_features is None else n_features
+            box = Box(*check_bounds(self.X_bounds, size, "X_bounds"))
+            return None if n_features is None and size == 1 else box
         if self.data_norm is not None:
             return Ball(float(check_positive(self.data_norm, "data_norm")))
         # Three standard deviations of standard scores in each column; with a warning in `_plan`.

@@ -108,7 +108,7 @@ class Box:
         for name in ("low", "high"):
             try:
                 values = np.ravel(np.asarray(getattr(self, name), dtype=np.float64))
-            except OverflowError:  # an integer beyond the floats
+            except (OverflowError, TypeError, ValueError):  # an integer beyond the floats, a text
                 values = np.array([np.inf])
             if not len(values) or not np.isfinite(values).all():
                 raise ValueError(f"{name} must hold finite numbers.")

@@ -1,13 +1,19 @@
 """The modeler of the outsourced protocol: GP-UCB over the rows of a release."""
 
 import math
-import operator
 
 import numpy as np
 
 from skdpbo.gaussian_process.outsourced._noisy_kernels import NoisyRowsKernel
 from skdpbo.gaussian_process.outsourced._row_release import ProjectionRelease
-from skdpbo.privacy._checks import check_count, check_real, check_within
+from skdpbo.privacy._checks import (
+    check_choice,
+    check_count,
+    check_flag,
+    check_index,
+    check_real,
+    check_within,
+)
 from skdpbo.surrogate import CandidatePosterior, gp_ucb_sqrt_beta, select_batch
 
 # Beyond these the posterior would overflow, and a stranger's answer may be anything.
@@ -44,7 +50,7 @@ class GPUCBModeler:
         Variance of an answer apart from the noise that the curator adds to it
         (`release.answer_noise_std`, which is counted too), >= 0.
     prior_mean : float, default=0.0
-        Prior mean of f, in the units of the answers.
+        Prior mean of f, finite, in the units of the answers.
     delta_ucb : float, default=0.05
         Probability that some confidence interval of GP-UCB fails, in (0, 1). Not a privacy
         parameter.
@@ -55,7 +61,7 @@ class GPUCBModeler:
     maximize : bool, default=True
         Whether large answers are sought, or small ones.
     random_state : int or None, default=0
-        Seed of the first row, which is drawn uniformly. Public: no noise is drawn here.
+        Seed of the first row, at least 0, which is drawn uniformly. Public: no noise is drawn here.
 
     Attributes
     ----------
@@ -119,8 +125,9 @@ class GPUCBModeler:
             raise TypeError("release must be a ProjectionRelease.")
         noise_variance = check_within(noise_variance, "noise_variance", "[0, inf)")
         prior_mean = float(check_real(prior_mean, "prior_mean"))
-        if not 0.0 < delta_ucb < 1.0:
-            raise ValueError("delta_ucb must be in (0, 1).")
+        delta_ucb = check_within(delta_ucb, "delta_ucb", "(0, 1)")
+        if random_state is not None:
+            check_count(random_state, "random_state", least=0)
         if sqrt_beta is not None:
             sqrt_beta = check_within(sqrt_beta, "sqrt_beta", "[0, inf)")
         self.release = release
@@ -131,7 +138,7 @@ class GPUCBModeler:
             raise ValueError(f"kernel must have a variance of at least {_SMALLEST_VARIANCE}.")
         self.delta_ucb = delta_ucb
         self.sqrt_beta = sqrt_beta
-        self.maximize = maximize
+        self.maximize = check_flag(maximize, "maximize")
         self._sign = 1.0 if maximize else -1.0  # the posterior is of what is maximised
         self.posterior = CandidatePosterior(
             covariance,
@@ -225,22 +232,18 @@ class GPUCBModeler:
         index : int
             Number of the row, in [0, n).
         y : float
-            The answer, finite.
+            The answer, in [-1e150, 1e150].
 
         Raises
         ------
         IndexError, TypeError, ValueError
-            When there is no such row, or `y` is not a finite number, or beyond 1e150.
+            When there is no such row, or `y` is no number in [-1e150, 1e150].
         RuntimeError
             When the release allows no further answer for this row, or none at all. Nothing is
             changed by an answer that is refused.
         """
-        index = operator.index(index)
-        if not 0 <= index < self.release.n_rows:
-            raise IndexError(f"there is no row {index} among {self.release.n_rows}.")
-        y = float(check_real(y, "an answer"))
-        if abs(y) > LARGEST_ANSWER:
-            raise ValueError(f"an answer must lie in [-{LARGEST_ANSWER}, {LARGEST_ANSWER}].")
+        index = check_index(index, "index", self.release.n_rows)
+        y = check_within(y, "y", f"[-{LARGEST_ANSWER}, {LARGEST_ANSWER}]")
         if self.n_remaining <= 0 or self._n_told[index] >= self.release.answers_per_row:
             raise RuntimeError(f"the release allows no further answer for row {index}.")
         self.posterior.append(index, self._sign * y)
@@ -289,10 +292,8 @@ class GPUCBModeler:
         RuntimeError
             If there is no answer and `by` is "answer".
         """
-        if by == "mean":
+        if check_choice(by, "by", ("answer", "mean")) == "mean":
             return int(self.posterior.mean.argmax())
-        if by != "answer":
-            raise ValueError("by must be 'answer' or 'mean'.")
         if not len(self):
             raise RuntimeError("there is no answer yet.")
         return int(self.posterior.observed[self.posterior.values.argmax()])

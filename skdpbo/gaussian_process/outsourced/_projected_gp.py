@@ -68,7 +68,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
         released rows and public targets: no privacy is spent. None: used as they are, and
         `noise_variance` must be given.
     n_restarts_optimizer : int, default=1
-        Further starts, at points of a fixed sequence.
+        Further starts, at points of a fixed sequence; in [0, 1000].
     row_prior : {"auto", "flat", "normal"}, default="auto"
         What is believed of the rows behind the released ones. "flat": nothing but the public
         domain. "normal": they are a normal sample, of a mean and covariance that are estimated
@@ -251,7 +251,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
         check_choice(self.row_prior, "row_prior", ("auto", "flat", "normal"))
         if self.optimizer not in ("fmin_l_bfgs_b", None):
             raise ValueError('optimizer must be "fmin_l_bfgs_b" or None.')
-        check_count(self.n_restarts_optimizer, "n_restarts_optimizer", least=0)
+        check_count(self.n_restarts_optimizer, "n_restarts_optimizer", least=0, most=1000)
         norm, noise = plan.domain.norm, plan.mechanism_for(n_rows=1)[1]
         if not (_LEAST < norm < _MOST and noise < _MOST):
             raise ValueError(
@@ -265,7 +265,12 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
             raise TypeError(f"kernel must be a scikit-learn kernel, got {self.kernel!r}.")
         check_averaged_kernel(self.kernel)
         kernel = clone(self.kernel)
-        kernel(np.zeros((1, plan.n_components)))  # raises where the dimension is another
+        ends = np.repeat([[0.0], [1.0]], plan.n_components, axis=1)
+        with np.errstate(all="ignore"):
+            values = kernel(ends)  # raises where the dimension is another
+            valid = np.isfinite(kernel.theta).all() and np.isfinite(values).all()
+        if not (valid and values[0, 0] > 0):
+            raise ValueError(f"kernel must have positive and finite parameters, got {kernel}.")
         return kernel
 
     def _checked_noise_variance(self, n_targets):

@@ -145,7 +145,9 @@ def optimize(curator, modeler, n_iter, *, evaluate=None):
 def _run(modeler, n_iter, answer):
     check_count(n_iter, "n_iter")
     if n_iter > modeler.n_remaining:
-        raise ValueError(f"the release allows {modeler.n_remaining} more answers, not {n_iter}.")
+        raise ValueError(
+            f"n_iter={n_iter} is too many: the release allows {modeler.n_remaining} more answers."
+        )
     answers = []
     for _ in range(n_iter):
         # By its answers so far: steps increase also over several conversations.

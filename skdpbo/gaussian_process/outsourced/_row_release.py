@@ -31,8 +31,8 @@ class ProjectionRelease:
     Z : array-like of shape (n, r)
         The released rows, finite. Released.
     noise_std : float
-        Standard deviation of the noise in a coordinate of Z, in the units of Z; 0 without noise.
-        Public.
+        Standard deviation of the noise in a coordinate of Z, in the units of Z; at least 0, 0
+        without noise. Public.
     domain : Ball, Box or None
         Where the rows lie before the noise, in the space of Z. Public.
     projection : array-like of shape (d, r) or None
@@ -43,17 +43,17 @@ class ProjectionRelease:
     guarantee : PrivacyGuarantee
         What the release of Z promises.
     displacement : float
-        The move of a row that `guarantee` hides, in the units of X. Public.
+        The move of a row that `guarantee` hides, > 0, in the units of X. Public.
     data_norm : float
-        Largest norm of a row of X, in its units. Public.
+        Largest norm of a row of X, > 0, in its units. Public.
     answers_per_row : int, default=1
-        How often the curator answers a row. Public.
+        How often the curator answers a row, at least 1. Public.
     answer_noise_std : float, default=0.0
-        Standard deviation of the noise of an answer, in the units of y; 0 for exact answers.
-        Public.
+        Standard deviation of the noise of an answer, in the units of y; at least 0, 0 for exact
+        answers. Public.
     n_answers : int or None, default=None
-        How many answers the curator gives in all; None for as many as `answers_per_row` allows.
-        Public.
+        How many answers the curator gives in all, at least 1; None for as many as `answers_per_row`
+        allows. Public.
     answer_guarantee : PrivacyGuarantee or None, default=None
         What all the answers together promise; None where they are public.
 

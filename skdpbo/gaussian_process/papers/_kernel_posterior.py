@@ -156,12 +156,12 @@ def _covariance_from_noise(Sigma, weights, noise_variance, sa, sb, published):
     has cov(E_b v) = (sb^2 / 2)(|v|^2 I + v v'). Eq. (17) takes the two copies of an off-diagonal
     entry as independent, which gives diag(v^2) for v v'.
     """
-    v = noise_variance * weights  # Sigma A
+    w = weights  # v / sigma^2: fourth powers of sigma cancel, and need not be floats
     # docs/theory/sparse_gp_release.md, Theorem 3.
-    outer = np.diag(v * v) if published else np.outer(v, v)
-    of_B = 0.5 * sb**2 * ((v @ v) * np.eye(len(v)) + outer) / noise_variance**4
-    of_A = (sa / noise_variance) ** 2 * np.eye(len(v))  # Eq. 14
-    return Sigma @ (of_A + of_B) @ Sigma
+    outer = np.diag(w * w) if published else np.outer(w, w)
+    of_B = 0.5 * sb**2 * ((w @ w) * np.eye(len(w)) + outer)
+    of_A = sa**2 * np.eye(len(w))  # Eq. 14
+    return Sigma / noise_variance @ (of_A + of_B) @ Sigma / noise_variance
 
 
 def _noise_aware(A, B, K_ZZ, noise_variance, sa, sb, n_records):
@@ -174,6 +174,8 @@ def _noise_aware(A, B, K_ZZ, noise_variance, sa, sb, n_records):
     prior = _jittered(K_ZZ)
     tau2 = sa**2 + 0.5 * sb**2
     for _ in range(_N_ITERATIONS):
+        # Where sigma^2 B prevails by more than the digits of a float, it is singular to rounding.
+        tau2 = max(tau2, 1e-12 * noise_variance * values[-1])
         BC = cho_solve(cho_factor(noise_variance * B_plus + tau2 * np.eye(d)), B_plus).T
         P = cho_solve(cho_factor(prior + BC @ B_plus), np.eye(d))
         weights = P @ (BC @ A)

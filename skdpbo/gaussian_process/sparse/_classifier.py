@@ -52,9 +52,9 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         Public labels, at least two. A record with another label adds nothing. None: the labels of
         the records are public by declaration, also which of them occur.
     inducing_points : None, int or array-like of shape (n_inducing, n_features), default=None
-        Public points that represent the process. An int asks for that many points in `X_bounds`:
-        a grid in one dimension, and in two where it is a square; Sobol points otherwise. None:
-        30, 49 or 50 points in one, two or more dimensions.
+        Public points that represent the process. An int, at least 1, asks for that many points in
+        `X_bounds`: a grid in one dimension, and in two where it is a square; Sobol points
+        otherwise. None: 30, 49 or 50 points in one, two or more dimensions.
     epsilon : float, default=1.0
         Privacy loss bound, > 0. Smaller is more private.
     delta : float, default=1e-5

@@ -45,7 +45,10 @@ class WhitenedFeatures:
             raise ValueError("kernel must have a positive variance.")
         # The bound of the norm of phi holds for k(x, x) <= sigma_f^2; where the variance grows, as
         # for DotProduct, longer rows are shortened on the lattice.
-        L = cholesky(K + JITTER * self.signal_variance * np.eye(len(Z)), lower=True)
+        try:
+            L = cholesky(K + JITTER * self.signal_variance * np.eye(len(Z)), lower=True)
+        except np.linalg.LinAlgError:
+            raise ValueError(f"kernel must be positive semi-definite, got {kernel}.") from None
         # Both in units of sigma_f, in which phi has norm at most 1 (docs/theory/sparse_gp.md,
         # Lemma).
         self.root = L / np.sqrt(self.signal_variance)

@@ -318,7 +318,8 @@ def private_prior_mean(y, low, high, *, mu, scale, source, groups=None):
         In the range.
     """
     middle, half = (low + high) / 2, (high - low) / 2
-    unit = half if scale is None else scale
+    # Within what squares of floats allow: the range may be a released one.
+    unit = half if scale is None else np.clip(scale, 1e-60 * half, 1e60 * half)
     with np.errstate(all="ignore"):  # a warning would depend on the values
         z = (np.clip(np.asarray(y, dtype=np.float64), low, high) - middle) / unit
     if scale is None:

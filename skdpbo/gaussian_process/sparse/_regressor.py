@@ -53,9 +53,9 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         variance is not known within a factor of about 4. Overconfident where the noise prevails.
         Needs ``release="whitened"``.
     inducing_points : None, int or array-like of shape (n_inducing, n_features), default=None
-        Public points that represent the process. An int asks for that many points in `X_bounds`:
-        a grid in one dimension, and in two where it is a square; Sobol points otherwise. None:
-        30, 49 or 50 points in one, two or more dimensions.
+        Public points that represent the process. An int, at least 1, asks for that many points in
+        `X_bounds`: a grid in one dimension, and in two where it is a square; Sobol points
+        otherwise. None: 30, 49 or 50 points in one, two or more dimensions.
     epsilon : float, default=1.0
         Privacy loss bound, > 0. Smaller is more private.
     delta : float, default=1e-5
@@ -79,7 +79,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         Bound on the norm of k_Z(x), for the kernel release only: the smallest proved bound, or
         the paper's Eq. (9), Eq. (7) and (8), Eq. (4). Privacy holds for every choice.
     ratio : float or "optimal", default=1.0
-        c = sigma_a^2 / sigma_b^2, for the kernel release only.
+        c = sigma_a^2 / sigma_b^2, > 0, for the kernel release only.
     posterior : str, default="noise_aware"
         "noise_aware": the privacy noise is part of the model. The others are overconfident and
         take one kernel: the paper's regularised solution with the covariance corrected to first
@@ -89,8 +89,8 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         (see `y_bounds`). "private": a released mean of the targets, from 5 % of the squared budget;
         the interval of `y_bounds` is moved there, with its width.
     y_scale : float or array-like of shape (n_targets,), default=None
-        Public standard deviation of the targets, for ``prior_mean="private"`` by COINPRESS: better
-        than the clipped mean (None) where `y_bounds` is wider than about 8 of them.
+        Public standard deviation of the targets, > 0, for ``prior_mean="private"`` by COINPRESS:
+        better than the clipped mean (None) where `y_bounds` is wider than about 8 of them.
     base : None or regressor, default=None
         Public model for fits with public rows. None: a Gaussian process, gradient boosting or
         ridge regression, by cross-validation on these rows.

@@ -39,7 +39,7 @@ from skdpbo.gaussian_process.sparse._mixtures import (
     feature_maps,
 )
 from skdpbo.gaussian_process.sparse._share_design import designed_shares, shown_parts
-from skdpbo.privacy._checks import check_choice
+from skdpbo.privacy._checks import check_choice, check_positive
 
 _CHOICES = {
     "signal_variance": ("kernel", "released"),
@@ -57,6 +57,11 @@ def check_choices(gp):
     """Check the choices of a `DPSparseGPRegressor`, alone and together."""
     for name, choices in _CHOICES.items():
         check_choice(getattr(gp, name), name, choices)
+    if not (isinstance(gp.ratio, str) and gp.ratio == "optimal"):
+        check_positive(gp.ratio, "ratio")
+    methods = ("get_params", "fit", "predict")
+    if gp.base is not None and not all(hasattr(gp.base, name) for name in methods):
+        raise TypeError(f"base must be None or a regressor, got {type(gp.base).__name__}.")
     if gp.release == "kernel" and gp.signal_variance != "kernel":
         raise ValueError('signal_variance="released" needs release="whitened".')
     several = gp.kernel is None or isinstance(gp.kernel, list | tuple)

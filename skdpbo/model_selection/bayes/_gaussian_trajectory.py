@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skdpbo.mechanisms import GaussianMechanism
+from skdpbo.model_selection._frozen_parameters import FrozenParameters
 from skdpbo.model_selection._private_choice import CHOICE_ASSUMPTIONS
 from skdpbo.model_selection._search_mechanism import VisitingSearch
 from skdpbo.model_selection.bayes._two_task_ucb import (
@@ -18,7 +19,7 @@ from skdpbo.model_selection.bayes._two_task_ucb import (
 )
 from skdpbo.model_selection.scoring._score_release import ReleasedScore
 from skdpbo.privacy import PrivacyGuarantee
-from skdpbo.privacy._checks import check_count, check_delta, check_positive
+from skdpbo.privacy._checks import check_count, check_delta, check_positive, check_within
 from skdpbo.privacy._rounding import round_up_root
 
 # Binary digits of a sensitivity, as many as those of the losses of one record.
@@ -26,7 +27,7 @@ _DIGITS = 21
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianTrajectory:
+class GaussianTrajectory(FrozenParameters):
     """Gaussian noise on every private evaluation; the rest is post-processing.
 
     ``mechanism="gaussian"`` of `DPBayesSearchCV` is this with its defaults.
@@ -39,8 +40,8 @@ class GaussianTrajectory:
         from public numbers alone. Without public scores (``guide=False``) every candidate is scored
         privately.
     disagreement : float or "auto", default="auto"
-        Standard deviation tau > 0 of (protected score - public score) across candidates, a
-        modelling assumption in the units of the score. "auto" estimates it from the public folds.
+        Standard deviation tau of (protected score - public score) across candidates, in (0, 1e100],
+        a modelling assumption in the units of the score. "auto" estimates it from the public folds.
 
     See Also
     --------
@@ -68,7 +69,7 @@ class GaussianTrajectory:
         if self.n_private != "auto":
             check_count(self.n_private, "n_private")
         if self.disagreement != "auto":
-            check_positive(self.disagreement, "disagreement")
+            check_within(self.disagreement, "disagreement", "(0, 1e100]")
 
 
 def trajectory_sensitivity(sensitivity, n_private):

@@ -183,16 +183,19 @@ class HiddenTrajectory(SearchMechanism):
     def search_unguided(self):
         """Release the winner among all candidates."""
         problem = self._problem
-        # Charged here: the search takes an error of a candidate for its worst score.
-        _ = problem.evaluator.records
         X = problem.space.encode(problem.candidates)
         how = {"n_iter": self._n_iter, **self._budget}
+        # Public: what they refuse is refused before the charge.
+        self._mechanism._posterior(X)
+        std = self._mechanism.score_std(X, **how) if self._budget["score_fraction"] else 0.0
+        # Charged here: the search takes an error of a candidate for its worst score.
+        _ = problem.evaluator.records
         best, gain = self._mechanism.search(X, self._gain, source=problem.source, **how)
         score = None
         if gain is not None:
             # Noise may take a gain out of [0, 1]; clipping is post-processing.
             total = (1 - min(max(gain, 0.0), 1.0)) * problem.largest
-            std = self._mechanism.score_std(X, **how) * problem.largest
+            std *= problem.largest
             score = problem.scorer.score_with_std(total, problem.n_losses, std)
         return Chosen(problem.candidates, best, score)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from skdpbo.model_selection._frozen_parameters import FrozenParameters
 from skdpbo.model_selection.rows._protected import ProtectedParts, rows_of_units, take_units
 from skdpbo.privacy._checks import check_count, check_within
 
@@ -20,7 +21,7 @@ _CHUNKS_TIMES_EPSILON, _FEWEST_CHUNKS, _FEWEST_ROWS = 10, 5, 200
 
 
 @dataclass(frozen=True)
-class Chunks:
+class Chunks(FrozenParameters):
     """Sample and aggregate, as `protect` of a searcher.
 
     Every candidate is trained on disjoint chunks of the rows, each model is scored on the rows

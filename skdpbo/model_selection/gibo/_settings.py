@@ -1,12 +1,14 @@
 """Groups of parameters of `DPGIBOSearchCV`: how it descends, and the surrogate of the losses."""
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
+from skdpbo._attempt import attempt
+from skdpbo.model_selection._frozen_parameters import FrozenParameters
 from skdpbo.model_selection.gibo._optimizers import OPTIMIZERS
 from skdpbo.privacy._checks import (
     check_choice,
@@ -32,77 +34,45 @@ DEFAULTS = {
 }
 
 
-def changed(settings, params):
-    """Return a copy of frozen settings with other values of some parameters."""
-    unknown = set(params) - set(settings.get_params())
-    if unknown:
-        raise ValueError(
-            f"Invalid parameter {sorted(unknown)[0]!r} for {settings!r}. Valid parameters are: "
-            f"{sorted(settings.get_params())!r}."
-        )
-    return replace(settings, **params)
-
-
-class _Settings:
-    """Frozen parameters that ``clone`` and the searcher's ``get_params`` read."""
-
-    def get_params(self, deep=True):
-        """Return the parameters.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Not used: no parameter has parameters of its own.
-
-        Returns
-        -------
-        params : dict
-            Values by name.
-        """
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    def _filled(self, **defaults):
-        """Return a copy with the values of `defaults` for parameters that are None."""
-        missing = {name: value for name, value in defaults.items() if getattr(self, name) is None}
-        return replace(self, **missing)
-
-
 @dataclass(frozen=True, kw_only=True)
-class Descent(_Settings):
+class Descent(FrozenParameters):
     """Steps of `DPGIBOSearchCV`.
 
     Parameters
     ----------
     batch_size : int or None, default=None
-        Models trained before each step. None: one more than there are parameters, with
-        ``protect="all"`` at most six. A larger batch costs time, but no budget; with
+        Models trained before each step, in [1, 10000]. None: one more than there are parameters,
+        with ``protect="all"`` at most six. A larger batch costs time, but no budget; with
         ``protect="all"`` all models of the steps share one budget.
     tol : float or None, default=None
         Take the smallest batch, of at most `batch_size` models, for which the trace of the
-        gradient's posterior covariance is at most `tol`. None: always `batch_size`.
+        gradient's posterior covariance is at most `tol` (Algorithm 2), > 0 and below the trace
+        without any model. None: always `batch_size`.
     clip : float or "auto", default="auto"
-        Largest norm B of a record's gradient, in units of the largest loss of a record over the
-        width of the space. Smaller: less noise, more bias. "auto": the norm that makes the least
-        error in the direction of the public gradient at the start; 0.3 with ``guide=False``.
+        Largest norm B of a record's gradient, in (0, 1e100], in units of the largest loss of a
+        record over the width of the space. Smaller: less noise, more bias. "auto": the norm that
+        makes the least error in the direction of the public gradient at the start; 0.3 with
+        ``guide=False``.
     learning_rate : float or "auto", default="auto"
-        Of the optimizer, where every parameter's range has length 1. "auto": the longest of 0.2,
-        0.1 and 0.05 whose first step lowers the public loss; 0.2 with ``guide=False`` or "sgd".
+        Of the optimizer, in (0, 1e100], where every parameter's range has length 1. "auto": the
+        longest of 0.2, 0.1 and 0.05 whose first step lowers the public loss; 0.2 with
+        ``guide=False`` or "sgd".
     optimizer : {"adagrad", "sgd", "adam"}, default="adagrad"
         How a noisy gradient moves the point. With "adagrad" `learning_rate` is the length of the
         first step in every parameter.
     budget_schedule : {"uniform", "geometric"}, default="geometric"
         Share of the steps in the budget: equal, or growing by 1 / `contraction` a step.
     contraction : float, default=0.95
-        In (0, 1]; for the geometric schedule.
+        rho of :func:`skdpbo.mechanisms.step_budgets`, in (0, 1]; for the geometric schedule.
     averaging : float, default=0.3
         Share of the last points whose mean is `best_params_`, in [0, 1]; 0: the last point alone.
     adaptive_clip : bool, default=False
         Whether B follows the median of the gradients' norms, by noisy counts, from `clip` on. A
         tenth of each step's squared budget pays for them.
     patience : int or None, default=None
-        End after this many successive steps whose gradient is not above its known error, which
-        saves their trainings. What is left of the budget is not spent. Many faint steps may still
-        add up: below epsilon 1 it can cost some of the gain. None: all the steps.
+        End after this many successive steps, at least 1, whose gradient is not above its known
+        error, which saves their trainings. What is left of the budget is not spent. Many faint
+        steps may still add up: below epsilon 1 it can cost some of the gain. None: all the steps.
 
     See Also
     --------
@@ -151,12 +121,12 @@ class Descent(_Settings):
     def check(self):
         """Raise ValueError or TypeError, by the parameter's name."""
         if self.batch_size is not None:
-            check_count(self.batch_size, "batch_size")
+            check_count(self.batch_size, "batch_size", most=10_000)
         if self.tol is not None:
             check_positive(self.tol, "tol")
         for name in ("clip", "learning_rate"):
             if getattr(self, name) != "auto":
-                check_positive(getattr(self, name), name)
+                check_within(getattr(self, name), name, "(0, 1e100]")
         check_choice(self.optimizer, "optimizer", sorted(OPTIMIZERS))
         check_choice(self.budget_schedule, "budget_schedule", ["geometric", "uniform"])
         check_within(self.contraction, "contraction", "(0, 1]")
@@ -167,7 +137,7 @@ class Descent(_Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradientSurrogate(_Settings):
+class GradientSurrogate(FrozenParameters):
     """Gaussian process from which `DPGIBOSearchCV` takes the gradients of losses.
 
     All of it is public: nothing is fitted to scores.
@@ -179,24 +149,25 @@ class GradientSurrogate(_Settings):
         object, as ``DotProduct(1.0) ** 2``, is taken as it is, without `length_scale`; it consists
         of constants, RBF, Matern 5/2 and DotProduct, their sums, products and whole powers.
     length_scale : float, array-like of shape (n_params,) or None, default=None
-        Of the kernel, where every parameter's range has length 1; parameters in alphabetical
-        order. None: 0.25; 0.5 with ``protect="all"``, as farther points differ by more than noise.
+        Of the kernel, in [1e-100, 1e100], where every parameter's range has length 1; parameters in
+        alphabetical order. None: 0.25; 0.5 with ``protect="all"``, as farther points differ by more
+        than noise.
     fit_length_scale : bool, default=False
         Whether the length-scale is refitted now and then to the gradients so far, which costs no
         budget: with ``guide=True`` to the means of the released and the public ones, else to the
         released. `length_scale`, then a single number, is where it starts.
     noise_variance : float or None, default=None
-        Variance of the noise in an observed loss, in squared units of the largest loss, for
-        estimators whose training is random: the more, the farther apart are the points of a step.
-        None: 0; 2 with ``protect="all"``, where noise is part of every training.
+        Variance of the noise in an observed loss, in [0, 1e100], in squared units of the largest
+        loss, for estimators whose training is random: the more, the farther apart are the points of
+        a step. None: 0; 2 with ``protect="all"``, where noise is part of every training.
     level_variance : float, default=10.0
-        Prior variance of the level of the losses, in squared units of the largest loss, added to
-        `kernel`: 10 leaves it open, 0 takes it to be near zero.
+        Prior variance of the level of the losses, in [0, 1e100], in squared units of the largest
+        loss, added to `kernel`: 10 leaves it open, 0 takes it to be near zero.
     design_jitter : float, default=1e-4
-        Share of the prior variance that a design allows for as noise in each loss, positive: the
-        more, the farther apart are the points of a step.
+        Share of the prior variance that a design allows for as noise in each loss, in (0, 1e100]:
+        the more, the farther apart are the points of a step.
     cache_size : int or None, default=None
-        Number of evaluated points that the surrogate remembers; None: all of them.
+        Number of evaluated points that the surrogate remembers, at least 1; None: all of them.
 
     See Also
     --------
@@ -248,28 +219,39 @@ class GradientSurrogate(_Settings):
             Names of the parameters that are searched.
         """
         if isinstance(self.kernel, Kernel):
-            GradientPosterior(self.kernel)  # refuses others
+            prior = GradientPosterior(self.kernel)  # refuses others
+            with np.errstate(all="ignore"):
+                known, _ = attempt(prior.gradient_covariance, np.full(len(names), 0.5))
+            if np.shape(known) != (len(names),) * 2 or not np.isfinite(known).all():
+                raise ValueError(
+                    f"kernel must have finite gradients in {len(names)} dimensions, those of "
+                    f"{names}; got {self.kernel}."
+                )
         else:
             check_choice(self.kernel, "kernel", ["matern52", "rbf"])
         check_flag(self.fit_length_scale, "fit_length_scale")
         if self.fit_length_scale and isinstance(self.kernel, Kernel):
             raise ValueError("kernel must be a name for fit_length_scale=True.")
-        check_within(self.level_variance, "level_variance", "[0, inf)")
-        check_positive(self.design_jitter, "design_jitter")
+        check_within(self.level_variance, "level_variance", "[0, 1e100]")
+        check_within(self.design_jitter, "design_jitter", "(0, 1e100]")
         if self.noise_variance is not None:
-            check_within(self.noise_variance, "noise_variance", "[0, inf)")
+            check_within(self.noise_variance, "noise_variance", "[0, 1e100]")
         if self.cache_size is not None:
             check_count(self.cache_size, "cache_size")
-        length_scale = np.asarray(self.length_scale, dtype=np.float64)
-        n_dims = len(names)
-        if length_scale.ndim and length_scale.shape != (n_dims,):
+        if self.length_scale is None:
+            return
+        if np.ndim(self.length_scale) == 0:
+            check_within(self.length_scale, "length_scale", "[1e-100, 1e100]")
+            return
+        scales = np.asarray(self.length_scale)
+        if scales.shape != (len(names),) or scales.dtype.kind not in "iuf":
             raise ValueError(
-                f"length_scale must be a number or {n_dims} numbers, one for each of "
-                f"{names}, got an array of shape {length_scale.shape}."
+                f"length_scale must be a number or {len(names)} numbers, one for each of {names}, "
+                f"got {self.length_scale!r}."
             )
-        if not (np.isfinite(length_scale) & (length_scale > 0)).all():
-            raise ValueError("length_scale must be positive and finite.")
-        if self.fit_length_scale and length_scale.ndim:
+        if not ((scales >= 1e-100) & (scales <= 1e100)).all():
+            raise ValueError("length_scale must lie in [1e-100, 1e100].")
+        if self.fit_length_scale:
             raise ValueError("length_scale must be a single number for fit_length_scale=True.")
 
     def _posterior(self, length_scale=None):

@@ -93,6 +93,7 @@ class TrajectorySearch(SearchMechanism):
     def _descent(self, n_dims, units, seed):
         steps = self._settings._filled(batch_size=min(n_dims + 1, self._largest_batch))
         options = steps.get_params() | {n: AUTOMATIC[n] for n in self._automatic}
+        options |= {name: float(options[name]) for name in ("clip", "learning_rate")}
         adaptive = options.pop("adaptive_clip")
         return PrivateDescent(
             n_iter=self._n_iter,
@@ -116,6 +117,8 @@ class TrajectorySearch(SearchMechanism):
         n_dims = problem.space.n_dims
         self._steps = self._descent(n_dims, int(problem.scorer.units), seed)
         self._steps.check_noise(problem.n_losses)
+        if self._public_search is None or not guided:
+            self._informative(self._start(problem.space))
         n_iter = self._steps.n_iter
         mu = self.release.mu_trajectory
         self._noise = noise_to_clip(mu, n_iter, n_dims, problem.n_losses)
@@ -127,6 +130,13 @@ class TrajectorySearch(SearchMechanism):
                 "parameters, or DPBayesSearchCV.",
                 NoisyGradientWarning,
             )
+
+    def _informative(self, start):
+        """Return the start; refuse a tolerance that is met there without any point."""
+        tol, trace = self._steps.tol, self._surrogate._posterior().trace(start)
+        if tol is not None and tol >= trace:
+            raise ValueError(f"tol must be below {trace:.4g}, the trace without any model.")
+        return start
 
     def propose(self, public):
         """Return the next candidates of the public search; then release the trajectory."""
@@ -141,7 +151,7 @@ class TrajectorySearch(SearchMechanism):
                 return batch
             self._best = best = self._public_search.choose(public)
             self._n_public = len(best.candidates)
-            start = space.encode([best.candidates[best.index]])[0]
+            start = self._informative(space.encode([best.candidates[best.index]])[0])
         informed = self._informed(start, self._problem.folds)  # public: before the charge
         # The scales above were found around the best public candidate; the start may be another.
         if best is not None and self.release.start_choice is not None:

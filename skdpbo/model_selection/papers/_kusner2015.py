@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, Kernel
 
 from skdpbo.mechanisms import RandomSource
+from skdpbo.model_selection._frozen_parameters import FrozenParameters
 from skdpbo.model_selection._private_choice import PrivateChoice
 from skdpbo.model_selection.papers import _kusner_constants as formulas
 from skdpbo.model_selection.papers._kusner_release import (
@@ -50,7 +51,7 @@ _PRINTED_IS_VOID = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kusner2015:
+class Kusner2015(FrozenParameters):
     r"""Choice and score of Kusner et al. (2015), as a mechanism of `DPBayesSearchCV`.
 
     GP-UCB runs on the scores of the protected records, with noise of variance `noise_variance`
@@ -67,8 +68,8 @@ class Kusner2015:
     Parameters
     ----------
     noise_variance : float, default=0.01
-        sigma^2 >= 0 of the noise added to each observed score, in prior variances (of 1). 0 selects
-        Algorithm 2.
+        sigma^2 of the noise added to each observed score, in prior variances (of 1), in [0, 1e100].
+        0 selects Algorithm 2.
     dataset_correlation : float, default=0.99
         k(V, V') in [0, 1]: prior correlation of the scores of two data sets that differ in one
         record, at least this for all neighbours. A declared assumption; it cannot be estimated
@@ -77,8 +78,9 @@ class Kusner2015:
         Prior covariance k2 of the candidates, encoded in the unit cube, of variance 1. It must be
         fixed before the protected records are read. None takes ``RBF(0.2)``.
     information_gain : float or "greedy", default="greedy"
-        Upper bound on the maximum information gain gamma_T in nats, for the score of Algorithm 1.
-        "greedy" computes one: the gain of the greedy design, divided by 1 - 1/e.
+        Upper bound on the maximum information gain gamma_T in nats, for the score of Algorithm 1;
+        at most 1e100, and refused below the gain of the greedy design. "greedy" computes one: that
+        gain, divided by 1 - 1/e.
     constants : {"corrected", "printed"}, default="corrected"
         Whether the score of Algorithm 1 uses the corrected q and split of delta, or the published
         ones, for which the guarantee is **void**. The sensitivity of the choice is right as
@@ -90,7 +92,8 @@ class Kusner2015:
         GP-UCB, or with ``noise_variance=0`` the search of de Freitas et al. (2012), the paper's.
     score_center, score_scale : float, default=0.0, 1.0
         Public constants that map a gain in [0, 1] to the prior of mean 0 and variance 1: the
-        modelled score is (gain - score_center) / score_scale.
+        modelled score is (gain - score_center) / score_scale, with score_scale > 0, at most 1e6 in
+        size.
 
     See Also
     --------
@@ -140,12 +143,12 @@ class Kusner2015:
 
     def check(self):
         """Raise a TypeError or ValueError that names the parameter at fault."""
-        check_within(self.noise_variance, "noise_variance", "[0, inf)")
+        check_within(self.noise_variance, "noise_variance", "[0, 1e100]")
         check_within(self.dataset_correlation, "dataset_correlation", "[0, 1]")
         if self.kernel is not None:
             check_kernel(self.kernel, np.zeros((1, 1)))
         if not isinstance(self.information_gain, str):
-            check_within(self.information_gain, "information_gain", "[0, inf)")
+            check_within(self.information_gain, "information_gain", "[0, 1e100]")
         elif self.information_gain != "greedy":
             raise ValueError('information_gain must be "greedy" or a number.')
         if self.constants not in ("corrected", "printed"):
@@ -220,7 +223,7 @@ class Kusner2015:
             must depend on public rows alone: the candidate cannot be trained, and cannot win.
             The calls depend on protected records: `observe` must not reveal its arguments.
         n_iter : int
-            T, number of observations; candidates that cannot be trained do not count.
+            T >= 1, number of observations; candidates that cannot be trained do not count.
         epsilon : float, int or Fraction
             Total of both releases, > 0.
         delta : float
@@ -285,8 +288,9 @@ class Kusner2015:
     def _score_sensitivity(self, X, shares, *, n_candidates, n_iter, correlation):
         public = {"n_candidates": n_candidates, "n_iter": n_iter, "correlation": correlation}
         if not self.noise_variance:
+            regret = {"A": float(self.A), "tau": float(self.tau)}
             return formulas.exact_score_sensitivity(
-                n_features=X.shape[1], delta=shares.delta_score, A=self.A, tau=self.tau, **public
+                n_features=X.shape[1], delta=shares.delta_score, **regret, **public
             )
         gain, arguments = self.information_gain, (self._kernel, X, n_iter, self._variance)
         if gain == "greedy":

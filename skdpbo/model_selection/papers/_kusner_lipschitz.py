@@ -9,6 +9,7 @@ from typing import Any, Literal
 from sklearn.gaussian_process.kernels import RBF
 
 from skdpbo.mechanisms import DiscreteLaplace
+from skdpbo.model_selection._frozen_parameters import FrozenParameters
 from skdpbo.model_selection._private_choice import PrivateChoice
 from skdpbo.model_selection.papers._kusner_constants import lipschitz_score_sensitivity
 from skdpbo.model_selection.papers._kusner_release import Gains, visited_candidates
@@ -24,7 +25,7 @@ _LENGTH_SCALE = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kusner2015Lipschitz:
+class Kusner2015Lipschitz(FrozenParameters):
     r"""Choice by permute-and-flip, score by Algorithm 3 of Kusner et al. (2015).
 
     For linear models with regularisation :math:`\lambda`: the score is the best one of the visited

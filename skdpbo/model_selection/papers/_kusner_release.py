@@ -254,3 +254,6 @@ def check_kernel(kernel, X):
         raise TypeError("kernel must be a kernel of sklearn.gaussian_process.kernels, or None.")
     if not np.abs(kernel.diag(X) - 1.0).max() <= 1e-9:  # also NaN
         raise ValueError("kernel must have variance 1 at every candidate.")
+    with np.errstate(all="ignore"):
+        if not np.isfinite(kernel(X[:100])).all():
+            raise ValueError(f"kernel must have finite values, got {kernel}.")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from skdpbo.model_selection._frozen_parameters import FrozenParameters
 from skdpbo.privacy import (
     PrivacyGuarantee,
     TrialLaw,
@@ -19,7 +20,7 @@ from skdpbo.privacy import (
     mu_from_epsilon,
     selection_guarantee,
 )
-from skdpbo.privacy._checks import check_choice, check_count, check_flag, set_fields
+from skdpbo.privacy._checks import check_choice, check_count, check_flag, check_within, set_fields
 from skdpbo.privacy.selection._liu_talwar import liu_talwar_max_trials
 
 ACCOUNTINGS = ("profile", "papernot_steinke", "liu_talwar", "composition")
@@ -32,7 +33,7 @@ _LEAST_RANKED, _RANKING_PER_CANDIDATE, _MOST_RANKING, _ETA_OF_RANKING = 4, 5, 50
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateSelection:
+class PrivateSelection(FrozenParameters):
     """Private selection among private models, as `protect` of a searcher.
 
     The best of a secret random number of trials, each of which trains a differentially private
@@ -46,12 +47,12 @@ class PrivateSelection:
         (Liu & Talwar 2019). "composition": every candidate is trained once and all scores are
         published; the other parameters of the trials have no meaning then.
     expected_trials : float or None, default=None
-        Mean number of trials, at least 1. None: three for each candidate, at most 30; where the
+        Mean number of trials, in [1, 10^6]. None: three for each candidate, at most 30; where the
         winner is trained again, five and 50 from four candidates on. 300 instead of 30 need 23 to
         29 % more noise (epsilon from 10 down to 0.3).
     eta : float or None, default=None
-        Shape of the law of the number of trials, a truncated negative binomial; above -1. 1 is the
-        geometric law, 0 the logarithmic one. None: 1; 2 where the winner is trained again, from
+        Shape of the law of the number of trials, a truncated negative binomial; in (-1, 1000]. 1 is
+        the geometric law, 0 the logarithmic one. None: 1; 2 where the winner is trained again, from
         four candidates on, if neither `expected_trials` nor `max_trials` is given (not with
         "liu_talwar"). Smaller values need less noise for the same mean, but find less, as most of
         their mean comes from rare, very long runs: with 30 trials expected the probability to meet
@@ -61,9 +62,9 @@ class PrivateSelection:
         Always train `max_trials` models and use the first K, so that the running time does not
         tell the number of trials K. Needs `max_trials`.
     max_trials : int or None, default=None
-        Largest number of trials. The probability that more would have been drawn is charged to
-        delta. With ``eta=1`` and ``delta=1e-5``, 15 times the mean costs next to nothing, and 12
-        times is refused.
+        Largest number of trials, in [1, 10^6]. The probability that more would have been drawn is
+        charged to delta. With ``eta=1`` and ``delta=1e-5``, 15 times the mean costs next to
+        nothing, and 12 times is refused.
     estimator_guarantee : PrivacyGuarantee, privacy profile, callable or None, default=None
         Cost of one fit of an estimator that does not state it itself, for one replaced record; the
         guarantee of the search is then conditional on it. It is not changed by the search: what
@@ -140,9 +141,11 @@ class PrivateSelection:
                     'accounting="composition": every candidate is trained once.'
                 )
             return
+        if self.expected_trials is not None:
+            check_within(self.expected_trials, "expected_trials", "[1, 1e6]")
         check_flag(self.pad_trials, "pad_trials")
         if self.max_trials is not None:
-            check_count(self.max_trials, "max_trials")
+            check_count(self.max_trials, "max_trials", most=10**6)
         elif self.pad_trials:
             raise ValueError("pad_trials=True needs max_trials: it is the number of trials run.")
 

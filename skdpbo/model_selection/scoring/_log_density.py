@@ -125,20 +125,20 @@ def make_log_density_scorer(
     Parameters
     ----------
     lower, upper : float
-        Public range of a record's log density, one for all candidates, in nats for targets in
-        their units; lower < upper. The noise of a score is proportional to ``upper - lower``. A
-        good upper end is ``-log(s)``, s the smallest standard deviation worth having; a good
-        lower end is about the log density of a model that knows nothing, such as
-        ``-log(high - low)`` for targets in [low, high].
+        Public range of a record's log density, one for all candidates, in nats for targets in their
+        units; finite, lower < upper. The noise of a score is proportional to ``upper - lower``. A
+        good upper end is ``-log(s)``, s the smallest standard deviation worth having; a good lower
+        end is about the log density of a model that knows nothing, such as ``-log(high - low)`` for
+        targets in [low, high].
     mean : {"clipped", "coinpress"}, default="clipped"
         How the mean over the rows is made private in the trials of ``protect="all"``.
         "coinpress": clipped ever more tightly around a released mean; for ranges far wider than
         about ten times `scale`. It needs a Gaussian budget; under a pure one "clipped" is used.
     n_steps : int or "auto", default=12
-        Largest number of steps of COINPRESS.
+        Largest number of steps of COINPRESS, in [1, 10000]; "auto": that of the least noise.
     scale : float, default=1.0
-        Public standard deviation of the log densities of a good model, for COINPRESS; see
-        `skdpbo.mechanisms.CoinPressMean`.
+        Public standard deviation of the log densities of a good model, in nats, > 0 and more than
+        2^-250 of the range, for COINPRESS; see `skdpbo.mechanisms.CoinPressMean`.
     accounting : {"gdp", "zcdp"}, default="gdp"
         "zcdp": COINPRESS with the budget rho of Honkela & Melkas (2021), Eq. (22), which wastes
         about a quarter.
@@ -147,6 +147,11 @@ def make_log_density_scorer(
     -------
     PerRecordScorer
         As ``scoring`` of the searchers; greater is better.
+
+    Raises
+    ------
+    TypeError, ValueError
+        On a parameter of another type, or out of its range.
 
     References
     ----------

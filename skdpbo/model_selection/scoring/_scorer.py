@@ -15,6 +15,7 @@ from sklearn.utils.metadata_routing import MetadataRequest
 from skdpbo.mechanisms import DiscreteLaplace
 from skdpbo.model_selection.scoring import _losses
 from skdpbo.model_selection.scoring._score_release import ReleasedScore, laplace_std
+from skdpbo.privacy._checks import check_count, check_real, check_text, check_within
 
 # Least units of the mean loss of a group: rounding moves it by at most 2^-21 of the bound.
 GROUP_UNITS = 2**20
@@ -37,13 +38,13 @@ class PerRecordScorer:
     name : str
         Name of the score.
     bound : float
-        The bound g* of the loss, positive; losses are clipped to [0, g*].
+        The bound g* of the loss, positive and finite; losses are clipped to [0, g*].
     units : int
-        The bound B of the integer losses; one record moves their sum by at most B.
+        The bound B >= 1 of the integer losses; one record moves their sum by at most B.
     response_method : str, list of str, or callable
         How predictions are made.
     offset : float, default=0.0
-        The score is ``offset`` minus the mean loss.
+        The score is ``offset``, finite, minus the mean loss.
 
     Attributes
     ----------
@@ -53,12 +54,12 @@ class PerRecordScorer:
 
     def __init__(self, loss, *, name, bound, units, response_method="predict", offset=0.0):
         self._loss = loss
-        self.name = name
-        self.bound = bound
-        self.units = units
+        self.name = check_text(name, "name")
+        self.bound = check_within(bound, "bound", "(0, inf)")
+        self.units = check_count(units, "units")
         self.worst_outcome = units  # of a record that cannot be predicted
         self.response_method = response_method
-        self.offset = offset
+        self.offset = float(check_real(offset, "offset"))
         self._weight_request = None
         self._request_owner = type(self).__name__
 

@@ -16,7 +16,7 @@ from weakref import finalize
 import numpy as np
 
 from skdpbo.exceptions import BudgetExceededError, LedgerError
-from skdpbo.privacy._checks import check_text
+from skdpbo.privacy._checks import check_flag, check_text
 from skdpbo.privacy._guarantee import PrivacyGuarantee
 from skdpbo.privacy.ledger._budget import LedgerEntry, budgets, fits
 from skdpbo.privacy.ledger._process import PROCESS
@@ -116,9 +116,9 @@ def charge_active_ledger(
     LedgerError
         If one of them cannot be read or written; a LedgerUnavailableError if it is out of reach.
     """
-    stores = _stores_to_charge(estimator, own_rows)
+    stores = _stores_to_charge(estimator, check_flag(own_rows, "own_rows"))
     try:
-        charge(stores, guarantee, label, record=record)
+        charge(stores, guarantee, label, record=check_flag(record, "record"))
     except (BudgetExceededError, LedgerError) as error:
         if set(stores) - set(_open_here()):
             error.add_note(

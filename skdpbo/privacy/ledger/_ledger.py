@@ -167,6 +167,8 @@ class PrivacyLedger:
         bool
             True if it fits; a ledger that encloses this one may still refuse it.
         """
+        if not isinstance(guarantee, PrivacyGuarantee):
+            raise TypeError(f"guarantee must be a PrivacyGuarantee, got {guarantee!r}.")
         return fits((self.epsilon, self.delta), self.entries, guarantee)
 
     def spent(self) -> Budget:

@@ -6,7 +6,13 @@ import math
 from functools import lru_cache
 from typing import Any
 
-from skdpbo.privacy._checks import check_count, check_delta, check_positive, check_positive_delta
+from skdpbo.privacy._checks import (
+    check_count,
+    check_delta,
+    check_positive,
+    check_positive_delta,
+    check_within,
+)
 from skdpbo.privacy._guarantee import PrivacyGuarantee
 from skdpbo.privacy._privacy_profile import PrivacyProfile, as_profile
 from skdpbo.privacy._rounding import round_down
@@ -56,8 +62,9 @@ def selection_guarantee(
         "profile": by privacy profiles, the tightest. The others are published accountings, kept
         for comparison; "liu_talwar" is for geometric laws.
     max_trials : int, default=None
-        K is cut there, and what that costs is included. None: not cut; for "liu_talwar",
-        unless the candidate is pure, cut at :func:`liu_talwar_max_trials`: that is a part of it.
+        At least 1. K is cut there, and what that costs is included. None: not cut; for
+        "liu_talwar", unless the candidate is pure, cut at :func:`liu_talwar_max_trials`: that is a
+        part of it.
 
     Returns
     -------
@@ -127,7 +134,7 @@ def candidate_mu(
     Parameters
     ----------
     epsilon : float
-        Of the selection, positive.
+        Of the selection, in (0, 1e9].
     delta : float
         Of the selection, in (0, 1).
     law : TrialLaw
@@ -135,9 +142,9 @@ def candidate_mu(
     method : {"profile", "papernot_steinke", "liu_talwar"}, default="profile"
         Accounting, as in :func:`selection_guarantee`.
     max_trials : int, default=None
-        K is cut there, as in :func:`selection_guarantee`.
+        K is cut there, at least 1, as in :func:`selection_guarantee`.
     statistical_distance : float, default=0.0
-        Of one candidate, paid for from delta.
+        Of one candidate, in [0, 1), paid for from delta.
 
     Returns
     -------
@@ -156,6 +163,7 @@ def candidate_mu(
     6.48
     """
     cut = _checked(law, method, max_trials)
+    check_within(epsilon, "epsilon", "(0, 1e9]")  # the time of the search grows with its root
     bound, target = round_down(check_positive(epsilon, "epsilon")), check_positive_delta(delta)
     # Union bound: a distance for each of the K trials, E[K] of them.
     loss = law.mean * check_delta(statistical_distance, "statistical_distance")

@@ -33,8 +33,8 @@ class TrialLaw:
     mean : float
         Expected number of trials, at least 1; at 1 there is always one trial.
     eta : float, default=1.0
-        Shape, above -1. Smaller values spread the law: at the same mean they cost less privacy,
-        and are less likely to meet a good candidate.
+        Shape, in (-1, 1000]. Smaller values spread the law: at the same mean they cost less
+        privacy, and are less likely to meet a good candidate.
 
     Attributes
     ----------
@@ -108,15 +108,14 @@ class TrialLaw:
         float
             Probability of exactly `k` trials; 0 for k = 0.
         """
-        if check_count(k, "k", least=0) == 0:
-            return 0.0
-        if self.gamma == 1:
-            return float(k == 1)
+        n = float(check_count(k, "k", least=0))
+        if n == 0 or self.gamma == 1:
+            return float(n == 1)
         eta, whole = self.eta, -math.log(self.gamma)
         # P(K = k) is proportional to (1 - gamma)^k Gamma(k + eta) / k! (Papernot and Steinke 2022,
         # Definition 1).
-        log_coefficient = gammaln(k + eta) - gammaln(1 + eta) - gammaln(k + 1)
-        log_p = log_coefficient + k * math.log1p(-self.gamma) - eta * whole
+        log_coefficient = gammaln(n + eta) - gammaln(1 + eta) - gammaln(n + 1)
+        log_p = log_coefficient + n * math.log1p(-self.gamma) - eta * whole
         return float(math.exp(log_p) / _exponential_integral(eta, whole))
 
     def survival(self, k: int) -> float:
@@ -220,7 +219,7 @@ class TrialLaw:
 
 def _exponential_integral(eta: float, length: float) -> float:
     """Integral of e^(-eta s) over s in [0, length]."""
-    return length if eta == 0 else -math.expm1(-eta * length) / eta
+    return length if abs(eta) < 1e-200 else -math.expm1(-eta * length) / eta
 
 
 def _gamma(mean: float, eta: float) -> float:

@@ -323,8 +323,12 @@ def test_a_failed_fit_stays_charged():
         ({"answers_per_row": 1.5}, "answers_per_row"),
         ({"n_answers": True}, "n_answers"),
         ({"y_bounds": (-1, 1)}, "answer_epsilon"),
-        ({"answer_epsilon": -1.0, "y_bounds": (-1, 1)}, "epsilon"),
-        ({"answer_epsilon": 1.0, "answer_delta": 0.0, "y_bounds": (-1, 1)}, "delta"),
+        ({"answer_epsilon": -1.0, "y_bounds": (-1, 1)}, "answer_epsilon"),
+        ({"answer_epsilon": 1.0, "answer_delta": 0.0, "y_bounds": (-1, 1)}, "answer_delta"),
+        ({"answer_delta": 1.0}, "answer_delta"),
+        ({"delta": 1.0}, "delta"),
+        ({"data_norm": None, "X_bounds": 3.0}, "X_bounds"),
+        ({"data_norm": None, "X_bounds": ()}, "X_bounds"),
         ({"answer_epsilon": 1.0, "y_bounds": (1, 1)}, "y_bounds"),
         ({"mechanism": "kharkovskii2020", "displacement": 2.0}, "displacement of 1"),
         ({"mechanism": "kharkovskii2020", "delta": 0.0}, "delta"),
@@ -335,6 +339,13 @@ def test_bad_parameters_are_refused_before_the_charge(parameters, match):
     with PrivacyLedger(epsilon=3.0, delta=1e-3) as ledger, refused:
         void(lambda: curator(**parameters).fit(X, Y))
     assert not ledger.entries
+
+
+@pytest.mark.parametrize("n_features", [0, 2.0, True, "2", np.nan])
+def test_a_number_of_features_is_an_integer(n_features):
+    for stated in (curator().privacy_guarantee, curator().replacement_guarantee):
+        with pytest.raises((TypeError, ValueError), match="n_features"):
+            stated(n_features=n_features)
 
 
 @pytest.mark.parametrize("y", [Y[:-1], np.ones((40, 2)), ["a"] * 40, np.full(40, np.nan)])

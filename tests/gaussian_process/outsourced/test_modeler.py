@@ -205,7 +205,7 @@ def test_best_row(release):
     asked = run(modeler, y, 10)
     assert modeler.best() == max(asked, key=lambda row: y[row])
     assert modeler.best("mean") == modeler.predict().argmax()
-    with pytest.raises(ValueError, match="'answer' or 'mean'"):
+    with pytest.raises(ValueError, match="by must be"):
         modeler.best("score")
 
 
@@ -257,11 +257,13 @@ def test_a_row_that_is_used_up_is_refused_while_others_are_left(release):
         (1, True, TypeError),
         (1, math.nan, ValueError),
         (1, math.inf, ValueError),
+        (1, 1.1e150, ValueError),
+        (True, 0.0, TypeError),
     ],
 )
 def test_bad_answers_are_refused_and_change_nothing(release, index, y, error):
     modeler = GPUCBModeler(release, **SETTING)
-    with pytest.raises(error):
+    with pytest.raises(error, match="index" if y == 0 else "y must"):
         modeler.tell(index, y)
     assert len(modeler) == 0
     assert modeler.n_remaining == 60
@@ -275,10 +277,14 @@ def test_bad_answers_are_refused_and_change_nothing(release, index, y, error):
         ({"prior_mean": math.nan}, "prior_mean"),
         ({"delta_ucb": 1.0}, "delta_ucb"),
         ({"sqrt_beta": math.inf}, "sqrt_beta"),
+        ({"delta_ucb": "0.1"}, "delta_ucb"),
+        ({"maximize": 0}, "maximize"),
+        ({"random_state": -1}, "random_state"),
+        ({"random_state": 0.5}, "random_state"),
     ],
 )
 def test_bad_parameters_are_refused(release, parameters, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         GPUCBModeler(release, **(SETTING | parameters))
 
 

@@ -248,11 +248,12 @@ def test_designs_do_not_depend_on_data_and_fill_the_box(points, n_features, size
         {"noise_variance": "auto"}, {"noise_variance": [1.0, 2.0]}, {"inducing_points": 0},
         {"inducing_points": "grid"}, {"inducing_points": [[1.0, 2.0]]},
         {"inducing_points": [[np.nan]]}, {"epsilon": 0.0}, {"epsilon": -1.0}, {"epsilon": np.inf},
-        {"delta": 0.0}, {"delta": 1.0}, {"X_bounds": (3, -3)}, {"y_bounds": (0, np.inf)},
-        {"release": "none"}, {"posterior": None}, {"sensitivity": "exact"}, {"y_scale": -1.0},
-        {"prior_mean": 0.0}, {"release": "kernel"}, {"signal_variance": 1.0},
+        {"noise_variance": 1e308}, {"noise_variance": True}, {"y_scale": "1"}, {"ratio": np.nan},
+        {"base": RBF()}, {"delta": 0.0}, {"delta": 1.0}, {"X_bounds": (3, -3)},
+        {"y_bounds": (0, np.inf)}, {"release": "none"}, {"posterior": None},
+        {"sensitivity": "exact"}, {"y_scale": -1.0}, {"prior_mean": 0.0}, {"release": "kernel"},
         {"release": "kernel", "noise_variance": 0.1, "signal_variance": "released"},
-        {"noise_variance": "released "},
+        {"signal_variance": 1.0}, {"noise_variance": "released "},
         {"release": "kernel", "noise_variance": 0.1, "ratio": -1.0},
         {"release": "kernel", "noise_variance": 0.1, "kernel": ExpSineSquared()},
         {"kernel": RBF() + WhiteKernel(0.1)}, {"random_state": "seed"},
@@ -264,6 +265,30 @@ def test_bad_parameters_cost_nothing(parameters):
     with PrivacyLedger(10.0, 1e-3) as ledger, pytest.raises((ValueError, TypeError)):
         fitted(**parameters)
     assert not ledger.entries
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"prior_mean": "private", "y_scale": 1e-200}, {"prior_mean": "private", "y_scale": 1e300},
+        {"release": "kernel", "kernel": RBF(), "noise_variance": 1e300},
+        {"posterior": "linearised", "kernel": RBF(), "noise_variance": 1e-200},
+        {"posterior": "linearised", "kernel": RBF(), "noise_variance": 1e200},
+    ],
+)  # fmt: skip
+def test_extreme_scales_that_are_allowed_do_not_fail_after_the_charge(parameters):
+    assert np.isfinite(fitted(**parameters).predict(X)).all()
+
+
+def test_a_kernel_that_is_none_is_named():
+    with pytest.raises(ValueError, match="kernel must be positive semi-definite"):
+        fitted(np.zeros((9, 2)), np.zeros(9), kernel=ExpSineSquared())
+
+
+@pytest.mark.parametrize("n_samples", [0, 1.5, "2", None])
+def test_a_number_of_functions_is_an_integer(n_samples):
+    with pytest.raises((TypeError, ValueError), match="n_samples"):
+        fitted().sample_y(X[:2], n_samples)
 
 
 @pytest.mark.parametrize("value", ["all", [2], np.arange(3)], ids=str)

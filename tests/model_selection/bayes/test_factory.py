@@ -5,6 +5,7 @@ import pytest
 from joblib import parallel_config
 from scipy.stats import chi2
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.gaussian_process.kernels import RBF, DotProduct
 from sklearn.linear_model import Ridge
 
 from _support.internals import coarse_step, trajectory_sensitivity
@@ -165,6 +166,7 @@ class TestParameters:
             ({"disagreement": 0.0}, ValueError, "disagreement"),
             ({"disagreement": np.nan}, ValueError, "disagreement"),
             ({"disagreement": "none"}, TypeError, "disagreement"),
+            ({"disagreement": 1e308}, ValueError, "disagreement"),
         ],
     )
     def test_bad_ones_are_refused_by_name_before_anything_is_charged(
@@ -174,6 +176,20 @@ class TestParameters:
             with pytest.raises(error, match=match):
                 fitted(GaussianTrajectory(**parameters))
             assert not ledger.entries
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("information_gain", 0.1), ("kernel", DotProduct()), ("kernel", RBF(np.nan))],
+    )
+    def test_public_mistakes_about_the_prior_are_refused_before_the_charge(self, name, value):
+        with PrivacyLedger(epsilon=9.0, delta=1e-3) as ledger:
+            with pytest.raises(ValueError, match=name):
+                fitted(Kusner2015(**{name: value}), guide=False)
+            assert not ledger.entries
+
+    @pytest.mark.parametrize("A", [np.float32(0.5), 1e100])
+    def test_numbers_of_any_type_bound_the_regret(self, A):
+        assert fitted(Kusner2015(noise_variance=0, A=A), guide=False).best_score_std_ > 0
 
     @pytest.mark.parametrize(
         ("mechanism", "guide"),

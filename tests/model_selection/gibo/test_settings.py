@@ -75,6 +75,8 @@ def test_unknown_names_are_refused():
         ({"averaging": 2.0}, ValueError, "averaging"),
         ({"adaptive_clip": 1}, TypeError, "adaptive_clip"),
         ({"patience": 0}, ValueError, "patience"),
+        ({"batch_size": 10**30}, ValueError, "batch_size"),
+        ({"clip": 1e308}, ValueError, "clip"),
     ],
 )
 def test_bad_steps(params, error, match):
@@ -87,12 +89,20 @@ def test_bad_steps(params, error, match):
     [
         ({"kernel": "linear"}, ValueError, "kernel"),
         ({"length_scale": 0.0}, ValueError, "length_scale"),
+        ({"length_scale": "1"}, TypeError, "length_scale"),
+        ({"length_scale": True}, TypeError, "length_scale"),
+        ({"length_scale": ["1"]}, ValueError, "length_scale"),
+        ({"length_scale": 5e-324}, ValueError, "length_scale"),
+        ({"noise_variance": 1e308}, ValueError, "noise_variance"),
+        ({"design_jitter": 1e308}, ValueError, "design_jitter"),
         ({"noise_variance": -1.0}, ValueError, "noise_variance"),
         ({"cache_size": 0}, ValueError, "cache_size"),
         ({"fit_length_scale": None}, TypeError, "fit_length_scale"),
         ({"level_variance": -1.0}, ValueError, "level_variance"),
         ({"design_jitter": 0.0}, ValueError, "design_jitter"),
         ({"kernel": Matern(nu=1.5)}, TypeError, "nu=1.5"),
+        ({"kernel": RBF(np.nan)}, ValueError, "kernel must have finite gradients"),
+        ({"kernel": RBF([1.0, 1.0])}, ValueError, "kernel must have finite gradients"),
         ({"kernel": RBF(), "fit_length_scale": True}, ValueError, "kernel must be a name"),
     ],
 )

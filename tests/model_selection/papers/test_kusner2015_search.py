@@ -77,6 +77,8 @@ class TestParameters:
             ("kernel", RBF() + WhiteKernel(1.0), ValueError),
             ("information_gain", "exact", ValueError),
             ("information_gain", -1.0, ValueError),
+            ("information_gain", 1e308, ValueError),
+            ("noise_variance", 1e308, ValueError),
             ("constants", "published", ValueError),
             ("A", 0.0, ValueError),
             ("tau", -0.1, ValueError),

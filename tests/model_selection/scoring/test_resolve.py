@@ -758,3 +758,20 @@ class TestCodesOfArrays:
             arrays.append(np.array(labels, dtype=np.int8))
         for y in arrays:
             assert codes_among(estimator.classes_, y).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("bound", 0.0),
+        ("bound", math.nan),
+        ("units", 0),
+        ("units", 1.5),
+        ("name", 3),
+        ("offset", "1"),
+    ],
+)
+def test_numbers_of_a_scorer_are_checked_by_name(name, value):
+    given = {"name": "loss", "bound": 1.0, "units": 1, name: value}
+    with pytest.raises((TypeError, ValueError), match=name):
+        PerRecordScorer(None, **given)

@@ -144,3 +144,8 @@ def test_is_a_value():
     assert law != TrialLaw(30.0, 1.0)
     with pytest.raises(AttributeError):
         law.mean = 3
+
+
+def test_the_smallest_and_largest_numbers_have_a_law():
+    assert TrialLaw(3.0, 5e-324).pmf(2) == pytest.approx(TrialLaw(3.0, 0.0).pmf(2))
+    assert TrialLaw(3.0).pmf(10**30) == 0
