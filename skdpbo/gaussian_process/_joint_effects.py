@@ -3,8 +3,9 @@ r"""Which of two or three columns matter, by a release of joint effects (docs: S
 For every set A of columns, :math:`u_A = \sum_c |\sum_{i \in c} v_i|` over the cells c of a grid in
 these columns, :math:`v_i \in [-1, 1]` the clipped target. It exceeds that of A without column j if
 the column matters beside the others. Further, for each column, the sum of the sizes of the
-differences of its two halves in the cells of the others, which a weak interaction moves, and the
-difference of the numbers of records in its halves. A replaced record moves each by at most 2.
+differences of its two halves in the halves of the others, which weak effects and interactions move,
+and the difference of the numbers of records in its halves. A replaced record moves each by at most
+2.
 """
 
 import math
@@ -25,6 +26,7 @@ from skdpbo.gaussian_process._column_effects import (
 
 _BINS = {2: 8, 3: 4}  # of each column of a grid: 64 cells
 _CLEAR = 6.5  # standard deviations of the noise that a strong effect has, where it is released
+_ABOVE = 1.75  # standard deviations of a column that is kept
 _SURE = 4.0  # of the largest one, where a column is left out
 _ONE_HALF = 0.9  # difference of the halves' parts of the records beyond which a column is kept
 _UNCLIPPED = 0.55  # part of normal targets: of a small effect the clipped ones show as much
@@ -33,12 +35,6 @@ _LEAST_TOTAL = 1e-4  # over the deviation of a cell, against a division by 0
 
 def _n_effects(n_columns, n_targets):
     return (2**n_columns + 2 * n_columns) * n_targets
-
-
-def _threshold(p):
-    """Return what stands out of the comparisons of p columns, in standard deviations."""
-    # The largest of m independent normal deviates is about sqrt(2 log m).
-    return math.sqrt(2 * math.log(p * (2 ** (p - 1) + 1)))
 
 
 def _sampling(n_records):
@@ -89,9 +85,9 @@ class JointEffects(ColumnEffects):
     def _effects(self, sums):
         """Protected: return the exact effects, int64 (q, 2^p + 2 p): of sets, then of halves."""
         p = len(self.box[0])
-        halves = np.repeat([1, -1], _BINS[p] // 2)
         tables = [sums.sum(axis=tuple(j + 1 for j in range(p) if j not in A)) for A in self._sets]
-        differences = [np.tensordot(sums, halves, (j + 1, 0)) for j in range(p)]
+        halves = sums.reshape(-1, *(2, _BINS[p] // 2) * p).sum(axis=tuple(range(2, 2 * p + 1, 2)))
+        differences = [np.diff(halves, axis=j + 1) for j in range(p)]
         # Of the numbers of records, the last of each table, for each target.
         numbers = [np.full(len(sums), table[-1].sum()) for table in differences]
         tables += differences + numbers
@@ -109,7 +105,7 @@ class JointEffects(ColumnEffects):
             for j in range(p):
                 above = self._above(effects, j)
                 largest = max(largest, above)
-                found |= {j} if above > _threshold(p) else set()
+                found |= {j} if above > _ABOVE else set()
         return sorted(found) if largest > _SURE else list(range(p))
 
     def missed(self):
@@ -117,7 +113,8 @@ class JointEffects(ColumnEffects):
 
         Post-processing; of an effect of that column alone, where the records are spread evenly.
         """
-        hidden = self._unmoved(1, 0.0) + _threshold(len(self.box[0])) * self._deviation()
+        p = len(self.box[0])
+        hidden = self._unmoved(2 ** (p - 1), 0.0) + _ABOVE * self._deviation()
         return hidden / self.n_records * self.clip / _UNCLIPPED
 
     def _deviation(self):
@@ -133,22 +130,21 @@ class JointEffects(ColumnEffects):
         found = []
         for A in (A for A in self._sets if j in A):
             rest = tuple(k for k in A if k != j)
-            found.append(of_set[A] - self._unmoved(len(A), of_set[rest]))
+            found.append(of_set[A] - self._unmoved(_BINS[p] ** len(A), of_set[rest]))
         # Of a column whose halves hold different numbers of records, the others make a difference.
         uneven = min(abs(numbers) / self.n_records, 1.0)
         if uneven > _ONE_HALF:  # its box may be that of other units, and shows nothing
-            return _threshold(p) + 1
+            return _SURE
         others = tuple(k for k in range(p) if k != j)
-        found.append(halves - self._unmoved(p - 1, uneven * of_set[others]))
+        found.append(halves - self._unmoved(2 ** (p - 1), uneven * of_set[others]))
         return max(found) / self._deviation()
 
-    def _unmoved(self, n_columns, total):
-        """Return the expected effect of a set that adds to a smaller one of effect `total` nothing.
+    def _unmoved(self, cells, total):
+        """Return the expected effect in cells that add nothing to `total`, that of fewer cells.
 
         As if the records were spread evenly over the cells, and the sizes of their means between 0
         and twice their average.
         """
-        cells = _BINS[len(self.box[0])] ** n_columns
         sd = math.sqrt(VARIANCE * self.n_records / cells)
         # The mean of E|N(s, sd)| over s from 0 to z sd.
         z = max(2 * total / (cells * sd), _LEAST_TOTAL)

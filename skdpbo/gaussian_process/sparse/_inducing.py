@@ -67,7 +67,7 @@ def inducing_design(inducing_points, bounds, n_features):
 def design_for_columns(inducing_points, Z, columns):
     """Return inducing points that are a design for some columns of the box of Z.
 
-    In the other columns, on which hardly any kernel depends, they are in the middle.
+    In the other columns, on which the linear kernel alone depends, they are Sobol points.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def design_for_columns(inducing_points, Z, columns):
     """
     low, high = Z.min(axis=0), Z.max(axis=0)
     design = inducing_design(inducing_points, (low[columns], high[columns]), len(columns))
-    points = np.tile((low + high) / 2, (len(design), 1))
+    points = low + (high - low) * _sobol(len(design), Z.shape[1])
     points[:, columns] = design
     return points
 

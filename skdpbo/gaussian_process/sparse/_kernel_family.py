@@ -115,11 +115,11 @@ def default_kernels(Z, half_width, columns=None):
 
     RBF kernels have 1/8 to 8 units of the inducing points, a Matern kernel of nu 1/2 has one, and
     there is a linear kernel in their box. Of two and three columns there are also kernels on some
-    of them: linear on one, others on every set, and averages of those on one. From four columns on
-    the linear kernel's box is smaller by sqrt 3, so that its constant has less of its variance, and
-    there are averages of it and an RBF kernel of 1/2 or 2 units; beside kernels on some columns
-    there are RBF kernels of 1 to 8 units on all, without which bands are narrow where other columns
-    matter, too.
+    of them: linear on one, others on every set, and averages of those on one. From four columns on,
+    or where columns are left out, there are averages of the linear kernel and an RBF kernel of 1/2
+    or 2 units. From four on the linear kernel's box is smaller by sqrt 3, so that its constant has
+    less of its variance, and beside kernels on some columns there are RBF kernels of 1 to 8 units
+    on all, without which bands are narrow where other columns matter, too.
 
     Parameters
     ----------
@@ -128,25 +128,26 @@ def default_kernels(Z, half_width, columns=None):
     half_width : ndarray of shape (q,)
         Of the ranges of the targets.
     columns : list of int, default=None
-        Columns on which the first eight kernels depend: the length-scale in the others is
-        infinite. Public or released. None: all.
+        Columns on which the kernels depend, but linear and average ones: the length-scale in the
+        others is infinite. Public or released. None: all.
     """
     unit, variance = (
         kernel_unit(Z, columns),
         _VARIANCE_SHARE * float(np.mean(np.square(half_width))),
     )
     smooth = [RBF(factor * unit) for factor in _DEFAULT_FACTORS]
-    linear = _linear_kernel(Z, columns)
+    linear = _linear_kernel(Z)
     half = ConstantKernel(0.5)
     # Of kernels with a share: Proposition 2 bounds their noise, too (docs/theory/many_columns.md).
     mixed = [half * RBF(f * unit) + half * linear for f in _MIXED_FACTORS]
     family = [*smooth, Matern(unit, nu=0.5), linear]
+    left_out = columns is not None and len(columns) < Z.shape[1]
+    if has_many_columns(Z) or left_out:
+        family += mixed
     if not has_many_columns(Z):
         family += _effects(Z, columns)
-    else:
-        family += mixed
-        if columns is not None and len(columns) < Z.shape[1]:
-            family += [RBF(factor * kernel_unit(Z)) for factor in _FACTORS_OF_ALL]
+    elif left_out:
+        family += [RBF(factor * kernel_unit(Z)) for factor in _FACTORS_OF_ALL]
     return [ConstantKernel(variance) * k for k in family]
 
 
@@ -155,7 +156,7 @@ def _effects(Z, columns=None):
     columns = list(range(Z.shape[1])) if columns is None else columns
     p = len(columns)
     sets = [list(chosen) for size in range(1, p) for chosen in combinations(columns, size)]
-    found = [_linear_kernel(Z, [column]) for column in columns] if p > 1 else []
+    found = [_linear_kernel(Z, [column]) for column in columns] if Z.shape[1] > 1 else []
     for shape in _EFFECTS.get(p, ()):
         scales = [shape.length_scale * kernel_unit(Z, columns) for columns in sets]
         some = [clone(shape).set_params(length_scale=scale) for scale in scales]

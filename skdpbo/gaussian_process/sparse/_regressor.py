@@ -108,7 +108,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     kernels_ : list of sklearn kernels
         Those in use. Public; released where the box of `inducing_points_` is.
     columns_ : list of int
-        On which the default kernels depend, of 2 to 100; beyond 3 beside the linear one. Released.
+        On which the default kernels depend, beside the linear one; of 2 to 100. Released.
     kernel_probabilities_ : ndarray of shape (n_kernels,)
         Posterior probabilities of `kernels_`. Released.
     log_evidence_ : ndarray of shape (n_kernels,)
