@@ -15,30 +15,25 @@ from skdpbo._record_groups import shared
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy._rounding import round_up_root
 
-_N_BINS = 16
-_STEPS = 2**16  # of the lattice, to 1
+N_BINS = 16
+STEPS = 2**16  # of the lattice, to 1
 _CLIP = 0.75  # standard deviations: for small effects the clipped mean is then least noisy
-_VARIANCE = 0.64  # of normal targets so clipped
+VARIANCE = 0.64  # of normal targets so clipped
 _ABOVE = 1.0  # standard deviations above the largest of the noise
 _LEAST_EFFECT = 0.2  # of the largest one
 _MOST_COLUMNS = 6  # of many that depend on each other the strongest say what the others do
-_STRONG = 0.4  # mean size of a strong effect; where the noise hides it, nothing is released
+STRONG = 0.4  # mean size of a strong effect; where the noise hides it, nothing is released
 
 
-def _noise(mu, p, q):
-    """Return the standard deviation of the noise of each of p effects on q targets."""
-    return 2 * math.sqrt((p + 1) * q) / mu
+def effect_noise(mu, n_effects):
+    """Return the standard deviation of the noise of each of that many effects, in records."""
+    return 2 * math.sqrt(n_effects) / mu
 
 
 def _threshold(p):
     """Return what stands out of p normal deviates."""
     # The largest of p independent normal deviates is about sqrt(2 log p).
     return math.sqrt(2 * math.log(p)) + _ABOVE
-
-
-def shows_columns(mu, *, n_records, n_columns, n_targets):
-    """Whether a mu-GDP release shows a strong effect of a column; of public values."""
-    return _STRONG * n_records > _threshold(n_columns) * _noise(mu, n_columns, n_targets)
 
 
 class ColumnEffects:
@@ -57,11 +52,22 @@ class ColumnEffects:
     n_records : int
     """
 
-    radius = _STEPS
+    radius = STEPS
 
     def __init__(self, box, *, mu, mean, sd, n_records):
         self.box, self.mu, self.n_records = box, mu, n_records
         self.mean, self.clip = mean, _CLIP * sd
+
+    @staticmethod
+    def shows(mu, *, n_records, n_columns, n_targets):
+        """Whether a mu-GDP release shows a strong effect of a column; of public values."""
+        noise = effect_noise(mu, (n_columns + 1) * n_targets)
+        return STRONG * n_records > _threshold(n_columns) * noise
+
+    @staticmethod
+    def most_mu(**public):
+        """Return the mu beyond which the release shows no more; of the values of `shows`."""
+        return math.inf
 
     def rows(self, centre):
         """Return the map of records to rows, for targets about `centre`."""
@@ -71,26 +77,30 @@ class ColumnEffects:
         """Protected: return the sums in the bins, int64 (q, p + 1, bins); the last: of them all."""
         p = len(self.box[0])
         bins, values = Q[:, :p].astype(np.intp), shared(Q[:, p:], sizes, part)
-        sums = np.zeros((values.shape[1], p + 1, _N_BINS), dtype=np.int64)
+        sums = np.zeros((values.shape[1], p + 1, N_BINS), dtype=np.int64)
         for target, weights in enumerate(values.T):
             # Exact: sums of integers below 2^53.
             for column in range(p):
-                sums[target, column] = np.bincount(bins[:, column], weights, _N_BINS)
+                sums[target, column] = np.bincount(bins[:, column], weights, N_BINS)
             # Its other bins stay 0, so that `release` treats it as a column.
             sums[target, p, 0] = weights.sum()
         return sums
 
     def release(self, sums, source):
-        """Protected: return the effects with noise, shape (q, p + 1), in records."""
-        effects = np.abs(sums).sum(axis=2)
-        # A replaced record moves each of them by at most 2.
-        # In l2 norm 2 sqrt((p + 1) q) (docs/theory/many_columns.md, Lemma), in lattice steps.
-        sensitivity = round_up_root(4 * _STEPS**2 * effects.size)
+        """Protected: return the effects with noise, shape (q, n_effects), in records."""
+        effects = self._effects(sums)
+        # A replaced record moves each of m effects by at most 2, in l2 norm by 2 sqrt(m)
+        # (docs/theory/many_columns.md, Lemma), in lattice steps.
+        sensitivity = round_up_root(4 * STEPS**2 * effects.size)
         mechanism = GaussianMechanism(
             mu=self.mu, sensitivity=sensitivity, lattice=1.0, n_draws=effects.size
         )
         noisy = np.asarray(mechanism.release(effects.ravel(), source), dtype=np.float64)
-        return noisy.reshape(effects.shape) / _STEPS
+        return noisy.reshape(effects.shape) / STEPS
+
+    def _effects(self, sums):
+        """Protected: return the exact effects, int64 (q, p + 1), in lattice steps."""
+        return np.abs(sums).sum(axis=2)
 
     def columns(self, noisy):
         """Return the columns that matter to some target, in order; all where none stands out.
@@ -102,7 +112,8 @@ class ColumnEffects:
         for effects in noisy:
             # docs/theory/many_columns.md, Columns.
             above = effects[:p] - self._without_effect(abs(effects[p]))
-            least = max(_threshold(p) * _noise(self.mu, p, q), _LEAST_EFFECT * above.max())
+            noise = effect_noise(self.mu, (p + 1) * q)
+            least = max(_threshold(p) * noise, _LEAST_EFFECT * above.max())
             largest = np.argsort(-above, kind="stable")[:_MOST_COLUMNS]
             found |= {int(j) for j in largest if above[j] > least}
         return sorted(found) or list(range(p))
@@ -111,10 +122,10 @@ class ColumnEffects:
         """Return the expected sum of a column without effect, for a sum of all targets `total`."""
         # As if the records were spread evenly over the bins, their targets without regard to the
         # column.
-        mean, sd = total / _N_BINS, math.sqrt(_VARIANCE * self.n_records / _N_BINS)
+        mean, sd = total / N_BINS, math.sqrt(VARIANCE * self.n_records / N_BINS)
         z = mean / sd  # of the absolute value of a normal variable:
         density = math.exp(-(z**2) / 2) * math.sqrt(2 / math.pi)
-        return _N_BINS * (sd * density + mean * (1 - 2 * float(ndtr(-z))))
+        return N_BINS * (sd * density + mean * (1 - 2 * float(ndtr(-z))))
 
 
 class EffectRows(RowMap):
@@ -127,7 +138,7 @@ class EffectRows(RowMap):
         Targets are shifted by the first, and clipped to the second.
     """
 
-    radius = _STEPS
+    radius = STEPS
 
     def __init__(self, box, centre, clip):
         self.box, self.centre, self.clip = box, centre, clip
@@ -139,6 +150,6 @@ class EffectRows(RowMap):
         with np.errstate(all="ignore"):  # a warning would depend on the values
             # A difference may leave the floats: such a record still has one bin of each column.
             places = np.nan_to_num((X - centre) / half_width)
-            bins = np.clip(np.floor((places + 1) * (_N_BINS / 2)), 0, _N_BINS - 1)
-            values = np.trunc(np.clip(np.nan_to_num((Y - self.centre) / self.clip), -1, 1) * _STEPS)
+            bins = np.clip(np.floor((places + 1) * (N_BINS / 2)), 0, N_BINS - 1)
+            values = np.trunc(np.clip(np.nan_to_num((Y - self.centre) / self.clip), -1, 1) * STEPS)
         return np.hstack([bins, values])

@@ -28,7 +28,8 @@ HOMES = {
     "_row_blocks": "BoxedRows",
     "_whitened_release": "NoisyMoments SQUARED_NORM WhitenedRelease",
     "audit._result": "epsilon_of event_bounds",
-    "gaussian_process._column_effects": "ColumnEffects shows_columns",
+    "gaussian_process._column_effects": "ColumnEffects",
+    "gaussian_process._joint_effects": "JointEffects",
     "gaussian_process._record_reach": "RecordReach shows_reach",
     "gaussian_process._record_spread": "RecordSpread SpreadRows spread_features",
     "gaussian_process._public_base": (

@@ -25,6 +25,7 @@ STAGES = {
     "clipping": "mechanisms._clipping",
     "coinpress": "mechanisms._coinpress",
     "column effects": "gaussian_process._column_effects",
+    "joint effects": "gaussian_process._joint_effects",
     "record reach": "gaussian_process._record_reach",
     "record spread": "gaussian_process._record_spread",
     "curator itself": "gaussian_process.outsourced._curator",
@@ -35,6 +36,7 @@ STAGES = {
     "dry run": "model_selection.evaluation._dry_run",
     "evaluator": "model_selection.evaluation._evaluator",
     "features": "gaussian_process.sparse._features",
+    "first releases": "gaussian_process.sparse._first_releases",
     "gaussian trajectory": "model_selection.bayes._gaussian_trajectory",
     "isolation": "_isolation._isolated_calls",
     "kernel chunks": "gaussian_process.sparse._kernel_chunks",
@@ -680,11 +682,13 @@ BUGS = {
         )
     },
     "sparse: columns of exact sums": {
-        "sparse process: shows_columns": lambda mu, **sizes: True,
+        "column effects: ColumnEffects.shows": staticmethod(lambda mu, **sizes: True),
+        "joint effects: JointEffects.shows": staticmethod(lambda mu, **sizes: True),
         "column effects: ColumnEffects.release": lambda effects, sums, source: (
-            np.abs(sums).sum(axis=2) / 2**16
+            effects._effects(sums) / 2**16
         ),
-        "column effects: _noise": lambda mu, p, q: 0.0,
+        "column effects: effect_noise": lambda mu, n_effects: 0.0,
+        "joint effects: effect_noise": lambda mu, n_effects: float(mu == 1),
     },
     "sparse: a reach of exact counts": {
         "record reach: RecordReach.release": lambda reach, sums, source: (

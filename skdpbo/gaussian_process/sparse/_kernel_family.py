@@ -115,11 +115,11 @@ def default_kernels(Z, half_width, columns=None):
 
     RBF kernels have 1/8 to 8 units of the inducing points, a Matern kernel of nu 1/2 has one, and
     there is a linear kernel in their box. Of two and three columns there are also kernels on some
-    of them: linear on one, others on every set, and averages of those on one. From four columns on
-    the linear kernel's box is smaller by sqrt 3, so that its constant has less of its variance, and
-    there are averages of it and an RBF kernel of 1/2 or 2 units; beside kernels on some columns
-    there are RBF kernels of 1 to 8 units on all, without which bands are narrow where other columns
-    matter, too.
+    of them: linear on one, others on every set, and averages of those on one. From four columns on,
+    or where columns are left out, there are averages of the linear kernel and an RBF kernel of 1/2
+    or 2 units. From four on the linear kernel's box is smaller by sqrt 3, so that its constant has
+    less of its variance, and beside kernels on some columns there are RBF kernels of 1 to 8 units
+    on all, without which bands are narrow where other columns matter, too.
 
     Parameters
     ----------
@@ -128,31 +128,37 @@ def default_kernels(Z, half_width, columns=None):
     half_width : ndarray of shape (q,)
         Of the ranges of the targets.
     columns : list of int, default=None
-        Columns on which the first eight kernels depend: the length-scale in the others is
-        infinite. Public or released. None: all.
+        Columns on which the kernels depend, but linear and average ones: the length-scale in the
+        others is infinite. Public or released. None: all.
     """
-    unit, variance = _unit(Z, columns), _VARIANCE_SHARE * float(np.mean(np.square(half_width)))
+    unit, variance = (
+        kernel_unit(Z, columns),
+        _VARIANCE_SHARE * float(np.mean(np.square(half_width))),
+    )
     smooth = [RBF(factor * unit) for factor in _DEFAULT_FACTORS]
     linear = _linear_kernel(Z)
     half = ConstantKernel(0.5)
     # Of kernels with a share: Proposition 2 bounds their noise, too (docs/theory/many_columns.md).
     mixed = [half * RBF(f * unit) + half * linear for f in _MIXED_FACTORS]
     family = [*smooth, Matern(unit, nu=0.5), linear]
-    family += mixed if has_many_columns(Z) else _effects(Z)
-    if columns is not None and len(columns) < Z.shape[1]:
-        family += [RBF(factor * _unit(Z)) for factor in _FACTORS_OF_ALL]
+    left_out = columns is not None and len(columns) < Z.shape[1]
+    if has_many_columns(Z) or left_out:
+        family += mixed
+    if not has_many_columns(Z):
+        family += _effects(Z, columns)
+    elif left_out:
+        family += [RBF(factor * kernel_unit(Z)) for factor in _FACTORS_OF_ALL]
     return [ConstantKernel(variance) * k for k in family]
 
 
-def _effects(Z):
+def _effects(Z, columns=None):
     """Return kernels on some of two or three columns, and averages of those on one column."""
-    p, (centre, half_width) = Z.shape[1], point_box(Z)
-    sets = [list(chosen) for size in range(1, p) for chosen in combinations(range(p), size)]
-    # An infinite half-width or length-scale takes a column out of a kernel.
-    boxes = np.where(np.eye(p, dtype=bool), half_width, np.inf)
-    found = [LinearKernel(centre, box) for box in boxes] if p > 1 else []
+    columns = list(range(Z.shape[1])) if columns is None else columns
+    p = len(columns)
+    sets = [list(chosen) for size in range(1, p) for chosen in combinations(columns, size)]
+    found = [_linear_kernel(Z, [column]) for column in columns] if Z.shape[1] > 1 else []
     for shape in _EFFECTS.get(p, ()):
-        scales = [shape.length_scale * _unit(Z, columns) for columns in sets]
+        scales = [shape.length_scale * kernel_unit(Z, columns) for columns in sets]
         some = [clone(shape).set_params(length_scale=scale) for scale in scales]
         alone = [ConstantKernel(1 / p) * kernel for kernel in some[:p]]
         found += [*some, sum(alone[1:], alone[0])]
@@ -197,22 +203,27 @@ def label_kernels(Z):
     a smaller family is more accurate. From four columns on there is a linear kernel, too: points of
     a box are far from most records then.
     """
-    family = [RBF(f * _unit(Z)) for f in _LABEL_FACTORS]
+    family = [RBF(f * kernel_unit(Z)) for f in _LABEL_FACTORS]
     family += [_linear_kernel(Z)] if has_many_columns(Z) else []
     return [ConstantKernel(_LABEL_VARIANCE) * k for k in family]
 
 
-def _linear_kernel(Z):
+def _linear_kernel(Z, columns=None):
     """Return the linear kernel in the box of the points, from four columns on in a smaller one.
 
     The smaller box has one standard deviation of records that fill the points' box as half-width:
     there a record's constant and slopes have the variance that they have at the inducing points.
+    Up to three columns it depends on `columns` alone, default all.
     """
     centre, box = point_box(Z)
-    return LinearKernel(centre, box / math.sqrt(3) if has_many_columns(Z) else box)
+    if has_many_columns(Z):
+        return LinearKernel(centre, box / math.sqrt(3))
+    # An infinite half-width takes a column out of the kernel, as an infinite length-scale does.
+    taken = np.isin(np.arange(len(box)), range(len(box)) if columns is None else columns)
+    return LinearKernel(centre, np.where(taken, box, np.inf))
 
 
-def _unit(Z, columns=None):
+def kernel_unit(Z, columns=None):
     """Return a sixth of the range of the points in each column, times the root of their number."""
     width = 2 * point_box(Z)[1]
     if columns is None:

@@ -86,12 +86,16 @@ class MixturePredictor:
         Predicted mean in the features of the release; the moments are then about it.
     mean_shares : ndarray of shape (n_parts,) or None
         Of the parts in the predicted mean otherwise, of sum 1. None: `shares`.
+    left_out : tuple (variances, kernel) or None
+        Of an independent process that none of the parts has: shape (q,), and a kernel of variance
+        1. None: there is none.
     """
 
     parts: list
     shares: np.ndarray
     fitted: WeightPredictor | None = None
     mean_shares: np.ndarray | None = None
+    left_out: tuple | None = None
 
     def mean(self, X):
         """Mean, shape (n, q)."""
@@ -104,11 +108,16 @@ class MixturePredictor:
         mean = self._mean(means, X)
         # Second moment about what is predicted; about the average, the law of total variance.
         spreads = [variance + (m - mean) ** 2 for m, variance in zip(means, variances, strict=True)]
-        return mean, self._average(spreads)
+        variance = self._average(spreads)
+        return mean, variance if self.left_out is None else variance + self.left_out[0]
 
     def joint(self, X):
         """Mean, shape (n, q), and covariance, shape (n, n, q)."""
-        return self._joint([part.joint(X) for part in self.parts], X)
+        mean, covariance = self._joint([part.joint(X) for part in self.parts], X)
+        if self.left_out is not None:
+            variances, kernel = self.left_out
+            covariance = covariance + kernel(X)[:, :, None] * variances
+        return mean, covariance
 
     def at_inducing_points(self):
         """Mean (d, q) and covariance (d, d, q) of f(Z)."""

@@ -2,7 +2,7 @@
 
 A fit has up to five releases, in this order: ranges of columns, a private prior mean, of one column
 how far records and targets reach, location and reach of the targets with the extent of the records,
-of many the columns that matter, second moments. Each is a
+of several the columns that matter, second moments. Each is a
 function of the records and of what was released before it, and their mu^2 add up to that of the fit
 (adaptive composition, Dong, Roth & Su 2022, Corollary 3.3).
 """
@@ -19,11 +19,9 @@ from skdpbo._gaussian_estimator import GaussianEstimator
 from skdpbo._isolation._isolated_calls import refuse_cached_functions
 from skdpbo._parameters import bounds_or_default
 from skdpbo._record_groups import PlacedRows, record_codes
-from skdpbo.gaussian_process._column_effects import ColumnEffects, shows_columns
 from skdpbo.gaussian_process._foreign_kernels import foreign_kernels, refuse_unfit_kernel
-from skdpbo.gaussian_process._record_reach import RecordReach, shows_reach
-from skdpbo.gaussian_process._record_spread import RecordSpread
 from skdpbo.gaussian_process.sparse._features import WhitenedFeatures
+from skdpbo.gaussian_process.sparse._first_releases import SHARE_OF_SPREAD, first_releases
 from skdpbo.gaussian_process.sparse._inducing import (
     SUPPORT_DESIGNS,
     inducing_design,
@@ -33,9 +31,7 @@ from skdpbo.gaussian_process.sparse._inducing import (
 from skdpbo.gaussian_process.sparse._kernel_family import (
     MOST_COLUMNS,
     check_kernels,
-    default_kernels,
     has_many_columns,
-    point_box,
     scaled_kernel,
     warn_of_units,
 )
@@ -46,9 +42,6 @@ from skdpbo.privacy._checks import check_choice, check_count
 
 # Of mu^2: 5 % more noise on the moments, and a range that n > 1000 records show at epsilon 1.
 _SHARE_OF_BOUNDS = 0.1
-# Of mu^2, 2 and 5 % more noise on the moments: where targets and records are, and the columns.
-_SHARE_OF_SPREAD, _SHARE_OF_COLUMNS = 0.04, 0.1
-_SHARE_OF_REACH = 0.1  # of mu^2, in one column where noise is large: 5 % more noise on the moments
 # Of mu^2: 2.5 % more noise on the moments, and a mean that n > 1000 records give to about a tenth
 # of the half-width at epsilon 1.
 _SHARE_OF_MEAN = 0.05
@@ -66,7 +59,7 @@ class PrivateProcess(GaussianEstimator):
     _chosen = "the kernels, the inducing points and the bounds were"
     _theory = "docs/theory/sparse_gp.md"
     _other_bounds = ""  # what else the bounds may be, for a warning
-    _least_share = math.sqrt(_SHARE_OF_SPREAD)  # of mu: of the release with the most noise
+    _least_share = math.sqrt(SHARE_OF_SPREAD)  # of mu: of the release with the most noise
 
     def _check_pass(self):
         """Check the settings of the pass over the data, which would fail after the charge."""
@@ -112,7 +105,7 @@ class PrivateProcess(GaussianEstimator):
         """Return the description of the mechanism with that of the releases before it."""
         if self.kernel is None:
             mechanism += (
-                ", of up to 100 columns first where records and targets are and which of 4 or more "
+                ", of up to 100 columns first where records and targets are and which of 2 or more "
                 "matter"
             )
         if self._private_bounds():
@@ -190,62 +183,25 @@ class PrivateProcess(GaussianEstimator):
         )
         return method.release(sums, source)
 
-    def _shown(self, kernels, Z, mu, half_width, n_records, passed, public=None):
-        """Return kernels, inducing points and what else releases show before the moments.
+    def _shown(self, start, n_records, passed, public=None):
+        """Return what small releases show before the moments; `start` with kernels of the user.
 
-        Parameters
-        ----------
-        kernels, Z, half_width
-            Public. With given kernels, or above 100 columns, they are returned as they are.
-        mu : float
-            Of all releases together.
-        n_records : int
-        passed : callable
-            ``passed(method)`` releases what a method sums over the records.
-        public : object, default=None
-            Public model whose residuals are the targets, about 0; None: there is none.
+        Protected through `passed`, which releases what a method sums over the records. `public` is
+        the model whose residuals are the targets, or None.
         """
         vars(self).pop("columns_", None)
-        shown = {"kernels": kernels, "Z": Z, "mu": mu, "shift": 0.0, "wide": False}
-        many = has_many_columns(Z)
-        if self.kernel is not None or Z.shape[1] > MOST_COLUMNS:
-            return shown
+        many = has_many_columns(start.Z)
+        if self.kernel is not None or start.Z.shape[1] > MOST_COLUMNS:
+            return start
         if public is not None and not many:  # residuals lie about 0, in bounds that fit
-            return shown
-        centre, box = point_box(Z)
-        common = {"n_records": n_records}
-        sizes = {"n_columns": Z.shape[1], "n_targets": len(half_width)}
-        rest, mu_reach = split_budget(mu, _SHARE_OF_REACH)
-        # A public rule. Where it fails nothing is released, and the others keep this share.
-        if shows_reach(mu_reach, **common, **sizes):
-            reach = RecordReach((centre, box), mu=mu_reach, half_width=half_width, **common)
-            inside, *parts = reach.parts(passed(reach))
-            if not self._points_are_given():
-                shown["Z"] = centre + inside * (Z - centre)
-                # The variance of the kernels stays that of the bounds: bands would be too narrow.
-                shown["kernels"] = default_kernels(shown["Z"], half_width)
-            mu, half_width = rest, parts * half_width
-        mu, common["mu"] = split_budget(mu, _SHARE_OF_SPREAD)
-        spread = RecordSpread((centre, box), half_width=half_width, **common)
-        released = passed(spread)  # from here on post-processing, but for the columns
-        # By the noise of the moments up to three columns, where functions may have peaks.
-        of_noise = common["mu"] if many else mu
-        mean, sd, half = spread.location(released, of_noise, public is not None)
-        shown |= {"mu": mu, "shift": mean, "half_width": half, "wide": spread.is_wide(released)}
-        if not many:
-            return shown
-        extent, self.columns_ = spread.extent(released), list(range(Z.shape[1]))
-        # The share is one of the whole budget, of which `mu` is what the spread has left.
-        rest, common["mu"] = split_budget(mu, _SHARE_OF_COLUMNS / (1 - _SHARE_OF_SPREAD))
-        # A public rule. Where it fails nothing is released, and the moments keep this share.
-        if shows_columns(**sizes, **common):
-            effects = ColumnEffects((centre, extent * box), mean=mean, sd=sd, **common)
-            shown["mu"], self.columns_ = rest, effects.columns(passed(effects))
-        if not self._points_are_given():  # those are not moved; a grid of ours shrinks
-            Z = centre + extent * (Z - centre)
-        return shown | {"kernels": default_kernels(Z, half_width, self.columns_), "Z": Z}
+            return start
+        how = {"given_points": self.inducing_points, "centred": public is not None}
+        shown = first_releases(start, n_records, passed, **how)
+        if shown.columns is not None:
+            self.columns_ = shown.columns
+        return shown
 
-    def _publish_average(self, kernels, features, prior_mean, fits):
+    def _publish_average(self, kernels, features, prior_mean, fits, left_out=None):
         """Average the posteriors under several kernels, and set the attributes of the kernels.
 
         Post-processing: every argument is public or released.
@@ -258,6 +214,8 @@ class PrivateProcess(GaussianEstimator):
         prior_mean : ndarray of shape (q,)
         fits : list of FittedWeights
             One for each kernel.
+        left_out : tuple, default=None
+            As in :class:`MixturePredictor`.
 
         Returns
         -------
@@ -287,7 +245,7 @@ class PrivateProcess(GaussianEstimator):
         # Errors under a kernel count as far as the release can show its functions: the mean has the
         # least expected square of the error times that part.
         weighed = shares * np.array([fits[k].shown for k in taken]) ** 2
-        self._predictor = MixturePredictor(parts, shares, fitted, weighed / weighed.sum())
+        self._predictor = MixturePredictor(parts, shares, fitted, weighed / weighed.sum(), left_out)
         elbo = None if fits[0].elbo is None else shares @ [fits[k].elbo for k in taken]
         return shares @ [fits[k].noise_variance for k in taken], elbo
 

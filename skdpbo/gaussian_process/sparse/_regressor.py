@@ -9,6 +9,7 @@ from skdpbo._record_groups import n_units, placed, record_codes
 from skdpbo._schema import check_same_length, checked_table, refuse_missing_target
 from skdpbo.gaussian_process._posterior_regressor import PosteriorRegressor
 from skdpbo.gaussian_process._public_base import PublicBase, ResidualRows
+from skdpbo.gaussian_process.sparse._first_releases import Shown
 from skdpbo.gaussian_process.sparse._fit_warnings import warn_of_bounds
 from skdpbo.gaussian_process.sparse._kernel_family import default_kernels
 from skdpbo.gaussian_process.sparse._private_process import PrivateProcess, private_prior_mean
@@ -41,21 +42,19 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         polynomials), records of more than its mean over the inducing points count with a smaller
         weight. None: seven RBF kernels, a Matern and a linear kernel, in the units of the inducing
         points (a sixth of their range in each column, times sqrt(n_features), times 1/8 to 8) and
-        of `y_bounds`; of 2 and 3 columns also kernels on some. Of 4 to 100 two releases, from 14 %
+        of `y_bounds`; of 2 and 3 columns also kernels on some. Of 2 to 100 two releases, from 14 %
         of the squared budget, show which matter and how far records and targets reach; of one
-        column, where noise is large, counts show that first, from 10 %. Your own
-        class makes the guarantee conditional on values of two points at a time.
+        column, where noise is large, counts show that first, from 10 %. Your own class makes the
+        guarantee conditional on values of two points at a time.
     noise_variance : float, array-like of shape (n_targets,) or "released", default="released"
         Variance of an observation about the function, > 0, in squared units of y. "released":
         estimated from the released sums, at no further cost.
     signal_variance : {"kernel", "released"}, default="kernel"
-        "released": average over each kernel times 2^-8, 2^-7, ..., 2^8, by likelihood, where the
-        variance is not known within a factor of about 4. Overconfident where the noise prevails.
-        Needs ``release="whitened"``.
+        "released": average over each kernel times 2^-8 to 2^8, by likelihood, for a variance that
+        is not known to a factor of 4; overconfident in much noise. Needs ``release="whitened"``.
     inducing_points : None, int or array-like of shape (n_inducing, n_features), default=None
-        Public points that represent the process. An int, at least 1, asks for that many points in
-        `X_bounds`: a grid in one dimension, and in two where it is a square; Sobol points
-        otherwise. None: 30, 49 or 50 points in one, two or more dimensions.
+        Public points that represent the process. An int, at least 1, is their number in `X_bounds`:
+        a grid in one dimension, a square one in two, else Sobol points. None: 30, 49, or 50 beyond.
     epsilon : float, default=1.0
         Privacy loss bound, > 0. Smaller is more private.
     delta : float, default=1e-5
@@ -81,21 +80,21 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     ratio : float or "optimal", default=1.0
         c = sigma_a^2 / sigma_b^2, > 0, for the kernel release only.
     posterior : str, default="noise_aware"
-        "noise_aware": the privacy noise is part of the model. The others are overconfident and
-        take one kernel: the paper's regularised solution with the covariance corrected to first
-        order ("linearised"), by Eq. (17) ("linearised_published") or not at all ("naive").
+        "noise_aware": the privacy noise is part of the model. The others are overconfident, of one
+        kernel: the paper's regularised solution with the covariance corrected to first order
+        ("linearised"), by Eq. (17) ("linearised_published") or not at all ("naive").
     prior_mean : {"none", "private"}, default="none"
-        "none": the centre of `y_bounds`, and with the default kernels what is released of the mean
-        (see `y_bounds`). "private": a released mean of the targets, from 5 % of the squared budget;
-        the interval of `y_bounds` is moved there, with its width.
+        "none": the centre of `y_bounds`, with the default kernels what is released of the mean (see
+        there). "private": a released mean of the targets, from 5 % of the squared budget; the
+        interval of `y_bounds` is moved there.
     y_scale : float or array-like of shape (n_targets,), default=None
         Public standard deviation of the targets, > 0, for ``prior_mean="private"`` by COINPRESS:
         better than the clipped mean (None) where `y_bounds` is wider than about 8 of them.
     base : None or regressor, default=None
-        Public model for fits with public rows. None: a Gaussian process, gradient boosting or
-        ridge regression, by cross-validation on these rows.
+        Public model for fits with public rows. None: a Gaussian process, boosting or ridge
+        regression, by cross-validation on these.
     n_jobs : int, default=None
-        Threads of the pass over the data, as in joblib. None is one thread, with BLAS threads.
+        Threads of the pass over the data, as in joblib. None: one, with BLAS threads.
     chunk_size : int, default=1024
         Records at a time, at least 1; at most 256 with groups. The result does not depend on it.
     random_state : None, int or RandomState, default=None
@@ -109,7 +108,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     kernels_ : list of sklearn kernels
         Those in use. Public; released where the box of `inducing_points_` is.
     columns_ : list of int
-        On which the default kernels depend, beside the linear one; of 4 to 100. Released.
+        On which the default kernels depend, beside the linear one; of 2 to 100. Released.
     kernel_probabilities_ : ndarray of shape (n_kernels,)
         Posterior probabilities of `kernels_`. Released.
     log_evidence_ : ndarray of shape (n_kernels,)
@@ -119,8 +118,8 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         The likeliest; with ``signal_variance="released"`` times the posterior mean of its factor.
         Released.
     inducing_points_ : ndarray of shape (n_inducing, n_features)
-        Public; with `columns_`, and of one column where noise is large, in a box that is released,
-        unless they are given.
+        Public; with `columns_`, and of one column where noise is large, by what is released, unless
+        they are given.
     mean_ : ndarray of shape (n_inducing,) or (n_inducing, n_targets)
         Posterior mean of the function at the inducing points, prior mean included. Released.
     covariance_ : ndarray of shape (n_inducing, n_inducing) or (n_inducing, n_inducing, n_targets)
@@ -130,8 +129,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     prior_mean_ : float or ndarray of shape (n_targets,)
         The prior mean. Public, or released.
     elbo_ : float or ndarray of shape (n_targets,)
-        Titsias' bound on the log evidence, with the noise of the release; only with
-        ``release="whitened"``. Released.
+        Titsias' bound on the log evidence; only with ``release="whitened"``. Released.
     X_bounds_, y_bounds_ : tuple (low, high) of ndarray
         Those that were "private". Released.
     base_ : regressor
@@ -270,9 +268,9 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         if X_public is not None or y_public is not None:
             guarantee = self._with_public(guarantee, X, y, X_public, y_public)
         check = partial(self._planned, mu, X_public, y_public)
+        first = partial(check, self._bounds())
         # Charged between the checks, which see shapes and types, and the first protected value.
-        opened = self._opened(guarantee, partial(check, self._bounds()), X, y, groups=groups)
-        X, planned, source = opened
+        X, planned, source = self._opened(guarantee, first, X, y, groups=groups)
         found, unseen = self._released_bounds(X, planned[0], mu_bounds, source)
         if found:
             with warnings.catch_warnings(action="ignore"):  # of missing bounds: given before
@@ -288,16 +286,16 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
             rows = ResidualRows(method.rows(centre), public) if public else method.rows(centre)
             return self._release(method, rows, X, placed(X, targets), source)
 
-        chosen = self._shown(kernels, Z, mu, half_width, n_units(X), passed, public)
-        centre, wide = centre + chosen.pop("shift"), chosen.pop("wide")
-        method = build(**chosen, n_records=n_units(X))
+        shown = self._shown(Shown(kernels, Z, mu, half_width), n_units(X), passed, public)
+        method = build(**shown.of_moments(), n_records=n_units(X))
+        centre = centre + shown.shift
         released = passed(method, centre)
         fits = method.posterior(released, noise_variance)
-        self._publish(chosen["kernels"], method.features, centre, fits, single_target=y.ndim == 1)
+        self._publish(shown, method.features, centre, fits, single_target=y.ndim == 1)
         if public:
             self._publish_gate(public, method.signal_probability(released, fits, noise_variance))
         self._close(n_units(X), guarantee)  # before warnings, which may be errors
-        warn_of_bounds(self, method, released, half_width, Z, unseen=unseen, wide=wide)
+        warn_of_bounds(self, method, released, half_width, Z, unseen=unseen, wide=shown.wide)
         return self
 
     def _planned(self, mu, X_public, y_public, bounds, X, y):
@@ -337,13 +335,15 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         shares = "design" if self.kernel is None else "equal"  # a list states what is likely
         return WhitenedMethod(kernels, Z, shares=shares, **common)
 
-    def _publish(self, kernels, features, prior_mean, fits, single_target):
+    def _publish(self, shown, features, prior_mean, fits, single_target):
         """Set the attributes; everything here is public or released."""
         self._single_target = single_target
-        noise_variance, elbo = self._publish_average(kernels, features, prior_mean, fits)
+        noise, elbo = self._publish_average(
+            shown.kernels, features, prior_mean, fits, shown.left_out
+        )
         self.mean_, self.covariance_ = map(self._shaped, self._predictor.at_inducing_points())
         self.prior_mean_ = self._shaped(prior_mean)
-        self.noise_variance_ = self._shaped(noise_variance)
+        self.noise_variance_ = self._shaped(noise)
         for name in ("elbo_", "base_", "signal_probability_", "residual_bound_"):
             vars(self).pop(name, None)  # of an earlier fit
         if elbo is not None:

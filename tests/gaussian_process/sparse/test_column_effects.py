@@ -13,7 +13,6 @@ from _support.internals import (
     average_kernel,
     default_kernels,
     kernel_shares,
-    shows_columns,
 )
 from _support.many_columns import error, fitted, records
 from _support.planted import original, plant, put
@@ -123,14 +122,14 @@ def test_all_releases_together_cost_the_budget(n, shares, prior_mean, monkeypatc
     assert gp.privacy_.mu == mu_from_epsilon(1.0, 1e-5)
     np.testing.assert_allclose(np.square(spent) / mu**2, shares)
     assert math.sqrt(math.fsum(np.square(spent))) <= mu
-    assert "which of 4 or more matter" in gp.privacy_guarantee().mechanism
+    assert "which of 2 or more matter" in gp.privacy_guarantee().mechanism
 
 
 def test_nothing_is_released_where_noise_hides_a_strong_effect():
     sizes = {"n_columns": 20, "n_targets": 1}
-    assert shows_columns(0.1, n_records=4000, **sizes)
-    assert not shows_columns(0.015, n_records=4000, **sizes)
-    assert shows_columns(0.015, n_records=8000, **sizes)
+    assert ColumnEffects.shows(0.1, n_records=4000, **sizes)
+    assert not ColumnEffects.shows(0.015, n_records=4000, **sizes)
+    assert ColumnEffects.shows(0.015, n_records=8000, **sizes)
     X, y = records(400)
     assert fitted(X, y, epsilon=1e-3).columns_ == list(range(6))
 
@@ -140,7 +139,8 @@ def columns_of(X, y):
 
 
 def test_with_all_noise_the_columns_do_not_depend_on_the_records(monkeypatch):
-    put(monkeypatch, "sparse process: shows_columns", lambda mu, **sizes: True)
+    shows = staticmethod(lambda mu, **sizes: True)
+    put(monkeypatch, "column effects: ColumnEffects.shows", shows)
     X, y = records(400)
     assert columns_of(X, y) == columns_of(X[:, ::-1] * 0.5, -y)
 
@@ -165,14 +165,14 @@ def test_columns_without_use_cost_next_to_nothing():
 
 
 @pytest.mark.slow
-def test_choice_is_made_for_the_default_of_4_to_100_columns():
+def test_choice_is_made_for_the_default_of_2_to_100_columns():
     X, y = records(300)
     gp = fitted(X, y)
     assert gp.columns_ == sorted(gp.columns_)
     wide = np.tile(X, 17)[:, :101]
     assert len(fitted(wide[:, :100], y).columns_) > 0
     own = [(X, {"kernel": RBF(2.0)}), (X, {"kernel": [RBF()]})]
-    for table, parameters in [(X[:, :3], {}), (wide, {}), *own]:
+    for table, parameters in [(X[:, :1], {}), (wide, {}), *own]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SkdpboWarning)
             gp.set_params(**{"kernel": None, **parameters}).fit(table, y)

@@ -87,13 +87,14 @@ def test_all_releases_together_cost_the_budget(asked, prior_mean, monkeypatch):
     listening("sparse process: released_ranges", lambda table, mu, source, name: mu)
     listening("sparse regressor: private_prior_mean", lambda *args, mu, **how: mu)
     listening("record spread: RecordSpread.release", lambda method, *a: method.statistics.mu)
+    listening("column effects: ColumnEffects.release", lambda effects, *a: effects.mu)
     listening("release methods: WhitenedMethod.release", lambda method, *a: method.statistics.mu)
     gp = fitted(prior_mean=prior_mean, **asked)
-    assert len(spent) == (2 if asked is BOTH else 1) + (prior_mean == "private") + 2
+    assert len(spent) == (2 if asked is BOTH else 1) + (prior_mean == "private") + 3
     mu = gp.privacy_.mu
     assert mu == mu_from_epsilon(1.0, 1e-5)
     assert (1 - 1e-12) * mu < math.sqrt(sum(part**2 for part in spent)) <= mu
-    shares = np.square(spent[: len(spent) - 2 - (prior_mean == "private")]) / mu**2
+    shares = np.square(spent[: len(spent) - 3 - (prior_mean == "private")]) / mu**2
     assert shares.sum() == pytest.approx(0.1)
 
 

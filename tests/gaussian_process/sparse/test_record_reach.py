@@ -123,13 +123,13 @@ def box_of(X, y, **parameters):
 
 
 def test_with_all_noise_the_box_does_not_depend_on_the_records(monkeypatch):
-    put(monkeypatch, "sparse process: shows_reach", lambda mu, **sizes: True)
+    put(monkeypatch, "first releases: shows_reach", lambda mu, **sizes: True)
     X, y = records(60, 1)
     assert box_of(X, y) == box_of(X / 20, y)
 
 
 def test_a_reach_of_exact_counts_is_caught(monkeypatch):
-    put(monkeypatch, "sparse process: shows_reach", lambda mu, **sizes: True)
+    put(monkeypatch, "first releases: shows_reach", lambda mu, **sizes: True)
     plant(monkeypatch, "sparse: a reach of exact counts")
     X, y = records(60, 1)
     assert box_of(X, y) > 2 * box_of(X / 20, y)
@@ -163,7 +163,7 @@ def test_bounds_that_are_too_wide_cost_less(monkeypatch):
         return np.mean([np.sqrt(np.mean((gp.predict(X) - np.sin(X[:, 0])) ** 2)) for gp in fits])
 
     with_reach = error()
-    put(monkeypatch, "sparse process: shows_reach", lambda mu, **sizes: False)
+    put(monkeypatch, "first releases: shows_reach", lambda mu, **sizes: False)
     assert error() > 1.5 * with_reach
 
 

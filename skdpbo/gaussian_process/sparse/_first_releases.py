@@ -1,0 +1,136 @@
+"""Small releases before the second moments (docs: Several columns).
+
+Each is a function of the records and of what was released before it; the rest is post-processing.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF
+
+from skdpbo.gaussian_process._column_effects import ColumnEffects
+from skdpbo.gaussian_process._joint_effects import JointEffects
+from skdpbo.gaussian_process._record_reach import RecordReach, shows_reach
+from skdpbo.gaussian_process._record_spread import RecordSpread
+from skdpbo.gaussian_process.sparse._inducing import design_for_columns
+from skdpbo.gaussian_process.sparse._kernel_family import (
+    default_kernels,
+    has_many_columns,
+    kernel_unit,
+    point_box,
+)
+from skdpbo.mechanisms import split_budget
+
+# Of mu^2, 2 and 5 % more noise on the moments: where targets and records are, and the columns.
+SHARE_OF_SPREAD, _SHARE_OF_COLUMNS = 0.04, 0.1
+_SHARE_OF_REACH = 0.1  # of mu^2, in one column where noise is large: 5 % more noise on the moments
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the second moments are released with; public or released.
+
+    Attributes
+    ----------
+    kernels : list of sklearn kernels
+    Z : ndarray of shape (n_inducing, n_features)
+        Inducing points.
+    mu : float
+        What is left of the budget.
+    half_width : ndarray of shape (q,)
+        To which targets are clipped.
+    shift : float or ndarray of shape (q,), default=0
+        Of their centre.
+    wide : bool, default=False
+        Whether the records fill a small part of the box.
+    columns : list of int, default=None
+        That matter. None: nothing is known.
+    left_out : tuple, default=None
+        As in :class:`MixturePredictor`: of the other columns.
+    """
+
+    kernels: list
+    Z: np.ndarray
+    mu: float
+    half_width: np.ndarray
+    shift: float | np.ndarray = 0.0
+    wide: bool = False
+    columns: list | None = None
+    left_out: tuple | None = None
+
+    def of_moments(self):
+        """Return the parameters of the release of second moments."""
+        return {name: getattr(self, name) for name in ("kernels", "Z", "mu", "half_width")}
+
+
+def first_releases(start, n_records, passed, *, given_points=None, centred=False):
+    """Release where targets and records are, and the columns that matter to the default kernels.
+
+    Parameters
+    ----------
+    start : Shown
+        Before the releases: public kernels, points and half-widths of the targets' bounds.
+    n_records : int
+    passed : callable
+        ``passed(method)`` releases what a method sums over the records.
+    given_points : None, int or array-like, default=None
+        Inducing points, or their number, as the user gave them; points are not moved.
+    centred : bool, default=False
+        Whether the targets lie about 0, as residuals do.
+
+    Returns
+    -------
+    Shown
+    """
+    Z, many = start.Z, has_many_columns(start.Z)
+    (centre, box), moved = point_box(Z), np.ndim(given_points) == 0
+    common = {"n_records": n_records}
+    sizes = {"n_columns": Z.shape[1], "n_targets": len(start.half_width)}
+    shown, bounds = start, start.half_width
+    rest, mu_reach = split_budget(start.mu, _SHARE_OF_REACH)
+    # A public rule. Where it fails nothing is released, and the others keep this share.
+    if shows_reach(mu_reach, **common, **sizes):
+        reach = RecordReach((centre, box), mu=mu_reach, half_width=bounds, **common)
+        inside, *parts = reach.parts(passed(reach))
+        shown = replace(shown, mu=rest, half_width=parts * bounds)
+        if moved:
+            Z = centre + inside * (Z - centre)
+            # The variance of the kernels stays that of the bounds: bands would be too narrow.
+            shown = replace(shown, Z=Z, kernels=default_kernels(Z, bounds))
+    mu, mu_spread = split_budget(shown.mu, SHARE_OF_SPREAD)
+    spread = RecordSpread((centre, box), mu=mu_spread, half_width=shown.half_width, **common)
+    released = passed(spread)
+    # By the noise of the moments up to three columns, where functions may have peaks.
+    mean, sd, half = spread.location(released, mu_spread if many else mu, centred)
+    wide = spread.is_wide(released)
+    shown = replace(shown, mu=mu, half_width=half, shift=mean, wide=wide)
+    # Up to three columns, points that are given are no design for some of these.
+    if not many and (Z.shape[1] == 1 or not moved):
+        return shown
+    extent = spread.extent(released)
+    release, columns, mu = _columns(extent, shown, sd, sizes | common, passed)
+    left_out = None
+    if many:
+        Z = centre + extent * (Z - centre) if moved else Z
+    elif len(columns) < Z.shape[1]:
+        others = [j for j in range(Z.shape[1]) if j not in columns]
+        left_out = np.square(release.missed()), RBF(kernel_unit(Z, others))
+        Z = design_for_columns(given_points, Z, columns)
+    kernels = default_kernels(Z, bounds, columns)
+    return replace(shown, kernels=kernels, Z=Z, mu=mu, columns=columns, left_out=left_out)
+
+
+def _columns(extent, shown, sd, public, passed):
+    """Release the columns that matter; return the release, the columns and what is left of mu."""
+    centre, box = point_box(shown.Z)
+    effects = ColumnEffects if has_many_columns(shown.Z) else JointEffects
+    # The share is one of the whole budget, of which `mu` is what the spread has left.
+    share = _SHARE_OF_COLUMNS / (1 - SHARE_OF_SPREAD)
+    share = min(share, (effects.most_mu(**public) / shown.mu) ** 2)
+    rest, mu = split_budget(shown.mu, share)
+    # A public rule. Where it fails nothing is released, and the moments keep this share.
+    if not effects.shows(mu, **public):
+        return None, list(range(len(box))), shown.mu
+    how = {"mean": shown.shift, "sd": sd, "n_records": public["n_records"]}
+    release = effects((centre, extent * box), mu=mu, **how)
+    return release, release.columns(passed(release)), rest
