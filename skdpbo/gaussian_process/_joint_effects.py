@@ -25,7 +25,7 @@ from skdpbo.gaussian_process._column_effects import (
 )
 
 _BINS = {2: 8, 3: 4}  # of each column of a grid: 64 cells
-_CLEAR = 6.5  # standard deviations of the noise that a strong effect has, where it is released
+_CLEAR = 5.0  # standard deviations of the noise that a strong effect has, where it is released
 _ABOVE = 1.75  # standard deviations of a column that is kept
 _SURE = 4.0  # of the largest one, where a column is left out
 _ONE_HALF = 0.9  # difference of the halves' parts of the records beyond which a column is kept
