@@ -52,8 +52,6 @@ class ColumnEffects:
     n_records : int
     """
 
-    radius = STEPS
-
     def __init__(self, box, *, mu, mean, sd, n_records):
         self.box, self.mu, self.n_records = box, mu, n_records
         self.mean, self.clip = mean, _CLIP * sd
@@ -138,7 +136,7 @@ class EffectRows(RowMap):
         Targets are shifted by the first, and clipped to the second.
     """
 
-    radius = STEPS
+    radius = math.isqrt(STEPS)  # sums of values, not of products, must fit 64 bits
 
     def __init__(self, box, centre, clip):
         self.box, self.centre, self.clip = box, centre, clip

@@ -113,11 +113,7 @@ class MixturePredictor:
 
     def joint(self, X):
         """Mean, shape (n, q), and covariance, shape (n, n, q)."""
-        mean, covariance = self._joint([part.joint(X) for part in self.parts], X)
-        if self.left_out is not None:
-            variances, kernel = self.left_out
-            covariance = covariance + kernel(X)[:, :, None] * variances
-        return mean, covariance
+        return self._joint([part.joint(X) for part in self.parts], X)
 
     def at_inducing_points(self):
         """Mean (d, q) and covariance (d, d, q) of f(Z)."""
@@ -126,9 +122,11 @@ class MixturePredictor:
 
     def _joint(self, pairs, X):
         mean = self._mean([m for m, _ in pairs], X)
-        return mean, self._average(
-            [covariance + (m - mean)[:, None] * (m - mean)[None] for m, covariance in pairs]
-        )
+        covariance = self._average([S + (m - mean)[:, None] * (m - mean)[None] for m, S in pairs])
+        if self.left_out is not None:
+            variances, kernel = self.left_out
+            covariance = covariance + kernel(X)[:, :, None] * variances
+        return mean, covariance
 
     def _mean(self, means, X):
         """Return the predicted mean, from those of the parts or from the features at X."""

@@ -53,6 +53,12 @@ def test_the_sum_depends_neither_on_chunks_nor_on_threads_nor_on_order():
     assert_sums_have_no_order(effects_of(), p=5)
 
 
+def test_sums_of_billions_of_records_fit():
+    # As those of the other releases: an error of their number would come after the charge.
+    radius = effects_of().rows(np.zeros(2)).radius
+    assert STEPS <= radius**2 <= 2**62 / 2**40
+
+
 def change_of_effects(monkeypatch, groups=None):
     heard = listen_to_noise(monkeypatch, "column effects")
     return largest_change(effects_of(60), heard, 5, groups)

@@ -323,3 +323,6 @@ def test_moments_draws_and_covariance_have_the_same_variance():
     far = np.array([[0.0, -3.0], [0.0, 3.0]])  # the same in the column that matters
     _, joint = gp.predict(far, return_cov=True)
     assert (joint[0, 1] < joint[0, 0]).all()
+    # The posterior at the inducing points has what was left out, too.
+    _, at_points = gp.predict(gp.inducing_points_, return_cov=True)
+    np.testing.assert_allclose(gp.covariance_, at_points, rtol=1e-2, atol=1e-4)
