@@ -127,9 +127,10 @@ class ResidualMethod(WhitenedMethod):
 class ByEvidence(DPSparseGPRegressor):
     """Takes the likeliest kernel alone."""
 
-    def _publish(self, kernels, Z, prior_mean, fits, single_target):
+    def _publish(self, shown, Z, prior_mean, fits, single_target):
         best = max(range(len(fits)), key=lambda k: fits[k].log_evidence)
-        super()._publish([kernels[best]], Z, prior_mean, [fits[best]], single_target)
+        shown = replace(shown, kernels=[shown.kernels[best]])
+        super()._publish(shown, Z, prior_mean, [fits[best]], single_target)
 
 
 class ByResiduals(ByEvidence):
