@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from skdpbo._attempt import attempt
+from skdpbo._attempt import attempt_publicly
 from skdpbo._parameters import warn_if_seeded
 from skdpbo._record_groups import PlacedRows, check_group_labels, group_codes
 from skdpbo._schema import (
@@ -104,13 +104,16 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         if None not in shapes:
             self._check_zeros(check, tables[0], shapes)
             return True
-        n, errors = length_of(tables[0], "X"), []
+        n, errors, known = length_of(tables[0], "X"), [], vars(self).copy()
         for other in ((n, 1), (n, 2)):
             stand_ins = [other if shape is None else shape for shape in shapes]
-            with warnings.catch_warnings(action="ignore"):
-                zeros = np.broadcast_to(0.0, stand_ins[0])
-                _, error = attempt(self._check_zeros, check, zeros, stand_ins)
-            errors.append(error)
+            zeros = np.broadcast_to(0.0, stand_ins[0])
+            try:
+                with warnings.catch_warnings(action="ignore"):
+                    errors.append(attempt_publicly(self._check_zeros, check, zeros, stand_ins)[1])
+            finally:  # an earlier fit stays as it is: these shapes may be none of its
+                vars(self).clear()
+                vars(self).update(known)
         if None not in errors and len({(type(error), str(error)) for error in errors}) == 1:
             raise errors[0]
         return False

@@ -317,6 +317,18 @@ class Touchy(list):
         return np.array([*list.__iter__(self)], dtype=dtype)
 
 
+@pytest.mark.parametrize("parameters", [{"noise_variance": -1.0}, {"epsilon": 50.0}])
+def test_a_fit_to_lists_that_is_refused_leaves_the_one_before(parameters):
+    table = np.column_stack([X] * 5)[:, :5]
+    gp = fitted(table.tolist(), np.zeros(len(table)).tolist())
+    expected = gp.predict(table)
+    gp.set_params(**parameters)
+    with PrivacyLedger(10.0, 1e-3), pytest.raises((ValueError, BudgetExceededError)) as refused:
+        gp.fit(table.tolist(), np.zeros(len(table)).tolist())
+    assert len(refused.traceback) > 2
+    np.testing.assert_array_equal(gp.predict(table), expected)
+
+
 @pytest.mark.parametrize("which", ["X", "y"])
 def test_lists_are_charged_for_before_they_are_read(which):
     seen = []
