@@ -80,7 +80,7 @@ class ColumnEffects:
             # Exact: sums of integers below 2^53.
             for column in range(p):
                 sums[target, column] = np.bincount(bins[:, column], weights, N_BINS)
-            # Its other bins stay 0, so that `release` treats it as a column.
+            # Its other bins stay 0, so that it counts as a column.
             sums[target, p, 0] = weights.sum()
         return sums
 

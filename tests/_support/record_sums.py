@@ -4,7 +4,7 @@ import numpy as np
 
 from _support.internals import PlacedRows, placed, streamed_sums
 from _support.many_columns import HUGE
-from _support.planted import put
+from _support.planted import original, put
 
 _TARGETS = [-1e300, -2.0, -0.1, 0.0, 0.3, 5.0]
 
@@ -61,3 +61,23 @@ def largest_change(release, heard, p, groups=None):
             release.release(sums_of(release, table, targets), None)
     pairs = zip(heard[::2], heard[1::2], strict=True)
     return max(np.linalg.norm(a - b) / bound for (a, bound), (b, _) in pairs)
+
+
+def listen_to_budgets(monkeypatch):
+    """Return a list that the mu of each release of a fit, but for bounds and mean, is added to."""
+    spent = []
+
+    def listen(place, spent_by):
+        honest = original(place)
+
+        def heard(method, *args):
+            spent.append(spent_by(method))
+            return honest(method, *args)
+
+        put(monkeypatch, place, heard)
+
+    listen("record reach: RecordReach.release", lambda method: method.mu)
+    listen("record spread: RecordSpread.release", lambda method: method.statistics.mu)
+    listen("column effects: ColumnEffects.release", lambda method: method.mu)
+    listen("release methods: WhitenedMethod.release", lambda method: method.statistics.mu)
+    return spent

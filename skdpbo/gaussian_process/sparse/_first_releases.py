@@ -28,7 +28,7 @@ _SHARE_OF_REACH = 0.1  # of mu^2, in one column where noise is large: 5 % more n
 
 @dataclass(frozen=True)
 class Shown:
-    """What the second moments are released with; public or released.
+    """Parameters of the release of second moments; public or released.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Shown:
         return {name: getattr(self, name) for name in ("kernels", "Z", "mu", "half_width")}
 
 
-def first_releases(start, n_records, passed, *, given_points=None, centred=False):
+def first_releases(start, n_records, passed, *, n_inducing=None, moved=True, centred=False):
     """Release where targets and records are, and the columns that matter to the default kernels.
 
     Parameters
@@ -73,8 +73,10 @@ def first_releases(start, n_records, passed, *, given_points=None, centred=False
     n_records : int
     passed : callable
         ``passed(method)`` releases what a method sums over the records.
-    given_points : None, int or array-like, default=None
-        Inducing points, or their number, as the user gave them; points are not moved.
+    n_inducing : None or int, default=None
+        Number of inducing points, as for :func:`inducing_design`.
+    moved : bool, default=True
+        Whether the inducing points may be others than those of `start`: none that the user gave.
     centred : bool, default=False
         Whether the targets lie about 0, as residuals do.
 
@@ -83,7 +85,7 @@ def first_releases(start, n_records, passed, *, given_points=None, centred=False
     Shown
     """
     Z, many = start.Z, has_many_columns(start.Z)
-    (centre, box), moved = point_box(Z), np.ndim(given_points) == 0
+    centre, box = point_box(Z)
     common = {"n_records": n_records}
     sizes = {"n_columns": Z.shape[1], "n_targets": len(start.half_width)}
     shown, bounds = start, start.half_width
@@ -115,7 +117,7 @@ def first_releases(start, n_records, passed, *, given_points=None, centred=False
     elif len(columns) < Z.shape[1]:
         others = [j for j in range(Z.shape[1]) if j not in columns]
         left_out = np.square(release.missed()), RBF(kernel_unit(Z, others))
-        Z = design_for_columns(given_points, Z, columns)
+        Z = design_for_columns(n_inducing, Z, columns)
     kernels = default_kernels(Z, bounds, columns)
     return replace(shown, kernels=kernels, Z=Z, mu=mu, columns=columns, left_out=left_out)
 

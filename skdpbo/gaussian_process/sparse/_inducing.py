@@ -64,21 +64,21 @@ def inducing_design(inducing_points, bounds, n_features):
     return Z
 
 
-def design_for_columns(inducing_points, Z, columns):
+def design_for_columns(n_inducing, Z, columns):
     """Return inducing points that are a design for some columns of the box of Z.
 
     In the other columns, on which the linear kernel alone depends, they are Sobol points.
 
     Parameters
     ----------
-    inducing_points : None or int
-        As for :func:`inducing_design`, in the columns alone.
+    n_inducing : None or int
+        Number of points, as for :func:`inducing_design` in the columns alone.
     Z : ndarray of shape (n_inducing, n_features)
     columns : list of int
         Public or released.
     """
     low, high = Z.min(axis=0), Z.max(axis=0)
-    design = inducing_design(inducing_points, (low[columns], high[columns]), len(columns))
+    design = inducing_design(n_inducing, (low[columns], high[columns]), len(columns))
     points = low + (high - low) * _sobol(len(design), Z.shape[1])
     points[:, columns] = design
     return points

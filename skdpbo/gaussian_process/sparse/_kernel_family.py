@@ -131,17 +131,16 @@ def default_kernels(Z, half_width, columns=None):
         Columns on which the kernels depend, but linear and average ones: the length-scale in the
         others is infinite. Public or released. None: all.
     """
-    unit, variance = (
-        kernel_unit(Z, columns),
-        _VARIANCE_SHARE * float(np.mean(np.square(half_width))),
-    )
+    columns = list(range(Z.shape[1])) if columns is None else columns
+    unit = kernel_unit(Z, columns)
+    variance = _VARIANCE_SHARE * float(np.mean(np.square(half_width)))
     smooth = [RBF(factor * unit) for factor in _DEFAULT_FACTORS]
     linear = _linear_kernel(Z)
     half = ConstantKernel(0.5)
     # Of kernels with a share: Proposition 2 bounds their noise, too (docs/theory/many_columns.md).
     mixed = [half * RBF(f * unit) + half * linear for f in _MIXED_FACTORS]
     family = [*smooth, Matern(unit, nu=0.5), linear]
-    left_out = columns is not None and len(columns) < Z.shape[1]
+    left_out = len(columns) < Z.shape[1]
     if has_many_columns(Z) or left_out:
         family += mixed
     if not has_many_columns(Z):
@@ -151,9 +150,8 @@ def default_kernels(Z, half_width, columns=None):
     return [ConstantKernel(variance) * k for k in family]
 
 
-def _effects(Z, columns=None):
+def _effects(Z, columns):
     """Return kernels on some of two or three columns, and averages of those on one column."""
-    columns = list(range(Z.shape[1])) if columns is None else columns
     p = len(columns)
     sets = [list(chosen) for size in range(1, p) for chosen in combinations(columns, size)]
     found = [_linear_kernel(Z, [column]) for column in columns] if Z.shape[1] > 1 else []

@@ -2,9 +2,9 @@
 
 A fit has up to five releases, in this order: ranges of columns, a private prior mean, of one column
 how far records and targets reach, location and reach of the targets with the extent of the records,
-of several the columns that matter, second moments. Each is a
-function of the records and of what was released before it, and their mu^2 add up to that of the fit
-(adaptive composition, Dong, Roth & Su 2022, Corollary 3.3).
+of several the columns that matter, second moments. Each is a function of the records and of what
+was released before it, and their mu^2 add up to that of the fit (adaptive composition, Dong, Roth &
+Su 2022, Corollary 3.3).
 """
 
 import math
@@ -195,8 +195,8 @@ class PrivateProcess(GaussianEstimator):
             return start
         if public is not None and not many:  # residuals lie about 0, in bounds that fit
             return start
-        how = {"given_points": self.inducing_points, "centred": public is not None}
-        shown = first_releases(start, n_records, passed, **how)
+        how = {"n_inducing": self.inducing_points, "moved": not self._points_are_given()}
+        shown = first_releases(start, n_records, passed, **how, centred=public is not None)
         if shown.columns is not None:
             self.columns_ = shown.columns
         return shown

@@ -19,6 +19,7 @@ from _support.planted import original, plant, put
 from _support.record_sums import (
     assert_sums_have_no_order,
     largest_change,
+    listen_to_budgets,
     listen_to_noise,
     sums_of,
 )
@@ -109,20 +110,7 @@ def test_groups_whose_members_count_alike_are_caught(monkeypatch):
 @pytest.mark.parametrize("prior_mean", ["none", "private"])
 @pytest.mark.parametrize(("n", "shares"), [(100, [0.04, 0.96]), (3000, [0.04, 0.1, 0.86])])
 def test_all_releases_together_cost_the_budget(n, shares, prior_mean, monkeypatch):
-    spent = []
-
-    def listening(place, spent_by):
-        honest = original(place)
-
-        def heard(method, *args):
-            spent.append(spent_by(method))
-            return honest(method, *args)
-
-        put(monkeypatch, place, heard)
-
-    listening("record spread: RecordSpread.release", lambda method: method.statistics.mu)
-    listening("column effects: ColumnEffects.release", lambda method: method.mu)
-    listening("release methods: WhitenedMethod.release", lambda method: method.statistics.mu)
+    spent = listen_to_budgets(monkeypatch)
     gp = fitted(*records(n), prior_mean=prior_mean)
     mu = math.sqrt(0.95 if prior_mean == "private" else 1.0) * mu_from_epsilon(1.0, 1e-5)
     assert gp.privacy_.mu == mu_from_epsilon(1.0, 1e-5)

@@ -11,6 +11,7 @@ from _support.planted import original, plant, put
 from _support.record_sums import (
     assert_sums_have_no_order,
     largest_change,
+    listen_to_budgets,
     listen_to_noise,
     sums_of,
 )
@@ -119,20 +120,7 @@ def test_effects_have_the_noise_of_their_sensitivity():
     ],
 )
 def test_all_releases_together_cost_the_budget(n, epsilon, parameters, shares, monkeypatch):
-    spent = []
-
-    def listening(place, spent_by):
-        honest = original(place)
-
-        def heard(method, *args):
-            spent.append(spent_by(method))
-            return honest(method, *args)
-
-        put(monkeypatch, place, heard)
-
-    listening("record spread: RecordSpread.release", lambda method: method.statistics.mu)
-    listening("column effects: ColumnEffects.release", lambda method: method.mu)
-    listening("release methods: WhitenedMethod.release", lambda method: method.statistics.mu)
+    spent = listen_to_budgets(monkeypatch)
     gp = fitted(*records(n, 2), epsilon=epsilon, **parameters)
     mu = gp.privacy_.mu
     assert mu == mu_from_epsilon(epsilon, 1e-5)

@@ -12,10 +12,11 @@ from _support.internals import (
     shows_reach,
 )
 from _support.many_columns import fitted, records
-from _support.planted import original, plant, put
+from _support.planted import plant, put
 from _support.record_sums import (
     assert_sums_have_no_order,
     largest_change,
+    listen_to_budgets,
     listen_to_noise,
     sums_of,
 )
@@ -83,20 +84,7 @@ def test_counts_have_the_noise_of_their_sensitivity():
 
 
 def test_all_releases_together_cost_the_budget(monkeypatch):
-    spent = []
-
-    def listening(place, spent_by):
-        honest = original(place)
-
-        def heard(method, *args):
-            spent.append(spent_by(method))
-            return honest(method, *args)
-
-        put(monkeypatch, place, heard)
-
-    listening("record reach: RecordReach.release", lambda method: method.mu)
-    listening("record spread: RecordSpread.release", lambda method: method.statistics.mu)
-    listening("release methods: WhitenedMethod.release", lambda method: method.statistics.mu)
+    spent = listen_to_budgets(monkeypatch)
     X, y = records(3000, 1)
     gp = fitted(X, y, epsilon=0.1)
     assert gp.privacy_.mu == mu_from_epsilon(0.1, 1e-5)
