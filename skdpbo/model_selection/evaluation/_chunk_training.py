@@ -286,9 +286,9 @@ class ChunkMetricTraining(ChunkTraining):
         readable = isolated_losses(model, scorer.readable, X, y) == 0
         some = np.flatnonzero(readable)
         value, _ = attempt(_value, model, scorer, take_rows(X, some), take_rows(y, some))
-        if value is None:
-            return scorer.units
-        return scorer.loss_of(scorer.lower + (value - scorer.lower) * float(readable.mean()))
+        if value is not None:
+            value = scorer.lower + (value - scorer.lower) * float(readable.mean())
+        return scorer.loss_of(value)
 
     @staticmethod
     def worst_loss(j, rows, fit_params, scorer):

@@ -138,51 +138,38 @@ class TopK:
         return _with_codes(losses, codes)
 
 
+# Losses of a target y and a prediction p, by the names of their scores.
+ERRORS = {
+    "neg_mean_squared_error": lambda y, p: np.square(y - p),
+    "neg_mean_absolute_error": lambda y, p: np.abs(y - p),
+    # With scikit-learn's machine epsilon.
+    "neg_mean_absolute_percentage_error": lambda y, p: (
+        np.abs(y - p) / np.maximum(np.abs(y), np.finfo(np.float64).eps)
+    ),
+    # For y, p > -1.
+    "neg_mean_squared_log_error": lambda y, p: np.square(np.log1p(y) - np.log1p(p)),
+    "neg_mean_poisson_deviance": lambda y, p: np.where(
+        (y >= 0) & (p > 0), 2.0 * (xlogy(y, y / p) - y + p), np.nan
+    ),
+    "neg_mean_gamma_deviance": lambda y, p: np.where(
+        (y > 0) & (p > 0), 2.0 * (np.log(p / y) + y / p - 1.0), np.nan
+    ),
+}
+
+
 @dataclass(frozen=True)
 class Elementwise:
-    """The mean over the outputs of an elementwise loss ``function(y, prediction)``."""
+    """The mean over the outputs of one of `ERRORS`."""
 
-    function: object
+    name: str
 
     def __call__(self, estimator, y, prediction):
         """Return one loss per record."""
         width = n_outputs(prediction)
-        y, prediction = as_numbers(y, width), as_numbers(prediction, width)
         with np.errstate(all="ignore"):
+            losses = ERRORS[self.name](as_numbers(y, width), as_numbers(prediction, width))
             # NaN in one output is NaN for the record: it cannot be scored.
-            return self.function(y, prediction).mean(axis=1)
-
-
-def squared_error(y, prediction):
-    """Return (y - p)^2."""
-    return np.square(y - prediction)
-
-
-def absolute_error(y, prediction):
-    """Return |y - p|."""
-    return np.abs(y - prediction)
-
-
-def absolute_percentage_error(y, prediction):
-    """Return |y - p| / max(eps, |y|), with scikit-learn's machine epsilon."""
-    return np.abs(y - prediction) / np.maximum(np.abs(y), np.finfo(np.float64).eps)
-
-
-def squared_log_error(y, prediction):
-    """Return (log(1 + y) - log(1 + p))^2, for y, p > -1."""
-    return np.square(np.log1p(y) - np.log1p(prediction))
-
-
-def poisson_deviance(y, prediction):
-    """Return 2 (y log(y / p) - y + p), for y >= 0 and p > 0."""
-    deviance = 2.0 * (xlogy(y, y / prediction) - y + prediction)
-    return np.where((y >= 0) & (prediction > 0), deviance, np.nan)
-
-
-def gamma_deviance(y, prediction):
-    """Return 2 (log(p / y) + y / p - 1), for y > 0 and p > 0."""
-    deviance = 2.0 * (np.log(prediction / y) + y / prediction - 1.0)
-    return np.where((y > 0) & (prediction > 0), deviance, np.nan)
+            return losses.mean(axis=1)
 
 
 @dataclass(frozen=True)
@@ -228,7 +215,15 @@ class UserLoss:
 
     def _one_loss(self, record, prediction, i):
         """Protected: the loss of one record; NaN if it is not one number."""
-        loss = np.asarray(copy.deepcopy(self.function)(record, _one_prediction(prediction, i)))
+        # Row i of the prediction, a copy, as a batch of one.
+        if _is_one_table_per_output(prediction):
+            predicted = [table[i : i + 1].copy() for table in prediction]
+        elif isinstance(prediction, list | tuple):
+            predicted = _one_row_array(prediction[i])
+        else:
+            rows = prediction.iloc if hasattr(prediction, "iloc") else prediction
+            predicted = rows[i : i + 1].copy()
+        loss = np.asarray(copy.deepcopy(self.function)(record, predicted))
         number = loss.shape == (1,) and loss.dtype.kind in "biuf"
         return as_numbers(loss, 1)[0, 0] if number else np.nan
 
@@ -245,16 +240,6 @@ def _one_row_array(record):
     record = record.tolist() if isinstance(record, np.ndarray) else record
     array, error = attempt(np.asarray, [record])
     return array if error is None else np.array([None], dtype=object)  # ragged
-
-
-def _one_prediction(prediction, i):
-    """Return a copy of row i of a prediction as a batch of one."""
-    if _is_one_table_per_output(prediction):
-        return [table[i : i + 1].copy() for table in prediction]
-    if isinstance(prediction, list | tuple):
-        return _one_row_array(prediction[i])
-    rows = prediction.iloc if hasattr(prediction, "iloc") else prediction
-    return rows[i : i + 1].copy()
 
 
 def _is_one_table_per_output(prediction):

@@ -76,19 +76,16 @@ def _n_classes(y, estimator, candidates):
         return None
     # As texts: labels of several types cannot be sorted, which `unique` does.
     n_classes = len(np.unique(labels.astype(str)))
-    if n_classes == 1 < len(labels) and not _is_fitted_elsewhere(estimator, candidates):
-        raise ValueError(
-            "y must hold at least two classes among the public rows, found 1: a model that is "
-            "trained on them knows no other."
-        )
+    if n_classes == 1 < len(labels):
+        # A frozen classifier, in the estimator or a candidate, may know others.
+        models = (with_params(estimator, params) for params in ({}, *candidates))
+        parts = (part for model in models for part in (model, *model.get_params().values()))
+        if not any(isinstance(part, FrozenEstimator) and is_classifier(part) for part in parts):
+            raise ValueError(
+                "y must hold at least two classes among the public rows, found 1: a model that is "
+                "trained on them knows no other."
+            )
     return n_classes
-
-
-def _is_fitted_elsewhere(estimator, candidates):
-    """Whether the estimator or a candidate contains a frozen classifier, which knows others."""
-    models = (with_params(estimator, params) for params in ({}, *candidates))
-    parts = (part for model in models for part in (model, *model.get_params().values()))
-    return any(isinstance(part, FrozenEstimator) and is_classifier(part) for part in parts)
 
 
 def scorer_assumption(searcher):

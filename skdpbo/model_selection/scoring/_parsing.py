@@ -70,8 +70,9 @@ def as_numbers(values, width):
         with np.errstate(all="ignore"):
             table = values.astype(np.float64).reshape(len(values), width)
     else:
-        table = np.array([_numbers(record, width) for record in as_records(values)], np.float64)
-        table = table.reshape(-1, width)
+        records = [_items(record, width) or [None] * width for record in as_records(values)]
+        table = [[_number(item) for item in items] for items in records]  # NaN for None
+        table = np.array(table, np.float64).reshape(-1, width)
     # One number that is not finite spoils its own record, and no other.
     return np.where(np.isfinite(table).all(axis=1, keepdims=True), table, np.nan)
 
@@ -92,7 +93,14 @@ def as_labels(values, width):
         Tuples of ``width`` Python scalars, or None for a record that cannot be read (missing,
         nested, of another width).
     """
-    return [_labels(record, width) for record in as_records(values)]
+    labels = []
+    for record in as_records(values):
+        items = _items(record, width)
+        if items is not None:
+            items = tuple(item.item() if isinstance(item, np.generic) else item for item in items)
+            items = items if all(map(_is_label, items)) else None
+        labels.append(items)
+    return labels
 
 
 def _items(record, width):
@@ -104,25 +112,12 @@ def _items(record, width):
     return [record] if width == 1 else None
 
 
-def _numbers(record, width):
-    items = _items(record, width)
-    return [math.nan] * width if items is None else [_number(item) for item in items]
-
-
 def _number(item):
     # A list of accepted types: float("1.5"), float([1]) and the like would read too much or warn.
     if not isinstance(item, numbers.Real | np.bool_ | Decimal):
         return math.nan
     number, error = attempt(float, item)
     return number if error is None else math.nan  # too large, signalling NaN, of a foreign type
-
-
-def _labels(record, width):
-    items = _items(record, width)
-    if items is None:
-        return None
-    labels = tuple(item.item() if isinstance(item, np.generic) else item for item in items)
-    return labels if all(_is_label(label) for label in labels) else None
 
 
 def _is_label(label):

@@ -101,14 +101,6 @@ def make_per_record_scorer(loss, *, bound, response_method="predict", name=None,
     )
 
 
-_ERRORS = {
-    "neg_mean_squared_error": _losses.squared_error,
-    "neg_mean_absolute_error": _losses.absolute_error,
-    "neg_mean_absolute_percentage_error": _losses.absolute_percentage_error,
-    "neg_mean_squared_log_error": _losses.squared_log_error,
-    "neg_mean_poisson_deviance": _losses.poisson_deviance,
-    "neg_mean_gamma_deviance": _losses.gamma_deviance,
-}
 _DEFAULT_ERROR_BOUND = 1.0
 
 
@@ -120,8 +112,13 @@ def _warn_of_error_bound(error, asked, estimator):
     """Say that errors are clipped at the default, with the name of the score that was asked for."""
     kind = error.removeprefix("neg_mean_").replace("_", " ")
     proposal = ""
-    length = _length_of_targets(estimator)
-    if length is not None and error in _POWERS:
+    # Of the last step of a pipeline; the square of the length is a bound, too.
+    bounds = getattr(final_step(estimator), "y_bounds", None)
+    is_pair = isinstance(bounds, tuple | list) and len(bounds) == 2
+    is_pair = is_pair and all(isinstance(bound, Real) for bound in bounds)
+    length = bounds[1] - bounds[0] if is_pair else math.nan
+    if 1e-50 < length < 1e50 and error in _POWERS:
+        length = float(length)
         largest, of_middle = (x ** _POWERS[error] for x in (length, length / 2))
         proposal = (
             f", or loss_bound={largest:.10g} by y_bounds; {of_middle:.10g}, the most that their "
@@ -135,19 +132,8 @@ def _warn_of_error_bound(error, asked, estimator):
     )
 
 
-def _length_of_targets(estimator):
-    """Return high - low of `y_bounds`, of the last step of a pipeline; None if no two numbers."""
-    bounds = getattr(final_step(estimator), "y_bounds", None)
-    if not (isinstance(bounds, tuple | list) and len(bounds) == 2):
-        return None
-    if not all(isinstance(bound, Real) for bound in bounds):
-        return None
-    length = bounds[1] - bounds[0]
-    return float(length) if 1e-50 < length < 1e50 else None  # its square is a bound, too
-
-
 _LOG_DENSITY = "log_predictive_density"  # no name of scikit-learn's
-_MEANS = (_LOG_DENSITY, "accuracy", "neg_log_loss", "neg_brier_score", *_ERRORS)
+_MEANS = (_LOG_DENSITY, "accuracy", "neg_log_loss", "neg_brier_score", *_losses.ERRORS)
 
 
 def _mean_scorer(name, loss_bound, n_classes):
@@ -170,8 +156,8 @@ def _mean_scorer(name, loss_bound, n_classes):
         )
         return make_log_density_scorer(lower=lower, upper=upper)
     response_method = "predict_proba"
-    if name in _ERRORS:
-        response_method, loss = "predict", _losses.Elementwise(_ERRORS[name])
+    if name in _losses.ERRORS:
+        response_method, loss = "predict", _losses.Elementwise(name)
         bound = _DEFAULT_ERROR_BOUND if loss_bound is None else loss_bound
     elif name == "neg_log_loss":
         loss, bound = _losses.log_loss, loss_bound or DEFAULT_LOG_LOSS_BOUND
@@ -225,7 +211,7 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
 
     def mean_scorer(of):
         built.append(of)
-        if of in _ERRORS and loss_bound is None:
+        if of in _losses.ERRORS and loss_bound is None:
             _warn_of_error_bound(of, name, estimator)
         return _mean_scorer(of, loss_bound, n_classes)
 

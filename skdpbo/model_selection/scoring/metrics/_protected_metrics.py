@@ -81,11 +81,8 @@ class ChunkMetric(SklearnMetric):
 
     def loss_of(self, value):
         """Return the integer loss in {0, ..., units} of a value; the worst of None."""
-        if value is None:
-            return self.units
-        # 0 at the upper end of the public range, 1 at the lower one.
-        share = np.clip((self.upper - value) / self.bound, 0.0, 1.0)
-        return int(np.rint(share * self.units))
+        # 0 at the upper end of the public range, the bound at the lower one.
+        return int(self.integer_losses(np.nan if value is None else self.upper - value))
 
     @property
     def readable(self):
@@ -218,7 +215,10 @@ class TrialMetric(SklearnMetric):
         try:
             own = self.of(estimator)
         except ValueError as error:
-            if _has_given_classes(estimator):  # the same on every rows: a public error
+            # Classes that are a parameter, of the model or of a step, are the same on every rows:
+            # the error is public.
+            params = estimator.get_params() if hasattr(estimator, "get_params") else {}
+            if any(k.split("__")[-1] == "classes" and v is not None for k, v in params.items()):
                 raise InvalidParameterError(str(error)) from None
             raise
         own.try_on(estimator, X, y)
@@ -226,12 +226,6 @@ class TrialMetric(SklearnMetric):
     def of(self, model):
         """Return the `MetricScorer` with the classes of a trained model, or raise."""
         return metric_scorer(self.metric, _ModelClasses(np.asarray(model.classes_)), None)
-
-
-def _has_given_classes(model):
-    """Whether the classes are a parameter, of the model or of a step."""
-    params = model.get_params().items() if hasattr(model, "get_params") else ()
-    return any(key.split("__")[-1] == "classes" and value is not None for key, value in params)
 
 
 def trial_metric(scoring):
