@@ -12,7 +12,6 @@ returns a term with
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -53,10 +52,8 @@ def compile_covariance(kernel: Any, X: FloatArray) -> CovarianceTerm:
         return _Sum(compile_covariance(kernel.k1, X), compile_covariance(kernel.k2, X))
     if kind is Product:
         return _Product(compile_covariance(kernel.k1, X), compile_covariance(kernel.k2, X))
-    if kind is RBF:
-        return _Stationary(kernel, X, _rbf)
-    if kind is Matern and kernel.nu in _MATERN:
-        return _Stationary(kernel, X, _MATERN[kernel.nu])
+    if kind is RBF or (kind is Matern and kernel.nu in (1.5, 2.5)):
+        return _Stationary(kernel, X)
     return _Other(kernel, X)
 
 
@@ -102,12 +99,10 @@ class _Product(_Pair):
 class _Stationary:
     """k(r), r the distance scaled by length-scales l: dk/dlog(l_d) = g(r) (x_d - x'_d)^2 / l_d^2.
 
-    `profile` is the function r -> (k(r), g(r)).
+    An RBF kernel, or Matern 3/2 or 5/2.
     """
 
-    def __init__(
-        self, kernel: Any, X: FloatArray, profile: Callable[[FloatArray], tuple[Any, Any]]
-    ) -> None:
+    def __init__(self, kernel: Any, X: FloatArray) -> None:
         parameter = kernel.hyperparameter_length_scale
         self.anisotropic = bool(kernel.anisotropic)
         self.p = 0 if parameter.fixed else parameter.n_elements
@@ -115,7 +110,7 @@ class _Stationary:
         self.X = X - X.mean(axis=0)  # distances keep more digits near the origin
         # One length-scale divides all distances: they are computed once for all theta.
         self.distances = None if self.anisotropic else cdist(self.X, self.X)
-        self.profile = profile
+        self.nu = kernel.nu if type(kernel) is Matern else math.inf
 
     def value(self, theta: FloatArray) -> Any:
         if self.p:
@@ -125,8 +120,19 @@ class _Stationary:
         else:
             self.A = self.X / self.length_scale
             self.r = cdist(self.A, self.A)
-        k, self.slope = self.profile(self.r)
+        k, self.slope = self._profile(self.r)
         return k
+
+    def _profile(self, r: FloatArray) -> tuple[Any, Any]:
+        """Return k(r) and g(r) = -k'(r) / r, in which r cancels: nothing is divided at r = 0."""
+        if self.nu == math.inf:  # the squared exponential
+            k = np.exp(-0.5 * r * r)
+            return k, k
+        s = math.sqrt(2 * self.nu) * r
+        e = np.exp(-s)
+        if self.nu == 1.5:
+            return (1.0 + s) * e, 3.0 * e
+        return (1.0 + s + s * s / 3.0) * e, 5.0 / 3.0 * (1.0 + s) * e
 
     def contract(self, W: FloatArray) -> FloatArray:
         if not self.p:
@@ -156,27 +162,3 @@ class _Other:
         if not self.p:
             return np.empty(0)
         return np.asarray(W.ravel() @ self.dK.reshape(W.size, self.p))
-
-
-def _rbf(r: FloatArray) -> tuple[Any, Any]:
-    """Return k(r) and g(r) of the squared exponential."""
-    k = np.exp(-0.5 * r * r)
-    return k, k
-
-
-def _matern32(r: FloatArray) -> tuple[Any, Any]:
-    """Return k(r) and g(r) of Matern 3/2."""
-    s = math.sqrt(3.0) * r
-    e = np.exp(-s)
-    # g = -k'(r) / r, in which r cancels: nothing is divided at r = 0.
-    return (1.0 + s) * e, 3.0 * e
-
-
-def _matern52(r: FloatArray) -> tuple[Any, Any]:
-    """Return k(r) and g(r) of Matern 5/2."""
-    s = math.sqrt(5.0) * r
-    e = np.exp(-s)
-    return (1.0 + s + s * s / 3.0) * e, 5.0 / 3.0 * (1.0 + s) * e
-
-
-_MATERN = {1.5: _matern32, 2.5: _matern52}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -298,10 +299,7 @@ class GradientPosterior:
             d = len(objective.theta)
             if objective.trace <= tol:
                 return np.empty((0, d))
-
-            def best(b: int) -> tuple[FloatArray, float]:
-                return minimise_trace(objective, box, b, random_state=random_state)
-
+            best = partial(minimise_trace, objective, box, random_state=random_state)
             # Ascending: the sum of the d - b smallest is what b points leave at the least.
             remaining = np.cumsum(np.linalg.eigvalsh(objective.covariance))
             # docs/theory/gradient_design.md, Algorithm 2, by Weyl's inequality.
