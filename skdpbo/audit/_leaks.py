@@ -202,7 +202,11 @@ def leak_scan(thing, secrets, *, texts=()):
     >>> sorted({leak.channel for leak in leak_scan(model, X[0])})
     ['object', 'pickle']
     """
-    secrets = _as_secrets(secrets)
+    if not isinstance(secrets, Secrets | Callable):
+        single = isinstance(secrets, str | bytes) or not isinstance(secrets, Iterable)
+        secrets = Secrets([secrets] if single else secrets)
+    elif not isinstance(secrets, Secrets):
+        secrets = Secrets(predicate=secrets)
     if isinstance(thing, Traces):
         return [Leak("text")] if secrets.in_text(thing.text()) else []
     # Arrays without a secret are not visited item by item, which takes minutes.
@@ -220,16 +224,6 @@ def leak_scan(thing, secrets, *, texts=()):
         leaks.append(Leak("html"))
     texts = [texts] if isinstance(texts, str) else texts
     return leaks + [Leak("text") for text in texts if secrets.in_text(text)]
-
-
-def _as_secrets(secrets):
-    if isinstance(secrets, Secrets):
-        return secrets
-    if isinstance(secrets, Callable):
-        return Secrets(predicate=secrets)
-    if isinstance(secrets, str | bytes) or not isinstance(secrets, Iterable):
-        return Secrets([secrets])
-    return Secrets(secrets)
 
 
 def _as_float(value):

@@ -179,20 +179,22 @@ def _numbers(outputs):
 
 def _frequencies(first, second):
     """Rank outputs by the log ratio of their frequencies in `first` and `second`."""
-    counts = Counter(first), Counter(second)
-
-    def log_ratio(outputs):
-        # Half a count more each: an output that was never seen has no evidence either way.
-        ratios = [(counts[0][value] + 0.5) / (counts[1][value] + 0.5) for value in outputs]
-        return np.log(ratios)
-
-    return log_ratio
+    a, b = Counter(first), Counter(second)
+    # Half a count more each: an output that was never seen has no evidence either way.
+    return lambda outputs: np.log([(a[value] + 0.5) / (b[value] + 0.5) for value in outputs])
 
 
 def _linear(first, second):
     """Project vectors onto the linear discriminant of two normal laws with one covariance."""
     tables = [_table(each) for each in (first, second)]
-    centre, scale = _robust_units(np.concatenate(tables))
+    together = np.concatenate(tables)
+    finite = np.where(np.isfinite(together), together, np.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a column without a finite number
+        # Medians and interquartile ranges of the columns; 1 where the range is 0.
+        centre = np.nan_to_num(np.nanmedian(finite, axis=0))
+        scale = np.nan_to_num(np.subtract(*np.nanquantile(finite, [0.75, 0.25], axis=0)))
+    scale = np.where(scale > 0, scale, 1.0)
 
     def standardised(table):
         # Clipped, so that one infinite or huge number does not hide the other coordinates.
@@ -206,16 +208,6 @@ def _linear(first, second):
     covariance = 0.99 * covariance + np.diag(0.01 * np.diag(covariance) + 1e-6)
     direction = np.linalg.solve(covariance, difference)
     return lambda outputs: standardised(_table(outputs)) @ direction
-
-
-def _robust_units(table):
-    """Return medians and interquartile ranges of the columns; 1 where the range is 0."""
-    finite = np.where(np.isfinite(table), table, np.nan)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a column without a finite number
-        centre = np.nan_to_num(np.nanmedian(finite, axis=0))
-        scale = np.nan_to_num(np.subtract(*np.nanquantile(finite, [0.75, 0.25], axis=0)))
-    return centre, np.where(scale > 0, scale, 1.0)
 
 
 def _table(outputs):
