@@ -178,7 +178,11 @@ class ProjectionRelease:
         if set(header) != names:
             raise _not_a_release(path, "its header has other fields")
         try:
-            header["domain"] = _domain_from_json(header["domain"])
+            if header["domain"] is not None:
+                domain, kinds = dict(header["domain"]), {"Ball": Ball, "Box": Box}
+                if (kind := domain.pop("type", None)) not in kinds:
+                    raise ValueError("the domain is neither a Ball nor a Box")
+                header["domain"] = kinds[kind](**domain)
             for name in _GUARANTEES:
                 if header[name] is not None:
                     header[name] = PrivacyGuarantee(**header[name])
@@ -225,17 +229,6 @@ def _read(path):
 
 def _not_a_release(path, why):
     return ValueError(f"{path} is not a release of projected rows, or it is damaged: {why}.")
-
-
-def _domain_from_json(value):
-    if value is None:
-        return None
-    kinds = {"Ball": Ball, "Box": Box}
-    value = dict(value)
-    kind = value.pop("type", None)
-    if kind not in kinds:
-        raise ValueError("the domain is neither a Ball nor a Box")
-    return kinds[kind](**value)
 
 
 def _matrix(values, name):

@@ -176,26 +176,15 @@ def _profile(kernel):
         alpha = float(_positive(kernel.alpha))
         return lambda squares: (1.0 + squares / (2.0 * alpha)) ** -alpha
     nu = float(_positive(kernel.nu))
-    # Closed forms where there are some: `kv` is slow, and infinite at 0.
-    closed = {0.5: _matern12, 1.5: _matern32, 2.5: _matern52}
-    return closed.get(nu) or (lambda squares: _matern(squares, nu))
-
-
-def _matern12(squares):
-    return np.exp(-np.sqrt(squares))
-
-
-def _matern32(squares):
-    r = np.sqrt(3.0 * squares)
-    return (1.0 + r) * np.exp(-r)
-
-
-def _matern52(squares):
-    r = np.sqrt(5.0 * squares)
-    return (1.0 + r + r * r / 3.0) * np.exp(-r)
+    return lambda squares: _matern(squares, nu)
 
 
 def _matern(squares, nu):
+    # Closed forms where there are some: `kv` is slow, and infinite at 0.
+    if nu in (0.5, 1.5, 2.5):
+        r = np.sqrt(2.0 * nu * squares)
+        polynomial = 1.0 if nu == 0.5 else 1.0 + r if nu == 1.5 else 1.0 + r + r * r / 3.0
+        return polynomial * np.exp(-r)
     with np.errstate(all="ignore"):
         r = np.sqrt(2.0 * nu * squares)
         value = 2.0 ** (1.0 - nu) / gamma(nu) * r**nu * kv(nu, r)
