@@ -129,10 +129,11 @@ class ProfileCosts:
                 f"epsilon={alone:.6g} at delta={delta:.6g}: train with less, or raise epsilon."
             )
 
-        def fits(mu):
-            return rule.total(self.trial(gaussian_budget(mu, delta)), delta).epsilon <= epsilon
-
-        mu = largest_affordable(rule.trial_mu(epsilon, delta), fits, precision=1e-6)
+        mu = largest_affordable(
+            rule.trial_mu(epsilon, delta),
+            lambda mu: rule.total(self.trial(gaussian_budget(mu, delta)), delta).epsilon <= epsilon,
+            precision=1e-6,
+        )
         if mu is None:
             raise ValueError(
                 f"The declared profile leaves no budget for scores at epsilon={epsilon:.6g}, "

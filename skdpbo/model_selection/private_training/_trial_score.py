@@ -132,7 +132,13 @@ def trial_score(model, rows, scorer, *, budget, source):
     if isinstance(scorer, LogDensityScorer):
         private_mean = scorer.private_mean(budget, gaussian_mu(budget))
         if private_mean is not None:
-            return _mean_score(model, rows, scorer, private_mean, source)
+            # Every row's score is in the public range, whatever the model, so that the private mean
+            # of one candidate can be compared with another's; so is the answer, by clipping.
+            scores = scorer.score_from_units(losses_of(model, rows, scorer), 1)
+            mean = private_mean.release(scores, source)
+            clipped = float(min(max(mean, scorer.offset - scorer.bound), scorer.offset))
+            # Of the noise alone: what a tight clipping takes from the mean is not in it.
+            return ReleasedScore(clipped, float(private_mean.noise_sd(rows.n_losses)))
     release = TotalRelease(budget, scorer.units, rows.n_losses)
     total = release.release(int(losses_of(model, rows, scorer).sum()), source)
     return scorer.score_with_std(total, rows.n_losses, release.std)
@@ -152,16 +158,3 @@ def _metric_score(model, rows, scorer, budget, source):
     mu = gaussian_mu(budget)
     noise = LaplaceNoise(budget.epsilon) if mu is None else GaussianNoise(mu)
     return own.release_with(noise, own.exact_sums(outcomes), rows.n_records, source)
-
-
-def _mean_score(model, rows, scorer, private_mean, source):
-    """Mean of the rows' scores by a mechanism that clips around a centre of its own.
-
-    Every row's score is in the public range, whatever the model, so that the private mean of one
-    candidate can be compared with another's; so is the answer, by clipping.
-    """
-    scores = scorer.score_from_units(losses_of(model, rows, scorer), 1)
-    mean = private_mean.release(scores, source)
-    clipped = float(min(max(mean, scorer.offset - scorer.bound), scorer.offset))
-    # Of the noise alone: what a tight clipping takes from the mean is not in it.
-    return ReleasedScore(clipped, float(private_mean.noise_sd(rows.n_losses)))

@@ -8,10 +8,16 @@ simplest case:
 ``exact_sums``          integers; the first is the total that the choice minimises
 ``choice_sensitivity``  largest change of that total under replace-one
 ``release_score``       noisy sums of the winner, turned into the metric
+
+A sub-class of `MetricScorer` defines ``exact_sums`` and
+
+``_outcomes``           outcomes of protected records from their predictions
+``sum_groups``          what a score releases after the first of ``exact_sums``, as `SumGroup`
+``value_of``            the metric of (noisy) sums of shape (..., n_sums), before it is clipped
+``typical_sums``        what ``value_of`` takes, of a middling candidate; from public numbers
 """
 
 import warnings
-from abc import abstractmethod
 
 import numpy as np
 
@@ -76,25 +82,9 @@ class MetricScorer(SklearnMetric):
             raise UnboundedSensitivityError(f"{self.name!r} is not a sum of losses of records.")
         return self.losses_of(self.record_outcomes(estimator, X, y))
 
-    @abstractmethod
-    def _outcomes(self, estimator, y, prediction):
-        """Return the outcomes of protected records. Protected: pass only to `exact_sums`."""
-
     def losses_of(self, outcomes):
         """Return integer losses in {0, ..., units} of outcomes, if the choice is a sum of such."""
         raise UnboundedSensitivityError(f"{self.name!r} is not a sum of losses of records.")
-
-    @abstractmethod
-    def sum_groups(self, n_records):
-        """Return what a score releases after the first of `exact_sums`, as `SumGroup`."""
-
-    @abstractmethod
-    def value_of(self, sums, n_records):
-        """Return the metric of (noisy) sums of shape (..., n_sums), before it is clipped."""
-
-    @abstractmethod
-    def typical_sums(self, n_records):
-        """Return what `value_of` takes, of a middling candidate; from public numbers."""
 
     def expected_noise(self, epsilon, n_records):
         """Return the standard deviation of a score's noise as a share of its range; public."""
