@@ -182,19 +182,15 @@ class L2Laplace:
             for i, high in enumerate(normals.tolist())
         ]
         g = [-value if minus else value for value, minus in zip(g, negative.tolist(), strict=True)]
-        sampler = ExactSampler(source)
-        rows = [self._noise_row(g[i : i + d], sampler) for i in range(0, n_rows * d, d)]
-        return np.array(rows, dtype=np.int64).reshape(n_rows, d)
-
-    def _noise_row(self, g: list[int], sampler: ExactSampler) -> list[int]:
-        """Scale the normal deviates g, d integers, to a norm with a Gamma(d) law, and round."""
-        digits = _DIGITS + 64 * self._n_words
-        # A Gamma(d) norm is a sum of d exponentials, and a normal vector has a uniform direction
-        # (Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1).
-        radius = self._units * sum(sampler.geometric(1 << digits) for _ in g)
-        # 0 only where all deviates are below 2^-r, which is rarer than the distance that is
-        # charged.
-        norm = max(1, math.isqrt(sum(value * value for value in g)))
-        divisor = norm << digits
-        # radius * value / divisor to the nearest integer, in integers alone: no float rounds noise.
-        return [(2 * radius * value + divisor) // (2 * divisor) for value in g]
+        sampler, digits, noise = ExactSampler(source), _DIGITS + 64 * n_words, []
+        for row in (g[i : i + d] for i in range(0, n_rows * d, d)):
+            # A Gamma(d) norm is a sum of d exponentials, and a normal vector has a uniform
+            # direction (Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1).
+            radius = self._units * sum(sampler.geometric(1 << digits) for _ in row)
+            # 0 only where all deviates are below 2^-r, which is rarer than the distance that is
+            # charged.
+            divisor = max(1, math.isqrt(sum(value * value for value in row))) << digits
+            # radius * value / divisor to the nearest integer, in integers alone: no float rounds
+            # noise.
+            noise += [(2 * radius * value + divisor) // (2 * divisor) for value in row]
+        return np.array(noise, dtype=np.int64).reshape(n_rows, d)

@@ -98,12 +98,10 @@ def readable_errors():
     except InvalidParameterError as error:
         # Users import from public modules, and sets of texts have no order of their own.
         text = re.sub(r"'(skdpbo\.\w+)[.\w]*\._\w+\.(\w+)'", r"'\1.\2'", str(error))
-        text = re.sub(r"(?<=among )\{.*?\}", _in_order, text)
+        text = re.sub(
+            r"(?<=among \{).*?(?=\})", lambda texts: ", ".join(sorted(texts[0].split(", "))), text
+        )
         raise InvalidParameterError(text) from None
-
-
-def _in_order(texts):
-    return "{" + ", ".join(sorted(texts[0][1:-1].split(", "))) + "}"
 
 
 @contextmanager

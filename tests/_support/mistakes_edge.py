@@ -144,7 +144,7 @@ _EDGE = [
     ),
     (
         "rows/_public_types.py",
-        "if _names_numbers(dtype):",
+        'if getattr(named, "kind", "O") in "biuf":',
         "if False:",
         f"{_SEARCH}/rows/test_protected.py -k categories_that_are_numbers",
     ),

@@ -94,7 +94,6 @@ class LipschitzChoice(VisitedChoice):
     of_groups = False
 
     def __init__(self, mechanism, epsilon, score_fraction, prior_weight, design):
-        mechanism.check()
         # The choice releases no score: Algorithm 3 does, at the cost of the score's share.
         shares = PrivateChoice("permute_and_flip", epsilon, score_fraction)
         choice = PrivateChoice("permute_and_flip", shares.epsilon_choice, 0)
@@ -135,10 +134,7 @@ class HiddenLipschitz(LipschitzChoice):
 
     guided = (False,)
 
-    def start(self, problem, guided):
-        """Make ready; no protected value is read."""
-        # Not as `PublicBest`: there are no public scores for its proposer.
-        self._problem = problem
+    start = SearchMechanism.start  # `PublicBest` has a proposer, for public scores
 
     def search_unguided(self):
         """Release the winner among all candidates, and the best score of the secret search."""
@@ -164,7 +160,6 @@ class HiddenTrajectory(SearchMechanism):
     of_groups = False
 
     def __init__(self, mechanism, n_iter, **budget):
-        mechanism.check()
         self._mechanism = mechanism
         self._n_iter = n_iter
         self._budget = budget

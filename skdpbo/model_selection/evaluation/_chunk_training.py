@@ -104,17 +104,13 @@ class ChunkTraining(NotPickled):
             cap, sensitivity = self._excess_cap()
             compared = clipped_excess(losses, cap), sensitivity
         totals = [sum(of_models) for of_models in losses]
-
-        def score(k, epsilon):
-            return self.scorer.release_score(
-                (totals[k],), epsilon, self.n_losses, source, sensitivity=self.sensitivity
-            )
-
         return choice.release(
             totals,
             [0] * len(candidates),  # offsets: no public score is known
             sensitivity=self.sensitivity,
-            score=score,
+            score=lambda k, epsilon: self.scorer.release_score(
+                (totals[k],), epsilon, self.n_losses, source, sensitivity=self.sensitivity
+            ),
             source=source,
             compared=compared,
         )

@@ -181,7 +181,6 @@ class Kusner2015(FrozenParameters):
         PrivacyGuarantee
             Status "conditional", or "void" for a score of Algorithm 1 with printed constants.
         """
-        self.check()
         shares = Shares.of(epsilon, delta, score_fraction)
         steps = [f"exponential choice (epsilon {float(shares.epsilon_choice):.4g})"]
         if shares.epsilon_score:
@@ -241,7 +240,6 @@ class Kusner2015(FrozenParameters):
             Released: noisy gain, not clipped (noise may take it far outside [0, 1]); None if
             `score_fraction` is 0.
         """
-        self.check()
         check_count(n_iter, "n_iter")
         shares = Shares.of(epsilon, delta, score_fraction)
         X = np.asarray(X, dtype=np.float64)

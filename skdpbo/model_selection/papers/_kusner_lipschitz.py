@@ -154,7 +154,6 @@ class Kusner2015Lipschitz(FrozenParameters):
         PrivacyGuarantee
             Of both releases; status "conditional" or "void" if a score is among them.
         """
-        self.check()
         choice = PrivateChoice("permute_and_flip", epsilon, score_fraction)
         proved = choice.guarantee
         # Without a score nothing rests on the assumptions of the paper.
@@ -237,7 +236,6 @@ class Kusner2015Lipschitz(FrozenParameters):
         int
             Released: noisy total loss, clipped to [0, n_records * units].
         """
-        self.check()
         sensitivity = self.integer_sensitivity(
             lambdas, units=units, bound=bound, n_records=n_records
         )

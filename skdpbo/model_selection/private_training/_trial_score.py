@@ -157,4 +157,4 @@ def _metric_score(model, rows, scorer, budget, source):
     outcomes = isolated_outcomes(shown, own, rows.X, rows.y, rows.unreadable)
     mu = gaussian_mu(budget)
     noise = LaplaceNoise(budget.epsilon) if mu is None else GaussianNoise(mu)
-    return own.release_with(noise, own.exact_sums(outcomes), rows.n_records, source)
+    return own.release_with(noise, own.exact_sums(outcomes), rows.n_losses, source)

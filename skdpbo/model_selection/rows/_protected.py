@@ -164,10 +164,6 @@ class ProtectedRows(NotPickled):
     groups: np.ndarray | None = None
 
     @property
-    def n_records(self):
-        return len(self.unreadable)
-
-    @property
     def n_losses(self):
         """Number of groups, or of records where there are none."""
         return number_of_units(self.unreadable, self.groups)

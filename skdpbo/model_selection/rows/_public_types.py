@@ -218,7 +218,8 @@ def _frame_as_public(X_val, X_public, unreadable):
     for position, dtype in enumerate(X_public.dtypes):
         column = X.iloc[:, position]
         if getattr(dtype, "kind", "O") not in "biuf":
-            if _names_numbers(dtype):
+            named = getattr(getattr(dtype, "categories", None), "dtype", None)
+            if getattr(named, "kind", "O") in "biuf":  # numbers or truth values
                 X.isetitem(position, _with_public_numbers(column, dtype))
             elif dtype == np.object_:
                 X.isetitem(position, _as_public_objects(column, X_public.iloc[:, position]))
@@ -293,12 +294,6 @@ def _in_type(series, cell, dtype):
     if typed.dtype != dtype or (np.ndim(typed[0]) and getattr(dtype, "type", None) is not list):
         raise TypeError
     return typed[0]
-
-
-def _names_numbers(dtype):
-    """Whether a type is that of categories that are numbers or truth values."""
-    known = getattr(getattr(dtype, "categories", None), "dtype", None)
-    return getattr(known, "kind", "O") in "biuf"
 
 
 def _with_public_numbers(column, dtype):

@@ -78,8 +78,6 @@ class MetricScorer(SklearnMetric):
 
     def record_losses(self, estimator, X, y=None):
         """Return the integer loss of each *protected* row, where the choice is a sum of such."""
-        if not self.per_record:
-            raise UnboundedSensitivityError(f"{self.name!r} is not a sum of losses of records.")
         return self.losses_of(self.record_outcomes(estimator, X, y))
 
     def losses_of(self, outcomes):
