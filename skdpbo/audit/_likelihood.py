@@ -169,19 +169,16 @@ def learned_statistic(first, second):
         return "a value", _numbers
     if isinstance(sample, list | np.ndarray):
         return "a linear statistic", _linear(first, second)
-    return "a log frequency ratio", _frequencies(first, second)
+    a, b = Counter(first), Counter(second)
+    # Half a count more each: an output that was never seen has no evidence either way.
+    return "a log frequency ratio", lambda outputs: np.log(
+        [(a[value] + 0.5) / (b[value] + 0.5) for value in outputs]
+    )
 
 
 def _numbers(outputs):
     values = np.array([float(value) for value in outputs])
     return np.where(np.isnan(values), -np.inf, values)  # NaN is an output as any other
-
-
-def _frequencies(first, second):
-    """Rank outputs by the log ratio of their frequencies in `first` and `second`."""
-    a, b = Counter(first), Counter(second)
-    # Half a count more each: an output that was never seen has no evidence either way.
-    return lambda outputs: np.log([(a[value] + 0.5) / (b[value] + 0.5) for value in outputs])
 
 
 def _linear(first, second):

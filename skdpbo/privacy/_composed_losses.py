@@ -105,8 +105,14 @@ def _add_binomial(
     The sum is (2 i - count) epsilon with i binomial of success probability 1 / (1 + e^-epsilon):
     randomised response dominates every epsilon-DP release (Kairouz, Oh and Viswanath 2015).
     """
+    # Logarithms of the binomial coefficients, from integers of any size: a sum of logarithms of
+    # gamma functions would cancel.
+    log_choose, coefficient = np.zeros(count + 1), 1
+    for k in range(count // 2 + 1):
+        log_choose[k] = log_choose[count - k] = math.log(coefficient)
+        coefficient = coefficient * (count - k) // (k + 1)
     i = np.arange(count + 1.0)
-    binomial = _log_choose(count) + i * log_expit(epsilon) + (count - i) * log_expit(-epsilon)
+    binomial = log_choose + i * log_expit(epsilon) + (count - i) * log_expit(-epsilon)
     sums = (values[:, None] + (2 * i - count) * epsilon).ravel()
     logs = (log_weights[:, None] + binomial).ravel()
     if sums.size <= _MAX_SUPPORT:
@@ -134,16 +140,6 @@ def _on_a_grid(losses: Array, log_weights: Array) -> tuple[Array, Array]:
     upper[-1] += losses.size * 1e-300  # weights that underflow, put on the largest loss
     kept = np.flatnonzero(upper)
     return (kept + low) * step, np.log(upper[kept])
-
-
-def _log_choose(n: int) -> Array:
-    """Logarithms of the binomial coefficients of n, from exact integers."""
-    logs, coefficient = np.zeros(n + 1), 1
-    # Integers of any size: a sum of logarithms of gamma functions would cancel.
-    for k in range(n // 2 + 1):
-        logs[k] = logs[n - k] = math.log(coefficient)
-        coefficient = coefficient * (n - k) // (k + 1)
-    return logs
 
 
 def composed_epsilon(guarantees: Sequence[PrivacyGuarantee], delta: float) -> float:

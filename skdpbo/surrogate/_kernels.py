@@ -259,16 +259,15 @@ class _Product:
 
     def gradients(self, x: FloatArray, Y: FloatArray) -> GradientCovariance:
         a, b = self.a.gradients(x, Y), self.b.gradients(x, Y)
-
-        def contract(V: FloatArray) -> FloatArray:
-            crossed = _along(V, a.dx) * b.dy + _along(V, b.dx) * a.dy
-            return a.contract(V * b.value) + b.contract(V * a.value) + crossed
-
         return GradientCovariance(
             a.value * b.value,
             a.dx * b.value + b.dx * a.value,
             a.dy * b.value[:, None] + b.dy * a.value[:, None],
-            contract,
+            lambda V: (
+                a.contract(V * b.value)
+                + b.contract(V * a.value)
+                + (_along(V, a.dx) * b.dy + _along(V, b.dx) * a.dy)
+            ),
         )
 
 
@@ -287,13 +286,12 @@ class _Power:
         base, p = self.base.gradients(x, Y), self.p
         # p >= 2: no negative power of a covariance that is zero.
         slope, curvature = p * base.value ** (p - 1), p * (p - 1) * base.value ** (p - 2)
-
-        def contract(V: FloatArray) -> FloatArray:
-            # d2 b^p = p b^(p-1) d2b + p (p-1) b^(p-2) db db'.
-            return base.contract(V * slope) + _along(V * curvature, base.dx) * base.dy
-
         return GradientCovariance(
-            base.value**p, base.dx * slope, base.dy * slope[:, None], contract
+            base.value**p,
+            base.dx * slope,
+            base.dy * slope[:, None],
+            # d2 b^p = p b^(p-1) d2b + p (p-1) b^(p-2) db db'.
+            lambda V: base.contract(V * slope) + _along(V * curvature, base.dx) * base.dy,
         )
 
 

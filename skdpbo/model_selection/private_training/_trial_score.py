@@ -128,7 +128,15 @@ def trial_score(model, rows, scorer, *, budget, source):
     """
     # A metric needs the classes of the model, and noise on its counts: no total of losses.
     if isinstance(scorer, TrialMetric):
-        return _metric_score(model, rows, scorer, budget, source)
+        shown, _ = attempt(separate_copy, model)
+        own, _ = attempt(scorer.of, shown)
+        if own is None:  # the worst score: the model alone decides, and it is private
+            return ReleasedScore(scorer.lower, 0.0)
+        outcomes = isolated_outcomes(shown, own, rows.X, rows.y, rows.unreadable)
+        mu = gaussian_mu(budget)
+        noise = LaplaceNoise(budget.epsilon) if mu is None else GaussianNoise(mu)
+        # Sensitivity: that of `sum_groups`, in l1 for Laplace and in l2 for Gaussian noise.
+        return own.release_with(noise, own.exact_sums(outcomes), rows.n_losses, source)
     if isinstance(scorer, LogDensityScorer):
         private_mean = scorer.private_mean(budget, gaussian_mu(budget))
         if private_mean is not None:
@@ -142,19 +150,3 @@ def trial_score(model, rows, scorer, *, budget, source):
     release = TotalRelease(budget, scorer.units, rows.n_losses)
     total = release.release(int(losses_of(model, rows, scorer).sum()), source)
     return scorer.score_with_std(total, rows.n_losses, release.std)
-
-
-def _metric_score(model, rows, scorer, budget, source):
-    """Metric of noisy counts of the rows, by the classes of the model.
-
-    Sensitivity: that of `sum_groups`, in l1 for Laplace noise and in l2 for Gaussian noise. A model
-    without usable classes has the worst score, whatever the rows are.
-    """
-    shown, _ = attempt(separate_copy, model)
-    own, _ = attempt(scorer.of, shown)
-    if own is None:
-        return ReleasedScore(scorer.lower, 0.0)  # the model alone decides, and it is private
-    outcomes = isolated_outcomes(shown, own, rows.X, rows.y, rows.unreadable)
-    mu = gaussian_mu(budget)
-    noise = LaplaceNoise(budget.epsilon) if mu is None else GaussianNoise(mu)
-    return own.release_with(noise, own.exact_sums(outcomes), rows.n_losses, source)
