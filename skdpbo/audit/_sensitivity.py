@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -105,11 +104,7 @@ def sensitivity_audit(
     before = _exact(statistic(data))
     # Squares in the l2 norm: a root could not be compared exactly.
     largest, found, n_neighbours = Fraction(0), (-1, None), 0
-    records, rng = list(records), np.random.default_rng(random_state)  # public randomness
-    given = ((i, record) for i in range(len(data)) for record in records)
-    n_proposed = 0 if propose is None else n_random
-    proposed = ((int(rng.integers(len(data))), propose(rng)) for _ in range(n_proposed))
-    for position, record in chain(given, proposed):
+    for position, record in _replacements(data, records, propose, n_random, random_state):
         # A copy, since a statistic may work in place.
         changed = data.copy() if isinstance(data, np.ndarray) else list(data)
         changed[position] = record
@@ -169,6 +164,16 @@ def scorer_sensitivity_audit(scorer, model, X, y, records):
 
     pairs = list(zip(X, y, strict=True))
     return sensitivity_audit(total, pairs, records, sensitivity=scorer.units, norm="max")
+
+
+def _replacements(data, records, propose, n_random, random_state):
+    records = list(records)
+    yield from ((i, record) for i in range(len(data)) for record in records)
+    if propose is not None:
+        # public randomness: choice of neighbours
+        rng = np.random.default_rng(random_state)
+        for _ in range(n_random):
+            yield int(rng.integers(len(data))), propose(rng)
 
 
 def _exact(values):
