@@ -15,7 +15,11 @@ __all__ = ["chunk_training", "public_training", "score_of_trial", "total_loss"]
 def public_training(estimator, X, y, protected, scorer, **options):
     """Return an evaluator whose candidates are trained on X and y and scored on `protected`."""
     usual = {"fit_params": {}, "raise_errors": True, "n_jobs": None, "pre_dispatch": "2*n_jobs"}
-    records = {"n_losses": protected.n_records, "open_records": lambda: protected, "trials": []}
+    records = {
+        "n_losses": len(protected.unreadable),
+        "open_records": lambda: protected,
+        "trials": [],
+    }
     records |= {"candidates": [], "source": noise_source()}
     given = {"estimator": estimator, "X": X, "y": y, "scorer": scorer}
     return PublicTraining(**usual | given | records | options)
