@@ -1,5 +1,6 @@
 """Base class of estimators that read protected tables in `fit`: check, charge, and then read."""
 
+import functools
 import warnings
 
 import numpy as np
@@ -25,10 +26,15 @@ from skdpbo.privacy._stated_html import StatedHTML
 class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
     """Base class: the one place where a ledger is charged and protected rows become readable.
 
-    A sub-class has the parameter `random_state`.
+    A sub-class has the parameter `random_state`, and its `fit` sets ``privacy_`` last.
     """
 
     _accepts_sparse = False
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "fit" in vars(cls):
+            cls.fit = _complete_or_unchanged(cls.fit)
 
     def _opened(self, guarantee, check, X, *targets, groups=None):
         """Check the input, charge the ledger, and return what `fit` needs.
@@ -83,7 +89,6 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
             checked = check(table, *targets)
         if readable:  # before any value is read
             charge_active_ledger(guarantee, type(self).__name__, self)
-        vars(self).pop("privacy_", None)  # of an earlier fit, if this one stops half-way
         if groups is not None:
             table = self._grouped(
                 table, group_codes(groups, length_of(X, "X"), name="groups", rows="X")
@@ -137,3 +142,24 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         if table.ndim != 2:
             raise ValueError("X must have two dimensions.")
         return table
+
+
+def _complete_or_unchanged(fit):
+    """Let a fit that stops, by an error or an interrupt, leave the estimator as it was.
+
+    Released values would stand there without their guarantee, or beside those of an earlier fit.
+    """
+
+    @functools.wraps(fit)
+    def guarded(self, *args, **kwargs):
+        before = vars(self).copy()
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            # With its last attribute the fit is complete: a warning was an error.
+            if vars(self).get("privacy_") is before.get("privacy_"):
+                vars(self).clear()
+                vars(self).update(before)
+            raise
+
+    return guarded
