@@ -380,7 +380,7 @@ BUGS = {
         )
     },
     "the gap of scores is measured without noise": {
-        "set-up: ValidationProtection.publish": Of(
+        "set-up: ValidationProtection.warn_of_result": Of(
             lambda honest: (
                 lambda of, stated, chosen: honest(of, stated, with_exact_score(of, chosen))
             )

@@ -16,6 +16,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from _support.internals import inducing_design, lifted
 from _support.planted import original, put
@@ -678,3 +679,24 @@ def test_points_beyond_which_there_are_no_floats_are_refused_by_name(gp, largest
     for name, given in (("X_bounds", (-largest, largest)), ("inducing_points", points)):
         with pytest.raises(ValueError, match=f"{name}.* at most 1e"):
             gp(**{name: given}).fit(np.zeros((5, 1)), np.array([0, 1, 0, 1, 0]))
+
+
+def threads_of_the_blas():
+    return {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
+
+
+def test_small_matrices_take_one_thread(monkeypatch):
+    """With more, hundreds of them took 79 s on two busy cores, and 3 s with one."""
+    name, seen = "release methods: released_noise_variance", set()
+    honest = original(name)
+
+    def listened(*args):
+        seen.update(threads_of_the_blas())
+        return honest(*args)
+
+    put(monkeypatch, name, listened)
+    with threadpool_limits(2, user_api="blas"):
+        before = threads_of_the_blas()
+        fitted(X, Y)
+        assert threads_of_the_blas() == before
+    assert seen == {1}
