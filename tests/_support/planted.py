@@ -24,6 +24,7 @@ STAGES = {
     "chunks": "model_selection.protection._chunked",
     "clipping": "mechanisms._clipping",
     "coinpress": "mechanisms._coinpress",
+    "column moments": "_column_moments",
     "column effects": "gaussian_process._column_effects",
     "joint effects": "gaussian_process._joint_effects",
     "record reach": "gaussian_process._record_reach",
