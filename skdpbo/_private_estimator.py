@@ -103,15 +103,21 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         """Run a check on zeros of the same shapes: it raises and warns before the charge; say so.
 
         The shape of lists is not known before they are read: two are tried, without a warning. An
-        error that both have in common tells of a parameter alone.
+        error that both have in common tells of a parameter alone. No other number of columns than
+        that of a public box or of inducing points can be right.
         """
         shapes = [values is None or getattr(values, "shape", None) for values in tables]
         if None not in shapes:
             self._check_zeros(check, tables[0], shapes)
             return True
         n, errors, known = length_of(tables[0], "X"), [], vars(self).copy()
-        for other in ((n, 1), (n, 2)):
-            stand_ins = [other if shape is None else shape for shape in shapes]
+        of_X = self._public_width("X_bounds") or self._public_width("inducing_points")
+        widths = of_X, self._public_width("y_bounds")
+        for other in (1, 2):
+            stand_ins = [
+                (n, width or other) if shape is None else shape
+                for shape, width in zip(shapes, widths, strict=False)
+            ]
             zeros = np.broadcast_to(0.0, stand_ins[0])
             try:
                 with warnings.catch_warnings(action="ignore"):
@@ -122,6 +128,11 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         if None not in errors and len({(type(error), str(error)) for error in errors}) == 1:
             raise errors[0]
         return False
+
+    def _public_width(self, name):
+        """Return the number of columns that a parameter has one vector, or a row, for; or None."""
+        shape, _ = attempt_publicly(np.shape, getattr(self, name, None))
+        return shape[1] if shape is not None and len(shape) == 2 else None
 
     def _check_zeros(self, check, X, shapes):
         # Views of one zero: no shape takes memory.

@@ -27,6 +27,7 @@ from skdpbo.exceptions import (
     SeededNoiseWarning,
 )
 from skdpbo.gaussian_process import DPSparseGPClassifier, DPSparseGPRegressor
+from skdpbo.linear_model import DPRidge
 from skdpbo.privacy import PrivacyLedger, mu_from_epsilon
 
 RNG = np.random.default_rng(0)
@@ -328,6 +329,25 @@ def test_a_fit_to_lists_that_is_refused_leaves_the_one_before(parameters):
         gp.fit(table.tolist(), np.zeros(len(table)).tolist())
     assert len(refused.traceback) > 2
     np.testing.assert_array_equal(gp.predict(table), expected)
+
+
+BOX = {"X_bounds": ([-3.0] * 3, [3.0] * 3)}
+
+
+@pytest.mark.parametrize(
+    ("model", "named"),
+    [
+        (DPRidge(**BOX, y_bounds=(1, -1)), "y_bounds"),
+        (DPSparseGPRegressor(RBF([1.0, 1.0]), **BOX, y_bounds=(-1, 1)), "Anisotropic kernel"),
+        (DPSparseGPRegressor(inducing_points=X[:4], **BOX, y_bounds=(-1, 1)), "inducing_points"),
+        (DPSparseGPClassifier(Matern(nu=30), **BOX, classes=[0, 1]), "kernel must be finite"),
+    ],
+)
+def test_errors_for_the_columns_of_a_public_box_cost_nothing_with_lists(model, named):
+    rows, y = np.zeros((40, 3)).tolist(), [0, 1] * 20
+    with PrivacyLedger(1.0, 1e-4) as ledger, pytest.raises(ValueError, match=named):
+        model.fit(rows, y)
+    assert not ledger.entries
 
 
 @pytest.mark.parametrize("which", ["X", "y"])
