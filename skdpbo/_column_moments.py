@@ -16,6 +16,7 @@ _HIDDEN = 3.0  # standard deviations of a noisy count
 _SHARE_OF_HISTOGRAM = 0.0625  # of the squared budget
 _CLEAR_OF_ENDS, _FAR = 0.15, 3.0  # of the half-width; standard deviations of the noise
 _SQUARE, _MEAN = 0.95, 0.8  # of records at one end; rows that are shortened have less than 1
+_FAR_ABOVE = 6.0  # standard deviations of the noise of a sum of squares
 _IN_NOISE, _PLAIN = 2.0, 50.0  # variance over its noise: of a hidden and of a plain spread
 
 
@@ -170,6 +171,31 @@ def hidden_columns(moments, noise, low, high):
     if not np.median(in_noise) > _PLAIN:
         return np.array([], dtype=int)
     return np.flatnonzero((in_noise < _IN_NOISE) & ~((low == 0) & (high == 1)))
+
+
+def is_box_wide(radius, moments, noise, low, high):
+    """Whether the rows hide in the noise, where those that fill half of their box would stand out.
+
+    Post-processing of released moments. Where half of the rows reach half of the box or more, in
+    quadratic mean over its columns, it is so by chance alone: in at most 4e-5 of all fits. Columns
+    with the bounds 0 and 1 do not count, as in `hidden_columns`.
+
+    Parameters
+    ----------
+    radius, moments, noise
+        As from `release_moments`, of these columns and perhaps others after them.
+    low, high : ndarray of shape (d,)
+        Public box.
+    """
+    taken = ~((low == 0) & (high == 1))
+    d, squares = int(taken.sum()), np.split(moments, 2)[1]
+    # A row that reaches half of the box, all its other columns being at their ends, in the units
+    # of the moments: shortened to the radius.
+    reached = d / 4
+    least = reached / max(reached + len(squares) - d, radius**2) / 2  # of half of the rows
+    sd = noise[1] * math.sqrt(d)
+    in_noise = squares[: len(low)][taken].sum() < _IN_NOISE * sd
+    return bool(in_noise and 0 < _FAR_ABOVE * sd <= least)
 
 
 def at_one_end(mean, square, noise):

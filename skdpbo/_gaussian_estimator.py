@@ -10,7 +10,7 @@ from skdpbo._parameters import (
     warn_caller,
 )
 from skdpbo._private_estimator import PrivateEstimator
-from skdpbo.exceptions import HiddenColumnsWarning
+from skdpbo.exceptions import HiddenColumnsWarning, WideBoundsWarning
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
 from skdpbo.privacy._checks import (
     check_flag,
@@ -36,7 +36,7 @@ class GaussianEstimator(PrivateEstimator):
     # Whether the parameters alone decide what `fit` publishes, so that it costs nothing.
     releases_nothing = False
 
-    def _close(self, n_records, guarantee, hidden=()):
+    def _close(self, n_records, guarantee, hidden=(), is_wide=False):
         """Set the attributes that every fit has; then warn, since a warning may be an error.
 
         Parameters
@@ -46,6 +46,8 @@ class GaussianEstimator(PrivateEstimator):
         guarantee : PrivacyGuarantee
         hidden : sequence of int, default=()
             Columns of X, and after them targets, from `hidden_columns`.
+        is_wide : bool, default=False
+            From `is_box_wide`.
         """
         self.n_records_ = n_records
         self.privacy_ = replace(guarantee, n_protected=n_records)
@@ -59,6 +61,13 @@ class GaussianEstimator(PrivateEstimator):
                 "wider than the values, or in other units; columns that hardly vary may be left "
                 "out.",
                 HiddenColumnsWarning,
+            )
+        elif is_wide:
+            warn_caller(
+                "The released squares of X are within their noise, far below those of rows that "
+                "fill half of X_bounds, which may be much wider than the values, or in other "
+                "units. Give narrower ones.",
+                WideBoundsWarning,
             )
         return self
 

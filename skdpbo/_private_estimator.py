@@ -1,5 +1,6 @@
 """Base class of estimators that read protected tables in `fit`: check, charge, and then read."""
 
+import functools
 import warnings
 
 import numpy as np
@@ -25,10 +26,15 @@ from skdpbo.privacy._stated_html import StatedHTML
 class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
     """Base class: the one place where a ledger is charged and protected rows become readable.
 
-    A sub-class has the parameter `random_state`.
+    A sub-class has the parameter `random_state`, and its `fit` sets ``privacy_`` last.
     """
 
     _accepts_sparse = False
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "fit" in vars(cls):
+            cls.fit = _complete_or_unchanged(cls.fit)
 
     def _opened(self, guarantee, check, X, *targets, groups=None):
         """Check the input, charge the ledger, and return what `fit` needs.
@@ -83,7 +89,6 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
             checked = check(table, *targets)
         if readable:  # before any value is read
             charge_active_ledger(guarantee, type(self).__name__, self)
-        vars(self).pop("privacy_", None)  # of an earlier fit, if this one stops half-way
         if groups is not None:
             table = self._grouped(
                 table, group_codes(groups, length_of(X, "X"), name="groups", rows="X")
@@ -98,15 +103,21 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         """Run a check on zeros of the same shapes: it raises and warns before the charge; say so.
 
         The shape of lists is not known before they are read: two are tried, without a warning. An
-        error that both have in common tells of a parameter alone.
+        error that both have in common tells of a parameter alone. No other number of columns than
+        that of a public box or of inducing points can be right.
         """
         shapes = [values is None or getattr(values, "shape", None) for values in tables]
         if None not in shapes:
             self._check_zeros(check, tables[0], shapes)
             return True
         n, errors, known = length_of(tables[0], "X"), [], vars(self).copy()
-        for other in ((n, 1), (n, 2)):
-            stand_ins = [other if shape is None else shape for shape in shapes]
+        of_X = self._public_width("X_bounds") or self._public_width("inducing_points")
+        widths = of_X, self._public_width("y_bounds")
+        for other in (1, 2):
+            stand_ins = [
+                (n, width or other) if shape is None else shape
+                for shape, width in zip(shapes, widths, strict=False)
+            ]
             zeros = np.broadcast_to(0.0, stand_ins[0])
             try:
                 with warnings.catch_warnings(action="ignore"):
@@ -117,6 +128,11 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         if None not in errors and len({(type(error), str(error)) for error in errors}) == 1:
             raise errors[0]
         return False
+
+    def _public_width(self, name):
+        """Return the number of columns that a parameter has one vector, or a row, for; or None."""
+        shape, _ = attempt_publicly(np.shape, getattr(self, name, None))
+        return shape[1] if shape is not None and len(shape) == 2 else None
 
     def _check_zeros(self, check, X, shapes):
         # Views of one zero: no shape takes memory.
@@ -137,3 +153,24 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         if table.ndim != 2:
             raise ValueError("X must have two dimensions.")
         return table
+
+
+def _complete_or_unchanged(fit):
+    """Let a fit that stops, by an error or an interrupt, leave the estimator as it was.
+
+    Released values would stand there without their guarantee, or beside those of an earlier fit.
+    """
+
+    @functools.wraps(fit)
+    def guarded(self, *args, **kwargs):
+        before = vars(self).copy()
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            # With its last attribute the fit is complete: a warning was an error.
+            if vars(self).get("privacy_") is before.get("privacy_"):
+                vars(self).clear()
+                vars(self).update(before)
+            raise
+
+    return guarded

@@ -151,6 +151,15 @@ def in_doubles(values):
         return values.astype(np.float64)
 
 
+def real_if_exact(cell):
+    """Return a complex number without imaginary part as a real one, anything else as it is.
+
+    One complex number among those of other records has made complex ones of all.
+    """
+    exact = isinstance(cell, complex | np.complexfloating) and cell.imag == 0
+    return cell.real if exact else cell
+
+
 def refuse_not_finite(values, name, *, allow_nan=False):
     """Raise scikit-learn's error where a value is infinite, or missing unless `allow_nan`.
 

@@ -9,7 +9,7 @@ import sys
 import threading
 import warnings
 from collections import deque
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from enum import Enum
 from types import FunctionType, MethodType, ModuleType
 
@@ -47,7 +47,7 @@ def run_isolated(function, tasks, *, n_jobs, pre_dispatch, secretly_often=False,
         raise ValueError("progress would tell the secret number of tasks.")
     tasks = [(this_process(), secretly_often, function, task) for task in tasks]
     # One job inside `ONE_AT_A_TIME`: threads would wait for the one that waits for them.
-    n_jobs = 1 if ONE_AT_A_TIME.held.depth else n_jobs
+    n_jobs = 1 if ONE_AT_A_TIME.is_held() else n_jobs
     # The filters are also set here: with threads, each worker restores those of the one before.
     # What slips through while a worker resets them is recorded, that is not shown, and dropped.
     with nothing_leaves(), covered_by_fit(), warnings.catch_warnings(record=True):
@@ -66,15 +66,13 @@ def in_isolation(function, *args):
 
 def _isolated_task(parent, secretly_often, function, args):
     """Protected: call a function where nothing else of it leaves; in workers, too."""
-    with ExitStack() as stack:
-        # Streams and logging belong to a process: one that joblib has started is silenced here.
-        if this_process() != parent:  # threads share the silence of the parent
-            stack.enter_context(nothing_leaves())
-        # The fit has paid: an estimator inside that is private itself charges no ledger again.
-        paid = covered_by_fit("given rows, secretly often" if secretly_often else "given rows")
-        contexts = ONE_AT_A_TIME, paid, warnings.catch_warnings()
-        for context in (*contexts, np.errstate(all="ignore")):
-            stack.enter_context(context)
+    # Streams and logging belong to a process: one that joblib has started is silenced here, and
+    # threads share the silence of the parent.
+    silence = nullcontext() if this_process() == parent else nothing_leaves()
+    # The fit has paid: an estimator inside that is private itself charges no ledger again.
+    paid = covered_by_fit("given rows, secretly often" if secretly_often else "given rows")
+    filters, floats = warnings.catch_warnings(), np.errstate(all="ignore")
+    with silence, ONE_AT_A_TIME.lock, paid, filters, floats:
         warnings.simplefilter("ignore")
         return function(*args)
 
@@ -82,7 +80,9 @@ def _isolated_task(parent, secretly_often, function, args):
 class OneAtATime:
     """Lock of a thread that trains or predicts: the global generators belong to the process.
 
-    Threads that used them at once would pass on to one model how often another has drawn.
+    Threads that used them at once would pass on to one model how often another has drawn. To be
+    entered by ``with self.lock`` alone: its methods are compiled, so that an interrupt (Ctrl-C)
+    comes before it is held or inside the block.
     """
 
     def __init__(self):
@@ -93,21 +93,11 @@ class OneAtATime:
     def reset(self):
         """Hold nothing: a thread that is not in a forked child may have held it."""
         # Re-entrant: a training may score, and an estimator train others in this thread.
-        self._lock, self.held = threading.RLock(), _Held()
+        self.lock = threading.RLock()
 
-    def __enter__(self):
-        self._lock.acquire()
-        self.held.depth += 1
-
-    def __exit__(self, *exc_info):
-        self.held.depth -= 1
-        self._lock.release()
-
-
-class _Held(threading.local):
-    """Number of times that the thread which asks holds the lock."""
-
-    depth = 0
+    def is_held(self):
+        """Whether this thread holds the lock."""
+        return self.lock._is_owned()
 
 
 ONE_AT_A_TIME = OneAtATime()

@@ -2,7 +2,6 @@
 
 import copy
 import warnings
-from contextlib import ExitStack
 
 import numpy as np
 
@@ -32,10 +31,8 @@ def isolated_answers(function, X, missing):
     answers : ndarray of shape (n, ...)
     """
     # A lock of its own: a search that holds the other may wait for the threads of this pass.
-    isolated = nothing_leaves(), _ONE_AT_A_TIME, warnings.catch_warnings()
-    with ExitStack() as stack:
-        for context in (*isolated, np.errstate(all="ignore")):
-            stack.enter_context(context)
+    filters, floats = warnings.catch_warnings(), np.errstate(all="ignore")
+    with nothing_leaves(), _ONE_AT_A_TIME.lock, filters, floats:
         warnings.simplefilter("ignore")
         # A copy, as user code may write into what it is given; below for the same reason.
         answers, error = attempt(function, X.copy())

@@ -13,7 +13,7 @@ from skdpbo._class_labels import (
     label_positions,
     occurring_classes,
 )
-from skdpbo._column_moments import hidden_columns, release_moments
+from skdpbo._column_moments import hidden_columns, is_box_wide, release_moments
 from skdpbo._gaussian_estimator import GaussianEstimator
 from skdpbo._record_groups import n_units, placed
 from skdpbo._row_blocks import BoxedRows, clipped_product
@@ -195,14 +195,15 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
         rows.check_finite()
         codes = placed(table, label_positions(labels, classes))
         with np.errstate(all="ignore"):  # an error of rounding would depend on the values
-            weights, hidden = self._released_weights(rows, codes, guarantee.mu, source)
+            weights, released = self._released_weights(rows, codes, guarantee.mu, source)
             box_coef, box_intercept = weights
         self.coef_ = (box_coef / rows.half_width[:, None]).T
         self.intercept_ = box_intercept - self.coef_ @ rows.centre
-        return self._close(n_units(table), guarantee, hidden)
+        hidden = hidden_columns(*released[1:], *bounds)
+        return self._close(n_units(table), guarantee, hidden, is_box_wide(*released, *bounds))
 
     def _released_weights(self, rows, codes, mu, source):
-        """Return released coefficients and intercepts for rows of the box; columns in the noise."""
+        """Return released coefficients and intercepts for rows of the box, and their moments."""
         n = rows.shape[0]
         mu, weights, effective = self._weights_of_classes(rows, codes, mu, source)
         mu_steps, mu_scales = split_budget(mu, _SHARE_OF_SCALES)
@@ -231,7 +232,7 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
         else:
             w = descend(lambda w: release(w, source), shape, plan, penalties)
         self.n_iter_ = plan.n_steps
-        return scales.in_box_units(w), hidden_columns(*released[1:], *self.X_bounds_)
+        return scales.in_box_units(w), released
 
     def decision_function(self, X):
         """Scores of the classes.

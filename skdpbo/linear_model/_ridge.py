@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skdpbo._column_moments import (
     at_one_end,
     hidden_columns,
+    is_box_wide,
     norm_edges,
     release_moments,
     release_radius,
@@ -55,11 +56,11 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         Probability that epsilon may fail, in (0, 1).
     X_bounds, y_bounds : tuple (low, high), default=None
         Public boxes, in the units of X and y; numbers, or vectors with one value for each feature
-        or target. Values outside are clipped. A box wider than the data costs little: columns are
-        standardised privately. `predict` clips rows to the box, too: a linear model that has seen
-        nothing beyond it does not extrapolate. Where the noise prevails, predictions with an
-        intercept fall back toward the middle of `y_bounds`. None: (-3, 3), with a
-        `DefaultBoundsWarning`.
+        or target. Values outside are clipped. A box ten times wider than the data costs little:
+        columns are standardised privately; of one that hides them a `WideBoundsWarning` tells.
+        `predict` clips rows to the box, too: a linear model that has seen nothing beyond it does
+        not extrapolate. Where the noise prevails, predictions with an intercept fall back toward
+        the middle of `y_bounds`. None: (-3, 3), with a `DefaultBoundsWarning`.
     alpha : float, default=None
         Penalty, as in scikit-learn after a `StandardScaler`, > 0. None: chosen from the released
         moments, by the evidence of the model. The known noise regularises in either case.
@@ -206,7 +207,7 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         ends = at_one_end(radius * mean, radius**2 * square, radius**2 * released[1][1])
         low, high = np.hstack([X_box, y_box])
         hidden = np.setdiff1d(hidden_columns(*released, low, high), ends + table.shape[1])
-        self._close(n_units(table), guarantee, hidden)
+        self._close(n_units(table), guarantee, hidden, is_box_wide(radius, *released, *X_box))
         if ends.size:
             warn_of_ends("y_bounds", ends)
         return self

@@ -13,7 +13,7 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
 
     A sub-class has parameters `epsilon`, `delta`, `X_bounds` and `random_state`, a class attribute
     ``_mechanism``, and a method ``_release(table, bounds, mu, source)``, which sets the fitted
-    attributes, and may return columns that the noise hides.
+    attributes, and may return further arguments of `_close`.
     """
 
     def fit(self, X, y=None, *, groups=None):
@@ -48,8 +48,8 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
         guarantee = self._guarantee_of_fit(groups)
         table, bounds, source = self._opened(guarantee, self._check_public, X, groups=groups)
         with np.errstate(all="ignore"):  # an error of rounding would depend on the values
-            hidden = self._release(table, bounds, guarantee.mu, source)
-        return self._close(self._n_units(table), guarantee, () if hidden is None else hidden)
+            shown = self._release(table, bounds, guarantee.mu, source)
+        return self._close(self._n_units(table), guarantee, *(shown or ()))
 
     def _n_units(self, table):
         return n_units(table)

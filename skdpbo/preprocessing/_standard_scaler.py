@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skdpbo._column_moments import hidden_columns, release_moments
+from skdpbo._column_moments import hidden_columns, is_box_wide, release_moments
 from skdpbo._row_blocks import BoxedRows
 from skdpbo.preprocessing._private_transformer import PrivateScaler
 from skdpbo.privacy._checks import check_flag
@@ -111,7 +111,8 @@ class DPStandardScaler(PrivateScaler):
         self.var_ = unit**2 * share
         # Not the root of the variance, which is 0 in a box narrower than the root of a float.
         self.scale_ = unit * np.sqrt(share) if self.with_std else np.ones(len(mean))
-        return hidden_columns(moments, noise, *bounds)
+        hidden = hidden_columns(moments, noise, *bounds)
+        return hidden, is_box_wide(radius, moments, noise, *bounds)
 
     def _shift(self):
         return self.mean_ if self.with_mean else 0.0, self.scale_

@@ -12,8 +12,8 @@ HOMES = {
     "_attempt": "attempt",
     "_class_labels": "checked_labels label_positions",
     "_column_moments": (
-        "at_one_end hidden_columns histogram_sensitivity moment_blocks nearest_counts norm_counts "
-        "norm_edges release_moments release_radius"
+        "at_one_end hidden_columns histogram_sensitivity is_box_wide moment_blocks "
+        "nearest_counts norm_counts norm_edges release_moments release_radius"
     ),
     "_column_ranges": "counts_sensitivity magnitude_counts",
     "_exact_gram": (

@@ -24,6 +24,7 @@ STAGES = {
     "chunks": "model_selection.protection._chunked",
     "clipping": "mechanisms._clipping",
     "coinpress": "mechanisms._coinpress",
+    "column moments": "_column_moments",
     "column effects": "gaussian_process._column_effects",
     "joint effects": "gaussian_process._joint_effects",
     "record reach": "gaussian_process._record_reach",
@@ -38,6 +39,7 @@ STAGES = {
     "features": "gaussian_process.sparse._features",
     "first releases": "gaussian_process.sparse._first_releases",
     "gaussian trajectory": "model_selection.bayes._gaussian_trajectory",
+    "isolated rows": "gaussian_process._isolated_rows",
     "isolation": "_isolation._isolated_calls",
     "kernel chunks": "gaussian_process.sparse._kernel_chunks",
     "kernel family": "gaussian_process.sparse._kernel_family",
@@ -150,10 +152,14 @@ def as_it_is(first, *others, **how):
     return first
 
 
-class Unlocked(nullcontext):
+class Unlocked:
     """A lock that locks nothing."""
 
-    held = SimpleNamespace(depth=0)
+    lock = nullcontext()
+
+    def is_held(self):
+        """No thread holds it."""
+        return False
 
 
 def no_context(*args, **how):
@@ -375,7 +381,7 @@ BUGS = {
         )
     },
     "the gap of scores is measured without noise": {
-        "set-up: ValidationProtection.publish": Of(
+        "set-up: ValidationProtection.warn_of_result": Of(
             lambda honest: (
                 lambda of, stated, chosen: honest(of, stated, with_exact_score(of, chosen))
             )

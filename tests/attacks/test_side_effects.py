@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -19,7 +20,15 @@ from joblib import parallel_config
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import Ridge
 
-from _support.internals import SEED, nothing_leaves, run_isolated
+from _support.internals import (
+    SEED,
+    _isolated_task,
+    isolated_answers,
+    nothing_leaves,
+    run_isolated,
+    this_process,
+)
+from _support.interrupts import interrupted
 from _support.planted import original, plant, put
 from _support.protections import private_selection
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV
@@ -278,6 +287,55 @@ class TestInterruptedSilence:
             assert spoken(capsys, caplog) == ""
             at += 1
         assert at > 50
+
+
+class LockOfPython:
+    """A lock whose methods can be interrupted."""
+
+    def __init__(self, lock):
+        self.lock = lock
+
+    def __enter__(self):
+        self.lock.acquire()
+
+    def __exit__(self, *exc_info):
+        self.lock.release()
+
+
+CALLS = {
+    "isolation: ONE_AT_A_TIME": lambda: _isolated_task(this_process(), False, abs, (1,)),
+    "isolated rows: _ONE_AT_A_TIME": lambda: isolated_answers(np.ravel, X[:, :1], np.array(0.0)),
+}
+LOCKS = {place: original(place).lock for place in CALLS}
+
+
+class TestInterruptedLock:
+    """A lock that is not let go of would keep all other threads out for ever."""
+
+    @pytest.fixture(autouse=True)
+    def loud(self, monkeypatch):
+        put(monkeypatch, "isolated rows: nothing_leaves", nullcontext)
+
+    def kept(self, place):
+        """Return at how many instructions an interrupt leaves the lock held."""
+        lock, found, at = LOCKS[place], 0, 1
+        modules = {run_isolated.__module__, isolated_answers.__module__, __name__, "contextlib"}
+        while interrupted(CALLS[place], modules, at):
+            while lock._is_owned():
+                lock.release()
+                found += 1
+            at += 1
+        assert at > 30
+        return found
+
+    @pytest.mark.parametrize("place", CALLS)
+    def test_wherever_it_comes(self, place):
+        assert self.kept(place) == 0
+
+    @pytest.mark.parametrize("place", CALLS)
+    def test_a_lock_that_can_be_interrupted_is_found(self, place, monkeypatch):
+        monkeypatch.setattr(original(place), "lock", LockOfPython(original(place).lock))
+        assert self.kept(place) > 0
 
 
 class TestReportsOfTheCurator:

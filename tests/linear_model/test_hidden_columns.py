@@ -6,8 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from _support.internals import hidden_columns
-from skdpbo.exceptions import HiddenColumnsWarning, SkdpboWarning
+from _support.internals import hidden_columns, is_box_wide, moment_blocks
+from _support.planted import put
+from skdpbo.exceptions import (
+    HiddenColumnsWarning,
+    SeededNoiseWarning,
+    SkdpboWarning,
+    WideBoundsWarning,
+)
 from skdpbo.linear_model import DPLogisticRegression, DPRidge
 from skdpbo.preprocessing import DPStandardScaler
 
@@ -20,14 +26,15 @@ MODELS = {
 }
 
 
-def named(kind, X, high, y=Y, epsilon=10.0, **bounds):
-    """Return the message of the warning, or None."""
+def named(kind, X, high, y=Y, epsilon=10.0, category=HiddenColumnsWarning, **bounds):
+    """Return the message of the warning, or None; one of another class is an error."""
     bounds = {"X_bounds": (-np.asarray(high), high), **bounds}
     model = MODELS[kind](epsilon=epsilon, random_state=0, **bounds)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", SkdpboWarning)
         model.fit(X, (y > 0).astype(int) if kind == "logistic" else y)
-    found = [str(w.message) for w in caught if w.category is HiddenColumnsWarning]
+    found = [str(w.message) for w in caught if w.category is not SeededNoiseWarning]
+    assert {w.category for w in caught} <= {category, SeededNoiseWarning}
     assert len(found) <= 1
     return found[0] if found else None
 
@@ -75,3 +82,53 @@ def test_a_warning_that_is_an_error_leaves_a_fitted_model():
             scaler.fit(X)
     assert scaler.transform(X).shape == X.shape
     assert scaler.privacy_.n_protected == N
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_box_that_is_far_too_wide_for_all_columns_is_announced(kind):
+    X = np.random.default_rng(0).normal(size=(N, 5))
+    told = named(kind, X, 4000.0, epsilon=1.0, category=WideBoundsWarning)
+    assert "far below those of rows that fill half of X_bounds" in told
+    assert named(kind, X, 12.0, epsilon=1.0) is None
+    # Where the noise prevails nothing is known.
+    assert named(kind, X, 4000.0, epsilon=0.1) is None
+
+
+def rows_that_reach_half(rng, d, others):
+    """Return rows of which every second one reaches half of the box in d columns."""
+    X = rng.choice([0.0, 0.5, 1.0], (40, d + others)) * rng.choice([-1.0, 1.0], (40, d + others))
+    X[::2, :d] = rng.choice([-0.5, 0.5], (20, d))
+    X[1::2, :d] *= rng.choice([0.0, 1.0])
+    return X
+
+
+def told_of(X, d, radius, deviations, part=6.0):
+    """Whether rows are said to hide, with squares too low by some `deviations` of the noise.
+
+    The noise is a `part` of the least squares of such rows; 6 is where something is said.
+    """
+    (both,) = moment_blocks([(slice(None), X)], radius)
+    squares = np.split(both.mean(axis=0), 2)[1] / max(1.0, radius)
+    least = d / 4 / max(d / 4 + X.shape[1] - d, radius**2) / 2
+    assert squares[:d].sum() >= least - 1e-12
+    sd = least / part / (1 + 1e-9)
+    squares[0] += least - squares[:d].sum() - deviations * sd
+    moments = np.concatenate([np.zeros_like(squares), squares])
+    return is_box_wide(radius, moments, (0.0, sd / np.sqrt(d)), np.full(d, -1.0), np.ones(d))
+
+
+def test_rows_that_reach_half_of_their_box_hide_by_chance_alone(monkeypatch):
+    """Four standard deviations of the noise, or more: 3.2e-5."""
+    rng = np.random.default_rng(0)
+    cases = [
+        (rows_that_reach_half(rng, d, others), d, radius)
+        for d in (1, 3, 8)
+        for others in (0, 1, 4)
+        for radius in (0.1, 0.7, 2.0)
+    ]
+    for case in cases:
+        assert [told_of(*case, deviations) for deviations in (0.0, 3.99, 4.01)] == [0, 0, 1]
+        assert not told_of(*case, 4.01, part=5.9)
+    # Planted bug: twice as much noise is taken for small enough.
+    put(monkeypatch, "column moments: _FAR_ABOVE", 3.0)
+    assert told_of(*cases[0], 1.01, part=3.0)

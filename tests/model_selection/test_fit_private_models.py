@@ -608,7 +608,10 @@ class TestFailures:
     def test_bounds_are_missed_behind_a_step_that_takes_no_texts(self):
         model = make_pipeline(DPStandardScaler(X_bounds=(-1, 1)), DPRidge(y_bounds=(-1, 1)))
         search = DPGridSearchCV(model, {"dpridge__alpha": [0.1, 0.2, 0.3]}, **OPTIONS)
-        with pytest.warns(DefaultBoundsWarning, match="X_bounds of DPRidge"):
+        with (
+            pytest.warns(DryRunWarning, match="These are texts"),
+            pytest.warns(DefaultBoundsWarning, match="X_bounds of DPRidge"),
+        ):
             search.fit(pd.DataFrame(X).astype(object), Y)
 
     def test_one_row(self):

@@ -84,9 +84,9 @@ class PrivateProcess(GaussianEstimator):
     def _checked_kernels(self, Z, default, half_width=None):
         """Return the kernels; refuse, before the charge, those that do not work or mix rows."""
         kernels = check_kernels(self.kernel, default)
-        # The points that the denoising and the count of rows in reach evaluate kernels at, too.
+        # Where predictions, the denoising and the count of rows in reach evaluate kernels, too.
         for kernel in () if self.kernel is None else kernels:
-            points = np.vstack([support_design(Z), unreached_design(Z)])
+            points = np.vstack([Z, support_design(Z), unreached_design(Z)])
             refuse_unfit_kernel(kernel, Z, points)
         if self.kernel is not None:
             warn_of_units(kernels, Z, support_design(Z)[SUPPORT_DESIGNS[0]], half_width)

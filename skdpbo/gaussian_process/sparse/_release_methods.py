@@ -6,6 +6,7 @@ f(x) = prior mean + phi(x)'v + residual with whitened features phi and a Gaussia
 """
 
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -40,6 +41,7 @@ from skdpbo.gaussian_process.sparse._mixtures import (
 )
 from skdpbo.gaussian_process.sparse._share_design import designed_shares, shown_parts
 from skdpbo.privacy._checks import check_choice, check_positive
+from skdpbo.surrogate._linalg import one_blas_thread
 
 _CHOICES = {
     "signal_variance": ("kernel", "released"),
@@ -49,6 +51,7 @@ _CHOICES = {
     "prior_mean": ("none", "private"),
 }
 
+_SMALL = 256  # features: where threads of the BLAS gain little
 # Public rows have said most of what there is to say; a wrong signal costs more than a late one.
 _PRIOR_OF_A_SIGNAL = 0.05
 
@@ -182,10 +185,12 @@ class WhitenedMethod:
         maps = [(None, 0.0)]  # the features of a single kernel are those that were released
         if len(self.parts) > 1:
             maps = feature_maps(self.features, self.parts, support, density, moments.sb)
-        fits = [
-            self._under(part, T, error, moments, estimate, noise_variance)
-            for part, (T, error) in zip(self.parts, maps, strict=True)
-        ]
+        # Hundreds of decompositions in a row: threads of the BLAS wait for each other at each.
+        with one_blas_thread() if len(moments.B) <= _SMALL else nullcontext():
+            fits = [
+                self._under(part, T, error, moments, estimate, noise_variance)
+                for part, (T, error) in zip(self.parts, maps, strict=True)
+            ]
         public = zip(self.log_priors.tolist(), self.shown.tolist(), strict=True)
         return [replace(f, log_prior=p, shown=s) for f, (p, s) in zip(fits, public, strict=True)]
 

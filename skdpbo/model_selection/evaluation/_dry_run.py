@@ -91,17 +91,20 @@ def dry_run(estimator, candidates, X, y, scorer=None, fit_params=None):
         text = _text_of(errors[0], estimator, first[0], *how)
         raise ValueError(
             f"{type(estimator).__name__} cannot be trained and scored with any candidate, whatever "
-            f"the rows are: {type(errors[0]).__name__}{text} Nothing was charged."
+            f"the rows are: {text} Nothing was charged."
         )
     return [
         f"{type(estimator).__name__} with {params} cannot be trained and scored on synthetic rows "
-        f"of the given shape and types: {type(error).__name__}"
-        f"{_text_of(error, estimator, params, *how)} What fails on protected rows is never "
-        "reported; it costs the worst score. If the synthetic values alone are to blame, ignore "
-        "this."
+        f"of the given shape and types: {_text_of(error, estimator, params, *how)} What fails on "
+        "protected rows is never reported; it costs the worst score. If the synthetic values alone "
+        "are to blame, ignore this."
         for params, error in zip(first, errors, strict=True)
         if error is not None
     ]
+
+
+class _TextsError(Exception):
+    """Texts fail, and numbers do not, in a table of objects that may hold either."""
 
 
 def _is_public(error, guessed):
@@ -132,7 +135,10 @@ def _is_guessed(X, y):
 
 
 def _common_failure(estimator, params, scorer, X, y, fit_params, rename=None):
-    """First error if all guesses of synthetic rows fail, else None; raise what is refused."""
+    """First error if all guesses of synthetic rows fail, else None; raise what is refused.
+
+    Where texts alone fail it is a `_TextsError`.
+    """
     errors = []
     pos_label = getattr(scorer, "pos_label", None)
     for guess in synthetic_rows(estimator, X, y, rename, pos_label):
@@ -143,8 +149,14 @@ def _common_failure(estimator, params, scorer, X, y, fit_params, rename=None):
     for error in errors:
         if isinstance(error, MixedRowsError):
             raise ValueError(str(error))
-    if not errors or None in errors:
+    of_texts = errors and errors[0 if hasattr(X, "iloc") else -1]
+    if not of_texts or (None in errors and isinstance(X, list)):  # lists are mostly of numbers
         return None
+    if None in errors:
+        return _TextsError(
+            f"{_named(of_texts)}. These are texts, as columns of objects may hold; numbers need "
+            "a numeric type, as by X.astype(float), to be known as such"
+        )
     if isinstance(X, list):
         # Number and types of the cells are not public: what fails on a guess may do on the rows.
         if str(errors[0]) != str(errors[1]):  # of two numbers of columns
@@ -154,12 +166,18 @@ def _common_failure(estimator, params, scorer, X, y, fit_params, rename=None):
 
 
 def _text_of(error, estimator, params, scorer, X, y, fit_params):
-    """Text of an error that names no category: these are in the schema, but not ours to print."""
+    """Class and text of an error without a category: these are in the schema, not ours to print."""
+    kind = type(error).__name__
     dtypes = [*getattr(X, "dtypes", ()), getattr(y, "dtype", None)]
     if any(getattr(dtype, "categories", None) is not None for dtype in dtypes):
         how = scorer, X, y, fit_params, _with_names_of_ours
         error = _common_failure(estimator, params, *how)
-    return "." if error is None else f": {str(error).rstrip('.')}."
+    return f"{kind if error is None else _named(error)}."
+
+
+def _named(error):
+    kind = "" if isinstance(error, _TextsError) else f"{type(error).__name__}: "
+    return kind + str(error).rstrip(".")
 
 
 def _with_names_of_ours(dtype):

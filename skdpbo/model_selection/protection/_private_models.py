@@ -285,6 +285,9 @@ class PrivateModelsProtection(AllRecordsProtection):
         if self.searcher.refit:
             mark_total(chosen.attributes["best_estimator_"], guarantee)
         super().publish(guarantee, chosen)
+
+    def warn_of_result(self, guarantee, chosen):
+        """Warn where the noise of the released score is large."""
         if chosen.score is not None and self.best_of_several:
             model = vars(self.searcher).get("best_estimator_")
             warn_if_trial_is_noisy(self.scorer, chosen.score, model)

@@ -98,10 +98,11 @@ class Protection(NotPickled, ABC):
             try:
                 self.forget()  # what an earlier fit has set, perhaps of another kind
                 chosen = self.run(charge)
+                self.publish(guarantee, chosen)
             except BaseException:
                 self.forget()  # a half-made release carries no statement
                 raise
-        self.publish(guarantee, chosen)
+        self.warn_of_result(guarantee, chosen)
 
     @abstractmethod
     def set_up(self, rows, params):
@@ -147,6 +148,9 @@ class Protection(NotPickled, ABC):
         if names is not None:
             searcher.feature_names_in_ = names
         searcher.privacy_ = guarantee  # last: errors of an unfitted search ask for it
+
+    def warn_of_result(self, guarantee, chosen):
+        """Warn of what is released; it stays, also where a warning is an error."""
 
     def stated(self, guarantee, n_protected=None, n_public=None, entries=None):
         """Return the guarantee of this fit, with its assumptions and the numbers of records.

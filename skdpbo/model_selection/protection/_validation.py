@@ -290,9 +290,8 @@ class ValidationProtection(PublicSearch):
         best.fit(evaluator.X, *targets, **evaluator.fit_params)
         return {"best_estimator_": best, "refit_time_": time.time() - start}
 
-    def publish(self, guarantee, chosen):
-        """Set the fitted attributes; then warn of what was seen after the charge."""
-        super().publish(guarantee, chosen)
+    def warn_of_result(self, guarantee, chosen):
+        """Warn of what was seen after the charge."""
         if chosen.score is not None and isinstance(self.scorer, MetricScorer):
             warn_if_release_is_noisy(self.mechanism, self.scorer, self.n_losses, chosen.score)
         folds, table = self.problem.folds, self.searcher.cv_results_

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpbo._attempt import attempt
+from skdpbo._schema import real_if_exact
 from skdpbo.model_selection._sklearn import n_rows
 from skdpbo.model_selection.rows._object_table import (
     as_objects,
@@ -196,8 +197,7 @@ def _with_truth_values(row, dtype):
 
 def _truth(cell):
     """Return the truth value that a text stands for, and of a complex number the real one."""
-    if isinstance(cell, complex | np.complexfloating) and cell.imag == 0:
-        return cell.real
+    cell = real_if_exact(cell)
     text = cell.decode(errors="replace") if isinstance(cell, bytes) else cell
     return _TRUTH.get(text, cell) if isinstance(text, str) else cell
 

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdpbo._attempt import attempt
+from skdpbo._schema import real_if_exact
 
 _NUMERIC = "biuf"
 
@@ -113,6 +114,7 @@ def _items(record, width):
 
 
 def _number(item):
+    item = real_if_exact(item)
     # A list of accepted types: float("1.5"), float([1]) and the like would read too much or warn.
     if not isinstance(item, numbers.Real | np.bool_ | Decimal):
         return math.nan

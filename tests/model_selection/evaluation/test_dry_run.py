@@ -46,8 +46,6 @@ ENCODED = make_column_transformer(
     ("estimator", "X", "y"),
     [
         (Ridge(), NUMBERS, np.arange(5)),
-        (Ridge(), NUMBERS.astype(object), np.zeros((5, 2))),
-        (Ridge(), pd.DataFrame(NUMBERS).astype(object), np.arange(5)),
         (PoissonRegressor(), sparse.csr_matrix(NUMBERS), np.arange(5.0)),
         (LogisticRegression(), NUMBERS.astype(np.float32), LABELS),
         (LogisticRegression(), NUMBERS, pd.Series(LABELS, dtype="category")),
@@ -62,6 +60,20 @@ ENCODED = make_column_transformer(
 )
 def test_what_works_is_passed_over_in_silence(estimator, X, y):
     assert dry_run(estimator, [{}], X, y) == []
+
+
+@pytest.mark.parametrize("table", [np.array, pd.DataFrame])
+def test_objects_alone_may_be_texts(table):
+    """Their type does not tell, and their values are not looked at."""
+    texts, numbers = (table(cells).astype(object) for cells in (LABELS[:, None], NUMBERS[:, :1]))
+    (message,) = dry_run(Ridge(), [{}], texts, np.arange(5.0))
+    assert "ValueError: could not convert string to float" in message
+    assert "These are texts, as columns of objects may hold" in message
+    assert dry_run(Ridge(), [{}], numbers, np.arange(5.0)) == [message]
+    encoded = make_pipeline(OneHotEncoder(handle_unknown="ignore"), Ridge())
+    assert dry_run(encoded, [{}], texts, np.arange(5.0)) == []
+    # Such a table is not refused: numbers would do.
+    assert len(dry_run(DPRidge(X_bounds=(0, 1), y_bounds=(0, 1)), [{}], texts, np.arange(5.0))) == 1
 
 
 def test_one_candidate_of_each_structure():

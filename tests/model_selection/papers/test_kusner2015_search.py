@@ -294,6 +294,8 @@ class TestSearch:
         asked = []
         with pytest.raises(ValueError, match="kernel must have variance 1"):
             search(Kusner2015(kernel=DotProduct(1.0)), asked.append)
+        with pytest.raises(ValueError, match="kernel must have finite values"):
+            search(Kusner2015(kernel=Matern(nu=30)), asked.append)
         for n_iter, error in ((0, ValueError), (2.5, TypeError), (True, TypeError)):
             with pytest.raises(error, match="n_iter"):
                 search(Kusner2015(), asked.append, n_iter=n_iter)

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.dummy import DummyRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -658,6 +659,21 @@ def test_complex_types_are_refused_where_no_row_is_public(name, protect):
     search = DPGridSearchCV(DecisionTreeClassifier(), {}, protect=protect)
     with pytest.raises(ValueError, match=f"Complex data not supported: {name} must be real"):
         search.fit(rows["X"], rows["y"])
+
+
+@pytest.mark.parametrize("container", [np.array, pd.Series])
+@pytest.mark.parametrize("text", [0.0, "a text"])
+def test_complex_targets_beside_a_text_are_bad_one_by_one(container, text):
+    """One complex number has made complex ones of all, and a text objects of these."""
+    scores = []
+    for dtype in (float, complex):
+        y = container(np.zeros(60, dtype=dtype)).astype(object)
+        y[7], y[8] = text, 1j
+        search = DPGridSearchCV(DummyRegressor(), {}, protect=Chunks(4), loss_bound=1.0)
+        search.set_params(epsilon=1e6, score_fraction=0.5).fit(np.zeros((60, 1)), y)
+        scores.append(search.best_score_)
+    assert scores == pytest.approx([scores[0]] * 2, abs=1e-3)
+    assert scores[0] > -0.6  # of four models two, at most, and two records
 
 
 def day(X):

@@ -1,0 +1,102 @@
+"""Control-C at any place of a fit: no released value stands without its guarantee.
+
+An estimator is as it was or complete, a searcher empty or complete.
+"""
+
+import numpy as np
+import pytest
+from sklearn.dummy import DummyRegressor
+from sklearn.gaussian_process.kernels import RBF
+
+from _support.interrupts import interrupted
+from _support.planted import put
+from skdpbo import DPGridSearchCV
+from skdpbo.gaussian_process import (
+    DPSparseGPClassifier,
+    DPSparseGPRegressor,
+    PrivateProjection,
+    ProjectedGP,
+)
+from skdpbo.linear_model import DPLogisticRegression, DPRidge
+from skdpbo.model_selection import Chunks
+from skdpbo.preprocessing import DPMinMaxScaler, DPStandardScaler
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyScoreWarning"),
+]
+RNG = np.random.RandomState(0)
+X, Y = RNG.uniform(-1, 1, (30, 2)), RNG.uniform(-1, 1, 30)
+BOX, GP = {"X_bounds": (-1, 1)}, {"kernel": RBF(1.0), "inducing_points": 3}
+BOTH = {**BOX, "y_bounds": (-1, 1)}
+ESTIMATORS = [
+    DPRidge(**BOTH),
+    DPLogisticRegression(**BOX, classes=[0, 1]),
+    DPStandardScaler(**BOX),
+    DPMinMaxScaler(),
+    DPSparseGPRegressor(**GP, **BOTH),
+    DPSparseGPClassifier(**GP, **BOX, classes=[0, 1]),
+    PrivateProjection(**BOX),
+    ProjectedGP(**BOX, optimizer=None, noise_variance=1.0),
+]
+LABELS = (Y > 0).astype(int)
+PARTS = ("_protection", "_validation", "_chunked", "_private_models")
+PROTECTION = {f"skdpbo.model_selection.protection.{part}" for part in PARTS}
+SEARCHES = [
+    DPGridSearchCV(DummyRegressor(), {"strategy": ["mean"]}, loss_bound=1.0, guide=guide, **more)
+    for guide, more in ((True, {"cv": 2}), (False, {}), (False, {"protect": Chunks(2)}))
+]
+
+
+def fitted(estimator):
+    return {n: v for n, v in vars(estimator).items() if n.endswith("_") and n[0] != "_"}
+
+
+def half_made(estimator, fit, modules):
+    """Return the names that were left without their guarantee, for interrupts at many places."""
+    found, at = set(), 1
+    fit()
+    names, before = {*fitted(estimator)}, fitted(estimator)
+    while interrupted(fit, modules, at):
+        after = fitted(estimator)
+        is_new = "privacy_" in after and after["privacy_"] is not before.get("privacy_")
+        if is_new and {*after} != names:
+            found |= names ^ {*after}
+        elif not is_new:
+            found |= {name for name in after if after[name] is not before.get(name)}
+        before = after
+        at += 7
+    assert at > 50
+    return found
+
+
+def modules_of(estimator):
+    return {kind.__module__ for kind in type(estimator).__mro__ if "skdpbo" in kind.__module__}
+
+
+def fit_of(search):
+    if search.protect == "validation":
+        return lambda: search.fit(X, Y, X_val=X + 1, y_val=Y + 1)
+    return lambda: search.fit(X, Y)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
+class TestEstimators:
+    def test_complete_or_unchanged(self, estimator):
+        modules = modules_of(estimator)
+        assert half_made(estimator, lambda: estimator.fit(X, LABELS), modules) == set()
+
+    def test_half_made_fits_are_found(self, estimator):
+        # Planted bug: what was set before the interrupt stays.
+        bare, modules = type(estimator).fit.__wrapped__, modules_of(estimator)
+        assert half_made(estimator, lambda: bare(estimator, X, LABELS), modules)
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=["guided", "unguided", "chunks"])
+class TestSearchers:
+    def test_complete_or_empty(self, search):
+        assert half_made(search, fit_of(search), PROTECTION) == set()
+
+    def test_half_made_searches_are_found(self, search, monkeypatch):
+        put(monkeypatch, "protection: Protection.forget", lambda self: None)
+        assert half_made(search, fit_of(search), PROTECTION)
