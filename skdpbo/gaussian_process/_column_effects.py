@@ -21,6 +21,8 @@ _CLIP = 0.75  # standard deviations: for small effects the clipped mean is then 
 VARIANCE = 0.64  # of normal targets so clipped
 _ABOVE = 1.0  # standard deviations above the largest of the noise
 _LEAST_EFFECT = 0.2  # of the largest one
+_HIDDEN = 3.0  # standard deviations of a column without effect, at most
+UNCLIPPED = 0.55  # part of normal targets: of a small effect the clipped ones show as much
 _MOST_COLUMNS = 6  # of many that depend on each other the strongest say what the others do
 STRONG = 0.4  # mean size of a strong effect; where the noise hides it, nothing is released
 
@@ -28,6 +30,12 @@ STRONG = 0.4  # mean size of a strong effect; where the noise hides it, nothing 
 def effect_noise(mu, n_effects):
     """Return the standard deviation of the noise of each of that many effects, in records."""
     return 2 * math.sqrt(n_effects) / mu
+
+
+def sampling_error(n_records):
+    """Return a standard deviation of an effect of that many independent records."""
+    # sqrt(1 - 2 / pi) sqrt(VARIANCE n): of a sum of absolute values of normal variables.
+    return math.sqrt((1 - 2 / math.pi) * VARIANCE * n_records)
 
 
 def _threshold(p):
@@ -115,6 +123,26 @@ class ColumnEffects:
             largest = np.argsort(-above, kind="stable")[:_MOST_COLUMNS]
             found |= {int(j) for j in largest if above[j] > least}
         return sorted(found) or list(range(p))
+
+    def hides_others(self, columns, noisy):
+        """Whether no other column shows any effect; of the released effects."""
+        p = len(self.box[0])
+        others = np.delete(noisy[:, :p], columns, axis=1)
+        none = np.array([self._without_effect(abs(effects[p])) for effects in noisy])
+        return bool((others <= none[:, None] + _HIDDEN * self._deviation()).all())
+
+    def missed(self):
+        """Return the mean size of an effect that hardly stands out, of each target: its unit.
+
+        Post-processing.
+        """
+        hidden = self._without_effect(0.0) + _HIDDEN * self._deviation()
+        return hidden / self.n_records * self.clip / UNCLIPPED
+
+    def _deviation(self):
+        """Return the standard deviation of the effect of a column without one."""
+        noise = effect_noise(self.mu, (len(self.box[0]) + 1) * len(self.mean))
+        return math.hypot(noise, sampling_error(self.n_records))
 
     def _without_effect(self, total):
         """Return the expected sum of a column without effect, for a sum of all targets `total`."""

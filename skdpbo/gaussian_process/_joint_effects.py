@@ -19,9 +19,11 @@ from skdpbo.gaussian_process._column_effects import (
     N_BINS,
     STEPS,
     STRONG,
+    UNCLIPPED,
     VARIANCE,
     ColumnEffects,
     effect_noise,
+    sampling_error,
 )
 
 _BINS = {2: 8, 3: 4}  # of each column of a grid: 64 cells
@@ -29,18 +31,11 @@ _CLEAR = 5.0  # standard deviations of the noise that a strong effect has, where
 _ABOVE = 1.75  # standard deviations of a column that is kept
 _SURE = 4.0  # of the largest one, where a column is left out
 _ONE_HALF = 0.9  # difference of the halves' parts of the records beyond which a column is kept
-_UNCLIPPED = 0.55  # part of normal targets: of a small effect the clipped ones show as much
 _LEAST_TOTAL = 1e-4  # over the deviation of a cell, against a division by 0
 
 
 def _n_effects(n_columns, n_targets):
     return (2**n_columns + 2 * n_columns) * n_targets
-
-
-def _sampling(n_records):
-    """Return a standard deviation of an effect of that many independent records."""
-    # sqrt(1 - 2 / pi) sqrt(VARIANCE n): of a sum of absolute values of normal variables.
-    return math.sqrt((1 - 2 / math.pi) * VARIANCE * n_records)
 
 
 class JointEffects(ColumnEffects):
@@ -66,7 +61,7 @@ class JointEffects(ColumnEffects):
     @staticmethod
     def most_mu(*, n_records, n_columns, n_targets):
         """Return the mu whose noise is as large as the error of sampling; of public values."""
-        return effect_noise(1.0, _n_effects(n_columns, n_targets)) / _sampling(n_records)
+        return effect_noise(1.0, _n_effects(n_columns, n_targets)) / sampling_error(n_records)
 
     def sums(self, Q, sizes, part):
         """Protected: return the sums in the cells of all columns, int64 (q + 1, bins, ..., bins).
@@ -108,6 +103,10 @@ class JointEffects(ColumnEffects):
                 found |= {j} if above > _ABOVE else set()
         return sorted(found) if largest > _SURE else list(range(p))
 
+    def hides_others(self, columns, noisy):
+        """Whether no other column clearly shows an effect: none is left out otherwise."""
+        return True
+
     def missed(self):
         """Return the mean size of an effect that hardly stands out, of each target: its unit.
 
@@ -115,12 +114,12 @@ class JointEffects(ColumnEffects):
         """
         p = len(self.box[0])
         hidden = self._unmoved(2 ** (p - 1), 0.0) + _ABOVE * self._deviation()
-        return hidden / self.n_records * self.clip / _UNCLIPPED
+        return hidden / self.n_records * self.clip / UNCLIPPED
 
     def _deviation(self):
         """Return the standard deviation of the difference of two effects."""
         noise = effect_noise(self.mu, _n_effects(len(self.box[0]), len(self.mean)))
-        return math.hypot(math.sqrt(2) * noise, _sampling(self.n_records))
+        return math.hypot(math.sqrt(2) * noise, sampling_error(self.n_records))
 
     def _above(self, effects, j):
         """Return how many deviations the effects of a column stand above those of no effect."""
