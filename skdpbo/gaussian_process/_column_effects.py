@@ -60,14 +60,22 @@ class ColumnEffects:
     n_records : int
     """
 
+    _n_bins = N_BINS  # of a column
+
     def __init__(self, box, *, mu, mean, sd, n_records):
         self.box, self.mu, self.n_records = box, mu, n_records
         self.mean, self.clip = mean, _CLIP * sd
+        self._noise = effect_noise(mu, self.n_effects(len(box[0])) * len(mean))
+
+    @staticmethod
+    def n_effects(n_columns):
+        """Return the number of effects of a target."""
+        return n_columns + 1
 
     @staticmethod
     def shows(mu, *, n_records, n_columns, n_targets):
         """Whether a mu-GDP release shows a strong effect of a column; of public values."""
-        noise = effect_noise(mu, (n_columns + 1) * n_targets)
+        noise = effect_noise(mu, ColumnEffects.n_effects(n_columns) * n_targets)
         return STRONG * n_records > _threshold(n_columns) * noise
 
     @staticmethod
@@ -113,13 +121,11 @@ class ColumnEffects:
 
         Post-processing of the released effects.
         """
-        q, p = len(noisy), len(self.box[0])
-        found = set()
+        p, found = len(self.box[0]), set()
         for effects in noisy:
             # docs/theory/many_columns.md, Columns.
             above = effects[:p] - self._without_effect(abs(effects[p]))
-            noise = effect_noise(self.mu, (p + 1) * q)
-            least = max(_threshold(p) * noise, _LEAST_EFFECT * above.max())
+            least = max(_threshold(p) * self._noise, _LEAST_EFFECT * above.max())
             largest = np.argsort(-above, kind="stable")[:_MOST_COLUMNS]
             found |= {int(j) for j in largest if above[j] > least}
         return sorted(found) or list(range(p))
@@ -141,17 +147,16 @@ class ColumnEffects:
 
     def _deviation(self):
         """Return the standard deviation of the effect of a column without one."""
-        noise = effect_noise(self.mu, (len(self.box[0]) + 1) * len(self.mean))
-        return math.hypot(noise, sampling_error(self.n_records))
+        return math.hypot(self._noise, sampling_error(self.n_records))
 
     def _without_effect(self, total):
         """Return the expected sum of a column without effect, for a sum of all targets `total`."""
         # As if the records were spread evenly over the bins, their targets without regard to the
         # column.
-        mean, sd = total / N_BINS, math.sqrt(VARIANCE * self.n_records / N_BINS)
+        mean, sd = total / self._n_bins, math.sqrt(VARIANCE * self.n_records / self._n_bins)
         z = mean / sd  # of the absolute value of a normal variable:
         density = math.exp(-(z**2) / 2) * math.sqrt(2 / math.pi)
-        return N_BINS * (sd * density + mean * (1 - 2 * float(ndtr(-z))))
+        return self._n_bins * (sd * density + mean * (1 - 2 * float(ndtr(-z))))
 
 
 class EffectRows(RowMap):

@@ -3,6 +3,7 @@
 Each is a function of the records and of what was released before it; the rest is post-processing.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -134,9 +135,10 @@ def _columns(extent, shown, sd, public, passed):
     The second is None where the others may matter, and where there is none.
     """
     centre, box = point_box(shown.Z)
-    effects = ColumnEffects if has_many_columns(shown.Z) else JointEffects
     # The share is one of the whole budget, of which `mu` is what the spread has left.
     share = _SHARE_OF_COLUMNS / (1 - SHARE_OF_SPREAD)
+    joint = JointEffects.shows(math.sqrt(share) * shown.mu, **public)
+    effects = JointEffects if joint or not has_many_columns(shown.Z) else ColumnEffects
     share = min(share, (effects.most_mu(**public) / shown.mu) ** 2)
     rest, mu = split_budget(shown.mu, share)
     # A public rule. Where it fails nothing is released, and the moments keep this share.

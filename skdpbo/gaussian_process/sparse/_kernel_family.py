@@ -147,14 +147,17 @@ def default_kernels(Z, half_width, columns=None, few=False):
     if many or left_out:
         family += mixed
     if not many:
-        family += _effects(Z, columns)
+        family += _effects(Z, columns, linear if few and has_many_columns(Z) else None)
     if left_out and has_many_columns(Z):
         family += [RBF(factor * kernel_unit(Z)) for factor in _FACTORS_OF_ALL]
     return [ConstantKernel(variance) * k for k in family]
 
 
-def _effects(Z, columns):
-    """Return kernels on some of two or three columns, and averages of those on one column."""
+def _effects(Z, columns, linear=None):
+    """Return kernels on some of two or three columns, and averages of those on one column.
+
+    And averages of these with `linear`, if given.
+    """
     p = len(columns)
     sets = [list(chosen) for size in range(1, p) for chosen in combinations(columns, size)]
     found = [_linear_kernel(Z, [column]) for column in columns] if Z.shape[1] > 1 else []
@@ -162,7 +165,10 @@ def _effects(Z, columns):
         scales = [shape.length_scale * kernel_unit(Z, columns) for columns in sets]
         some = [clone(shape).set_params(length_scale=scale) for scale in scales]
         alone = [ConstantKernel(1 / p) * kernel for kernel in some[:p]]
-        found += [*some, sum(alone[1:], alone[0])]
+        average = sum(alone[1:], alone[0])
+        found += [*some, average]
+        if linear is not None:  # rough kernels would stand for what it explains
+            found.append(ConstantKernel(0.5) * average + ConstantKernel(0.5) * linear)
     return found
 
 

@@ -8,7 +8,7 @@ from _support.many_columns import fitted, records
 from _support.planted import original, put
 from skdpbo.gaussian_process.sparse._inducing import design_for_columns
 
-NEVER = staticmethod(lambda *released: False)
+NEVER = staticmethod(lambda *public, **sizes: False)
 HIDES = "column effects: ColumnEffects.hides_others"
 
 
@@ -36,8 +36,17 @@ def error(f, seeds=range(3), **parameters):
 
 def test_two_of_six_columns_err_less_in_a_design_of_their_own(monkeypatch):
     own = error(two, epsilon=3.0)
-    put(monkeypatch, HIDES, NEVER)
+    put(monkeypatch, "joint effects: JointEffects.hides_others", NEVER)
     assert own < 0.75 * error(two, epsilon=3.0)
+
+
+def test_products_are_learnt(monkeypatch):
+    def product(X):
+        return X[:, 0] / 2 + np.sin(X[:, 1]) * np.cos(X[:, 2])
+
+    by_pairs = error(product, epsilon=3.0)
+    put(monkeypatch, "joint effects: JointEffects.shows", NEVER)
+    assert by_pairs < 0.6 * error(product, epsilon=3.0)  # of standard deviation .5
 
 
 def test_points_are_a_design_in_the_columns_that_matter():
@@ -62,14 +71,13 @@ def test_points_that_are_given_stay():
     np.testing.assert_array_equal(gp.inducing_points_, Z)
 
 
-@pytest.mark.parametrize("f", [
-    lambda X: np.sin(X[:, 0]) + 0.15 * X[:, 1],  # too weak to be chosen
-    lambda X: np.sin(X[:, :4]).sum(axis=1) / 2,  # too many
+@pytest.mark.parametrize(("p", "f"), [
+    (12, lambda X: np.sin(X[:, 0]) + 0.15 * X[:, 1]),  # too weak to be chosen
+    (6, lambda X: np.sin(X[:, :4]).sum(axis=1) / 2),  # too many
 ])  # fmt: skip
-def test_no_design_where_other_columns_show_an_effect(f):
-    X, y, _, _ = table(f)
-    gp = fitted(X, y, epsilon=10.0)
-    assert gp.inducing_points_.shape == (50, 6)
+def test_no_design_where_other_columns_show_an_effect(p, f):
+    X, y, _, _ = table(f, p=p)
+    assert fitted(X, y, epsilon=10.0).inducing_points_.shape == (50, p)
 
 
 def test_weak_linear_effects_are_learnt():
@@ -147,9 +155,9 @@ def test_the_family_is_that_of_few_columns_and_kernels_of_all():
     sets = [{j for j in range(6) if np.abs(k(moved[j], P) - k(P)).max() > 1e-9} for k in kernels]
     pair, every, alone = {1, 4}, set(range(6)), [{1}, {4}]
     assert sets[:11] == [pair] * 8 + [every] * 3  # linear effects are not left out
-    assert sets[11:] == [*alone, *alone, pair, *alone, pair, *[every] * 4]
+    assert sets[11:] == [*alone, *alone, pair, every, *alone, pair, every, *[every] * 4]
     priors = kernel_log_priors(kernels, Z, few=True)
-    np.testing.assert_array_equal(priors, [0.0] * 9 + [-3.0] * 10 + [0.0] * 4)
+    np.testing.assert_array_equal(priors, [0.0] * 9 + [-3.0] * 12 + [0.0] * 4)
 
 
 @pytest.mark.slow
@@ -166,5 +174,5 @@ def test_bands_hold_what_the_columns_that_were_left_out_may_add(monkeypatch):
         return np.mean(covered)
 
     assert coverage() > 0.9
-    put(monkeypatch, "column effects: ColumnEffects.missed", lambda effects: np.zeros(1))
+    put(monkeypatch, "joint effects: JointEffects.missed", lambda effects: np.zeros(1))
     assert coverage() < 0.8
