@@ -21,7 +21,7 @@ _CLIP = 0.75  # standard deviations: for small effects the clipped mean is then 
 VARIANCE = 0.64  # of normal targets so clipped
 _ABOVE = 1.0  # standard deviations above the largest of the noise
 _LEAST_EFFECT = 0.2  # of the largest one
-_HIDDEN = 3.0  # standard deviations of a column without effect, at most
+_MOST_HIDDEN = 0.2  # of the variance: what noise may hide in columns that are left out
 UNCLIPPED = 0.55  # part of normal targets: of a small effect the clipped ones show as much
 _MOST_COLUMNS = 6  # of many that depend on each other the strongest say what the others do
 STRONG = 0.4  # mean size of a strong effect; where the noise hides it, nothing is released
@@ -38,10 +38,14 @@ def sampling_error(n_records):
     return math.sqrt((1 - 2 / math.pi) * VARIANCE * n_records)
 
 
+def _largest(p):
+    """Return about the largest of p independent normal deviates."""
+    return math.sqrt(2 * math.log(p))
+
+
 def _threshold(p):
     """Return what stands out of p normal deviates."""
-    # The largest of p independent normal deviates is about sqrt(2 log p).
-    return math.sqrt(2 * math.log(p)) + _ABOVE
+    return _largest(p) + _ABOVE
 
 
 class ColumnEffects:
@@ -131,18 +135,21 @@ class ColumnEffects:
         return sorted(found) or list(range(p))
 
     def hides_others(self, columns, noisy):
-        """Whether no other column shows any effect; of the released effects."""
+        """Whether no other column shows any effect, and they hide little; of the released ones."""
         p = len(self.box[0])
+        size = _largest(p) * self._noise / self.n_records * _CLIP / UNCLIPPED
+        if (p - len(columns)) * size**2 > _MOST_HIDDEN:
+            return False
         others = np.delete(noisy[:, :p], columns, axis=1)
         none = np.array([self._without_effect(abs(effects[p])) for effects in noisy])
-        return bool((others <= none[:, None] + _HIDDEN * self._deviation()).all())
+        return bool((others <= none[:, None] + _largest(p) * self._deviation()).all())
 
     def missed(self):
         """Return the mean size of an effect that hardly stands out, of each target: its unit.
 
         Post-processing.
         """
-        hidden = self._without_effect(0.0) + _HIDDEN * self._deviation()
+        hidden = self._without_effect(0.0) + _largest(len(self.box[0])) * self._deviation()
         return hidden / self.n_records * self.clip / UNCLIPPED
 
     def _deviation(self):

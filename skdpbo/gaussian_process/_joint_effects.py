@@ -28,7 +28,7 @@ from skdpbo.gaussian_process._column_effects import (
 
 _ALL_SETS = 3  # columns, up to which all sets are compared
 _MOST_COLUMNS = 10
-_CLEAR, _CLEAR_PAIRS = 5.0, 10.0  # standard deviations of the noise that a strong effect has
+_CLEAR, _CLEAR_PAIRS = 5.0, 14.0  # standard deviations of the noise that a strong effect has
 _ABOVE, _ABOVE_PAIRS = 1.75, 3.0  # standard deviations of a column that is kept
 _SURE = 4.0  # of the largest one, where a column is left out
 _ONE_HALF = 0.9  # difference of the halves' parts of the records beyond which a column is kept

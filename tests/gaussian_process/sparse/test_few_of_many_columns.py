@@ -96,24 +96,31 @@ def with_effects(p, mu=0.5, n=4000):
     return ColumnEffects(box, mu=mu, mean=np.zeros(2), sd=np.ones(2), n_records=n)
 
 
-def test_others_are_hidden_within_three_deviations():
-    effects = with_effects(5)
+def test_others_are_hidden_within_the_largest_of_normal_deviates():
+    effects, largest = with_effects(5), np.sqrt(2 * np.log(5))
     none, unit = effects._without_effect(0.0), effects._deviation()
     noisy = np.full((2, 6), none)
     noisy[:, 5] = 0.0
     noisy[0, 2] += 30 * unit
-    for height, hidden in [(2.9, True), (3.1, False)]:
+    for height, hidden in [(largest - 0.1, True), (largest + 0.1, False)]:
         noisy[1, 4] = none + height * unit
         assert effects.hides_others([2], noisy) is hidden
         assert effects.hides_others([2, 4], noisy)
     noise = 2 * np.sqrt(6 * 2) / 0.5
     assert unit == pytest.approx(np.hypot(noise, np.sqrt((1 - 2 / np.pi) * 0.64 * 4000)))
-    np.testing.assert_allclose(effects.missed(), (none + 3 * unit) / 4000 * 0.75 / 0.55)
+    np.testing.assert_allclose(effects.missed(), (none + largest * unit) / 4000 * 0.75 / 0.55)
+
+
+def test_no_design_where_noise_may_hide_much_in_many_columns():
+    for p, hidden in [(5, True), (60, False)]:
+        effects = with_effects(p, mu=0.1)
+        assert effects.hides_others([0], np.full((2, p + 1), 0.0)) is hidden
 
 
 def design_of(X, y, monkeypatch):
     put(monkeypatch, "column effects: ColumnEffects.columns", lambda effects, noisy: [0])
     put(monkeypatch, "column effects: ColumnEffects.shows", staticmethod(lambda mu, **sizes: True))
+    put(monkeypatch, "column effects: _MOST_HIDDEN", np.inf)
     return len(fitted(X, y, epsilon=0.02, random_state=3).inducing_points_)
 
 
