@@ -21,6 +21,8 @@ _CLIP = 0.75  # standard deviations: for small effects the clipped mean is then 
 VARIANCE = 0.64  # of normal targets so clipped
 _ABOVE = 1.0  # standard deviations above the largest of the noise
 _LEAST_EFFECT = 0.2  # of the largest one
+_MOST_HIDDEN = 0.2  # of the variance: what noise may hide in columns that are left out
+UNCLIPPED = 0.55  # part of normal targets: of a small effect the clipped ones show as much
 _MOST_COLUMNS = 6  # of many that depend on each other the strongest say what the others do
 STRONG = 0.4  # mean size of a strong effect; where the noise hides it, nothing is released
 
@@ -30,10 +32,20 @@ def effect_noise(mu, n_effects):
     return 2 * math.sqrt(n_effects) / mu
 
 
+def sampling_error(n_records):
+    """Return a standard deviation of an effect of that many independent records."""
+    # sqrt(1 - 2 / pi) sqrt(VARIANCE n): of a sum of absolute values of normal variables.
+    return math.sqrt((1 - 2 / math.pi) * VARIANCE * n_records)
+
+
+def _largest(p):
+    """Return about the largest of p independent normal deviates."""
+    return math.sqrt(2 * math.log(p))
+
+
 def _threshold(p):
     """Return what stands out of p normal deviates."""
-    # The largest of p independent normal deviates is about sqrt(2 log p).
-    return math.sqrt(2 * math.log(p)) + _ABOVE
+    return _largest(p) + _ABOVE
 
 
 class ColumnEffects:
@@ -52,14 +64,22 @@ class ColumnEffects:
     n_records : int
     """
 
+    _n_bins = N_BINS  # of a column
+
     def __init__(self, box, *, mu, mean, sd, n_records):
         self.box, self.mu, self.n_records = box, mu, n_records
         self.mean, self.clip = mean, _CLIP * sd
+        self._noise = effect_noise(mu, self.n_effects(len(box[0])) * len(mean))
+
+    @staticmethod
+    def n_effects(n_columns):
+        """Return the number of effects of a target."""
+        return n_columns + 1
 
     @staticmethod
     def shows(mu, *, n_records, n_columns, n_targets):
         """Whether a mu-GDP release shows a strong effect of a column; of public values."""
-        noise = effect_noise(mu, (n_columns + 1) * n_targets)
+        noise = effect_noise(mu, ColumnEffects.n_effects(n_columns) * n_targets)
         return STRONG * n_records > _threshold(n_columns) * noise
 
     @staticmethod
@@ -105,25 +125,45 @@ class ColumnEffects:
 
         Post-processing of the released effects.
         """
-        q, p = len(noisy), len(self.box[0])
-        found = set()
+        p, found = len(self.box[0]), set()
         for effects in noisy:
             # docs/theory/many_columns.md, Columns.
             above = effects[:p] - self._without_effect(abs(effects[p]))
-            noise = effect_noise(self.mu, (p + 1) * q)
-            least = max(_threshold(p) * noise, _LEAST_EFFECT * above.max())
+            least = max(_threshold(p) * self._noise, _LEAST_EFFECT * above.max())
             largest = np.argsort(-above, kind="stable")[:_MOST_COLUMNS]
             found |= {int(j) for j in largest if above[j] > least}
         return sorted(found) or list(range(p))
+
+    def hides_others(self, columns, noisy):
+        """Whether no other column shows any effect, and they hide little; of the released ones."""
+        p = len(self.box[0])
+        size = _largest(p) * self._noise / self.n_records * _CLIP / UNCLIPPED
+        if (p - len(columns)) * size**2 > _MOST_HIDDEN:
+            return False
+        others = np.delete(noisy[:, :p], columns, axis=1)
+        none = np.array([self._without_effect(abs(effects[p])) for effects in noisy])
+        return bool((others <= none[:, None] + _largest(p) * self._deviation()).all())
+
+    def missed(self):
+        """Return the mean size of an effect that hardly stands out, of each target: its unit.
+
+        Post-processing.
+        """
+        hidden = self._without_effect(0.0) + _largest(len(self.box[0])) * self._deviation()
+        return hidden / self.n_records * self.clip / UNCLIPPED
+
+    def _deviation(self):
+        """Return the standard deviation of the effect of a column without one."""
+        return math.hypot(self._noise, sampling_error(self.n_records))
 
     def _without_effect(self, total):
         """Return the expected sum of a column without effect, for a sum of all targets `total`."""
         # As if the records were spread evenly over the bins, their targets without regard to the
         # column.
-        mean, sd = total / N_BINS, math.sqrt(VARIANCE * self.n_records / N_BINS)
+        mean, sd = total / self._n_bins, math.sqrt(VARIANCE * self.n_records / self._n_bins)
         z = mean / sd  # of the absolute value of a normal variable:
         density = math.exp(-(z**2) / 2) * math.sqrt(2 / math.pi)
-        return N_BINS * (sd * density + mean * (1 - 2 * float(ndtr(-z))))
+        return self._n_bins * (sd * density + mean * (1 - 2 * float(ndtr(-z))))
 
 
 class EffectRows(RowMap):

@@ -1,11 +1,11 @@
-r"""Columns that matter among two or three, by their joint effects (docs: Several columns).
+r"""Columns that matter by their joint effects (docs: Several columns).
 
-For every set A of columns, :math:`u_A = \sum_c |\sum_{i \in c} v_i|` over the cells c of a grid in
-these columns, :math:`v_i \in [-1, 1]` the clipped target. It exceeds that of A without column j if
-the column matters beside the others. Further, for each column, the sum of the sizes of the
-differences of its two halves in the halves of the others, which weak effects and interactions move,
-and the difference of the numbers of records in its halves. A replaced record moves each by at most
-2.
+For sets A of columns, :math:`u_A = \sum_c |\sum_{i \in c} v_i|` over the cells c of a grid in these
+columns, :math:`v_i \in [-1, 1]` the clipped target. It exceeds that of A without column j if the
+column matters beside the others. A are all sets of two or three columns, and of up to ten those of
+at most two. Of two and three further, for each column, the sum of the sizes of the differences of
+its two halves in the halves of the others, which weak effects and interactions move, and the
+difference of the numbers of records in its halves. A replaced record moves each by at most 2.
 """
 
 import math
@@ -19,32 +19,24 @@ from skdpbo.gaussian_process._column_effects import (
     N_BINS,
     STEPS,
     STRONG,
+    UNCLIPPED,
     VARIANCE,
     ColumnEffects,
     effect_noise,
+    sampling_error,
 )
 
-_BINS = {2: 8, 3: 4}  # of each column of a grid: 64 cells
-_CLEAR = 5.0  # standard deviations of the noise that a strong effect has, where it is released
-_ABOVE = 1.75  # standard deviations of a column that is kept
+_ALL_SETS = 3  # columns, up to which all sets are compared
+_MOST_COLUMNS = 10
+_CLEAR, _CLEAR_PAIRS = 5.0, 14.0  # standard deviations of the noise that a strong effect has
+_ABOVE, _ABOVE_PAIRS = 1.75, 3.0  # standard deviations of a column that is kept
 _SURE = 4.0  # of the largest one, where a column is left out
 _ONE_HALF = 0.9  # difference of the halves' parts of the records beyond which a column is kept
-_UNCLIPPED = 0.55  # part of normal targets: of a small effect the clipped ones show as much
 _LEAST_TOTAL = 1e-4  # over the deviation of a cell, against a division by 0
 
 
-def _n_effects(n_columns, n_targets):
-    return (2**n_columns + 2 * n_columns) * n_targets
-
-
-def _sampling(n_records):
-    """Return a standard deviation of an effect of that many independent records."""
-    # sqrt(1 - 2 / pi) sqrt(VARIANCE n): of a sum of absolute values of normal variables.
-    return math.sqrt((1 - 2 / math.pi) * VARIANCE * n_records)
-
-
 class JointEffects(ColumnEffects):
-    """Release of the sizes of joint effects of two or three columns, and the choice of columns.
+    """Release of the sizes of joint effects of two to ten columns, and the choice of columns.
 
     Parameters
     ----------
@@ -54,45 +46,69 @@ class JointEffects(ColumnEffects):
 
     def __init__(self, box, **how):
         super().__init__(box, **how)
-        columns = range(len(box[0]))
-        self._sets = [A for size in range(len(columns) + 1) for A in combinations(columns, size)]
+        p = len(box[0])
+        self._with_halves, most = p <= _ALL_SETS, p if p <= _ALL_SETS else 2
+        self._n_bins = 4 if most == _ALL_SETS else 8  # 64 cells
+        self._sets = [A for size in range(most + 1) for A in combinations(range(p), size)]
+        self._tables = [A for A in self._sets if len(A) == most]
+        self._least = _ABOVE if self._with_halves else _ABOVE_PAIRS
+
+    @staticmethod
+    def n_effects(n_columns):
+        """Return the number of effects of a target."""
+        if n_columns <= _ALL_SETS:
+            return 2**n_columns + 2 * n_columns
+        return 1 + n_columns * (n_columns + 1) // 2
 
     @staticmethod
     def shows(mu, *, n_records, n_columns, n_targets):
         """Whether a mu-GDP release clearly shows a strong effect of a column; of public values."""
-        noise = effect_noise(mu, _n_effects(n_columns, n_targets))
-        return STRONG * n_records > _CLEAR * noise
+        noise = effect_noise(mu, JointEffects.n_effects(n_columns) * n_targets)
+        clear = _CLEAR if n_columns <= _ALL_SETS else _CLEAR_PAIRS
+        return n_columns <= _MOST_COLUMNS and STRONG * n_records > clear * noise
 
     @staticmethod
     def most_mu(*, n_records, n_columns, n_targets):
         """Return the mu whose noise is as large as the error of sampling; of public values."""
-        return effect_noise(1.0, _n_effects(n_columns, n_targets)) / _sampling(n_records)
+        n_effects = JointEffects.n_effects(n_columns) * n_targets
+        return effect_noise(1.0, n_effects) / sampling_error(n_records)
 
     def sums(self, Q, sizes, part):
-        """Protected: return the sums in the cells of all columns, int64 (q + 1, bins, ..., bins).
+        """Protected: return the sums in the cells, int64 (q + 1, tables, bins, ..., bins).
 
         The last are numbers of records, in lattice steps.
         """
-        p = len(self.box[0])
-        shape = (_BINS[p],) * p
-        bins, ones = Q[:, :p].astype(np.intp), np.full((len(Q), 1), float(STEPS))
-        values = shared(np.hstack([Q[:, p:], ones]), sizes, part)
-        cells = np.ravel_multi_index((bins // (N_BINS // _BINS[p])).T, shape)
-        # Exact: sums of integers below 2^53.
-        sums = [np.bincount(cells, weights, math.prod(shape)) for weights in values.T]
-        return np.array(sums).astype(np.int64).reshape(-1, *shape)
+        p, columns = len(self.box[0]), len(self._tables[0])
+        shape = (self._n_bins,) * columns
+        bins = Q[:, :p].astype(np.intp).T // (N_BINS // self._n_bins)
+        values = shared(np.hstack([Q[:, p:], np.full((len(Q), 1), float(STEPS))]), sizes, part)
+        sums = np.empty((values.shape[1], len(self._tables), math.prod(shape)), dtype=np.int64)
+        for table, A in enumerate(self._tables):
+            cells = np.ravel_multi_index(bins[list(A)], shape)
+            # Exact: sums of integers below 2^53.
+            for target, weights in enumerate(values.T):
+                sums[target, table] = np.bincount(cells, weights, sums.shape[2])
+        return sums.reshape(*sums.shape[:2], *shape)
 
     def _effects(self, sums):
-        """Protected: return the exact effects, int64 (q, 2^p + 2 p): of sets, then of halves."""
-        p = len(self.box[0])
-        tables = [sums.sum(axis=tuple(j + 1 for j in range(p) if j not in A)) for A in self._sets]
-        halves = sums.reshape(-1, *(2, _BINS[p] // 2) * p).sum(axis=tuple(range(2, 2 * p + 1, 2)))
-        differences = [np.diff(halves, axis=j + 1) for j in range(p)]
-        # Of the numbers of records, the last of each table, for each target.
-        numbers = [np.full(len(sums), table[-1].sum()) for table in differences]
-        tables += differences + numbers
+        """Protected: return the exact effects, int64 (q, n_effects): of sets, then of halves."""
+        tables = [self._of_set(sums, set(A)) for A in self._sets]
+        if self._with_halves:
+            p = len(self.box[0])
+            halves = sums.reshape(-1, *(2, self._n_bins // 2) * p).sum(
+                axis=tuple(range(2, 2 * p + 1, 2))
+            )
+            differences = [np.diff(halves, axis=j + 1) for j in range(p)]
+            # Of the numbers of records, the last of each table, for each target.
+            numbers = [np.full(len(sums), table[-1].sum()) for table in differences]
+            tables += differences + numbers
         sizes = [np.abs(table).reshape(len(sums), -1).sum(axis=1) for table in tables]
         return np.stack(sizes, axis=1)[:-1]
+
+    def _of_set(self, sums, chosen):
+        """Protected: return the sums in the cells of some columns."""
+        table, A = next((t, A) for t, A in enumerate(self._tables) if chosen <= set(A))
+        return sums[:, table].sum(axis=tuple(k + 1 for k, j in enumerate(A) if j not in chosen))
 
     def columns(self, noisy):
         """Return the columns that matter to some target, in order; all where none clearly does.
@@ -100,43 +116,53 @@ class JointEffects(ColumnEffects):
         Post-processing of the released effects.
         """
         p = len(self.box[0])
-        found, largest = set(), 0.0
-        for effects in noisy:
-            for j in range(p):
-                above = self._above(effects, j)
-                largest = max(largest, above)
-                found |= {j} if above > _ABOVE else set()
-        return sorted(found) if largest > _SURE else list(range(p))
+        found, largest = self._found(noisy)
+        if not largest > _SURE:
+            return list(range(p))
+        if p <= _ALL_SETS or len(found) <= _ALL_SETS:
+            return sorted(found)
+        # Too many for a design of their own: the strongest, by their own effects.
+        return super().columns(np.roll(noisy[:, : p + 1], -1, axis=1))
+
+    def hides_others(self, columns, noisy):
+        """Whether no other column shows any effect; of the released effects."""
+        return self._found(noisy)[0] <= set(columns)
 
     def missed(self):
         """Return the mean size of an effect that hardly stands out, of each target: its unit.
 
         Post-processing; of an effect of that column alone, where the records are spread evenly.
         """
-        p = len(self.box[0])
-        hidden = self._unmoved(2 ** (p - 1), 0.0) + _ABOVE * self._deviation()
-        return hidden / self.n_records * self.clip / _UNCLIPPED
+        cells = 2 ** (len(self.box[0]) - 1) if self._with_halves else self._n_bins
+        hidden = self._unmoved(cells, 0.0) + self._least * self._deviation()
+        return hidden / self.n_records * self.clip / UNCLIPPED
+
+    def _found(self, noisy):
+        """Return the columns that stand out for some target, and by how much the largest does."""
+        above = np.array([[self._above(e, j) for j in range(len(self.box[0]))] for e in noisy])
+        found = np.flatnonzero((above > self._least).any(axis=0))
+        return set(found.tolist()), above.max()
 
     def _deviation(self):
         """Return the standard deviation of the difference of two effects."""
-        noise = effect_noise(self.mu, _n_effects(len(self.box[0]), len(self.mean)))
-        return math.hypot(math.sqrt(2) * noise, _sampling(self.n_records))
+        return math.hypot(math.sqrt(2) * self._noise, sampling_error(self.n_records))
 
     def _above(self, effects, j):
         """Return how many deviations the effects of a column stand above those of no effect."""
         p, n_sets = len(self.box[0]), len(self._sets)
         of_set = dict(zip(self._sets, effects.tolist(), strict=False))
-        halves, numbers = effects[n_sets + j :: p]
         found = []
         for A in (A for A in self._sets if j in A):
             rest = tuple(k for k in A if k != j)
-            found.append(of_set[A] - self._unmoved(_BINS[p] ** len(A), of_set[rest]))
-        # Of a column whose halves hold different numbers of records, the others make a difference.
-        uneven = min(abs(numbers) / self.n_records, 1.0)
-        if uneven > _ONE_HALF:  # its box may be that of other units, and shows nothing
-            return _SURE
-        others = tuple(k for k in range(p) if k != j)
-        found.append(halves - self._unmoved(2 ** (p - 1), uneven * of_set[others]))
+            found.append(of_set[A] - self._unmoved(self._n_bins ** len(A), of_set[rest]))
+        if self._with_halves:
+            halves, numbers = effects[n_sets + j :: p]
+            # Of a column whose halves hold different numbers of records, the others differ, too.
+            uneven = min(abs(numbers) / self.n_records, 1.0)
+            if uneven > _ONE_HALF:  # its box may be that of other units, and shows nothing
+                return _SURE
+            others = tuple(k for k in range(p) if k != j)
+            found.append(halves - self._unmoved(2 ** (p - 1), uneven * of_set[others]))
         return max(found) / self._deviation()
 
     def _unmoved(self, cells, total):

@@ -3,6 +3,7 @@
 Each is a function of the records and of what was released before it; the rest is post-processing.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from skdpbo.gaussian_process._record_reach import RecordReach, shows_reach
 from skdpbo.gaussian_process._record_spread import RecordSpread
 from skdpbo.gaussian_process.sparse._inducing import design_for_columns
 from skdpbo.gaussian_process.sparse._kernel_family import (
+    FEW_COLUMNS,
     default_kernels,
     has_many_columns,
     kernel_unit,
@@ -45,6 +47,8 @@ class Shown:
         Whether the records fill a small part of the box.
     columns : list of int, default=None
         That matter. None: nothing is known.
+    few : bool, default=False
+        Whether the inducing points are a design for these columns, up to three of more.
     left_out : tuple, default=None
         As in :class:`MixturePredictor`: of the other columns.
     """
@@ -56,11 +60,13 @@ class Shown:
     shift: float | np.ndarray = 0.0
     wide: bool = False
     columns: list | None = None
+    few: bool = False
     left_out: tuple | None = None
 
     def of_moments(self):
         """Return the parameters of the release of second moments."""
-        return {name: getattr(self, name) for name in ("kernels", "Z", "mu", "half_width")}
+        names = ("kernels", "Z", "mu", "half_width", "few")
+        return {name: getattr(self, name) for name in names}
 
 
 def first_releases(start, n_records, passed, *, n_inducing=None, moved=True, centred=False):
@@ -110,29 +116,37 @@ def first_releases(start, n_records, passed, *, n_inducing=None, moved=True, cen
     if not many and (Z.shape[1] == 1 or not moved):
         return shown
     extent = spread.extent(released)
-    release, columns, mu = _columns(extent, shown, sd, sizes | common, passed)
-    left_out = None
-    if many:
-        Z = centre + extent * (Z - centre) if moved else Z
-    elif len(columns) < Z.shape[1]:
+    columns, missed, mu = _columns(extent, shown, sd, sizes | common, passed)
+    left_out, few = None, moved and missed is not None
+    if many and moved:
+        Z = centre + extent * (Z - centre)
+    if few:
         others = [j for j in range(Z.shape[1]) if j not in columns]
-        left_out = np.square(release.missed()), RBF(kernel_unit(Z, others))
+        left_out = np.square(missed), RBF(kernel_unit(Z, others))
         Z = design_for_columns(n_inducing, Z, columns)
-    kernels = default_kernels(Z, bounds, columns)
-    return replace(shown, kernels=kernels, Z=Z, mu=mu, columns=columns, left_out=left_out)
+    found = {"Z": Z, "columns": columns, "few": few}
+    kernels = default_kernels(half_width=bounds, **found)
+    return replace(shown, kernels=kernels, mu=mu, left_out=left_out, **found)
 
 
 def _columns(extent, shown, sd, public, passed):
-    """Release the columns that matter; return the release, the columns and what is left of mu."""
+    """Release the columns that matter; return them, what others may add, and what is left of mu.
+
+    The second is None where the others may matter, and where there is none.
+    """
     centre, box = point_box(shown.Z)
-    effects = ColumnEffects if has_many_columns(shown.Z) else JointEffects
     # The share is one of the whole budget, of which `mu` is what the spread has left.
     share = _SHARE_OF_COLUMNS / (1 - SHARE_OF_SPREAD)
+    joint = JointEffects.shows(math.sqrt(share) * shown.mu, **public)
+    effects = JointEffects if joint or not has_many_columns(shown.Z) else ColumnEffects
     share = min(share, (effects.most_mu(**public) / shown.mu) ** 2)
     rest, mu = split_budget(shown.mu, share)
     # A public rule. Where it fails nothing is released, and the moments keep this share.
     if not effects.shows(mu, **public):
-        return None, list(range(len(box))), shown.mu
+        return list(range(len(box))), None, shown.mu
     how = {"mean": shown.shift, "sd": sd, "n_records": public["n_records"]}
     release = effects((centre, extent * box), mu=mu, **how)
-    return release, release.columns(passed(release)), rest
+    noisy = passed(release)
+    columns = release.columns(noisy)
+    few = len(columns) <= min(FEW_COLUMNS, len(box) - 1) and release.hides_others(columns, noisy)
+    return columns, release.missed() if few else None, rest

@@ -7,6 +7,8 @@ from scipy.stats import qmc
 
 _DEFAULT_SIZE = {1: 30, 2: 49}  # a grid; from three features on, Sobol points
 _DEFAULT_SOBOL = 50
+_ONE_DESIGN = 3  # columns: the points of more columns' design are too few for a linear kernel
+_MOST_LINEAR = 50  # points of a linear kernel
 SUPPORT_DESIGNS = (slice(0, 256), slice(256, 384), slice(384, 512))  # of `support_design`
 _N_UNREACHED = 256
 _EXTENTS = (1.0, 1.25, 1.5)  # of their boxes in that of Z: records may lie outside
@@ -67,7 +69,8 @@ def inducing_design(inducing_points, bounds, n_features):
 def design_for_columns(n_inducing, Z, columns):
     """Return inducing points that are a design for some columns of the box of Z.
 
-    In the other columns, on which the linear kernel alone depends, they are Sobol points.
+    In the other columns, on which the linear kernel alone depends, they are Sobol points. If the
+    number is not given, that kernel has two further points for each column from four columns on.
 
     Parameters
     ----------
@@ -79,8 +82,10 @@ def design_for_columns(n_inducing, Z, columns):
     """
     low, high = Z.min(axis=0), Z.max(axis=0)
     design = inducing_design(n_inducing, (low[columns], high[columns]), len(columns))
-    points = low + (high - low) * _sobol(len(design), Z.shape[1])
-    points[:, columns] = design
+    linear = n_inducing is None and Z.shape[1] > _ONE_DESIGN
+    more = min(2 * Z.shape[1], _MOST_LINEAR) if linear else 0
+    points = low + (high - low) * _sobol(len(design) + more, Z.shape[1])
+    points[: len(design), columns] = design
     return points
 
 

@@ -15,7 +15,7 @@ _DEFAULT_FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 _N_WITH_SHARES = len(_DEFAULT_FACTORS) + 2  # the smooth, the rough and the linear one
 _MIXED_FACTORS = (0.5, 2.0)
 _FACTORS_OF_ALL = (1.0, 2.0, 4.0, 8.0)  # where columns were left out: kernels on all of them
-_FEW_COLUMNS = 3  # up to here no release chooses among them: kernels on each set take part
+FEW_COLUMNS = 3  # up to here public points are a design, and kernels on each set take part
 # In units. Three columns have more sets, and one shape takes less time: the rough one, since bands
 # of a smooth one alone are narrow.
 _EFFECTS = {2: (RBF(1.5), Matern(1.0, nu=0.5)), 3: (Matern(1.0, nu=0.5),)}
@@ -110,16 +110,16 @@ def _explained(kernel, Z, points):
     return float(np.clip(explained / kernel.diag(points).sum(), 0.0, 1.0))
 
 
-def default_kernels(Z, half_width, columns=None):
+def default_kernels(Z, half_width, columns=None, few=False):
     """Return the default family of regression, in public units.
 
     RBF kernels have 1/8 to 8 units of the inducing points, a Matern kernel of nu 1/2 has one, and
     there is a linear kernel in their box. Of two and three columns there are also kernels on some
     of them: linear on one, others on every set, and averages of those on one. From four columns on,
     or where columns are left out, there are averages of the linear kernel and an RBF kernel of 1/2
-    or 2 units. From four on the linear kernel's box is smaller by sqrt 3, so that its constant has
-    less of its variance, and beside kernels on some columns there are RBF kernels of 1 to 8 units
-    on all, without which bands are narrow where other columns matter, too.
+    or 2 units. From four on, without a design of few, the linear kernel's box is smaller by sqrt 3,
+    so that its constant has less of its variance. Where some of four or more are left out there are
+    RBF kernels of 1 to 8 units on all, without which bands are narrow where others matter, too.
 
     Parameters
     ----------
@@ -130,28 +130,34 @@ def default_kernels(Z, half_width, columns=None):
     columns : list of int, default=None
         Columns on which the kernels depend, but linear and average ones: the length-scale in the
         others is infinite. Public or released. None: all.
+    few : bool, default=False
+        Whether Z is a design for `columns`, up to three of more.
     """
     columns = list(range(Z.shape[1])) if columns is None else columns
     unit = kernel_unit(Z, columns)
     variance = _VARIANCE_SHARE * float(np.mean(np.square(half_width)))
     smooth = [RBF(factor * unit) for factor in _DEFAULT_FACTORS]
-    linear = _linear_kernel(Z)
+    many = has_many_columns(Z, few)
+    linear = _linear_kernel(Z, smaller=many)
     half = ConstantKernel(0.5)
     # Of kernels with a share: Proposition 2 bounds their noise, too (docs/theory/many_columns.md).
     mixed = [half * RBF(f * unit) + half * linear for f in _MIXED_FACTORS]
     family = [*smooth, Matern(unit, nu=0.5), linear]
     left_out = len(columns) < Z.shape[1]
-    if has_many_columns(Z) or left_out:
+    if many or left_out:
         family += mixed
-    if not has_many_columns(Z):
-        family += _effects(Z, columns)
-    elif left_out:
+    if not many:
+        family += _effects(Z, columns, linear if few and has_many_columns(Z) else None)
+    if left_out and has_many_columns(Z):
         family += [RBF(factor * kernel_unit(Z)) for factor in _FACTORS_OF_ALL]
     return [ConstantKernel(variance) * k for k in family]
 
 
-def _effects(Z, columns):
-    """Return kernels on some of two or three columns, and averages of those on one column."""
+def _effects(Z, columns, linear=None):
+    """Return kernels on some of two or three columns, and averages of those on one column.
+
+    And averages of these with `linear`, if given.
+    """
     p = len(columns)
     sets = [list(chosen) for size in range(1, p) for chosen in combinations(columns, size)]
     found = [_linear_kernel(Z, [column]) for column in columns] if Z.shape[1] > 1 else []
@@ -159,19 +165,26 @@ def _effects(Z, columns):
         scales = [shape.length_scale * kernel_unit(Z, columns) for columns in sets]
         some = [clone(shape).set_params(length_scale=scale) for scale in scales]
         alone = [ConstantKernel(1 / p) * kernel for kernel in some[:p]]
-        found += [*some, sum(alone[1:], alone[0])]
+        average = sum(alone[1:], alone[0])
+        found += [*some, average]
+        if linear is not None:  # rough kernels would stand for what it explains
+            found.append(ConstantKernel(0.5) * average + ConstantKernel(0.5) * linear)
     return found
 
 
-def kernel_log_priors(kernels, Z):
+def kernel_log_priors(kernels, Z, few=False):
     """Return log prior weights of a default family, up to a common constant.
 
     They are equal but for kernels on some of two or three columns, which count less, and from
     eleven columns on for the linear one, which counts more: stationary ones explain noise there.
+    `few` is that of :func:`default_kernels`.
     """
     priors = np.zeros(len(kernels))
-    if not has_many_columns(Z):
-        priors[_N_WITH_SHARES:] = _EFFECT_LOG_PRIOR
+    if not has_many_columns(Z, few):
+        # In a design for few of many columns the last ones are kernels on all.
+        n_of_all = len(_FACTORS_OF_ALL) if has_many_columns(Z) else 0
+        priors[_N_WITH_SHARES : len(kernels) - n_of_all] = _EFFECT_LOG_PRIOR
+        return priors
     # docs/theory/many_columns.md, Beyond ten columns.
     n_more = max(Z.shape[1] - _ENOUGH_COLUMNS, 0)
     return priors + _are_linear(kernels) * _LINEAR_LOG_PRIOR * n_more
@@ -189,9 +202,12 @@ def evidence_factor(Z, noise):
     return _EVIDENCE_FACTOR if many and noise > _LEAST_NOISE else 1.0
 
 
-def has_many_columns(Z):
-    """Whether there are too many columns for public points to stand for the records."""
-    return Z.shape[1] > _FEW_COLUMNS
+def has_many_columns(Z, few=False):
+    """Whether there are too many columns for public points to stand for the records.
+
+    Not where they are a design for `few` columns, which alone matter.
+    """
+    return Z.shape[1] > FEW_COLUMNS and not few
 
 
 def label_kernels(Z):
@@ -202,19 +218,18 @@ def label_kernels(Z):
     a box are far from most records then.
     """
     family = [RBF(f * kernel_unit(Z)) for f in _LABEL_FACTORS]
-    family += [_linear_kernel(Z)] if has_many_columns(Z) else []
+    family += [_linear_kernel(Z, smaller=True)] if has_many_columns(Z) else []
     return [ConstantKernel(_LABEL_VARIANCE) * k for k in family]
 
 
-def _linear_kernel(Z, columns=None):
-    """Return the linear kernel in the box of the points, from four columns on in a smaller one.
+def _linear_kernel(Z, columns=None, smaller=False):
+    """Return the linear kernel of some columns, default all, in the box of the points.
 
-    The smaller box has one standard deviation of records that fill the points' box as half-width:
-    there a record's constant and slopes have the variance that they have at the inducing points.
-    Up to three columns it depends on `columns` alone, default all.
+    Or of all in a smaller box, with one standard deviation of records that fill the points' box as
+    half-width: a record's constant and slopes have the variance there that they have at the points.
     """
     centre, box = point_box(Z)
-    if has_many_columns(Z):
+    if smaller:
         return LinearKernel(centre, box / math.sqrt(3))
     # An infinite half-width takes a column out of the kernel, as an infinite length-scale does.
     taken = np.isin(np.arange(len(box)), range(len(box)) if columns is None else columns)
@@ -244,7 +259,7 @@ def reference_variance(kernel, Z):
     return float(variances[0] if kernel.is_stationary() else variances.mean())
 
 
-def kernel_shares(kernels, Z):
+def kernel_shares(kernels, Z, few=False):
     r"""Return the shares of a default family in its average, public and of sum 1.
 
     They are proportional to :math:`\sqrt{D_k} (1 - D_k / d)`, where
@@ -259,6 +274,8 @@ def kernel_shares(kernels, Z):
     kernels : list of sklearn kernels
     Z : ndarray of shape (d, n_features)
         Inducing points.
+    few : bool, default=False
+        As for :func:`default_kernels`.
 
     Returns
     -------
@@ -276,18 +293,18 @@ def kernel_shares(kernels, Z):
     shares /= shares.sum()
     linear = _are_linear(kernels)
     least = min(_LINEAR_SHARE * Z.shape[1], _LARGEST_LINEAR_SHARE)
-    if has_many_columns(Z) and 0 < shares[linear].sum() < least:
+    if has_many_columns(Z, few) and 0 < shares[linear].sum() < least:
         shares = np.where(linear, least, shares * (1 - least) / shares[~linear].sum())
     return shares
 
 
-def design_weights(kernels, Z):
+def design_weights(kernels, Z, few=False):
     """Return how much each kernel counts in a design of the shares, of sum 1.
 
     Evenly, but from four columns on the linear one as much as all others together.
     """
     linear = _are_linear(kernels)
-    if has_many_columns(Z) and 0 < linear.sum() < len(linear):
+    if has_many_columns(Z, few) and 0 < linear.sum() < len(linear):
         return np.where(linear, _LINEAR_WEIGHT, (1 - _LINEAR_WEIGHT) / (~linear).sum())
     return np.full(len(kernels), 1 / len(kernels))
 

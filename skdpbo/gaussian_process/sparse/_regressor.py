@@ -325,13 +325,13 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         published = "Gaussian mechanism on kernel statistics"
         return self._described(published if self.release == "kernel" else super()._mechanism)
 
-    def _method(self, kernels, Z, **common):
+    def _method(self, kernels, Z, few=False, **common):
         """Return the release with its posterior; from public values."""
         common["posterior"] = self.posterior
         if self.release == "kernel":
             common |= {"sensitivity": self.sensitivity, "ratio": self.ratio}
             return KernelMethod(kernels, Z, **common)
-        common |= {"fit_amplitude": self.signal_variance == "released"}
+        common |= {"fit_amplitude": self.signal_variance == "released", "few": few}
         shares = "design" if self.kernel is None else "equal"  # a list states what is likely
         return WhitenedMethod(kernels, Z, shares=shares, **common)
 

@@ -107,6 +107,8 @@ class WhitenedMethod:
         Of the kernels in their average: equal, with equal prior weights; those of
         :func:`kernel_shares`, with :func:`kernel_log_priors`; or of :func:`designed_shares`, where
         means of many columns are in the features of the release, of one as :func:`shown_parts` say.
+    few : bool, default=False
+        As for :func:`default_kernels`.
     """
 
     def __init__(
@@ -120,18 +122,21 @@ class WhitenedMethod:
         posterior="noise_aware",
         fit_amplitude=False,
         shares="equal",
+        few=False,
     ):
         self.statistics = WhitenedRelease(mu, tuple(half_width.tolist()), n_records)
         self.parts, self.posterior_name = [WhitenedFeatures(k, Z) for k in kernels], posterior
-        parts_of_all = None if shares == "equal" else kernel_shares(kernels, Z)
+        parts_of_all = None if shares == "equal" else kernel_shares(kernels, Z, few)
         self.shown = np.ones(len(kernels))
         if shares == "design":
-            parts_of_all = designed_shares(self.parts, parts_of_all, self.statistics)
+            parts_of_all = designed_shares(self.parts, parts_of_all, self.statistics, few)
         if shares == "design" and Z.shape[1] == 1:  # useless columns make expected errors wrong
             self.shown = shown_parts(self.parts, parts_of_all, self.statistics)
         # docs/theory/many_columns.md, Mean in the features of the release.
-        self._mean_in_release = shares == "design" and has_many_columns(Z)
-        priors = np.zeros(len(kernels)) if shares == "equal" else kernel_log_priors(kernels, Z)
+        many = has_many_columns(Z, few)
+        self._mean_in_release = shares == "design" and many
+        equal = shares == "equal"
+        priors = np.zeros(len(kernels)) if equal else kernel_log_priors(kernels, Z, few)
         # Of sum 1: the gate compares an average over kernels (docs/theory/public_rows.md, The
         # gate).
         self.log_priors = priors - logsumexp(priors)
@@ -139,7 +144,7 @@ class WhitenedMethod:
         self.features = WhitenedFeatures(average_kernel(kernels, Z, parts_of_all), Z)
         self.factors = AMPLITUDES if fit_amplitude else (1.0,)
         # Amplitudes that are averaged have evidence of their own.
-        known = shares == "design" and not fit_amplitude
+        known = shares == "design" and not fit_amplitude and not few
         noise = self.statistics.noise / n_records
         self._evidence_factor = evidence_factor(Z, noise) if known else 1.0
 

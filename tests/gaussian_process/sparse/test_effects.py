@@ -71,7 +71,7 @@ def test_the_prior_favours_the_linear_kernel_beyond_ten_columns(p, favour):
 )
 def test_evidence_is_that_of_half_of_the_variance(p, mu, factor, monkeypatch):
     # The same features at either variance.
-    put(monkeypatch, "release methods: designed_shares", lambda parts, shares, statistics: shares)
+    put(monkeypatch, "release methods: designed_shares", lambda parts, shares, *_: shares)
     rng = np.random.default_rng(1)
     Z, X = rng.uniform(-1, 1, (20, p)), rng.uniform(-1, 1, (60, p))
     public = {"mu": mu, "half_width": np.ones(1), "n_records": 60, "shares": "design"}
