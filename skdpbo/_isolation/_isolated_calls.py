@@ -76,7 +76,26 @@ def _isolated_task(parent, secretly_often, function, args):
         for context in (*contexts, np.errstate(all="ignore")):
             stack.enter_context(context)
         warnings.simplefilter("ignore")
-        return function(*args)
+        result = function(*args)
+        return result if parent in (None, this_process()) else _SentResult(result)
+
+
+class _SentResult:
+    """Result of a worker, which the caller gets as such; the worker's own ends in silence."""
+
+    def __init__(self, result):
+        self._result = result
+
+    def __reduce__(self):
+        return _as_given, (self._result,)
+
+    def __del__(self):
+        with nothing_leaves():
+            del self._result
+
+
+def _as_given(result):
+    return result
 
 
 class OneAtATime:

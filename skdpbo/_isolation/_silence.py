@@ -14,6 +14,7 @@ import numpy as np
 from joblib import parallel_config
 
 # Re-entrant: the garbage collector may end a block in the midst of another.
+_ALL_LEVELS = sys.maxsize  # of logging, which knows levels above CRITICAL
 _PROCESS = SimpleNamespace(lock=threading.RLock(), silence=None)
 
 
@@ -89,7 +90,7 @@ class _Silence:
     def holds(self):
         """Whether nobody has put streams or logging back."""
         is_silent = sys.stdout is sys.stderr is self._nowhere
-        return is_silent and logging.root.manager.disable >= logging.CRITICAL
+        return is_silent and logging.root.manager.disable >= _ALL_LEVELS
 
     def start(self):
         """Silence the process, unless it was done."""
@@ -127,7 +128,7 @@ def _silence(nowhere, streams, filters, generators):
     streams.enter_context(redirect_stdout(nowhere))
     streams.enter_context(redirect_stderr(nowhere))
     streams.callback(logging.disable, logging.root.manager.disable)
-    logging.disable(logging.CRITICAL)
+    logging.disable(_ALL_LEVELS)
     # Recorded, that is not shown: threads that reset the filters let some warnings through.
     filters.enter_context(warnings.catch_warnings(record=True))
     warnings.simplefilter("ignore")

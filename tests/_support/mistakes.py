@@ -210,7 +210,8 @@ PRIVACY = [
 FLOOR = [
     (ISOLATED, "np.random.set_bit_generator(source)", "pass", SEEDS),
     (ISOLATED, "random.setstate(state)", "pass", SEEDS),
-    (SILENCE, "logging.disable(logging.CRITICAL)", "pass", EFFECTS),
+    (SILENCE, "logging.disable(_ALL_LEVELS)", "pass", EFFECTS),
+    (SILENCE, "sys.maxsize", "logging.CRITICAL", EFFECTS),
     (SILENCE, "silence is None or not silence.holds()", "silence is None", EFFECTS),
     (SILENCE, '{"has_gauss": 0}', "{}", EFFECTS),
     (SILENCE, "not self.late or self.holds()", "True", EFFECTS),

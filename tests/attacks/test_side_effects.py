@@ -7,6 +7,7 @@ reach what is trained afterwards: it would tell of single records, or how many t
 import gc
 import io
 import logging
+import pickle
 import random
 import sys
 import threading
@@ -53,6 +54,7 @@ class Drawing(RegressorMixin, BaseEstimator):
             print("predicting", len(X))
             print("predicting", len(X), file=sys.stderr)
             LOGGER.warning("predicting %d", len(X))
+            LOGGER.log(2 * logging.CRITICAL, "predicting %d", len(X))  # a level of one's own
         noise = np.random.normal(size=len(X))
         if (np.abs(X) > 1e5).any():
             raise ValueError("too large")
@@ -166,6 +168,63 @@ class TestOutput:
         plant(monkeypatch, "models' output comes through")
         said = self.said(capsys, caplog)
         assert said.count("predicting 4") >= 2
+
+
+class Farewell:
+    """What a model owns, as a connection that says when it is closed."""
+
+    def __del__(self):
+        print("closed")
+
+
+class Connected(RegressorMixin, BaseEstimator):
+    def __init__(self, k=0.0):
+        self.k = k
+
+    def fit(self, X, y):
+        self.connection_ = Farewell()
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.k)
+
+
+class TestDroppedModels:
+    """Models of trials are dropped but for one: a line of each would tell how many there were."""
+
+    def said(self, capsys):
+        cost = PrivacyGuarantee(epsilon=1e-3)
+        padded = PrivateSelection(expected_trials=1, eta=1.0, pad_trials=True, max_trials=30)
+        protect = private_selection(padded, cost)
+        grid = {"k": [0.0, 1.0, 2.0]}
+        search = DPGridSearchCV(Connected(), grid, loss_bound=1.0, delta=1e-2, protect=protect)
+        search.fit(X, Y)
+        return capsys.readouterr().out
+
+    def test_nothing_is_said(self, capsys):
+        assert self.said(capsys) == ""
+
+    def test_what_is_said_is_found(self, capsys, monkeypatch):
+        plant(monkeypatch, "trials: models are dropped aloud")
+        assert self.said(capsys).count("closed") > 1
+
+    def sent(self, kind, capsys):
+        """Return what is said where a result was sent from, and where it has come."""
+        result = original(kind)(("elsewhere", 0), False, Connected().fit, (X, Y))
+        came = pickle.loads(pickle.dumps(result))
+        assert type(came) is Connected
+        del result
+        here = capsys.readouterr().out
+        del came
+        return here, capsys.readouterr().out
+
+    def test_in_workers(self, capsys):
+        assert self.sent("isolation: _isolated_task", capsys) == ("", "closed\n")
+
+    def test_in_workers_it_is_found(self, capsys, monkeypatch):
+        # Planted bug: the result is sent as it is.
+        put(monkeypatch, "isolation: _SentResult", lambda result: result)
+        assert self.sent("isolation: _isolated_task", capsys)[0] == "closed\n"
 
 
 def speak(record):

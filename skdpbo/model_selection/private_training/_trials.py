@@ -16,6 +16,7 @@ from sklearn.frozen import FrozenEstimator
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import run_isolated
 from skdpbo._isolation._parallel import Progress
+from skdpbo._isolation._silence import nothing_leaves
 from skdpbo.mechanisms import draw_trials, noise_source
 from skdpbo.mechanisms._sampling import ExactSampler
 from skdpbo.model_selection.evaluation._evaluator import train
@@ -106,8 +107,16 @@ def best_of_trials(plan, data, source, *, verbose=0, **parallel):
             "Their number is secret, and so is how many are done.",
         )
     # Trials that are padded are run and dropped: all that shows is the cap.
-    best, shown = None, progress if plan.rule.selection.pad_trials else None
-    for number, trial in _tried(plan, data, drawn, run, randomness, shown, **parallel):
+    shown = progress if plan.rule.selection.pad_trials else None
+    # Models that are dropped may say so: a line of each would tell their secret number.
+    with nothing_leaves():
+        return _best(_tried(plan, data, drawn, run, randomness, shown, **parallel), used)
+
+
+def _best(trials, used):
+    """Protected: return the best of the trials that count."""
+    best = None
+    for number, trial in trials:
         # Trials are alike, so that the first of equal scores is as good as any.
         if number < used and (best is None or trial.score.value > best.score.value):
             best = trial
