@@ -520,6 +520,7 @@ BUGS = {
             )
         )
     },
+    "trials: steps are released as they are": {"trials: forget_rows": nothing},
     "trials: models are dropped aloud": {"trials: nothing_leaves": no_context},
     "trials: output comes through": {"silence: _silence": nothing},
     "trials: the search does not pay": {"private models: charge_active_ledger": nothing},

@@ -13,10 +13,11 @@ import pandas as pd
 import pytest
 from joblib import Memory
 from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import FunctionTransformer, SplineTransformer
 
 from _support.internals import separate_copy
 from _support.planted import original, plant, put
@@ -210,6 +211,92 @@ class TestPrivateModelThatIsItsOwnCopy:
     def test_kept_rows_are_found(self, monkeypatch):
         plant(monkeypatch, "trials: a model may be its own copy")
         assert self.keeps_rows(self.fit(CachingSecretly()))
+
+
+class Memo:
+    """Computes the features of a row once, and keeps them."""
+
+    def __init__(self):
+        self.known = {}
+
+    def __call__(self, X):
+        return np.array([self.known.setdefault(row.tobytes(), row) for row in np.asarray(X)])
+
+
+class Stateless(TransformerMixin, BaseEstimator):
+    """Needs no `fit`, and keeps what it is shown."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        self.shown_ = np.array(X)
+        return X
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags
+
+
+def private_ridge():
+    return DPRidge(X_bounds=(-3, 3), y_bounds=(-1, 1))
+
+
+def memo():
+    return FunctionTransformer(Memo())
+
+
+KEEPING_STEPS = {
+    "function": lambda: make_pipeline(memo(), private_ridge()),
+    "step": lambda: make_pipeline(Stateless(), private_ridge()),
+    "columns": lambda: make_pipeline(
+        ColumnTransformer([("first", make_pipeline(memo()), [0])], remainder=memo()),
+        private_ridge(),
+    ),
+    "union": lambda: make_pipeline(make_union(memo(), "passthrough"), private_ridge()),
+    "targets": lambda: TransformedTargetRegressor(
+        private_ridge(), func=Memo(), inverse_func=Memo(), check_inverse=False
+    ),
+    "inner": lambda: TransformedTargetRegressor(
+        make_pipeline(memo(), private_ridge()), transformer=memo(), check_inverse=False
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DryRunWarning")
+class TestFunctionsThatKeepRows:
+    """A step without noise is released with a private model, and so is what it has kept."""
+
+    def kept(self, kind):
+        model = KEEPING_STEPS[kind]()
+        (name,) = [key for key in model.get_params() if key.endswith("fit_intercept")]
+        protect = private_selection("composition")
+        search = DPGridSearchCV(model, {name: [True]}, protect=protect, loss_bound=1.0)
+        search.fit(np.full((40, 2), SECRET), np.full(40, SECRET))
+        found = leak_scan(search, [SECRET])
+        assert search.best_estimator_.predict(X).shape == (20,)
+        return found
+
+    @pytest.mark.parametrize("kind", KEEPING_STEPS)
+    def test_nothing_is_kept(self, kind):
+        assert not self.kept(kind)
+
+    @pytest.mark.parametrize("kind", KEEPING_STEPS)
+    def test_kept_rows_are_found(self, kind, monkeypatch):
+        plant(monkeypatch, "trials: steps are released as they are")
+        assert self.kept(kind)
+
+    def test_what_depends_on_the_shape_stays(self):
+        knots = np.linspace([-3.0, -3.0], [3.0, 3.0], 4)
+        model = make_pipeline(SplineTransformer(knots=knots), memo(), private_ridge())
+        protect = private_selection("composition")
+        grid = {"dpridge__fit_intercept": [True]}
+        best = (
+            DPGridSearchCV(model, grid, protect=protect, loss_bound=1.0).fit(X, Y).best_estimator_
+        )
+        assert [step.n_features_in_ for step in best] == [2, 12, 12]
+        assert np.isfinite(best.predict(X)).all()
 
 
 class Committee(RegressorMixin, BaseEstimator):

@@ -7,6 +7,7 @@ cost (``privacy_guarantee(n_samples)``) and has a parameter ``epsilon`` (and ``d
 
 from inspect import signature
 
+from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
@@ -205,6 +206,51 @@ def children(estimator, prefix):
         regressor = LinearRegression() if estimator.regressor is None else estimator.regressor
         return [("regressor", regressor), ("transformer", estimator.transformer)]
     return None
+
+
+def forget_rows(model, fresh):
+    """Put the steps that learn nothing back to what they were before they were shown rows.
+
+    A function of the user's may keep what it is shown, and the step would be released with it.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted, and changed.
+    fresh : estimator
+        A copy of it from before.
+    """
+    if is_private(fresh) or isinstance(fresh, FrozenEstimator):
+        return
+    before = children(fresh, "")
+    if before is None:
+        if isinstance(fresh, BaseEstimator) and is_transformer(fresh) and is_shape_only(fresh):
+            # What is fitted, if anything, is a function of the shape.
+            kept = vars(model).copy() if get_tags(fresh).requires_fit else _shape_of(model)
+            vars(model).clear()
+            vars(model).update(kept | vars(fresh))
+        return
+    after = _fitted_children(model)
+    for name, step in before:
+        if not is_nothing(step) and name in after:
+            forget_rows(after[name], step)
+    if type(fresh) is TransformedTargetRegressor:
+        for part in (model, *([model.transformer_] if fresh.transformer is None else [])):
+            part.func, part.inverse_func = fresh.func, fresh.inverse_func
+
+
+def _fitted_children(model):
+    """Return the fitted steps of one of scikit-learn's compositions by name."""
+    if type(model) is ColumnTransformer:
+        return {name: step for name, step, _ in model.transformers_}
+    if type(model) is TransformedTargetRegressor:
+        return {"regressor": model.regressor_, "transformer": model.transformer_}
+    return dict(children(model, ""))
+
+
+def _shape_of(model):
+    names = ("n_features_in_", "feature_names_in_")
+    return {name: value for name, value in vars(model).items() if name in names}
 
 
 def _refusal(estimator, prefix):

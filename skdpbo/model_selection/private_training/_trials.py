@@ -4,6 +4,7 @@ Nothing leaves a trial but its score and its model, which are what the proof cou
 stays within `best_of_trials`.
 """
 
+import copy
 import math
 from dataclasses import dataclass
 from itertools import islice
@@ -20,6 +21,7 @@ from skdpbo._isolation._silence import nothing_leaves
 from skdpbo.mechanisms import draw_trials, noise_source
 from skdpbo.mechanisms._sampling import ExactSampler
 from skdpbo.model_selection.evaluation._evaluator import train
+from skdpbo.model_selection.private_training._estimators import forget_rows
 from skdpbo.model_selection.private_training._statements import noise_seeds
 from skdpbo.model_selection.private_training._trial_score import trial_score
 from skdpbo.model_selection.rows._protected import ProtectedRows
@@ -208,7 +210,9 @@ def trained_model(model, data, seeded, sequence):
     words = sequence.generate_state(_N_WORDS)
     # In types of these rows: a replaced row of another part would move this training, too.
     labels = is_classifier(model)
+    fresh = copy.deepcopy(model)
     model, frozen = train(model, data.X, data.y, data.fit_params, seed=words, labels=labels)
+    forget_rows(model, fresh)
     # Copies that were shown rows are not released; what a frozen part knows is paid for already.
     for twin, original in frozen:
         if isinstance(twin, FrozenEstimator):
