@@ -518,7 +518,8 @@ BUGS = {
                     honest(function, tasks, **how),
                 )[1]
             )
-        )
+        ),
+        "trials: nothing_leaves": no_context,  # which would drop it
     },
     "trials: steps are released as they are": {"trials: forget_rows": nothing},
     "trials: models are dropped aloud": {"trials: nothing_leaves": no_context},
