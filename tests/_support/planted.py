@@ -521,6 +521,7 @@ BUGS = {
         ),
         "trials: nothing_leaves": no_context,  # which would drop it
     },
+    "cached functions are called as they are": {"silence: _uncached": as_it_is},
     "trials: steps are released as they are": {"trials: forget_rows": nothing},
     "trials: models are dropped aloud": {"trials: nothing_leaves": no_context},
     "trials: output comes through": {"silence: _silence": nothing},

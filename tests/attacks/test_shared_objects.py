@@ -499,6 +499,14 @@ def doubled(X):
     return 2 * X
 
 
+CALLED = doubled
+
+
+def calling(X):
+    """A step that does not show that it calls a cached function."""
+    return CALLED(X)
+
+
 def squared(y, prediction):
     return np.clip((y - prediction) ** 2, 0, 1)
 
@@ -533,6 +541,37 @@ class TestCachedFunctions:
         assert not ledger.entries
         assert not self.on_disk(tmp_path)
 
+    @pytest.mark.parametrize("mode", ["validation", "chunks", "private"])
+    def test_called_without_the_cache(self, mode, tmp_path):
+        assert not self.on_disk_from_inside(mode, tmp_path)
+
+    @pytest.mark.parametrize("mode", ["validation", "chunks", "private"])
+    def test_a_cache_inside_is_found(self, mode, tmp_path, monkeypatch):
+        plant(monkeypatch, "cached functions are called as they are")
+        assert self.on_disk_from_inside(mode, tmp_path)
+
+    def on_disk_from_inside(self, mode, folder):
+        """Whether rows are on disk after a step has called a cached function."""
+        global CALLED
+        CALLED = Memory(folder, verbose=0).cache(doubled)
+        options = {"guide": False, "score_fraction": 0.0, "loss_bound": 1.0}
+        rows, targets = np.full((8, 2), SECRET), np.zeros(8)
+        model, name = Ridge(), "ridge__fit_intercept"
+        if mode == "private":
+            options |= {"protect": private_selection("composition")}
+            model, name = private_ridge(), "dpridge__fit_intercept"
+        elif mode == "chunks":
+            options |= self.CHUNKS
+        pipeline = make_pipeline(FunctionTransformer(calling), model)
+        search = DPGridSearchCV(pipeline, {name: [True]}, **options)
+        if mode == "validation":
+            search.fit(X, Y, X_val=rows, y_val=targets)
+        else:
+            search.fit(np.vstack([X, rows]), np.r_[Y, targets])
+        assert CALLED(np.ones((1, 1))).tolist() == [[2.0]]
+        assert CALLED.check_call_in_cache(np.ones((1, 1)))  # it caches again
+        return self.on_disk(folder)
+
     def test_refused_wherever_it_is(self, tmp_path):
         memory = Memory(tmp_path, verbose=0)
         step = FunctionTransformer(functools.partial(memory.cache(doubled)))
@@ -548,5 +587,6 @@ class TestCachedFunctions:
 
     def test_rows_on_disk_are_found(self, tmp_path, monkeypatch):
         plant(monkeypatch, "cached functions are not refused")
+        plant(monkeypatch, "cached functions are called as they are")
         self.fit(tmp_path)
         assert self.on_disk(tmp_path)
