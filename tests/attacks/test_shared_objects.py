@@ -17,7 +17,7 @@ from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline, make_union
-from sklearn.preprocessing import FunctionTransformer, SplineTransformer
+from sklearn.preprocessing import FunctionTransformer, SplineTransformer, StandardScaler
 
 from _support.internals import separate_copy
 from _support.planted import original, plant, put
@@ -247,6 +247,10 @@ def memo():
     return FunctionTransformer(Memo())
 
 
+def first_columns(X):
+    return [0, 1]
+
+
 KEEPING_STEPS = {
     "function": lambda: make_pipeline(memo(), private_ridge()),
     "step": lambda: make_pipeline(Stateless(), private_ridge()),
@@ -286,6 +290,15 @@ class TestFunctionsThatKeepRows:
     def test_kept_rows_are_found(self, kind, monkeypatch):
         plant(monkeypatch, "trials: steps are released as they are")
         assert self.kept(kind)
+
+    def test_columns_that_a_function_chooses(self):
+        cost = private_selection("composition", PrivacyGuarantee(epsilon=0.1))
+        columns = ColumnTransformer([("all", memo(), first_columns)])
+        model = make_pipeline(columns, StandardScaler(), Ridge())  # of a declared cost
+        options = {"protect": cost, "loss_bound": 1.0}
+        search = DPGridSearchCV(model, {"ridge__fit_intercept": [True]}, **options).fit(X, Y)
+        assert not search.best_estimator_[0].transformers_[0][1].func.known
+        assert search.best_estimator_[1].scale_.shape == (2,)
 
     def test_what_depends_on_the_shape_stays(self):
         knots = np.linspace([-3.0, -3.0], [3.0, 3.0], 4)

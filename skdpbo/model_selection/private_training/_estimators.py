@@ -182,10 +182,6 @@ def children(estimator, prefix):
 
     Sub-classes are not looked into: they may do more with the rows than hand them on.
     """
-    if type(estimator) is Pipeline:
-        return estimator.steps
-    if type(estimator) is FeatureUnion:
-        return estimator.transformer_list
     if type(estimator) is ColumnTransformer:
         for name, _, columns in estimator.transformers:
             if callable(columns) and type(columns) is not make_column_selector:
@@ -193,15 +189,25 @@ def children(estimator, prefix):
                     f"the columns of {prefix}{name} are chosen by a function, which may read the "
                     "protected rows: name them, or use make_column_selector."
                 )
+    is_of_targets = type(estimator) is TransformedTargetRegressor
+    if is_of_targets and isinstance(estimator.transformer, FrozenEstimator):
+        raise ValueError(
+            f"{step_name(estimator, prefix)} cannot have a FrozenEstimator as its transformer: "
+            "scikit-learn fits it without y, which fails. Use func and inverse_func with "
+            "public constants."
+        )
+    return _named_steps(estimator)
+
+
+def _named_steps(estimator):
+    if type(estimator) is Pipeline:
+        return estimator.steps
+    if type(estimator) is FeatureUnion:
+        return estimator.transformer_list
+    if type(estimator) is ColumnTransformer:
         named = [(name, step) for name, step, _ in estimator.transformers]
         return [*named, ("remainder", estimator.remainder)]
     if type(estimator) is TransformedTargetRegressor:
-        if isinstance(estimator.transformer, FrozenEstimator):
-            raise ValueError(
-                f"{step_name(estimator, prefix)} cannot have a FrozenEstimator as its transformer: "
-                "scikit-learn fits it without y, which fails. Use func and inverse_func with "
-                "public constants."
-            )
         # scikit-learn's own default, which learns without noise and is refused.
         regressor = LinearRegression() if estimator.regressor is None else estimator.regressor
         return [("regressor", regressor), ("transformer", estimator.transformer)]
@@ -222,7 +228,7 @@ def forget_rows(model, fresh):
     """
     if is_private(fresh) or isinstance(fresh, FrozenEstimator):
         return
-    before = children(fresh, "")
+    before = _named_steps(fresh)
     if before is None:
         if isinstance(fresh, BaseEstimator) and is_transformer(fresh) and is_shape_only(fresh):
             # What is fitted, if anything, is a function of the shape.
@@ -245,7 +251,7 @@ def _fitted_children(model):
         return {name: step for name, step, _ in model.transformers_}
     if type(model) is TransformedTargetRegressor:
         return {"regressor": model.regressor_, "transformer": model.transformer_}
-    return dict(children(model, ""))
+    return dict(_named_steps(model))
 
 
 def _shape_of(model):
