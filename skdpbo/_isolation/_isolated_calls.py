@@ -10,6 +10,7 @@ import threading
 import warnings
 from collections import deque
 from contextlib import ExitStack, contextmanager
+from contextvars import copy_context
 from enum import Enum
 from types import FunctionType, MethodType, ModuleType
 
@@ -76,7 +77,8 @@ def _isolated_task(parent, secretly_often, function, args):
         for context in (*contexts, np.errstate(all="ignore")):
             stack.enter_context(context)
         warnings.simplefilter("ignore")
-        result = function(*args)
+        # What code binds to its context, as for logs, is not that of the caller.
+        result = copy_context().run(function, *args)
         return result if parent in (None, this_process()) else _SentResult(result)
 
 

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import warnings
+from contextvars import ContextVar, copy_context
 from types import SimpleNamespace
 
 import numpy as np
@@ -169,6 +170,44 @@ class TestOutput:
         plant(monkeypatch, "models' output comes through")
         said = self.said(capsys, caplog)
         assert said.count("predicting 4") >= 2
+
+
+BOUND = ContextVar("bound", default=())
+
+
+class Binding(Drawing):
+    """Binds what it is shown to its context, as loggers do that print it with every line."""
+
+    def fit(self, X, y):
+        BOUND.set((*BOUND.get(), np.asarray(X).max()))
+        return super().fit(X, y)
+
+    def predict(self, X):
+        BOUND.set((*BOUND.get(), np.asarray(X).max()))
+        return super().predict(X)
+
+
+class TestContext:
+    @pytest.mark.parametrize("chunks", [False, True])
+    def test_nothing_is_bound(self, chunks):
+        assert not self.shown(chunks)
+
+    @pytest.mark.parametrize("chunks", [False, True])
+    def test_what_is_bound_is_found(self, chunks, monkeypatch):
+        run = SimpleNamespace(run=lambda function, *args: function(*args))
+        put(monkeypatch, "isolation: copy_context", lambda: run)
+        assert self.shown(chunks)
+
+    def shown(self, chunks):
+        def fit():
+            if chunks:
+                search = DPGridSearchCV(Binding(), {"k": [0.0]}, protect=Chunks(2), loss_bound=1.0)
+                search.fit(np.vstack([X, BAD]), np.r_[Y, np.zeros(8)])
+            else:
+                fitted("grid", BAD, Binding())
+            return [value for value in BOUND.get() if value > 1e5]
+
+        return copy_context().run(fit)
 
 
 class Farewell:
