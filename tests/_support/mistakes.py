@@ -223,7 +223,6 @@ FLOOR = [
         "return result or",
         EFFECTS,
     ),
-    (TRAINED, "gc.collect()", "pass", EFFECTS),
     (TRAINED, "    forget_rows(model, fresh)", "    pass", EFFECTS),
     (STEPS, "if get_tags(fresh).requires_fit else _shape_of(model)", "if True else {}", EFFECTS),
     (STEPS, "for part in (model, *", "for part in (fresh, *", EFFECTS),

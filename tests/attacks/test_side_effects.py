@@ -218,13 +218,11 @@ class Farewell:
 
 
 class Connected(RegressorMixin, BaseEstimator):
-    def __init__(self, k=0.0, circle=False):
+    def __init__(self, k=0.0):
         self.k = k
-        self.circle = circle
 
     def fit(self, X, y):
         self.connection_ = Farewell()
-        self.on_end_ = self.predict if self.circle else None
         return self
 
     def predict(self, X):
@@ -234,35 +232,22 @@ class Connected(RegressorMixin, BaseEstimator):
 class TestDroppedModels:
     """Models of trials are dropped but for one: a line of each would tell how many there were."""
 
-    @pytest.fixture(autouse=True)
-    def collector(self):
-        gc.collect()
-        gc.disable()
-        yield
-        gc.enable()
-
-    def said(self, capsys, **params):
+    def said(self, capsys):
         cost = PrivacyGuarantee(epsilon=1e-3)
         padded = PrivateSelection(expected_trials=1, eta=1.0, pad_trials=True, max_trials=30)
         protect = private_selection(padded, cost)
         grid = {"k": [0.0, 1.0, 2.0]}
         options = {"loss_bound": 1.0, "delta": 1e-2, "protect": protect}
-        search = DPGridSearchCV(Connected(**params), grid, **options).fit(X, Y)
-        gc.collect()
+        search = DPGridSearchCV(Connected(), grid, **options).fit(X, Y)
         assert search.best_estimator_.connection_
         return capsys.readouterr().out
 
-    @pytest.mark.parametrize("circle", [False, True])
-    def test_nothing_is_said(self, circle, capsys):
-        assert self.said(capsys, circle=circle) == ""
+    def test_nothing_is_said(self, capsys):
+        assert self.said(capsys) == ""
 
     def test_what_is_said_is_found(self, capsys, monkeypatch):
         plant(monkeypatch, "trials: models are dropped aloud")
         assert self.said(capsys).count("closed") > 1
-
-    def test_circles_are_found(self, capsys, monkeypatch):
-        put(monkeypatch, "trials: gc", SimpleNamespace(collect=lambda: None))
-        assert self.said(capsys, circle=True).count("closed") > 1
 
     def sent(self, kind, capsys):
         """Return what is said where a result was sent from, and where it has come."""

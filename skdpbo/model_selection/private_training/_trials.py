@@ -5,7 +5,6 @@ stays within `best_of_trials`.
 """
 
 import copy
-import gc
 import math
 from dataclasses import dataclass
 from itertools import islice
@@ -22,7 +21,6 @@ from skdpbo._isolation._silence import nothing_leaves
 from skdpbo.mechanisms import draw_trials, noise_source
 from skdpbo.mechanisms._sampling import ExactSampler
 from skdpbo.model_selection.evaluation._evaluator import train
-from skdpbo.model_selection.evaluation._row_wise import unverified_parts
 from skdpbo.model_selection.private_training._estimators import forget_rows
 from skdpbo.model_selection.private_training._statements import noise_seeds
 from skdpbo.model_selection.private_training._trial_score import trial_score
@@ -114,10 +112,7 @@ def best_of_trials(plan, data, source, *, verbose=0, **parallel):
     shown = progress if plan.rule.selection.pad_trials else None
     # Models that are dropped may say so: a line of each would tell their secret number.
     with nothing_leaves():
-        best = _best(_tried(plan, data, drawn, run, randomness, shown, **parallel), used)
-        if any(map(unverified_parts, plan.models)):
-            gc.collect()  # of models in circles; those of scikit-learn and ours say nothing
-    return best
+        return _best(_tried(plan, data, drawn, run, randomness, shown, **parallel), used)
 
 
 def _best(trials, used):
