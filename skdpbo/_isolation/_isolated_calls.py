@@ -10,6 +10,7 @@ import threading
 import warnings
 from collections import deque
 from contextlib import contextmanager, nullcontext
+from contextvars import copy_context
 from enum import Enum
 from types import FunctionType, MethodType, ModuleType
 
@@ -74,7 +75,27 @@ def _isolated_task(parent, secretly_often, function, args):
     filters, floats = warnings.catch_warnings(), np.errstate(all="ignore")
     with silence, ONE_AT_A_TIME.lock, paid, filters, floats:
         warnings.simplefilter("ignore")
-        return function(*args)
+        # What code binds to its context, as for logs, is not that of the caller.
+        result = copy_context().run(function, *args)
+        return result if parent in (None, this_process()) else _SentResult(result)
+
+
+class _SentResult:
+    """Result of a worker, which the caller gets as such; the worker's own ends in silence."""
+
+    def __init__(self, result):
+        self._result = result
+
+    def __reduce__(self):
+        return _as_given, (self._result,)
+
+    def __del__(self):
+        with nothing_leaves():
+            del self._result
+
+
+def _as_given(result):
+    return result
 
 
 class OneAtATime:

@@ -12,8 +12,10 @@ from weakref import finalize
 
 import numpy as np
 from joblib import parallel_config
+from joblib.memory import MemorizedFunc
 
 # Re-entrant: the garbage collector may end a block in the midst of another.
+_ALL_LEVELS = sys.maxsize  # of logging, which knows levels above CRITICAL
 _PROCESS = SimpleNamespace(lock=threading.RLock(), silence=None)
 
 
@@ -84,12 +86,12 @@ class _Silence:
     def __init__(self, outer):
         self.outer, self.blocks, self.late = outer, set(), False
         self._nowhere = self._filters = None
-        self._undo = ExitStack(), ExitStack(), ExitStack()
+        self._undo = ExitStack(), ExitStack(), ExitStack(), ExitStack()
 
     def holds(self):
         """Whether nobody has put streams or logging back."""
         is_silent = sys.stdout is sys.stderr is self._nowhere
-        return is_silent and logging.root.manager.disable >= logging.CRITICAL
+        return is_silent and logging.root.manager.disable >= _ALL_LEVELS
 
     def start(self):
         """Silence the process, unless it was done."""
@@ -103,7 +105,8 @@ class _Silence:
 
         Generators have moved on by then: put back, they would repeat noise.
         """
-        streams, filters, generators = self._undo
+        streams, filters, generators, caches = self._undo
+        caches.close()
         if self.late:  # a normal deviate in reserve may be one of a public seed
             state = np.random.get_state(legacy=False)  # noqa: NPY002
             np.random.set_state(state | {"has_gauss": 0})  # noqa: NPY002
@@ -118,8 +121,10 @@ class _Silence:
             self._nowhere.close()
 
 
-def _silence(nowhere, streams, filters, generators):
-    """Silence the process; the stacks put back its streams, filters of warnings and generators."""
+def _silence(nowhere, streams, filters, generators, caches):
+    """Silence the process; the stacks put back its streams, filters, generators and caches."""
+    caches.callback(setattr, MemorizedFunc, "__call__", MemorizedFunc.__call__)
+    MemorizedFunc.__call__ = _uncached(MemorizedFunc.__call__)
     generators.callback(random.setstate, random.getstate())
     # A dict: the tuple is for MT19937 alone, and asking for it warns with another source.
     state = np.random.get_state(legacy=False)  # noqa: NPY002
@@ -127,7 +132,19 @@ def _silence(nowhere, streams, filters, generators):
     streams.enter_context(redirect_stdout(nowhere))
     streams.enter_context(redirect_stderr(nowhere))
     streams.callback(logging.disable, logging.root.manager.disable)
-    logging.disable(logging.CRITICAL)
+    logging.disable(_ALL_LEVELS)
     # Recorded, that is not shown: threads that reset the filters let some warnings through.
     filters.enter_context(warnings.catch_warnings(record=True))
     warnings.simplefilter("ignore")
+
+
+def _uncached(cached):
+    """Return what calls functions that ``joblib.Memory`` caches, which writes rows to disk."""
+
+    def call(memorized, *args, **kwargs):
+        # Those of scikit-learn are of trainings: on public rows alone they have a memory.
+        function = memorized.func
+        is_of_training = str(function.__module__).partition(".")[0] == "sklearn"
+        return cached(memorized, *args, **kwargs) if is_of_training else function(*args, **kwargs)
+
+    return call

@@ -20,6 +20,8 @@ RECEIPTS = "tests/privacy/ledger/test_receipts.py"
 FAULTS = "tests/attacks/test_faults.py"
 ISOLATED = "_isolation/_isolated_calls.py"
 SILENCE = "_isolation/_silence.py"
+TRAINED = "model_selection/private_training/_trials.py"
+STEPS = "model_selection/private_training/_estimators.py"
 
 MECHANISMS = [
     ("_normal_sampler.py", "dtype=np.uint8) >= 128", "dtype=np.uint8) > 128", SAMPLING),
@@ -210,8 +212,20 @@ PRIVACY = [
 FLOOR = [
     (ISOLATED, "np.random.set_bit_generator(source)", "pass", SEEDS),
     (ISOLATED, "random.setstate(state)", "pass", SEEDS),
-    (SILENCE, "logging.disable(logging.CRITICAL)", "pass", EFFECTS),
+    (SILENCE, "logging.disable(_ALL_LEVELS)", "pass", EFFECTS),
+    (SILENCE, "sys.maxsize", "logging.CRITICAL", EFFECTS),
+    (SILENCE, "caches.close()", "pass", EFFECTS),
     (SILENCE, "silence is None or not silence.holds()", "silence is None", EFFECTS),
+    (ISOLATED, "copy_context().run(function, *args)", "function(*args)", EFFECTS),
+    (
+        ISOLATED,
+        "return result if parent in (None, this_process()) else",
+        "return result or",
+        EFFECTS,
+    ),
+    (TRAINED, "    forget_rows(model, fresh)", "    pass", EFFECTS),
+    (STEPS, "if get_tags(fresh).requires_fit else _shape_of(model)", "if True else {}", EFFECTS),
+    (STEPS, "for part in (model, *", "for part in (fresh, *", EFFECTS),
     (SILENCE, '{"has_gauss": 0}', "{}", EFFECTS),
     (SILENCE, "not self.late or self.holds()", "True", EFFECTS),
     (SILENCE, "not self.late or warnings.filters is self._filters", "True", EFFECTS),

@@ -524,8 +524,12 @@ BUGS = {
                     honest(function, tasks, **how),
                 )[1]
             )
-        )
+        ),
+        "trials: nothing_leaves": no_context,  # which would drop it
     },
+    "cached functions are called as they are": {"silence: _uncached": as_it_is},
+    "trials: steps are released as they are": {"trials: forget_rows": nothing},
+    "trials: models are dropped aloud": {"trials: nothing_leaves": no_context},
     "trials: output comes through": {"silence: _silence": nothing},
     "trials: the search does not pay": {"private models: charge_active_ledger": nothing},
     "trials: each trial pays as well": {"isolation: covered_by_fit": no_context},

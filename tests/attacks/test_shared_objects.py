@@ -13,10 +13,11 @@ import pandas as pd
 import pytest
 from joblib import Memory
 from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import FunctionTransformer, SplineTransformer, StandardScaler
 
 from _support.internals import separate_copy
 from _support.planted import original, plant, put
@@ -210,6 +211,105 @@ class TestPrivateModelThatIsItsOwnCopy:
     def test_kept_rows_are_found(self, monkeypatch):
         plant(monkeypatch, "trials: a model may be its own copy")
         assert self.keeps_rows(self.fit(CachingSecretly()))
+
+
+class Memo:
+    """Computes the features of a row once, and keeps them."""
+
+    def __init__(self):
+        self.known = {}
+
+    def __call__(self, X):
+        return np.array([self.known.setdefault(row.tobytes(), row) for row in np.asarray(X)])
+
+
+class Stateless(TransformerMixin, BaseEstimator):
+    """Needs no `fit`, and keeps what it is shown."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        self.shown_ = np.array(X)
+        return X
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags
+
+
+def private_ridge():
+    return DPRidge(X_bounds=(-3, 3), y_bounds=(-1, 1))
+
+
+def memo():
+    return FunctionTransformer(Memo())
+
+
+def first_columns(X):
+    return [0, 1]
+
+
+KEEPING_STEPS = {
+    "function": lambda: make_pipeline(memo(), private_ridge()),
+    "step": lambda: make_pipeline(Stateless(), private_ridge()),
+    "columns": lambda: make_pipeline(
+        ColumnTransformer([("first", make_pipeline(memo()), [0])], remainder=memo()),
+        private_ridge(),
+    ),
+    "union": lambda: make_pipeline(make_union(memo(), "passthrough"), private_ridge()),
+    "targets": lambda: TransformedTargetRegressor(
+        private_ridge(), func=Memo(), inverse_func=Memo(), check_inverse=False
+    ),
+    "inner": lambda: TransformedTargetRegressor(
+        make_pipeline(memo(), private_ridge()), transformer=memo(), check_inverse=False
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DryRunWarning")
+class TestFunctionsThatKeepRows:
+    """A step without noise is released with a private model, and so is what it has kept."""
+
+    def kept(self, kind):
+        model = KEEPING_STEPS[kind]()
+        (name,) = [key for key in model.get_params() if key.endswith("fit_intercept")]
+        protect = private_selection("composition")
+        search = DPGridSearchCV(model, {name: [True]}, protect=protect, loss_bound=1.0)
+        search.fit(np.full((40, 2), SECRET), np.full(40, SECRET))
+        found = leak_scan(search, [SECRET])
+        assert search.best_estimator_.predict(X).shape == (20,)
+        return found
+
+    @pytest.mark.parametrize("kind", KEEPING_STEPS)
+    def test_nothing_is_kept(self, kind):
+        assert not self.kept(kind)
+
+    @pytest.mark.parametrize("kind", KEEPING_STEPS)
+    def test_kept_rows_are_found(self, kind, monkeypatch):
+        plant(monkeypatch, "trials: steps are released as they are")
+        assert self.kept(kind)
+
+    def test_columns_that_a_function_chooses(self):
+        cost = private_selection("composition", PrivacyGuarantee(epsilon=0.1))
+        columns = ColumnTransformer([("all", memo(), first_columns)])
+        model = make_pipeline(columns, StandardScaler(), Ridge())  # of a declared cost
+        options = {"protect": cost, "loss_bound": 1.0}
+        search = DPGridSearchCV(model, {"ridge__fit_intercept": [True]}, **options).fit(X, Y)
+        assert not search.best_estimator_[0].transformers_[0][1].func.known
+        assert search.best_estimator_[1].scale_.shape == (2,)
+
+    def test_what_depends_on_the_shape_stays(self):
+        knots = np.linspace([-3.0, -3.0], [3.0, 3.0], 4)
+        model = make_pipeline(SplineTransformer(knots=knots), memo(), private_ridge())
+        protect = private_selection("composition")
+        grid = {"dpridge__fit_intercept": [True]}
+        best = (
+            DPGridSearchCV(model, grid, protect=protect, loss_bound=1.0).fit(X, Y).best_estimator_
+        )
+        assert [step.n_features_in_ for step in best] == [2, 12, 12]
+        assert np.isfinite(best.predict(X)).all()
 
 
 class Committee(RegressorMixin, BaseEstimator):
@@ -412,6 +512,14 @@ def doubled(X):
     return 2 * X
 
 
+CALLED = doubled
+
+
+def calling(X):
+    """A step that does not show that it calls a cached function."""
+    return CALLED(X)
+
+
 def squared(y, prediction):
     return np.clip((y - prediction) ** 2, 0, 1)
 
@@ -446,6 +554,37 @@ class TestCachedFunctions:
         assert not ledger.entries
         assert not self.on_disk(tmp_path)
 
+    @pytest.mark.parametrize("mode", ["validation", "chunks", "private"])
+    def test_called_without_the_cache(self, mode, tmp_path):
+        assert not self.on_disk_from_inside(mode, tmp_path)
+
+    @pytest.mark.parametrize("mode", ["validation", "chunks", "private"])
+    def test_a_cache_inside_is_found(self, mode, tmp_path, monkeypatch):
+        plant(monkeypatch, "cached functions are called as they are")
+        assert self.on_disk_from_inside(mode, tmp_path)
+
+    def on_disk_from_inside(self, mode, folder):
+        """Whether rows are on disk after a step has called a cached function."""
+        global CALLED
+        CALLED = Memory(folder, verbose=0).cache(doubled)
+        options = {"guide": False, "score_fraction": 0.0, "loss_bound": 1.0}
+        rows, targets = np.full((8, 2), SECRET), np.zeros(8)
+        model, name = Ridge(), "ridge__fit_intercept"
+        if mode == "private":
+            options |= {"protect": private_selection("composition")}
+            model, name = private_ridge(), "dpridge__fit_intercept"
+        elif mode == "chunks":
+            options |= self.CHUNKS
+        pipeline = make_pipeline(FunctionTransformer(calling), model)
+        search = DPGridSearchCV(pipeline, {name: [True]}, **options)
+        if mode == "validation":
+            search.fit(X, Y, X_val=rows, y_val=targets)
+        else:
+            search.fit(np.vstack([X, rows]), np.r_[Y, targets])
+        assert CALLED(np.ones((1, 1))).tolist() == [[2.0]]
+        assert CALLED.check_call_in_cache(np.ones((1, 1)))  # it caches again
+        return self.on_disk(folder)
+
     def test_refused_wherever_it_is(self, tmp_path):
         memory = Memory(tmp_path, verbose=0)
         step = FunctionTransformer(functools.partial(memory.cache(doubled)))
@@ -461,5 +600,6 @@ class TestCachedFunctions:
 
     def test_rows_on_disk_are_found(self, tmp_path, monkeypatch):
         plant(monkeypatch, "cached functions are not refused")
+        plant(monkeypatch, "cached functions are called as they are")
         self.fit(tmp_path)
         assert self.on_disk(tmp_path)

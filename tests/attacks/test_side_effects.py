@@ -7,12 +7,15 @@ reach what is trained afterwards: it would tell of single records, or how many t
 import gc
 import io
 import logging
+import pickle
 import random
 import sys
 import threading
 import time
 import warnings
 from contextlib import nullcontext
+from contextvars import ContextVar, copy_context
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -62,6 +65,7 @@ class Drawing(RegressorMixin, BaseEstimator):
             print("predicting", len(X))
             print("predicting", len(X), file=sys.stderr)
             LOGGER.warning("predicting %d", len(X))
+            LOGGER.log(2 * logging.CRITICAL, "predicting %d", len(X))  # a level of one's own
         noise = np.random.normal(size=len(X))
         if (np.abs(X) > 1e5).any():
             raise ValueError("too large")
@@ -175,6 +179,102 @@ class TestOutput:
         plant(monkeypatch, "models' output comes through")
         said = self.said(capsys, caplog)
         assert said.count("predicting 4") >= 2
+
+
+BOUND = ContextVar("bound", default=())
+
+
+class Binding(Drawing):
+    """Binds what it is shown to its context, as loggers do that print it with every line."""
+
+    def fit(self, X, y):
+        BOUND.set((*BOUND.get(), np.asarray(X).max()))
+        return super().fit(X, y)
+
+    def predict(self, X):
+        BOUND.set((*BOUND.get(), np.asarray(X).max()))
+        return super().predict(X)
+
+
+class TestContext:
+    @pytest.mark.parametrize("chunks", [False, True])
+    def test_nothing_is_bound(self, chunks):
+        assert not self.shown(chunks)
+
+    @pytest.mark.parametrize("chunks", [False, True])
+    def test_what_is_bound_is_found(self, chunks, monkeypatch):
+        run = SimpleNamespace(run=lambda function, *args: function(*args))
+        put(monkeypatch, "isolation: copy_context", lambda: run)
+        assert self.shown(chunks)
+
+    def shown(self, chunks):
+        def fit():
+            if chunks:
+                search = DPGridSearchCV(Binding(), {"k": [0.0]}, protect=Chunks(2), loss_bound=1.0)
+                search.fit(np.vstack([X, BAD]), np.r_[Y, np.zeros(8)])
+            else:
+                fitted("grid", BAD, Binding())
+            return [value for value in BOUND.get() if value > 1e5]
+
+        return copy_context().run(fit)
+
+
+class Farewell:
+    """What a model owns, as a connection that says when it is closed."""
+
+    def __del__(self):
+        print("closed")
+
+
+class Connected(RegressorMixin, BaseEstimator):
+    def __init__(self, k=0.0):
+        self.k = k
+
+    def fit(self, X, y):
+        self.connection_ = Farewell()
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.k)
+
+
+class TestDroppedModels:
+    """Models of trials are dropped but for one: a line of each would tell how many there were."""
+
+    def said(self, capsys):
+        cost = PrivacyGuarantee(epsilon=1e-3)
+        padded = PrivateSelection(expected_trials=1, eta=1.0, pad_trials=True, max_trials=30)
+        protect = private_selection(padded, cost)
+        grid = {"k": [0.0, 1.0, 2.0]}
+        options = {"loss_bound": 1.0, "delta": 1e-2, "protect": protect}
+        search = DPGridSearchCV(Connected(), grid, **options).fit(X, Y)
+        assert search.best_estimator_.connection_
+        return capsys.readouterr().out
+
+    def test_nothing_is_said(self, capsys):
+        assert self.said(capsys) == ""
+
+    def test_what_is_said_is_found(self, capsys, monkeypatch):
+        plant(monkeypatch, "trials: models are dropped aloud")
+        assert self.said(capsys).count("closed") > 1
+
+    def sent(self, kind, capsys):
+        """Return what is said where a result was sent from, and where it has come."""
+        result = original(kind)(("elsewhere", 0), False, Connected().fit, (X, Y))
+        came = pickle.loads(pickle.dumps(result))
+        assert type(came) is Connected
+        del result
+        here = capsys.readouterr().out
+        del came
+        return here, capsys.readouterr().out
+
+    def test_in_workers(self, capsys):
+        assert self.sent("isolation: _isolated_task", capsys) == ("", "closed\n")
+
+    def test_in_workers_it_is_found(self, capsys, monkeypatch):
+        # Planted bug: the result is sent as it is.
+        put(monkeypatch, "isolation: _SentResult", lambda result: result)
+        assert self.sent("isolation: _isolated_task", capsys)[0] == "closed\n"
 
 
 def speak(record):

@@ -184,10 +184,10 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         # Exact answers have no guarantee to charge: what they reveal is the owner's decision.
         total = rows_privacy if noise is None else compose(rows_privacy, answer_privacy)
 
-        def check(n_features, y):
+        def check(shape, y):
             if y is not None and y.size != len(y):
                 raise ValueError("y must be a vector: one value for each row of X.")
-            return self._plan(n_features)
+            return self._plan(*shape)
 
         X, y, plan, source = self._opened_rows(X, y, total, check)
         # Stated anew: a domain that depends on the number of columns is known now.

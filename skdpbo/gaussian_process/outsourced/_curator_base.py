@@ -126,7 +126,7 @@ class RowReleaser(PrivateEstimator):
             )
         return int(r)
 
-    def _plan(self, n_features):
+    def _plan(self, n_rows, n_features):
         """Return how the rows are released, from public values alone; raises what can be."""
         r = self._checked_components(n_features)
         displacement = float(check_positive(self.displacement, "displacement"))
@@ -153,7 +153,8 @@ class RowReleaser(PrivateEstimator):
             # docs/theory/outsourced.md, Theorem 3: of use with fewer columns only.
             projection=random_projection(n_features, r) if r < n_features else None,
         )
-        noise = plan.mechanism_for(n_rows=1)[1]  # refuses parameters that no noise is made for
+        noise = plan.mechanism_for(n_rows)[1]  # refuses parameters that no noise is made for
+        self._guarantees(n_features)  # and moves of which no guarantee is stated
         if noise > 2 * domain.norm:
             warn_caller(
                 f"The noise of a released column has a standard deviation of {noise:.2g}, and no "
@@ -165,7 +166,7 @@ class RowReleaser(PrivateEstimator):
         return plan
 
     def _opened_rows(self, X, y, guarantee, check):
-        """Protected: open the fit as `_opened`, where `check` is called with sizes and targets.
+        """Protected: open the fit as `_opened`, where `check` is called with shape and targets.
 
         Returns
         -------
@@ -174,7 +175,7 @@ class RowReleaser(PrivateEstimator):
         y : ndarray or None
             Finite.
         checked : object
-            What `check(n_features, y)` returned.
+            What `check(shape, y)` returned.
         source : RandomSource
         """
         check_same_length(X, y, None)
@@ -182,7 +183,7 @@ class RowReleaser(PrivateEstimator):
         def check_rows(table, y):
             if y is not None:
                 y = checked_table(y, "y", ensure_2d=False, estimator=self)
-            return y, check(table.shape[1], y)
+            return y, check(table.shape, y)
 
         table, (y, checked), source = self._opened(guarantee, check_rows, X, y)
         # Charged: from here on values are read. The error for NaN is one for all rows together.

@@ -180,5 +180,10 @@ def _scaled(guarantee, times):
         return replace(guarantee, epsilon=epsilon, delta=delta, **common)
     # The Gaussian shift is proportional to the distance moved, and so is mu.
     mu = math.nextafter(times * guarantee.mu, math.inf)
+    if mu > 1e15:  # the largest of which an epsilon is known
+        raise ValueError(
+            "displacement is too small beside X_bounds or data_norm: a replaced row moves "
+            f"{times:.3g} times as far, which no guarantee is stated for."
+        )
     epsilon = max(epsilon_from_mu(mu, guarantee.delta), guarantee.epsilon)
     return replace(guarantee, mu=mu, epsilon=epsilon, **common)

@@ -197,11 +197,11 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
         refuse_missing_target(y, self)
 
         # Before the charge: whatever public values can make fail fails here.
-        def check(n_features, y):
+        def check(shape, y):
             if y.ndim not in (1, 2):
                 raise ValueError("y must have one or two dimensions.")
             noise_variance = self._checked_noise_variance(1 if y.ndim == 1 else y.shape[1])
-            plan = self._plan(n_features)
+            plan = self._plan(*shape)
             return plan, self._checked_kernel(plan), noise_variance
 
         X, y, checked, source = self._opened_rows(X, y, self.privacy_guarantee(), check)

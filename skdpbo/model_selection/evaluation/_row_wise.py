@@ -169,7 +169,8 @@ def row_wise_assumption(names):
     """
     return (
         "each row is transformed and predicted from that row alone, and one training leaves "
-        f"nothing behind for another, by steps that are not verified: {', '.join(names)}"
+        "nothing behind for another or for the caller, by steps that are not verified: "
+        f"{', '.join(names)}"
     )
 
 

@@ -7,6 +7,7 @@ cost (``privacy_guarantee(n_samples)``) and has a parameter ``epsilon`` (and ``d
 
 from inspect import signature
 
+from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
@@ -181,10 +182,6 @@ def children(estimator, prefix):
 
     Sub-classes are not looked into: they may do more with the rows than hand them on.
     """
-    if type(estimator) is Pipeline:
-        return estimator.steps
-    if type(estimator) is FeatureUnion:
-        return estimator.transformer_list
     if type(estimator) is ColumnTransformer:
         for name, _, columns in estimator.transformers:
             if callable(columns) and type(columns) is not make_column_selector:
@@ -192,19 +189,74 @@ def children(estimator, prefix):
                     f"the columns of {prefix}{name} are chosen by a function, which may read the "
                     "protected rows: name them, or use make_column_selector."
                 )
+    is_of_targets = type(estimator) is TransformedTargetRegressor
+    if is_of_targets and isinstance(estimator.transformer, FrozenEstimator):
+        raise ValueError(
+            f"{step_name(estimator, prefix)} cannot have a FrozenEstimator as its transformer: "
+            "scikit-learn fits it without y, which fails. Use func and inverse_func with "
+            "public constants."
+        )
+    return _named_steps(estimator)
+
+
+def _named_steps(estimator):
+    if type(estimator) is Pipeline:
+        return estimator.steps
+    if type(estimator) is FeatureUnion:
+        return estimator.transformer_list
+    if type(estimator) is ColumnTransformer:
         named = [(name, step) for name, step, _ in estimator.transformers]
         return [*named, ("remainder", estimator.remainder)]
     if type(estimator) is TransformedTargetRegressor:
-        if isinstance(estimator.transformer, FrozenEstimator):
-            raise ValueError(
-                f"{step_name(estimator, prefix)} cannot have a FrozenEstimator as its transformer: "
-                "scikit-learn fits it without y, which fails. Use func and inverse_func with "
-                "public constants."
-            )
         # scikit-learn's own default, which learns without noise and is refused.
         regressor = LinearRegression() if estimator.regressor is None else estimator.regressor
         return [("regressor", regressor), ("transformer", estimator.transformer)]
     return None
+
+
+def forget_rows(model, fresh):
+    """Put the steps that learn nothing back to what they were before they were shown rows.
+
+    A function of the user's may keep what it is shown, and the step would be released with it.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted, and changed.
+    fresh : estimator
+        A copy of it from before.
+    """
+    if is_private(fresh) or isinstance(fresh, FrozenEstimator):
+        return
+    before = _named_steps(fresh)
+    if before is None:
+        if isinstance(fresh, BaseEstimator) and is_transformer(fresh) and is_shape_only(fresh):
+            # What is fitted, if anything, is a function of the shape.
+            kept = vars(model).copy() if get_tags(fresh).requires_fit else _shape_of(model)
+            vars(model).clear()
+            vars(model).update(kept | vars(fresh))
+        return
+    after = _fitted_children(model)
+    for name, step in before:
+        if not is_nothing(step) and name in after:
+            forget_rows(after[name], step)
+    if type(fresh) is TransformedTargetRegressor:
+        for part in (model, *([model.transformer_] if fresh.transformer is None else [])):
+            part.func, part.inverse_func = fresh.func, fresh.inverse_func
+
+
+def _fitted_children(model):
+    """Return the fitted steps of one of scikit-learn's compositions by name."""
+    if type(model) is ColumnTransformer:
+        return {name: step for name, step, _ in model.transformers_}
+    if type(model) is TransformedTargetRegressor:
+        return {"regressor": model.regressor_, "transformer": model.transformer_}
+    return dict(_named_steps(model))
+
+
+def _shape_of(model):
+    names = ("n_features_in_", "feature_names_in_")
+    return {name: value for name, value in vars(model).items() if name in names}
 
 
 def _refusal(estimator, prefix):

@@ -4,6 +4,7 @@ Nothing leaves a trial but its score and its model, which are what the proof cou
 stays within `best_of_trials`.
 """
 
+import copy
 import math
 from dataclasses import dataclass
 from itertools import islice
@@ -16,9 +17,11 @@ from sklearn.frozen import FrozenEstimator
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import run_isolated
 from skdpbo._isolation._parallel import Progress
+from skdpbo._isolation._silence import nothing_leaves
 from skdpbo.mechanisms import draw_trials, noise_source
 from skdpbo.mechanisms._sampling import ExactSampler
 from skdpbo.model_selection.evaluation._evaluator import train
+from skdpbo.model_selection.private_training._estimators import forget_rows
 from skdpbo.model_selection.private_training._statements import noise_seeds
 from skdpbo.model_selection.private_training._trial_score import trial_score
 from skdpbo.model_selection.rows._protected import ProtectedRows
@@ -106,8 +109,16 @@ def best_of_trials(plan, data, source, *, verbose=0, **parallel):
             "Their number is secret, and so is how many are done.",
         )
     # Trials that are padded are run and dropped: all that shows is the cap.
-    best, shown = None, progress if plan.rule.selection.pad_trials else None
-    for number, trial in _tried(plan, data, drawn, run, randomness, shown, **parallel):
+    shown = progress if plan.rule.selection.pad_trials else None
+    # Models that are dropped may say so: a line of each would tell their secret number.
+    with nothing_leaves():
+        return _best(_tried(plan, data, drawn, run, randomness, shown, **parallel), used)
+
+
+def _best(trials, used):
+    """Protected: return the best of the trials that count."""
+    best = None
+    for number, trial in trials:
         # Trials are alike, so that the first of equal scores is as good as any.
         if number < used and (best is None or trial.score.value > best.score.value):
             best = trial
@@ -199,7 +210,9 @@ def trained_model(model, data, seeded, sequence):
     words = sequence.generate_state(_N_WORDS)
     # In types of these rows: a replaced row of another part would move this training, too.
     labels = is_classifier(model)
+    fresh = copy.deepcopy(model)
     model, frozen = train(model, data.X, data.y, data.fit_params, seed=words, labels=labels)
+    forget_rows(model, fresh)
     # Copies that were shown rows are not released; what a frozen part knows is paid for already.
     for twin, original in frozen:
         if isinstance(twin, FrozenEstimator):

@@ -311,6 +311,8 @@ def test_a_failed_fit_stays_charged():
         ({"data_norm": np.inf}, "data_norm"),
         ({"displacement": 0.0}, "displacement"),
         ({"displacement": 1e-300, "data_norm": 1e-299}, "too small"),
+        ({"mechanism": "gaussian", "displacement": 1e-290}, "displacement is too small"),
+        ({"mechanism": "gaussian", "epsilon": 1e-12, "delta": 1e-30}, "too fine"),  # of 40 rows
         ({"random_state": "seed"}, "random_state"),
         ({"data_norm": None, "X_bounds": (-1.7e308, 1.7e308)}, "may exceed the floats"),
         ({"X_bounds": (-1, 1)}, "not both"),
