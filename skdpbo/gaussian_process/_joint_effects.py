@@ -122,11 +122,13 @@ class JointEffects(ColumnEffects):
         if p <= _ALL_SETS or len(found) <= _ALL_SETS:
             return sorted(found)
         # Too many for a design of their own: the strongest, by their own effects.
-        return super().columns(np.roll(noisy[:, : p + 1], -1, axis=1))
+        return super().columns(self._alone(noisy))
 
     def hides_others(self, columns, noisy):
-        """Whether no other column shows any effect; of the released effects."""
-        return self._found(noisy)[0] <= set(columns)
+        """Whether no other column shows any effect, and they hide little; of the released ones."""
+        if not self._found(noisy)[0] <= set(columns):
+            return False
+        return self._with_halves or super().hides_others(columns, self._alone(noisy))
 
     def missed(self):
         """Return the mean size of an effect that hardly stands out, of each target: its unit.
@@ -134,8 +136,12 @@ class JointEffects(ColumnEffects):
         Post-processing; of an effect of that column alone, where the records are spread evenly.
         """
         cells = 2 ** (len(self.box[0]) - 1) if self._with_halves else self._n_bins
-        hidden = self._unmoved(cells, 0.0) + self._least * self._deviation()
+        hidden = self._unmoved(cells, 0.0) + self._least * self._deviation_of_two()
         return hidden / self.n_records * self.clip / UNCLIPPED
+
+    def _alone(self, noisy):
+        """Return the effects of each column alone, and of none, as :class:`ColumnEffects` does."""
+        return np.roll(noisy[:, : len(self.box[0]) + 1], -1, axis=1)
 
     def _found(self, noisy):
         """Return the columns that stand out for some target, and by how much the largest does."""
@@ -143,7 +149,7 @@ class JointEffects(ColumnEffects):
         found = np.flatnonzero((above > self._least).any(axis=0))
         return set(found.tolist()), above.max()
 
-    def _deviation(self):
+    def _deviation_of_two(self):
         """Return the standard deviation of the difference of two effects."""
         return math.hypot(math.sqrt(2) * self._noise, sampling_error(self.n_records))
 
@@ -163,7 +169,7 @@ class JointEffects(ColumnEffects):
                 return _SURE
             others = tuple(k for k in range(p) if k != j)
             found.append(halves - self._unmoved(2 ** (p - 1), uneven * of_set[others]))
-        return max(found) / self._deviation()
+        return max(found) / self._deviation_of_two()
 
     def _unmoved(self, cells, total):
         """Return the expected effect in cells that add nothing to `total`, that of fewer cells.

@@ -53,8 +53,8 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         "released": average over each kernel times 2^-8 to 2^8, by likelihood, for a variance that
         is not known to a factor of 4; overconfident in much noise. Needs ``release="whitened"``.
     inducing_points : None, int or array-like of shape (n_inducing, n_features), default=None
-        Public points that represent the process. An int, at least 1, is their number in `X_bounds`:
-        a grid in one dimension, a square one in two, else Sobol points. None: 30, 49, or 50 beyond.
+        Public points of the process. An int >= 1 is their number in `X_bounds`: a grid in one and
+        two columns (if a square), else Sobol points. None: 30 to 50; to 100 if few of many matter.
     epsilon : float, default=1.0
         Privacy loss bound, > 0. Smaller is more private.
     delta : float, default=1e-5

@@ -126,19 +126,17 @@ class WhitenedMethod:
     ):
         self.statistics = WhitenedRelease(mu, tuple(half_width.tolist()), n_records)
         self.parts, self.posterior_name = [WhitenedFeatures(k, Z) for k in kernels], posterior
-        parts_of_all = None if shares == "equal" else kernel_shares(kernels, Z, few)
+        equal = shares == "equal"
+        parts_of_all = None if equal else kernel_shares(kernels, Z, few)
         self.shown = np.ones(len(kernels))
         if shares == "design":
             parts_of_all = designed_shares(self.parts, parts_of_all, self.statistics, few)
         if shares == "design" and Z.shape[1] == 1:  # useless columns make expected errors wrong
             self.shown = shown_parts(self.parts, parts_of_all, self.statistics)
         # docs/theory/many_columns.md, Mean in the features of the release.
-        many = has_many_columns(Z, few)
-        self._mean_in_release = shares == "design" and many
-        equal = shares == "equal"
+        self._mean_in_release = shares == "design" and has_many_columns(Z, few)
         priors = np.zeros(len(kernels)) if equal else kernel_log_priors(kernels, Z, few)
-        # Of sum 1: the gate compares an average over kernels (docs/theory/public_rows.md, The
-        # gate).
+        # Of sum 1: the gate compares an average over kernels (docs/theory/public_rows.md).
         self.log_priors = priors - logsumexp(priors)
         # One release for all kernels: its noise does not depend on how many there are.
         self.features = WhitenedFeatures(average_kernel(kernels, Z, parts_of_all), Z)
@@ -184,8 +182,7 @@ class WhitenedMethod:
 
         Post-processing: `moments` are released, and no protected value is in scope.
         """
-        # docs/theory/sparse_gp.md, The posterior; of several kernels,
-        # docs/theory/private_kernel_choice.md.
+        # docs/theory/sparse_gp.md; of several kernels, docs/theory/private_kernel_choice.md.
         support, density, estimate = self._denoised(moments)
         maps = [(None, 0.0)]  # the features of a single kernel are those that were released
         if len(self.parts) > 1:
