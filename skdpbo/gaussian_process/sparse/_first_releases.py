@@ -3,7 +3,6 @@
 Each is a function of the records and of what was released before it; the rest is post-processing.
 """
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -136,13 +135,13 @@ def _columns(extent, shown, sd, public, passed):
     """
     centre, box = point_box(shown.Z)
     # The share is one of the whole budget, of which `mu` is what the spread has left.
-    share = _SHARE_OF_COLUMNS / (1 - SHARE_OF_SPREAD)
-    joint = JointEffects.shows(math.sqrt(share) * shown.mu, **public)
-    effects = JointEffects if joint or not has_many_columns(shown.Z) else ColumnEffects
-    share = min(share, (effects.most_mu(**public) / shown.mu) ** 2)
-    rest, mu = split_budget(shown.mu, share)
-    # A public rule. Where it fails nothing is released, and the moments keep this share.
-    if not effects.shows(mu, **public):
+    most = _SHARE_OF_COLUMNS / (1 - SHARE_OF_SPREAD)
+    for effects in [JointEffects, ColumnEffects][: 2 if has_many_columns(shown.Z) else 1]:
+        share = min(most, (effects.most_mu(**public) / shown.mu) ** 2)
+        rest, mu = split_budget(shown.mu, share)
+        if effects.shows(mu, **public):  # a public rule
+            break
+    else:  # nothing is released, and the moments keep this share
         return list(range(len(box))), None, shown.mu
     how = {"mean": shown.shift, "sd": sd, "n_records": public["n_records"]}
     release = effects((centre, extent * box), mu=mu, **how)

@@ -1,12 +1,16 @@
 """A design of inducing points for the few of many columns that matter; noise is seeded."""
 
+import math
+
 import numpy as np
 import pytest
 
 from _support.internals import ColumnEffects, default_kernels, kernel_log_priors, kernel_shares
 from _support.many_columns import fitted, records
 from _support.planted import original, put
+from _support.record_sums import listen_to_budgets
 from skdpbo.gaussian_process.sparse._inducing import design_for_columns
+from skdpbo.privacy import mu_from_epsilon
 
 NEVER = staticmethod(lambda *public, **sizes: False)
 HIDES = "column effects: ColumnEffects.hides_others"
@@ -89,6 +93,20 @@ def test_weak_linear_effects_are_learnt():
 
 
 # The choice
+
+
+@pytest.mark.parametrize(("epsilon", "shares"), [
+    (3.0, [0.04, 0.1, 0.86]),
+    (30.0, [0.04, 0.00436, 0.95564]),  # as little noise as error of sampling
+])  # fmt: skip
+def test_all_releases_together_cost_the_budget(epsilon, shares, monkeypatch):
+    spent = listen_to_budgets(monkeypatch)
+    gp = fitted(*records(4000), epsilon=epsilon)
+    mu = gp.privacy_.mu
+    assert mu == mu_from_epsilon(epsilon, 1e-5)
+    assert gp.inducing_points_.shape == (42, 6)
+    np.testing.assert_allclose(np.square(spent) / mu**2, shares, rtol=1e-2)
+    assert math.sqrt(math.fsum(np.square(spent))) <= mu
 
 
 def with_effects(p, mu=0.5, n=4000):
