@@ -74,14 +74,15 @@ class JointEffects(ColumnEffects):
         return effect_noise(1.0, n_effects) / sampling_error(n_records)
 
     def sums(self, Q, sizes, part):
-        """Protected: return the sums in the cells, int64 (q + 1, tables, bins, ..., bins).
+        """Protected: return the sums in the cells, int64 (q, tables, bins, ..., bins).
 
-        The last are numbers of records, in lattice steps.
+        With halves q + 1 of them: the last are numbers of records, in lattice steps.
         """
         p, columns = len(self.box[0]), len(self._tables[0])
         shape = (self._n_bins,) * columns
         bins = Q[:, :p].astype(np.intp).T // (N_BINS // self._n_bins)
-        values = shared(np.hstack([Q[:, p:], np.full((len(Q), 1), float(STEPS))]), sizes, part)
+        ones = np.full((len(Q), int(self._with_halves)), float(STEPS))
+        values = shared(np.hstack([Q[:, p:], ones]), sizes, part)
         sums = np.empty((values.shape[1], len(self._tables), math.prod(shape)), dtype=np.int64)
         for table, A in enumerate(self._tables):
             cells = np.ravel_multi_index(bins[list(A)], shape)
@@ -103,7 +104,7 @@ class JointEffects(ColumnEffects):
             numbers = [np.full(len(sums), table[-1].sum()) for table in differences]
             tables += differences + numbers
         sizes = [np.abs(table).reshape(len(sums), -1).sum(axis=1) for table in tables]
-        return np.stack(sizes, axis=1)[:-1]
+        return np.stack(sizes, axis=1)[: len(self.mean)]
 
     def _of_set(self, sums, chosen):
         """Protected: return the sums in the cells of some columns."""

@@ -136,7 +136,8 @@ def _columns(extent, shown, sd, public, passed):
     centre, box = point_box(shown.Z)
     # The share is one of the whole budget, of which `mu` is what the spread has left.
     most = _SHARE_OF_COLUMNS / (1 - SHARE_OF_SPREAD)
-    for effects in [JointEffects, ColumnEffects][: 2 if has_many_columns(shown.Z) else 1]:
+    many = has_many_columns(shown.Z)
+    for effects in (JointEffects, ColumnEffects) if many else (JointEffects,):
         share = min(most, (effects.most_mu(**public) / shown.mu) ** 2)
         rest, mu = split_budget(shown.mu, share)
         if effects.shows(mu, **public):  # a public rule

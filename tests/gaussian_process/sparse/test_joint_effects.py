@@ -153,15 +153,17 @@ def columns_of(X, y):
     return fitted(X, y, epsilon=0.02, random_state=1).columns_
 
 
-def test_with_all_noise_the_columns_do_not_depend_on_the_records(monkeypatch):
+@pytest.mark.parametrize("p", [2, 5])
+def test_with_all_noise_the_columns_do_not_depend_on_the_records(p, monkeypatch):
     put(monkeypatch, "joint effects: JointEffects.shows", staticmethod(lambda mu, **sizes: True))
-    X, y = records(400, 2)
+    X, y = records(400, p)
     assert columns_of(X, y) == columns_of(X[:, ::-1] * 0.5, -y)
 
 
-def test_columns_of_exact_sums_are_caught(monkeypatch):
+@pytest.mark.parametrize("p", [2, 5])
+def test_columns_of_exact_sums_are_caught(p, monkeypatch):
     plant(monkeypatch, "sparse: columns of exact sums")
-    X, y = records(400, 2)
+    X, y = records(400, p)
     assert columns_of(X, y) != columns_of(X[:, ::-1] * 0.5, -y)
 
 
