@@ -17,6 +17,7 @@ _IMPUTE = (
 )
 
 _SPARSE = "Sparse data was passed for {}, but dense data is required."
+_COMPLEX_TYPES = complex, np.complex64, np.complex128, np.clongdouble
 _COMPLEX = "Complex data not supported: {} must be real."
 _NOT_NUMERIC = "{} must be numeric: every argument must be a string or a real number."
 _DATES = "Give dates as numbers, such as days since a fixed date."
@@ -156,7 +157,8 @@ def real_if_exact(cell):
 
     One complex number among those of other records has made complex ones of all.
     """
-    exact = isinstance(cell, complex | np.complexfloating) and cell.imag == 0
+    # Not of a sub-class, whose attributes may do anything.
+    exact = type(cell) in _COMPLEX_TYPES and cell.imag == 0
     return cell.real if exact else cell
 
 

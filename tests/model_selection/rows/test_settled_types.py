@@ -19,6 +19,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from _support.hostile import Unseen
 from _support.internals import (
+    as_numbers,
     as_objects,
     from_public_values,
     in_public_schema,
@@ -661,14 +662,28 @@ def test_complex_types_are_refused_where_no_row_is_public(name, protect):
         search.fit(rows["X"], rows["y"])
 
 
+class Unanswered(complex):
+    """A complex number whose parts are errors."""
+
+    @property
+    def imag(self):
+        raise ValueError("no part")
+
+
+def test_a_complex_number_that_answers_nothing_spoils_its_own_record():
+    y = np.array([1.0, Unanswered(2), 2 + 0j, 1j], dtype=object)
+    np.testing.assert_array_equal(as_numbers(y, 1), [[1.0], [np.nan], [2.0], [np.nan]])
+
+
 @pytest.mark.parametrize("container", [np.array, pd.Series])
 @pytest.mark.parametrize("text", [0.0, "a text"])
-def test_complex_targets_beside_a_text_are_bad_one_by_one(container, text):
+@pytest.mark.parametrize("bad", [1j, Unanswered(2)])
+def test_complex_targets_beside_a_text_are_bad_one_by_one(container, text, bad):
     """One complex number has made complex ones of all, and a text objects of these."""
     scores = []
     for dtype in (float, complex):
         y = container(np.zeros(60, dtype=dtype)).astype(object)
-        y[7], y[8] = text, 1j
+        y[7], y[8] = text, bad
         search = DPGridSearchCV(DummyRegressor(), {}, protect=Chunks(4), loss_bound=1.0)
         search.set_params(epsilon=1e6, score_fraction=0.5).fit(np.zeros((60, 1)), y)
         scores.append(search.best_score_)
