@@ -29,8 +29,9 @@ from skdpbo.gaussian_process._column_effects import (
 _ALL_SETS = 3  # columns, up to which all sets are compared
 _MOST_COLUMNS = 10
 _CLEAR, _CLEAR_PAIRS = 5.0, 14.0  # standard deviations of the noise that a strong effect has
-_ABOVE, _ABOVE_PAIRS = 1.75, 3.0  # standard deviations of a column that is kept
-_SURE = 4.0  # of the largest one, where a column is left out
+# Standard deviations: of a column that stays, and of the clearest, where others are left out. Two
+# columns with a useless one cost most; of three, bands miss rough effects of one that is left out.
+_LEAST, _LEAST_PAIRS = {2: (3.0, 3.0), 3: (1.75, 4.0)}, (3.0, 4.0)
 _ONE_HALF = 0.9  # difference of the halves' parts of the records beyond which a column is kept
 _LEAST_TOTAL = 1e-4  # over the deviation of a cell, against a division by 0
 
@@ -51,7 +52,7 @@ class JointEffects(ColumnEffects):
         self._n_bins = 4 if most == _ALL_SETS else 8  # 64 cells
         self._sets = [A for size in range(most + 1) for A in combinations(range(p), size)]
         self._tables = [A for A in self._sets if len(A) == most]
-        self._least = _ABOVE if self._with_halves else _ABOVE_PAIRS
+        self._least, self._sure = _LEAST.get(p, _LEAST_PAIRS)
 
     @staticmethod
     def n_effects(n_columns):
@@ -117,9 +118,7 @@ class JointEffects(ColumnEffects):
         Post-processing of the released effects.
         """
         p = len(self.box[0])
-        found, largest = self._found(noisy)
-        if not largest > _SURE:
-            return list(range(p))
+        found = self._found(noisy)
         if p <= _ALL_SETS or len(found) <= _ALL_SETS:
             return sorted(found)
         # Too many for a design of their own: the strongest, by their own effects.
@@ -127,7 +126,7 @@ class JointEffects(ColumnEffects):
 
     def hides_others(self, columns, noisy):
         """Whether no other column shows any effect, and they hide little; of the released ones."""
-        if not self._found(noisy)[0] <= set(columns):
+        if not self._found(noisy) <= set(columns):
             return False
         return self._with_halves or super().hides_others(columns, self._alone(noisy))
 
@@ -145,10 +144,10 @@ class JointEffects(ColumnEffects):
         return np.roll(noisy[:, : len(self.box[0]) + 1], -1, axis=1)
 
     def _found(self, noisy):
-        """Return the columns that stand out for some target, and by how much the largest does."""
+        """Return the columns that stand out for some target; all where none does."""
         above = np.array([[self._above(e, j) for j in range(len(self.box[0]))] for e in noisy])
-        found = np.flatnonzero((above > self._least).any(axis=0))
-        return set(found.tolist()), above.max()
+        stays = (above >= self._least).any(axis=0) | ~(above > self._sure).any()
+        return set(np.flatnonzero(stays).tolist())
 
     def _deviation_of_two(self):
         """Return the standard deviation of the difference of two effects."""
@@ -167,7 +166,7 @@ class JointEffects(ColumnEffects):
             # Of a column whose halves hold different numbers of records, the others differ, too.
             uneven = min(abs(numbers) / self.n_records, 1.0)
             if uneven > _ONE_HALF:  # its box may be that of other units, and shows nothing
-                return _SURE
+                return self._sure
             others = tuple(k for k in range(p) if k != j)
             found.append(halves - self._unmoved(2 ** (p - 1), uneven * of_set[others]))
         return max(found) / self._deviation_of_two()

@@ -19,6 +19,7 @@ FEW_COLUMNS = 3  # up to here public points are a design, and kernels on each se
 # In units. Three columns have more sets, and one shape takes less time: the rough one, since bands
 # of a smooth one alone are narrow.
 _EFFECTS = {2: (RBF(1.5), Matern(1.0, nu=0.5)), 3: (Matern(1.0, nu=0.5),)}
+_MOST_SMALLER = 4  # slopes in columns that were left out, each over one that was not
 _EFFECT_LOG_PRIOR = -3.0  # of each, beside 0: evenly they win by chance where a line would do
 _ENOUGH_COLUMNS, _LINEAR_LOG_PRIOR = 10, 0.5  # the prior: for each column beyond these
 _EVIDENCE_FACTOR = 0.5  # of the kernels' variance, of many columns up to these
@@ -120,6 +121,7 @@ def default_kernels(Z, half_width, columns=None, few=False):
     or 2 units. From four on, without a design of few, the linear kernel's box is smaller by sqrt 3,
     so that its constant has less of its variance. Where some of four or more are left out there are
     RBF kernels of 1 to 8 units on all, without which bands are narrow where others matter, too.
+    A design of few has a linear kernel of these, and that of all has smaller slopes in the others.
 
     Parameters
     ----------
@@ -138,11 +140,14 @@ def default_kernels(Z, half_width, columns=None, few=False):
     variance = _VARIANCE_SHARE * float(np.mean(np.square(half_width)))
     smooth = [RBF(factor * unit) for factor in _DEFAULT_FACTORS]
     many = has_many_columns(Z, few)
-    linear = _linear_kernel(Z, smaller=many)
+    n_others = min(max(Z.shape[1] - len(columns), 1), _MOST_SMALLER) if few else 1
+    linear = _linear_kernel(Z, columns, others=n_others**-2.0, smaller=many)
     half = ConstantKernel(0.5)
     # Of kernels with a share: Proposition 2 bounds their noise, too (docs/theory/many_columns.md).
     mixed = [half * RBF(f * unit) + half * linear for f in _MIXED_FACTORS]
     family = [*smooth, Matern(unit, nu=0.5), linear]
+    if few:
+        family.append(_linear_kernel(Z, columns))
     left_out = len(columns) < Z.shape[1]
     if many or left_out:
         family += mixed
@@ -160,7 +165,7 @@ def _effects(Z, columns, linear=None):
     """
     p = len(columns)
     sets = [list(chosen) for size in range(1, p) for chosen in combinations(columns, size)]
-    found = [_linear_kernel(Z, [column]) for column in columns] if Z.shape[1] > 1 else []
+    found = [_linear_kernel(Z, [column]) for column in columns] if p > 1 else []
     for shape in _EFFECTS.get(p, ()):
         scales = [shape.length_scale * kernel_unit(Z, columns) for columns in sets]
         some = [clone(shape).set_params(length_scale=scale) for scale in scales]
@@ -184,6 +189,8 @@ def kernel_log_priors(kernels, Z, few=False):
         # In a design for few of many columns the last ones are kernels on all.
         n_of_all = len(_FACTORS_OF_ALL) if has_many_columns(Z) else 0
         priors[_N_WITH_SHARES : len(kernels) - n_of_all] = _EFFECT_LOG_PRIOR
+        if few:  # that of few columns, the first without a share, before that of all
+            priors[[_N_WITH_SHARES - 1, _N_WITH_SHARES]] = _EFFECT_LOG_PRIOR, 0.0
         return priors
     # docs/theory/many_columns.md, Beyond ten columns.
     n_more = max(Z.shape[1] - _ENOUGH_COLUMNS, 0)
@@ -222,18 +229,17 @@ def label_kernels(Z):
     return [ConstantKernel(_LABEL_VARIANCE) * k for k in family]
 
 
-def _linear_kernel(Z, columns=None, smaller=False):
+def _linear_kernel(Z, columns=None, *, others=0.0, smaller=False):
     """Return the linear kernel of some columns, default all, in the box of the points.
 
-    Or of all in a smaller box, with one standard deviation of records that fill the points' box as
-    half-width: a record's constant and slopes have the variance there that they have at the points.
+    Slopes in the others have `others` times the variance of theirs. In a smaller box the half-width
+    is one standard deviation of records that fill the points' box: a record's constant and slopes
+    have the variance there that they have at the points.
     """
     centre, box = point_box(Z)
-    if smaller:
-        return LinearKernel(centre, box / math.sqrt(3))
-    # An infinite half-width takes a column out of the kernel, as an infinite length-scale does.
     taken = np.isin(np.arange(len(box)), range(len(box)) if columns is None else columns)
-    return LinearKernel(centre, np.where(taken, box, np.inf))
+    parts = np.where(taken, 1.0, others)
+    return LinearKernel(centre, box / math.sqrt(3) if smaller else box, parts / parts.sum())
 
 
 def kernel_unit(Z, columns=None):

@@ -179,10 +179,33 @@ def test_the_family_is_that_of_few_columns_and_kernels_of_all():
     moved = [P + 0.3 * np.eye(6)[j] for j in range(6)]
     sets = [{j for j in range(6) if np.abs(k(moved[j], P) - k(P)).max() > 1e-9} for k in kernels]
     pair, every, alone = {1, 4}, set(range(6)), [{1}, {4}]
-    assert sets[:11] == [pair] * 8 + [every] * 3  # linear effects are not left out
-    assert sets[11:] == [*alone, *alone, pair, every, *alone, pair, every, *[every] * 4]
+    assert sets[:9] == [pair] * 8 + [every]  # linear effects are not left out
+    assert sets[9:12] == [pair, every, every]
+    assert sets[12:] == [*alone, *alone, pair, every, *alone, pair, every, *[every] * 4]
     priors = kernel_log_priors(kernels, Z, few=True)
-    np.testing.assert_array_equal(priors, [0.0] * 9 + [-3.0] * 12 + [0.0] * 4)
+    np.testing.assert_array_equal(priors, [0.0] * 8 + [-3.0, 0.0] + [-3.0] * 12 + [0.0] * 4)
+
+
+@pytest.mark.parametrize(("p", "columns", "over"), [(2, [0], 1), (3, [1], 4), (6, [1, 4], 16)])
+def test_slopes_of_columns_that_were_left_out_are_smaller(p, columns, over):
+    Z = design_for_columns(None, np.vstack([-np.ones(p), np.ones(p)]), columns)
+    family = default_kernels(Z, np.ones(1), columns, few=True)
+    every, chosen = family[8].k2.parts, family[9].k2.parts
+    others = [j for j in range(p) if j not in columns]
+    assert every.sum() == pytest.approx(1)
+    np.testing.assert_allclose(every[columns], over * every[others[0]])
+    np.testing.assert_allclose(every[others], every[others[0]])
+    np.testing.assert_allclose(chosen[columns], 1 / len(columns))
+    np.testing.assert_array_equal(chosen[others], 0)
+
+
+def test_a_line_errs_little_more_with_a_useless_column():
+    def err(p):
+        X, y, points, f = table(lambda X: X[:, 0] / 3, p=p)
+        fits = [fitted(X, y, epsilon=3.0, random_state=seed) for seed in range(6)]
+        return np.mean([np.sqrt(np.mean((gp.predict(points) - f) ** 2)) for gp in fits])
+
+    assert err(2) < 1.5 * err(1) + 0.01
 
 
 @pytest.mark.slow

@@ -374,11 +374,13 @@ def test_default_kernels_are_in_public_units():
     assert alone.k2.length_scale == 1 / 8
 
 
-def test_linear_kernel_is_the_covariance_of_its_functions():
-    kernel = LinearKernel(np.array([1.0, -2.0]), np.array([0.5, 4.0]))
+@pytest.mark.parametrize("parts", [None, np.array([0.9, 0.1]), np.array([0.0, 1.0])])
+def test_linear_kernel_is_the_covariance_of_its_functions(parts):
+    kernel = LinearKernel(np.array([1.0, -2.0]), np.array([0.5, 4.0]), parts)
     X = np.array([[1.5, 2.0], [1.0, -2.0], [-7.0, 3.0]])
     s = np.clip((X - [1.0, -2.0]) / [0.5, 4.0], -4, 4)  # one value is far outside of the box
-    basis = np.hstack([np.full((3, 1), np.sqrt(0.5)), np.sqrt(0.75) * s])
+    slopes = np.sqrt(1.5 * (np.full(2, 0.5) if parts is None else parts)) * s
+    basis = np.hstack([np.full((3, 1), np.sqrt(0.5)), slopes])
     np.testing.assert_allclose(kernel(X), basis @ basis.T)
     np.testing.assert_allclose(kernel(X, X[:2]), (basis @ basis.T)[:, :2])
     np.testing.assert_allclose(kernel.diag(X), (basis**2).sum(axis=1))
