@@ -119,6 +119,8 @@ class JointEffects(ColumnEffects):
         """
         p = len(self.box[0])
         found = self._found(noisy)
+        if not found:
+            return list(range(p))
         if p <= _ALL_SETS or len(found) <= _ALL_SETS:
             return sorted(found)
         # Too many for a design of their own: the strongest, by their own effects.
@@ -144,9 +146,9 @@ class JointEffects(ColumnEffects):
         return np.roll(noisy[:, : len(self.box[0]) + 1], -1, axis=1)
 
     def _found(self, noisy):
-        """Return the columns that stand out for some target; all where none does."""
+        """Return the columns that stand out for some target; none where none clearly does."""
         above = np.array([[self._above(e, j) for j in range(len(self.box[0]))] for e in noisy])
-        stays = (above >= self._least).any(axis=0) | ~(above > self._sure).any()
+        stays = (above >= self._least).any(axis=0) & (above > self._sure).any()
         return set(np.flatnonzero(stays).tolist())
 
     def _deviation_of_two(self):

@@ -199,15 +199,6 @@ def test_slopes_of_columns_that_were_left_out_are_smaller(p, columns, over):
     np.testing.assert_array_equal(chosen[others], 0)
 
 
-def test_a_line_errs_little_more_with_a_useless_column():
-    def err(p):
-        X, y, points, f = table(lambda X: X[:, 0] / 3, p=p)
-        fits = [fitted(X, y, epsilon=3.0, random_state=seed) for seed in range(6)]
-        return np.mean([np.sqrt(np.mean((gp.predict(points) - f) ** 2)) for gp in fits])
-
-    assert err(2) < 1.5 * err(1) + 0.01
-
-
 @pytest.mark.slow
 def test_bands_hold_what_the_columns_that_were_left_out_may_add(monkeypatch):
     def coverage():

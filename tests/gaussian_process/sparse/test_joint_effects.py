@@ -243,6 +243,23 @@ def test_all_columns_stay_where_none_clearly_matters():
     assert [fitted(X, y, random_state=seed).columns_ for seed in range(2)] == [[0, 1]] * 2
 
 
+@pytest.mark.parametrize(("excess", "expected"), [
+    ([2.9, 0.0], [0, 1]),
+    ([3.1, 2.9], [0]),
+    ([3.1, 3.1], [0, 1]),
+    ([4.1, 1.7, 0.0], [0]),
+    ([4.1, 1.8, 0.0], [0, 1]),
+    ([3.9, 1.8, 0.0], [0, 1, 2]),
+    ([4.1, 2.9, 0.0, 0.0, 0.0], [0]),
+    ([4.1, 3.1, 0.0, 0.0, 0.0], [0, 1]),
+    ([3.9, 3.1, 0.0, 0.0, 0.0], [0, 1, 2, 3, 4]),
+])  # fmt: skip
+def test_columns_stay_by_how_far_they_stand_out(excess, expected, monkeypatch):
+    put(monkeypatch, "joint effects: JointEffects._above", lambda effects, noisy, j: excess[j])
+    effects = effects_of(len(excess), 2000)
+    assert effects.columns(np.zeros((1, effects.n_effects(len(excess))))) == expected
+
+
 def test_targets_have_their_columns_together():
     X, y = records(4000, 3)
     both = np.stack([y, np.sin(2 * X[:, 2])], axis=1)
