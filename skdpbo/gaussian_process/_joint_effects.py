@@ -29,8 +29,8 @@ from skdpbo.gaussian_process._column_effects import (
 _ALL_SETS = 3  # columns, up to which all sets are compared
 _MOST_COLUMNS = 10
 _CLEAR, _CLEAR_PAIRS = 5.0, 14.0  # standard deviations of the noise that a strong effect has
-# Standard deviations: of a column that stays, and of the clearest, where others are left out. Two
-# columns with a useless one cost most; of three, bands miss rough effects of one that is left out.
+# Standard deviations: of a column that stays, and of the clearest, where others are left out. Of
+# two, a useless column that stays costs most; of three, bands miss rough effects that are left out.
 _LEAST, _LEAST_PAIRS = {2: (3.0, 3.0), 3: (1.75, 4.0)}, (3.0, 4.0)
 _ONE_HALF = 0.9  # difference of the halves' parts of the records beyond which a column is kept
 _LEAST_TOTAL = 1e-4  # over the deviation of a cell, against a division by 0

@@ -19,7 +19,7 @@ FEW_COLUMNS = 3  # up to here public points are a design, and kernels on each se
 # In units. Three columns have more sets, and one shape takes less time: the rough one, since bands
 # of a smooth one alone are narrow.
 _EFFECTS = {2: (RBF(1.5), Matern(1.0, nu=0.5)), 3: (Matern(1.0, nu=0.5),)}
-_MOST_SMALLER = 4  # slopes in columns that were left out, each over one that was not
+_MOST_SMALLER = 4  # times, at most, are slopes in columns that were left out smaller than others
 _EFFECT_LOG_PRIOR = -3.0  # of each, beside 0: evenly they win by chance where a line would do
 _ENOUGH_COLUMNS, _LINEAR_LOG_PRIOR = 10, 0.5  # the prior: for each column beyond these
 _EVIDENCE_FACTOR = 0.5  # of the kernels' variance, of many columns up to these
