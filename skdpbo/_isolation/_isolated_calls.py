@@ -291,7 +291,7 @@ def refuse_cached_functions(estimator, candidates=(), scoring=None):
             for part in parts:
                 while isinstance(part, functools.partial):  # also around a cached function
                     part = part.func
-                if isinstance(part, MemorizedFunc):
+                if isinstance(getattr(part, "__self__", part), MemorizedFunc):  # or its method
                     raise ValueError(
                         f"{name} is cached by joblib.Memory, which would write protected rows to "
                         "disk: give the function itself."

@@ -12,7 +12,7 @@ from weakref import finalize
 
 import numpy as np
 from joblib import parallel_config
-from joblib.memory import MemorizedFunc
+from joblib.memory import MemorizedFunc, NotMemorizedFunc
 
 # Re-entrant: the garbage collector may end a block in the midst of another.
 _ALL_LEVELS = sys.maxsize  # of logging, which knows levels above CRITICAL
@@ -123,8 +123,10 @@ class _Silence:
 
 def _silence(nowhere, streams, filters, generators, caches):
     """Silence the process; the stacks put back its streams, filters, generators and caches."""
-    caches.callback(setattr, MemorizedFunc, "__call__", MemorizedFunc.__call__)
-    MemorizedFunc.__call__ = _uncached(MemorizedFunc.__call__)
+    for kind in (MemorizedFunc, *MemorizedFunc.__subclasses__()):
+        for name in _CACHED_CALLS & vars(kind).keys():
+            caches.callback(setattr, kind, name, getattr(kind, name))
+            setattr(kind, name, _uncached(getattr(kind, name)))
     generators.callback(random.setstate, random.getstate())
     # A dict: the tuple is for MT19937 alone, and asking for it warns with another source.
     state = np.random.get_state(legacy=False)  # noqa: NPY002
@@ -138,13 +140,18 @@ def _silence(nowhere, streams, filters, generators, caches):
     warnings.simplefilter("ignore")
 
 
+_CACHED_CALLS = {"__call__", "call", "call_and_shelve", "check_call_in_cache"}
+# What scikit-learn caches itself is of trainings: on public rows alone they have a memory.
+_TRAININGS = "sklearn.pipeline", "sklearn.cluster."
+
+
 def _uncached(cached):
     """Return what calls functions that ``joblib.Memory`` caches, which writes rows to disk."""
 
     def call(memorized, *args, **kwargs):
-        # Those of scikit-learn are of trainings: on public rows alone they have a memory.
         function = memorized.func
-        is_of_training = str(function.__module__).partition(".")[0] == "sklearn"
-        return cached(memorized, *args, **kwargs) if is_of_training else function(*args, **kwargs)
+        if str(function.__module__).startswith(_TRAININGS):
+            return cached(memorized, *args, **kwargs)
+        return getattr(NotMemorizedFunc(function), cached.__name__)(*args, **kwargs)
 
     return call

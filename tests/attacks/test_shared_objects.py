@@ -18,6 +18,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer, SplineTransformer, StandardScaler
+from sklearn.utils import check_array
 
 from _support.internals import separate_copy
 from _support.planted import original, plant, put
@@ -558,15 +559,31 @@ class TestCachedFunctions:
     def test_called_without_the_cache(self, mode, tmp_path):
         assert not self.on_disk_from_inside(mode, tmp_path)
 
+    WAYS = {
+        "call": (doubled, lambda cached: lambda X: cached.call(X)[0]),
+        "shelf": (doubled, lambda cached: lambda X: cached.call_and_shelve(X).get()),
+        "scikit-learn": (check_array, lambda cached: cached),
+    }
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_in_no_way(self, way, tmp_path):
+        assert not self.on_disk_from_inside("validation", tmp_path, *self.WAYS[way])
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_each_way_is_found(self, way, tmp_path, monkeypatch):
+        plant(monkeypatch, "cached functions are called as they are")
+        assert self.on_disk_from_inside("validation", tmp_path, *self.WAYS[way])
+
     @pytest.mark.parametrize("mode", ["validation", "chunks", "private"])
     def test_a_cache_inside_is_found(self, mode, tmp_path, monkeypatch):
         plant(monkeypatch, "cached functions are called as they are")
         assert self.on_disk_from_inside(mode, tmp_path)
 
-    def on_disk_from_inside(self, mode, folder):
+    def on_disk_from_inside(self, mode, folder, function=doubled, way=lambda cached: cached):
         """Whether rows are on disk after a step has called a cached function."""
         global CALLED
-        CALLED = Memory(folder, verbose=0).cache(doubled)
+        cached = Memory(folder, verbose=0).cache(function)
+        CALLED = way(cached)
         options = {"guide": False, "score_fraction": 0.0, "loss_bound": 1.0}
         rows, targets = np.full((8, 2), SECRET), np.zeros(8)
         model, name = Ridge(), "ridge__fit_intercept"
@@ -581,17 +598,19 @@ class TestCachedFunctions:
             search.fit(X, Y, X_val=rows, y_val=targets)
         else:
             search.fit(np.vstack([X, rows]), np.r_[Y, targets])
-        assert CALLED(np.ones((1, 1))).tolist() == [[2.0]]
-        assert CALLED.check_call_in_cache(np.ones((1, 1)))  # it caches again
+        assert cached(np.ones((1, 1))).tolist() == function(np.ones((1, 1))).tolist()
+        assert cached.check_call_in_cache(np.ones((1, 1)))  # it caches again
         return self.on_disk(folder)
 
     def test_refused_wherever_it_is(self, tmp_path):
         memory = Memory(tmp_path, verbose=0)
         step = FunctionTransformer(functools.partial(memory.cache(doubled)))
+        method = FunctionTransformer(memory.cache(doubled).__call__)
         scoring = make_per_record_scorer(memory.cache(squared), bound=1.0)
         options = {"guide": False, "score_fraction": 0.0}
         for search in [
             DPGridSearchCV(make_pipeline("passthrough", Ridge()), {"passthrough": [step]}),
+            DPGridSearchCV(make_pipeline(method, Ridge()), {"ridge__alpha": [1.0]}),
             DPGridSearchCV(Ridge(), {"alpha": [1.0]}, scoring=scoring),
         ]:
             search.set_params(**options)
