@@ -1,11 +1,14 @@
 """Labels of protected records, and their positions among the public classes."""
 
+from functools import partial
+
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from skdpbo._attempt import attempt
+from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._parameters import warn_caller
 from skdpbo._schema import declared_types, kind_of_type, refuse_sparse_and_complex
 from skdpbo.exceptions import SkdpboWarning
@@ -74,7 +77,7 @@ def checked_labels(y, classes):
     declared = hasattr(y, "dtype") or hasattr(y, "dtypes")
     if classes is not None and not declared:
         # A list, or another sequence: for one text, numpy would make texts of all labels.
-        table, error = attempt(np.asarray, y, dtype=object)
+        table, error = in_isolation(attempt, partial(np.asarray, y, dtype=object))
         # It looks into each of them, and says what it met there.
         y = np.fromiter(y, dtype=object, count=len(y)) if error is not None else table
     array = np.asarray(y)
@@ -111,6 +114,10 @@ def label_positions(labels, classes):
         positions = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
         return np.where(classes[positions] == labels, positions, -1)
     table = {label: k for k, label in enumerate(classes.tolist())}
+    return np.array(in_isolation(_found, table, labels.tolist()))
+
+
+def _found(table, labels):
     # A label that cannot be hashed is no class, and no error.
-    found = [attempt(table.get, label, -1)[0] for label in labels.tolist()]
-    return np.array([-1 if position is None else position for position in found])
+    found = (attempt(table.get, label, -1)[0] for label in labels)
+    return [-1 if position is None else position for position in found]

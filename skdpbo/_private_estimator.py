@@ -1,13 +1,14 @@
 """Base class of estimators that read protected tables in `fit`: check, charge, and then read."""
 
-import functools
 import warnings
+from functools import partial, wraps
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from skdpbo._attempt import attempt_publicly
+from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._parameters import warn_if_seeded
 from skdpbo._record_groups import PlacedRows, check_group_labels, group_codes
 from skdpbo._schema import (
@@ -80,7 +81,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         rehearsed = not readable and self._rehearse(check, X, *targets)
         if not readable:  # lists and objects are read to learn their shape and type
             charge_active_ledger(guarantee, type(self).__name__, self)
-        table = self._checked_table(X)
+        table = in_isolation(self._checked_table, X)  # a cell's own code may say something
         validate_data(self, X, skip_check_array=True)  # names and number of the columns
         # Whatever can fail for public reasons fails here: a charge is never taken back.
         with warnings.catch_warnings():
@@ -90,9 +91,8 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         if readable:  # before any value is read
             charge_active_ledger(guarantee, type(self).__name__, self)
         if groups is not None:
-            table = self._grouped(
-                table, group_codes(groups, length_of(X, "X"), name="groups", rows="X")
-            )
+            codes = in_isolation(group_codes, groups, length_of(X, "X"), "groups", "X")
+            table = self._grouped(table, codes)
         return table, checked, source
 
     def _refuse_types(self, X):
@@ -141,6 +141,10 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         validate_data(self, X, skip_check_array=True)  # of this fit, for the check
         check(table, *zeros[1:])
 
+    def _checked_targets(self, y):
+        """Protected: return the targets as an array of real numbers."""
+        return in_isolation(partial(checked_table, y, "y", ensure_2d=False, estimator=self))
+
     def _grouped(self, table, codes):
         """Protected: return the rows with their groups."""
         return PlacedRows(table, codes)
@@ -161,7 +165,7 @@ def _complete_or_unchanged(fit):
     Released values would stand there without their guarantee, or beside those of an earlier fit.
     """
 
-    @functools.wraps(fit)
+    @wraps(fit)
     def guarded(self, *args, **kwargs):
         before = vars(self).copy()
         try:

@@ -20,7 +20,6 @@ from skdpbo._record_groups import n_units, placed
 from skdpbo._row_blocks import BoxedRows, clipped_product
 from skdpbo._schema import (
     check_same_length,
-    checked_table,
     in_doubles,
     refuse_missing_target,
     refuse_not_finite,
@@ -214,7 +213,7 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
 
     def _check_public(self, table, y):
         """Check the shape of y; return y as an array, and both boxes."""
-        targets = checked_table(y, "y", ensure_2d=False, estimator=self)
+        targets = self._checked_targets(y)
         if targets.ndim not in (1, 2):
             raise ValueError("y must have shape (n_samples,) or (n_samples, n_targets).")
         n_targets = 1 if targets.ndim == 1 else targets.shape[1]

@@ -33,6 +33,7 @@ STAGES = {
     "curator": "gaussian_process.outsourced._curator_base",
     "descent": "model_selection.gibo._descent",
     "descent trainings": "model_selection.private_training._descent_trainings",
+    "class labels": "_class_labels",
     "domains": "gaussian_process.outsourced._domains",
     "dry run": "model_selection.evaluation._dry_run",
     "evaluator": "model_selection.evaluation._evaluator",
@@ -448,7 +449,7 @@ BUGS = {
         "set-up: number_of_units": lambda X_val, groups: len(X_val),
     },
     "groups: rows are set apart one by one": {
-        "set-apart rows: group_codes": lambda groups, n, **names: np.arange(n)
+        "set-apart rows: group_codes": lambda groups, n, *names: np.arange(n)
     },
     "secret number: places in the order of the records": {
         "public training: random_batches": lambda n, source: original("evaluator: place_batches")(
@@ -683,7 +684,6 @@ BUGS = {
     "sparse: rows are not shortened": {"features: shorten_rows": as_it_is},
     "sparse: numpy reads the records": {
         "private estimator: checked_table": lambda values, *a, **k: np.asarray(values, dtype=float),
-        "sparse regressor: checked_table": lambda values, *a, **k: np.asarray(values, dtype=float),
     },
     "sparse: bounds are exact ranges": {
         "sparse process: released_ranges": lambda table, mu, source, name: (

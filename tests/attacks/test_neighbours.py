@@ -336,6 +336,16 @@ class TestIsolation:
             [{"alpha": alpha} for alpha in np.geomspace(1e-3, 1e3, 30)],
         )
 
+    def test_of_a_frame_that_refuses_equal_labels(self, monkeypatch):
+        """Another row takes the place of a bad one: such a frame was then predicted in parts."""
+
+        def convert(rows):
+            return pd.DataFrame(rows).set_flags(allows_duplicate_labels=False)
+
+        assert self.rounding_change(convert) <= 1
+        put(monkeypatch, "protected rows: _repeatable", lambda values: values)
+        assert self.rounding_change(convert) > 1
+
     def test_exceptions_from_predict(self, i, monkeypatch):
         bad = X_VAL.copy()
         bad[i] = 99.0

@@ -7,7 +7,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from skdpbo._parameters import check_bounds, warn_caller, warn_of_ends
 from skdpbo._private_estimator import PrivateEstimator
-from skdpbo._schema import check_same_length, checked_table, in_doubles, refuse_not_finite
+from skdpbo._schema import check_same_length, in_doubles, refuse_not_finite
 from skdpbo.exceptions import DefaultBoundsWarning, NoisyRowsWarning, VoidGuaranteeWarning
 from skdpbo.gaussian_process.outsourced._domains import Ball, Box
 from skdpbo.gaussian_process.outsourced._noisy_rows import NoisyRows, rows_guarantee
@@ -182,7 +182,7 @@ class RowReleaser(PrivateEstimator):
 
         def check_rows(table, y):
             if y is not None:
-                y = checked_table(y, "y", ensure_2d=False, estimator=self)
+                y = self._checked_targets(y)
             return y, check(table.shape, y)
 
         table, (y, checked), source = self._opened(guarantee, check_rows, X, y)

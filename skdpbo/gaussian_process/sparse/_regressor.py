@@ -6,7 +6,7 @@ from functools import partial
 
 from skdpbo._parameters import bounds_or_default, half_widths, positive_values
 from skdpbo._record_groups import n_units, placed, record_codes
-from skdpbo._schema import check_same_length, checked_table, refuse_missing_target
+from skdpbo._schema import check_same_length, refuse_missing_target
 from skdpbo.gaussian_process._posterior_regressor import PosteriorRegressor
 from skdpbo.gaussian_process._public_base import PublicBase, ResidualRows
 from skdpbo.gaussian_process.sparse._first_releases import Shown
@@ -300,7 +300,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
 
     def _planned(self, mu, X_public, y_public, bounds, X, y):
         """Return what the release needs from shapes and parameters; raises what can be raised."""
-        y = checked_table(y, "y", ensure_2d=False, estimator=self)
+        y = self._checked_targets(y)
         if y.ndim not in (1, 2):
             raise ValueError("y must have one or two dimensions.")
         q = math.prod(y.shape[1:])

@@ -11,7 +11,7 @@ from functools import partial
 from sklearn import get_config
 from sklearn.metrics import check_scoring
 
-from skdpbo._isolation._isolated_calls import refuse_cached_functions
+from skdpbo._isolation._isolated_calls import in_isolation, refuse_cached_functions
 from skdpbo._parameters import warn_caller
 from skdpbo._record_groups import group_codes
 from skdpbo.model_selection._sklearn import (
@@ -227,8 +227,9 @@ class AllRecordsProtection(Protection):
                     "groups must name the group of each row of X, and groups_val of each row of "
                     "X_val, if it is given: every record is protected."
                 )
-            groups = group_codes(groups, n_rows(X), name="groups", rows="X")
-            groups_val = None if X_val is None else group_codes(groups_val, n_rows(X_val))
+            groups = in_isolation(group_codes, groups, n_rows(X), "groups", "X")
+            if X_val is not None:
+                groups_val = in_isolation(group_codes, groups_val, n_rows(X_val))
         self.parts = parts = ProtectedParts(X, y, X_val, y_val, groups, groups_val)
         guarantee = self.planned(parts)
         if X_val is not None:  # copies are not found below, only memory that is shared

@@ -10,6 +10,7 @@ from sklearn.model_selection import PredefinedSplit, check_cv
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.multiclass import type_of_target
 
+from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._parameters import warn_caller
 from skdpbo._record_groups import group_codes
 from skdpbo._schema import kind_of_type
@@ -237,7 +238,7 @@ def split_rows(searcher, X, y, params):
     if groups is None:
         n_units, what, order = n_samples, "rows", "position"
     else:
-        codes = group_codes(groups, n_samples, name="groups", rows="X")
+        codes = in_isolation(group_codes, groups, n_samples, "groups", "X")
         n_units, what = int(codes.max(initial=-1)) + 1, "groups"
         order = "the order of their first rows"
     if n_units < 2:

@@ -267,7 +267,7 @@ class ValidationProtection(PublicSearch):
         """Return the number of the group of each protected record, or refuse groups."""
         self.mechanism.refuse_groups()
         refuse_metric_of_groups(self.scorer)
-        groups = group_codes(labels, n_rows(X_val))
+        groups = in_isolation(group_codes, labels, n_rows(X_val))
         if self.counted and not len(groups):
             raise ValueError("X_val must hold at least one group of protected rows, got 0.")
         return groups

@@ -70,8 +70,16 @@ class ProtectedParts:
 
 def _settled(X, y, *, width, labels):
     """Return rows and targets as ``fit`` gets them. Protected; after the charge."""
+    X, y = _repeatable(X), _repeatable(y)
     X, y = _without_labels(as_objects(X, width)), _without_labels(y)
     return settled_rows(X), settled_targets(y, labels)
+
+
+def _repeatable(values):
+    """Return rows or targets of which one may be taken twice, in the place of one that is bad."""
+    flags = getattr(values, "flags", None)  # numpy's have other names
+    may = getattr(flags, "allows_duplicate_labels", True)
+    return values if may else values.set_flags(allows_duplicate_labels=True)
 
 
 def _without_labels(values):
@@ -203,6 +211,7 @@ def in_public_schema(X_val, y_val, X_public, y_public, groups=None):
     -------
     rows : ProtectedRows
     """
+    X_val, y_val = _repeatable(X_val), _repeatable(y_val)
     with np.errstate(all="ignore"):  # a warning of a cast would depend on the values
         X, unreadable = as_public_schema(X_val, X_public)
         X, y = _with_public_labels(X, X_public), as_public_targets(y_val, y_public)

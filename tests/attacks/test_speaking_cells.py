@@ -1,0 +1,121 @@
+"""Values of protected records with code of their own, which says something where it is read."""
+
+import logging
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from _support.planted import put
+from skdpbo import DPGridSearchCV
+from skdpbo.audit import Traces
+from skdpbo.gaussian_process import (
+    DPSparseGPClassifier,
+    DPSparseGPRegressor,
+    PrivateProjection,
+    ProjectedGP,
+)
+from skdpbo.linear_model import DPLogisticRegression, DPRidge
+from skdpbo.model_selection import Chunks
+from skdpbo.preprocessing import (
+    DPMinMaxScaler,
+    DPOneHotEncoder,
+    DPSimpleImputer,
+    DPStandardScaler,
+)
+
+TEXT = "S3cr3t"
+RNG = np.random.RandomState(0)
+X, Y = RNG.uniform(-1, 1, (40, 2)), RNG.uniform(-1, 1, 40)
+LABELS, GROUPS = (Y > 0).astype(int), np.arange(40) // 2
+
+
+class Speaking:
+    """A number that prints, logs and warns of itself wherever it is used."""
+
+    def __float__(self, *args, **kwargs):
+        print(TEXT)
+        logging.getLogger(__name__).error(TEXT)
+        warnings.warn(TEXT, stacklevel=2)
+        return 0.5
+
+    def __hash__(self):
+        return hash(float(self))
+
+    def __eq__(self, other):
+        return float(self) == other
+
+    def __array__(self, *args, **kwargs):
+        return np.asarray(float(self))
+
+
+def speaking(values, form):
+    cells = values.astype(object)
+    cells[(3, 0) if values.ndim == 2 else 3] = Speaking()
+    if form == "list":
+        return cells.tolist()
+    return cells if form == "array" else (pd.DataFrame if values.ndim == 2 else pd.Series)(cells)
+
+
+BOXES = {"X_bounds": (-2, 2), "y_bounds": (-2, 2)}
+ROWS = {"X_bounds": (-2, 2)}
+CLASSES = {"classes": [0, 1], **ROWS}
+PRIVATE = {
+    "ridge": (DPRidge(**BOXES), Y),
+    "logistic": (DPLogisticRegression(**CLASSES), LABELS),
+    "regressor": (DPSparseGPRegressor(inducing_points=4, **BOXES), Y),
+    "classifier": (DPSparseGPClassifier(inducing_points=4, **CLASSES), LABELS),
+    "scaler": (DPStandardScaler(**ROWS), None),
+    "ranges": (DPMinMaxScaler(), None),
+    "imputer": (DPSimpleImputer(**ROWS), None),
+    "encoder": (DPOneHotEncoder(), None),
+    "projection": (PrivateProjection(data_norm=4.0), None),
+    "curator": (ProjectedGP(data_norm=4.0, noise_variance=0.1, optimizer=None), Y),
+}
+
+
+def heard(fit, *args, **kwargs):
+    with Traces() as traces:
+        fit(*args, **kwargs)
+    return TEXT in traces.text()
+
+
+def of_private(name, form):
+    """Return for cells of X, for targets and for groups whether they are heard."""
+    model, y = PRIVATE[name]
+    targets = () if y is None else (y,)
+    found = {"X": heard(model.fit, speaking(X, form), *targets)}
+    if y is not None:
+        found["y"] = heard(model.fit, X, speaking(y, form))
+    if name not in ("projection", "curator"):
+        found["groups"] = heard(model.fit, X, *targets, groups=speaking(GROUPS, form))
+    return found
+
+
+@pytest.mark.parametrize("form", ["array", "list", "frame"])
+@pytest.mark.parametrize("name", PRIVATE)
+def test_cells_and_groups_of_private_models(name, form):
+    assert not any(of_private(name, form).values())
+
+
+def search(**options):
+    estimator = DPRidge(**BOXES)
+    return DPGridSearchCV(estimator, {"alpha": [1.0]}, guide=False, loss_bound=1.0, **options)
+
+
+@pytest.mark.parametrize("form", ["array", "list", "frame"])
+def test_groups_of_searches(form):
+    groups = speaking(GROUPS, form)
+    assert not heard(search().fit, X, Y, X_val=X + 1, y_val=Y, groups_val=groups)
+    for protect in ("all", Chunks(4)):
+        assert not heard(search(protect=protect).fit, X, Y, groups=groups)
+
+
+def test_they_are_heard_without_isolation(monkeypatch):
+    for place in ("private estimator", "class labels", "set-up"):
+        put(monkeypatch, f"{place}: in_isolation", lambda function, *args: function(*args))
+    assert of_private("ridge", "list") == dict.fromkeys(["X", "y", "groups"], True)
+    assert of_private("logistic", "list")["y"]
+    groups = speaking(GROUPS, "list")
+    assert heard(search().fit, X, Y, X_val=X + 1, y_val=Y, groups_val=groups)
