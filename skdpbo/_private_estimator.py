@@ -1,7 +1,9 @@
 """Base class of estimators that read protected tables in `fit`: check, charge, and then read."""
 
 import warnings
+from collections import Counter
 from functools import partial, wraps
+from numbers import Number
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -102,26 +104,19 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
     def _rehearse(self, check, *tables):
         """Run a check on zeros of the same shapes: it raises and warns before the charge; say so.
 
-        The shape of lists is not known before they are read: two are tried, without a warning. An
-        error that both have in common tells of a parameter alone. No other number of columns than
-        that of a public box or of inducing points can be right.
+        The shape of other containers than lists is not known before they are read: two are tried,
+        without a warning. An error that both have in common tells of a parameter alone.
         """
-        shapes = [values is None or getattr(values, "shape", None) for values in tables]
+        shapes = [values is None or _public_shape(values) for values in tables]
         if None not in shapes:
             self._check_zeros(check, tables[0], shapes)
             return True
         n, errors, known = length_of(tables[0], "X"), [], vars(self).copy()
-        of_X = self._public_width("X_bounds") or self._public_width("inducing_points")
-        widths = of_X, self._public_width("y_bounds")
-        for other in (1, 2):
-            stand_ins = [
-                (n, width or other) if shape is None else shape
-                for shape, width in zip(shapes, widths, strict=False)
-            ]
-            zeros = np.broadcast_to(0.0, stand_ins[0])
+        for width in (1, 2):
+            stand_ins = [(n, width) if shape is None else shape for shape in shapes]
             try:
                 with warnings.catch_warnings(action="ignore"):
-                    errors.append(attempt_publicly(self._check_zeros, check, zeros, stand_ins)[1])
+                    errors.append(attempt_publicly(self._check_zeros, check, None, stand_ins)[1])
             finally:  # an earlier fit stays as it is: these shapes may be none of its
                 vars(self).clear()
                 vars(self).update(known)
@@ -129,16 +124,12 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
             raise errors[0]
         return False
 
-    def _public_width(self, name):
-        """Return the number of columns that a parameter has one vector, or a row, for; or None."""
-        shape, _ = attempt_publicly(np.shape, getattr(self, name, None))
-        return shape[1] if shape is not None and len(shape) == 2 else None
-
     def _check_zeros(self, check, X, shapes):
         # Views of one zero: no shape takes memory.
         zeros = [None if shape is True else np.broadcast_to(0.0, shape) for shape in shapes]
         table = self._checked_table(zeros[0])
-        validate_data(self, X, skip_check_array=True)  # of this fit, for the check
+        named = X if hasattr(X, "shape") else zeros[0]
+        validate_data(self, named, skip_check_array=True)  # of this fit, for the check
         check(table, *zeros[1:])
 
     def _checked_targets(self, y):
@@ -157,6 +148,27 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         if table.ndim != 2:
             raise ValueError("X must have two dimensions.")
         return table
+
+
+def _public_shape(values):
+    """Return the shape, of lists by the length of most rows; None where values would be read.
+
+    A row of another length is an error after the charge.
+    """
+    if type(values) is not list or not values:
+        return getattr(values, "shape", None)
+    width = Counter(map(_length, values)).most_common(1)[0][0]
+    return (len(values), width)[: 1 if width == _SINGLE else 2] if width is not None else None
+
+
+_SINGLE = -1  # length of a number or a text
+
+
+def _length(row):
+    kind = type(row)  # the attribute __class__ of a proxy may raise
+    if kind in (list, tuple):
+        return len(row)
+    return _SINGLE if issubclass(kind, Number | str | np.generic) else None
 
 
 def _complete_or_unchanged(fit):

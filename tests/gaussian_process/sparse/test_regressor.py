@@ -341,10 +341,16 @@ BOX = {"X_bounds": ([-3.0] * 3, [3.0] * 3)}
         (DPSparseGPRegressor(RBF([1.0, 1.0]), **BOX, y_bounds=(-1, 1)), "Anisotropic kernel"),
         (DPSparseGPRegressor(inducing_points=X[:4], **BOX, y_bounds=(-1, 1)), "inducing_points"),
         (DPSparseGPClassifier(Matern(nu=30), **BOX, classes=[0, 1]), "kernel must be finite"),
+        (DPRidge(X_bounds=([-1, -1], [1, 1]), y_bounds=(-1, 1)), "X_bounds"),
+        (DPRidge(**BOX, y_bounds=([-1, -1], [1, 1])), "y_bounds"),
+        (DPSparseGPRegressor(**BOX, y_bounds=(-1, 1), noise_variance=[0.1, 0.1]), "noise_variance"),
+        (DPSparseGPClassifier(X_bounds=([-1] * 4, [1] * 4), classes=[0, 1]), "X_bounds"),
     ],
 )
-def test_errors_for_the_columns_of_a_public_box_cost_nothing_with_lists(model, named):
-    rows, y = np.zeros((40, 3)).tolist(), [0, 1] * 20
+@pytest.mark.parametrize("row", [[0.0] * 3, [0.0] * 2, None])
+def test_errors_that_the_columns_of_lists_show_cost_nothing(model, named, row):
+    """Nor does a row of another length decide."""
+    rows, y = [row, *np.zeros((39, 3)).tolist()], [0, 1] * 20
     with PrivacyLedger(1.0, 1e-4) as ledger, pytest.raises(ValueError, match=named):
         model.fit(rows, y)
     assert not ledger.entries
