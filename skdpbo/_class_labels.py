@@ -9,6 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation
+from skdpbo._isolation._lazy_rows import lazy
 from skdpbo._parameters import warn_caller
 from skdpbo._schema import declared_types, kind_of_type, refuse_sparse_and_complex
 from skdpbo.exceptions import SkdpboWarning
@@ -74,7 +75,7 @@ def checked_labels(y, classes):
     With public `classes` errors depend on shape, type and that all labels are finite. None: the
     labels are public by declaration, and must be those of classes.
     """
-    declared = hasattr(y, "dtype") or hasattr(y, "dtypes")
+    y, declared = lazy(y), hasattr(y, "dtype") or hasattr(y, "dtypes")
     if classes is not None and not declared:
         # A list, or another sequence: for one text, numpy would make texts of all labels.
         table, error = in_isolation(attempt, partial(np.asarray, y, dtype=object))

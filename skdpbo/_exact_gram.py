@@ -7,12 +7,15 @@ and sums are those of integers: the change is the change of one term, exactly.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
+from skdpbo._attempt import attempt
+from skdpbo._isolation._lazy_rows import computed
 from skdpbo._record_groups import PlacedRows, record_sizes, shared_roots
 from skdpbo._schema import in_doubles, is_dask, refuse_not_finite
 
@@ -264,6 +267,10 @@ def _dask_sums(rows, X, Y, chunk, sums):
 
         Y = dask.array.from_array(Y, chunks=(X.chunks[0], Y.shape[1]))
     Y = Y.rechunk({0: X.chunks[0], 1: Y.shape[1]})
-    block = dask.delayed(_strided_sums, pure=False)
+    # Own errors are returned: those of the graph quote what they met.
+    block = dask.delayed(partial(attempt, _strided_sums), pure=False)
     blocks = zip(X.to_delayed()[:, 0], Y.to_delayed()[:, 0], strict=True)
-    return sum(dask.compute(*[block(rows, x, y, chunk, 0, 1, sums) for x, y in blocks]))
+    parts = computed(*[block(rows, x, y, chunk, 0, 1, sums) for x, y in blocks])
+    for error in (error for _, error in parts if error is not None):
+        raise error
+    return sum(part for part, _ in parts)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from skdpbo._attempt import attempt_publicly
 from skdpbo._isolation._isolated_calls import in_isolation
+from skdpbo._isolation._lazy_rows import lazy
 from skdpbo._parameters import warn_if_seeded
 from skdpbo._record_groups import PlacedRows, check_group_labels, group_codes
 from skdpbo._schema import (
@@ -83,7 +84,8 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         rehearsed = not readable and self._rehearse(check, X, *targets)
         if not readable:  # lists and objects are read to learn their shape and type
             charge_active_ledger(guarantee, type(self).__name__, self)
-        table = in_isolation(self._checked_table, X)  # a cell's own code may say something
+        table = in_isolation(self._checked_table, lazy(X))  # a cell's own code may say something
+        targets = [lazy(y) for y in targets]
         validate_data(self, X, skip_check_array=True)  # names and number of the columns
         # Whatever can fail for public reasons fails here: a charge is never taken back.
         with warnings.catch_warnings():

@@ -27,11 +27,15 @@ _MAX_WORK = 10_000
 
 
 def has_numeric_type(values):
-    """Whether shape and types are known without reading a value: numeric arrays and frames."""
+    """Whether shape and types are known without reading a value: numeric arrays and frames.
+
+    Those of files (h5py, zarr) are not among them: as arrays they would be read.
+    """
     dtypes = getattr(values, "dtypes", None)  # of a data frame
     dtypes = [getattr(values, "dtype", None)] if dtypes is None else np.ravel(dtypes)
     numeric = (isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in dtypes)
-    return hasattr(values, "shape") and not issparse(values) and all(numeric)
+    at_hand = isinstance(values, np.ndarray) or is_dask(values) or hasattr(values, "iloc")
+    return at_hand and all(numeric)
 
 
 def checked_table(values, name, *, ensure_2d, estimator, accept_sparse=False):
@@ -87,6 +91,7 @@ def checked_table(values, name, *, ensure_2d, estimator, accept_sparse=False):
 
 def refuse_types(values, name, *, texts=False):
     """Refuse types that can hold no real number, nor a text if `texts`; no value is read."""
+    _refuse_lazy_frames(values, name)
     taken = {"numbers", "objects", *(("texts", "mixed") if texts else ())}
     if taken.issuperset(map(kind_of_type, declared_types(values))):
         return
@@ -236,12 +241,22 @@ def check_same_length(X, y, groups):
 
 def length_of(values, name):
     """Return the number of rows. scikit-learn's own error quotes a scalar."""
+    _refuse_lazy_frames(values, name)
     if is_dask(values):  # an error about blocks of unknown length is the right one
         return _num_samples(values)
     length, error = attempt(_num_samples, values)
     if error is not None:
         raise TypeError(f"{name} must have one entry for each record.")
     return length
+
+
+def _refuse_lazy_frames(values, name):
+    """Refuse Dask collections whose number of rows is not known before they are computed."""
+    if hasattr(values, "__dask_graph__") and not is_dask(values):
+        raise TypeError(
+            f"{name} is a Dask collection, and not an array: give "
+            f"{name}.to_dask_array(lengths=True) or {name}.compute()."
+        )
 
 
 def share_memory(A, B):

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from _support.internals import attempt
-from skdpbo.exceptions import DefaultBoundsWarning, SkdpboWarning
+from skdpbo.exceptions import BudgetExceededError, DefaultBoundsWarning, SkdpboWarning
 from skdpbo.gaussian_process import (
     DPSparseGPClassifier,
     DPSparseGPRegressor,
@@ -323,3 +323,25 @@ def test_types_of_other_libraries_say_nothing():
         clone(model).fit(X, Foreign(np.arange(60) % 2))  # without a warning
     for model in REGRESSORS:
         clone(model).fit(X, Foreign(X[:, 0]))
+
+
+class Stored(Foreign):
+    """Numbers in a file, as of h5py or zarr: the shape and the type are known before."""
+
+    def __init__(self, values):
+        super().__init__(values)
+        self.dtype, self.ndim = values.dtype, values.ndim
+
+    def __array__(self, dtype=None, copy=None):
+        raise AssertionError("read")
+
+
+@pytest.mark.parametrize(
+    "model", [*REGRESSORS[:2], *CLASSIFIERS, DPStandardScaler(X_bounds=(-1, 1))]
+)
+def test_a_file_is_not_read_before_the_charge(model):
+    model = clone(model)
+    with PrivacyLedger(1e-9, 1e-9), pytest.raises(BudgetExceededError):
+        model.fit(Stored(X), Y > 0)
+    with PrivacyLedger(1e-9, 1e-9), pytest.raises(BudgetExceededError):
+        model.fit(X, Stored(Y))

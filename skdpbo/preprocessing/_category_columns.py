@@ -8,6 +8,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdpbo._attempt import attempt
+from skdpbo._schema import is_dask
 
 _MISSING = ("missing", None)
 
@@ -18,10 +19,11 @@ def columns_of(X, estimator):
         raise TypeError("Sparse data was passed for X, but dense data is required.")
     if hasattr(X, "iloc"):  # each column of a frame has its own type
         return [_cells(X.iloc[:, j]) for j in range(_checked_shape(X.shape, estimator)[1])]
-    array = np.asarray(X) if hasattr(X, "dtype") else _objects(X)
-    if array.dtype.kind == "c":
+    if not is_dask(X):  # which would be computed
+        X = np.asarray(X) if hasattr(X, "dtype") else _objects(X)
+    if X.dtype.kind == "c":
         raise ValueError("Complex data not supported: X must be real or strings.")
-    return [array[:, j] for j in range(_checked_shape(array.shape, estimator)[1])]
+    return [X[:, j] for j in range(_checked_shape(X.shape, estimator)[1])]
 
 
 def _objects(rows):
@@ -84,6 +86,7 @@ def category_key(value):
 
 def category_counts(column):
     """Protected: number of records of each key that occurs."""
+    column = np.asarray(column)
     if column.dtype.kind in "biuf":
         values, sizes = np.unique(column, return_counts=True, equal_nan=False)
         counts = Counter()
@@ -100,7 +103,7 @@ def positions_of(column, keys):
     """Protected: position of the key of each value in `keys`, len(keys) for any other."""
     table = {key: k for k, key in enumerate(keys)}
     last = len(keys)
-    return np.array([table.get(category_key(value), last) for value in column.tolist()])
+    return np.array([table.get(category_key(value), last) for value in np.asarray(column).tolist()])
 
 
 def representatives(column, codes):

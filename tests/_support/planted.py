@@ -53,6 +53,7 @@ STAGES = {
     "ledger receipts": "privacy.ledger._receipts",
     "ledger store": "privacy.ledger._store",
     "means": "mechanisms._mean",
+    "lazy rows": "_isolation._lazy_rows",
     "losses": "model_selection.scoring._losses",
     "noise source": "mechanisms._source",
     "noisy rows": "gaussian_process.outsourced._noisy_rows",

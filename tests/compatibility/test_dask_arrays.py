@@ -1,11 +1,25 @@
-"""Dask arrays are summed block by block by the regressor, and refused by searchers."""
+"""Dask arrays are summed block by block by private models, and refused by searchers.
+
+Their graph is code on protected rows: it is run after the charge, and in silence.
+"""
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from _support.planted import no_context, put
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPSparseGPRegressor
+from skdpbo.audit import Traces
+from skdpbo.exceptions import BudgetExceededError
+from skdpbo.gaussian_process import DPSparseGPClassifier, PrivateProjection
+from skdpbo.linear_model import DPLogisticRegression, DPRidge
 from skdpbo.model_selection import Chunks
+from skdpbo.preprocessing import (
+    DPMinMaxScaler,
+    DPOneHotEncoder,
+    DPSimpleImputer,
+    DPStandardScaler,
+)
 from skdpbo.privacy import PrivacyLedger
 
 da = pytest.importorskip("dask.array")
@@ -72,3 +86,68 @@ def test_unknown_lengths_are_refused_before_the_charge():
     ):
         regressor().fit(blocks[blocks[:, 0] > -9], X[:, 0])
     assert ledger.entries == ()
+
+
+TEXT, ROWS = "S3cr3t", {"X_bounds": (-1, 1)}
+SUPERVISED = {
+    "ridge": DPRidge(**ROWS, y_bounds=(-1, 1)),
+    "logistic": DPLogisticRegression(**ROWS, classes=[0, 1]),
+    "regressor": DPSparseGPRegressor(**ROWS, y_bounds=(-1, 1)),
+    "private bounds": DPSparseGPRegressor(X_bounds="private", y_bounds=(-1, 1)),
+    "classifier": DPSparseGPClassifier(**ROWS, classes=[0, 1]),
+}
+PRIVATE = SUPERVISED | {
+    "scaler": DPStandardScaler(**ROWS),
+    "ranges": DPMinMaxScaler(),
+    "imputer": DPSimpleImputer(**ROWS),
+    "encoder": DPOneHotEncoder(),
+    "projection": PrivateProjection(data_norm=9.0),
+}
+CASES = [(kind, "X") for kind in PRIVATE] + [(kind, "y") for kind in SUPERVISED]
+
+
+def fit(kind, which, step):
+    """Fit to rows or targets that a step makes of each block when they are computed."""
+    rows = {"X": X, "y": Y}
+    rows[which] = in_blocks(rows[which]).map_blocks(step, meta=rows[which][:0])
+    model = PRIVATE[kind]
+    model = type(model)(**model.get_params())  # not charged to the ledgers of other fits
+    model.fit(*rows.values() if kind in SUPERVISED else (rows["X"],))
+
+
+def speak(block):
+    print(TEXT)
+    np.log(np.zeros(1))
+    return block
+
+
+def fail(block):
+    raise ValueError(f"{TEXT} {block}")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("kind", "which"), CASES)
+def test_a_graph_is_computed_after_the_charge_and_in_silence(kind, which):
+    with Traces() as traces:
+        fit(kind, which, speak)
+    assert not {TEXT, "RuntimeWarning"} & set(traces.text().replace(":", " ").split())
+    with pytest.raises(ValueError, match="could not be computed") as caught:
+        fit(kind, which, fail)
+    assert caught.value.__context__ is caught.value.__cause__ is None
+    with PrivacyLedger(epsilon=1e-9, delta=1e-9), pytest.raises(BudgetExceededError):
+        fit(kind, which, fail)
+
+
+def test_a_graph_that_speaks_is_found(monkeypatch):
+    put(monkeypatch, "lazy rows: nothing_leaves", no_context)
+    for kind in ("ridge", "scaler"):
+        with Traces() as traces:
+            fit(kind, "X", speak)
+        assert TEXT in traces.text()
+
+
+def test_frames_are_refused():
+    frame = pytest.importorskip("dask.dataframe").from_array(X)
+    for model in PRIVATE.values():
+        with pytest.raises(TypeError, match="to_dask_array"):
+            model.fit(frame, Y)

@@ -1,0 +1,51 @@
+"""Dask arrays that are computed in silence: their graph is the caller's code on protected rows."""
+
+import numpy as np
+
+from skdpbo._attempt import attempt
+from skdpbo._isolation._silence import nothing_leaves
+from skdpbo._schema import is_dask
+
+
+class LazyRows:
+    """A Dask array of protected rows, whose computation says nothing and quotes nothing.
+
+    Parameters
+    ----------
+    array : Dask array
+        Protected.
+    """
+
+    def __init__(self, array):
+        self._array = array
+
+    def __getattr__(self, name):
+        return getattr(self._array, name)
+
+    def __len__(self):
+        return len(self._array)
+
+    def __getitem__(self, rows):
+        return LazyRows(self._array[rows])
+
+    def __array__(self, dtype=None, copy=None):
+        """Protected: return the rows."""
+        return np.asarray(computed(self._array)[0], dtype=dtype)
+
+
+def lazy(values):
+    """Return a Dask array as `LazyRows`, anything else as it is."""
+    return LazyRows(values) if is_dask(values) else values
+
+
+def computed(*collections):
+    """Protected: return the values of Dask collections."""
+    import dask
+
+    with nothing_leaves():
+        values, error = attempt(dask.compute, *collections)
+    if error is not None:
+        raise ValueError(
+            "A Dask array could not be computed. Its compute() shows why, and may quote records."
+        )
+    return values
