@@ -120,7 +120,8 @@ class DPSimpleImputer(PrivateTransformer):
             Float64.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype="float64", ensure_all_finite="allow-nan", reset=False)
+        with np.errstate(all="ignore"):  # in a pipeline a warning would tell of a record
+            X = validate_data(self, X, dtype="float64", ensure_all_finite="allow-nan", reset=False)
         missing = np.isnan(X)
         filled = np.where(missing, self.statistics_, X)
         return np.hstack([filled, missing]) if self.add_indicator else filled

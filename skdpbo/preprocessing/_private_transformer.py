@@ -75,12 +75,12 @@ class PrivateScaler(PrivateTransformer):
             Float64.
         """
         check_is_fitted(self)
-        # A copy, as the rows are changed in place below.
-        X = validate_data(self, X, dtype="float64", copy=True, reset=False)
         offset, divisor = self._shift()
-        largest = np.finfo(X.dtype).max
-        # One record that overflowed would end the fit of a step after this one.
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # in a pipeline a warning would tell of a record
+            # A copy, as the rows are changed in place below.
+            X = validate_data(self, X, dtype="float64", copy=True, reset=False)
+            largest = np.finfo(X.dtype).max
+            # One record that overflowed would end the fit of a step after this one.
             for change, part in ((np.subtract, offset), (np.divide, divisor)):
                 np.clip(change(X, part, out=X), -largest, largest, out=X)
         return X

@@ -12,7 +12,12 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder
 from skdpbo import DPGridSearchCV, DPSparseGPRegressor
 from skdpbo.linear_model import DPLogisticRegression, DPRidge
 from skdpbo.pipeline import pipeline_guarantee
-from skdpbo.preprocessing import DPMinMaxScaler, DPOneHotEncoder, DPStandardScaler
+from skdpbo.preprocessing import (
+    DPMinMaxScaler,
+    DPOneHotEncoder,
+    DPSimpleImputer,
+    DPStandardScaler,
+)
 from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, compose, mu_from_epsilon
 
 
@@ -93,7 +98,10 @@ def test_a_step_that_is_not_verified_is_conditional_by_name():
     assert moved_by_one_record(Normalizer()) == 0
     assert pipeline_guarantee(verified).status == "proved"
     # That they do not end the fit of some record is stated, too.
-    assert "stays finite, and raises no error" in pipeline_guarantee(verified).assumptions[-1]
+    assert (
+        "stays finite, and raises no error or warning"
+        in pipeline_guarantee(verified).assumptions[-1]
+    )
     functions = {"func": in_own_units, "inverse_func": np.array, "check_inverse": False}
     targets = TransformedTargetRegressor(DPRidge(), **functions)
     assert pipeline_guarantee(targets).status == "conditional"
@@ -238,3 +246,15 @@ def test_public_step_takes_no_share_of_a_search(step):
         )
         budgets.append(search.fit(X, X[:, 0] > 0.3).best_estimator_[-1].epsilon)
     assert budgets[0] == budgets[1]
+
+
+def test_private_steps_do_not_warn_of_huge_values():
+    """A sum of such values, by which scikit-learn looks for infinity, is no number."""
+    box = {"X_bounds": (-1, 1)}
+    steps = DPSimpleImputer(**box), DPStandardScaler(**box), DPMinMaxScaler()
+    X = np.zeros((20, 32))
+    X[3] = np.tile(np.repeat([1e308, -1e308], 4), 4)
+    with pytest.warns(RuntimeWarning):
+        Normalizer().fit(X)
+    pipeline = make_pipeline(*steps, DPRidge(**box, y_bounds=(-1, 1))).fit(X, X[:, 0])
+    assert pipeline_guarantee(pipeline).status == "proved"

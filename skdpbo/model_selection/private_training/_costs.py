@@ -277,4 +277,4 @@ def risky_steps(estimator):
 
 def finite_assumption(names):
     """Return the assumption that a guarantee rests on for `risky_steps`."""
-    return f"every record stays finite, and raises no error, in {', '.join(names)}"
+    return f"every record stays finite, and raises no error or warning, in {', '.join(names)}"
