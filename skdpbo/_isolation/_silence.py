@@ -133,11 +133,28 @@ def _silence(nowhere, streams, filters, generators, caches):
     generators.callback(np.random.set_state, state)
     streams.enter_context(redirect_stdout(nowhere))
     streams.enter_context(redirect_stderr(nowhere))
+    for owner, hook in _hooks():
+        streams.callback(setattr, owner, hook, getattr(owner, hook))
+        setattr(owner, hook, _drop)
     streams.callback(logging.disable, logging.root.manager.disable)
     logging.disable(_ALL_LEVELS)
     # Recorded, that is not shown: threads that reset the filters let some warnings through.
     filters.enter_context(warnings.catch_warnings(record=True))
     warnings.simplefilter("ignore")
+
+
+def _hooks():
+    """Yield what else shows something: errors in threads and finalizers, and what notebooks do."""
+    yield threading, "excepthook"
+    yield sys, "unraisablehook"
+    # Progress bars and tables in a notebook are not written to a stream.
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if (publisher := getattr(shell, "display_pub", None)) is not None:
+        yield publisher, "publish"
+
+
+def _drop(*args, **kwargs):
+    """Show nothing."""
 
 
 _CACHED_CALLS = {"__call__", "call", "call_and_shelve", "check_call_in_cache"}

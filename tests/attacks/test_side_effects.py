@@ -181,6 +181,51 @@ class TestOutput:
         assert said.count("predicting 4") >= 2
 
 
+class Broken:
+    """Something that raises where it is freed."""
+
+    def __del__(self):
+        raise RuntimeError
+
+
+def raising():
+    raise RuntimeError
+
+
+class Showing(Drawing):
+    """Has a thread and a finalizer that raise, and a progress bar of notebooks."""
+
+    def predict(self, X):
+        Broken()
+        thread = threading.Thread(target=raising)
+        thread.start()
+        thread.join()
+        sys.modules["IPython"].get_ipython().display_pub.publish({"text/plain": str(len(X))})
+        return super().predict(X)
+
+
+class TestHooks:
+    """What reports errors elsewhere and shows tables in a notebook, as the user has set it."""
+
+    def shown(self, monkeypatch):
+        told = []
+        publisher = SimpleNamespace(publish=told.append)
+        shell = SimpleNamespace(display_pub=publisher)
+        monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+        monkeypatch.setattr(sys, "unraisablehook", told.append)
+        monkeypatch.setattr(threading, "excepthook", told.append)
+        fitted("grid", BAD, Showing(), refit=False)
+        assert publisher.publish == sys.unraisablehook == threading.excepthook == told.append
+        return len(told)
+
+    def test_nothing_is_shown(self, monkeypatch):
+        assert self.shown(monkeypatch) == 0
+
+    def test_what_is_shown_is_found(self, monkeypatch):
+        put(monkeypatch, "silence: _hooks", lambda: ())
+        assert self.shown(monkeypatch) >= 3
+
+
 BOUND = ContextVar("bound", default=())
 
 
