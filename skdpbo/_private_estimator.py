@@ -84,7 +84,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         rehearsed = not readable and self._rehearse(check, X, *targets)
         if not readable:  # lists and objects are read to learn their shape and type
             charge_active_ledger(guarantee, type(self).__name__, self)
-        table = in_isolation(self._checked_table, lazy(X))  # a cell's own code may say something
+        table = _read(self._checked_table, lazy(X))
         targets = [lazy(y) for y in targets]
         validate_data(self, X, skip_check_array=True)  # names and number of the columns
         # Whatever can fail for public reasons fails here: a charge is never taken back.
@@ -95,7 +95,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         if readable:  # before any value is read
             charge_active_ledger(guarantee, type(self).__name__, self)
         if groups is not None:
-            codes = in_isolation(group_codes, groups, length_of(X, "X"), "groups", "X")
+            codes = _read(group_codes, groups, length_of(X, "X"), "groups", "X")
             table = self._grouped(table, codes)
         return table, checked, source
 
@@ -136,7 +136,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
 
     def _checked_targets(self, y):
         """Protected: return the targets as an array of real numbers."""
-        return in_isolation(partial(checked_table, y, "y", ensure_2d=False, estimator=self))
+        return _read(partial(checked_table, name="y", ensure_2d=False, estimator=self), y)
 
     def _grouped(self, table, codes):
         """Protected: return the rows with their groups."""
@@ -150,6 +150,13 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         if table.ndim != 2:
             raise ValueError("X must have two dimensions.")
         return table
+
+
+def _read(function, values, *args):
+    """Protected: call a function of values; in isolation where they may have code of their own."""
+    if has_numeric_type(values):
+        return function(values, *args)
+    return in_isolation(function, values, *args)
 
 
 def _public_shape(values):
