@@ -78,7 +78,7 @@ GP = DPSparseGPRegressor(**BOX)
         (GP, "noise_variance", 0.0),
         (GP, "kernel", "rbf"),
         (GP, "inducing_points", 0),
-        (ProjectedGP(data_norm=2.0), "n_restarts_optimizer", -1),
+        (ProjectedGP(data_norm=2.0, displacement=0.1), "n_restarts_optimizer", -1),
     ],
 )
 def test_bad_parameters_cost_nothing_where_rows_are_lists(estimator, name, value):
