@@ -19,7 +19,11 @@ from skdpbo.model_selection.scoring._log_density import (
     make_log_density_scorer,
 )
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
-from skdpbo.model_selection.scoring.metrics._protected_metrics import chunk_metric, trial_metric
+from skdpbo.model_selection.scoring.metrics._protected_metrics import (
+    chunk_metric,
+    chunk_scorer,
+    trial_metric,
+)
 from skdpbo.model_selection.scoring.metrics._sklearn_metrics import metric_of, metric_scorer
 from skdpbo.privacy._checks import check_positive, check_within
 
@@ -223,7 +227,8 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
         scorer = mean_scorer(name)
     else:
         if name in get_scorer_names():
-            raise UnboundedSensitivityError(_unsupported.refusal(name))
+            of_chunks = chunk_scorer(name) is not None
+            raise UnboundedSensitivityError(_unsupported.refusal(name, of_chunks))
         raise ValueError(
             f"scoring must be a name of scikit-learn's or a per-record scorer, got {name!r}."
         )
