@@ -1,4 +1,4 @@
-"""What can be read off a fitted searcher, its messages and its traces: no protected value.
+"""Fitted searchers, their messages and their traces hold no protected value.
 
 Unmistakable numbers and texts are planted in the protected rows, and the exact totals of the
 candidates are computed by themselves; then everything that leaves `fit` is searched for them.
@@ -141,7 +141,7 @@ class Detector:
 
 
 def parts(thing):
-    """What an object holds: items, attributes, slots, closures, exception chains, frames."""
+    """Yield what an object holds: items, attributes, slots, closures, exception chains, frames."""
     if isinstance(thing, np.ndarray):
         yield from np.ma.getdata(thing).ravel().tolist()
         yield thing.base

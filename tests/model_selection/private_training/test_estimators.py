@@ -1,4 +1,4 @@
-"""Which estimators may be trained on protected rows, and with which budgets."""
+"""Estimators that may be trained on protected rows, and their budgets."""
 
 import math
 
@@ -141,7 +141,7 @@ LEARNING = [
 
 
 def learned(fitted):
-    """What a fitted transformer holds, as text."""
+    """Return the attributes of a fitted transformer, as text."""
 
     def text(value):
         if isinstance(value, np.ndarray):
