@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdpbo.mechanisms._clipping import ClippedMean, row_blocks
+from skdpbo.mechanisms._clipping import ClippedMean, cache_blocks
 from skdpbo.mechanisms._gaussian import GaussianMechanism
 from skdpbo.mechanisms._schedule import step_budgets
 from skdpbo.mechanisms._source import RandomSource
@@ -219,7 +219,7 @@ def centred(records: FloatArray, center: FloatArray, scale: float) -> FloatArray
 
 def centred_blocks(records: FloatArray, center: FloatArray, scale: float) -> Iterator[FloatArray]:
     """Yield `centred` in blocks of rows, to bound the memory. Protected."""
-    for block in row_blocks(records):
+    for block in cache_blocks(records):
         yield centred(block, center, scale)
 
 

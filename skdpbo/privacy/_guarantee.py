@@ -21,7 +21,7 @@ from skdpbo.privacy._rounding import one_plus_exp, round_up
 
 Status = Literal["proved", "conditional", "void"]
 DELTA_ROUNDING = 1e-9  # relative; how far a stated delta may lie below the computed one
-_TINY_DELTA = 1e-30  # digits of a smaller delta tell a reader nothing
+TINY_DELTA = 1e-30  # digits of a smaller delta tell a reader nothing
 _VERSION = 1  # of the dictionary form
 STATUSES: tuple[Status, ...] = ("proved", "conditional", "void")  # from strong to weak
 RECORD_RELATIONS = ("replace-one", "add-remove")
@@ -261,9 +261,7 @@ class PrivacyGuarantee:
         return self if random_state is None else self.voided(SEEDED)
 
     def __str__(self) -> str:
-        delta = (
-            f"delta<{_TINY_DELTA}" if 0 < self.delta < _TINY_DELTA else f"delta={self.delta:.6g}"
-        )
+        delta = f"delta<{TINY_DELTA}" if 0 < self.delta < TINY_DELTA else f"delta={self.delta:.6g}"
         what = f"(epsilon={self.epsilon:.6g}, {delta})-differentially private"
         if self.mu is not None:
             what += f" and {self.mu:.6g}-GDP"

@@ -8,6 +8,7 @@ import numpy as np
 
 from skdpbo.model_selection.scoring._losses import codes_among
 from skdpbo.model_selection.scoring._score_release import SumGroup
+from skdpbo.model_selection.scoring._scorer import FINE_UNITS
 from skdpbo.model_selection.scoring.metrics._confusion import (
     confusion_cells,
     cost_matrix,
@@ -15,7 +16,6 @@ from skdpbo.model_selection.scoring.metrics._confusion import (
 )
 from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 
-_UNITS = 2**20
 # The level where no public score is known, as without public cross-validation.
 _DEFAULT_LEVEL = 0.5
 # Bound on the expected regret, as a share of the score, from which the level of F-beta is halved,
@@ -93,7 +93,7 @@ class ConfusionScorer(MetricScorer):
             response_method="predict",
             lower=lower,
             upper=1.0,
-            units=_UNITS,
+            units=FINE_UNITS,
         )
         self.metric, self.average, self.adjusted = metric, average, adjusted
         self.classes, self.frequencies = classes, counts / counts.sum()

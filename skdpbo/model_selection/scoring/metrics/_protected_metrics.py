@@ -21,7 +21,7 @@ from skdpbo.exceptions import DefaultBoundsWarning, UnboundedSensitivityError
 from skdpbo.model_selection._sklearn import InvalidParameterError
 from skdpbo.model_selection.scoring import _losses
 from skdpbo.model_selection.scoring._parsing import as_labels, as_numbers, n_outputs
-from skdpbo.model_selection.scoring._scorer import PerRecordScorer, SklearnMetric
+from skdpbo.model_selection.scoring._scorer import FINE_UNITS, PerRecordScorer, SklearnMetric
 from skdpbo.model_selection.scoring.metrics._sklearn_metrics import (
     KNOWN,
     is_accuracy,
@@ -29,8 +29,6 @@ from skdpbo.model_selection.scoring.metrics._sklearn_metrics import (
     metric_scorer,
     own_function,
 )
-
-_UNITS = 2**20
 
 
 class ChunkMetric(SklearnMetric):
@@ -141,7 +139,7 @@ def chunk_metric(scoring, loss_bound=None):
         response_method=scorer._response_method,
         lower=lower,
         upper=upper,
-        units=_UNITS,
+        units=FINE_UNITS,
     )
 
 
