@@ -11,7 +11,7 @@ _HIDDEN = 3.0  # standard deviations of a noisy count
 
 def class_counts(codes, n_classes, sizes=None):
     """Protected: count the records of each class; one of another label (code -1) counts nowhere."""
-    # A bin of its own, thrown away: an error would tell that there is another label.
+    # A bin of its own, dropped: an error would reveal that there is another label.
     bins = np.where(codes < 0, n_classes, codes)
     return shared_counts(bins, n_classes + 1, sizes, slice(None))[:-1]
 

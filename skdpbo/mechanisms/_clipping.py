@@ -85,7 +85,7 @@ def clip_to_lattice(
             raise ValueError("vectors must be two-dimensional, one row per record.")
         values = values.astype(np.float64, copy=False)
         finite = np.asarray(np.isfinite(values).all(axis=1))
-        # Neither an error nor a warning: either would tell that some record is not finite.
+        # Neither an error nor a warning: either would reveal that some record is not finite.
         rows = np.where(finite[:, None], values, 0.0)
         # Division by the largest entry: the squares neither overflow nor all underflow.
         largest = np.abs(rows).max(axis=1, initial=0.0)

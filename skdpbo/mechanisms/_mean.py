@@ -241,7 +241,7 @@ def as_records(values: ArrayLike, groups: ArrayLike | None = None) -> FloatArray
     if array.ndim == 2 and not array.shape[1]:
         raise ValueError("values must have at least one column.")
     n = check_count(len(array), "n_records")
-    # A message about an overflow would tell of a record.
+    # A message about an overflow could reveal a record.
     with np.errstate(all="ignore"):
         records = array.astype(np.float64, copy=False).reshape(n, -1)
     return records if groups is None else _group_means(records, groups)

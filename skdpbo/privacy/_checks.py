@@ -76,7 +76,7 @@ def check_count(value: Any, name: str, least: int = 1, most: int | None = None) 
 
 
 def check_index(value: Any, name: str, size: int) -> int:
-    """Return an integer that is a position among `size`; an IndexError tells of another one."""
+    """Return an integer that is a position among `size`, or raise an IndexError."""
     index = _integer(value, name)
     if not 0 <= index < size:
         raise IndexError(f"{name} must be in [0, {size}), got {index}.")

@@ -21,7 +21,7 @@ from skdpbo.privacy._rounding import one_plus_exp, round_up
 
 Status = Literal["proved", "conditional", "void"]
 DELTA_ROUNDING = 1e-9  # relative; how far a stated delta may lie below the computed one
-TINY_DELTA = 1e-30  # digits of a smaller delta tell a reader nothing
+TINY_DELTA = 1e-30  # digits of a smaller delta are of no use to a reader
 _VERSION = 1  # of the dictionary form
 STATUSES: tuple[Status, ...] = ("proved", "conditional", "void")  # from strong to weak
 RECORD_RELATIONS = ("replace-one", "add-remove")

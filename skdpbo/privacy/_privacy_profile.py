@@ -274,7 +274,7 @@ def _of_arrays(function: Callable[[Any], Any]) -> Callable[[Array], Array]:
     """Evaluate a function of a number or of an array; arrays count where they agree."""
 
     def evaluate(epsilons: Array) -> Array:
-        # One value tells whether the function treats an array elementwise.
+        # One value shows whether the function treats an array elementwise.
         middle = epsilons.size // 2
         one = _number(function(float(epsilons[middle])))
         try:

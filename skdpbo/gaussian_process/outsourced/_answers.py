@@ -157,7 +157,7 @@ class AnswerBook:
         kind = type(value)  # the attribute __class__ of a proxy may raise
         if kind is bool or not issubclass(kind, numbers.Real):
             raise TypeError("value must be a number.")
-        number, too_large = attempt(float, value)  # an error would tell of a noisy answer's value
+        number, too_large = attempt(float, value)  # an error could reveal a noisy answer's value
         value = math.inf if too_large else number
         if self._noise is None and not math.isfinite(value):
             raise ValueError("An exact answer must be finite.")

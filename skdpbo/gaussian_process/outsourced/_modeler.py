@@ -187,7 +187,7 @@ class GPUCBModeler:
 
         The first is that of `ask`. Each further one is chosen as if the rows before it had been
         answered with their posterior means: these stay, the standard deviations shrink (GP-BUCB,
-        Desautels, Krause & Burdick 2014). The curator's answers are told one by one, in any order.
+        Desautels, Krause & Burdick 2014). The curator's answers are added one by one, in any order.
 
         Parameters
         ----------

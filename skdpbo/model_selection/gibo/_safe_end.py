@@ -200,8 +200,8 @@ class PublicChanges:
 
     With squared errors e (public) and p (protected, noise included) the mean clipped changes are
     weighted by 1/e and 1/p, up to a common factor: protected total + n (p / e) public mean. What
-    clipping does to a mean is seen on the public rows, and undone. What cannot be told from the
-    first point by `margin` standard errors of all this is left to the first point.
+    clipping does to a mean is seen on the public rows, and undone. What
+    differs from the first point by less than `margin` standard errors is left to the first point.
 
     Parameters
     ----------

@@ -246,7 +246,7 @@ def plan_final(estimator, candidates, *, epsilon, delta, n_samples):
     budget = {"epsilon": epsilon, "delta": delta, "n_samples": n_samples}
     once = PrivateSelection(accounting="composition")  # of one candidate: one training
     plans = [plan_trials(estimator, [params], once, **budget) for params in candidates]
-    # One guarantee for all candidates, since the winner's own would tell which it is; all have
+    # One guarantee for all candidates, since the winner's own would reveal it; all have
     # the same epsilon.
     guarantee = _largest([plan.guarantee for plan in plans])
     return FinalPlan([plan.models[0] for plan in plans], guarantee)

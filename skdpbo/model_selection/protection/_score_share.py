@@ -128,7 +128,7 @@ def warn_if_trial_is_noisy(scorer, score, model):
         warn_caller(
             f"best_score_ of the best trial is mostly noise: it is {score.value:.3g}, the standard "
             f"deviation of its noise {score.std:.2g}, and {compared}. Candidates that differ by "
-            "less are hardly told apart. Protect more records, take a larger epsilon, or spend "
+            "less are hardly distinguished. Protect more records, take a larger epsilon, or spend "
             "all of it on one training with parameters that are chosen beforehand. Another fit "
             "spends another budget.",
             NoisyScoreWarning,

@@ -68,7 +68,7 @@ def refuse_options_of_public_rows(searcher):
         )
 
 
-def refuse_telling_parts(estimator, candidates):
+def refuse_revealing_parts(estimator, candidates):
     """Raise for an estimator that would store, print, count or mix protected rows.
 
     Parameters

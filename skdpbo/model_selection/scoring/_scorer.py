@@ -132,7 +132,7 @@ class PerRecordScorer:
         """
         prediction = self._predict(estimator, X, y)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a warning would tell of a record
+            warnings.simplefilter("ignore")  # a warning could reveal a record
             if isinstance(self._loss, _losses.UserLoss):
                 losses = self._loss.isolated(y, prediction)
             else:

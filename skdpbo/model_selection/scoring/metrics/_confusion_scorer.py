@@ -22,7 +22,7 @@ _DEFAULT_LEVEL = 0.5
 # and above which predicted positives may be rewarded.
 _LARGE_REGRET = 0.1
 # Largest reward of a predicted positive that is none, in units of one that is, and what a reward
-# of 1 has to gain in expected regret: the public rows that tell it are a sample, too.
+# of 1 has to gain in expected regret: the public rows that show it are a sample, too.
 _LARGEST_REWARD, _PRICE_OF_REWARD, _N_REWARDS = 0.9, 0.03, 11
 
 
@@ -131,7 +131,7 @@ class ConfusionScorer(MetricScorer):
         public_counts : sequence of (ndarray of shape (C, C + 1) or None)
             Confusion matrix of each candidate on public rows that did not train it. Where noise
             is large a level below 0, which rewards predicted positives, may serve the metric
-            better: these counts tell.
+            better: these counts show it.
 
         Returns
         -------
