@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -294,6 +294,15 @@ def implied_delta(epsilon: float, mu: float | None, statistical_distance: float)
 def weakest_status(*statuses: Status) -> Status:
     """Return the weakest of the statuses: "void" if any is, else "conditional" if any is."""
     return max(statuses, key=STATUSES.index)
+
+
+def joint_terms(stated: Sequence[Any]) -> dict[str, Any]:
+    """Return assumptions, status and reference of guarantees or profiles together, for fields."""
+    return {
+        "assumptions": tuple(dict.fromkeys(text for s in stated for text in s.assumptions)),
+        "status": weakest_status(*(s.status for s in stated)),
+        "reference": "; ".join(dict.fromkeys(s.reference for s in stated if s.reference)),
+    }
 
 
 def restated(stated: PrivacyGuarantee, **changes: Any) -> PrivacyGuarantee:

@@ -28,7 +28,7 @@ from skdpbo.model_selection.private_training._selection_rules import (
 )
 from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import check_delta, check_positive
-from skdpbo.privacy._guarantee import weakest_status
+from skdpbo.privacy._guarantee import joint_terms
 
 ASSUMPTIONS = (
     "the stated guarantee of the estimator covers the whole fitted model and whether training "
@@ -230,15 +230,12 @@ class FinalPlan:
 def _largest(guarantees):
     """Return the first guarantee at the largest cost of any, on all that they rest on."""
     mus = [g.mu for g in guarantees]
-    return replace(
-        guarantees[0],
-        epsilon=max(g.epsilon for g in guarantees),
-        delta=max(g.delta for g in guarantees),
-        mu=None if None in mus else max(mus),
-        statistical_distance=max(g.statistical_distance for g in guarantees),
-        assumptions=tuple(dict.fromkeys(text for g in guarantees for text in g.assumptions)),
-        status=weakest_status(*(g.status for g in guarantees)),
-    )
+    largest = {
+        name: max(getattr(g, name) for g in guarantees)
+        for name in ("epsilon", "delta", "statistical_distance")
+    }
+    largest |= joint_terms(guarantees) | {"reference": guarantees[0].reference}
+    return replace(guarantees[0], mu=None if None in mus else max(mus), **largest)
 
 
 def plan_final(estimator, candidates, *, epsilon, delta, n_samples):
