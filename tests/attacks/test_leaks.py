@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import Ridge
 
 from _support.internals import running_fit
+from _support.noted import note_written_arrays
 from _support.planted import module_of, original, plant, put
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.model_selection import Kusner2015, Kusner2015Lipschitz
@@ -454,14 +455,7 @@ class TestTemporaryFiles:
     """joblib writes large arrays to disk for its workers, but none of a private search."""
 
     def arrays_on_disk(self, monkeypatch):
-        import joblib._memmapping_reducer as reducer
-
-        written, dump = [], reducer.dump
-        monkeypatch.setattr(
-            reducer,
-            "dump",
-            lambda a, *args, **k: (written.append(a.copy()), dump(a, *args, **k))[1],
-        )
+        written = note_written_arrays(monkeypatch)
         X_val = np.full((200_000, 2), 0.5)
         X_val[17] = FLOATS[0]
         search = DPGridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=2, loss_bound=9.0, n_jobs=2)

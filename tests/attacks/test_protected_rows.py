@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from _support.internals import protected_positions
-from _support.noting_rows import NotingRows
+from _support.noted import NotingRows
 from _support.planted import plant
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.exceptions import (

@@ -29,7 +29,7 @@ from _support.internals import (
     event_bounds,
     plan_trials,
 )
-from _support.noting_rows import NotingRows, note_charges
+from _support.noted import NotingRows, note_charges
 from _support.planted import original, plant, put
 from _support.protections import private_selection
 from skdpbo import DPGridSearchCV

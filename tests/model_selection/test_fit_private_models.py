@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
 from _support.internals import plan_trials
-from _support.noting_rows import NotingRows
+from _support.noted import NotingRows
 from _support.planted import put
 from _support.protections import private_selection, without_numbers
 from skdpbo import DPGridSearchCV, DPRandomizedSearchCV, DPSparseGPRegressor

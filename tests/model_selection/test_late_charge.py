@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 from sklearn.utils import ClassifierTags
 from sklearn.utils.estimator_checks import check_estimator
 
-from _support.noting_rows import NotingRows, note_charges
+from _support.noted import NotingRows, note_charges
 from skdpbo import (
     DPBayesSearchCV,
     DPGIBOSearchCV,

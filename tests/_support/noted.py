@@ -1,8 +1,8 @@
-"""Rows that note when a value of them is read, and charges beside them."""
+"""Notes of what a fit does: values that are read, charges, arrays that joblib writes to disk."""
 
 from _support.planted import original, put
 
-__all__ = ["NotingRows", "note_charges"]
+__all__ = ["NotingRows", "note_charges", "note_written_arrays"]
 
 
 class NotingRows(list):
@@ -31,3 +31,16 @@ def note_charges(monkeypatch, place, seen):
         return honest(*args, **how)
 
     put(monkeypatch, place, charge)
+
+
+def note_written_arrays(monkeypatch):
+    """Return a list that gets a copy of each array that joblib writes for its workers."""
+    import joblib._memmapping_reducer as reducer
+
+    written, dump = [], reducer.dump
+    monkeypatch.setattr(
+        reducer,
+        "dump",
+        lambda a, *args, **k: (written.append(a.copy()), dump(a, *args, **k))[1],
+    )
+    return written
