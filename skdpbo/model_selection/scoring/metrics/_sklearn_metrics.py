@@ -155,21 +155,16 @@ def is_accuracy(function, options):
     return average == "micro" or (function, average) == ("recall_score", "weighted")
 
 
-def _confusion(kind, metric, public, error_scorer):
-    # Balanced accuracy is the mean of the classes' recalls, and MCC is of all classes.
-    default = "macro" if kind in ("balanced", "matthews") else "binary"
-    average = metric.options.get("average", default)
+def _confusion(of_counts, default_average, metric, public, error_scorer):
+    average = metric.options.get("average", default_average)
     if is_accuracy(metric.function, metric.options):  # with the least noise
         return PerRecordScorer(_losses.zero_one, name=metric.name, bound=1.0, units=1, offset=1.0)
     if average not in ("binary", "macro", "weighted"):
         _refuse_average(metric, average)
     _needs_public(metric, public, "'accuracy' or make_per_record_scorer with class_weight")
     classes, counts = public.classes(metric.name)
-    of_counts = {
-        "matthews": Matthews(),
-        "balanced": Ratio("recall"),
-        "fbeta": Ratio("fbeta", float(metric.options.get("beta", 1.0)) ** 2),
-    }.get(kind) or Ratio(kind)
+    if "beta" in metric.options:
+        of_counts = Ratio("fbeta", float(metric.options["beta"]) ** 2)
     return ConfusionScorer(
         metric.scorer,
         name=metric.name,
@@ -297,16 +292,21 @@ class Known:
 
 _UNIT, _SIGNED, _ERROR = (0.0, 1.0), (-1.0, 1.0), (0.0, math.inf)
 _OF_LABELS = ("average", "pos_label")
+_FBETA, _PRECISION, _RECALL, _JACCARD = (
+    partial(_confusion, Ratio(kind), "binary")
+    for kind in ("fbeta", "precision", "recall", "jaccard")
+)
+_BALANCED = partial(_confusion, Ratio("recall"), "macro")  # the mean of the classes' recalls
 _SMALLER_IS_BETTER = {"root_mean_squared_error", "root_mean_squared_log_error"}
 # By the name of the metric's function; R2 and D2 have no lower end, and are clipped.
 KNOWN = {
-    "f1_score": Known(_UNIT, partial(_confusion, "fbeta"), _OF_LABELS, True),
-    "fbeta_score": Known(_UNIT, partial(_confusion, "fbeta"), (*_OF_LABELS, "beta"), True),
-    "precision_score": Known(_UNIT, partial(_confusion, "precision"), _OF_LABELS, True),
-    "recall_score": Known(_UNIT, partial(_confusion, "recall"), _OF_LABELS, True),
-    "jaccard_score": Known(_UNIT, partial(_confusion, "jaccard"), _OF_LABELS, True),
-    "balanced_accuracy_score": Known(_UNIT, partial(_confusion, "balanced"), ("adjusted",), True),
-    "matthews_corrcoef": Known(_SIGNED, partial(_confusion, "matthews"), (), True),
+    "f1_score": Known(_UNIT, _FBETA, _OF_LABELS, True),
+    "fbeta_score": Known(_UNIT, _FBETA, (*_OF_LABELS, "beta"), True),
+    "precision_score": Known(_UNIT, _PRECISION, _OF_LABELS, True),
+    "recall_score": Known(_UNIT, _RECALL, _OF_LABELS, True),
+    "jaccard_score": Known(_UNIT, _JACCARD, _OF_LABELS, True),
+    "balanced_accuracy_score": Known(_UNIT, _BALANCED, ("adjusted",), True),
+    "matthews_corrcoef": Known(_SIGNED, partial(_confusion, Matthews(), "macro"), (), True),
     "roc_auc_score": Known(_UNIT, _ranking, ("average", "multi_class"), True),
     "root_mean_squared_error": Known(None, partial(_root, "neg_mean_squared_error")),
     "root_mean_squared_log_error": Known(None, partial(_root, "neg_mean_squared_log_error")),
