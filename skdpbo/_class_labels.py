@@ -75,7 +75,7 @@ def checked_labels(y, classes):
     if classes is not None and not declared:
         # A list, or another sequence: for one text, numpy would make texts of all labels.
         table, error = attempt(np.asarray, y, dtype=object)
-        # It reads each of them, and its error quotes what it read.
+        # It looks into each of them, and says what it met there.
         y = np.fromiter(y, dtype=object, count=len(y)) if error is not None else table
     array = np.asarray(y)
     if array.dtype.kind == "c":  # scikit-learn's error quotes them
@@ -90,7 +90,7 @@ def checked_labels(y, classes):
 
 
 def _refuse_columns(shape):
-    """Raise for several columns of labels; their number of rows may be secret."""
+    """Raise for several columns of labels; the number of rows, secret with groups, is not told."""
     if len(shape) > 2 or shape[1:] not in ((), (1,)):
         columns = ", ".join(map(str, shape[1:]))
         raise ValueError(f"y should be a 1d array, got an array of shape (n, {columns}) instead.")

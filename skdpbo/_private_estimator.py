@@ -108,7 +108,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         """Run a check on zeros of the same shapes: it raises and warns before the charge; say so.
 
         The shape of lists is not known before they are read: two are tried, without a warning. An
-        error that both have in common is of a parameter alone. No other number of columns than
+        error that both have in common tells of a parameter alone. No other number of columns than
         that of a public box or of inducing points can be right.
         """
         shapes = [values is None or getattr(values, "shape", None) for values in tables]
