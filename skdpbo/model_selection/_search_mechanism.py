@@ -24,8 +24,9 @@ class SearchProblem:
     ----------
     candidates : list of dict
         Public.
-    evaluator : PublicTraining or ChunkTraining
-        Its losses are protected, and go into a release within the function that asks for them.
+    evaluator : PublicTraining, ChunkTraining or DescentTrainings
+        Its `losses` and `totals` are protected, and go into a release within the function that asks
+        for them; `release` of the first two makes a choice and a score of them.
     source : RandomSource
         One for the whole fit: a seeded source that were opened twice would repeat its noise.
     space : object
@@ -41,7 +42,7 @@ class SearchProblem:
     """
 
     candidates: list
-    evaluator: Any  # the two kinds have an interface in common, and no code
+    evaluator: Any  # the kinds have an interface in common, and no code
     source: RandomSource
     space: Any = None
     metric: str = "score"
@@ -105,6 +106,10 @@ def fold_scores(table, metric):
 
 class SearchMechanism:
     """Private search: states a guarantee, proposes candidates and releases the winner.
+
+    One that follows public scores has ``propose(public)``, the next candidates, and
+    ``choose(public)``, both with ``cv_results_`` so far; one that can do without them has
+    ``search_unguided()``. The two that release return what is `Chosen`.
 
     Attributes
     ----------

@@ -71,6 +71,10 @@ class Protection(NotPickled, ABC):
     def promise(self, n_samples):
         """Return the guarantee of a fit with secret noise; `n_samples` may be None."""
 
+    @abstractmethod
+    def for_groups(self, guarantee):
+        """Return a guarantee for single records as one for all records of a group, or refuse."""
+
     def search(self, rows, params):
         """Search and set the fitted attributes.
 
