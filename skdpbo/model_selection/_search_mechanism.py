@@ -107,16 +107,12 @@ def fold_scores(table, metric):
 class SearchMechanism:
     """Private search: states a guarantee, proposes candidates and releases the winner.
 
-    One that follows public scores has ``propose(public)``, the next candidates, and
-    ``choose(public)``, both with ``cv_results_`` so far; one that can do without them has
-    ``search_unguided()``. The two that release return what is `Chosen`.
-
     Attributes
     ----------
     guarantee : PrivacyGuarantee
         With secret noise.
     guided : tuple of bool
-        Whether it can follow public scores, and whether it can do without them.
+        Values of `guide` that it works with: True, to follow public scores, and False, without any.
     in_rounds : bool
         Whether proposals depend on the public scores so far.
     reads_early : bool
