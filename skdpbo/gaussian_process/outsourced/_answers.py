@@ -150,7 +150,7 @@ class AnswerBook:
         # processes repeat, in another namespace at once; the token does not.
         if (os.getpid(), PROCESS.token) != self._process:
             raise RuntimeError("A forked copy of a curator does not answer.")
-        row = check_index(index, "index", len(self._counts))
+        row = check_index(index, len(self._counts))
         if (value is None) == (self._y is None):
             raise ValueError("Give a value exactly when y was not given to fit.")
         value = self._y[row] if value is None else value

@@ -242,7 +242,7 @@ class GPUCBModeler:
             When the release allows no further answer for this row, or none at all. Nothing is
             changed by an answer that is refused.
         """
-        index = check_index(index, "index", self.release.n_rows)
+        index = check_index(index, self.release.n_rows)
         y = check_within(y, "y", f"[-{LARGEST_ANSWER}, {LARGEST_ANSWER}]")
         if self.n_remaining <= 0 or self._n_told[index] >= self.release.answers_per_row:
             raise RuntimeError(f"the release allows no further answer for row {index}.")

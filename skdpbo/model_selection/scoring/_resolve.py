@@ -24,7 +24,7 @@ from skdpbo.model_selection.scoring.metrics._protected_metrics import (
     chunk_scorer,
     trial_metric,
 )
-from skdpbo.model_selection.scoring.metrics._sklearn_metrics import metric_of, metric_scorer
+from skdpbo.model_selection.scoring.metrics._sklearn_metrics import metric_of
 from skdpbo.privacy._checks import check_positive, check_within
 
 _BOUNDS = "[1e-100, 1e100]"  # squares of scores, and of the noise on them, stay floats
@@ -218,7 +218,7 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
         return _mean_scorer(of, loss_bound, n_classes)
 
     if metric is not None:
-        scorer = metric_scorer(metric, public, mean_scorer)
+        scorer = metric.known.build(metric, public, mean_scorer)
         if not built:  # only these have a bound to give
             _unsupported.refuse_bound(loss_bound, scorer.name)
     elif name in _MEANS:

@@ -26,7 +26,6 @@ from skdpbo.model_selection.scoring.metrics._sklearn_metrics import (
     KNOWN,
     is_accuracy,
     metric_of,
-    metric_scorer,
     own_function,
 )
 
@@ -182,7 +181,7 @@ class TrialMetric(SklearnMetric):
     nearest_mean = "'accuracy' or 'neg_log_loss'"
 
     def __init__(self, metric):
-        lower, upper = KNOWN[metric.function].range
+        lower, upper = metric.known.range
         super().__init__(
             metric.scorer,
             name=metric.name,
@@ -209,7 +208,7 @@ class TrialMetric(SklearnMetric):
 
     def of(self, model):
         """Return the `MetricScorer` with the classes of a trained model, or raise."""
-        return metric_scorer(self.metric, _ModelClasses(np.asarray(model.classes_)), None)
+        return self.metric.known.build(self.metric, _ModelClasses(np.asarray(model.classes_)), None)
 
 
 def trial_metric(scoring):
@@ -219,12 +218,12 @@ def trial_metric(scoring):
     or here, with the nearest one that has it.
     """
     metric = metric_of(scoring)
-    if metric is None or not KNOWN[metric.function].of_trials:
+    if metric is None or not metric.known.of_trials:
         return None
     if is_accuracy(metric.function, metric.options):
         return None
     average = metric.options.get("average")
-    of_labels = "pos_label" in KNOWN[metric.function].options
+    of_labels = "pos_label" in metric.known.options
     if of_labels and average not in (None, "binary", "macro", "weighted"):
         raise UnboundedSensitivityError(
             f"scoring={metric.name!r}: average={average!r} is not supported. Use 'f1_macro'."

@@ -62,6 +62,32 @@ class PublicTargets:
 
 
 @dataclass(frozen=True)
+class Known:
+    """Support of a metric: validation records, chunks of the rows, and private trials.
+
+    Attributes
+    ----------
+    range : tuple (lower, upper) or None
+        Of one chunk's metric, public: values outside are clipped. An infinite end is the loss
+        bound. None: chunks take the means of losses that it is made of.
+    build : callable, default=None
+        ``build(metric, public, error_scorer)``: the `PerRecordScorer` of validation records, with a
+        proof; `public` are the `PublicTargets`, or None where no row is public, and
+        ``error_scorer(name)`` is the scorer of a mean loss. None: refused there, with the reason of
+        `_unsupported`.
+    options : tuple of str, default=()
+        Keyword arguments that this scorer knows; chunks take any.
+    of_trials : bool, default=False
+        Whether private trials are scored by this scorer, with classes alike in frequency.
+    """
+
+    range: tuple | None
+    build: Callable | None = None
+    options: tuple = ()
+    of_trials: bool = False
+
+
+@dataclass(frozen=True)
 class Metric:
     """A scikit-learn metric: its scorer, its name and the keyword arguments that matter."""
 
@@ -70,6 +96,11 @@ class Metric:
     function: str
     response_method: object
     options: dict
+
+    @property
+    def known(self):
+        """Its row of the table."""
+        return KNOWN[self.function]
 
 
 def own_function(scorer):
@@ -120,24 +151,6 @@ def metric_of(scoring):
             f"Supported are {list(known.options)}."
         )
     return Metric(scorer, name, function.__name__, scorer._response_method, options)
-
-
-def metric_scorer(metric, public, error_scorer):
-    """Return the scorer of a metric.
-
-    Parameters
-    ----------
-    metric : Metric
-    public : PublicTargets or None
-        None where no row is public: metrics that need class frequencies are refused.
-    error_scorer : callable
-        ``error_scorer(name)``: the `PerRecordScorer` of a mean loss.
-
-    Returns
-    -------
-    PerRecordScorer
-    """
-    return KNOWN[metric.function].build(metric, public, error_scorer)
 
 
 def _needs_public(metric, public, instead):
@@ -264,30 +277,6 @@ def _top_k(metric, public, error_scorer):
         offset=1.0,
         response_method=metric.response_method,
     )
-
-
-@dataclass(frozen=True)
-class Known:
-    """Support of a metric: validation records, chunks of the rows, and private trials.
-
-    Attributes
-    ----------
-    range : tuple (lower, upper) or None
-        Of one chunk's metric, public: values outside are clipped. An infinite end is the loss
-        bound. None: chunks take the means of losses that it is made of.
-    build : callable, default=None
-        ``build(metric, public, error_scorer)``: the scorer of validation records, with a proof.
-        None: refused there, with the reason of `_unsupported`.
-    options : tuple of str, default=()
-        Keyword arguments that this scorer knows; chunks take any.
-    of_trials : bool, default=False
-        Whether private trials are scored by this scorer, with classes alike in frequency.
-    """
-
-    range: tuple | None
-    build: Callable | None = None
-    options: tuple = ()
-    of_trials: bool = False
 
 
 _UNIT, _SIGNED, _ERROR = (0.0, 1.0), (-1.0, 1.0), (0.0, math.inf)
