@@ -28,6 +28,36 @@ def histogram_sensitivity():
     return math.sqrt(2.0)
 
 
+def release_counts(counts, mu, sensitivity, source, sizes=None, **n_draws):
+    """Release counts of records, of which those of a group share one.
+
+    Parameters
+    ----------
+    counts : ndarray of int
+        In steps of `count_step`. Protected.
+    mu : float
+        Gaussian budget.
+    sensitivity : float
+        Largest l2 change of the counts, in records.
+    source : RandomSource
+    sizes : ndarray or None
+        Number of records in the group of each row.
+    **n_draws : int
+        Of `GaussianMechanism`.
+
+    Returns
+    -------
+    noisy : ndarray of the shape of `counts`
+        Released, in records.
+    sigma : float
+        Standard deviation of the noise of each.
+    """
+    step = count_step(sizes)
+    mechanism = GaussianMechanism(mu=mu, sensitivity=sensitivity, lattice=step, **n_draws)
+    noisy = np.asarray(mechanism.release(counts.ravel(), source), dtype=np.float64) * step
+    return noisy.reshape(counts.shape), mechanism.sigma
+
+
 def norm_edges(n_features):
     """Return the radii, ascending, that row norms are counted by; the last one bounds them all."""
     return math.sqrt(n_features) * 2.0 ** (-0.5 * np.arange(_N_EDGES - 1.0, -1.0, -1.0))
@@ -62,12 +92,10 @@ def release_radius(rows, edges, n_records, mu, quantile, source, sizes=None):
     sizes : ndarray or None
         Number of records in the group of each row; `n_records` is then the number of groups.
     """
-    step = count_step(sizes)
-    counting = GaussianMechanism(mu=mu, sensitivity=histogram_sensitivity(), lattice=step)
-    if quantile is None:
-        quantile = hidden_quantile(counting.sigma, n_records)
     counts = norm_counts(rows, edges, sizes)
-    noisy = np.asarray(counting.release(counts, source), dtype=np.float64) * step
+    noisy, sigma = release_counts(counts, mu, histogram_sensitivity(), source, sizes)
+    if quantile is None:
+        quantile = hidden_quantile(sigma, n_records)
     return quantile_edge(noisy, edges, n_records, quantile)
 
 

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from skdpbo._record_groups import count_step, record_sizes, shared_counts
+from skdpbo._column_moments import release_counts
+from skdpbo._record_groups import record_sizes, shared_counts
 from skdpbo._row_blocks import row_blocks
-from skdpbo.mechanisms import GaussianMechanism
 
 _LOWEST, _HIGHEST = -20, 40  # exponents of the bins
 _POWERS = 2.0 ** np.arange(_LOWEST, _HIGHEST + 1)
@@ -62,19 +62,11 @@ def released_ranges(table, mu, source, name="X"):
         Whether one does.
     """
     n_features, sizes = table.shape[1], record_sizes(table)
-    step = count_step(sizes)
-    counting = GaussianMechanism(
-        mu=mu,
-        sensitivity=counts_sensitivity(n_features),
-        lattice=step,
-        n_draws=n_features * _N_BINS,
-    )
     counts = magnitude_counts(row_blocks(table, name=name), n_features, sizes)
-    noisy = np.asarray(counting.release(counts.ravel(), source), dtype=np.float64) * step
-    cells = counts.size
+    sensitivity = counts_sensitivity(n_features)
+    noisy, sigma = release_counts(counts, mu, sensitivity, source, sizes, n_draws=counts.size)
     # P(noise > t) <= exp(-t^2 / (2 sigma^2)): 10^-3 empty bins are expected above it.
-    threshold = counting.sigma * math.sqrt(2 * math.log(cells / _FALSE_BINS))
-    full = noisy.reshape(counts.shape) > threshold
+    full = noisy > sigma * math.sqrt(2 * math.log(counts.size / _FALSE_BINS))
     first = np.argmax(full, axis=1)
     last = _N_BINS - np.argmax(full[:, ::-1], axis=1)
     found = full.any(axis=1)

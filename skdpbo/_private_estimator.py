@@ -40,6 +40,11 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         if "fit" in vars(cls):
             cls.fit = _complete_or_unchanged(cls.fit)
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._accepts_sparse
+        return tags
+
     def _opened(self, guarantee, check, X, *targets, groups=None):
         """Check the input, charge the ledger, and return what `fit` needs.
 

@@ -42,7 +42,7 @@ def group_codes(groups, n_records, name="groups_val", rows="X_val"):
     """Number the groups in the order in which they first appear. Call in isolation.
 
     Only which labels are equal matters, as keys of a dict are. A label that is missing, or that
-    is not equal to itself or cannot be a key, is a group of its own: an error would tell of it.
+    is not equal to itself or cannot be a key, is a group of its own: an error would reveal it.
 
     Parameters
     ----------

@@ -68,7 +68,7 @@ def checked_table(values, name, *, ensure_2d, estimator, accept_sparse=False):
     """
 
     def check(table):
-        # Cells of lists and objects are converted one by one: a warning would tell of one of them.
+        # Cells of lists and objects are converted one by one: a warning could reveal one of them.
         with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
             return check_array(
                 table,
@@ -204,7 +204,7 @@ def _refusal(values, name, ensure_2d, check):
             f"Expected 2D array for {name}, got {array.ndim}D array instead. Reshape your data."
         )
     try:
-        check(np.zeros(array.shape))  # is the shape to blame?
+        check(np.zeros(array.shape))  # is the shape the reason?
     except Exception as error:  # of zeros: it quotes no value
         return error
     return TypeError(_NOT_NUMERIC.format(name) + _advice_on_columns(values, name))

@@ -22,7 +22,7 @@ _S2_PER_TARGET = 2
 SQUARED_NORM = Fraction(_S2_PER_TARGET + 1, _S2_PER_TARGET)  # W^2 = 1 + q / s^2
 # A record of norm W is this much shorter than the lattice allows, so that rounding rarely
 # makes it too long; the noise is larger by as little.
-_SLACK = 1 - 2.0**-12
+SLACK = 1 - 2.0**-12
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class WhitenedRelease:
         s = math.sqrt(_S2_PER_TARGET * len(self.half_width))
         derived = {
             "radius": radius,
-            "step": math.sqrt(SQUARED_NORM) / (radius * _SLACK),
+            "step": math.sqrt(SQUARED_NORM) / (radius * SLACK),
             "beta": 1.0 / (np.asarray(self.half_width) * s),
             "noise": second_moment_sensitivity(SQUARED_NORM) / self.mu,
         }

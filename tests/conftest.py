@@ -1,4 +1,4 @@
-"""What all tests share: one thread each, the same examples, and no deadline for an example."""
+"""Set-up of all tests: one thread each, the same examples, and no deadline for an example."""
 
 import gc
 import importlib.util

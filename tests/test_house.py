@@ -1,6 +1,7 @@
 """Rules of the house that a test can hold: sizes of functions, modules and folders."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,24 @@ def test_functions_and_modules_are_short(path):
     text = path.read_text("utf-8")
     assert long_functions(text) == []
     assert len(text.splitlines()) <= MOST_LINES_OF_MODULE
+
+
+def questions(text):
+    """Return the summary lines that begin with a question word: they name nothing."""
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef
+    docs = [ast.get_docstring(n) or "" for n in ast.walk(ast.parse(text)) if isinstance(n, kinds)]
+    begin = re.compile(r"(What|Which|How|Who|Where|Why)\b")
+    return [line for line in (doc.partition("\n")[0] for doc in docs) if begin.match(line)]
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=str)
+def test_summaries_name_the_thing(path):
+    assert questions(path.read_text("utf-8")) == []
+
+
+def test_a_question_is_found():
+    text = 'def f():\n    """How many."""\nclass C:\n    """Howard is named."""'
+    assert questions(text) == ["How many."]
 
 
 def test_folders_hold_few_modules():

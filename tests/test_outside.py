@@ -1,4 +1,4 @@
-"""What a user meets first: the import, the code on the pages."""
+"""First contact of a user: the import, the code on the pages."""
 
 import doctest
 import re

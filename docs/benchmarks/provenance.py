@@ -69,7 +69,7 @@ def blas_threads():
 
 
 def provenance(settings=None, peers=()):
-    """What a result depends on, a dict of str; ``peers`` are names of packages."""
+    """Return what a result depends on, a dict of str; ``peers`` are names of packages."""
     versions = [f"{package} {version(package)}" for package in (*PACKAGES, *peers)]
     settings = "; ".join(f"{key}={value}" for key, value in (settings or {}).items())
     return {

@@ -32,7 +32,7 @@ tree = DecisionTreeClassifier(random_state=0)  # this seed is harmless: it only 
 
 
 def publish(y, seed):
-    """What the clinic's script publishes, if the diagnoses of its patients were `y`."""
+    """Return what the clinic's script publishes, if the diagnoses of its patients were `y`."""
     search = DPGridSearchCV(
         tree, {"max_depth": [1, 2, 3, 4]}, epsilon=0.5, guide=False, random_state=seed
     )
@@ -84,7 +84,7 @@ for diagnosis, name in enumerate(data.target_names):
 
 
 def attack(seed, patients):
-    """How many diagnoses the attacker names rightly, and how many wrongly."""
+    """Return how many diagnoses the attacker names rightly, and how many wrongly."""
     score = publish(y_private, seed).best_score_
     right = wrong = 0
     for patient in patients:

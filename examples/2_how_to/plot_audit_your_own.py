@@ -169,7 +169,7 @@ for name, bounds in measured.items():
 
 
 def digit_shares(mean, data, n_runs=3000):
-    """How often the last binary digit is at each place after the point, from 0 to 79."""
+    """Return how often the last binary digit is at each place after the point, from 0 to 79."""
     labels = last_digits([mean(data, claim) for _ in range(n_runs)])
     places = [-int(label.partition("^")[2]) for label in labels]
     return np.bincount(np.clip(places, 0, 79), minlength=80) / n_runs

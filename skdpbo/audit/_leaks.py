@@ -152,7 +152,7 @@ class Secrets:
         return isinstance(value, int | float | np.number) and self.is_number(_as_float(value))
 
     def absent_from(self, array):
-        """Return whether none of an array's items is secret; False where only a visit tells.
+        """Return whether none of an array's items is secret; False where only a visit shows it.
 
         Parameters
         ----------

@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import (
     Sum,
 )
 
-from skdpbo.gaussian_process._isolated_rows import isolated_answers, mixes_rows, own_copy
+from skdpbo.gaussian_process._isolated_rows import differs_alone, isolated_answers, own_copy
 from skdpbo.gaussian_process._linear_kernel import LinearKernel
 
 # Their code was read: each row by itself, and no error for finite ones. Exact classes only.
@@ -106,7 +106,7 @@ def refuse_unfit_kernel(kernel, Z, points):
             f"kernel must be finite on all points: {type(kernel).__name__} is not finite in the "
             "box of the inducing points, or around it."
         )
-    if foreign_kernels(kernel) and mixes_rows(values, points, together, rtol=1e-6, atol=1e-9):
+    if foreign_kernels(kernel) and differs_alone(values, points, together, rtol=1e-6, atol=1e-9):
         raise ValueError(
             f"{type(kernel).__name__} looks at several rows at once: on public points, its values "
             "for some point change with the other points. One protected record could move the "

@@ -70,7 +70,7 @@ def own_copy(model):
     return copied
 
 
-def mixes_rows(function, points, together, *, rtol, atol):
+def differs_alone(function, points, together, *, rtol, atol):
     """Whether what user code answers for some *public* points changes with the other points.
 
     It cannot prove that rows are never mixed: the guarantee stays conditional.

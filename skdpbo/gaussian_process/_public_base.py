@@ -22,7 +22,7 @@ from sklearn.utils.validation import validate_data
 
 from skdpbo._parameters import check_bounds
 from skdpbo._schema import share_memory
-from skdpbo.gaussian_process._isolated_rows import isolated_answers, mixes_rows, own_copy
+from skdpbo.gaussian_process._isolated_rows import differs_alone, isolated_answers, own_copy
 
 _FEWEST_ROWS = 5
 _FOLDS = 5
@@ -138,7 +138,7 @@ class PublicModel:
         together = own(points)
         # Of single precision, too. Of targets far from 0 the largest would hide what is mixed.
         error = 1e-4 * np.ptp(together, axis=0) + 5e-6 * np.abs(together).max(axis=0)
-        if mixes_rows(own, points, together, rtol=0, atol=error):
+        if differs_alone(own, points, together, rtol=0, atol=error):
             raise ValueError(
                 f"{type(self.model).__name__} looks at several rows at once: on public points, its "
                 "prediction for some point changes with the other points. One protected record "

@@ -2,16 +2,15 @@
 
 import numpy as np
 
-from skdpbo._column_moments import histogram_sensitivity
-from skdpbo._record_groups import count_step, shared_counts
-from skdpbo.mechanisms import GaussianMechanism
+from skdpbo._column_moments import histogram_sensitivity, release_counts
+from skdpbo._record_groups import shared_counts
 
 _HIDDEN = 3.0  # standard deviations of a noisy count
 
 
 def class_counts(codes, n_classes, sizes=None):
     """Protected: count the records of each class; one of another label (code -1) counts nowhere."""
-    # A bin of its own, thrown away: an error would tell that there is another label.
+    # A bin of its own, dropped: an error would reveal that there is another label.
     bins = np.where(codes < 0, n_classes, codes)
     return shared_counts(bins, n_classes + 1, sizes, slice(None))[:-1]
 
@@ -40,13 +39,11 @@ def release_balance(codes, n_classes, mu, source, sizes=None):
     mean : float
         In (0, 1].
     """
-    step = count_step(sizes)
-    # docs/theory/private_classifiers.md, Balanced classes.
-    counting = GaussianMechanism(mu=mu, sensitivity=histogram_sensitivity(), lattice=step)
     counts = class_counts(codes, n_classes, sizes)
-    noisy = np.asarray(counting.release(counts, source), dtype=np.float64) * step
+    # docs/theory/private_classifiers.md, Balanced classes.
+    noisy, sigma = release_counts(counts, mu, histogram_sensitivity(), source, sizes)
     # A class that the noise hides would get a weight made of noise.
-    counts = np.maximum(noisy, _HIDDEN * counting.sigma)
+    counts = np.maximum(noisy, _HIDDEN * sigma)
     weights = counts.min() / counts
     # The mean weight of a record, by the released counts.
     return weights, float(weights @ counts / counts.sum())

@@ -8,8 +8,8 @@ import numpy as np
 from skdpbo._exact_gram import integer_gram, lattice_radius, rows_on_lattice
 from skdpbo._gram_release import lifted, release_gram
 from skdpbo._record_groups import shared_roots
+from skdpbo._whitened_release import SLACK
 
-_SLACK = 1 - 2.0**-12  # rounding rarely makes a row of norm 1 too long
 _GRADIENT_SHARE, _MOMENT_SHARE = 5.0, 0.25  # of the noise, in the ridge
 
 
@@ -77,7 +77,7 @@ def release_curvature(rows, scales, weights, effective, mu, source):
     n = rows.shape[0]
     # docs/theory/sparse_gp.md, Theorem: sqrt 2 W^2 / mu, here with W = 1.
     radius = lattice_radius(n, math.sqrt(2.0) / mu)
-    step = 1 / (radius * _SLACK)
+    step = 1 / (radius * SLACK)
     noisy, sigma = release_gram(
         exact_second_moments(rows, scales, weights, step, radius), mu, radius, source
     )

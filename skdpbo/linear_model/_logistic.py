@@ -317,8 +317,3 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
         weights = np.array([float(given.get(label, 1.0)) for label in self.classes_.tolist()])
         # At most 1, as the sensitivity of a record's gradient is that of weight 1.
         return mu, weights / weights.max(), rows.shape[0]
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

@@ -311,6 +311,5 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.regressor_tags.poor_score = True  # with few records the privacy noise prevails
         return tags

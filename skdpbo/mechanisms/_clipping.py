@@ -85,7 +85,7 @@ def clip_to_lattice(
             raise ValueError("vectors must be two-dimensional, one row per record.")
         values = values.astype(np.float64, copy=False)
         finite = np.asarray(np.isfinite(values).all(axis=1))
-        # Neither an error nor a warning: either would tell that some record is not finite.
+        # Neither an error nor a warning: either would reveal that some record is not finite.
         rows = np.where(finite[:, None], values, 0.0)
         # Division by the largest entry: the squares neither overflow nor all underflow.
         largest = np.abs(rows).max(axis=1, initial=0.0)
@@ -265,7 +265,7 @@ class ClippedMean:
         if isinstance(vectors, np.ndarray):
             if vectors.ndim != 2:
                 raise ValueError("vectors must be two-dimensional, one row per record.")
-            vectors = row_blocks(vectors)
+            vectors = cache_blocks(vectors)
         total, n_inside, n_rows = clipped_sum(vectors, self.clip, self.step, sizes)
         # With groups the number of rows is protected, and no error may depend on it.
         if sizes is None and n_rows != self.n_records:
@@ -293,7 +293,7 @@ class ClippedMean:
         return np.asarray(noisy * (self.step / self.n_records))
 
 
-def row_blocks(vectors: FloatArray) -> Iterator[FloatArray]:
+def cache_blocks(vectors: FloatArray) -> Iterator[FloatArray]:
     """Yield the rows of a matrix in blocks that fit in a processor's cache."""
     rows = max(1, _BLOCK // max(1, vectors.shape[1]))
     for start in range(0, len(vectors), rows):

@@ -41,7 +41,7 @@ from skdpbo.privacy._rounding import one_plus_exp, round_down, round_up, round_u
 _DRAW_BITS = 40
 _MIN_RATIO, _MAX_RATIO = Fraction(1, 2**20), 2**49  # sigma / step
 
-_DEFAULT_DELTA = 1e-5
+DEFAULT_DELTA = 1e-5
 _REFERENCE = "Dong, Roth & Su 2022, Theorem 2.7; sampler: Karney 2016"
 
 
@@ -133,7 +133,7 @@ class GaussianMechanism:
         # log(r/p) >= -1 / (24 s^2) for the probabilities r of the rounded normal deviate and p
         # of the discrete Gaussian of s lattice steps (Jensen); so TV <= 1 / (24 s^2) a draw.
         distance = 0.0 if self.engine == "skdpbo" else self.n_draws / (24 * 4.0**_DRAW_BITS)
-        stated = _DEFAULT_DELTA if self.delta is None else self.delta
+        stated = DEFAULT_DELTA if self.delta is None else self.delta
         set_fields(self, _stated_delta=stated, _distance=distance)
         sensitivity = as_fraction(check_positive(self.sensitivity, "sensitivity"))
         sigma = self._calibrated(sensitivity)

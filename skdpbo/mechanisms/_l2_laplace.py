@@ -27,7 +27,7 @@ from skdpbo.privacy._rounding import round_up, text_below
 
 _DIGITS = 50  # binary digits of a normal deviate before its words of 64
 _MAX_EPSILON = 10_000.0
-_MAX_DIMENSION = 2**16
+MAX_DIMENSION = 2**16
 _LARGEST_DISTANCE = 1e-12  # more would be a delta that users notice
 
 
@@ -94,7 +94,7 @@ class L2Laplace:
     def __post_init__(self) -> None:
         if float(check_positive(self.epsilon, "epsilon")) > _MAX_EPSILON:
             raise ValueError("epsilon must be at most 10000.")
-        check_count(self.dimension, "dimension", most=_MAX_DIMENSION)
+        check_count(self.dimension, "dimension", most=MAX_DIMENSION)
         displacement = as_fraction(check_positive(self.displacement, "displacement"))
         bound = round_up(displacement)
         step = default_step(l2_laplace_scale(bound, self.epsilon), bound, "displacement")

@@ -147,7 +147,7 @@ def to_lattice(values: ArrayLike, step: float) -> int | NDArray[Any]:
     if array.dtype == object:
         return _to_lattice_exactly(array, step)
     reals = array.astype(np.float64)
-    # A warning would tell of protected values; what overflows is computed exactly below.
+    # A warning could reveal protected values; what overflows is computed exactly below.
     with np.errstate(over="ignore", under="ignore"):
         quotients = reals / step
     if np.any(np.abs(quotients) >= _EXACT):

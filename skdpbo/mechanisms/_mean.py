@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdpbo.mechanisms._clipping import ClippedMean, row_blocks
+from skdpbo.mechanisms._clipping import ClippedMean, cache_blocks
 from skdpbo.mechanisms._gaussian import GaussianMechanism
 from skdpbo.mechanisms._schedule import step_budgets
 from skdpbo.mechanisms._source import RandomSource
@@ -219,7 +219,7 @@ def centred(records: FloatArray, center: FloatArray, scale: float) -> FloatArray
 
 def centred_blocks(records: FloatArray, center: FloatArray, scale: float) -> Iterator[FloatArray]:
     """Yield `centred` in blocks of rows, to bound the memory. Protected."""
-    for block in row_blocks(records):
+    for block in cache_blocks(records):
         yield centred(block, center, scale)
 
 
@@ -241,7 +241,7 @@ def as_records(values: ArrayLike, groups: ArrayLike | None = None) -> FloatArray
     if array.ndim == 2 and not array.shape[1]:
         raise ValueError("values must have at least one column.")
     n = check_count(len(array), "n_records")
-    # A message about an overflow would tell of a record.
+    # A message about an overflow could reveal a record.
     with np.errstate(all="ignore"):
         records = array.astype(np.float64, copy=False).reshape(n, -1)
     return records if groups is None else _group_means(records, groups)

@@ -201,11 +201,8 @@ class _Fractions:
         while True:
             if depth == len(words):
                 # Digits that a comparison has shown are kept: they condition the accepted deviate.
-                words.append(self._word())
-            drawn = self._word()
+                words.append(int.from_bytes(self._read(8), "little"))
+            drawn = int.from_bytes(self._read(8), "little")
             if drawn != words[depth]:
                 return drawn < words[depth]
             depth += 1
-
-    def _word(self) -> int:
-        return int.from_bytes(self._read(8), "little")

@@ -180,7 +180,7 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         BudgetExceededError
             If the active `PrivacyLedger` cannot pay; no protected value has been read then.
         """
-        # Before scikit-learn's own check, whose error would not tell why.
+        # Before scikit-learn's own check, whose error does not give the reason.
         if callable(self.refit):
             raise ValueError(
                 "refit must be a bool or the name of a metric: a callable would choose from raw "

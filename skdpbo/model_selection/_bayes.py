@@ -7,9 +7,10 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skdpbo.model_selection._choosing import BaseChoiceSearchCV
+from skdpbo.model_selection._private_choice import PrivateChoice
 from skdpbo.model_selection._sklearn import Interval, StrOptions
 from skdpbo.model_selection.bayes._gaussian_trajectory import GaussianTrajectory
-from skdpbo.model_selection.bayes._visited_choice import bayes_mechanism
+from skdpbo.model_selection.bayes._visited_choice import bayes_mechanism, chooses_once
 from skdpbo.model_selection.papers._kusner2015 import Kusner2015
 from skdpbo.model_selection.papers._kusner_lipschitz import Kusner2015Lipschitz
 from skdpbo.model_selection.protection._private_models import PrivateModelsProtection
@@ -224,7 +225,7 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
     _parameter_constraints: ClassVar[dict] = {
         **BaseChoiceSearchCV._parameter_constraints,
         "mechanism": [
-            StrOptions({"permute_and_flip", "exponential", "gaussian"}),
+            StrOptions({*PrivateChoice.SELECTIONS, "gaussian"}),
             GaussianTrajectory,
             Kusner2015,
             Kusner2015Lipschitz,
@@ -304,7 +305,7 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
 
     def _mechanism(self, guided=True, score_fraction=None):
         # Without public scores there is nothing to follow until the one choice.
-        if self._chooses_once() and not guided:
+        if chooses_once(self.mechanism) and not guided:
             return super()._mechanism(guided, score_fraction)
         if isinstance(self.mechanism, Kusner2015 | Kusner2015Lipschitz) and not guided:
             raise ValueError(
@@ -330,16 +331,12 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
             )
         return protection
 
-    def _chooses_once(self):
-        """Whether the mechanism sees protected records once, at the end, for one choice."""
-        return isinstance(self.mechanism, str) and self.mechanism != "gaussian"
-
     def _candidates(self):
         space = SearchSpace(self.search_spaces, name="search_spaces")
         public = check_random_state(self._public_seed())
         # A set fixed in advance: the choice, and its noise, are among finitely many candidates that
         # no protected score has decided.
-        follows_scores = self.protect == "validation" or not self._chooses_once()
+        follows_scores = self.protect == "validation" or not chooses_once(self.mechanism)
         # A search that follows no scores visits all that there is: n_iter candidates.
         size = max(self.n_candidates, self.n_iter) if follows_scores else self.n_iter
         candidates = space.candidates(size, random_state=public)

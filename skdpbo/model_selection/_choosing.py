@@ -14,9 +14,9 @@ from skdpbo.model_selection.private_training._estimators import has_private_part
 from skdpbo.model_selection.private_training._selection_rules import PrivateSelection
 from skdpbo.model_selection.protection._chunked import ChunkedProtection
 from skdpbo.model_selection.protection._private_models import PrivateModelsProtection
+from skdpbo.model_selection.protection._score_share import SCORE_SHARES
 from skdpbo.model_selection.protection._validation import ValidationProtection
 
-_SCORE_SHARE = 0.1  # of the budget, with score_fraction="auto"
 _NO_MODEL = (
     "every record is protected, and a model that was trained on protected rows would be a release "
     "of its own. Train best_params_ on rows that may be used, or with a private estimator."
@@ -70,7 +70,7 @@ class BaseChoiceSearchCV(BasePrivateSearchCV):
 
     def _score_share(self):
         """Share of the score in the budget."""
-        return _SCORE_SHARE if isinstance(self.score_fraction, str) else self.score_fraction
+        return SCORE_SHARES[0] if isinstance(self.score_fraction, str) else self.score_fraction
 
     def _protection(self):
         protect = self.protect

@@ -171,16 +171,16 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
     Notes
     -----
     Neighbours are two data sets of the same size n that differ in one protected record. A record's
-    losses are clipped to a public bound and it trains nothing, so that its gradient, a public
-    linear map of its own losses, is its own affair; clipped to norm B, it moves the sum by at most
-    2 B. Gaussian noise of standard deviation 2 B / (n mu_t) per coordinate makes each step
-    mu_t-GDP. Start and end are chosen by permute-and-flip among public and released points, by
-    sums of losses clipped around each record's middle, purely DP with .8 and .2 of
-    ``end_fraction * epsilon`` (all of it where only the end is chosen). Steps and score compose to
-    mu, the root of the sum of the squares (Sopa et al. 2025, Lemma 3.1); mu is the largest for
-    which Gaussian and pure releases together are (epsilon, delta)-DP, by exact composition [2]_,
-    [3]_: at epsilon = 1, delta = 1e-5, .154 beside the choices, .268 without. A record that cannot
-    be scored has the worst loss. It is assumed that each row is predicted from that row alone.
+    losses are clipped to a public bound and it trains nothing, so that its gradient is a public
+    linear map of its own losses alone; clipped to norm B, it moves the sum by at most 2 B. Gaussian
+    noise of standard deviation 2 B / (n mu_t) per coordinate makes each step mu_t-GDP. Start and
+    end are chosen by permute-and-flip among public and released points, by sums of losses clipped
+    around each record's middle, purely DP with .8 and .2 of ``end_fraction * epsilon`` (all of it
+    where only the end is chosen). Steps and score compose to mu, the root of the sum of the squares
+    (Sopa et al. 2025, Lemma 3.1); mu is the largest for which Gaussian and pure releases together
+    are (epsilon, delta)-DP, by exact composition [2]_, [3]_: at epsilon = 1, delta = 1e-5, .154
+    beside the choices, .268 without. A record that cannot be scored has the worst loss. It is
+    assumed that each row is predicted from that row alone.
 
     With ``protect="all"`` the rows that train and those that score are disjoint, by position or as
     given, and a record is in one part: either part may cost the whole. b T models of mu_a and the

@@ -191,7 +191,7 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
     step but `Normalizer`, `Binarizer` and encoders the guarantee is conditional on every record
     staying finite. A training that fails loses; if all do, ``fit`` raises without saying why, so
     the candidates are first tried on synthetic rows (`DryRunWarning`). Prints, logs and warnings of
-    the trials are dropped, as their number would tell K; so would the running time, see
+    the trials are dropped, as their number would reveal K; so would the running time, see
     `PrivateSelection`. A seed of the estimator voids the guarantee.
 
     *Every record private, any estimator.* Sample and aggregate, see `Chunks`.

@@ -24,8 +24,9 @@ class SearchProblem:
     ----------
     candidates : list of dict
         Public.
-    evaluator : PublicTraining or ChunkTraining
-        Its losses are protected, and go into a release within the function that asks for them.
+    evaluator : PublicTraining, ChunkTraining or DescentTrainings
+        Its `losses` and `totals` are protected, and go into a release within the function that asks
+        for them; `release` of the first two makes a choice and a score of them.
     source : RandomSource
         One for the whole fit: a seeded source that were opened twice would repeat its noise.
     space : object
@@ -41,7 +42,7 @@ class SearchProblem:
     """
 
     candidates: list
-    evaluator: Any  # the two kinds have an interface in common, and no code
+    evaluator: Any  # the kinds have an interface in common, and no code
     source: RandomSource
     space: Any = None
     metric: str = "score"
@@ -111,7 +112,7 @@ class SearchMechanism:
     guarantee : PrivacyGuarantee
         With secret noise.
     guided : tuple of bool
-        Whether it can follow public scores, and whether it can do without them.
+        Values of `guide` that it works with: True, to follow public scores, and False, without any.
     in_rounds : bool
         Whether proposals depend on the public scores so far.
     reads_early : bool

@@ -1,8 +1,7 @@
 """The one place that imports private names of scikit-learn.
 
-Everything here is re-exported for this sub-package only. When a scikit-learn release moves one of
-these names, this is the file to mend. The hooks of ``BaseSearchCV`` that the searchers override
-are listed in ``_base.py``.
+When a scikit-learn release moves one of these names, this is the file to change. The hooks of
+``BaseSearchCV`` that the searchers override are listed in ``_base.py``.
 
 Tasks of scikit-learn's callback protocol (>= 1.9). Callbacks are shown public data only.
 """

@@ -2,10 +2,11 @@
 
 import textwrap
 
+from skdpbo.privacy._guarantee import TINY_DELTA
+
 # Safe for colour-blind readers (Okabe and Ito). In every plot public values are blue and values
 # released from protected records are orange.
 PUBLIC, PRIVATE = "#0072B2", "#D55E00"
-_TINY_DELTA = 1e-30  # stated as a bound in the sentence, left out of a title
 TITLE_WIDTH = 48  # characters of a line that fit over axes of the usual size
 
 
@@ -48,7 +49,7 @@ def promise(guarantee):
         return "no privacy statement"
     if guarantee.status == "void":
         return "no privacy guarantee (void)"
-    delta = f", δ = {guarantee.delta:.3g}" if guarantee.delta > _TINY_DELTA else ""
+    delta = f", δ = {guarantee.delta:.3g}" if guarantee.delta > TINY_DELTA else ""
     condition = ", conditional" if guarantee.status == "conditional" else ""
     text = f"ε = {guarantee.epsilon:.3g}{delta} for the {guarantee.protects}{condition}"
     return textwrap.fill(text, TITLE_WIDTH)

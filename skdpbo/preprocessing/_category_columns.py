@@ -79,7 +79,7 @@ def category_key(value):
         return None
     try:
         number = float(value) + 0.0  # -0.0 is 0.0
-    except OverflowError:  # an error would tell of the record
+    except OverflowError:  # an error could reveal the record
         return None
     return _MISSING if math.isnan(number) else ("number", number)
 

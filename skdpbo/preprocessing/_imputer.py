@@ -8,10 +8,11 @@ import math
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skdpbo._column_moments import release_counts
 from skdpbo._column_ranges import counts_sensitivity
-from skdpbo._record_groups import count_step, shared_counts
+from skdpbo._record_groups import shared_counts
 from skdpbo._row_blocks import BoxedRows
-from skdpbo.mechanisms import ClippedMean, GaussianMechanism
+from skdpbo.mechanisms import ClippedMean
 from skdpbo.preprocessing._private_transformer import PrivateTransformer
 from skdpbo.privacy._checks import check_choice, check_flag
 
@@ -191,18 +192,13 @@ def _means(rows, mu, source):
 
 def _medians(rows, mu, source):
     """Release the medians of the present values of the box."""
-    n_features, step = rows.shape[1], count_step(rows.sizes)
-    counting = GaussianMechanism(
-        mu=mu,
-        sensitivity=counts_sensitivity(LEVELS * n_features),
-        lattice=step,
-        n_draws=n_features * 2 ** (LEVELS + 1),
-    )
+    n_features = rows.shape[1]
     # Not one fine histogram: cumulated, 1024 counts have up to 32 times the noise of one.
     counts = dyadic_counts((block for _, block in rows), n_features, rows.sizes)
-    noisy = np.asarray(counting.release(counts.ravel(), source), dtype=np.float64) * step
-    fewest = _FEWEST * math.sqrt(2.0) * counting.sigma  # the noise of a sum of two counts
-    return np.array([quantile_of_counts(row, 0.5, fewest) for row in noisy.reshape(counts.shape)])
+    sensitivity, n_draws = counts_sensitivity(LEVELS * n_features), n_features * 2 ** (LEVELS + 1)
+    noisy, sigma = release_counts(counts, mu, sensitivity, source, rows.sizes, n_draws=n_draws)
+    fewest = _FEWEST * math.sqrt(2.0) * sigma  # the noise of a sum of two counts
+    return np.array([quantile_of_counts(row, 0.5, fewest) for row in noisy])
 
 
 def dyadic_counts(blocks, n_features, sizes=None):

@@ -11,9 +11,10 @@ from skdpbo._record_groups import n_units
 class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimator):
     """Base class: checks, the charge and the guarantee.
 
-    A sub-class has parameters `epsilon`, `delta`, `X_bounds` and `random_state`, a class attribute
+    A sub-class has parameters `epsilon`, `delta` and `random_state`, a class attribute
     ``_mechanism``, and a method ``_release(table, bounds, mu, source)``, which sets the fitted
-    attributes, and may return further arguments of `_close`.
+    attributes, and may return further arguments of `_close`. `bounds` is the answer of
+    ``_check_public``: by default the box of the parameter `X_bounds`.
     """
 
     def fit(self, X, y=None, *, groups=None):
@@ -59,7 +60,7 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
 
 
 class PrivateScaler(PrivateTransformer):
-    """Base class of transformers that shift and divide columns by what `_shift` returns."""
+    """Base class of transformers of columns: less an offset, over a divisor, both by `_shift`."""
 
     def transform(self, X):
         """Transform rows with the released values; a row depends on itself alone, and stays finite.

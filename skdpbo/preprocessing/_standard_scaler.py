@@ -106,7 +106,7 @@ class DPStandardScaler(PrivateScaler):
         mean = np.clip(mean, -1, 1)
         unit = radius * rows.half_width
         self.mean_ = rows.centre + unit * mean
-        # At least the noise: a division by almost nothing would blow up other rows.
+        # At least the noise: a division by almost nothing would make other rows huge.
         share = np.clip(square - mean**2, noise[1], 1.0)
         self.var_ = unit**2 * share
         # Not the root of the variance, which is 0 in a box narrower than the root of a float.

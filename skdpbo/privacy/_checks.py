@@ -75,12 +75,12 @@ def check_count(value: Any, name: str, least: int = 1, most: int | None = None) 
     return count
 
 
-def check_index(value: Any, name: str, size: int) -> int:
-    """Return an integer that is a position among `size`; an IndexError tells of another one."""
-    index = _integer(value, name)
-    if not 0 <= index < size:
-        raise IndexError(f"{name} must be in [0, {size}), got {index}.")
-    return index
+def check_index(index: Any, size: int) -> int:
+    """Return an integer that is a position among `size`, or raise an IndexError."""
+    position = _integer(index, "index")
+    if not 0 <= position < size:
+        raise IndexError(f"index must be in [0, {size}), got {position}.")
+    return position
 
 
 def _integer(value: Any, name: str) -> int:

@@ -20,7 +20,7 @@ from skdpbo.privacy._guarantee import (
     RELATIONS,
     PrivacyGuarantee,
     implied_delta,
-    weakest_status,
+    joint_terms,
 )
 from skdpbo.privacy._rounding import round_up
 
@@ -159,7 +159,8 @@ def _merge(
     if implied_delta(epsilon, mu, distance) > delta * (1 + DELTA_ROUNDING):
         mu, distance = None, 0.0  # the sum of the epsilons was smaller; only the pair is stated
     neighbours = _unique(g.neighbours for g in guarantees)
-    assumptions = _unique(a for g in guarantees for a in g.assumptions)
+    terms = joint_terms(guarantees)
+    assumptions = [*terms.pop("assumptions")]
     if len(neighbours) > 1:
         assumptions.append("one record changes in these senses at most, each in one of the inputs")
     first, protected = guarantees[0], {(g.protects, g.n_protected) for g in guarantees}
@@ -174,8 +175,7 @@ def _merge(
         protects=" and ".join(_unique(g.protects for g in guarantees)),
         mechanism=" + ".join(f"{n} x {name}" if n > 1 else name for name, n in mechanisms.items()),
         assumptions=tuple(_unique([*assumptions, assumption])),
-        status=weakest_status(*(g.status for g in guarantees)),
-        reference="; ".join(_unique(g.reference for g in guarantees)),
+        **terms,
         n_protected=first.n_protected if len(protected) == 1 else None,
         n_public=first.n_public if len({g.n_public for g in guarantees}) == 1 else None,
     )

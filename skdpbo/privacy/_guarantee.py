@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from skdpbo.privacy._rounding import one_plus_exp, round_up
 
 Status = Literal["proved", "conditional", "void"]
 DELTA_ROUNDING = 1e-9  # relative; how far a stated delta may lie below the computed one
-_TINY_DELTA = 1e-30  # digits of a smaller delta tell a reader nothing
+TINY_DELTA = 1e-30  # digits of a smaller delta are of no use to a reader
 _VERSION = 1  # of the dictionary form
 STATUSES: tuple[Status, ...] = ("proved", "conditional", "void")  # from strong to weak
 RECORD_RELATIONS = ("replace-one", "add-remove")
@@ -261,9 +261,7 @@ class PrivacyGuarantee:
         return self if random_state is None else self.voided(SEEDED)
 
     def __str__(self) -> str:
-        delta = (
-            f"delta<{_TINY_DELTA}" if 0 < self.delta < _TINY_DELTA else f"delta={self.delta:.6g}"
-        )
+        delta = f"delta<{TINY_DELTA}" if 0 < self.delta < TINY_DELTA else f"delta={self.delta:.6g}"
         what = f"(epsilon={self.epsilon:.6g}, {delta})-differentially private"
         if self.mu is not None:
             what += f" and {self.mu:.6g}-GDP"
@@ -296,6 +294,15 @@ def implied_delta(epsilon: float, mu: float | None, statistical_distance: float)
 def weakest_status(*statuses: Status) -> Status:
     """Return the weakest of the statuses: "void" if any is, else "conditional" if any is."""
     return max(statuses, key=STATUSES.index)
+
+
+def joint_terms(stated: Sequence[Any]) -> dict[str, Any]:
+    """Return assumptions, status and reference of guarantees or profiles together, for fields."""
+    return {
+        "assumptions": tuple(dict.fromkeys(text for s in stated for text in s.assumptions)),
+        "status": weakest_status(*(s.status for s in stated)),
+        "reference": "; ".join(dict.fromkeys(s.reference for s in stated if s.reference)),
+    }
 
 
 def restated(stated: PrivacyGuarantee, **changes: Any) -> PrivacyGuarantee:

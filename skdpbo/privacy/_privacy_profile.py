@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdpbo.privacy._checks import check_delta, check_real, check_text
-from skdpbo.privacy._guarantee import PrivacyGuarantee, Status, as_strings, weakest_status
+from skdpbo.privacy._guarantee import PrivacyGuarantee, Status, as_strings, joint_terms
 from skdpbo.privacy._profile import upper_gaussian_delta
 from skdpbo.privacy._profile_table import ProfileTable, largest_of, tabulate
 from skdpbo.privacy._rounding import round_up
@@ -205,7 +205,7 @@ class PrivacyProfile:
             The same bound on more assumptions.
         """
         stated = tuple(dict.fromkeys((*self.assumptions, *assumptions)))
-        status = weakest_status(self.status, "conditional")
+        status = "void" if self.status == "void" else "conditional"
         return changed_profile(self, self.table, assumptions=stated, status=status)
 
     def __repr__(self) -> str:
@@ -228,9 +228,7 @@ def largest_profile(profiles: Sequence[PrivacyProfile], **statement: str) -> Pri
     return changed_profile(
         profiles[0],
         largest_of([profile.table for profile in profiles]),
-        assumptions=tuple(dict.fromkeys(text for p in profiles for text in p.assumptions)),
-        status=weakest_status(*(p.status for p in profiles)),
-        reference="; ".join(dict.fromkeys(p.reference for p in profiles if p.reference)),
+        **joint_terms(profiles),
         **statement,
     )
 
@@ -274,7 +272,7 @@ def _of_arrays(function: Callable[[Any], Any]) -> Callable[[Array], Array]:
     """Evaluate a function of a number or of an array; arrays count where they agree."""
 
     def evaluate(epsilons: Array) -> Array:
-        # One value tells whether the function treats an array elementwise.
+        # One value shows whether the function treats an array elementwise.
         middle = epsilons.size // 2
         one = _number(function(float(epsilons[middle])))
         try:

@@ -51,7 +51,7 @@ def as_replace_one(stated: Stated) -> Stated:
     ------
     ValueError
         For any other relation, or if delta comes out at 1 or above. Add-remove does not follow
-        from replace-one, which tells the number of records.
+        from replace-one, which reveals the number of records.
 
     References
     ----------

@@ -1,7 +1,8 @@
-"""Gaussian-process surrogates of a public or released objective.
+"""Gaussian-process surrogates of an objective.
 
-Internal: the floors above import it, and no page of the documentation does. All values given to it
-must be public or already released; its results are then post-processing and need no noise.
+Internal: the floors above import it, and no page of the documentation does. What is computed from
+public and released values is post-processing and needs no noise. The secret trajectories of Kusner
+et al. (`model_selection/papers`) give it protected values: what it returns is then as protected.
 """
 
 from skdpbo.surrogate._acquisition import (

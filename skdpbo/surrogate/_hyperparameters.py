@@ -229,7 +229,7 @@ def _minimise(
     """Best local minimum over the starts, and its value."""
     if starts.shape[1] == 0:  # nothing is free
         return starts[0], objective(starts[0])[0]
-    # Looser than SciPy's defaults: smaller differences in likelihood tell no two kernels apart.
+    # Looser than SciPy's defaults: smaller differences in likelihood distinguish no two kernels.
     options = {"maxiter": 100, "ftol": 1e-7, "gtol": 1e-4}
     results = [
         minimize(objective, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options)

@@ -61,7 +61,7 @@ def jittered_cholesky(A: FloatArray) -> tuple[FloatArray, float]:
     while jitter <= _LARGEST_JITTER * scale:
         shifted = A if jitter == 0.0 else A + jitter * np.eye(len(A))
         L, info = dpotrf(shifted, lower=1, clean=1)
-        # LAPACK can succeed on a singular matrix by luck of rounding: judge the pivots instead.
+        # LAPACK can succeed on a singular matrix by rounding: the pivots decide instead.
         if info == 0 and L.diagonal().min() ** 2 >= 0.5 * floor:
             return L, jitter
         jitter = 10.0 * jitter if jitter else floor

@@ -37,7 +37,7 @@ class CandidatePosterior:
     :math:`L L^\top = K + N`. As every observed point is a candidate, a new row of L is a column
     of V, and one more observation costs O(T n) time: no factorisation, no triangular solve.
 
-    Values must be public or already released; the posterior is then post-processing.
+    Of public or released values it is post-processing, of protected ones it is as protected.
 
     Parameters
     ----------

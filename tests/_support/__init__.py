@@ -1,1 +1,1 @@
-"""What tests share: private names, strategies, estimators, statistics and planted bugs."""
+"""Shared by the tests: private names, strategies, estimators, statistics and planted bugs."""

@@ -602,7 +602,7 @@ BUGS = {
         ]
     },
     "gibo: all records have one middle": {
-        "safe end: centred": lambda rows: rows - (rows.min() + rows.max()) // 2
+        "safe end: around_middles": lambda rows: rows - (rows.min() + rows.max()) // 2
     },
     "gibo: the end has no noise": {"safe end: end_sensitivity": lambda limit, units: 1},
     "gibo: the start is the best on the protected rows": {

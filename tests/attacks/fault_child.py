@@ -1,4 +1,4 @@
-"""What test_faults.py runs in processes of their own, to be killed: ``fault_child.py TASK [ARG]``.
+"""Tasks of test_faults.py, in processes to be killed: ``fault_child.py TASK [ARG]``.
 
 The classes live in ``__main__`` here, so that joblib sends them to its workers by value.
 """

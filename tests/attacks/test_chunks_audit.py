@@ -22,6 +22,7 @@ from sklearn.linear_model import Ridge
 from _support.bounds import epsilon_at_least
 from _support.evaluators import chunk_training
 from _support.internals import ChunkedRows, chunk_positions, resolve_scorer
+from _support.noted import note_written_arrays
 from _support.planted import original, plant, put
 from _support.repeated import RepeatedRelease
 from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPRandomizedSearchCV
@@ -446,14 +447,7 @@ class TestTemporaryFiles:
     """joblib writes large arrays to disk for its workers: no protected ones."""
 
     def arrays_on_disk(self, monkeypatch, estimator):
-        import joblib._memmapping_reducer as reducer
-
-        written, dump = [], reducer.dump
-        monkeypatch.setattr(
-            reducer,
-            "dump",
-            lambda a, *args, **k: (written.append(a.copy()), dump(a, *args, **k))[1],
-        )
+        written = note_written_arrays(monkeypatch)
         X = np.random.RandomState(0).normal(size=(200_000, 2))
         search = DPGridSearchCV(estimator, {}, loss_bound=9.0, n_jobs=2, **ALL)
         search.fit(X, X[:, 0])

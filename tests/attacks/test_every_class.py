@@ -115,6 +115,19 @@ EVERY_RECORD = {
         DPSparseGPRegressor, kernel=RBF(1.0), prior_mean="private", **GP
     ),
     "DPSparseGPRegressor several kernels": every_record(DPSparseGPRegressor, **GP),
+    "DPLogisticRegression": lambda records, **budget: DPLogisticRegression(
+        X_bounds=(-2, 2), classes=[False, True], **budget
+    ).fit(records[0], records[1] > 0),
+    "DPRidge": every_record(DPRidge, X_bounds=(-2, 2), y_bounds=(-3, 3)),
+    **{
+        kind.__name__: every_record(kind, **options)
+        for kind, options in {
+            DPMinMaxScaler: {},
+            DPOneHotEncoder: {},
+            DPSimpleImputer: {"X_bounds": (-2, 2)},
+            DPStandardScaler: {"X_bounds": (-2, 2)},
+        }.items()
+    },
 }
 ROWS_ONLY = {  # the targets are public
     "ProjectedGP": every_record(ProjectedGP, optimizer=None, noise_variance=0.1, **ROWS),
@@ -147,11 +160,11 @@ def scan(fit, name):
 
 
 def test_no_public_class_is_missing():
-    from skdpbo import gaussian_process, model_selection
+    from skdpbo import gaussian_process, linear_model, model_selection, preprocessing
 
     public = {
         name
-        for floor in (skdpbo, gaussian_process, model_selection)
+        for floor in (skdpbo, gaussian_process, linear_model, model_selection, preprocessing)
         for name in floor.__all__
         if isinstance(getattr(floor, name), type)
         and issubclass(getattr(floor, name), BaseEstimator)

@@ -1,4 +1,4 @@
-"""What is left when a search is killed, a worker dies, or a candidate returns nonsense.
+"""State after a search is killed, a worker dies, or a candidate returns nonsense.
 
 Never a half-made release: no attribute, no file, no message with a protected value. The ledger
 counts every fit that may have touched protected rows.
@@ -66,7 +66,7 @@ def start(folder, task, *arguments):
 
 
 def finish(child, limit=1200):
-    """What a child said besides, when it and its workers are gone."""
+    """Return the further output of a child, when it and its workers are gone."""
     try:
         child.wait(timeout=limit)
     finally:

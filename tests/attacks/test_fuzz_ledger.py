@@ -81,7 +81,7 @@ def total_epsilon(charges, delta):
 
 
 class Model:
-    """What a ledger of one data set must hold."""
+    """Model of a ledger of one data set."""
 
     def __init__(self, epsilon, delta):
         self.epsilon, self.delta = epsilon, delta

@@ -120,7 +120,7 @@ def test_lines_are_messages_or_refused(n):
 
 
 class Expected:
-    """What a curator may say, by the rules alone: one reply to a line."""
+    """Allowed replies of a curator, by the rules alone: one to a line."""
 
     def __init__(self):
         self.last, self.answered, self.given = 0, [], []

@@ -1,4 +1,4 @@
-"""What a trajectory of noisy gradients releases, told apart: never more than the claimed mu.
+"""Trajectories of noisy gradients on two data sets: they differ by at most the claimed mu.
 
 The worst pair: one record whose losses rise with the first parameter, or fall. The sum of the
 released gradients' first coordinates, in standard deviations of their noise, is then the best

@@ -1,4 +1,4 @@
-"""What a descent does with its releases is a function of them: replayed with other protected rows.
+"""A descent is a function of its releases: replayed with other protected rows.
 
 Start, points, weights, scales, steps, candidates and parameters of the choices, end and score are
 the same bit for bit where the releases are. Each planted bug lets protected targets decide one.

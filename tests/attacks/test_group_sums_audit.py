@@ -140,7 +140,7 @@ class TestLoss:
 
 
 class TestPlaces:
-    """What is computed of a record depends on its place in a batch; see `place_batches`."""
+    """Rounding depends on the place of a record in its batch; see `place_batches`."""
 
     @pytest.mark.parametrize("data", NEIGHBOURS)
     def test_the_place_of_a_group_depends_on_its_number(self, data):

@@ -1,4 +1,4 @@
-"""What a search of Kusner et al. visits depends on exact protected scores: nobody may see it.
+"""Visits of a search of Kusner et al. depend on exact protected scores: nobody may see them.
 
 Candidates are trained on public rows, but in an order that is protected. Listeners, callbacks and
 caches would note it. Each attack has a planted bug that it finds.

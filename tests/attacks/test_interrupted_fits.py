@@ -19,7 +19,12 @@ from skdpbo.gaussian_process import (
 )
 from skdpbo.linear_model import DPLogisticRegression, DPRidge
 from skdpbo.model_selection import Chunks
-from skdpbo.preprocessing import DPMinMaxScaler, DPStandardScaler
+from skdpbo.preprocessing import (
+    DPMinMaxScaler,
+    DPOneHotEncoder,
+    DPSimpleImputer,
+    DPStandardScaler,
+)
 
 pytestmark = [
     pytest.mark.slow,
@@ -34,6 +39,8 @@ ESTIMATORS = [
     DPLogisticRegression(**BOX, classes=[0, 1]),
     DPStandardScaler(**BOX),
     DPMinMaxScaler(),
+    DPSimpleImputer(**BOX),
+    DPOneHotEncoder(),
     DPSparseGPRegressor(**GP, **BOTH),
     DPSparseGPClassifier(**GP, **BOX, classes=[0, 1]),
     PrivateProjection(**BOX),

@@ -225,7 +225,7 @@ class TestSecretTrajectory:
 
 
 class TestConditional:
-    """What the status means: without the prior the statement fails; with it, it has room."""
+    """Meaning of the status: without the prior the statement fails; with it, it has room."""
 
     N_ITER, EPSILON, DELTA = 50, 1.0, 1e-3
 

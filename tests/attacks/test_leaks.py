@@ -1,4 +1,4 @@
-"""What can be read off a fitted searcher, its messages and its traces: no protected value.
+"""Fitted searchers, their messages and their traces hold no protected value.
 
 Unmistakable numbers and texts are planted in the protected rows, and the exact totals of the
 candidates are computed by themselves; then everything that leaves `fit` is searched for them.
@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import Ridge
 
 from _support.internals import running_fit
+from _support.noted import note_written_arrays
 from _support.planted import module_of, original, plant, put
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.model_selection import Kusner2015, Kusner2015Lipschitz
@@ -141,7 +142,7 @@ class Detector:
 
 
 def parts(thing):
-    """What an object holds: items, attributes, slots, closures, exception chains, frames."""
+    """Yield what an object holds: items, attributes, slots, closures, exception chains, frames."""
     if isinstance(thing, np.ndarray):
         yield from np.ma.getdata(thing).ravel().tolist()
         yield thing.base
@@ -454,14 +455,7 @@ class TestTemporaryFiles:
     """joblib writes large arrays to disk for its workers, but none of a private search."""
 
     def arrays_on_disk(self, monkeypatch):
-        import joblib._memmapping_reducer as reducer
-
-        written, dump = [], reducer.dump
-        monkeypatch.setattr(
-            reducer,
-            "dump",
-            lambda a, *args, **k: (written.append(a.copy()), dump(a, *args, **k))[1],
-        )
+        written = note_written_arrays(monkeypatch)
         X_val = np.full((200_000, 2), 0.5)
         X_val[17] = FLOATS[0]
         search = DPGridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=2, loss_bound=9.0, n_jobs=2)

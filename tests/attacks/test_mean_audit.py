@@ -72,7 +72,7 @@ def test_twelve_steps():
 
 @pytest.mark.slow
 def test_the_last_centre_alone_proves_its_share():
-    """What is released: with the other records never clipped only the last step tells."""
+    """With the other records never clipped only the last step of the release depends on the one."""
     mechanism = coinpress()
     last = mechanism._steps(N, 1)[-1]
     first, second = (

@@ -161,7 +161,7 @@ class TestNoInstanceExceedsTheBound:
 
 
 class TestTightness:
-    """How far a certified mu is from the best possible one, at E[K] = 30 and delta 1e-5."""
+    """Distance of a certified mu from the best possible one, at E[K] = 30 and delta 1e-5."""
 
     @pytest.mark.parametrize(
         ("epsilon", "eta", "violates_from"), [(1, 0.0, 0.1695), (1, 1.0, 0.1551), (3, 1.0, 0.4367)]

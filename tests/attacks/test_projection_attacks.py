@@ -19,6 +19,7 @@ from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import FeatureUnion, make_pipeline
 
+from _support.bounds import mu_at_least
 from _support.planted import plant
 from skdpbo.exceptions import VoidGuaranteeWarning
 from skdpbo.gaussian_process import PrivateProjection, ProjectedGP
@@ -103,13 +104,6 @@ def epsilon_lower_bound(first, second, delta=0.0):
     return math.log(max(p - delta, 1e-300) / q)
 
 
-def mu_lower_bound(first, second):
-    """Bound below (difference of means) / sd of two normal samples."""
-    n = len(first)
-    mu = abs(first.mean() - second.mean()) / math.sqrt((first.var() + second.var()) / 2)
-    return mu - stats.norm.isf(ALARM) * math.sqrt(2 / n + mu**2 / (4 * n))
-
-
 def samples(pair, n, **parameters):
     """Releases of two rows, n of each: the rows of one data set are released independently."""
     return [released(np.tile(row, (n, 1)), **parameters) for row in pair]
@@ -134,7 +128,7 @@ def audited_mu(pair=((0.0, 0.0), (0.6, 0.8)), n=20_000, **parameters):
     """Lower bound on mu of Gaussian rows, from their coordinate along the move."""
     first, second = samples(pair, n, mechanism="gaussian", data_norm=5.0, **parameters)
     direction = second.mean(axis=0) - first.mean(axis=0)
-    return mu_lower_bound(first @ direction, second @ direction)
+    return mu_at_least(first @ direction, second @ direction)
 
 
 @pytest.mark.slow
@@ -252,7 +246,7 @@ def audited_answers(n=250, k=4, epsilon=8.0):
     for y in (-7.0, 7.0):  # clipped to the bounds
         curator = PrivateProjection(data_norm=1.0, **settings).fit(np.zeros((n, 1)), np.full(n, y))
         sums.append(np.array([sum(curator.answer(i) for _ in range(k)) for i in range(n)]))
-    return mu_lower_bound(*sums), curator.answer_privacy_.mu
+    return mu_at_least(*sums), curator.answer_privacy_.mu
 
 
 @pytest.mark.slow

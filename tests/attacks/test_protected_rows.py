@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from _support.internals import protected_positions
+from _support.noted import NotingRows
 from _support.planted import plant
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.exceptions import (
@@ -202,29 +203,13 @@ class TestStatements:
             search.fit(X, Y, X_val=X_VAL, y_val=Y_VAL)
 
 
-class Touchy(list):
-    """Rows that note when their values are read."""
-
-    def __init__(self, rows, note):
-        super().__init__(rows)
-        self.note = note
-
-    def __getitem__(self, key):
-        self.note()
-        return super().__getitem__(key)
-
-    def __iter__(self):
-        self.note()
-        return super().__iter__()
-
-
 class TestLedger:
     @search_names
     def test_charged_before_values_are_read(self, name):
         charged = []
         with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
-            rows = Touchy(X_VAL.tolist(), lambda: charged.append(len(ledger.entries)))
-            targets = Touchy(Y_VAL.tolist(), lambda: charged.append(len(ledger.entries)))
+            rows = NotingRows(X_VAL.tolist(), lambda: charged.append(len(ledger.entries)))
+            targets = NotingRows(Y_VAL.tolist(), lambda: charged.append(len(ledger.entries)))
             SEARCHES[name](SpyClassifier(), "k", cv=2).fit(X, Y, X_val=rows, y_val=targets)
             assert set(charged) == {1}
             assert ledger.spent().epsilon == pytest.approx(1.0)
@@ -232,7 +217,7 @@ class TestLedger:
     def test_overdrawing_touches_nothing(self):
         touched = []
         SEEN.clear()
-        rows = Touchy(X_VAL.tolist(), lambda: touched.append(1))
+        rows = NotingRows(X_VAL.tolist(), lambda: touched.append(1))
         with PrivacyLedger(epsilon=0.5) as ledger, pytest.raises(BudgetExceededError):
             SEARCHES["grid"](SpyClassifier(), "k").fit(X, Y, X_val=rows, y_val=Y_VAL.tolist())
         assert not touched

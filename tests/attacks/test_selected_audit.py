@@ -29,6 +29,7 @@ from _support.internals import (
     event_bounds,
     plan_trials,
 )
+from _support.noted import NotingRows, note_charges
 from _support.planted import original, plant, put
 from _support.protections import private_selection
 from skdpbo import DPGridSearchCV
@@ -287,36 +288,13 @@ PLANTS = {
 }
 
 
-class Rows(list):
-    """Rows that say when they are read."""
-
-    def __init__(self, rows, events):
-        super().__init__(rows)
-        self.events = events
-
-    def __getitem__(self, i):
-        self.events.append("read")
-        return super().__getitem__(i)
-
-    def __iter__(self):
-        self.events.append("read")
-        return super().__iter__()
-
-
 class TestLedger:
     def events(self, monkeypatch, which):
-        """What happens to the rows, and when the ledger is charged."""
+        """Return the order in which rows are read and the ledger is charged."""
         seen = []
-        honest = original("private models: charge_active_ledger")
-
-        def charge(*args, **how):
-            if how.get("record", True):  # else the budget is only compared
-                seen.append("charge")
-            return honest(*args, **how)
-
-        put(monkeypatch, "private models: charge_active_ledger", charge)
+        note_charges(monkeypatch, "private models: charge_active_ledger", seen)
         rows = {"X": X, "y": Y, "X_val": X_VAL, "y_val": Y_VAL}
-        rows[which] = Rows(rows[which].tolist(), seen)
+        rows[which] = NotingRows(rows[which].tolist(), lambda: seen.append("read"))
         search().fit(rows.pop("X"), rows.pop("y"), **rows)
         return seen
 

@@ -1,4 +1,4 @@
-"""What a whole fit releases, told apart: a lower bound on epsilon never exceeds the claim.
+"""Releases of whole fits on two data sets: a lower bound on epsilon never exceeds the claim.
 
 The worst pair of data sets for a choice among candidates: one record on which candidate 0 alone
 errs, or on which all others err. Bounds hold with probability 1 - 1e-6 (false alarms), and the
@@ -59,7 +59,7 @@ def cheap(monkeypatch):
 
 
 def released(search, repeated, y_val, n):
-    """How often the event "candidate 0, and the better half of the scores" was released."""
+    """Count the event "candidate 0, and the better half of the scores"."""
     search.fit(X_PUBLIC, Y_PUBLIC, X_val=X_VAL, y_val=y_val)
     made = (repeated.again() for _ in range(n))
     return sum(

@@ -1,4 +1,4 @@
-"""What protected rows might move besides the result: generators, reports, output.
+"""Side effects that protected rows must not have: on generators, reports, output.
 
 A model may draw from the global generators, print and log. None of it may be seen after `fit`, or
 reach what is trained afterwards: it would tell of single records, or how many trials there were.
@@ -144,7 +144,7 @@ class Overflowing(Drawing):
 
 
 class TestReports:
-    """What numpy does about overflow is a choice of the process: print, call, raise."""
+    """The process chooses what numpy does about overflow: print, call, raise."""
 
     def reports(self, capfd, X_val):
         told = []
@@ -265,7 +265,7 @@ class TestContext:
 
 
 class Farewell:
-    """What a model owns, as a connection that says when it is closed."""
+    """Part of a model that says when it is closed, as a connection may."""
 
     def __del__(self):
         print("closed")

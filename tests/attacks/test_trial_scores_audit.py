@@ -13,6 +13,7 @@ from scipy import stats
 from sklearn.base import BaseEstimator
 
 from _support.batched_noise import batched  # noqa: F401  (a fixture)
+from _support.bounds import mu_at_least
 from _support.evaluators import score_of_trial
 from _support.internals import PerRecordScorer, ProtectedRows, resolve_scorer
 from _support.planted import plant, put
@@ -43,13 +44,6 @@ def scores(y_of_the_record, scorer, budget, n=DRAWS):
     return np.array(
         [score_of_trial(Zero(), rows, scorer, budget=budget, source=source) for _ in range(n)]
     )
-
-
-def mu_at_least(first, second):
-    """Bound below (difference of means) / sd of two normal samples of one sd."""
-    n = len(first)
-    mu = abs(first.mean() - second.mean()) / math.sqrt((first.var() + second.var()) / 2)
-    return mu - stats.norm.isf(ALARM) * math.sqrt(2 / n + mu**2 / (4 * n))
 
 
 def epsilon_at_least(first, second):

@@ -1,4 +1,4 @@
-"""What a leak scan finds, and where."""
+"""Finds of a leak scan, and their places."""
 
 import functools
 import logging

@@ -49,7 +49,7 @@ def nothing_here(monkeypatch):
 
 
 def dies_once(flag):
-    """What a task calls to kill the worker that it runs on, the first time."""
+    """Kill the worker that the task runs on, the first time."""
     parent = os.getpid()
 
     def die():

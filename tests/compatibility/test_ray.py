@@ -182,7 +182,7 @@ SEARCHES = {
 
 
 def released(search, rows):
-    """What the fit of a clone publishes, and what it has charged."""
+    """Return what the fit of a clone publishes, and what it has charged."""
     search = clone(search)  # a fitted one charges the ledger of its first fit as well
     with PrivacyLedger(epsilon=10.0, delta=1e-3) as ledger:
         search.fit(**rows)

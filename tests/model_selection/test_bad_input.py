@@ -1,4 +1,4 @@
-"""What a user can get wrong: refused by name and before anything is spent, or the worst loss."""
+"""Mistakes of a user: refused by name and before anything is spent, or the worst loss."""
 
 import pickle
 import re

@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
 from _support.internals import plan_trials
+from _support.noted import NotingRows
 from _support.planted import put
 from _support.protections import private_selection, without_numbers
 from skdpbo import DPGridSearchCV, DPRandomizedSearchCV, DPSparseGPRegressor
@@ -461,23 +462,16 @@ class TestLedger:
         assert ledger.entries[0].label == "DPGridSearchCV of DPMean"
 
     def test_nothing_is_touched_that_cannot_be_paid(self):
-        touched = []
+        touched, search = [], grid()
 
-        class Touchy(list):
-            def __getitem__(self, i):
-                touched.append(i)
-                return super().__getitem__(i)
+        def noting(rows):
+            return NotingRows(rows.tolist(), lambda: touched.append(1))
 
-            def __iter__(self):
-                touched.append("iter")
-                return super().__iter__()
-
-        search = grid()
         with PrivacyLedger(epsilon=1.0, delta=1e-5) as ledger:
             with pytest.raises(BudgetExceededError):
-                search.fit(X, Y, X_val=Touchy(X[:9].tolist()), y_val=Touchy(Y[:9].tolist()))
+                search.fit(X, Y, X_val=noting(X[:9]), y_val=noting(Y[:9]))
             with pytest.raises(BudgetExceededError):
-                search.fit(Touchy(X.tolist()), Touchy(Y.tolist()), X_val=X[:9], y_val=Y[:9])
+                search.fit(noting(X), noting(Y), X_val=X[:9], y_val=Y[:9])
         assert touched == []
         assert ledger.entries == ()
         assert not hasattr(search, "privacy_")

@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 from sklearn.utils import ClassifierTags
 from sklearn.utils.estimator_checks import check_estimator
 
-from _support.planted import original, put
+from _support.noted import NotingRows, note_charges
 from skdpbo import (
     DPBayesSearchCV,
     DPGIBOSearchCV,
@@ -159,35 +159,13 @@ def test_a_budget_that_cannot_pay_ends_a_fit_before_any_training(protect):
     assert Noted.fits  # in this process, where they are seen
 
 
-class Read(list):
-    """Rows that say when they are read."""
-
-    def __init__(self, rows, events):
-        super().__init__(rows)
-        self.events = events
-
-    def __getitem__(self, i):
-        self.events.append("read")
-        return super().__getitem__(i)
-
-    def __iter__(self):
-        self.events.append("read")
-        return super().__iter__()
-
-
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["X", "y", "X_val", "y_val"])
 def test_chunks_are_charged_before_anything_is_read(name, monkeypatch):
-    seen, honest = [], original("protection: charge_active_ledger")
-
-    def charge(*args, **how):
-        if how.get("record", True):  # else the budget is only compared
-            seen.append("charge")
-        return honest(*args, **how)
-
-    put(monkeypatch, "protection: charge_active_ledger", charge)
+    seen = []
+    note_charges(monkeypatch, "protection: charge_active_ledger", seen)
     rows = {"X": X[20:], "y": LABELS[20:], **VALIDATION}
-    rows[name] = Read(rows[name].tolist(), seen)
+    rows[name] = NotingRows(rows[name].tolist(), lambda: seen.append("read"))
     search = DPGridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, protect=Chunks(5))
     search.fit(rows.pop("X"), rows.pop("y"), **rows)
     assert seen[0] == "charge"

@@ -1,4 +1,4 @@
-"""Who is protected: how the searchers dispatch, before anything is fitted."""
+"""Choice of the protection by a searcher, before anything is fitted."""
 
 import inspect
 import warnings

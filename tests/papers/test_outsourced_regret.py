@@ -55,7 +55,7 @@ def released(Z, noise_std=0.0, domain=None):
 
 
 def releases(X, rng):
-    """What the modeler gets in each arm."""
+    """Return what the modeler gets in each arm."""
     for r in (10, 15):  # the largest r of Table 1 in the "if" branch, the next in "else"
         M = rng.standard_normal((2, r))
         yield f"published, r={r}", released(published_transform(X, M, math.exp(1.1), 1e-5).Z)

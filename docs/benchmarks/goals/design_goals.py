@@ -57,7 +57,7 @@ SAME = ("versions", "machine", "blas threads", "settings")
 
 
 class Options:
-    """What a row needs to know."""
+    """Options of the rows."""
 
     def __init__(self, quick, scale):
         self.quick, self.scale = quick, 0.1 if quick else scale

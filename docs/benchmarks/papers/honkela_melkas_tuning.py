@@ -59,7 +59,7 @@ LINE = np.linspace(-3.5, 3.5, 200)[:, None]
 
 
 class Budget(NamedTuple):
-    """What a fit and a score may each spend, and how often. All public."""
+    """Budgets of a fit and of a score, and their number. All public."""
 
     epsilon: float
     delta: float

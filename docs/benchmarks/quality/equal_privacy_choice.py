@@ -224,7 +224,7 @@ def ailerons_run(folder, split, epsilons):
 
 
 def permute_and_flip(sums, epsilon, rng):
-    """What `DPRandomizedSearchCV` does with losses that are known: noisy maximum, exponential."""
+    """Choose as `DPRandomizedSearchCV` does, with known losses: noisy maximum, exponential."""
     return np.argmax(-0.5 * epsilon * sums + rng.exponential(size=len(sums)))
 
 

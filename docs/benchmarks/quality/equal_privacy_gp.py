@@ -181,7 +181,7 @@ def opendp_vector(values, sensitivity, epsilon):
 
 
 def movement_of_weights(n_records, penalties):
-    """How far a record can move the weights of a ridge regression, rows and targets within 1.
+    """Largest move of the weights of a ridge regression by a record, rows and targets within 1.
 
     The penalised loss is 2 lambda-strongly convex and the weights have norm at most
     sqrt(n / lambda), so that no residual is above 1 + sqrt(n / lambda).

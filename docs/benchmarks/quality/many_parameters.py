@@ -1,4 +1,4 @@
-"""How good are searches of 11 to 40 continuous parameters on real tables, at equal trainings?
+"""Searches of 11 to 40 continuous parameters on real tables, at equal trainings.
 
     python docs/benchmarks/run.py many_parameters ../shared/data --splits 10
 

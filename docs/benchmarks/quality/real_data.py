@@ -37,7 +37,7 @@ def load_patients(path):
 
 
 def load_loans(path):
-    """What was known when the loan was granted, and whether it was not paid back."""
+    """Return what was known when a loan was granted, and whether it was not paid back."""
     frame = pd.read_csv(path, low_memory=False)
     frame = frame[frame["loan_status"].isin(["Fully Paid", "Charged Off"])]
     y = (frame["loan_status"] == "Charged Off").to_numpy()

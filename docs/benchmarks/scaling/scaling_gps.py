@@ -1,4 +1,4 @@
-"""What grows how in the Gaussian processes: the sweeps of `scaling.py` over rows, columns, m, T."""
+"""Growth in the Gaussian processes: the sweeps of `scaling.py` over rows, columns, m, T."""
 
 from functools import cache
 

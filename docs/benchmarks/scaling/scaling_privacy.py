@@ -1,4 +1,4 @@
-"""What grows how in mechanisms, accounting and ledger: the sweeps of `scaling.py`."""
+"""Growth in mechanisms, accounting and ledger: the sweeps of `scaling.py`."""
 
 import tempfile
 from functools import cache

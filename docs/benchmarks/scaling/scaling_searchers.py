@@ -1,4 +1,4 @@
-"""What grows how in the searchers: the sweeps of `scaling.py` over candidates, T, rows, columns."""
+"""Growth in the searchers: the sweeps of `scaling.py` over candidates, T, rows, columns."""
 
 import numpy as np
 from scaling.scaling_models import Bowl, Majority, NoisyMean, labelled, targets

@@ -75,7 +75,7 @@ class EagerScikitLearnLoop(ScikitLearnLoop):
 
 
 class ScikitOptimize:
-    """What gp_minimize runs, with its defaults."""
+    """The optimiser that gp_minimize runs, with its defaults."""
 
     def __init__(self, T, seed):
         import skopt

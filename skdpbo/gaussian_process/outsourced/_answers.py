@@ -150,14 +150,14 @@ class AnswerBook:
         # processes repeat, in another namespace at once; the token does not.
         if (os.getpid(), PROCESS.token) != self._process:
             raise RuntimeError("A forked copy of a curator does not answer.")
-        row = check_index(index, "index", len(self._counts))
+        row = check_index(index, len(self._counts))
         if (value is None) == (self._y is None):
             raise ValueError("Give a value exactly when y was not given to fit.")
         value = self._y[row] if value is None else value
         kind = type(value)  # the attribute __class__ of a proxy may raise
         if kind is bool or not issubclass(kind, numbers.Real):
             raise TypeError("value must be a number.")
-        number, too_large = attempt(float, value)  # an error would tell of a noisy answer's value
+        number, too_large = attempt(float, value)  # an error could reveal a noisy answer's value
         value = math.inf if too_large else number
         if self._noise is None and not math.isfinite(value):
             raise ValueError("An exact answer must be finite.")

@@ -187,7 +187,7 @@ class GPUCBModeler:
 
         The first is that of `ask`. Each further one is chosen as if the rows before it had been
         answered with their posterior means: these stay, the standard deviations shrink (GP-BUCB,
-        Desautels, Krause & Burdick 2014). The curator's answers are told one by one, in any order.
+        Desautels, Krause & Burdick 2014). The curator's answers are added one by one, in any order.
 
         Parameters
         ----------
@@ -242,7 +242,7 @@ class GPUCBModeler:
             When the release allows no further answer for this row, or none at all. Nothing is
             changed by an answer that is refused.
         """
-        index = check_index(index, "index", self.release.n_rows)
+        index = check_index(index, self.release.n_rows)
         y = check_within(y, "y", f"[-{LARGEST_ANSWER}, {LARGEST_ANSWER}]")
         if self.n_remaining <= 0 or self._n_told[index] >= self.release.answers_per_row:
             raise RuntimeError(f"the release allows no further answer for row {index}.")

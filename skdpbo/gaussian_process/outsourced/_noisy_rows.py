@@ -8,6 +8,7 @@ import numpy as np
 from skdpbo.gaussian_process.outsourced._domains import Ball, Box
 from skdpbo.gaussian_process.outsourced._random_projection import row_sensitivity
 from skdpbo.mechanisms import GaussianMechanism, L2Laplace
+from skdpbo.mechanisms._l2_laplace import MAX_DIMENSION
 from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu, mu_from_epsilon
 from skdpbo.privacy._checks import check_delta, check_positive, set_fields
 from skdpbo.privacy._rounding import text_below
@@ -17,7 +18,6 @@ ROW_ASSUMPTIONS = (
     "the norm or box of the rows and all other parameters were chosen without looking at the rows",
     "running time and memory use are not observed",
 )
-_MAX_DIMENSION = 2**16
 _REFERENCES = {
     "l2_laplace": "Andres et al. 2013; docs/theory/outsourced.md, Theorem 1",
     "gaussian": "Dong, Roth & Su 2022, Theorem 2.7; docs/theory/outsourced.md, Theorem 2",
@@ -161,7 +161,7 @@ def _moved_guarantee(mechanism, epsilon, delta, displacement):
     return PrivacyGuarantee(
         # Delta of the sampler in any dimension: the lattice's step is within a factor 2 of any
         # other's, hence 4.
-        delta=4 * L2Laplace(epsilon, 1.0, _MAX_DIMENSION).guarantee.delta,
+        delta=4 * L2Laplace(epsilon, 1.0, MAX_DIMENSION).guarantee.delta,
         mechanism="l2-Laplace rows",
         assumptions=("delta is the statistical distance of the sampler from its law",),
         **common,

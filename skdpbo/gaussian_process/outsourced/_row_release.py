@@ -236,7 +236,7 @@ def _matrix(values, name):
     array = np.asarray(values)
     if array.dtype.kind not in "fiu" or array.ndim != 2 or 0 in array.shape:
         raise ValueError(f"{name} must be a matrix of real numbers with rows and columns.")
-    # A copy, so that nobody else holds an array that can be written to.
+    # A copy, so that no other array that can be written to shares its memory.
     array = np.array(array, dtype=np.float64, order="C")
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite.")

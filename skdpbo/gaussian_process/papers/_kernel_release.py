@@ -20,10 +20,10 @@ from skdpbo.gaussian_process.papers._kernel_sensitivity import (
     unit_sensitivity,
 )
 from skdpbo.mechanisms import GaussianMechanism
+from skdpbo.mechanisms._gaussian import DEFAULT_DELTA
 from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu, mu_from_epsilon
 from skdpbo.privacy._checks import check_mu, set_fields
 
-_DEFAULT_DELTA = 1e-5
 _N_DRAWS = 2**40  # no limit: the sampler is exact
 _REFERENCE = "Honkela & Melkas 2021, Theorem 2 and Lemma 5; Dong, Roth & Su 2022, Theorem 2.7"
 
@@ -163,7 +163,7 @@ class KernelRelease:
     @property
     def guarantee(self):
         """Guarantee of one release."""
-        mu, delta = self._total_mu, self.delta if self.delta is not None else _DEFAULT_DELTA
+        mu, delta = self._total_mu, self.delta if self.delta is not None else DEFAULT_DELTA
         epsilon = self.epsilon if self.epsilon is not None else epsilon_from_mu(mu, delta)
         return PrivacyGuarantee(
             epsilon=max(epsilon, 1e-12),  # a tiny mu has an epsilon of 0 at this delta

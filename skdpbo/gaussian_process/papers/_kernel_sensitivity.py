@@ -108,7 +108,7 @@ def grid_centre_norm(kernel, Z):
 
     A stationary point by symmetry, and a local maximum where the Hessian (11) is negative
     definite. That is a local argument: the value is a bound only where the centre is also the
-    global maximum, which :func:`searched_norm` can tell.
+    global maximum, which :func:`searched_norm` checks.
 
     Raises
     ------

@@ -143,7 +143,7 @@ class PrivateScores(VisitingSearch):
                 disagreement=tau,
             )
         self._step, sensitivity = coarse_step(problem.evaluator.sensitivity)
-        # Totals are integers and so is the noise: no digits of floats tell them apart.
+        # Totals are integers and so is the noise: no digits of floats distinguish them.
         self._gaussian = GaussianMechanism(
             **self._budget,
             sensitivity=trajectory_sensitivity(sensitivity, n_private),

@@ -46,7 +46,7 @@ class UpperConfidenceProposer:
     fitted : FittedHyperparameters or None
         Of the last fit.
     posterior : CandidatePosterior or None
-        Of the scores told; None before the first.
+        Of the scores so far; None before the first.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class UpperConfidenceProposer:
         """Take the scores of all visited candidates, in order; NaN counts as the worst seen."""
         scores = np.asarray(scores, dtype=float)
         finite = scores[np.isfinite(scores)]
-        # The worst seen, and no penalty: a number far below would bend the surrogate everywhere.
+        # The worst seen, and no penalty: a number far below would distort the surrogate everywhere.
         scores = np.where(np.isfinite(scores), scores, finite.min() if len(finite) else 0.0)
         known, now = len(self.scores), len(scores)
         self.scores = scores

@@ -163,7 +163,7 @@ def automatic_prior(X, scores, split_scores, *, kernel, epsilon, bound, moved):
 
     p are the smoothed public scores and c their weight. b are the same with all of the public error
     smoothed away: they favour candidates among good neighbours where the selection noise is
-    larger than what p can tell apart, so that it chooses among fewer.
+    larger than the differences of p, so that it chooses among fewer.
 
     Parameters
     ----------

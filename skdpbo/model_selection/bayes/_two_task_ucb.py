@@ -202,7 +202,7 @@ class PrivateTrajectoryProposer:
             chosen = self._most_promising(
                 min(self.batch_size, left), fresh if len(fresh) else usable
             )
-        # Counted when they are asked for, whether or not they can be trained: never more than paid.
+        # Counted when proposed, also if they cannot be trained: never more than the budget is for.
         self.n_spent += len(chosen)
         return chosen
 

@@ -195,10 +195,14 @@ class HiddenTrajectory(SearchMechanism):
         return Chosen(problem.candidates, best, score)
 
 
+def chooses_once(mechanism):
+    """Whether a mechanism sees protected records once, at the end, for one choice."""
+    return isinstance(mechanism, str) and mechanism in PrivateChoice.SELECTIONS
+
+
 def bayes_mechanism(mechanism, *, epsilon, delta, score_fraction, prior_weight, neighbours, design):
     """Return the mechanism of a name or of an object with parameters of its own; checks them."""
-    named = isinstance(mechanism, str) and mechanism != "gaussian"
-    if neighbours == ADD_REMOVE and not named:
+    if neighbours == ADD_REMOVE and not chooses_once(mechanism):
         raise ValueError(
             'neighbours="add-remove" needs mechanism "permute_and_flip" or "exponential": the '
             "others divide by the number of records before they add noise."

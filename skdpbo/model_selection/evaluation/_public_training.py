@@ -86,7 +86,7 @@ class PublicTraining(NotPickled):
     @cached_property
     def records(self):
         """Protected rows: here, at the last moment, they are charged for and read."""
-        # First what public rows can tell: after the charge it would cost the budget.
+        # First what public rows show: after the charge it would cost the budget.
         self._refuse_row_mixing(*self._try_public_rows())
         return self.open_records()
 

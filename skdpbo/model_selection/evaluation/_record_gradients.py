@@ -100,7 +100,7 @@ class RecordLosses(NotPickled):
         # In blocks: as floats all losses at once would take several times their memory.
         width = max(1, _CHUNK // len(self._rows))
         for start in range(0, self.n_records, width):
-            # Silent: a warning about an infinite loss would tell of a record.
+            # Silent: a warning about an infinite loss could reveal a record.
             with np.errstate(all="ignore"):
                 chunk = np.stack([row[start : start + width] for row in self._rows])
                 block = (weights @ chunk.astype(np.float64)).T

@@ -47,7 +47,7 @@ class MixedRowsError(ValueError):
 def one_of_each_structure(candidates):
     """Return the first candidate with each set of names, of functions and of estimators."""
     first = {}
-    # Numbers and texts make no other step; an object may, and is told apart by its identity.
+    # Numbers and texts make no other step; an object may, and is known by its identity.
     for params in candidates:
         parts = (id(v) for v in params.values() if callable(v) or hasattr(v, "get_params"))
         first.setdefault((tuple(params), tuple(parts)), params)

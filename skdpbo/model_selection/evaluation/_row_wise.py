@@ -145,7 +145,7 @@ def unverified_steps(estimator, candidates=()):
     Returns
     -------
     names : tuple of str
-        Each a class and its place, with the parameter to blame where the class itself is verified;
+        Each a class and its place, with the parameter at fault where the class itself is verified;
         empty if every step is verified.
     """
     models, seen = [estimator], set()

@@ -1,4 +1,4 @@
-"""Result of a descent, and what it tells about its own error."""
+"""Result of a descent, with bounds on its error."""
 
 import math
 from dataclasses import dataclass

@@ -2,7 +2,7 @@
 
 Sensitivities: the sum of the records' clipped gradients moves by at most twice the clipping norm
 (`skdpbo.mechanisms.ClippedMean`), the total integer loss of the final point by at most `units`, the
-values among which start and end are chosen by what `safe_end` states.
+values among which start and end are chosen by what `_safe_end` states.
 """
 
 import math

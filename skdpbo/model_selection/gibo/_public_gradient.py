@@ -26,7 +26,7 @@ def squared_error(rows, folds):
     """Squared standard error of the mean of rows, for each column.
 
     That of independent rows; more where the means of the folds differ by more than that explains.
-    One factor for all columns, as few folds tell little of one.
+    One factor for all columns, as few folds show little of one.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ def end_positions(n_points, n_iter):
     return sorted({0, *between, *range(n_iter, n_points)})
 
 
-def centred(rows):
+def around_middles(rows):
     """Return losses minus the middle of each record's least and largest; of one record alone.
 
     Protected, if `rows` are. Only differences between points decide, and the middle makes the
@@ -47,7 +47,7 @@ def centred(rows):
 
     Returns
     -------
-    centred : ndarray of int of shape (n_points, n_records)
+    differences : ndarray of int of shape (n_points, n_records)
     """
     # Each column by itself: one record's losses move no other's middle.
     return rows - (rows.min(axis=0) + rows.max(axis=0)) // 2
@@ -109,7 +109,7 @@ class SafeEnd:
         if end_sensitivity(limit, self.units) == self.units:
             return losses
         # The others would widen every record's range by its worst loss.
-        kept = centred(np.array([row for row in losses if row is not None]))
+        kept = around_middles(np.array([row for row in losses if row is not None]))
         clipped = iter(np.clip(kept, -limit, limit))
         return [None if row is None else next(clipped) for row in losses]
 
@@ -181,7 +181,7 @@ def public_limit(changes, *, units, epsilon, n_protected):
     limit : int
         In {1, ..., units}.
     """
-    rows = centred(changes)
+    rows = around_middles(changes)
     sizes = np.abs(rows)
     # Quantiles: between two of them the bias of clipping changes little.
     limits = {max(1, math.ceil(np.quantile(sizes, share))) for share in _QUANTILES}
@@ -200,8 +200,8 @@ class PublicChanges:
 
     With squared errors e (public) and p (protected, noise included) the mean clipped changes are
     weighted by 1/e and 1/p, up to a common factor: protected total + n (p / e) public mean. What
-    clipping does to a mean is seen on the public rows, and undone. What cannot be told from the
-    first point by `margin` standard errors of all this is left to the first point.
+    clipping does to a mean is seen on the public rows, and undone. What
+    differs from the first point by less than `margin` standard errors is left to the first point.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ class PublicChanges:
         limit = public_limit(changes, n_protected=n_protected, **sizes) if limit is None else limit
         self.changes, self.limit, self._n_protected = changes, limit, n_protected
         # As the protected totals have them: clipped around the middles.
-        rows = np.clip(centred(changes), -limit, limit).astype(np.float64)
+        rows = np.clip(around_middles(changes), -limit, limit).astype(np.float64)
         self._clipped = rows - rows[0]
         public = squared_error(self._clipped[1:].T, folds).mean()
         noise = _noise(limit, **sizes) / n_protected

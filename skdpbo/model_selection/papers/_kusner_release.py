@@ -76,12 +76,12 @@ class Gains:
         """Gain of candidate k in [0, 1], or None if it cannot be trained."""
         k = int(k)
         if k not in self._known:
-            # Nothing may tell that k was visited: no warning, no error.
+            # Nothing may reveal that k was visited: no warning, no error.
             with warnings.catch_warnings(record=True):
                 warnings.simplefilter("ignore")
                 gain, error = attempt(self._observed, k)
             is_gain = error is None and (gain is None or 0.0 <= gain <= 1.0)
-            # The worst gain for an error: raised, it would tell which candidate was visited.
+            # The worst gain for an error: raised, it would reveal which candidate was visited.
             self._known[k] = gain if is_gain else 0.0
             self._is_usable[k] = self._known[k] is not None
         return self._known[k]
@@ -228,7 +228,7 @@ def add_laplace(value, sensitivity, epsilon, source):
     """Release value + Laplace noise of scale sensitivity / epsilon (Alg. 1, lines 14 and 15)."""
     sensitivity = max(sensitivity, _LEAST_SENSITIVITY)
     step = _step(sensitivity)
-    # Value and noise are integers of a public step: no bit of a float tells more.
+    # Value and noise are integers of a public step: no bit of a float reveals more.
     mechanism = DiscreteLaplace(epsilon, lattice_units(sensitivity, step))
     return from_lattice(mechanism.release(to_lattice(value, step), source), step)
 

@@ -34,7 +34,7 @@ from skdpbo.model_selection.private_training._statements import (
 )
 from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu
 from skdpbo.privacy._conversions import mu_from_pure_epsilon, pure_epsilon_from_mu
-from skdpbo.privacy._guarantee import weakest_status
+from skdpbo.privacy._guarantee import joint_terms
 from skdpbo.privacy.selection._selection_total import distance_cost
 
 # How much of the budget is left unused, in turn, when a cost comes out above the request.
@@ -127,9 +127,7 @@ def merged_trial(budget, candidates, mechanism):
         statistical_distance=distance if budget.mu is not None else 0.0,
         protects="training and validation records",
         mechanism=mechanism,
-        assumptions=tuple(dict.fromkeys(text for g in costs for text in g.assumptions)),
-        status=weakest_status(*(g.status for g in costs)),
-        reference="; ".join(dict.fromkeys(g.reference for g in costs if g.reference)),
+        **joint_terms(costs),
     )
 
 

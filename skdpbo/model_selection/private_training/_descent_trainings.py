@@ -32,7 +32,7 @@ _LAST_SHARE = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class DescentPlan(TrialPlan):
+class TrainingsPlan(TrialPlan):
     """Public plan of a descent with private trainings; ``budget`` is that of one in a step.
 
     Attributes
@@ -113,7 +113,7 @@ def plan_descent(estimator, start, *, n_trainings, releases_model, release, n_sa
 
     Returns
     -------
-    plan : DescentPlan
+    plan : TrainingsPlan
 
     Raises
     ------
@@ -137,7 +137,7 @@ def plan_descent(estimator, start, *, n_trainings, releases_model, release, n_sa
         except ValueError:  # no epsilon holds at this delta: less noise-free mass is needed
             continue
         if trainings.epsilon <= epsilon:
-            return DescentPlan(
+            return TrainingsPlan(
                 models=list(models),
                 rule=PublishedScores(n_trainings),
                 budget=budget,
@@ -189,7 +189,7 @@ class DescentTrainings(NotPickled):
 
     Parameters
     ----------
-    plan : DescentPlan
+    plan : TrainingsPlan
     scorer : PerRecordScorer
     n_losses : int
         Number of the rows, or groups, that score; public.

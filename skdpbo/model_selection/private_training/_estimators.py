@@ -41,8 +41,8 @@ def _has_given_categories(step):
     counts = step.min_frequency is not None or step.max_categories is not None
     given = not isinstance(step.categories, str)
     # One unknown category decides whether there is an error, or (also with drop) a warning.
-    tells = step.handle_unknown in ("error", "warn") or getattr(step, "drop", None) is not None
-    return given and not counts and not tells
+    reveals = step.handle_unknown in ("error", "warn") or getattr(step, "drop", None) is not None
+    return given and not counts and not reveals
 
 
 # Transformers whose fit reads the shape and the types alone (checked in scikit-learn 1.6 and 1.9),

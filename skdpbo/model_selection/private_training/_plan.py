@@ -28,7 +28,7 @@ from skdpbo.model_selection.private_training._selection_rules import (
 )
 from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import check_delta, check_positive
-from skdpbo.privacy._guarantee import weakest_status
+from skdpbo.privacy._guarantee import joint_terms
 
 ASSUMPTIONS = (
     "the stated guarantee of the estimator covers the whole fitted model and whether training "
@@ -230,15 +230,12 @@ class FinalPlan:
 def _largest(guarantees):
     """Return the first guarantee at the largest cost of any, on all that they rest on."""
     mus = [g.mu for g in guarantees]
-    return replace(
-        guarantees[0],
-        epsilon=max(g.epsilon for g in guarantees),
-        delta=max(g.delta for g in guarantees),
-        mu=None if None in mus else max(mus),
-        statistical_distance=max(g.statistical_distance for g in guarantees),
-        assumptions=tuple(dict.fromkeys(text for g in guarantees for text in g.assumptions)),
-        status=weakest_status(*(g.status for g in guarantees)),
-    )
+    largest = {
+        name: max(getattr(g, name) for g in guarantees)
+        for name in ("epsilon", "delta", "statistical_distance")
+    }
+    largest |= joint_terms(guarantees) | {"reference": guarantees[0].reference}
+    return replace(guarantees[0], mu=None if None in mus else max(mus), **largest)
 
 
 def plan_final(estimator, candidates, *, epsilon, delta, n_samples):
@@ -246,7 +243,7 @@ def plan_final(estimator, candidates, *, epsilon, delta, n_samples):
     budget = {"epsilon": epsilon, "delta": delta, "n_samples": n_samples}
     once = PrivateSelection(accounting="composition")  # of one candidate: one training
     plans = [plan_trials(estimator, [params], once, **budget) for params in candidates]
-    # One guarantee for all candidates, since the winner's own would tell which it is; all have
+    # One guarantee for all candidates, since the winner's own would reveal it; all have
     # the same epsilon.
     guarantee = _largest([plan.guarantee for plan in plans])
     return FinalPlan([plan.models[0] for plan in plans], guarantee)

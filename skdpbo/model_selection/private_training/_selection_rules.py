@@ -60,7 +60,7 @@ class PrivateSelection(FrozenParameters):
         less).
     pad_trials : bool, default=False
         Always train `max_trials` models and use the first K, so that the running time does not
-        tell the number of trials K. Needs `max_trials`.
+        reveal the number of trials K. Needs `max_trials`.
     max_trials : int or None, default=None
         Largest number of trials, in [1, 10^6]. The probability that more would have been drawn is
         charged to delta. With ``eta=1`` and ``delta=1e-5``, 15 times the mean costs next to

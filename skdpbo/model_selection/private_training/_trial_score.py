@@ -84,7 +84,7 @@ class TotalRelease:
 
     def release(self, total, source=None):
         """Return the noisy total, an int in {0, ..., m B}; clipping is post-processing."""
-        # In integers throughout: the low bits of a float would tell of the total.
+        # In integers throughout: the low bits of a float could reveal the total.
         noisy = int(self.mechanism.release(int(total), source=source))
         return min(max(noisy, 0), self.n_records * self.units)
 

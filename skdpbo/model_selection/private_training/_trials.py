@@ -110,7 +110,7 @@ def best_of_trials(plan, data, source, *, verbose=0, **parallel):
         )
     # Trials that are padded are run and dropped: all that shows is the cap.
     shown = progress if plan.rule.selection.pad_trials else None
-    # Models that are dropped may say so: a line of each would tell their secret number.
+    # Models that are dropped may print: a line of each would reveal their secret number.
     with nothing_leaves():
         return _best(_tried(plan, data, drawn, run, randomness, shown, **parallel), used)
 

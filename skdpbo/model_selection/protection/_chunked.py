@@ -5,12 +5,15 @@ scores of which they are functions: the mechanisms are those of protected valida
 the sensitivity of `chunk_sensitivity`. No model is released.
 """
 
+import numbers
 from dataclasses import replace
 
 from sklearn.base import is_classifier
+from sklearn.utils import get_tags
 
 from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._parameters import warn_caller
+from skdpbo._schema import kind_of_type
 from skdpbo.exceptions import DryRunWarning
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._private_choice import all_stated_for_groups
@@ -32,8 +35,9 @@ from skdpbo.model_selection.evaluation._chunks import (
 from skdpbo.model_selection.evaluation._dry_run import dry_run
 from skdpbo.model_selection.protection._protection import AllRecordsProtection
 from skdpbo.model_selection.protection._score_share import warn_if_score_is_noisy
-from skdpbo.model_selection.protection._setup import refuse_chunk_schema, refuse_other_label
+from skdpbo.model_selection.protection._setup import refuse_complex
 from skdpbo.model_selection.rows._overlap import refuse_rows_among_entries
+from skdpbo.model_selection.rows._protected import check_schema
 from skdpbo.model_selection.scoring._resolve import resolve_chunk_scorer
 from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE
 from skdpbo.model_selection.scoring.metrics._protected_metrics import chunk_scorer
@@ -94,14 +98,14 @@ class ChunkedProtection(AllRecordsProtection):
         """Settle scorer and mechanism, from public sizes; return the guarantee of records."""
         searcher, n_samples = self.searcher, parts.n_samples
         n_chunks = number_of_chunks(self.chunks, searcher.epsilon, n_samples)
-        refuse_chunk_schema(searcher.estimator, n_chunks, parts)
+        _refuse_schema(searcher.estimator, n_chunks, parts)
         if self.by_metric:
             refuse_empty_parts(n_chunks, n_samples, parts.n_validation)
         # Entries as long as X are cut with the chunks; others go to every training.
         refuse_rows_among_entries(self.params, parts.containers, {n_rows(parts.X)})
         scorer = resolve_chunk_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
         if self.by_metric:
-            refuse_other_label(scorer, parts.y)
+            _refuse_other_label(scorer, parts.y)
         guarantee = self.promise(n_samples, parts.n_validation)
         self.mechanism.refuse_scorer(scorer)
         warn_if_score_is_noisy(self.mechanism, **self.noise_sizes)
@@ -145,3 +149,40 @@ class ChunkedProtection(AllRecordsProtection):
     def for_groups(self, guarantee):
         """Return the guarantee of chunks that divide no group, for all records of a group."""
         return all_stated_for_groups(guarantee)
+
+
+def _refuse_schema(estimator, n_chunks, parts):
+    """Raise for types and numbers of columns and of rows, or of groups, that cannot be fitted."""
+    n_samples, (X, y, X_val, y_val) = parts.n_samples, parts.containers
+    if n_samples < n_chunks:
+        raise ValueError(
+            f"Found array with n_samples={n_samples} while n_chunks={n_chunks} needs at least one "
+            "row, or group of rows, for each chunk, and hundreds to train well."
+        )
+    refuse_complex(X=X, y=y, X_val=X_val, y_val=y_val)
+    shape, kind = getattr(X, "shape", None), getattr(getattr(X, "dtype", None), "kind", "O")
+    if shape is not None and len(shape) == 1 and kind in "biuf":
+        raise ValueError(f"Expected 2D array, got 1D array instead, of shape {shape}.")
+    if shape is not None and 0 in shape[1:]:
+        raise ValueError(
+            f"Found array with 0 feature(s) (shape={shape}) while a minimum of 1 is required."
+        )
+    if y is None and get_tags(estimator).target_tags.required:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None."
+        )
+    if len(getattr(y, "shape", ())) > 2:
+        raise ValueError(f"y must have one or two dimensions, got {len(y.shape)}.")
+    if X_val is not None:
+        check_schema(X_val, y_val, X, y, public=False)
+
+
+def _refuse_other_label(metric, y):
+    """Refuse a positive label that is no label of `y` by its type: every chunk would be worst."""
+    label, kind = metric.pos_label, kind_of_type(getattr(y, "dtype", None))
+    other = {"texts": numbers.Number, "numbers": str}.get(kind, ())
+    if isinstance(label, other) and not metric.is_curve:
+        raise ValueError(
+            f"scoring={metric.name!r}: pos_label={label!r} is no label of y, which holds {kind}. "
+            f"Use make_scorer({metric.public_scorer._score_func.__name__}, pos_label=...)."
+        )

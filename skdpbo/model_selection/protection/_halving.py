@@ -85,13 +85,13 @@ def halve(searcher, candidates, public, scorer):
         halving._n_splits = n_splits
         halving.verbose = 0  # the memory prints a line for what is known and for what is trained
     halving.fit(X, y, **fit_params)
-    # The best of the last round. scikit-learn hands the dicts of the first one on: their ids say
+    # The best of the last round. scikit-learn passes on the dicts of the first one: their ids say
     # which candidates these are.
     results = halving.cv_results_
     positions = {id(results["params"][k]): k for k in np.flatnonzero(results["iter"] == 0)}
     last = np.flatnonzero(results["iter"] == results["iter"].max())
     scores = results["mean_test_score"][last]
-    if not np.isfinite(scores).any():  # the public folds of all of them tell why
+    if not np.isfinite(scores).any():  # the public folds of all of them show why
         return candidates, None
     order = np.argsort(-scores, kind="stable")  # NaN, of candidates that fail, comes last
     best = last[order[: min(n_left, np.isfinite(scores).sum())]]

@@ -20,9 +20,9 @@ from skdpbo.model_selection.private_training._selection_rules import PrivateSele
 from skdpbo.model_selection.private_training._trials import Winner
 from skdpbo.model_selection.protection._private_models import PrivateModelsProtection
 from skdpbo.model_selection.protection._score_share import warn_if_score_is_noisy
-from skdpbo.model_selection.protection._setup import refuse_telling_parts
+from skdpbo.model_selection.protection._setup import refuse_revealing_parts
 
-# Rows times mu of one training in a step, below which a descent is likely to be led astray: a rule
+# Rows times mu of one training in a step, below which a descent is likely to go a wrong way: a rule
 # of thumb, see docs/theory/private_descent.md.
 _FEWEST_ROWS_TIMES_MU = 160
 
@@ -57,7 +57,7 @@ class PrivateDescentProtection(PrivateModelsProtection):
         super().check()
         # Two corners of the cube stand for all of its points, which are not listed.
         corners = np.repeat([[0.0], [1.0]], self.space.n_dims, axis=1)
-        refuse_telling_parts(estimator, self.space.settings(corners))
+        refuse_revealing_parts(estimator, self.space.settings(corners))
 
     def _plan(self, n_samples, *, trained_again=False):
         searcher, mechanism = self.searcher, self.mechanism

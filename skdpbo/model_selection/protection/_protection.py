@@ -26,7 +26,7 @@ from skdpbo.model_selection.private_training._statements import warn_if_void_for
 from skdpbo.model_selection.protection._setup import (
     check_rows,
     refuse_options_of_public_rows,
-    refuse_telling_parts,
+    refuse_revealing_parts,
 )
 from skdpbo.model_selection.rows._overlap import (
     entries_assumption,
@@ -70,6 +70,10 @@ class Protection(NotPickled, ABC):
     @abstractmethod
     def promise(self, n_samples):
         """Return the guarantee of a fit with secret noise; `n_samples` may be None."""
+
+    @abstractmethod
+    def for_groups(self, guarantee):
+        """Return a guarantee for single records as one for all records of a group, or refuse."""
 
     def search(self, rows, params):
         """Search and set the fitted attributes.
@@ -147,7 +151,7 @@ class Protection(NotPickled, ABC):
         names = getattr(vars(searcher).get("best_estimator_"), "feature_names_in_", None)
         if names is not None:
             searcher.feature_names_in_ = names
-        searcher.privacy_ = guarantee  # last: errors of an unfitted search ask for it
+        searcher.privacy_ = guarantee  # last: errors of an unfitted search look for it
 
     def warn_of_result(self, guarantee, chosen):
         """Warn of what is released; it stays, also where a warning is an error."""
@@ -212,7 +216,7 @@ class AllRecordsProtection(Protection):
     def check(self):
         """Refuse options that would be releases of their own, or need public rows."""
         refuse_options_of_public_rows(self.searcher)
-        refuse_telling_parts(self.searcher.estimator, self.candidates)
+        refuse_revealing_parts(self.searcher.estimator, self.candidates)
 
     def set_up(self, rows, params):
         """Refuse rows by their schema and return the guarantee of this fit; no value is read."""

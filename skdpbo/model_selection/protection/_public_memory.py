@@ -38,7 +38,7 @@ class PublicMemory:
         memory = searcher.memory
         if not isinstance(memory, joblib.Memory):  # which puts a path and a str in two folders
             memory = joblib.Memory(os.fspath(memory), verbose=0)
-        # A copy, which joblib has not met: of a function that it knows it writes no code into a
+        # A copy, new to joblib: of a function that it has cached it writes no code into a
         # further folder, and a later process loses the first candidate that it looks for there.
         code, name = _fold_outcomes.__code__, _fold_outcomes.__name__
         anew = FunctionType(code, globals(), name, _fold_outcomes.__defaults__)
@@ -130,7 +130,7 @@ class PublicMemory:
             if outcome["fit_error"] is not None or not np.isfinite(np.asarray(values, float)).all():
                 return
         with warnings.catch_warnings():
-            # joblib says so where a slow disk takes half a second; nothing is amiss.
+            # joblib says so where a slow disk takes half a second; it is no error.
             warnings.filterwarnings("ignore", "Persisting input arguments took")
             if self._kept(key, outcomes) is None:
                 self._kept.call(key, outcomes)  # in the place of what cannot be read

@@ -9,9 +9,9 @@ from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE
 
 _SMALL_NOISE = 0.05  # of the range of the score
 _LARGE_BESIDE_GAIN = 0.5  # noise of a ratio or of pairs, as a share of the gain over chance
-# Of the budget, with score_fraction="auto". The smaller comes first: what the score gets, the
-# choice loses.
-_SCORE_SHARES = (0.1, 0.3)
+# Of the budget, with score_fraction="auto": the first for means, and for other scores the first of
+# which the noise is small. What the score gets, the choice loses.
+SCORE_SHARES = (0.1, 0.3)
 
 
 def warn_if_score_is_noisy(mechanism, *, sensitivity, largest):
@@ -34,7 +34,7 @@ def mechanism_with_score(searcher, scorer, n_records):
     public numbers alone, or releases no score, with a warning.
     """
     automatic = isinstance(searcher.score_fraction, str)  # "auto" is its only text
-    for share in _SCORE_SHARES if automatic else (searcher.score_fraction,):
+    for share in SCORE_SHARES if automatic else (searcher.score_fraction,):
         mechanism = searcher._mechanism(score_fraction=share)
         if not mechanism.epsilon_score:  # score_fraction=0: there is no score to be noisy
             return mechanism
@@ -128,7 +128,7 @@ def warn_if_trial_is_noisy(scorer, score, model):
         warn_caller(
             f"best_score_ of the best trial is mostly noise: it is {score.value:.3g}, the standard "
             f"deviation of its noise {score.std:.2g}, and {compared}. Candidates that differ by "
-            "less are hardly told apart. Protect more records, take a larger epsilon, or spend "
+            "less are hardly distinguished. Protect more records, take a larger epsilon, or spend "
             "all of it on one training with parameters that are chosen beforehand. Another fit "
             "spends another budget.",
             NoisyScoreWarning,

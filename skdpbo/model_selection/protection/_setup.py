@@ -13,7 +13,6 @@ from sklearn.utils.multiclass import type_of_target
 from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._parameters import warn_caller
 from skdpbo._record_groups import group_codes
-from skdpbo._schema import kind_of_type
 from skdpbo.exceptions import (
     PublicTrainingWarning,
     UnboundedSensitivityError,
@@ -25,7 +24,7 @@ from skdpbo.model_selection._sklearn import (
     take_method_params,
     with_params,
 )
-from skdpbo.model_selection.rows._protected import check_schema, protected_positions
+from skdpbo.model_selection.rows._protected import protected_positions
 
 # Attributes of containers with types: those of frames, and of what Arrow holds.
 _TYPED = ("dtype", "dtypes", "columns", "__arrow_c_array__", "__arrow_c_stream__")
@@ -69,7 +68,7 @@ def refuse_options_of_public_rows(searcher):
         )
 
 
-def refuse_telling_parts(estimator, candidates):
+def refuse_revealing_parts(estimator, candidates):
     """Raise for an estimator that would store, print, count or mix protected rows.
 
     Parameters
@@ -108,43 +107,6 @@ def refuse_complex(**containers):
         dtypes = values.dtypes if hasattr(values, "columns") else [getattr(values, "dtype", None)]
         if "c" in [getattr(dtype, "kind", "") for dtype in dtypes]:
             raise ValueError(f"Complex data not supported: {name} must be real.")
-
-
-def refuse_chunk_schema(estimator, n_chunks, parts):
-    """Raise for types and numbers of columns and of rows, or of groups, that cannot be fitted."""
-    n_samples, (X, y, X_val, y_val) = parts.n_samples, parts.containers
-    if n_samples < n_chunks:
-        raise ValueError(
-            f"Found array with n_samples={n_samples} while n_chunks={n_chunks} needs at least one "
-            "row, or group of rows, for each chunk, and hundreds to train well."
-        )
-    refuse_complex(X=X, y=y, X_val=X_val, y_val=y_val)
-    shape, kind = getattr(X, "shape", None), getattr(getattr(X, "dtype", None), "kind", "O")
-    if shape is not None and len(shape) == 1 and kind in "biuf":
-        raise ValueError(f"Expected 2D array, got 1D array instead, of shape {shape}.")
-    if shape is not None and 0 in shape[1:]:
-        raise ValueError(
-            f"Found array with 0 feature(s) (shape={shape}) while a minimum of 1 is required."
-        )
-    if y is None and get_tags(estimator).target_tags.required:
-        raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is None."
-        )
-    if len(getattr(y, "shape", ())) > 2:
-        raise ValueError(f"y must have one or two dimensions, got {len(y.shape)}.")
-    if X_val is not None:
-        check_schema(X_val, y_val, X, y, public=False)
-
-
-def refuse_other_label(metric, y):
-    """Refuse a positive label that is no label of `y` by its type: every chunk would be worst."""
-    label, kind = metric.pos_label, kind_of_type(getattr(y, "dtype", None))
-    other = {"texts": numbers.Number, "numbers": str}.get(kind, ())
-    if isinstance(label, other) and not metric.is_curve:
-        raise ValueError(
-            f"scoring={metric.name!r}: pos_label={label!r} is no label of y, which holds {kind}. "
-            f"Use make_scorer({metric.public_scorer._score_func.__name__}, pos_label=...)."
-        )
 
 
 def refuse_other_than_means(scorer):

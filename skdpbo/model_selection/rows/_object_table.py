@@ -59,7 +59,7 @@ def as_objects(rows, width=None):
         # A row may have another length than it says, or raise where it is read.
         cells = attempt(list, row)[0] if _length(row) == width else None
         if cells is not None and len(cells) == width:
-            # Cell by cell: numpy would look into the cells of a row, and say what it met there.
+            # Cell by cell: numpy would read the cells of a row, and quote them in its errors.
             for j, cell in enumerate(cells):
                 table[i, j] = _hashable(cell)
     return table

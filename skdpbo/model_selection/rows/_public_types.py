@@ -171,7 +171,7 @@ def _rows_as_numbers(rows, width, dtype=float):
     X = np.zeros((n_rows(rows), width), dtype=dtype)
     unreadable = np.zeros(len(X), dtype=bool)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # a warning would tell of a record
+        warnings.simplefilter("error")  # a warning could reveal a record
         for i, row in enumerate(rows):
             values, error = attempt(np.asarray, row, dtype=dtype)
             if error is not None:
@@ -265,7 +265,7 @@ def _cells_as(column, dtype, public):
     """
     series = type(column)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a warning would tell of a record
+        warnings.simplefilter("ignore")  # a warning could reveal a record
         whole, error = None, True
         if hasattr(column.dtype, "categories") and hasattr(dtype, "categories"):
             whole, error = attempt(_with_public_categories, column, dtype)

@@ -8,12 +8,11 @@ import numpy as np
 from skdpbo.mechanisms import CoinPressMean
 from skdpbo.model_selection._sklearn import final_step
 from skdpbo.model_selection.scoring._parsing import as_numbers, n_outputs
-from skdpbo.model_selection.scoring._scorer import PerRecordScorer
+from skdpbo.model_selection.scoring._scorer import FINE_UNITS, PerRecordScorer
 from skdpbo.privacy._checks import check_choice, check_real
 
 # Standard deviations from .003 to 60 in the units of y; it does not depend on any data.
 DEFAULT_DENSITY_RANGE = (-5.0, 5.0)
-_UNITS = 2**20
 _MEANS = ("clipped", "coinpress")
 _ACCOUNTING = ("gdp", "zcdp")
 
@@ -65,7 +64,7 @@ class LogDensityScorer(PerRecordScorer):
             NegativeLogDensity(upper),
             name="log_predictive_density",
             bound=upper - lower,
-            units=_UNITS,
+            units=FINE_UNITS,
             response_method=predictive_moments,
             offset=upper,
         )

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from skdpbo._attempt import attempt
-from skdpbo.model_selection.scoring._parsing import as_labels, as_numbers, as_records, n_outputs
+from skdpbo.model_selection.scoring._parsing import as_labels, as_numbers, n_outputs, record_objects
 
 
 def zero_one(estimator, y, prediction):
@@ -48,7 +48,7 @@ def codes_among(classes, y):
         codes = order[np.searchsorted(classes, labels, sorter=order).clip(max=len(classes) - 1)]
         return np.where(classes[codes] == labels, codes, -1)
     # Label by label: a comparison of whole arrays would bring all of them into one type.
-    codes = {label: i for i, label in enumerate(as_records(classes))}
+    codes = {label: i for i, label in enumerate(record_objects(classes))}
     return np.array([_code(codes, label) for label in as_labels(y, 1)], dtype=np.int64)
 
 
@@ -207,7 +207,7 @@ class UserLoss:
             elif isinstance(y, np.ndarray) and y.dtype.kind in "biuf":  # the type is public
                 records = [y[i : i + 1].copy() for i in range(len(y))]
             else:  # the type of each array comes from that record alone
-                records = [_one_row_array(record) for record in as_records(y)]
+                records = [_one_row_array(record) for record in record_objects(y)]
             for i, record in enumerate(records):
                 loss, error = attempt(self._one_loss, record, prediction, i)
                 losses[i] = loss if error is None else np.nan

@@ -19,7 +19,7 @@ from skdpbo._schema import real_if_exact
 _NUMERIC = "biuf"
 
 
-def as_records(values):
+def record_objects(values):
     """Return one Python object per record.
 
     Parameters
@@ -71,7 +71,7 @@ def as_numbers(values, width):
         with np.errstate(all="ignore"):
             table = values.astype(np.float64).reshape(len(values), width)
     else:
-        records = [_items(record, width) or [None] * width for record in as_records(values)]
+        records = [_items(record, width) or [None] * width for record in record_objects(values)]
         table = [[_number(item) for item in items] for items in records]  # NaN for None
         table = np.array(table, np.float64).reshape(-1, width)
     # One number that is not finite spoils its own record, and no other.
@@ -95,7 +95,7 @@ def as_labels(values, width):
         nested, of another width).
     """
     labels = []
-    for record in as_records(values):
+    for record in record_objects(values):
         items = _items(record, width)
         if items is not None:
             items = tuple(item.item() if isinstance(item, np.generic) else item for item in items)

@@ -18,13 +18,15 @@ from skdpbo.model_selection.scoring._log_density import (
     DEFAULT_DENSITY_RANGE,
     make_log_density_scorer,
 )
-from skdpbo.model_selection.scoring._scorer import PerRecordScorer
-from skdpbo.model_selection.scoring.metrics._protected_metrics import chunk_metric, trial_metric
-from skdpbo.model_selection.scoring.metrics._sklearn_metrics import metric_of, metric_scorer
+from skdpbo.model_selection.scoring._scorer import FINE_UNITS, PerRecordScorer
+from skdpbo.model_selection.scoring.metrics._protected_metrics import (
+    chunk_metric,
+    chunk_scorer,
+    trial_metric,
+)
+from skdpbo.model_selection.scoring.metrics._sklearn_metrics import metric_of
 from skdpbo.privacy._checks import check_positive, check_within
 
-# Units of a real-valued loss: rounding moves a score by at most bound / 2^21.
-_REAL_UNITS = 2**20
 _BOUNDS = "[1e-100, 1e100]"  # squares of scores, and of the noise on them, stay floats
 # The default clips probabilities at 1e-3; it does not depend on any data.
 DEFAULT_LOG_LOSS_BOUND = -math.log(1e-3)
@@ -96,7 +98,7 @@ def make_per_record_scorer(loss, *, bound, response_method="predict", name=None,
         _losses.UserLoss(loss, class_weight),
         name=getattr(loss, "__name__", type(loss).__name__) if name is None else str(name),
         bound=check_within(check_positive(bound, "bound"), "bound", _BOUNDS),
-        units=_REAL_UNITS,
+        units=FINE_UNITS,
         response_method=response_method,
     )
 
@@ -166,7 +168,7 @@ def _mean_scorer(name, loss_bound, n_classes):
         halved = None if n_classes is None else n_classes <= 2
         largest = 1.0 if halved else 2.0
         loss, bound = _losses.Brier(halved), min(largest, loss_bound or largest)
-    how = {"units": _REAL_UNITS, "response_method": response_method}
+    how = {"units": FINE_UNITS, "response_method": response_method}
     return PerRecordScorer(loss, name=name, bound=bound, **how)
 
 
@@ -216,14 +218,15 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
         return _mean_scorer(of, loss_bound, n_classes)
 
     if metric is not None:
-        scorer = metric_scorer(metric, public, mean_scorer)
+        scorer = metric.known.build(metric, public, mean_scorer)
         if not built:  # only these have a bound to give
             _unsupported.refuse_bound(loss_bound, scorer.name)
     elif name in _MEANS:
         scorer = mean_scorer(name)
     else:
         if name in get_scorer_names():
-            raise UnboundedSensitivityError(_unsupported.refusal(name))
+            of_chunks = chunk_scorer(name) is not None
+            raise UnboundedSensitivityError(_unsupported.refusal(name, of_chunks))
         raise ValueError(
             f"scoring must be a name of scikit-learn's or a per-record scorer, got {name!r}."
         )

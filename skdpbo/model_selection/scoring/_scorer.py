@@ -17,8 +17,8 @@ from skdpbo.model_selection.scoring import _losses
 from skdpbo.model_selection.scoring._score_release import ReleasedScore, laplace_std
 from skdpbo.privacy._checks import check_count, check_real, check_text, check_within
 
-# Least units of the mean loss of a group: rounding moves it by at most 2^-21 of the bound.
-GROUP_UNITS = 2**20
+# Units of real-valued losses, and of means of losses: rounding moves one by 2^-21 of the bound.
+FINE_UNITS = 2**20
 
 
 def total_loss_sensitivity(units):
@@ -132,7 +132,7 @@ class PerRecordScorer:
         """
         prediction = self._predict(estimator, X, y)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a warning would tell of a record
+            warnings.simplefilter("ignore")  # a warning could reveal a record
             if isinstance(self._loss, _losses.UserLoss):
                 losses = self._loss.isolated(y, prediction)
             else:
@@ -155,7 +155,7 @@ class PerRecordScorer:
             With `units` of at least 2^20.
         """
         finer = copy.copy(self)  # the public folds keep the scorer as it is
-        finer.units = finer.worst_outcome = max(self.units, GROUP_UNITS)
+        finer.units = finer.worst_outcome = max(self.units, FINE_UNITS)
         return finer
 
     # The interface towards evaluators and mechanisms; `MetricScorer` overrides it.

@@ -39,13 +39,6 @@ _REASONS = {
     "rand_score": (_PARTITION, _OWN),
     "v_measure_score": (_PARTITION, _OWN),
 }
-# What one chunk of the rows may be scored by: `ChunkMetric`.
-_OF_CHUNKS = (
-    "average_precision",
-    "explained_variance",
-    "neg_max_error",
-    "neg_median_absolute_error",
-)
 _UNKNOWN = ("no bound on what one record can change is known for it", _OWN)
 SEVERAL = f"scoring names several metrics: {_MULTI}. Give one name or one per-record scorer."
 CALLABLE = (
@@ -60,15 +53,18 @@ WITHOUT_DEFAULT = (
 )
 
 
-def refusal(name):
-    """Return why a scikit-learn name is refused, and the nearest bounded alternative."""
+def refusal(name, of_chunks):
+    """Return why a scikit-learn name is refused, and the nearest bounded alternative.
+
+    `of_chunks`: whether a chunk of the rows may be scored by it.
+    """
     prefixes = [prefix for prefix in _REASONS if name.startswith(prefix)]
     reason, instead = _REASONS[max(prefixes, key=len)] if prefixes else _UNKNOWN
     chunks = (
         ", or protect=Chunks(), which takes it and protects every record with any estimator, but "
         "releases no model"
     )
-    offered = instead + chunks * name.startswith(_OF_CHUNKS)
+    offered = instead + chunks * of_chunks
     return f"scoring={name!r} cannot be used under differential privacy: {reason}. Use {offered}."
 
 

@@ -42,7 +42,7 @@ def plain_values(values, name):
         return list(values.categories)
     if not (hasattr(values, "low") and hasattr(values, "high")):
         return values  # a distribution of scipy
-    # Older versions of scikit-optimize have no dtype: the class tells integers from reals.
+    # Older versions of scikit-optimize have no dtype: the class distinguishes integers from reals.
     usual = int if type(values).__name__ == "Integer" else float
     kind = int if np.dtype(getattr(values, "dtype", usual)).kind in "iu" else float
     return kind(values.low), kind(values.high), getattr(values, "prior", None) or "uniform"

@@ -33,7 +33,7 @@ class PrivacyLedger:
     charged what it claims: it promises nothing, but it is not free. Blocks may be nested; a charge
     counts in all enclosing ledgers, or in none if one cannot afford it. A ledger is never copied.
 
-    Estimators belong for good to the ledgers that they are made or fitted under: see
+    Estimators always belong to the ledgers that they are made or fitted under: see
     :class:`LedgerMixin`. A thread without a ledger of its own is charged to all that are open in
     the process.
 

@@ -84,7 +84,7 @@ class Tables:
 
     def create(self, dataset: str, total: Total) -> None:
         """Add a data set with its budget, which is never changed again."""
-        # The identity tells a budget from an equal one that was made anew.
+        # The identity distinguishes a budget from an equal one that was made anew.
         row = (dataset, *map(str, total), uuid.uuid4().hex)
         self.sql("INSERT INTO datasets VALUES (?, ?, ?, ?, ?)", *row, _digest("", *row))
 
@@ -225,7 +225,7 @@ class Store:
 
     def create(self) -> None:
         """Create the file, unless it exists; it appears whole or not at all."""
-        if self.temporary:  # nobody else knows its directory yet
+        if self.temporary:  # no other process has its directory yet
             self._create_tables(self.path)
             return
         if os.path.lexists(self.path):
@@ -283,7 +283,7 @@ def _store_from(state: dict[str, Any]) -> Store:
 
 
 def _is_mounted(path: str) -> bool:
-    """Whether a file is mounted by itself, where the system tells (Linux)."""
+    """Whether a file is mounted by itself, where the system states it (Linux)."""
     with suppress(OSError), open("/proc/self/mountinfo", "rb") as mounts:
         # The fifth field is where it is mounted, with spaces and backslashes in octal digits.
         points = {line.split()[4].decode("unicode_escape") for line in mounts}

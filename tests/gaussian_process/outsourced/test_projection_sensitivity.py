@@ -1,4 +1,4 @@
-"""How far a computed row moves, against brute force over neighbours, in exact arithmetic."""
+"""Largest move of a computed row, against brute force over neighbours, in exact arithmetic."""
 
 import math
 from fractions import Fraction

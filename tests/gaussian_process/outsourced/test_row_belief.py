@@ -1,4 +1,4 @@
-"""What is believed of the rows behind a release: against the truth of simulated rows."""
+"""Posterior of the rows behind a release, against the truth of simulated rows."""
 
 import numpy as np
 import pytest

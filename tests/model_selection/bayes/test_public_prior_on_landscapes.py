@@ -1,4 +1,4 @@
-"""What the public prior is worth, on random landscapes ; exact, nothing is drawn."""
+"""Worth of the public prior on random landscapes; exact, nothing is drawn."""
 
 import numpy as np
 import pytest

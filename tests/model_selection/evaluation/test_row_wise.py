@@ -94,9 +94,16 @@ def test_every_class_is_verified_or_left_out_for_a_reason():
 
 # Kernels and private searches are tested with those that use them.
 OTHERS = ["CountVectorizer", "FrozenEstimator", "GridSearchCV", "Pipeline", "RandomizedSearchCV"]
-OTHERS += ["DPLogisticRegression", "DPMinMaxScaler", "DPOneHotEncoder", "DPRidge"]
-OTHERS += ["DPSimpleImputer", "DPSparseGPClassifier", "DPSparseGPRegressor", "DPStandardScaler"]
+OURS = {name for name, module in VERIFIED_CLASSES.items() if module.startswith("skdpbo.")}
+OTHERS += [name for name in OURS if not name.endswith("SearchCV")]
 CHECKED = sorted({*VERIFIED_CLASSES} & {*ALL, *OTHERS, "TfidfVectorizer"})
+
+
+@pytest.mark.parametrize("floor", ["linear_model", "model_selection", "preprocessing"])
+def test_every_estimator_of_ours_is_verified(floor):
+    module = import_module(f"skdpbo.{floor}")
+    kinds = {name: getattr(module, name) for name in module.__all__}
+    assert {name for name, kind in kinds.items() if hasattr(kind, "fit")} <= OURS
 
 
 @pytest.mark.parametrize("name", CHECKED)

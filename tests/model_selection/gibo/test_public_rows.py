@@ -240,7 +240,7 @@ class TestEnd:
         return seen.guess_offsets(np.array([mean]), np.array([variance]), margin=1.0)
 
     def test_guesses_need_precise_protected_rows(self):
-        """What is less certain has to be better; without budget there are no guesses."""
+        """A less certain candidate has to be better; without budget there are no guesses."""
         self.rows = self.changes()
         (sure,), (unsure,), (worse,) = (
             self.guesses(1e3, *given) for given in ((0.0,), (25.0,), (0.0, 30.0))
@@ -304,7 +304,7 @@ class TestFit:
         assert loss(best[0]) > min(losses) + 0.01  # that of the public search alone
 
     def test_both_choices_have_a_margin(self, monkeypatch):
-        """What they compare with, the best public candidate and the start, is preferred."""
+        """The best public candidate and the start, which they compare with, are preferred."""
         offsets, seen = original("safe end: PublicChanges.end_offsets"), []
 
         def listening(changes, *others, **how):
@@ -320,7 +320,7 @@ class TestFit:
             assert min(others) > 0
 
     def test_the_surrogate_of_the_scores_has_a_say(self, monkeypatch):
-        """Where protected rows are precise, candidates that no public fold has seen take part."""
+        """With precise protected rows candidates that no public fold has seen take part."""
         chosen, sizes = original("trajectory search: SafeEnd.release"), []
 
         def listening(end, losses, points, *others, **how):

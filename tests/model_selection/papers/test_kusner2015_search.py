@@ -374,7 +374,7 @@ class TestLattices:
         assert units * step <= sensitivity * (1 + 2**-28)
 
     def test_scales_of_both_releases(self, monkeypatch):
-        """What the mechanisms are given is what the formulas say, for each share."""
+        """The mechanisms are given what the formulas say, for each share."""
         made = {}
         for kind in (ExponentialMechanism, DiscreteLaplace):
             put(monkeypatch, f"kusner release: {kind.__name__}", spy(kind, made))

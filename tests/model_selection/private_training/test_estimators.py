@@ -1,4 +1,4 @@
-"""Which estimators may be trained on protected rows, and with which budgets."""
+"""Estimators that may be trained on protected rows, and their budgets."""
 
 import math
 
@@ -42,7 +42,7 @@ from _support.internals import (
     noise_seeds,
     plan_trials,
     private_steps,
-    refuse_telling_parts,
+    refuse_revealing_parts,
     selection_rule,
 )
 from _support.protections import private_selection
@@ -94,7 +94,7 @@ def plan(estimator, candidates=({},), n_samples=None, **params):
     own = {name: params.pop(name) for name in names}
     budget = {"epsilon": 1.0, "delta": 1e-5} | params
     candidates = list(candidates)
-    refuse_telling_parts(estimator, candidates)
+    refuse_revealing_parts(estimator, candidates)
     return plan_trials(
         estimator, candidates, private_selection(**own), n_samples=n_samples, **budget
     )
@@ -141,7 +141,7 @@ LEARNING = [
 
 
 def learned(fitted):
-    """What a fitted transformer holds, as text."""
+    """Return the attributes of a fitted transformer, as text."""
 
     def text(value):
         if isinstance(value, np.ndarray):

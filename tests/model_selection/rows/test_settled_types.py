@@ -492,7 +492,7 @@ def test_a_protected_text_among_targets_changes_no_public_type(mode, container):
 
 
 def public_pickle(table):
-    """What a model that keeps its rows shows of a table whose rows 1 and 2 are protected."""
+    """Return what a model that keeps its rows shows of a table whose rows 1 and 2 are protected."""
     return pickle.dumps(settled_public_rows(table.iloc[[0, 3, 4]]))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Ratio:
-    """A ratio of counts of one class, ``N / D``.
+    """An average over classes of a ratio of their counts, ``N / D``.
 
     Attributes
     ----------
@@ -23,6 +23,15 @@ class Ratio:
 
     kind: str
     beta_squared: float = 1.0
+    lower = 0.0  # end of its range
+
+    def score(self, tp, fp, fn, average):
+        """Return the metric of counts of shape (..., n_classes), averaged as scikit-learn does."""
+        ratios = self.value(tp, fp, fn)
+        weights = tp + fn if average == "weighted" else np.ones_like(ratios)
+        # Where noise leaves no record at all, classes count alike.
+        weights = np.where(weights.sum(axis=-1, keepdims=True) > 0, weights, 1.0)
+        return (ratios * weights).sum(axis=-1) / weights.sum(axis=-1)
 
     def value(self, tp, fp, fn):
         """Return N / D for arrays of counts; 0 where D is 0."""
@@ -51,6 +60,12 @@ class Ratio:
             "jaccard": (1.0, level),
         }[self.kind]
 
+    def class_costs(self, level, frequencies, weights):
+        """Return the costs of false negatives and false positives of each class, shape (2, C)."""
+        if self.kind == "precision":
+            level /= 2  # at the largest, no prediction at all would cost no more than the best one
+        return np.array(self.costs(level))[:, None] * weights
+
     def level_of_reward(self, reward):
         """Return the level whose cost of a false positive is -`reward` false negatives."""
         b = self.beta_squared
@@ -65,42 +80,40 @@ class Ratio:
         return 1 + self.beta_squared if self.kind == "fbeta" else 1.0
 
 
-def matthews(tp, fp, fn, n_records):
-    """Return the Matthews correlation of counts of shape (..., n_classes); 0 where undefined.
+class Matthews:
+    """Matthews correlation of all classes; the interface of `Ratio`."""
 
-    With one class the other of two is its complement.
-    """
-    if tp.shape[-1] == 1:
-        tn = n_records - tp - fp - fn  # m is public
-        tp, fp, fn = (np.concatenate(p, axis=-1) for p in ((tp, tn), (fp, fn), (fn, fp)))
-    true, predicted = tp + fn, tp + fp
-    total = true.sum(axis=-1)
-    # R_K of Gorodkin (2004); of two classes it is the correlation itself.
-    covariance = tp.sum(axis=-1) * total - (true * predicted).sum(axis=-1)
-    spread = (total**2 - (true**2).sum(axis=-1)) * (total**2 - (predicted**2).sum(axis=-1))
-    root = np.sqrt(np.maximum(spread, 0.0))
-    return np.divide(covariance, root, out=np.zeros(np.shape(root)), where=root > 0)
+    kind, lower, denominator = "matthews", -1.0, 1.0
 
+    def score(self, tp, fp, fn, average):
+        """Return the correlation of counts of shape (..., n_classes); 0 where undefined."""
+        true, predicted = tp + fn, tp + fp
+        total = true.sum(axis=-1)
+        # R_K of Gorodkin (2004); of two classes it is the correlation itself.
+        covariance = tp.sum(axis=-1) * total - (true * predicted).sum(axis=-1)
+        spread = (total**2 - (true**2).sum(axis=-1)) * (total**2 - (predicted**2).sum(axis=-1))
+        root = np.sqrt(np.maximum(spread, 0.0))
+        return np.divide(covariance, root, out=np.zeros(np.shape(root)), where=root > 0)
 
-def matthews_costs(level, frequencies):
-    """Return the costs of false negatives and false positives of each class, shape (2, C).
+    def class_costs(self, level, frequencies, weights):
+        """Return the costs of false negatives and false positives of each class, shape (2, C).
 
-    The tangent of each class's correlation at `level`, where the class is predicted
-    1/2 + p times as often as it occurs (p its frequency, at most 1/2): classifiers that minimise
-    errors predict a rare class too seldom. Any costs are private; see the theory page.
-    """
-    p = frequencies
-    rare = np.minimum(p, 1 - p)
-    q = rare * (0.5 + rare)
-    q = np.where(p <= 0.5, q, 1 - q)
-    # Correlation = (recall - fall-out) sqrt(p (1 - p) / (q (1 - q))); q moves with both.
-    gap = max(level, 0.05) * np.sqrt(q * (1 - q) / (p * (1 - p)))
-    slope = (1 / q - 1 / (1 - q)) / 2
-    false_negative, false_positive = (
-        (1 / gap - p * slope) / p,
-        (1 / gap + (1 - p) * slope) / (1 - p),
-    )
-    return np.maximum([false_negative, false_positive], 0.0)
+        The tangent of each class's correlation at `level`, where the class is predicted
+        1/2 + p times as often as it occurs (p its frequency, at most 1/2): classifiers that
+        minimise errors predict a rare class too seldom. Any costs are private; see the theory page.
+        """
+        p = frequencies
+        rare = np.minimum(p, 1 - p)
+        q = rare * (0.5 + rare)
+        q = np.where(p <= 0.5, q, 1 - q)
+        # Correlation = (recall - fall-out) sqrt(p (1 - p) / (q (1 - q))); q moves with both.
+        gap = max(level, 0.05) * np.sqrt(q * (1 - q) / (p * (1 - p)))
+        slope = (1 / q - 1 / (1 - q)) / 2
+        false_negative, false_positive = (
+            (1 / gap - p * slope) / p,
+            (1 / gap + (1 - p) * slope) / (1 - p),
+        )
+        return np.maximum([false_negative, false_positive], 0.0)
 
 
 def cost_matrix(false_negative, false_positive, units):

@@ -8,23 +8,21 @@ import numpy as np
 
 from skdpbo.model_selection.scoring._losses import codes_among
 from skdpbo.model_selection.scoring._score_release import SumGroup
+from skdpbo.model_selection.scoring._scorer import FINE_UNITS
 from skdpbo.model_selection.scoring.metrics._confusion import (
     confusion_cells,
     cost_matrix,
-    matthews,
-    matthews_costs,
     one_vs_rest_counts,
 )
 from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 
-_UNITS = 2**20
 # The level where no public score is known, as without public cross-validation.
 _DEFAULT_LEVEL = 0.5
 # Bound on the expected regret, as a share of the score, from which the level of F-beta is halved,
 # and above which predicted positives may be rewarded.
 _LARGE_REGRET = 0.1
 # Largest reward of a predicted positive that is none, in units of one that is, and what a reward
-# of 1 has to gain in expected regret: the public rows that tell it are a sample, too.
+# of 1 has to gain in expected regret: the public rows that show it are a sample, too.
 _LARGEST_REWARD, _PRICE_OF_REWARD, _N_REWARDS = 0.9, 0.03, 11
 
 
@@ -69,7 +67,7 @@ class ConfusionScorer(MetricScorer):
     public_scorer : callable
         scikit-learn's scorer.
     name : str
-    metric : Ratio or "matthews"
+    metric : Ratio or Matthews
     average : {"binary", "macro", "weighted"}
     classes : ndarray of shape (C,)
         Of the public targets, sorted.
@@ -88,14 +86,14 @@ class ConfusionScorer(MetricScorer):
         self, public_scorer, *, name, metric, average, classes, counts, positive, adjusted=False
     ):
         chance = 1 / len(classes)
-        lower = -1.0 if metric == "matthews" else -chance / (1 - chance) if adjusted else 0.0
+        lower = -chance / (1 - chance) if adjusted else metric.lower
         super().__init__(
             public_scorer,
             name=name,
             response_method="predict",
             lower=lower,
             upper=1.0,
-            units=_UNITS,
+            units=FINE_UNITS,
         )
         self.metric, self.average, self.adjusted = metric, average, adjusted
         self.classes, self.frequencies = classes, counts / counts.sum()
@@ -105,12 +103,11 @@ class ConfusionScorer(MetricScorer):
         rarest = int(np.argmin(counts))
         self._worst_class = rarest if positive is None else positive
         self.worst_outcome = self._worst_class * (len(classes) + 1) + len(classes)
-        kind = getattr(metric, "kind", None)
-        self._recall_only = kind == "recall"
+        self._recall_only = metric.kind == "recall"
         if self._recall_only and average == "macro" and not adjusted:
             self.of_chance = chance
         # Where `Ratio.level_of_reward` is defined.
-        self._may_reward = positive is not None and kind in ("fbeta", "jaccard")
+        self._may_reward = positive is not None and metric.kind in ("fbeta", "jaccard")
 
     def informed_by(self, public_score):
         """Return this scorer with the costs of a public score, the best of the candidates."""
@@ -134,13 +131,13 @@ class ConfusionScorer(MetricScorer):
         public_counts : sequence of (ndarray of shape (C, C + 1) or None)
             Confusion matrix of each candidate on public rows that did not train it. Where noise
             is large a level below 0, which rewards predicted positives, may serve the metric
-            better: these counts tell.
+            better: these counts show it.
 
         Returns
         -------
         ConfusionScorer
         """
-        kind = getattr(self.metric, "kind", None)
+        kind = self.metric.kind
         if kind not in ("fbeta", "jaccard"):
             return self
         # Bound 2 D log(n) / epsilon on the expected error of the choice, in units of the score.
@@ -182,9 +179,8 @@ class ConfusionScorer(MetricScorer):
         costs = np.add.outer(false_negative, false_positive)
         np.fill_diagonal(costs, 0.0)
         p, c = self.frequencies, len(self.classes)
-        denominator = getattr(self.metric, "denominator", 1.0)
         classes = {"binary": p[self._worst_class], "macro": float(c), "weighted": 1.0}[self.average]
-        return n_records * self.units / costs.max() * denominator * classes
+        return n_records * self.units / costs.max() * self.metric.denominator * classes
 
     def losses_of(self, outcomes):
         """Return the cost of each outcome, int64 in {0, ..., units}."""
@@ -214,14 +210,8 @@ class ConfusionScorer(MetricScorer):
 
     def value_of(self, sums, n_records):
         """Return the metric of counts of shape (..., n_sums), averaged as scikit-learn does."""
-        tp, fp, fn = self._counts_of(np.maximum(sums, 0.0))
-        if self.metric == "matthews":
-            return matthews(tp, fp, fn, n_records)
-        ratios = self.metric.value(tp, fp, fn)
-        weights = tp + fn if self.average == "weighted" else np.ones_like(ratios)
-        # Where noise leaves no record at all, classes count alike.
-        weights = np.where(weights.sum(axis=-1, keepdims=True) > 0, weights, 1.0)
-        score = (ratios * weights).sum(axis=-1) / weights.sum(axis=-1)
+        counts = self._counts_of(np.maximum(sums, 0.0))
+        score = self.metric.score(*counts, self.average)
         chance = 1 / len(self.classes)
         return (score - chance) / (1 - chance) if self.adjusted else score
 
@@ -246,19 +236,14 @@ class ConfusionScorer(MetricScorer):
     def _class_costs(self):
         """Costs of a false negative and of a false positive of each class, shape (C,) each."""
         p = self.frequencies
-        if self.metric == "matthews":
-            return matthews_costs(self.level, p)
         chance = 1 / len(self.classes)
         level = self.level * (1 - chance) + chance if self.adjusted else self.level
-        if self.metric.kind == "precision":
-            level /= 2  # at the largest, no prediction at all would cost no more than the best one
-        ratio = np.array(self.metric.costs(level))[:, None]
         weights = {
             "binary": np.arange(len(p)) == self.positive,
             "macro": 1 / p,
             "weighted": np.ones(len(p)),
         }[self.average]
-        return ratio * weights
+        return self.metric.class_costs(level, p, weights)
 
     def _released_counts(self, cells):
         counts = one_vs_rest_counts(cells)

@@ -8,6 +8,7 @@ records within a public range. Proof: Theorem 5 of
 ``docs/theory/metrics_of_trials_and_chunks.md``.
 """
 
+import math
 import warnings
 from dataclasses import dataclass
 from inspect import signature
@@ -20,27 +21,13 @@ from skdpbo.exceptions import DefaultBoundsWarning, UnboundedSensitivityError
 from skdpbo.model_selection._sklearn import InvalidParameterError
 from skdpbo.model_selection.scoring import _losses
 from skdpbo.model_selection.scoring._parsing import as_labels, as_numbers, n_outputs
-from skdpbo.model_selection.scoring._scorer import PerRecordScorer, SklearnMetric
+from skdpbo.model_selection.scoring._scorer import FINE_UNITS, PerRecordScorer, SklearnMetric
 from skdpbo.model_selection.scoring.metrics._sklearn_metrics import (
+    KNOWN,
+    is_accuracy,
     metric_of,
-    metric_scorer,
     own_function,
 )
-
-_UNITS = 2**20
-_UNIT, _SIGNED, _ERROR = (0.0, 1.0), (-1.0, 1.0), None
-# Name of the metric's function -> range; lower values of an R2 or D2 are clipped, and errors at
-# the loss bound.
-_RANGES = {
-    **dict.fromkeys(["f1_score", "fbeta_score", "precision_score", "recall_score"], _UNIT),
-    **dict.fromkeys(["jaccard_score", "roc_auc_score", "average_precision_score"], _UNIT),
-    **dict.fromkeys(["balanced_accuracy_score"], _UNIT),
-    **dict.fromkeys(["matthews_corrcoef", "cohen_kappa_score"], _SIGNED),
-    **dict.fromkeys(["r2_score", "explained_variance_score"], _SIGNED),
-    **dict.fromkeys(["d2_absolute_error_score", "d2_pinball_score"], _SIGNED),
-    **dict.fromkeys(["d2_log_loss_score", "d2_brier_score", "d2_tweedie_score"], _SIGNED),
-    **dict.fromkeys(["median_absolute_error", "max_error"], _ERROR),
-}
 
 
 class ChunkMetric(SklearnMetric):
@@ -132,13 +119,15 @@ def chunk_metric(scoring, loss_bound=None):
         return None
     function = scorer._score_func.__name__
     name = scoring if isinstance(scoring, str) else function
-    if _RANGES[function] is None and loss_bound is None:
+    lower, upper = KNOWN[function].range
+    if math.isinf(upper) and loss_bound is None:
         loss_bound = 1.0
         warn_caller(
             f"loss_bound is not given: {name!r} is clipped at 1.0, whatever the scale of y.",
             DefaultBoundsWarning,
         )
-    lower, upper = _RANGES[function] or (0.0, loss_bound)
+    if math.isinf(upper):
+        upper = loss_bound
     if scorer._kwargs.get("adjusted"):
         lower = -1.0  # below chance
     if scorer._sign < 0:
@@ -149,7 +138,7 @@ def chunk_metric(scoring, loss_bound=None):
         response_method=scorer._response_method,
         lower=lower,
         upper=upper,
-        units=_UNITS,
+        units=FINE_UNITS,
     )
 
 
@@ -159,17 +148,11 @@ def chunk_scorer(scoring):
     scorer = get_scorer(scoring) if known else scoring
     # Not a function of a user's, which may keep what it is shown.
     name = getattr(own_function(scorer), "__name__", None)
-    if name not in _RANGES:
+    if name not in KNOWN or KNOWN[name].range is None:
         return None
-    # These averages are means of losses of records, which `resolve_scorer` knows.
-    average = scorer._kwargs.get("average")
-    if average in ("micro", "samples") or (name, average) == ("recall_score", "weighted"):
-        return None
-    return scorer
-
-
-_OF_LABELS = ("f1_score", "fbeta_score", "precision_score", "recall_score", "jaccard_score")
-_COUNTED = (*_OF_LABELS, "balanced_accuracy_score", "matthews_corrcoef", "roc_auc_score")
+    # `resolve_scorer` knows the one and refuses the other.
+    is_other = is_accuracy(name, scorer._kwargs) or scorer._kwargs.get("average") == "samples"
+    return None if is_other else scorer
 
 
 @dataclass(frozen=True)
@@ -198,12 +181,12 @@ class TrialMetric(SklearnMetric):
     nearest_mean = "'accuracy' or 'neg_log_loss'"
 
     def __init__(self, metric):
-        below = metric.function == "matthews_corrcoef" or metric.options.get("adjusted", False)
+        lower, upper = metric.known.range
         super().__init__(
             metric.scorer,
             name=metric.name,
-            lower=-1.0 if below else 0.0,
-            upper=1.0,
+            lower=-1.0 if metric.options.get("adjusted") else lower,
+            upper=upper,
             units=1,
             response_method=metric.response_method,
         )
@@ -225,7 +208,7 @@ class TrialMetric(SklearnMetric):
 
     def of(self, model):
         """Return the `MetricScorer` with the classes of a trained model, or raise."""
-        return metric_scorer(self.metric, _ModelClasses(np.asarray(model.classes_)), None)
+        return self.metric.known.build(self.metric, _ModelClasses(np.asarray(model.classes_)), None)
 
 
 def trial_metric(scoring):
@@ -235,13 +218,12 @@ def trial_metric(scoring):
     or here, with the nearest one that has it.
     """
     metric = metric_of(scoring)
-    if metric is None or metric.function not in _COUNTED:
+    if metric is None or not metric.known.of_trials:
+        return None
+    if is_accuracy(metric.function, metric.options):
         return None
     average = metric.options.get("average")
-    of_labels = metric.function in _OF_LABELS
-    # The share of right labels under other names.
-    if average == "micro" or (average, metric.function) == ("weighted", "recall_score"):
-        return None
+    of_labels = "pos_label" in metric.known.options
     if of_labels and average not in (None, "binary", "macro", "weighted"):
         raise UnboundedSensitivityError(
             f"scoring={metric.name!r}: average={average!r} is not supported. Use 'f1_macro'."

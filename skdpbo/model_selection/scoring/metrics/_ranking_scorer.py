@@ -63,6 +63,7 @@ class RankingScorer(MetricScorer):
         )
         self.multi_class, self.weighted = multi_class, weighted
         self.classes, self.frequencies = classes, counts / counts.sum()
+        self._most_frequent = float(self.frequencies.max())
         self.tables = pair_tables(len(classes), multi_class)
         self.expected = _EXPECTED
         self._n_columns = n_columns = 1 if len(classes) == 2 else len(classes)
@@ -84,7 +85,7 @@ class RankingScorer(MetricScorer):
     def choice_sensitivity(self, n_records):
         """Largest change of the total; see `capped_excess_pairs` and `wrong_pair_sensitivity`."""
         if len(self.classes) == 2:
-            return 2 * self._cap(n_records)
+            return 2 * majority_cap(self._most_frequent, n_records)
         return wrong_pair_sensitivity(self.tables, self.weights, len(self.classes), n_records)
 
     def units_per_score(self, n_records):
@@ -107,7 +108,8 @@ class RankingScorer(MetricScorer):
             for u, table in zip(wrong, self.tables, strict=True)
         ]
         if len(members) == 2:
-            total = capped_excess_pairs(*wrong, *members, self._cap(len(codes)))
+            cap = majority_cap(self._most_frequent, len(codes))
+            total = capped_excess_pairs(*wrong, *members, cap)
             # m is public: the count of one class gives the other, and moves by 1 and not by 2.
             return total, *excess, members[1]
         return sum(w * u for w, u in zip(self.weights, wrong, strict=True)), *excess, *members
@@ -140,9 +142,6 @@ class RankingScorer(MetricScorer):
         auc = 1 - (self.expected + per_pair) / _STEPS
         averaging = self._averaging(shares)
         return (np.clip(auc, 0.0, 1.0) * averaging).sum(axis=-1) / averaging.sum(axis=-1)
-
-    def _cap(self, n_records):
-        return majority_cap(float(self.frequencies.max()), n_records)
 
     def _pairs(self, shares):
         """Pairs of each table as a share of m^2, shape (..., n_tables)."""

@@ -1,5 +1,7 @@
-"""Metrics of scikit-learn that are not means of losses, as scorers with a proof."""
+"""Metrics of scikit-learn that are not means of losses: the table, and scorers with a proof."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,7 +12,7 @@ from sklearn.metrics import get_scorer, get_scorer_names
 from skdpbo.exceptions import UnboundedSensitivityError
 from skdpbo.model_selection.scoring import _losses
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
-from skdpbo.model_selection.scoring.metrics._confusion import Ratio
+from skdpbo.model_selection.scoring.metrics._confusion import Matthews, Ratio
 from skdpbo.model_selection.scoring.metrics._confusion_scorer import ConfusionScorer
 from skdpbo.model_selection.scoring.metrics._ranking_scorer import RankingScorer
 from skdpbo.model_selection.scoring.metrics._regression_scorer import (
@@ -60,6 +62,32 @@ class PublicTargets:
 
 
 @dataclass(frozen=True)
+class Known:
+    """Support of a metric: validation records, chunks of the rows, and private trials.
+
+    Attributes
+    ----------
+    range : tuple (lower, upper) or None
+        Of one chunk's metric, public: values outside are clipped. An infinite end is the loss
+        bound. None: chunks take the means of losses that it is made of.
+    build : callable, default=None
+        ``build(metric, public, error_scorer)``: the `PerRecordScorer` of validation records, with a
+        proof; `public` are the `PublicTargets`, or None where no row is public, and
+        ``error_scorer(name)`` is the scorer of a mean loss. None: refused there, with the reason of
+        `_unsupported`.
+    options : tuple of str, default=()
+        Keyword arguments that this scorer knows; chunks take any.
+    of_trials : bool, default=False
+        Whether private trials are scored by this scorer, with classes alike in frequency.
+    """
+
+    range: tuple | None
+    build: Callable | None = None
+    options: tuple = ()
+    of_trials: bool = False
+
+
+@dataclass(frozen=True)
 class Metric:
     """A scikit-learn metric: its scorer, its name and the keyword arguments that matter."""
 
@@ -68,6 +96,11 @@ class Metric:
     function: str
     response_method: object
     options: dict
+
+    @property
+    def known(self):
+        """Its row of the table."""
+        return KNOWN[self.function]
 
 
 def own_function(scorer):
@@ -100,44 +133,24 @@ def metric_of(scoring):
     else:
         scorer = scoring
     function = own_function(scorer)
-    known = _KNOWN.get(getattr(function, "__name__", None))
-    if known is None:
+    known = KNOWN.get(getattr(function, "__name__", None))
+    if known is None or known.build is None:
         return None
     name = scoring if isinstance(scoring, str) else function.__name__
     if scorer._sign != (-1 if function.__name__ in _SMALLER_IS_BETTER else 1):
         raise UnboundedSensitivityError(f"{name!r} must be a score of which greater is better.")
-    _, accepted = known
     options = dict(scorer._kwargs)
     # Both stand for 0, which is what an empty denominator gives here.
     if options.get("zero_division", 0) in (0, "warn"):
         options.pop("zero_division", None)
     # Refused, not ignored: the score would be another than the one that was asked for.
-    unknown = sorted(set(options) - set(accepted))
+    unknown = sorted(set(options) - set(known.options))
     if unknown:
         raise UnboundedSensitivityError(
             f"{unknown[0]} of {name!r} is not supported under differential privacy. "
-            f"Supported are {list(accepted)}."
+            f"Supported are {list(known.options)}."
         )
     return Metric(scorer, name, function.__name__, scorer._response_method, options)
-
-
-def metric_scorer(metric, public, error_scorer):
-    """Return the scorer of a metric.
-
-    Parameters
-    ----------
-    metric : Metric
-    public : PublicTargets or None
-        None where no row is public: metrics that need class frequencies are refused.
-    error_scorer : callable
-        ``error_scorer(name)``: the `PerRecordScorer` of a mean loss.
-
-    Returns
-    -------
-    PerRecordScorer
-    """
-    build, _ = _KNOWN[metric.function]
-    return build(metric, public, error_scorer)
 
 
 def _needs_public(metric, public, instead):
@@ -149,34 +162,30 @@ def _needs_public(metric, public, instead):
         )
 
 
-def _confusion(kind, metric, public, error_scorer):
-    average = metric.options.get("average", "macro" if kind == "balanced" else "binary")
-    if average == "micro" or (average, kind) == ("weighted", "recall"):
-        # The share of right labels under other names: a mean of losses, with the least noise.
+def is_accuracy(function, options):
+    """Whether a metric is the share of right labels under another name, a mean of losses."""
+    average = options.get("average")
+    return average == "micro" or (function, average) == ("recall_score", "weighted")
+
+
+def _confusion(of_counts, default_average, metric, public, error_scorer):
+    average = metric.options.get("average", default_average)
+    if is_accuracy(metric.function, metric.options):  # with the least noise
         return PerRecordScorer(_losses.zero_one, name=metric.name, bound=1.0, units=1, offset=1.0)
     if average not in ("binary", "macro", "weighted"):
         _refuse_average(metric, average)
     _needs_public(metric, public, "'accuracy' or make_per_record_scorer with class_weight")
     classes, counts = public.classes(metric.name)
-    ratio = {
-        "matthews": "matthews",
-        # The mean of the classes' recalls.
-        "balanced": Ratio("recall"),
-        "fbeta": Ratio("fbeta", float(metric.options.get("beta", 1.0)) ** 2),
-    }.get(kind) or Ratio(kind)
-    positive = None
-    if kind == "matthews":
-        average = "macro"
-    elif average == "binary":
-        positive = _positive_code(metric, classes)
+    if "beta" in metric.options:
+        of_counts = Ratio("fbeta", float(metric.options["beta"]) ** 2)
     return ConfusionScorer(
         metric.scorer,
         name=metric.name,
-        metric=ratio,
+        metric=of_counts,
         average=average,
         classes=classes,
         counts=counts,
-        positive=positive,
+        positive=_positive_code(metric, classes) if average == "binary" else None,
         adjusted=bool(metric.options.get("adjusted", False)),
     )
 
@@ -270,23 +279,39 @@ def _top_k(metric, public, error_scorer):
     )
 
 
+_UNIT, _SIGNED, _ERROR = (0.0, 1.0), (-1.0, 1.0), (0.0, math.inf)
 _OF_LABELS = ("average", "pos_label")
+_FBETA, _PRECISION, _RECALL, _JACCARD = (
+    partial(_confusion, Ratio(kind), "binary")
+    for kind in ("fbeta", "precision", "recall", "jaccard")
+)
+_BALANCED = partial(_confusion, Ratio("recall"), "macro")  # the mean of the classes' recalls
 _SMALLER_IS_BETTER = {"root_mean_squared_error", "root_mean_squared_log_error"}
-# Name of the metric's function -> (scorer, keyword arguments that are supported).
-_KNOWN = {
-    "f1_score": (partial(_confusion, "fbeta"), _OF_LABELS),
-    "fbeta_score": (partial(_confusion, "fbeta"), (*_OF_LABELS, "beta")),
-    "precision_score": (partial(_confusion, "precision"), _OF_LABELS),
-    "recall_score": (partial(_confusion, "recall"), _OF_LABELS),
-    "jaccard_score": (partial(_confusion, "jaccard"), _OF_LABELS),
-    "balanced_accuracy_score": (partial(_confusion, "balanced"), ("adjusted",)),
-    "matthews_corrcoef": (partial(_confusion, "matthews"), ()),
-    "roc_auc_score": (_ranking, ("average", "multi_class")),
-    "root_mean_squared_error": (partial(_root, "neg_mean_squared_error"), ()),
-    "root_mean_squared_log_error": (partial(_root, "neg_mean_squared_log_error"), ()),
-    "r2_score": (partial(_against_constant, "neg_mean_squared_error"), ()),
-    "d2_absolute_error_score": (partial(_against_constant, "neg_mean_absolute_error"), ()),
-    "d2_log_loss_score": (partial(_d2_frequencies, "neg_log_loss"), ()),
-    "d2_brier_score": (partial(_d2_frequencies, "neg_brier_score"), ()),
-    "top_k_accuracy_score": (_top_k, ("k",)),
+# By the name of the metric's function; R2 and D2 have no lower end, and are clipped.
+KNOWN = {
+    "f1_score": Known(_UNIT, _FBETA, _OF_LABELS, True),
+    "fbeta_score": Known(_UNIT, _FBETA, (*_OF_LABELS, "beta"), True),
+    "precision_score": Known(_UNIT, _PRECISION, _OF_LABELS, True),
+    "recall_score": Known(_UNIT, _RECALL, _OF_LABELS, True),
+    "jaccard_score": Known(_UNIT, _JACCARD, _OF_LABELS, True),
+    "balanced_accuracy_score": Known(_UNIT, _BALANCED, ("adjusted",), True),
+    "matthews_corrcoef": Known(_SIGNED, partial(_confusion, Matthews(), "macro"), (), True),
+    "roc_auc_score": Known(_UNIT, _ranking, ("average", "multi_class"), True),
+    "root_mean_squared_error": Known(None, partial(_root, "neg_mean_squared_error")),
+    "root_mean_squared_log_error": Known(None, partial(_root, "neg_mean_squared_log_error")),
+    "r2_score": Known(_SIGNED, partial(_against_constant, "neg_mean_squared_error")),
+    "d2_absolute_error_score": Known(
+        _SIGNED, partial(_against_constant, "neg_mean_absolute_error")
+    ),
+    "d2_log_loss_score": Known(_SIGNED, partial(_d2_frequencies, "neg_log_loss")),
+    "d2_brier_score": Known(_SIGNED, partial(_d2_frequencies, "neg_brier_score")),
+    "top_k_accuracy_score": Known(None, _top_k, ("k",)),
+    # Where one record enters the score of a single model, any function of its rows will do.
+    "average_precision_score": Known(_UNIT),
+    "cohen_kappa_score": Known(_SIGNED),
+    "d2_pinball_score": Known(_SIGNED),
+    "d2_tweedie_score": Known(_SIGNED),
+    "explained_variance_score": Known(_SIGNED),
+    "max_error": Known(_ERROR),
+    "median_absolute_error": Known(_ERROR),
 }
