@@ -17,18 +17,18 @@ from skdpbo.privacy._rounding import round_up_root
 
 N_BINS = 16
 STEPS = 2**16  # of the lattice, to 1
-_CLIP = 0.75  # standard deviations: for small effects the clipped mean is then least noisy
-VARIANCE = 0.64  # of normal targets so clipped
+_CLIP = 0.5  # standard deviations: small effects then stand out from noise and sampling
+VARIANCE = 0.74  # of normal targets so clipped
 _ABOVE = 1.0  # standard deviations above the largest of the noise
 _LEAST_EFFECT = 0.2  # of the largest one
 _MOST_HIDDEN = 0.2  # of the variance: what noise may hide in columns that are left out
-UNCLIPPED = 0.55  # part of normal targets: of a small effect the clipped ones show as much
+UNCLIPPED = 0.383  # part of normal targets: of a small effect the clipped ones show as much
 _MOST_COLUMNS = 6  # of many that depend on each other the strongest say what the others do
 STRONG = 0.4  # mean size of a strong effect; where the noise hides it, nothing is released
 
 
 def effect_noise(mu, n_effects):
-    """Return the standard deviation of the noise of each of that many effects, in records."""
+    """Return the standard deviation of the noise of effects of the largest weight, in records."""
     return 2 * math.sqrt(n_effects) / mu
 
 
@@ -72,9 +72,15 @@ class ColumnEffects:
         self._noise = effect_noise(mu, self.n_effects(len(box[0])) * len(mean))
 
     @staticmethod
-    def n_effects(n_columns):
-        """Return the number of effects of a target."""
-        return n_columns + 1
+    def weights(n_columns):
+        """Return the integer weights of the effects of a target: less noise on those of more."""
+        return np.ones(n_columns + 1, dtype=np.int64)
+
+    @classmethod
+    def n_effects(cls, n_columns):
+        """Return the number of effects of a target, each counted by its squared weight."""
+        weights = cls.weights(n_columns)
+        return float(np.square(weights / weights.max()).sum())
 
     @staticmethod
     def shows(mu, *, n_records, n_columns, n_targets):
@@ -106,15 +112,18 @@ class ColumnEffects:
 
     def release(self, sums, source):
         """Protected: return the effects with noise, shape (q, n_effects), in records."""
-        effects = self._effects(sums)
-        # A replaced record moves each of m effects by at most 2, in l2 norm by 2 sqrt(m)
-        # (docs/theory/many_columns.md, Lemma), in lattice steps.
-        sensitivity = round_up_root(4 * STEPS**2 * effects.size)
+        weights, effects = self.weights(len(self.box[0])), self._effects(sums)
+        # A replaced record moves each effect by at most 2, with its weight w by 2 w, and all in
+        # l2 norm by 2 |w| (docs/theory/many_columns.md, Lemma), in lattice steps.
+        squared = len(effects) * int(np.square(weights).sum())
         mechanism = GaussianMechanism(
-            mu=self.mu, sensitivity=sensitivity, lattice=1.0, n_draws=effects.size
+            mu=self.mu,
+            sensitivity=round_up_root(4 * STEPS**2 * squared),
+            lattice=1.0,
+            n_draws=effects.size,
         )
-        noisy = np.asarray(mechanism.release(effects.ravel(), source), dtype=np.float64)
-        return noisy.reshape(effects.shape) / STEPS
+        noisy = np.asarray(mechanism.release((weights * effects).ravel(), source), dtype=np.float64)
+        return noisy.reshape(effects.shape) / (STEPS * weights)
 
     def _effects(self, sums):
         """Protected: return the exact effects, int64 (q, p + 1), in lattice steps."""

@@ -5,7 +5,8 @@ columns, :math:`v_i \in [-1, 1]` the clipped target. It exceeds that of A withou
 column matters beside the others. A are all sets of two or three columns, and of up to ten those of
 at most two. Of two and three further, for each column, the sum of the sizes of the differences of
 its two halves in the halves of the others, which weak effects and interactions move, and the
-difference of the numbers of records in its halves. A replaced record moves each by at most 2.
+difference of the numbers of records in its halves. A replaced record moves each by at most 2. The
+empty set and the numbers have a smaller weight, so more noise.
 """
 
 import math
@@ -32,6 +33,8 @@ _CLEAR, _CLEAR_PAIRS = 5.0, 14.0  # standard deviations of the noise that a stro
 # Standard deviations: of a column that stays, and of the clearest, where others are left out. Of
 # two, a useless column that stays costs most; of three, bands miss rough effects that are left out.
 _LEAST, _LEAST_PAIRS = {2: (3.0, 3.0), 3: (1.75, 4.0)}, (3.0, 4.0)
+# Of sets and halves, the empty set, numbers of records: totals of which little depends.
+_WEIGHT, _OF_NONE, _OF_NUMBERS = 4, 2, 1
 _ONE_HALF = 0.9  # difference of the halves' parts of the records beyond which a column is kept
 _LEAST_TOTAL = 1e-4  # over the deviation of a cell, against a division by 0
 
@@ -55,11 +58,12 @@ class JointEffects(ColumnEffects):
         self._least, self._sure = _LEAST.get(p, _LEAST_PAIRS)
 
     @staticmethod
-    def n_effects(n_columns):
-        """Return the number of effects of a target."""
-        if n_columns <= _ALL_SETS:
-            return 2**n_columns + 2 * n_columns
-        return 1 + n_columns * (n_columns + 1) // 2
+    def weights(n_columns):
+        """Return the weights of the effects of a target: of sets, halves, numbers of records."""
+        p = n_columns
+        if p > _ALL_SETS:
+            return np.array([_OF_NONE] + [_WEIGHT] * (p * (p + 1) // 2))
+        return np.array([_OF_NONE] + [_WEIGHT] * (2**p - 1 + p) + [_OF_NUMBERS] * p)
 
     @staticmethod
     def shows(mu, *, n_records, n_columns, n_targets):
@@ -93,7 +97,7 @@ class JointEffects(ColumnEffects):
         return sums.reshape(*sums.shape[:2], *shape)
 
     def _effects(self, sums):
-        """Protected: return the exact effects, int64 (q, n_effects): of sets, then of halves."""
+        """Protected: return the exact effects, int64 (q, n): of sets, then of halves."""
         tables = [self._of_set(sums, set(A)) for A in self._sets]
         if self._with_halves:
             p = len(self.box[0])

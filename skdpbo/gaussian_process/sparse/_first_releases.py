@@ -22,8 +22,9 @@ from skdpbo.gaussian_process.sparse._kernel_family import (
 )
 from skdpbo.mechanisms import split_budget
 
-# Of mu^2, 2 and 5 % more noise on the moments: where targets and records are, and the columns.
-SHARE_OF_SPREAD, _SHARE_OF_COLUMNS = 0.04, 0.1
+# Of mu^2, 2, 5 and 3.5 % more noise on the moments: where targets and records are, and the columns,
+# of more than two and of two.
+SHARE_OF_SPREAD, _SHARE_OF_COLUMNS, _SHARE_OF_TWO = 0.04, 0.1, 0.067
 _SHARE_OF_REACH = 0.1  # of mu^2, in one column where noise is large: 5 % more noise on the moments
 
 
@@ -135,8 +136,8 @@ def _columns(extent, shown, sd, public, passed):
     """
     centre, box = point_box(shown.Z)
     # The share is one of the whole budget, of which `mu` is what the spread has left.
-    most = _SHARE_OF_COLUMNS / (1 - SHARE_OF_SPREAD)
     many = has_many_columns(shown.Z)
+    most = (_SHARE_OF_TWO if len(box) == 2 else _SHARE_OF_COLUMNS) / (1 - SHARE_OF_SPREAD)
     for effects in (JointEffects, ColumnEffects) if many else (JointEffects,):
         share = min(most, (effects.most_mu(**public) / shown.mu) ** 2)
         rest, mu = split_budget(shown.mu, share)

@@ -19,7 +19,7 @@ FEW_COLUMNS = 3  # up to here public points are a design, and kernels on each se
 # In units. Three columns have more sets, and one shape takes less time: the rough one, since bands
 # of a smooth one alone are narrow.
 _EFFECTS = {2: (RBF(1.5), Matern(1.0, nu=0.5)), 3: (Matern(1.0, nu=0.5),)}
-_MOST_SMALLER = 4  # times, at most, are slopes in columns that were left out smaller than others
+_SMALLER = (2, 4)  # times, at least and at most, are slopes in columns that were left out smaller
 _EFFECT_LOG_PRIOR = -3.0  # of each, beside 0: evenly they win by chance where a line would do
 _ENOUGH_COLUMNS, _LINEAR_LOG_PRIOR = 10, 0.5  # the prior: for each column beyond these
 _EVIDENCE_FACTOR = 0.5  # of the kernels' variance, of many columns up to these
@@ -140,7 +140,7 @@ def default_kernels(Z, half_width, columns=None, few=False):
     variance = _VARIANCE_SHARE * float(np.mean(np.square(half_width)))
     smooth = [RBF(factor * unit) for factor in _DEFAULT_FACTORS]
     many = has_many_columns(Z, few)
-    n_others = min(max(Z.shape[1] - len(columns), 1), _MOST_SMALLER) if few else 1
+    n_others = float(np.clip(Z.shape[1] - len(columns), *_SMALLER)) if few else 1.0
     linear = _linear_kernel(Z, columns, others=n_others**-2.0, smaller=many)
     half = ConstantKernel(0.5)
     # Of kernels with a share: Proposition 2 bounds their noise, too (docs/theory/many_columns.md).

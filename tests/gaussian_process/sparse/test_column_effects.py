@@ -41,7 +41,7 @@ def effects_of(n=300, q=2, **given):
 def test_sums_are_those_of_clipped_targets_in_16_bins():
     X, y = np.random.default_rng(0).uniform(-3.5, 3.5, (400, 5)), np.linspace(-2, 2, 400)
     sums = sums_of(effects_of(mean=np.array([0.5]), sd=np.array([2.0])), X, y[:, None])
-    values = np.trunc(np.clip((y - 0.5) / 1.5, -1, 1) * STEPS)
+    values = np.trunc(np.clip((y - 0.5) / 1.0, -1, 1) * STEPS)
     edges = np.linspace(-3, 3, 17)[1:-1]
     for column in range(5):
         bins = np.searchsorted(edges, X[:, column], side="right")
