@@ -107,6 +107,7 @@ def refuse_sparse_and_complex(values, name, *, sparse=False):
 
     scikit-learn makes matrices of those that fill with 0, where `sparse` ones are accepted.
     """
+    refuse_masked(values, name)
     declared = declared_types(values)
     fills = [getattr(dtype, "fill_value", None) for dtype in declared]
     is_frame = hasattr(values, "columns") and bool(fills) and None not in fills
@@ -248,6 +249,12 @@ def length_of(values, name):
     if error is not None:
         raise TypeError(f"{name} must have one entry for each record.")
     return length
+
+
+def refuse_masked(values, name):
+    """Refuse arrays with masked values, which would be read."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array, which is not supported: give filled(...).")
 
 
 def _refuse_lazy_frames(values, name):

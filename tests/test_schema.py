@@ -276,6 +276,13 @@ def test_sparse_rows_that_are_not_supported_cost_nothing(form):
     REGRESSORS[0].fit(SPARSE[form](X), Y)  # a model that takes them
 
 
+@pytest.mark.parametrize("model", REGRESSORS + CLASSIFIERS, ids=lambda model: type(model).__name__)
+def test_masked_arrays_cost_nothing(model):
+    # What is masked would be read.
+    costs_nothing(model, np.ma.masked_array(X), Y, TypeError, r"X is a masked array.*filled")
+    costs_nothing(model, X, np.ma.masked_array(Y), TypeError, r"y is a masked array.*filled")
+
+
 def test_frames_of_sparse_columns_that_fill_with_missing_values_cost_nothing():
     # scikit-learn makes no matrix of them.
     frame = pd.DataFrame(np.tile(X.round() % 2, (5, 1))).astype(pd.SparseDtype(float))

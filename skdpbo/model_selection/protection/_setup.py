@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import type_of_target
 from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._parameters import warn_caller
 from skdpbo._record_groups import group_codes
+from skdpbo._schema import refuse_masked
 from skdpbo.exceptions import (
     PublicTrainingWarning,
     UnboundedSensitivityError,
@@ -161,8 +162,7 @@ def _refuse_containers(**containers):
             raise TypeError(f"{name} must have at least 1 dimension, got a single value.")
         if isinstance(values, np.matrix):  # scikit-learn refuses it: every record would be lost
             raise TypeError(f"{name} is a np.matrix, which is not supported: give np.asarray(...).")
-        if isinstance(values, np.ma.MaskedArray):  # models read what is masked
-            raise TypeError(f"{name} is a masked array, which is not supported: give filled(...).")
+        refuse_masked(values, name)
         # Types inferred by a library other than numpy, scipy and pandas are not known to be public.
         typed = any(hasattr(values, kind) for kind in _TYPED)
         home = type(values).__module__.partition(".")[0]

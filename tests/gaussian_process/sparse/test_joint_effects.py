@@ -179,8 +179,7 @@ def test_columns_of_exact_sums_are_caught(p, monkeypatch):
 
 @pytest.mark.parametrize("p", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_columns_without_use_cost_next_to_nothing(p, monkeypatch):
-    # Of three columns a useless one stays in one of six fits, in none of these.
-    (X, y), seeds = records(4000, p), {2: range(3), 3: range(4, 7)}[p]
+    (X, y), seeds = records(4000, p), range(3)
     among = [fitted(X, y, epsilon=3.0, random_state=seed) for seed in seeds]
     assert all(gp.columns_ == [0] for gp in among)
     points = among[0].inducing_points_
@@ -255,9 +254,9 @@ def test_all_columns_stay_where_none_clearly_matters():
     ([2.9, 0.0], [0, 1]),
     ([3.1, 2.9], [0]),
     ([3.1, 3.1], [0, 1]),
-    ([4.1, 1.7, 0.0], [0]),
-    ([4.1, 1.8, 0.0], [0, 1]),
-    ([3.9, 1.8, 0.0], [0, 1, 2]),
+    ([4.1, 2.1, 0.0], [0]),
+    ([4.1, 2.3, 0.0], [0, 1]),
+    ([3.9, 2.3, 0.0], [0, 1, 2]),
     ([4.1, 2.9, 0.0, 0.0, 0.0], [0]),
     ([4.1, 3.1, 0.0, 0.0, 0.0], [0, 1]),
     ([3.9, 3.1, 0.0, 0.0, 0.0], [0, 1, 2, 3, 4]),
