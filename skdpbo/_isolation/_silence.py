@@ -169,6 +169,8 @@ def _uncached(cached):
         function = memorized.func
         if str(function.__module__).startswith(_TRAININGS):
             return cached(memorized, *args, **kwargs)
+        if cached.__name__ == "call":  # of a cached function, also in joblib 1.3
+            return function(*args, **kwargs), {}
         return getattr(NotMemorizedFunc(function), cached.__name__)(*args, **kwargs)
 
     return call
