@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from _support.internals import inducing_design, lifted
+from _support.noted import NotingRows
 from _support.planted import original, put
 from skdpbo.exceptions import (
     BudgetExceededError,
@@ -299,20 +300,8 @@ def test_a_number_of_jobs_that_is_none_is_named(value):
         fitted(n_jobs=value)
 
 
-class Touchy(list):
+class Touchy(NotingRows):
     """Values that note how much was charged when they are read."""
-
-    def __init__(self, values, note):
-        super().__init__(values)
-        self.note = note
-
-    def __getitem__(self, key):
-        self.note()
-        return super().__getitem__(key)
-
-    def __iter__(self):
-        self.note()
-        return super().__iter__()
 
     def __array__(self, dtype=None, copy=None):
         self.note()
