@@ -1,4 +1,4 @@
-r"""Columns that matter, by a release of one number for each (docs: Many columns).
+r"""Columns that matter, by a release of one number for each (docs: First releases).
 
 :math:`u_j = \sum_b |\sum_{i: x_{ij} \in b} v_i|` over 16 bins b of a public or released box,
 :math:`v_i \in [-1, 1]` the clipped target: n times the mean size of the effect of column j, however
@@ -114,7 +114,7 @@ class ColumnEffects:
         """Protected: return the effects with noise, shape (q, n_effects), in records."""
         weights, effects = self.weights(len(self.box[0])), self._effects(sums)
         # A replaced record moves each effect by at most 2, with its weight w by 2 w, and all in
-        # l2 norm by 2 |w| (docs/theory/many_columns.md, Lemma), in lattice steps.
+        # l2 norm by 2 |w| (docs/theory/first_releases.md, Lemma), in lattice steps.
         squared = len(effects) * int(np.square(weights).sum())
         mechanism = GaussianMechanism(
             mu=self.mu,
@@ -136,7 +136,7 @@ class ColumnEffects:
         """
         p, found = len(self.box[0]), set()
         for effects in noisy:
-            # docs/theory/many_columns.md, Columns.
+            # docs/theory/many_columns.md, Columns that stand out.
             above = effects[:p] - self._without_effect(abs(effects[p]))
             least = max(_threshold(p) * self._noise, _LEAST_EFFECT * above.max())
             largest = np.argsort(-above, kind="stable")[:_MOST_COLUMNS]

@@ -1,4 +1,4 @@
-r"""Columns that matter by their joint effects (docs: Several columns).
+r"""Columns that matter by their joint effects (docs: First releases).
 
 For sets A of columns, :math:`u_A = \sum_c |\sum_{i \in c} v_i|` over the cells c of a grid in these
 columns, :math:`v_i \in [-1, 1]` the clipped target. It exceeds that of A without column j if the

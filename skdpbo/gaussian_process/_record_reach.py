@@ -60,7 +60,7 @@ class RecordReach:
 
     def release(self, sums, source):
         """Protected: return the counts with noise, shape (1 + q, bins)."""
-        # docs/theory/many_columns.md, Reach in one column.
+        # docs/theory/first_releases.md, Reach in one column.
         sensitivity = round_up_root(2 * _STEPS**2 * (1 + len(self.half_width)))
         mechanism = GaussianMechanism(
             mu=self.mu, sensitivity=sensitivity, lattice=1.0, n_draws=sums.size

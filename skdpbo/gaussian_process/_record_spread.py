@@ -106,7 +106,7 @@ class RecordSpread:
         known: those in a corner and those of values at both faces have the same wave.
         """
         average, noise = self._wave(moments)
-        # docs/theory/many_columns.md, A box that is far too wide.
+        # docs/theory/first_releases.md, Range of the targets.
         narrow = math.exp(-((math.pi * _NARROW / _HALF_WIDTH) ** 2) / 2)
         return average - _FAR * noise > narrow
 
@@ -140,7 +140,7 @@ class RecordSpread:
         n, largest = self.statistics.n_records, np.asarray(self.statistics.half_width)
         mean, noise = moments.A[0] / (n * _PART * largest), moments.sa / (n * _PART * largest)
         least = np.maximum(noise**2, np.finfo(float).tiny)
-        # m, v and r of docs/theory/many_columns.md, Range of the targets.
+        # m, v and r of docs/theory/first_releases.md, Range of the targets.
         share = np.maximum(mean**2 - _DRAWN * noise**2, 0.0) / np.maximum(mean**2, least)
         # Residuals of a public model lie about 0: a mean of theirs would be noise.
         share = share * (not centred) / (1 + (noise / _MEAN_SD) ** 2)

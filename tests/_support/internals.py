@@ -71,8 +71,8 @@ HOMES = {
     "gaussian_process.sparse._inducing": "SUPPORT_DESIGNS inducing_design support_design",
     "gaussian_process.sparse._kernel_chunks": "kernel_chunks",
     "gaussian_process.sparse._kernel_family": (
-        "average_kernel check_kernels default_kernels design_weights kernel_log_priors "
-        "kernel_shares label_kernels"
+        "KernelFamily average_kernel check_kernels default_family design_weights kernel_shares "
+        "label_family"
     ),
     "gaussian_process._isolated_rows": "isolated_answers",
     "gaussian_process._linear_kernel": "LinearKernel",

@@ -16,6 +16,7 @@ from scipy.optimize import brentq
 from sklearn.gaussian_process.kernels import RBF
 
 from _support.internals import (
+    KernelFamily,
     WhitenedFeatures,
     WhitenedMethod,
     WhitenedRelease,
@@ -42,7 +43,7 @@ def gram_of(method, record):
 
 
 def method_of(mu=1.0):
-    return WhitenedMethod(KERNELS, Z, mu=mu, half_width=np.ones(1), n_records=3)
+    return WhitenedMethod(KernelFamily.of(KERNELS), Z, mu=mu, half_width=np.ones(1), n_records=3)
 
 
 def audited_mu(method, n=300, release=None):

@@ -13,6 +13,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LinearRegression
 
 from _support.internals import (
+    KernelFamily,
     PublicModel,
     ResidualRows,
     WhitenedMethod,
@@ -116,7 +117,9 @@ class Batch:
 
 def largest_move(model):
     """Brute force: the largest move of the sums when one record is replaced, over its bound."""
-    method = WhitenedMethod([RBF(1.0)], POINTS, mu=1.0, half_width=np.ones(1), n_records=9)
+    method = WhitenedMethod(
+        KernelFamily.of([RBF(1.0)]), POINTS, mu=1.0, half_width=np.ones(1), n_records=9
+    )
     public = PublicModel(model, np.zeros(1), np.ones(1))
     rows = ResidualRows(method.rows(np.zeros(1)), public)
     bound = second_moment_sensitivity(rows.radius**2)

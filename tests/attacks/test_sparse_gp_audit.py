@@ -14,6 +14,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from _support.internals import (
+    KernelFamily,
     WhitenedFeatures,
     WhitenedMethod,
     WhitenedRelease,
@@ -56,7 +57,9 @@ def likelihood_ratios(release, gram, direction, n):
 
 
 def audited_mu(release_class=WhitenedRelease, pair=PAIR, half_width=1.0, n=400, mu=1.0):
-    method = WhitenedMethod([RBF(1.0)], Z, mu=mu, half_width=np.ones(1), n_records=4)
+    method = WhitenedMethod(
+        KernelFamily.of([RBF(1.0)]), Z, mu=mu, half_width=np.ones(1), n_records=4
+    )
     grams = [exact_moments(method, record, half_width) for record in pair]
     release = release_class(mu, (1.0,), 4)
     assert release.radius == method.statistics.radius
@@ -93,7 +96,9 @@ class SymmetricNoiseForgotten(WhitenedRelease):
 
 
 def test_the_pair_is_a_worst_case():
-    method = WhitenedMethod([RBF(1.0)], Z, mu=1.0, half_width=np.ones(1), n_records=4)
+    method = WhitenedMethod(
+        KernelFamily.of([RBF(1.0)]), Z, mu=1.0, half_width=np.ones(1), n_records=4
+    )
     change = exact_moments(method, PAIR[0]) - exact_moments(method, PAIR[1])
     # features at points that are not inducing points lose a little of their norm
     size = np.linalg.norm(change.astype(float)) / second_moment_sensitivity(
@@ -214,7 +219,9 @@ def test_with_all_noise_nothing_depends_on_the_records(setting):
 
 
 def test_values_are_released_on_the_lattice():
-    method = WhitenedMethod([RBF(1.0)], Z, mu=0.3, half_width=np.ones(1), n_records=4)
+    method = WhitenedMethod(
+        KernelFamily.of([RBF(1.0)]), Z, mu=0.3, half_width=np.ones(1), n_records=4
+    )
     release = method.statistics
     moments = release.release(exact_moments(method, PAIR[0]))
     units = moments.B / release.step**2

@@ -26,7 +26,7 @@ from skdpbo.gaussian_process.sparse._features import WhitenedFeatures
 from skdpbo.gaussian_process.sparse._inducing import inducing_design
 from skdpbo.gaussian_process.sparse._kernel_family import (
     average_kernel,
-    default_kernels,
+    default_family,
     kernel_shares,
 )
 from skdpbo.gaussian_process.sparse._share_design import designed_shares
@@ -35,8 +35,8 @@ from skdpbo.privacy import mu_from_epsilon
 GRID = np.linspace(-3, 3, 300)[:, None]
 BOX, HALF_WIDTH = (np.array([-3.0]), np.array([3.0])), 3.0
 Z = inducing_design(None, BOX, 1)
-FAMILY = default_kernels(Z, np.array([HALF_WIDTH]))
-STAND_INS = {"matern": Matern(1.0, nu=0.5), "linear": FAMILY[8]}
+FAMILY = default_family(Z, np.array([HALF_WIDTH]))
+STAND_INS = {"matern": Matern(1.0, nu=0.5), "linear": FAMILY.kernels[8]}
 STAND_INS |= {"steps": Matern(1.0, nu=0.5), "sines": RBF(0.5)}
 PRIORS = {kind: STAND_INS[kind] if kind in STAND_INS else RBF(float(kind[4:])) for kind in KINDS}
 COVARIANCES = {kind: kernel(GRID) for kind, kernel in PRIORS.items()}
@@ -47,7 +47,7 @@ def statistics(epsilon):
 
 
 def default_shares(epsilon):
-    parts = [WhitenedFeatures(kernel, Z) for kernel in FAMILY]
+    parts = [WhitenedFeatures(kernel, Z) for kernel in FAMILY.kernels]
     return designed_shares(parts, kernel_shares(FAMILY, Z), statistics(epsilon))
 
 
@@ -83,7 +83,7 @@ def best_shares(sa, best, shares):
 
     def ratio(logarithms):
         shares = np.exp(logarithms - logarithms.max())
-        return np.mean(known(average_kernel(FAMILY, Z, shares / shares.sum()), sa) / best)
+        return np.mean(known(average_kernel(FAMILY.kernels, Z, shares / shares.sum()), sa) / best)
 
     settings = {"maxiter": 250, "xatol": 0.02, "fatol": 5e-4}
     return minimize(ratio, np.log(shares), method="Nelder-Mead", options=settings).fun
@@ -145,9 +145,9 @@ def main():
     options = parser.parse_args()
     for epsilon in options.epsilons:
         sa, syy = noise(epsilon)
-        best = np.min([known(kernel, sa) for kernel in FAMILY], axis=0)
+        best = np.min([known(kernel, sa) for kernel in FAMILY.kernels], axis=0)
         shares = default_shares(epsilon)
-        shared = average_kernel(FAMILY, Z, shares)
+        shared = average_kernel(FAMILY.kernels, Z, shares)
         ratio, error = bayes(shared, sa, syy, best, options.draws, np.random.default_rng(1))
         row = {
             "epsilon": epsilon,

@@ -48,6 +48,7 @@ import skdpbo
 from skdpbo import DPGridSearchCV
 from skdpbo.exceptions import SkdpboWarning
 from skdpbo.gaussian_process import DPSparseGPRegressor
+from skdpbo.gaussian_process.sparse._kernel_family import KernelFamily
 from skdpbo.gaussian_process.sparse._release_methods import WhitenedMethod
 from skdpbo.model_selection import PrivateSelection, make_log_density_scorer
 from skdpbo.privacy import epsilon_from_mu, mu_from_epsilon
@@ -129,7 +130,7 @@ class ByEvidence(DPSparseGPRegressor):
 
     def _publish(self, shown, Z, prior_mean, fits, single_target):
         best = max(range(len(fits)), key=lambda k: fits[k].log_evidence)
-        shown = replace(shown, kernels=[shown.kernels[best]])
+        shown = replace(shown, family=KernelFamily.of([shown.family.kernels[best]]))
         super()._publish(shown, Z, prior_mean, [fits[best]], single_target)
 
 

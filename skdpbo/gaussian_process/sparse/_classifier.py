@@ -16,7 +16,7 @@ from skdpbo._record_groups import n_units, placed
 from skdpbo._schema import check_same_length, refuse_missing_target
 from skdpbo.gaussian_process.sparse._denoising import nearest_mixture
 from skdpbo.gaussian_process.sparse._inducing import SUPPORT_DESIGNS, support_design
-from skdpbo.gaussian_process.sparse._kernel_family import label_kernels
+from skdpbo.gaussian_process.sparse._kernel_family import label_family
 from skdpbo.gaussian_process.sparse._label_codes import (
     class_probabilities,
     label_codes,
@@ -188,7 +188,7 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         classes = checked_classes(self.classes, y)
         guarantee = self._guarantee_of_fit(groups)
         check = partial(self._planned, guarantee.mu)
-        X, (Z, kernels, build), source = self._opened(guarantee, check, X, groups=groups)
+        X, (Z, family, build), source = self._opened(guarantee, check, X, groups=groups)
 
         # From here on records are read, after the charge. Labels become positions among public
         # classes; codes, not positions, go into the sum, so that no class is nearer to another.
@@ -204,7 +204,7 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         released = self._release(method, method.rows(centre, codes), X, positions, source)
         fits = method.posterior(released, None)
         # Post-processing of `released` to the end.
-        noise_variance, _ = self._publish_average(kernels, method.features, centre, fits)
+        noise_variance, _ = self._publish_average(family.kernels, method.features, centre, fits)
         self.noise_variance_ = float(noise_variance.mean())
         # Averages over where the release shows records: reading the records again would cost.
         support = support_design(Z)
@@ -216,12 +216,12 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
     def _planned(self, mu, X):
         """Return what the release needs from shapes and parameters; raises what can be raised."""
         Z = self._inducing_points(X.shape[1], self.X_bounds)
-        kernels = self._checked_kernels(Z, label_kernels(Z))
+        family = self._checked_kernels(Z, label_family(Z))
         # By design they lose at epsilon .1 (docs/benchmarks/rejected_ideas.md).
         shares = "fixed" if self.kernel is None else "equal"
-        build = partial(WhitenedMethod, kernels, Z, mu=mu, shares=shares)
+        build = partial(WhitenedMethod, family, Z, mu=mu, shares=shares)
         build(half_width=np.ones(1), n_records=1)  # raises what a method can raise
-        return Z, kernels, build
+        return Z, family, build
 
     def predict_proba(self, X):
         """Probabilities of the classes.

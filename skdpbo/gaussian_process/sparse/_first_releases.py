@@ -1,4 +1,4 @@
-"""Small releases before the second moments (docs: Several columns).
+"""Small releases before the second moments (docs: First releases).
 
 Each is a function of the records and of what was released before it; the rest is post-processing.
 """
@@ -15,7 +15,8 @@ from skdpbo.gaussian_process._record_spread import RecordSpread
 from skdpbo.gaussian_process.sparse._inducing import design_for_columns
 from skdpbo.gaussian_process.sparse._kernel_family import (
     FEW_COLUMNS,
-    default_kernels,
+    KernelFamily,
+    default_family,
     has_many_columns,
     kernel_unit,
     point_box,
@@ -34,7 +35,7 @@ class Shown:
 
     Attributes
     ----------
-    kernels : list of sklearn kernels
+    family : KernelFamily
     Z : ndarray of shape (n_inducing, n_features)
         Inducing points.
     mu : float
@@ -47,25 +48,22 @@ class Shown:
         Whether the records fill a small part of the box.
     columns : list of int, default=None
         That matter. None: nothing is known.
-    few : bool, default=False
-        Whether the inducing points are a design for these columns, up to three of more.
     left_out : tuple, default=None
         As in :class:`MixturePredictor`: of the other columns.
     """
 
-    kernels: list
+    family: KernelFamily
     Z: np.ndarray
     mu: float
     half_width: np.ndarray
     shift: float | np.ndarray = 0.0
     wide: bool = False
     columns: list | None = None
-    few: bool = False
     left_out: tuple | None = None
 
     def of_moments(self):
         """Return the parameters of the release of second moments."""
-        names = ("kernels", "Z", "mu", "half_width", "few")
+        names = ("family", "Z", "mu", "half_width")
         return {name: getattr(self, name) for name in names}
 
 
@@ -75,7 +73,7 @@ def first_releases(start, n_records, passed, *, n_inducing=None, moved=True, cen
     Parameters
     ----------
     start : Shown
-        Before the releases: public kernels, points and half-widths of the targets' bounds.
+        Before the releases: public family, points and half-widths of the targets' bounds.
     n_records : int
     passed : callable
         ``passed(method)`` releases what a method sums over the records.
@@ -104,7 +102,7 @@ def first_releases(start, n_records, passed, *, n_inducing=None, moved=True, cen
         if moved:
             Z = centre + inside * (Z - centre)
             # The variance of the kernels stays that of the bounds: bands would be too narrow.
-            shown = replace(shown, Z=Z, kernels=default_kernels(Z, bounds))
+            shown = replace(shown, Z=Z, family=default_family(Z, bounds))
     mu, mu_spread = split_budget(shown.mu, SHARE_OF_SPREAD)
     spread = RecordSpread((centre, box), mu=mu_spread, half_width=shown.half_width, **common)
     released = passed(spread)
@@ -124,9 +122,8 @@ def first_releases(start, n_records, passed, *, n_inducing=None, moved=True, cen
         others = [j for j in range(Z.shape[1]) if j not in columns]
         left_out = np.square(missed), RBF(kernel_unit(Z, others))
         Z = design_for_columns(n_inducing, Z, columns)
-    found = {"Z": Z, "columns": columns, "few": few}
-    kernels = default_kernels(half_width=bounds, **found)
-    return replace(shown, kernels=kernels, mu=mu, left_out=left_out, **found)
+    family = default_family(Z, bounds, columns, few)
+    return replace(shown, family=family, Z=Z, columns=columns, mu=mu, left_out=left_out)
 
 
 def _columns(extent, shown, sd, public, passed):

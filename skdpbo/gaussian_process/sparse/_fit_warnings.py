@@ -1,4 +1,4 @@
-"""Warnings of a fit about its bounds, from released values alone."""
+"""Warnings of a fit about its bounds and kernels, from public and released values alone."""
 
 import math
 import numbers
@@ -8,20 +8,68 @@ import numpy as np
 from skdpbo._column_moments import at_one_end
 from skdpbo._parameters import warn_caller, warn_of_ends
 from skdpbo._whitened_release import SQUARED_NORM, NoisyMoments
-from skdpbo.exceptions import DefaultBoundsWarning, UnreachedRowsWarning, WideBoundsWarning
+from skdpbo.exceptions import (
+    DefaultBoundsWarning,
+    KernelUnitsWarning,
+    UnreachedRowsWarning,
+    WideBoundsWarning,
+)
 from skdpbo.gaussian_process.sparse._denoising import share_in_reach
 from skdpbo.gaussian_process.sparse._inducing import (
     SUPPORT_DESIGNS,
     support_design,
     unreached_design,
 )
-from skdpbo.gaussian_process.sparse._kernel_family import point_box
+from skdpbo.gaussian_process.sparse._kernel_family import point_box, reference_variance
 
 _FAR = 5.0  # standard deviations of noise: one false alarm in three million fits
 _LEAST_NOISE = 1e-3  # of a feature, for each record: keeps a matrix invertible
 _LEAST_SIZE, _CLOSE = 0.25, 0.15  # of the constant, 1, over the records; error of a function
 _LEAST_MEAN = 0.9  # of half the width: skewed columns are nearer to the centre
 _NARROW, _FAR_OF_TARGETS = 0.1, 2.0  # of half the width of y_bounds; standard deviations
+_LEAST_EXPLAINED, _MOST_SDS = 0.05, 20.0  # below, and above, a kernel can hardly follow the targets
+
+
+def warn_of_units(kernels, Z, points, half_width=None):
+    """Warn, from public values, where no given kernel can follow targets inside the public bounds.
+
+    Parameters
+    ----------
+    kernels : list of sklearn kernels
+    Z : ndarray of shape (n_inducing, n_features)
+    points : ndarray of shape (n, n_features)
+        In the box of Z.
+    half_width : ndarray of shape (n_targets,), default=None
+        Of the ranges of the targets; None where the variance of the kernels does not matter.
+    """
+    if not all(reference_variance(kernel, Z) > 0 for kernel in kernels):
+        return  # refused where features are made
+    explained = max(_explained(kernel, Z, points) for kernel in kernels)
+    if explained < _LEAST_EXPLAINED:
+        warn_caller(
+            f"The inducing points show {explained:.2g} of the variance of kernel in their box: its "
+            "length-scales, in the units of X, are far shorter than their distances, and hardly "
+            "any record counts. Give longer ones, scale the columns, or leave kernel=None.",
+            KernelUnitsWarning,
+        )
+    if half_width is None:
+        return
+    sds = half_width.max() / math.sqrt(max(reference_variance(kernel, Z) for kernel in kernels))
+    if sds > _MOST_SDS:
+        warn_caller(
+            f"y_bounds end {sds:.2g} standard deviations of kernel away from their middle, where "
+            "all predictions are going to be: its variance is in squared units of y. Multiply it "
+            "by a larger constant, give a narrower y_bounds, or leave kernel=None.",
+            KernelUnitsWarning,
+        )
+
+
+def _explained(kernel, Z, points):
+    """Share of the variance at points that is that of the process at Z, in [0, 1]."""
+    jitter = 1e-6 * reference_variance(kernel, Z) * np.eye(len(Z))
+    K = kernel(Z, points)
+    explained = np.sum(K * np.linalg.solve(kernel(Z) + jitter, K))
+    return float(np.clip(explained / kernel.diag(points).sum(), 0.0, 1.0))
 
 
 def warn_of_bounds(gp, method, released, half_width, Z, *, unseen, wide):

@@ -1,18 +1,16 @@
 """Kernels of a fit: checks, the default family, and the average of several."""
 
 import math
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern, WhiteKernel
 
-from skdpbo._parameters import warn_caller
-from skdpbo.exceptions import KernelUnitsWarning
 from skdpbo.gaussian_process._linear_kernel import LinearKernel
 
 _DEFAULT_FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-_N_WITH_SHARES = len(_DEFAULT_FACTORS) + 2  # the smooth, the rough and the linear one
 _MIXED_FACTORS = (0.5, 2.0)
 _FACTORS_OF_ALL = (1.0, 2.0, 4.0, 8.0)  # where columns were left out: kernels on all of them
 FEW_COLUMNS = 3  # up to here public points are a design, and kernels on each set take part
@@ -30,17 +28,42 @@ _LINEAR_WEIGHT = 0.5  # in a design for many columns, where little else can be l
 _LABEL_FACTORS = (0.25, 0.5, 1.0, 8.0)
 _LABEL_VARIANCE = 0.5  # the coordinates of the labels have a mean square of 1
 _VARIANCE_SHARE = 1 / 6  # of the squared half-width of the targets' range
-_LEAST_EXPLAINED, _MOST_SDS = 0.05, 20.0  # below, and above, a kernel can hardly follow the targets
 _SMALLEST_SHARE = 0.05  # of a kernel whose length-scales the inducing points do not resolve
 
 
+@dataclass(frozen=True)
+class KernelFamily:
+    """Kernels of a fit, and what is fixed of them before its release; public or released before.
+
+    Attributes
+    ----------
+    kernels : list of sklearn kernels
+    log_priors : ndarray of shape (n_kernels,)
+        Of their weights, up to a common constant.
+    in_release : ndarray of shape (n_kernels,)
+        Whether a kernel has a share of the release. The others enter after it, by evidence.
+    many : bool, default=False
+        Whether there are too many columns for public points to stand for the records.
+    """
+
+    kernels: list
+    log_priors: np.ndarray
+    in_release: np.ndarray
+    many: bool = False
+
+    @classmethod
+    def of(cls, kernels):
+        """Return the family of kernels that count alike."""
+        return cls(kernels, np.zeros(len(kernels)), np.ones(len(kernels), dtype=bool))
+
+
 def check_kernels(kernel, default):
-    """Return a list of kernels: copies of the given ones, or `default` for None.
+    """Return a family of kernels: copies of the given ones, or `default` for None.
 
     Parameters
     ----------
     kernel : None, sklearn kernel or list of sklearn kernels
-    default : list of sklearn kernels
+    default : KernelFamily
 
     Raises
     ------
@@ -66,52 +89,11 @@ def check_kernels(kernel, default):
                 "kernel must not contain a WhiteKernel: the noise of the observations is the "
                 "parameter noise_variance."
             )
-    return [clone(k) for k in kernels]  # what a fit does with them does not change the user's
+    # What a fit does with them does not change the user's.
+    return KernelFamily.of([clone(k) for k in kernels])
 
 
-def warn_of_units(kernels, Z, points, half_width=None):
-    """Warn, from public values, where no given kernel can follow targets inside the public bounds.
-
-    Parameters
-    ----------
-    kernels : list of sklearn kernels
-    Z : ndarray of shape (n_inducing, n_features)
-    points : ndarray of shape (n, n_features)
-        In the box of Z.
-    half_width : ndarray of shape (n_targets,), default=None
-        Of the ranges of the targets; None where the variance of the kernels does not matter.
-    """
-    if not all(reference_variance(kernel, Z) > 0 for kernel in kernels):
-        return  # refused where features are made
-    explained = max(_explained(kernel, Z, points) for kernel in kernels)
-    if explained < _LEAST_EXPLAINED:
-        warn_caller(
-            f"The inducing points show {explained:.2g} of the variance of kernel in their box: its "
-            "length-scales, in the units of X, are far shorter than their distances, and hardly "
-            "any record counts. Give longer ones, scale the columns, or leave kernel=None.",
-            KernelUnitsWarning,
-        )
-    if half_width is None:
-        return
-    sds = half_width.max() / math.sqrt(max(reference_variance(kernel, Z) for kernel in kernels))
-    if sds > _MOST_SDS:
-        warn_caller(
-            f"y_bounds end {sds:.2g} standard deviations of kernel away from their middle, where "
-            "all predictions are going to be: its variance is in squared units of y. Multiply it "
-            "by a larger constant, give a narrower y_bounds, or leave kernel=None.",
-            KernelUnitsWarning,
-        )
-
-
-def _explained(kernel, Z, points):
-    """Share of the variance at points that is that of the process at Z, in [0, 1]."""
-    jitter = 1e-6 * reference_variance(kernel, Z) * np.eye(len(Z))
-    K = kernel(Z, points)
-    explained = np.sum(K * np.linalg.solve(kernel(Z) + jitter, K))
-    return float(np.clip(explained / kernel.diag(points).sum(), 0.0, 1.0))
-
-
-def default_kernels(Z, half_width, columns=None, few=False):
+def default_family(Z, half_width, columns=None, few=False):
     """Return the default family of regression, in public units.
 
     RBF kernels have 1/8 to 8 units of the inducing points, a Matern kernel of nu 1/2 has one, and
@@ -134,28 +116,48 @@ def default_kernels(Z, half_width, columns=None, few=False):
         others is infinite. Public or released. None: all.
     few : bool, default=False
         Whether Z is a design for `columns`, up to three of more.
+
+    Returns
+    -------
+    KernelFamily
     """
-    columns = list(range(Z.shape[1])) if columns is None else columns
+    p, columns = Z.shape[1], list(range(Z.shape[1])) if columns is None else columns
     unit = kernel_unit(Z, columns)
     variance = _VARIANCE_SHARE * float(np.mean(np.square(half_width)))
-    smooth = [RBF(factor * unit) for factor in _DEFAULT_FACTORS]
-    many = has_many_columns(Z, few)
-    n_others = float(np.clip(Z.shape[1] - len(columns), *_SMALLER)) if few else 1.0
-    linear = _linear_kernel(Z, columns, others=n_others**-2.0, smaller=many)
-    half = ConstantKernel(0.5)
-    # Of kernels with a share: Proposition 2 bounds their noise, too (docs/theory/many_columns.md).
-    mixed = [half * RBF(f * unit) + half * linear for f in _MIXED_FACTORS]
-    family = [*smooth, Matern(unit, nu=0.5), linear]
+    many, n_others = has_many_columns(Z) and not few, p - len(columns)
+    smaller = float(np.clip(n_others, *_SMALLER)) ** -2.0 if few else 1.0
+    linear = _linear_kernel(Z, columns, others=smaller, smaller=many)
+    rows = [(RBF(factor * unit), 0.0, True) for factor in _DEFAULT_FACTORS]
+    rows += [(Matern(unit, nu=0.5), 0.0, True)]
+    less = 0.0 if many else _EFFECT_LOG_PRIOR
+    # docs/theory/many_columns.md, Process of the columns that stay.
+    rows += [(linear, less if few else _linear_log_prior(p), True)]
+    # Without a share: they enter after the release, by evidence (docs/theory/many_columns.md,
+    # Corollary). The others serve them, and Proposition 2 bounds the noise of averages, too.
     if few:
-        family.append(_linear_kernel(Z, columns))
-    left_out = len(columns) < Z.shape[1]
-    if many or left_out:
-        family += mixed
+        rows += [(_linear_kernel(Z, columns), 0.0, False)]
+    if many or n_others:
+        half = ConstantKernel(0.5)
+        rows += [(half * RBF(f * unit) + half * linear, less, False) for f in _MIXED_FACTORS]
     if not many:
-        family += _effects(Z, columns, linear if few and has_many_columns(Z) else None)
-    if left_out and has_many_columns(Z):
-        family += [RBF(factor * kernel_unit(Z)) for factor in _FACTORS_OF_ALL]
-    return [ConstantKernel(variance) * k for k in family]
+        averaged = linear if few and has_many_columns(Z) else None
+        rows += [(kernel, less, False) for kernel in _effects(Z, columns, averaged)]
+    if n_others and has_many_columns(Z):
+        rows += [(RBF(factor * kernel_unit(Z)), 0.0, False) for factor in _FACTORS_OF_ALL]
+    return _family(rows, variance, many)
+
+
+def _family(rows, variance, many):
+    """Return the family of rows (kernel of variance 1, log prior, whether it has a share)."""
+    kernels, priors, in_release = zip(*rows, strict=True)
+    kernels = [ConstantKernel(variance) * kernel for kernel in kernels]
+    return KernelFamily(kernels, np.array(priors), np.array(in_release), many)
+
+
+def _linear_log_prior(p):
+    """Return the log prior of the linear kernel of many columns, beside 0."""
+    # docs/theory/many_columns.md, Beyond ten columns: stationary ones explain noise there.
+    return _LINEAR_LOG_PRIOR * max(p - _ENOUGH_COLUMNS, 0)
 
 
 def _effects(Z, columns, linear=None):
@@ -177,26 +179,6 @@ def _effects(Z, columns, linear=None):
     return found
 
 
-def kernel_log_priors(kernels, Z, few=False):
-    """Return log prior weights of a default family, up to a common constant.
-
-    They are equal but for kernels on some of two or three columns, which count less, and from
-    eleven columns on for the linear one, which counts more: stationary ones explain noise there.
-    `few` is that of :func:`default_kernels`.
-    """
-    priors = np.zeros(len(kernels))
-    if not has_many_columns(Z, few):
-        # In a design for few of many columns the last ones are kernels on all.
-        n_of_all = len(_FACTORS_OF_ALL) if has_many_columns(Z) else 0
-        priors[_N_WITH_SHARES : len(kernels) - n_of_all] = _EFFECT_LOG_PRIOR
-        if few:  # that of few columns, the first without a share, before that of all
-            priors[[_N_WITH_SHARES - 1, _N_WITH_SHARES]] = _EFFECT_LOG_PRIOR, 0.0
-        return priors
-    # docs/theory/many_columns.md, Beyond ten columns.
-    n_more = max(Z.shape[1] - _ENOUGH_COLUMNS, 0)
-    return priors + _are_linear(kernels) * _LINEAR_LOG_PRIOR * n_more
-
-
 def evidence_factor(Z, noise):
     """Return the part of its variance with which the evidence of a default kernel is computed.
 
@@ -209,24 +191,22 @@ def evidence_factor(Z, noise):
     return _EVIDENCE_FACTOR if many and noise > _LEAST_NOISE else 1.0
 
 
-def has_many_columns(Z, few=False):
-    """Whether there are too many columns for public points to stand for the records.
-
-    Not where they are a design for `few` columns, which alone matter.
-    """
-    return Z.shape[1] > FEW_COLUMNS and not few
+def has_many_columns(Z):
+    """Whether there are too many columns for a design of public points to stand for the records."""
+    return Z.shape[1] > FEW_COLUMNS
 
 
-def label_kernels(Z):
+def label_family(Z):
     """Return the default family of classification: RBF kernels of 1/4, 1/2, 1 and 8 units.
 
     Labels carry less information than targets, and every rough kernel takes a share of the release:
     a smaller family is more accurate. From four columns on there is a linear kernel, too: points of
     a box are far from most records then.
     """
-    family = [RBF(f * kernel_unit(Z)) for f in _LABEL_FACTORS]
-    family += [_linear_kernel(Z, smaller=True)] if has_many_columns(Z) else []
-    return [ConstantKernel(_LABEL_VARIANCE) * k for k in family]
+    many, rows = has_many_columns(Z), [(RBF(f * kernel_unit(Z)), 0.0, True) for f in _LABEL_FACTORS]
+    if many:
+        rows += [(_linear_kernel(Z, smaller=True), _linear_log_prior(Z.shape[1]), True)]
+    return _family(rows, _LABEL_VARIANCE, many)
 
 
 def _linear_kernel(Z, columns=None, *, others=0.0, smaller=False):
@@ -265,52 +245,49 @@ def reference_variance(kernel, Z):
     return float(variances[0] if kernel.is_stationary() else variances.mean())
 
 
-def kernel_shares(kernels, Z, few=False):
-    r"""Return the shares of a default family in its average, public and of sum 1.
+def kernel_shares(family, Z):
+    r"""Return the shares of a family in its average, public and of sum 1.
 
     They are proportional to :math:`\sqrt{D_k} (1 - D_k / d)`, where
     :math:`D_k = (\mathrm{tr} K)^2 / \mathrm{tr} K^2` is the number of directions that kernel k uses
     at the d inducing points. A rough kernel needs a larger share than a smooth one, whose
     directions the rough ones have as well; one that the points do not resolve cannot be learnt.
-    From four columns on the linear kernel has at least 5 % for each column, up to a half. Kernels
-    after it, also those on some of two or three columns, have no share: the others serve them.
+    Of many columns the linear kernel has at least 5 % for each column, up to a half.
 
     Parameters
     ----------
-    kernels : list of sklearn kernels
+    family : KernelFamily
     Z : ndarray of shape (d, n_features)
         Inducing points.
-    few : bool, default=False
-        As for :func:`default_kernels`.
 
     Returns
     -------
     ndarray of shape (n_kernels,)
+        0 of a kernel without a share.
     """
     directions = []
-    for K in (kernel(Z) for kernel in kernels):
+    for K in (kernel(Z) for kernel in family.kernels):
         K = K / np.abs(K).max()  # the squares neither overflow nor vanish
         directions.append(float(np.trace(K) ** 2 / np.sum(K * K)))
     directions = np.array(directions)
     # docs/theory/default_kernels.md, Fixed shares; without the root they lose at small epsilon.
     shares = np.sqrt(directions) * np.maximum(1 - directions / len(Z), _SMALLEST_SHARE)
-    # Later kernels enter after the release, by evidence (docs/theory/many_columns.md, Corollary).
-    shares[_N_WITH_SHARES:] = 0.0
+    shares = np.where(family.in_release, shares, 0.0)
     shares /= shares.sum()
-    linear = _are_linear(kernels)
+    linear = _are_linear(family.kernels)
     least = min(_LINEAR_SHARE * Z.shape[1], _LARGEST_LINEAR_SHARE)
-    if has_many_columns(Z, few) and 0 < shares[linear].sum() < least:
+    if family.many and 0 < shares[linear].sum() < least:
         shares = np.where(linear, least, shares * (1 - least) / shares[~linear].sum())
     return shares
 
 
-def design_weights(kernels, Z, few=False):
+def design_weights(kernels, many):
     """Return how much each kernel counts in a design of the shares, of sum 1.
 
-    Evenly, but from four columns on the linear one as much as all others together.
+    Evenly, but of `many` columns the linear one as much as all others together.
     """
     linear = _are_linear(kernels)
-    if has_many_columns(Z, few) and 0 < linear.sum() < len(linear):
+    if many and 0 < linear.sum() < len(linear):
         return np.where(linear, _LINEAR_WEIGHT, (1 - _LINEAR_WEIGHT) / (~linear).sum())
     return np.full(len(kernels), 1 / len(kernels))
 

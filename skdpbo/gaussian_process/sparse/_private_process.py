@@ -22,6 +22,7 @@ from skdpbo._record_groups import PlacedRows, record_codes
 from skdpbo.gaussian_process._foreign_kernels import foreign_kernels, refuse_unfit_kernel
 from skdpbo.gaussian_process.sparse._features import WhitenedFeatures
 from skdpbo.gaussian_process.sparse._first_releases import SHARE_OF_SPREAD, first_releases
+from skdpbo.gaussian_process.sparse._fit_warnings import warn_of_units
 from skdpbo.gaussian_process.sparse._inducing import (
     SUPPORT_DESIGNS,
     inducing_design,
@@ -33,7 +34,6 @@ from skdpbo.gaussian_process.sparse._kernel_family import (
     check_kernels,
     has_many_columns,
     scaled_kernel,
-    warn_of_units,
 )
 from skdpbo.gaussian_process.sparse._mixtures import probabilities
 from skdpbo.gaussian_process.sparse._predictor import MixturePredictor, WeightPredictor
@@ -82,15 +82,15 @@ class PrivateProcess(GaussianEstimator):
         )
 
     def _checked_kernels(self, Z, default, half_width=None):
-        """Return the kernels; refuse, before the charge, those that do not work or mix rows."""
-        kernels = check_kernels(self.kernel, default)
+        """Return the family; refuse, before the charge, kernels that do not work or mix rows."""
+        family = check_kernels(self.kernel, default)
         # Where predictions, the denoising and the count of rows in reach evaluate kernels, too.
-        for kernel in () if self.kernel is None else kernels:
+        for kernel in () if self.kernel is None else family.kernels:
             points = np.vstack([Z, support_design(Z), unreached_design(Z)])
             refuse_unfit_kernel(kernel, Z, points)
         if self.kernel is not None:
-            warn_of_units(kernels, Z, support_design(Z)[SUPPORT_DESIGNS[0]], half_width)
-        return kernels
+            warn_of_units(family.kernels, Z, support_design(Z)[SUPPORT_DESIGNS[0]], half_width)
+        return family
 
     def _points_are_given(self):
         """Whether the user gave the inducing points, and not only their number."""

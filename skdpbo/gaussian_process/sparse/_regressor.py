@@ -11,7 +11,7 @@ from skdpbo.gaussian_process._posterior_regressor import PosteriorRegressor
 from skdpbo.gaussian_process._public_base import PublicBase, ResidualRows
 from skdpbo.gaussian_process.sparse._first_releases import Shown
 from skdpbo.gaussian_process.sparse._fit_warnings import warn_of_bounds
-from skdpbo.gaussian_process.sparse._kernel_family import default_kernels
+from skdpbo.gaussian_process.sparse._kernel_family import default_family
 from skdpbo.gaussian_process.sparse._private_process import PrivateProcess, private_prior_mean
 from skdpbo.gaussian_process.sparse._release_methods import (
     KernelMethod,
@@ -275,7 +275,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         if found:
             with warnings.catch_warnings(action="ignore"):  # of missing bounds: given before
                 planned = check(self._bounds(found), X, planned[0])
-        y, box, scale, kernels, Z, build, half_width, noise_variance, public = planned
+        y, box, scale, family, Z, build, half_width, noise_variance, public = planned
         targets, centre = y if y.ndim == 2 else y[:, None], (box[0] + box[1]) / 2
         if mu_mean is not None:
             centre = private_prior_mean(
@@ -286,7 +286,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
             rows = ResidualRows(method.rows(centre), public) if public else method.rows(centre)
             return self._release(method, rows, X, placed(X, targets), source)
 
-        shown = self._shown(Shown(kernels, Z, mu, half_width), n_units(X), passed, public)
+        shown = self._shown(Shown(family, Z, mu, half_width), n_units(X), passed, public)
         method = build(**shown.of_moments(), n_records=n_units(X))
         centre = centre + shown.shift
         released = passed(method, centre)
@@ -315,32 +315,31 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
             box = bounds_or_default(bounds["y_bounds"], q, "y_bounds", self, self._other_bounds)
         half_width = half_widths(box, "y_bounds")
         reach = half_width / (16 if self.signal_variance == "released" else 1)  # factors to 2^8
-        kernels = self._checked_kernels(Z, default_kernels(Z, half_width), reach)
+        family = self._checked_kernels(Z, default_family(Z, half_width), reach)
         build = partial(self._method, Z=Z, half_width=half_width)
-        build(kernels, mu=self._least_share * mu, n_records=1)  # raises what a method can raise
-        return y, box, scale, kernels, Z, build, half_width, noise_variance, public
+        build(family, mu=self._least_share * mu, n_records=1)  # raises what a method can raise
+        return y, box, scale, family, Z, build, half_width, noise_variance, public
 
     @property
     def _mechanism(self):
         published = "Gaussian mechanism on kernel statistics"
         return self._described(published if self.release == "kernel" else super()._mechanism)
 
-    def _method(self, kernels, Z, few=False, **common):
+    def _method(self, family, Z, **common):
         """Return the release with its posterior; from public values."""
         common["posterior"] = self.posterior
         if self.release == "kernel":
             common |= {"sensitivity": self.sensitivity, "ratio": self.ratio}
-            return KernelMethod(kernels, Z, **common)
-        common |= {"fit_amplitude": self.signal_variance == "released", "few": few}
+            return KernelMethod(family, Z, **common)
+        common["fit_amplitude"] = self.signal_variance == "released"
         shares = "design" if self.kernel is None else "equal"  # a list states what is likely
-        return WhitenedMethod(kernels, Z, shares=shares, **common)
+        return WhitenedMethod(family, Z, shares=shares, **common)
 
     def _publish(self, shown, features, prior_mean, fits, single_target):
         """Set the attributes; everything here is public or released."""
         self._single_target = single_target
-        noise, elbo = self._publish_average(
-            shown.kernels, features, prior_mean, fits, shown.left_out
-        )
+        kernels = shown.family.kernels
+        noise, elbo = self._publish_average(kernels, features, prior_mean, fits, shown.left_out)
         self.mean_, self.covariance_ = map(self._shaped, self._predictor.at_inducing_points())
         self.prior_mean_ = self._shaped(prior_mean)
         self.noise_variance_ = self._shaped(noise)

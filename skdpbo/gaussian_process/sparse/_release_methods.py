@@ -29,8 +29,6 @@ from skdpbo.gaussian_process.sparse._inducing import SUPPORT_DESIGNS, support_de
 from skdpbo.gaussian_process.sparse._kernel_family import (
     average_kernel,
     evidence_factor,
-    has_many_columns,
-    kernel_log_priors,
     kernel_shares,
 )
 from skdpbo.gaussian_process.sparse._mixtures import (
@@ -93,7 +91,7 @@ class WhitenedMethod:
 
     Parameters
     ----------
-    kernels : list of sklearn kernels
+    family : KernelFamily
     Z : ndarray of shape (d, p)
         Inducing points.
     mu : float
@@ -104,16 +102,14 @@ class WhitenedMethod:
     fit_amplitude : bool, default=False
         Average over factors of each kernel; the features stay as they are.
     shares : {"equal", "fixed", "design"}, default="equal"
-        Of the kernels in their average: equal, with equal prior weights; those of
-        :func:`kernel_shares`, with :func:`kernel_log_priors`; or of :func:`designed_shares`, where
-        means of many columns are in the features of the release, of one as :func:`shown_parts` say.
-    few : bool, default=False
-        As for :func:`default_kernels`.
+        Of the kernels in their average: equal; those of :func:`kernel_shares`; or of
+        :func:`designed_shares`, where means of many columns are in the features of the release, of
+        one as :func:`shown_parts` say.
     """
 
     def __init__(
         self,
-        kernels,
+        family,
         Z,
         *,
         mu,
@@ -122,27 +118,25 @@ class WhitenedMethod:
         posterior="noise_aware",
         fit_amplitude=False,
         shares="equal",
-        few=False,
     ):
+        kernels, priors, designed = family.kernels, family.log_priors, shares == "design"
         self.statistics = WhitenedRelease(mu, tuple(half_width.tolist()), n_records)
         self.parts, self.posterior_name = [WhitenedFeatures(k, Z) for k in kernels], posterior
-        equal = shares == "equal"
-        parts_of_all = None if equal else kernel_shares(kernels, Z, few)
+        parts_of_all = None if shares == "equal" else kernel_shares(family, Z)
         self.shown = np.ones(len(kernels))
-        if shares == "design":
-            parts_of_all = designed_shares(self.parts, parts_of_all, self.statistics, few)
-        if shares == "design" and Z.shape[1] == 1:  # useless columns make expected errors wrong
+        if designed:
+            parts_of_all = designed_shares(self.parts, parts_of_all, self.statistics, family.many)
+        if designed and Z.shape[1] == 1:  # useless columns make expected errors wrong
             self.shown = shown_parts(self.parts, parts_of_all, self.statistics)
         # docs/theory/many_columns.md, Mean in the features of the release.
-        self._mean_in_release = shares == "design" and has_many_columns(Z, few)
-        priors = np.zeros(len(kernels)) if equal else kernel_log_priors(kernels, Z, few)
+        self._mean_in_release = designed and family.many
         # Of sum 1: the gate compares an average over kernels (docs/theory/public_rows.md).
         self.log_priors = priors - logsumexp(priors)
         # One release for all kernels: its noise does not depend on how many there are.
         self.features = WhitenedFeatures(average_kernel(kernels, Z, parts_of_all), Z)
         self.factors = AMPLITUDES if fit_amplitude else (1.0,)
         # Amplitudes that are averaged have evidence of their own.
-        known = shares == "design" and not fit_amplitude and not few
+        known = self._mean_in_release and not fit_amplitude
         noise = self.statistics.noise / n_records
         self._evidence_factor = evidence_factor(Z, noise) if known else 1.0
 
@@ -295,15 +289,16 @@ class KernelMethod:
 
     Parameters
     ----------
-    kernels : list of one sklearn kernel
+    family : KernelFamily
+        Of one kernel.
     Z, mu, half_width, n_records, posterior
         As for :class:`WhitenedMethod`.
     sensitivity : {"certified", "tight", "generic", "trivial"}
     ratio : float or "optimal"
     """
 
-    def __init__(self, kernels, Z, *, mu, half_width, n_records, posterior, sensitivity, ratio):
-        (kernel,) = kernels
+    def __init__(self, family, Z, *, mu, half_width, n_records, posterior, sensitivity, ratio):
+        (kernel,) = family.kernels
         self.features, self.posterior_name = WhitenedFeatures(kernel, Z), posterior
         self.n_records = n_records
         # Accuracy alone depends on it (docs/theory/sparse_gp_release.md, Setting).

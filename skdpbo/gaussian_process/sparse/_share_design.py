@@ -21,7 +21,7 @@ _SHORTEST, _LONGEST, _GROWTH = 0.02, 3.0, 1.7  # steps, in units of the logarith
 _RIDGE = 1e-9  # of the mean of a diagonal; keeps the linear algebra finite
 
 
-def designed_shares(parts, fixed, statistics, few=False):
+def designed_shares(parts, fixed, statistics, many=False):
     """Return the shares of a default family: by design, with a part of the `fixed` ones.
 
     Parameters
@@ -31,8 +31,8 @@ def designed_shares(parts, fixed, statistics, few=False):
     fixed : ndarray of shape (n_kernels,)
         Of sum 1. The search starts there; kernels without a share have none afterwards.
     statistics : WhitenedRelease
-    few : bool, default=False
-        As for :func:`default_kernels`.
+    many : bool, default=False
+        As for :class:`KernelFamily`.
 
     Returns
     -------
@@ -42,7 +42,7 @@ def designed_shares(parts, fixed, statistics, few=False):
     if statistics.n_records == 1:  # a check of the parameters before a fit
         return fixed
     taken = np.flatnonzero(fixed)
-    design = _Design([parts[k] for k in taken], statistics, few)
+    design = _Design([parts[k] for k in taken], statistics, many)
     shares = _least(design, _normalised(fixed[taken]))
     mixed = _FIXED_SHARE * fixed
     mixed[taken] += (1 - _FIXED_SHARE) * shares
@@ -91,7 +91,7 @@ class _Design:
     are linear in p.
     """
 
-    def __init__(self, parts, statistics, few=False):
+    def __init__(self, parts, statistics, many=False):
         # Those inside the box: the records count as uniform there (docs/theory/default_kernels.md).
         points = support_design(parts[0].Z)[SUPPORT_DESIGNS[0]]
         variances = np.array([part.signal_variance for part in parts])
@@ -113,7 +113,7 @@ class _Design:
         alone, _, _ = self._errors(
             np.einsum("kkab->kab", self.maps), self._second_moment(self.cross), self.grams
         )
-        weights = design_weights([part.kernel for part in parts], parts[0].Z, few)
+        weights = design_weights([part.kernel for part in parts], many)
         self.scales = np.maximum(alone, _RIDGE) / weights
 
     def errors(self, shares):

@@ -11,6 +11,7 @@ from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern
 
 from _support.internals import (
+    KernelFamily,
     KernelMethod,
     KernelRelease,
     KernelRows,
@@ -232,7 +233,7 @@ class TestGuarantee:
 def test_optimal_ratio_counts_the_regulariser_where_there_is_one(posterior, gain):
     # The regulariser of Eq. (13) at 9 inducing points is 5.189 noise standard deviations.
     method = KernelMethod(
-        [RBF(1.0)],
+        KernelFamily.of([RBF(1.0)]),
         np.linspace(-3, 3, 9)[:, None],
         mu=1.0,
         half_width=np.array([2.0]),

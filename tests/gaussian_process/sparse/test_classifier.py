@@ -13,12 +13,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from _support.internals import (
+    KernelFamily,
     LatticeRows,
     WhitenedFeatures,
     WhitenedRelease,
     class_probabilities,
     label_codes,
-    label_kernels,
+    label_family,
     streamed_sums,
 )
 from _support.planted import put
@@ -206,7 +207,11 @@ def test_many_columns_that_act_linearly_are_learnt(monkeypatch):
     learnt = accuracy()
     assert learnt > 0.85
     # Planted in the family: without the linear kernel there is nothing to learn with.
-    put(monkeypatch, "sparse classifier: label_kernels", lambda Z: label_kernels(Z)[:4])
+    put(
+        monkeypatch,
+        "sparse classifier: label_family",
+        lambda Z: KernelFamily.of(label_family(Z).kernels[:4]),
+    )
     assert accuracy() < learnt - 0.05
 
 

@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 from _support.internals import (
     ColumnEffects,
     average_kernel,
-    default_kernels,
+    default_family,
     kernel_shares,
 )
 from _support.many_columns import error, fitted, records
@@ -211,9 +211,9 @@ def test_groups_count_as_one_record():
 def test_the_linear_kernel_keeps_its_share_of_many_columns():
     for p, least in [(4, 0.2), (8, 0.4), (30, 0.5)]:
         Z = np.random.default_rng(0).uniform(-1, 1, (50, p))
-        kernels = default_kernels(Z, np.ones(1), [1, 2])
+        family = default_family(Z, np.ones(1), [1, 2])
+        kernels, shares = family.kernels, kernel_shares(family, Z)
         assert len(kernels) == 15
-        shares = kernel_shares(kernels, Z)
         assert shares.sum() == pytest.approx(1.0)
         assert shares[8] >= least
         assert (shares[:8] > 0).all()

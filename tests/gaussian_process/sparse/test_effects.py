@@ -9,9 +9,8 @@ import pytest
 from _support.internals import (
     WhitenedMethod,
     average_kernel,
-    default_kernels,
+    default_family,
     designed_shares,
-    kernel_log_priors,
     kernel_shares,
 )
 from _support.planted import plant, put
@@ -44,7 +43,7 @@ def columns_of(kernel):
 
 def test_each_set_of_columns_has_a_kernel():
     Z = np.random.default_rng(1).uniform([-3, -30, -1], [3, 30, 1], (20, 3))
-    kernels = default_kernels(Z, np.ones(1))[9:]
+    kernels = default_family(Z, np.ones(1)).kernels[9:]
     sets = [columns_of(kernel) for kernel in kernels]
     assert sets == [{0}, {1}, {2}] * 2 + [{0, 1}, {0, 2}, {1, 2}, {0, 1, 2}]
     *_, additive = kernels
@@ -53,17 +52,17 @@ def test_each_set_of_columns_has_a_kernel():
 
 
 def test_one_column_and_many_have_none():
-    assert len(default_kernels(np.linspace(0, 1, 9)[:, None], np.ones(1))) == 9
+    assert len(default_family(np.linspace(0, 1, 9)[:, None], np.ones(1)).kernels) == 9
     Z = np.random.default_rng(1).uniform(-1, 1, (20, 4))
-    np.testing.assert_array_equal(kernel_log_priors(default_kernels(Z, np.ones(1)), Z), 0)
+    np.testing.assert_array_equal(default_family(Z, np.ones(1)).log_priors, 0)
 
 
 @pytest.mark.parametrize(("p", "favour"), [(9, 0.0), (10, 0.0), (11, 0.5), (30, 10.0)])
 def test_the_prior_favours_the_linear_kernel_beyond_ten_columns(p, favour):
     Z = np.random.default_rng(1).uniform(-1, 1, (20, p))
-    kernels = default_kernels(Z, np.ones(1))
-    linear = np.arange(len(kernels)) == 8
-    np.testing.assert_array_equal(kernel_log_priors(kernels, Z), np.where(linear, favour, 0.0))
+    priors = default_family(Z, np.ones(1)).log_priors
+    linear = np.arange(len(priors)) == 8
+    np.testing.assert_array_equal(priors, np.where(linear, favour, 0.0))
 
 
 @pytest.mark.parametrize(
@@ -75,15 +74,15 @@ def test_evidence_is_that_of_half_of_the_variance(p, mu, factor, monkeypatch):
     rng = np.random.default_rng(1)
     Z, X = rng.uniform(-1, 1, (20, p)), rng.uniform(-1, 1, (60, p))
     public = {"mu": mu, "half_width": np.ones(1), "n_records": 60, "shares": "design"}
-    method = WhitenedMethod(default_kernels(Z, np.ones(1)), Z, **public)
+    method = WhitenedMethod(default_family(Z, np.ones(1)), Z, **public)
     rows = method.rows(np.zeros(1))
     Q = rows(X, np.sin(3 * X[:, :1]), rows.workspace(60)).astype(np.int64)
     released = method.release(Q.T @ Q, None)
     found = method.posterior(released, np.ones(1))
     put(monkeypatch, "release methods: evidence_factor", lambda Z, noise: 1.0)
-    others = (default_kernels(Z, np.full(1, width)) for width in (1.0, factor**0.5))
+    others = (default_family(Z, np.full(1, width)) for width in (1.0, factor**0.5))
     whole, part = (
-        WhitenedMethod(kernels, Z, **public).posterior(released, np.ones(1)) for kernels in others
+        WhitenedMethod(family, Z, **public).posterior(released, np.ones(1)) for family in others
     )
     for fit, same, weighed in zip(found, whole, part, strict=True):
         np.testing.assert_array_equal(fit.covariances, same.covariances)
@@ -111,14 +110,14 @@ def test_half_of_the_variance_errs_less_where_noise_is_large(monkeypatch):
 @pytest.mark.parametrize("p", [2, 3])
 def test_the_release_is_that_of_the_kernels_in_all_columns(p):
     Z = np.random.default_rng(1).uniform(-3, 3, (36, p))
-    kernels = default_kernels(Z, np.ones(1))
-    shares = kernel_shares(kernels, Z)
+    family = default_family(Z, np.ones(1))
+    shares = kernel_shares(family, Z)
     np.testing.assert_array_equal(shares[9:], 0)
     public = {"mu": 1.0, "half_width": np.ones(1), "n_records": 10}
-    method = WhitenedMethod(kernels, Z, shares="design", **public)
+    method = WhitenedMethod(family, Z, shares="design", **public)
     shares = designed_shares(method.parts, shares, method.statistics)
     np.testing.assert_array_equal(shares[9:], 0)
-    alone = average_kernel(kernels[:9], Z, shares[:9])(Z)
+    alone = average_kernel(family.kernels[:9], Z, shares[:9])(Z)
     np.testing.assert_allclose(method.features.kernel(Z), alone)
     np.testing.assert_allclose(np.exp(method.log_priors).sum(), 1)
     np.testing.assert_allclose(method.log_priors[9:] - method.log_priors[0], -3)

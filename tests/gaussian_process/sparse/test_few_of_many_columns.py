@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from _support.internals import ColumnEffects, default_kernels, kernel_log_priors, kernel_shares
+from _support.internals import ColumnEffects, default_family, kernel_shares
 from _support.many_columns import fitted, records
 from _support.planted import original, put
 from _support.record_sums import listen_to_budgets
@@ -171,8 +171,8 @@ def test_a_design_by_exact_effects_is_caught(monkeypatch):
 
 def test_the_family_is_that_of_few_columns_and_kernels_of_all():
     Z = design_for_columns(None, np.vstack([-np.ones(6), np.ones(6)]), [1, 4])
-    kernels = default_kernels(Z, np.ones(1), [1, 4], few=True)
-    shares = kernel_shares(kernels, Z, few=True)
+    family = default_family(Z, np.ones(1), [1, 4], few=True)
+    kernels, shares = family.kernels, kernel_shares(family, Z)
     assert (shares[:9] > 0).all()
     np.testing.assert_array_equal(shares[9:], 0)
     P = np.random.default_rng(0).uniform(-1, 1, (20, 6))
@@ -182,15 +182,16 @@ def test_the_family_is_that_of_few_columns_and_kernels_of_all():
     assert sets[:9] == [pair] * 8 + [every]  # linear effects are not left out
     assert sets[9:12] == [pair, every, every]
     assert sets[12:] == [*alone, *alone, pair, every, *alone, pair, every, *[every] * 4]
-    priors = kernel_log_priors(kernels, Z, few=True)
-    np.testing.assert_array_equal(priors, [0.0] * 8 + [-3.0, 0.0] + [-3.0] * 12 + [0.0] * 4)
+    np.testing.assert_array_equal(
+        family.log_priors, [0.0] * 8 + [-3.0, 0.0] + [-3.0] * 12 + [0.0] * 4
+    )
 
 
 @pytest.mark.parametrize(("p", "columns", "over"), [(2, [0], 4), (3, [1], 4), (6, [1, 4], 16)])
 def test_slopes_of_columns_that_were_left_out_are_smaller(p, columns, over):
     Z = design_for_columns(None, np.vstack([-np.ones(p), np.ones(p)]), columns)
-    family = default_kernels(Z, np.ones(1), columns, few=True)
-    every, chosen = family[8].k2.parts, family[9].k2.parts
+    kernels = default_family(Z, np.ones(1), columns, few=True).kernels
+    every, chosen = kernels[8].k2.parts, kernels[9].k2.parts
     others = [j for j in range(p) if j not in columns]
     assert every.sum() == pytest.approx(1)
     np.testing.assert_allclose(every[columns], over * every[others[0]])

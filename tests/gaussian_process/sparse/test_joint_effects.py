@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from _support.internals import JointEffects, default_kernels, kernel_shares
+from _support.internals import JointEffects, default_family, kernel_shares
 from _support.many_columns import error, fitted, records
 from _support.planted import original, plant, put
 from _support.record_sums import (
@@ -296,11 +296,9 @@ def test_a_column_without_effect_adds_what_is_expected(total):
 def test_kernels_depend_on_the_columns_that_matter():
     Z = np.zeros((30, 3))
     Z[:, [0, 2]] = np.random.default_rng(1).uniform(-1, 1, (30, 2))
-    kernels, P = (
-        default_kernels(Z, np.ones(1), [0, 2]),
-        np.random.default_rng(0).uniform(-1, 1, (20, 3)),
-    )
-    shares = kernel_shares(kernels, Z)
+    family = default_family(Z, np.ones(1), [0, 2])
+    P = np.random.default_rng(0).uniform(-1, 1, (20, 3))
+    kernels, shares = family.kernels, kernel_shares(family, Z)
     assert (shares[:9] > 0).all()
     np.testing.assert_array_equal(shares[9:], 0)
     moved = [P + 0.3 * np.eye(3)[j] for j in range(3)]
@@ -315,8 +313,8 @@ def test_kernels_depend_on_the_columns_that_matter():
 def test_all_columns_have_the_family_of_before(columns):
     Z = np.random.default_rng(1).uniform(-1, 1, (20, len(columns)))
     given, default = (
-        default_kernels(Z, np.ones(1), list(range(Z.shape[1]))),
-        default_kernels(Z, np.ones(1)),
+        default_family(Z, np.ones(1), list(range(Z.shape[1]))).kernels,
+        default_family(Z, np.ones(1)).kernels,
     )
     for one, other in zip(given, default, strict=True):
         np.testing.assert_array_equal(one(Z), other(Z))

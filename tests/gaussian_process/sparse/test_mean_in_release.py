@@ -11,7 +11,7 @@ from _support.internals import (
     MixturePredictor,
     WeightPredictor,
     WhitenedFeatures,
-    default_kernels,
+    default_family,
     design_weights,
     inducing_design,
 )
@@ -73,11 +73,12 @@ def test_it_is_that_of_the_default_with_many_columns_alone():
 def test_half_of_a_design_for_many_columns_is_the_linear_kernel():
     for p, expected in [(2, 1 / 9), (3, 1 / 9), (4, 0.5), (30, 0.5)]:
         Z = inducing_design(None, (np.full(p, -1.0), np.full(p, 1.0)), p)
-        weights = design_weights(default_kernels(Z, np.ones(1))[:9], Z)
+        family = default_family(Z, np.ones(1))
+        weights = design_weights(family.kernels[:9], family.many)
         assert weights.sum() == pytest.approx(1.0)
         assert weights[8] == pytest.approx(expected)
         np.testing.assert_allclose(weights[:8], (1 - expected) / 8)
-    np.testing.assert_allclose(design_weights([RBF(1.0), RBF(2.0)], Z), 0.5)
+    np.testing.assert_allclose(design_weights([RBF(1.0), RBF(2.0)], many=True), 0.5)
 
 
 def test_it_errs_less_where_public_points_are_no_picture_of_the_records():

@@ -12,13 +12,14 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from _support.internals import (
+    KernelFamily,
     LinearKernel,
     MixturePredictor,
     MomentModel,
     WeightPredictor,
     WhitenedFeatures,
     average_kernel,
-    default_kernels,
+    default_family,
     feature_maps,
     kernel_shares,
     map_error,
@@ -80,7 +81,7 @@ class TestFeatures:
         # phi(Z) without the jitter is singular here; a map made from it was 1e8 long
         Z = np.linspace(-3, 3, 60)[:, None]
         kernels = [RBF(1.0), RBF(2.0), RBF(8.0)]
-        shares = kernel_shares(kernels, Z)
+        shares = kernel_shares(KernelFamily.of(kernels), Z)
         average = WhitenedFeatures(average_kernel(kernels, Z, shares), Z)
         for kernel, share in zip(kernels, shares, strict=True):
             own = WhitenedFeatures(kernel, Z)
@@ -163,7 +164,7 @@ class TestOneReleaseForEachKernel:
 
     def test_features_of_a_kernel_are_a_short_map_of_the_average_ones(self):
         Z = np.linspace(-3, 3, 9)[:, None]
-        shares, total = kernel_shares(KERNELS, Z), 0.0
+        shares, total = kernel_shares(KernelFamily.of(KERNELS), Z), 0.0
         average = WhitenedFeatures(average_kernel(KERNELS, Z, shares), Z)
         for kernel, share in zip(KERNELS, shares, strict=True):
             own = WhitenedFeatures(kernel, Z)
@@ -362,7 +363,7 @@ def test_kernels_that_rounding_makes_singular(epsilon):
 
 def test_default_kernels_are_in_public_units():
     Z = np.array([[0.0, -30.0], [6.0, 30.0], [1.0, 0.0]])
-    *kernels, rough, linear = default_kernels(Z, np.array([2.0, 4.0]))[:9]
+    *kernels, rough, linear = default_family(Z, np.array([2.0, 4.0])).kernels[:9]
     np.testing.assert_array_equal(linear.k2.centre, [3, 0])
     np.testing.assert_array_equal(linear.k2.half_width, [3, 30])
     assert rough.k2.nu == 0.5
@@ -370,7 +371,7 @@ def test_default_kernels_are_in_public_units():
     for kernel, factor in zip(kernels, (1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8), strict=True):
         np.testing.assert_allclose(kernel.k2.length_scale, factor * 2**0.5 * np.array([1, 10]))
         assert kernel.k1.constant_value == pytest.approx(10 / 6)
-    (alone, *_) = default_kernels(np.zeros((1, 1)), np.ones(1))  # one point has no range
+    (alone, *_) = default_family(np.zeros((1, 1)), np.ones(1)).kernels  # one point has no range
     assert alone.k2.length_scale == 1 / 8
 
 
@@ -439,13 +440,15 @@ def test_kernels_of_a_list_have_equal_shares():
     Z = np.linspace(-3, 3, 9)[:, None]
     total = sum(kernel(Z) for kernel in KERNELS) / len(KERNELS)
     np.testing.assert_allclose(average_kernel(KERNELS, Z)(Z), total, atol=1e-15)
-    method = fitted(records(50))._method(KERNELS, Z, mu=1.0, half_width=np.ones(1), n_records=50)
+    method = fitted(records(50))._method(
+        KernelFamily.of(KERNELS), Z, mu=1.0, half_width=np.ones(1), n_records=50
+    )
     np.testing.assert_allclose(method.features.kernel(Z), total, atol=1e-15)
 
 
 def test_shares_favour_what_is_rough_and_can_be_learnt():
     Z = np.linspace(-3, 3, 30)[:, None]
-    shares = kernel_shares([RBF(0.01), RBF(0.5), RBF(5.0)], Z)
+    shares = kernel_shares(KernelFamily.of([RBF(0.01), RBF(0.5), RBF(5.0)]), Z)
     assert shares.sum() == pytest.approx(1.0)
     assert shares[1] > shares[2] > shares[0] > 0
 

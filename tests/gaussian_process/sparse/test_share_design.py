@@ -9,7 +9,7 @@ from _support.internals import (
     WhitenedFeatures,
     WhitenedMethod,
     WhitenedRelease,
-    default_kernels,
+    default_family,
     designed_shares,
     inducing_design,
     kernel_shares,
@@ -20,11 +20,11 @@ from skdpbo.exceptions import SeededNoiseWarning
 from skdpbo.gaussian_process import DPSparseGPRegressor
 
 
-def family(p, n_records=2000, mu=0.25):
+def default(p, n_records=2000, mu=0.25):
     Z = inducing_design(None, (np.full(p, -3.0), np.full(p, 3.0)), p)
-    kernels = default_kernels(Z, np.full(1, 3.0))
-    parts = [WhitenedFeatures(kernel, Z) for kernel in kernels]
-    return Z, kernels, parts, WhitenedRelease(mu, (3.0,), n_records)
+    family = default_family(Z, np.full(1, 3.0))
+    parts = [WhitenedFeatures(kernel, Z) for kernel in family.kernels]
+    return Z, family, parts, WhitenedRelease(mu, (3.0,), n_records)
 
 
 def dense_errors(Z, parts, shares, release, X):
@@ -52,9 +52,9 @@ def dense_errors(Z, parts, shares, release, X):
 
 @pytest.mark.parametrize(("p", "gain"), [(1, 0.97), (3, 0.96), (6, 0.98)])
 def test_expected_errors_become_smaller(p, gain):
-    Z, kernels, parts, release = family(p)
-    fixed = kernel_shares(kernels, Z)
-    shares = designed_shares(parts, fixed, release)
+    Z, family, parts, release = default(p)
+    fixed = kernel_shares(family, Z)
+    shares = designed_shares(parts, fixed, release, family.many)
     assert shares.sum() == pytest.approx(1.0)
     assert (shares[:9] >= 0.25 * fixed[:9]).all()  # whatever the function is
     np.testing.assert_array_equal(shares[9:], 0)
@@ -72,8 +72,8 @@ def test_gradient_is_that_of_the_error(monkeypatch):
         return shares
 
     put(monkeypatch, "share design: _least", kept)
-    Z, kernels, parts, release = family(2)
-    designed_shares(parts, kernel_shares(kernels, Z), release)
+    Z, family, parts, release = default(2)
+    designed_shares(parts, kernel_shares(family, Z), release)
     ((design, shares),) = seen
     value, slope = design.mean_error(shares)
     for k, one in enumerate(np.eye(len(shares))):
@@ -84,8 +84,8 @@ def test_gradient_is_that_of_the_error(monkeypatch):
 
 
 def test_the_parts_that_are_shown_are_those_of_dense_formulas():
-    Z, kernels, parts, release = family(1)
-    shares = designed_shares(parts, kernel_shares(kernels, Z), release)
+    Z, family, parts, release = default(1)
+    shares = designed_shares(parts, kernel_shares(family, Z), release)
     X = np.linspace(-3, 3, 400)[:, None]
     squares = dense_errors(Z, parts, shares, release, X) ** 2 / parts[0].signal_variance
     np.testing.assert_allclose(shown_parts(parts, shares, release), 1 - squares, atol=0.01)
@@ -116,25 +116,25 @@ def test_the_mean_of_one_column_leaves_out_what_the_noise_hides(p):
 
 
 def test_more_noise_favours_the_linear_kernel():
-    (Z, kernels, parts, release), noisy = family(3), family(3, mu=0.08)[3]
-    fixed = kernel_shares(kernels, Z)
+    (Z, family, parts, release), noisy = default(3), default(3, mu=0.08)[3]
+    fixed = kernel_shares(family, Z)
     much, little = (designed_shares(parts, fixed, one)[8] for one in (noisy, release))
     assert much > 1.5 * little
     assert much > 2 * fixed[8]
 
 
 def test_shares_depend_on_public_values_alone():
-    Z, kernels, _, _ = family(3)
+    Z, family, _, _ = default(3)
     public = {"mu": 0.3, "half_width": np.full(1, 3.0), "shares": "design"}
-    one, other = (WhitenedMethod(kernels, Z, n_records=500, **public) for _ in range(2))
+    one, other = (WhitenedMethod(family, Z, n_records=500, **public) for _ in range(2))
     np.testing.assert_array_equal(one.features.kernel(Z), other.features.kernel(Z))
     assert np.diag(one.features.kernel(Z)).mean() == pytest.approx(1.0)
-    check = WhitenedMethod(kernels, Z, n_records=1, **public)  # before a fit: without a search
-    fixed = kernel_shares(kernels, Z)
+    check = WhitenedMethod(family, Z, n_records=1, **public)  # before a fit: without a search
+    fixed = kernel_shares(family, Z)
     alone = sum(
         s * p.kernel(Z) / p.signal_variance for s, p in zip(fixed, check.parts, strict=True)
     )
     np.testing.assert_allclose(check.features.kernel(Z), alone)
     public["shares"] = "fixed"  # as in classification
-    labels = WhitenedMethod(kernels, Z, n_records=500, **public)
+    labels = WhitenedMethod(family, Z, n_records=500, **public)
     np.testing.assert_allclose(labels.features.kernel(Z), alone)

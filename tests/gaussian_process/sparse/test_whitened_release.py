@@ -21,6 +21,7 @@ from sklearn.gaussian_process.kernels import (
 
 from _support.internals import (
     SQUARED_NORM,
+    KernelFamily,
     LatticeRows,
     WhitenedFeatures,
     WhitenedMethod,
@@ -125,7 +126,9 @@ class PairwiseOnText(RBF):
 )
 def test_rows_of_kernels_without_a_constant_variance_are_shortened(kernel):
     # Features of far records are longer than 1; the release bounds them on the integers.
-    method = WhitenedMethod([kernel], GRID, mu=1.0, half_width=np.ones(1), n_records=100)
+    method = WhitenedMethod(
+        KernelFamily.of([kernel]), GRID, mu=1.0, half_width=np.ones(1), n_records=100
+    )
     far = np.array([[-40.0], [-3.0], [0.0], [1.0], [3.0], [9.0], [1e5]])
     Y = np.linspace(-9, 9, 7)[:, None]
     assert np.linalg.norm(method.features(far), axis=1).max() > 1.25  # W is 1.22
@@ -335,6 +338,8 @@ def test_single_precision_only_where_the_noise_hides_it():
     chosen = []
     for Z, mu, n in ((rough, 0.3, 10**6), (smooth, 0.3, 10**3), (smooth, 0.3, 10**6),
                      (rough, 1e4, 10**6)):  # fmt: skip
-        method = WhitenedMethod([RBF(3.0)], Z, mu=mu, half_width=half_width, n_records=n)
+        method = WhitenedMethod(
+            KernelFamily.of([RBF(3.0)]), Z, mu=mu, half_width=half_width, n_records=n
+        )
         chosen.append(method.rows(np.zeros(1)).dtype)
     assert chosen == [np.float32, np.float32, np.float64, np.float64]
