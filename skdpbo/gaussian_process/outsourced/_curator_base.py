@@ -215,26 +215,24 @@ class RowReleaser(PrivateEstimator):
     def _close(self, release, guarantee):
         """Set the attributes that every fit has; then warn, since a warning may be an error."""
         self.release_, self.privacy_ = release, guarantee
-        if release.projection is None and release.domain is not None:
-            _warn_of_rows(release)
+        domain = release.domain
+        if release.projection is not None or domain is None:
+            return self
+        # Rows nearly all at one place of the edge of their domain.
+        mean = release.Z.mean(axis=0)
+        noise = release.noise_std / math.sqrt(release.n_rows)  # of each mean
+        if isinstance(domain, Ball):
+            # A mean is as long as the rows only where they all are at one place.
+            size, radius = np.linalg.norm(mean), domain.radius
+            if _is_at_edge(size / radius, math.sqrt(len(mean)) * noise / radius):
+                warn_of_ends("the ball of data_norm")
+            return self
+        low, high = np.array(domain.low), np.array(domain.high)
+        half = high / 2 - low / 2
+        ends = np.flatnonzero(_is_at_edge(np.abs((mean - low) / half - 1), noise / half))
+        if 2 * len(ends) >= len(mean):  # a rare indicator alone says nothing
+            warn_of_ends("X_bounds", ends)
         return self
-
-
-def _warn_of_rows(release):
-    """Warn where the rows are nearly all at one place of the edge of their domain."""
-    domain, mean = release.domain, release.Z.mean(axis=0)
-    noise = release.noise_std / math.sqrt(release.n_rows)  # of each mean
-    if isinstance(domain, Ball):
-        # A mean is as long as the rows only where they all are at one place.
-        size, radius = np.linalg.norm(mean), domain.radius
-        if _is_at_edge(size / radius, math.sqrt(len(mean)) * noise / radius):
-            warn_of_ends("the ball of data_norm")
-        return
-    low, high = np.array(domain.low), np.array(domain.high)
-    half = high / 2 - low / 2
-    ends = np.flatnonzero(_is_at_edge(np.abs((mean - low) / half - 1), noise / half))
-    if 2 * len(ends) >= len(mean):  # a rare indicator alone says nothing
-        warn_of_ends("X_bounds", ends)
 
 
 def _is_at_edge(size, noise):
