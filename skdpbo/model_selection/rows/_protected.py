@@ -262,7 +262,20 @@ def check_schema(X_val, y_val, X, y, *, public=True, counted=True):
         raise ValueError(f"X_val must have as many dimensions as X, got {dims_val} and {dims}.")
     if None not in (columns, columns_val) and columns != columns_val:
         raise ValueError(f"X_val must have as many columns as X, got {columns_val} and {columns}.")
-    _check_kinds(X_val, X, kind)
+    # Declared types that no value can match, as numbers where the public ones are texts.
+    pairs = [("X_val", X_val, X)]
+    if hasattr(X_val, "iloc") and names is not None:
+        pairs = [
+            (f"column {name!r} of X_val", X_val.iloc[:, j], X.iloc[:, j])
+            for j, name in enumerate(names)
+        ]
+    for name, values, public_values in pairs:
+        kinds = kind(public_values), declared_kind(values)
+        if None not in kinds and kinds[0] != kinds[1] and kinds not in _READ:
+            raise ValueError(
+                f"{name} has the type of {kinds[1]} where the public rows hold {kinds[0]}: no "
+                "value could match. Read both with the same types, for instance dtype=str."
+            )
 
 
 def _check_pairing(X_val, y_val, y_public, kind, counted):
@@ -295,23 +308,6 @@ def _beside(names, others):
     """Return the names that are not among others, which are public, as a text."""
     others = list(others)
     return ", ".join(str(name) for name in names if name not in others)
-
-
-def _check_kinds(X_val, X_public, kind):
-    """Refuse declared types that no value can match, as numbers where the public ones are texts."""
-    pairs = []
-    if hasattr(X_val, "iloc") and hasattr(X_public, "columns"):
-        pairs = [
-            (f"column {name!r} of X_val", X_val.iloc[:, j], X_public.iloc[:, j])
-            for j, name in enumerate(X_public.columns)
-        ]
-    for name, values, public in pairs or [("X_val", X_val, X_public)]:
-        kinds = kind(public), declared_kind(values)
-        if None not in kinds and kinds[0] != kinds[1] and kinds not in _READ:
-            raise ValueError(
-                f"{name} has the type of {kinds[1]} where the public rows hold {kinds[0]}: no "
-                "value could match. Read both with the same types, for instance dtype=str."
-            )
 
 
 def declared_kind(values):
