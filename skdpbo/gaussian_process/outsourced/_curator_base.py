@@ -223,21 +223,20 @@ class RowReleaser(PrivateEstimator):
         noise = release.noise_std / math.sqrt(release.n_rows)  # of each mean
         if isinstance(domain, Ball):
             # A mean is as long as the rows only where they all are at one place.
-            size, radius = np.linalg.norm(mean), domain.radius
-            if _is_at_edge(size / radius, math.sqrt(len(mean)) * noise / radius):
-                warn_of_ends("the ball of data_norm")
-            return self
-        low, high = np.array(domain.low), np.array(domain.high)
-        half = high / 2 - low / 2
-        ends = np.flatnonzero(_is_at_edge(np.abs((mean - low) / half - 1), noise / half))
-        if 2 * len(ends) >= len(mean):  # a rare indicator alone says nothing
-            warn_of_ends("X_bounds", ends)
+            size = np.linalg.norm(mean) / domain.radius
+            noise = math.sqrt(len(mean)) * noise / domain.radius
+        else:
+            low, high = np.array(domain.low), np.array(domain.high)
+            half = high / 2 - low / 2
+            size, noise = np.abs((mean - low) / half - 1), noise / half
+        # Sizes, 1 at the edge, within a noise that is small.
+        ends = np.flatnonzero((_FAR * noise < _CLEAR) & (size + _FAR * noise >= 1))
+        if isinstance(domain, Box):
+            if 2 * len(ends) >= len(mean):  # a rare indicator alone says nothing
+                warn_of_ends("X_bounds", ends)
+        elif ends.size:
+            warn_of_ends("the ball of data_norm")
         return self
-
-
-def _is_at_edge(size, noise):
-    """Whether a mean, 1 at the edge, is within a noise that is small."""
-    return (_FAR * noise < _CLEAR) & (size + _FAR * noise >= 1)
 
 
 class _PublishedRows:
