@@ -66,11 +66,6 @@ class StandardisedRecords:
             longer = np.maximum(np.sqrt(np.einsum("ij,ij->i", z, z)), 1.0)[:, None]
             yield part, z / longer, t / longer
 
-    def target_sizes(self):
-        """Protected: yield the largest target of each record, in the form of `norm_counts`."""
-        for part, _, t in self.blocks():
-            yield part, np.abs(t).max(axis=1, keepdims=True)
-
     @property
     def largest_target(self):
         """Bound on the targets of a record in the box; from released values."""

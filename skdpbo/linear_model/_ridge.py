@@ -246,7 +246,8 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         n, n_targets = records.shape
         mu_moments, mu_targets = split_budget(mu, _SHARE_OF_TARGETS)
         half_width = release_radius(
-            records.target_sizes(),
+            # The largest target of each record, in the form of `norm_counts`.
+            ((part, np.abs(t).max(axis=1, keepdims=True)) for part, _, t in records.blocks()),
             norm_edges(_TARGET_EDGES),
             n,
             mu_targets,

@@ -293,10 +293,13 @@ class DiscreteGaussian:
     epsilon: float
     delta: float
     sensitivity: float
+    _variance: Fraction = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_positive(self.sensitivity, "sensitivity")
-        rho_from_epsilon(self.epsilon, self.delta)  # refuses what no noise can meet
+        sensitivity = as_fraction(check_positive(self.sensitivity, "sensitivity"))
+        rho = Fraction(rho_from_epsilon(self.epsilon, self.delta))
+        # rho = sensitivity^2 / (2 sigma^2) (Canonne, Kamath and Steinke 2020, Theorem 4).
+        set_fields(self, _variance=sensitivity**2 / (2 * rho))
 
     @property
     def sigma(self) -> float:
@@ -317,12 +320,6 @@ class DiscreteGaussian:
             ),
             reference="Canonne, Kamath & Steinke 2020, Theorem 4 and Corollary 13",
         )
-
-    @property
-    def _variance(self) -> Fraction:
-        rho = Fraction(rho_from_epsilon(self.epsilon, self.delta))
-        # rho = sensitivity^2 / (2 sigma^2) (Canonne, Kamath and Steinke 2020, Theorem 4).
-        return as_fraction(self.sensitivity) ** 2 / (2 * rho)
 
     def release(self, values: ArrayLike, source: RandomSource | None = None) -> int | NDArray[Any]:
         """Return `values` plus noise.

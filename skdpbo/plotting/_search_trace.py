@@ -133,7 +133,15 @@ class SearchTraceDisplay:
         """
         self.figure_, self.ax_ = axes_for(ax, type(self).__name__)
         self.public_, self.released_ = [], []
-        self._plot_public()
+        if self.public_scores is not None:
+            order = np.arange(len(self.public_scores))
+            scores = np.asarray(self.public_scores, dtype=float)
+            if self.public_spread is not None:
+                low, high = scores - self.public_spread, scores + self.public_spread
+                how = {"color": PUBLIC, "alpha": 0.15, "linewidth": 0}
+                self.public_.append(self.ax_.fill_between(order, low, high, **how))
+            how = {"color": PUBLIC, "markersize": 4, "label": "public rows, cross-validated"}
+            self.public_ += self.ax_.plot(order, scores, "o-", **how)
         self._plot_released()
         self.ax_.set(
             xlabel="candidate, in the order tried",
@@ -144,25 +152,6 @@ class SearchTraceDisplay:
         self.ax_.xaxis.get_major_locator().set_params(integer=True)
         self.ax_.legend()
         return self
-
-    def _plot_public(self):
-        if self.public_scores is None:
-            return
-        order = np.arange(len(self.public_scores))
-        scores = np.asarray(self.public_scores, dtype=float)
-        if self.public_spread is not None:
-            band = self.ax_.fill_between(
-                order,
-                scores - self.public_spread,
-                scores + self.public_spread,
-                color=PUBLIC,
-                alpha=0.15,
-                linewidth=0,
-            )
-            self.public_.append(band)
-        self.public_ += self.ax_.plot(
-            order, scores, "o-", color=PUBLIC, markersize=4, label="public rows, cross-validated"
-        )
 
     def _plot_released(self):
         if self.released_scores is not None:

@@ -166,7 +166,7 @@ class PrivacyGuarantee:
         return restated(
             self,
             assumptions=tuple(dict.fromkeys((*self.assumptions, *as_strings(assumptions)))),
-            status=weakest_status(self.status, status or "proved"),
+            status=max(self.status, status or "proved", key=STATUSES.index),
         )
 
     def voided(self, reason: str) -> PrivacyGuarantee:
@@ -291,16 +291,11 @@ def implied_delta(epsilon: float, mu: float | None, statistical_distance: float)
     return delta
 
 
-def weakest_status(*statuses: Status) -> Status:
-    """Return the weakest of the statuses: "void" if any is, else "conditional" if any is."""
-    return max(statuses, key=STATUSES.index)
-
-
 def joint_terms(stated: Sequence[Any]) -> dict[str, Any]:
     """Return assumptions, status and reference of guarantees or profiles together, for fields."""
     return {
         "assumptions": tuple(dict.fromkeys(text for s in stated for text in s.assumptions)),
-        "status": weakest_status(*(s.status for s in stated)),
+        "status": max((s.status for s in stated), key=STATUSES.index),  # the weakest
         "reference": "; ".join(dict.fromkeys(s.reference for s in stated if s.reference)),
     }
 

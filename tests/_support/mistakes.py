@@ -224,7 +224,7 @@ FLOOR = [
         EFFECTS,
     ),
     (TRAINED, "    forget_rows(model, fresh)", "    pass", EFFECTS),
-    (STEPS, "if get_tags(fresh).requires_fit else _shape_of(model)", "if True else {}", EFFECTS),
+    (STEPS, "if every or name in _SHAPE", "if True", EFFECTS),
     (STEPS, "for part in (model, *", "for part in (fresh, *", EFFECTS),
     (SILENCE, '{"has_gauss": 0}', "{}", EFFECTS),
     (SILENCE, "not self.late or self.holds()", "True", EFFECTS),

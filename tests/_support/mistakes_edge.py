@@ -293,7 +293,7 @@ _EDGE = [
         f"{_SEARCH}/test_protect.py",
     ),
     (
-        "protection/_setup.py",
+        "protection/_protection.py",
         "effective_n_jobs(searcher.n_jobs)  # raises for 0",
         "pass",
         f"{_SEARCH}/test_late_charge.py -k job",

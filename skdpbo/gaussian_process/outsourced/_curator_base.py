@@ -215,31 +215,28 @@ class RowReleaser(PrivateEstimator):
     def _close(self, release, guarantee):
         """Set the attributes that every fit has; then warn, since a warning may be an error."""
         self.release_, self.privacy_ = release, guarantee
-        if release.projection is None and release.domain is not None:
-            _warn_of_rows(release)
-        return self
-
-
-def _warn_of_rows(release):
-    """Warn where the rows are nearly all at one place of the edge of their domain."""
-    domain, mean = release.domain, release.Z.mean(axis=0)
-    noise = release.noise_std / math.sqrt(release.n_rows)  # of each mean
-    if isinstance(domain, Ball):
-        # A mean is as long as the rows only where they all are at one place.
-        size, radius = np.linalg.norm(mean), domain.radius
-        if _is_at_edge(size / radius, math.sqrt(len(mean)) * noise / radius):
+        domain = release.domain
+        if release.projection is not None or domain is None:
+            return self
+        # Rows nearly all at one place of the edge of their domain.
+        mean = release.Z.mean(axis=0)
+        noise = release.noise_std / math.sqrt(release.n_rows)  # of each mean
+        if isinstance(domain, Ball):
+            # A mean is as long as the rows only where they all are at one place.
+            size = np.linalg.norm(mean) / domain.radius
+            noise = math.sqrt(len(mean)) * noise / domain.radius
+        else:
+            low, high = np.array(domain.low), np.array(domain.high)
+            half = high / 2 - low / 2
+            size, noise = np.abs((mean - low) / half - 1), noise / half
+        # Sizes, 1 at the edge, within a noise that is small.
+        ends = np.flatnonzero((_FAR * noise < _CLEAR) & (size + _FAR * noise >= 1))
+        if isinstance(domain, Box):
+            if 2 * len(ends) >= len(mean):  # a rare indicator alone says nothing
+                warn_of_ends("X_bounds", ends)
+        elif ends.size:
             warn_of_ends("the ball of data_norm")
-        return
-    low, high = np.array(domain.low), np.array(domain.high)
-    half = high / 2 - low / 2
-    ends = np.flatnonzero(_is_at_edge(np.abs((mean - low) / half - 1), noise / half))
-    if 2 * len(ends) >= len(mean):  # a rare indicator alone says nothing
-        warn_of_ends("X_bounds", ends)
-
-
-def _is_at_edge(size, noise):
-    """Whether a mean, 1 at the edge, is within a noise that is small."""
-    return (_FAR * noise < _CLEAR) & (size + _FAR * noise >= 1)
+        return self
 
 
 class _PublishedRows:

@@ -210,7 +210,11 @@ class NoisyRowsKernel(Kernel):
         """Return the covariance of the rows numbered X with those numbered Y."""
         if eval_gradient:
             raise NotImplementedError("the hyper-parameters of NoisyRowsKernel are fixed")
-        rows, columns = _numbers(X), _numbers(X if Y is None else Y)
+        # Numbers of rows are floats in a matrix of candidates, exact below 2^53.
+        rows, columns = (
+            np.asarray(numbers, dtype=np.float64)[:, 0].astype(np.intp)
+            for numbers in (X, X if Y is None else Y)
+        )
         distances = cdist(self.Z[rows], self.Z[columns], "sqeuclidean")
         # inf times a precision of 0, that of a constant, is NaN.
         halves = -0.5 * np.minimum(distances, _FARTHEST)
@@ -228,8 +232,3 @@ class NoisyRowsKernel(Kernel):
     def is_stationary(self):
         """Whether the covariance depends on differences of its inputs alone: it does not."""
         return False
-
-
-def _numbers(X):
-    # Numbers of rows are floats in a matrix of candidates, exact below 2^53.
-    return np.asarray(X, dtype=np.float64)[:, 0].astype(np.intp)

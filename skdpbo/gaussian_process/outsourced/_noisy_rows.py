@@ -131,7 +131,28 @@ def rows_guarantee(mechanism, epsilon, delta, displacement, diameter=None):
     replaced : PrivacyGuarantee or None
         Of one row that is replaced.
     """
-    moved = _moved_guarantee(mechanism, epsilon, delta, displacement)
+    move, epsilon = check_positive(displacement, "displacement"), check_positive(epsilon, "epsilon")
+    common = {
+        "epsilon": epsilon,
+        # Never rounded up: a longer move costs more than epsilon.
+        "neighbours": f"one row of X moved by at most {text_below(float(move))} (l2 norm)",
+        "protects": "positions of the rows of X",
+        "reference": _REFERENCES[mechanism],
+    }
+    if mechanism == "gaussian":
+        delta = check_delta(delta)
+        # The noise hides a move of `displacement` as mu-GDP (Dong, Roth and Su 2022, Theorem 2.7).
+        mu = mu_from_epsilon(epsilon, delta)
+        moved = PrivacyGuarantee(delta=delta, mu=mu, mechanism="Gaussian rows", **common)
+    else:
+        moved = PrivacyGuarantee(
+            # Delta of the sampler in any dimension: the lattice's step is within a factor 2 of any
+            # other's, hence 4.
+            delta=4 * L2Laplace(epsilon, 1.0, MAX_DIMENSION).guarantee.delta,
+            mechanism="l2-Laplace rows",
+            assumptions=("delta is the statistical distance of the sampler from its law",),
+            **common,
+        )
     replaced, cost = None, "epsilon times their distance / displacement"
     if diameter is not None:
         # Rounded up; a domain smaller than the displacement still costs as much as one move.
@@ -141,31 +162,6 @@ def rows_guarantee(mechanism, epsilon, delta, displacement, diameter=None):
     if replaced is not None:
         replaced = replaced.assuming(*ROW_ASSUMPTIONS)
     return moved.assuming(*stated), replaced
-
-
-def _moved_guarantee(mechanism, epsilon, delta, displacement):
-    displacement = float(check_positive(displacement, "displacement"))
-    epsilon = check_positive(epsilon, "epsilon")
-    common = {
-        "epsilon": epsilon,
-        # Never rounded up: a longer move costs more than epsilon.
-        "neighbours": f"one row of X moved by at most {text_below(displacement)} (l2 norm)",
-        "protects": "positions of the rows of X",
-        "reference": _REFERENCES[mechanism],
-    }
-    if mechanism == "gaussian":
-        delta = check_delta(delta)
-        # The noise hides a move of `displacement` as mu-GDP (Dong, Roth and Su 2022, Theorem 2.7).
-        mu = mu_from_epsilon(epsilon, delta)
-        return PrivacyGuarantee(delta=delta, mu=mu, mechanism="Gaussian rows", **common)
-    return PrivacyGuarantee(
-        # Delta of the sampler in any dimension: the lattice's step is within a factor 2 of any
-        # other's, hence 4.
-        delta=4 * L2Laplace(epsilon, 1.0, MAX_DIMENSION).guarantee.delta,
-        mechanism="l2-Laplace rows",
-        assumptions=("delta is the statistical distance of the sampler from its law",),
-        **common,
-    )
 
 
 def _scaled(guarantee, times):

@@ -20,6 +20,12 @@ from skdpbo.gaussian_process.outsourced._row_belief import flat_rows, is_isotrop
 from skdpbo.privacy._checks import check_choice, check_count
 
 _PUBLIC_TARGETS = "the targets y are public: they are not protected"
+# Fields of a fitted target and attributes of the estimator.
+_PUBLISHED = {
+    "noise_variance": "noise_variance_",
+    "prior_mean": "prior_mean_",
+    "log_marginal_likelihood": "log_marginal_likelihood_value_",
+}
 _LEAST, _MOST = 1e-70, 1e70  # of norms of rows and of noise: fourth powers are floats
 
 
@@ -213,7 +219,12 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
         targets = y if y.ndim == 2 else y[:, None]
         self._fit_released(release, targets.astype(np.float64), kernel, noise_variance)
         self._single_target = y.ndim == 1
-        self._publish()
+        fitted = self._predictor.targets
+        kernels = [target.kernel for target in fitted]
+        self.kernel_ = kernels[0] if self._single_target else kernels
+        for name, attribute in _PUBLISHED.items():
+            values = np.array([getattr(target, name) for target in fitted])
+            setattr(self, attribute, self._shaped(values))
         return self._close(release, guarantee)
 
     def _fit_released(self, release, targets, kernel, noise_variance):
@@ -236,16 +247,6 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
             predictors.append(ProjectedPredictor(self._map.exact, believed, fitted))
         # Evidence of the same public y under two beliefs of the same release: no budget is spent.
         self._predictor = max(predictors, key=lambda fitted: fitted.log_marginal_likelihood)
-
-    def _publish(self):
-        targets = self._predictor.targets
-        kernels = [target.kernel for target in targets]
-        self.kernel_ = kernels[0] if self._single_target else kernels
-        for name in ("noise_variance", "prior_mean"):
-            values = np.array([getattr(target, name) for target in targets])
-            setattr(self, f"{name}_", self._shaped(values))
-        values = np.array([target.log_marginal_likelihood for target in targets])
-        self.log_marginal_likelihood_value_ = self._shaped(values)
 
     def _checked_kernel(self, plan):
         check_choice(self.row_prior, "row_prior", ("auto", "flat", "normal"))

@@ -126,6 +126,7 @@ class PrivateTrajectoryProposer:
             batch_size=batch_size,
             sqrt_beta=sqrt_beta,
         )
+        self.visited = self._public.visited  # one list, in order
         # Visits that the public scores lead; the rest follow what the private ones say.
         first = self._public.n_initial_points
         self._n_led = max(self.n_iter - self.n_private, first) if guided else first
@@ -135,11 +136,6 @@ class PrivateTrajectoryProposer:
         self._split_scores = None
         self._fitted = self._fitted_with = None
         self._model = None
-
-    @property
-    def visited(self):
-        """Candidates visited so far, in order."""
-        return self._public.visited
 
     def ask_public(self):
         """Return the next new candidates' indices; empty when `n_iter` have been visited."""

@@ -152,12 +152,19 @@ class TrajectorySearch(SearchMechanism):
             self._best = best = self._public_search.choose(public)
             self._n_public = len(best.candidates)
             start = self._informative(space.encode([best.candidates[best.index]])[0])
-        informed = self._informed(start, self._problem.folds)  # public: before the charge
+        # Before the charge: scales of the steps and their public gradient, from public rows.
+        problem, folds = self._problem, self._problem.folds
+        folds.warn(space.settings([start])[0], self.unwarned_noise(problem.n_losses))
+        losses = RememberedLosses(lambda points: folds.losses(space.settings(points)))
+        sizes = {"units": folds.units, "n_protected": problem.n_losses}
+        gradient = PublicGradient(losses, folds.folds, **sizes)
+        found = self._automatic, self._surrogate, start, losses, gradient, self._noise
+        informed = public_scales(self._steps, *found), gradient
         # The scales above were found around the best public candidate; the start may be another.
         if best is not None and self.release.start_choice is not None:
             start = space.encode([self._private_start(best.candidates, public)])[0]
         # Made here, and not in `choose`: scikit-learn cross-validates the released points, too.
-        self._chosen = self._search(start, self._problem.folds, informed)
+        self._chosen = self._search(start, folds, informed)
         return self._chosen.candidates
 
     def choose(self, public):
@@ -202,16 +209,6 @@ class TrajectorySearch(SearchMechanism):
             index = next((k for k in backwards if can_end is None or can_end(settings[k])), 0)
         score = self._score(settings[index])
         return Chosen(settings, index, score, attributes={"descent_": found})
-
-    def _informed(self, start, folds):
-        """Return the steps and the public gradient, from public rows."""
-        problem, space = self._problem, self._problem.space
-        folds.warn(space.settings([start])[0], self.unwarned_noise(problem.n_losses))
-        losses = RememberedLosses(lambda points: folds.losses(space.settings(points)))
-        sizes = {"units": folds.units, "n_protected": problem.n_losses}
-        gradient = PublicGradient(losses, folds.folds, **sizes)
-        found = self._automatic, self._surrogate, start, losses, gradient, self._noise
-        return public_scales(self._steps, *found), gradient
 
     def _private_start(self, candidates, public):
         """Release where the descent begins: among visited and promising public candidates."""

@@ -30,6 +30,7 @@ from skdpbo.model_selection._sklearn import is_estimator
 from skdpbo.model_selection.evaluation._row_wise import step_name
 
 _NOTHING = ("passthrough", "drop")
+_SHAPE = ("n_features_in_", "feature_names_in_")
 
 
 def always(step):
@@ -232,31 +233,23 @@ def forget_rows(model, fresh):
     if before is None:
         if isinstance(fresh, BaseEstimator) and is_transformer(fresh) and is_shape_only(fresh):
             # What is fitted, if anything, is a function of the shape.
-            kept = vars(model).copy() if get_tags(fresh).requires_fit else _shape_of(model)
+            every = get_tags(fresh).requires_fit
+            kept = {name: value for name, value in vars(model).items() if every or name in _SHAPE}
             vars(model).clear()
             vars(model).update(kept | vars(fresh))
         return
-    after = _fitted_children(model)
+    if type(model) is ColumnTransformer:
+        after = {name: step for name, step, _ in model.transformers_}
+    elif type(model) is TransformedTargetRegressor:
+        after = {"regressor": model.regressor_, "transformer": model.transformer_}
+    else:
+        after = dict(_named_steps(model))
     for name, step in before:
         if not is_nothing(step) and name in after:
             forget_rows(after[name], step)
     if type(fresh) is TransformedTargetRegressor:
         for part in (model, *([model.transformer_] if fresh.transformer is None else [])):
             part.func, part.inverse_func = fresh.func, fresh.inverse_func
-
-
-def _fitted_children(model):
-    """Return the fitted steps of one of scikit-learn's compositions by name."""
-    if type(model) is ColumnTransformer:
-        return {name: step for name, step, _ in model.transformers_}
-    if type(model) is TransformedTargetRegressor:
-        return {"regressor": model.regressor_, "transformer": model.transformer_}
-    return dict(_named_steps(model))
-
-
-def _shape_of(model):
-    names = ("n_features_in_", "feature_names_in_")
-    return {name: value for name, value in vars(model).items() if name in names}
 
 
 def _refusal(estimator, prefix):

@@ -116,7 +116,7 @@ def best_of_trials(plan, data, source, *, verbose=0, **parallel):
 
 
 def _best(trials, used):
-    """Protected: return the best of the trials that count."""
+    """Protected: return the best of the trials that count; the last one is dropped in silence."""
     best = None
     for number, trial in trials:
         # Trials are alike, so that the first of equal scores is as good as any.

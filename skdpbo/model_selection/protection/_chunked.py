@@ -105,7 +105,15 @@ class ChunkedProtection(AllRecordsProtection):
         refuse_rows_among_entries(self.params, parts.containers, {n_rows(parts.X)})
         scorer = resolve_chunk_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
         if self.by_metric:
-            _refuse_other_label(scorer, parts.y)
+            # A label that is none of `y` by its type: every chunk would be worst.
+            label, kind = scorer.pos_label, kind_of_type(getattr(parts.y, "dtype", None))
+            other = {"texts": numbers.Number, "numbers": str}.get(kind, ())
+            if isinstance(label, other) and not scorer.is_curve:
+                raise ValueError(
+                    f"scoring={scorer.name!r}: pos_label={label!r} is no label of y, which holds "
+                    f"{kind}. Use make_scorer({scorer.public_scorer._score_func.__name__}, "
+                    "pos_label=...)."
+                )
         guarantee = self.promise(n_samples, parts.n_validation)
         self.mechanism.refuse_scorer(scorer)
         warn_if_score_is_noisy(self.mechanism, **self.noise_sizes)
@@ -175,14 +183,3 @@ def _refuse_schema(estimator, n_chunks, parts):
         raise ValueError(f"y must have one or two dimensions, got {len(y.shape)}.")
     if X_val is not None:
         check_schema(X_val, y_val, X, y, public=False)
-
-
-def _refuse_other_label(metric, y):
-    """Refuse a positive label that is no label of `y` by its type: every chunk would be worst."""
-    label, kind = metric.pos_label, kind_of_type(getattr(y, "dtype", None))
-    other = {"texts": numbers.Number, "numbers": str}.get(kind, ())
-    if isinstance(label, other) and not metric.is_curve:
-        raise ValueError(
-            f"scoring={metric.name!r}: pos_label={label!r} is no label of y, which holds {kind}. "
-            f"Use make_scorer({metric.public_scorer._score_func.__name__}, pos_label=...)."
-        )

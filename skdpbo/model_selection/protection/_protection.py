@@ -8,6 +8,7 @@ import warnings
 from abc import ABC, abstractmethod
 from functools import partial
 
+from joblib import effective_n_jobs
 from sklearn import get_config
 from sklearn.metrics import check_scoring
 
@@ -25,8 +26,8 @@ from skdpbo.model_selection.evaluation._row_wise import row_wise_assumption, unv
 from skdpbo.model_selection.private_training._statements import warn_if_void_for_groups
 from skdpbo.model_selection.protection._setup import (
     check_rows,
-    refuse_options_of_public_rows,
     refuse_revealing_parts,
+    warn_of_silent_callbacks,
 )
 from skdpbo.model_selection.rows._overlap import (
     entries_assumption,
@@ -215,8 +216,32 @@ class AllRecordsProtection(Protection):
 
     def check(self):
         """Refuse options that would be releases of their own, or need public rows."""
-        refuse_options_of_public_rows(self.searcher)
-        refuse_revealing_parts(self.searcher.estimator, self.candidates)
+        searcher = self.searcher
+        warn_of_silent_callbacks(searcher)
+        effective_n_jobs(searcher.n_jobs)  # raises for 0
+        if searcher.cv is not None:
+            raise ValueError('cv must be None with protect="all": no row is public to be split.')
+        if searcher.return_train_score:
+            raise ValueError(
+                'return_train_score must be False with protect="all": no row is public to be '
+                "scored."
+            )
+        if searcher.memory is not None:
+            raise ValueError(
+                'memory must be None with protect="all": no row is public, and nothing else is '
+                "kept."
+            )
+        if isinstance(searcher.error_score, str):
+            raise ValueError(
+                'error_score="raise" is not supported with protect="all": an error could quote a '
+                "record. A model that fails has the worst score."
+            )
+        if isinstance(searcher.scoring, list | tuple | set | dict):
+            raise ValueError(
+                'scoring cannot hold several metrics with protect="all": each further score would '
+                "be a release of its own."
+            )
+        refuse_revealing_parts(searcher.estimator, self.candidates)
 
     def set_up(self, rows, params):
         """Refuse rows by their schema and return the guarantee of this fit; no value is read."""

@@ -3,7 +3,6 @@
 import numbers
 
 import numpy as np
-from joblib import effective_n_jobs
 from scipy.sparse import issparse
 from sklearn.base import is_classifier
 from sklearn.model_selection import PredefinedSplit, check_cv
@@ -40,32 +39,6 @@ def warn_of_silent_callbacks(searcher):
             f"The callbacks of this {type(searcher).__name__} are not called: they are shown "
             "public fits, and there are none. verbose=1 prints the counts that are public.",
             UserWarning,
-        )
-
-
-def refuse_options_of_public_rows(searcher):
-    """Raise for options that have no meaning where every record is protected."""
-    warn_of_silent_callbacks(searcher)
-    effective_n_jobs(searcher.n_jobs)  # raises for 0
-    if searcher.cv is not None:
-        raise ValueError('cv must be None with protect="all": no row is public to be split.')
-    if searcher.return_train_score:
-        raise ValueError(
-            'return_train_score must be False with protect="all": no row is public to be scored.'
-        )
-    if searcher.memory is not None:
-        raise ValueError(
-            'memory must be None with protect="all": no row is public, and nothing else is kept.'
-        )
-    if isinstance(searcher.error_score, str):
-        raise ValueError(
-            'error_score="raise" is not supported with protect="all": an error could quote a '
-            "record. A model that fails has the worst score."
-        )
-    if isinstance(searcher.scoring, list | tuple | set | dict):
-        raise ValueError(
-            'scoring cannot hold several metrics with protect="all": each further score would be '
-            "a release of its own."
         )
 
 

@@ -214,25 +214,18 @@ def in_public_schema(X_val, y_val, X_public, y_public, groups=None):
     X_val, y_val = _repeatable(X_val), _repeatable(y_val)
     with np.errstate(all="ignore"):  # a warning of a cast would depend on the values
         X, unreadable = as_public_schema(X_val, X_public)
-        X, y = _with_public_labels(X, X_public), as_public_targets(y_val, y_public)
-    y = y.set_axis(X.index, axis=0) if _has_labels(X) and _has_labels(y) else _without_labels(y)
+        # Index labels of the public type; numbers where there are none, or labels have levels.
+        indices = [data.index for data in (X, X_public) if hasattr(data, "set_axis")]
+        if [index.nlevels for index in indices] == [1, 1]:
+            # One that does not fit has another in its place; the record counts as any other.
+            labels, _ = as_public_schema(*(i.to_frame(index=False, name="label") for i in indices))
+            X = X.set_axis(labels["label"], axis=0).rename_axis(X_public.index.name)
+        else:
+            X = _without_labels(X)
+        y = as_public_targets(y_val, y_public)
+    labelled = hasattr(X, "set_axis") and hasattr(y, "set_axis")
+    y = y.set_axis(X.index, axis=0) if labelled else _without_labels(y)
     return ProtectedRows(X, y, unreadable, groups)
-
-
-def _has_labels(values):
-    return hasattr(values, "set_axis")
-
-
-def _with_public_labels(X, X_public):
-    """Return rows with index labels of the public type; numbered where labels have levels."""
-    if not _has_labels(X) or not _has_labels(X_public):
-        return _without_labels(X)
-    if X.index.nlevels > 1 or X_public.index.nlevels > 1:
-        return _without_labels(X)
-    indices = X.index, X_public.index
-    # One that does not fit has another in its place; the record counts as any other.
-    labels, _ = as_public_schema(*(i.to_frame(index=False, name="label") for i in indices))
-    return X.set_axis(labels["label"], axis=0).rename_axis(X_public.index.name)
 
 
 def check_schema(X_val, y_val, X, y, *, public=True, counted=True):
@@ -269,7 +262,20 @@ def check_schema(X_val, y_val, X, y, *, public=True, counted=True):
         raise ValueError(f"X_val must have as many dimensions as X, got {dims_val} and {dims}.")
     if None not in (columns, columns_val) and columns != columns_val:
         raise ValueError(f"X_val must have as many columns as X, got {columns_val} and {columns}.")
-    _check_kinds(X_val, X, kind)
+    # Declared types that no value can match, as numbers where the public ones are texts.
+    pairs = [("X_val", X_val, X)]
+    if hasattr(X_val, "iloc") and names is not None:
+        pairs = [
+            (f"column {name!r} of X_val", X_val.iloc[:, j], X.iloc[:, j])
+            for j, name in enumerate(names)
+        ]
+    for name, values, public_values in pairs:
+        kinds = kind(public_values), declared_kind(values)
+        if None not in kinds and kinds[0] != kinds[1] and kinds not in _READ:
+            raise ValueError(
+                f"{name} has the type of {kinds[1]} where the public rows hold {kinds[0]}: no "
+                "value could match. Read both with the same types, for instance dtype=str."
+            )
 
 
 def _check_pairing(X_val, y_val, y_public, kind, counted):
@@ -302,23 +308,6 @@ def _beside(names, others):
     """Return the names that are not among others, which are public, as a text."""
     others = list(others)
     return ", ".join(str(name) for name in names if name not in others)
-
-
-def _check_kinds(X_val, X_public, kind):
-    """Refuse declared types that no value can match, as numbers where the public ones are texts."""
-    pairs = []
-    if hasattr(X_val, "iloc") and hasattr(X_public, "columns"):
-        pairs = [
-            (f"column {name!r} of X_val", X_val.iloc[:, j], X_public.iloc[:, j])
-            for j, name in enumerate(X_public.columns)
-        ]
-    for name, values, public in pairs or [("X_val", X_val, X_public)]:
-        kinds = kind(public), declared_kind(values)
-        if None not in kinds and kinds[0] != kinds[1] and kinds not in _READ:
-            raise ValueError(
-                f"{name} has the type of {kinds[1]} where the public rows hold {kinds[0]}: no "
-                "value could match. Read both with the same types, for instance dtype=str."
-            )
 
 
 def declared_kind(values):

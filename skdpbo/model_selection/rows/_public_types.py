@@ -51,7 +51,11 @@ def as_public_schema(X_val, X_public):
         return _frame_as_public(X_val, X_public, fine)
     dtype, width = _type_of_table(X_public)
     if sparse.issparse(X_val):
-        return _sparse_as_public(X_val, dtype, fine)
+        X = in_canonical_form(X_val)  # stored numbers, in the type of numbers if there is one
+        values, fits = _cast(X.data.real, X.data.real.dtype if dtype is None else dtype)
+        fits &= X.data.imag == 0  # one complex number has typed all of them
+        fine[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[~fits]] = True
+        return with_stored(X, values), fine
     if hasattr(X_val, "iloc"):  # its columns have types of their own, by all of their values
         objects = dtype is None
         X_val = np.asarray(X_val, dtype=object) if objects else _cells(without_signals(X_val))
@@ -71,15 +75,6 @@ def as_public_schema(X_val, X_public):
         values, bad = _rows_as_numbers(X_val, width, dtype if dates else float)
     values, fits = _cast(values, dtype)
     return values, bad | ~fits.all(axis=1)
-
-
-def _sparse_as_public(X_val, dtype, unreadable):
-    """Return stored numbers in the public type of numbers, if there is one, and what is marked."""
-    X = in_canonical_form(X_val)
-    values, fits = _cast(X.data.real, X.data.real.dtype if dtype is None else dtype)
-    fits &= X.data.imag == 0  # one complex number has typed all of them
-    unreadable[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[~fits]] = True
-    return with_stored(X, values), unreadable
 
 
 def _cast(values, dtype):

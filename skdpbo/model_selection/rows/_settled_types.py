@@ -83,17 +83,11 @@ def of_single_column(frame, X):
 
 
 def _settled_column(column):
-    if getattr(column.dtype, "kind", "") in _DATES:
-        return _in_usual_unit(column)
-    dtype = _settled(column.dtype, object)  # objects hold truth values beside missing ones
-    return column if dtype is None else column.astype(dtype)
-
-
-def _in_usual_unit(column):
-    """Return dates or durations without nanoseconds, which readers take if one value needs them.
-
-    Coarser units are the user's declaration.
-    """
+    if getattr(column.dtype, "kind", "") not in _DATES:
+        dtype = _settled(column.dtype, object)  # objects hold truth values beside missing ones
+        return column if dtype is None else column.astype(dtype)
+    # Dates and durations without nanoseconds, which readers take if one value needs them. Coarser
+    # units are the user's declaration.
     usual = getattr(type(column)([timedelta(1)]).dt, "unit", "ns")  # pandas 1 has no other
     arrow = getattr(column.dtype, "pyarrow_dtype", None)
     if arrow is not None:  # days, or the finest unit of all of them; its own cast quotes a date

@@ -91,7 +91,21 @@ class PrivacyLedger:
             raise TypeError("accountant must have the methods check and spend.")
         self._store = Store(path, self.dataset, accountant)
         self._store.create()
-        self._agree_on_budget()
+        total = self.epsilon, self.delta
+        with self._store.transaction() as tables:
+            tables.check_pages()
+            if dataset not in (known := tables.datasets()):
+                for similar in difflib.get_close_matches(dataset, known, n=1, cutoff=0.8):
+                    text = _SIMILAR.format(self._store.path, dataset, similar)
+                    warnings.warn(text, NewBudgetWarning, 2)
+                tables.create(dataset, total)
+            written, _ = self._store.read(tables)  # refuses missing or changed rows
+            if written != total:
+                raise tables.error(
+                    f"holds the budget epsilon={written[0]}, delta={written[1]} for the data set "
+                    f"{dataset!r}, not epsilon={total[0]}, delta={total[1]}. A budget is not "
+                    "changed: use the one of the file, or another name for another data set"
+                )
         # Last: a ledger that was refused is never found by a pickle.
         LOCAL[self._store.token] = self._store
 
@@ -236,22 +250,6 @@ class PrivacyLedger:
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
-
-    def _agree_on_budget(self) -> None:
-        name, path, total = self.dataset, self._store.path, (self.epsilon, self.delta)
-        with self._store.transaction() as tables:
-            tables.check_pages()
-            if name not in (known := tables.datasets()):
-                for similar in difflib.get_close_matches(name, known, n=1, cutoff=0.8):
-                    warnings.warn(_SIMILAR.format(path, name, similar), NewBudgetWarning, 3)
-                tables.create(name, total)
-            written, _ = self._store.read(tables)  # refuses missing or changed rows
-            if written != total:
-                raise tables.error(
-                    f"holds the budget epsilon={written[0]}, delta={written[1]} for the data set "
-                    f"{name!r}, not epsilon={total[0]}, delta={total[1]}. A budget is not "
-                    "changed: use the one of the file, or another name for another data set"
-                )
 
     def __enter__(self) -> PrivacyLedger:
         enter(self._store)

@@ -23,13 +23,14 @@ class Process:
         Python forks whatever is raised here, and drops it.
         """
         # Of a thread within a charge there is nothing to wait for.
-        held = self._is_held() and self.lock.acquire()
+        is_held = self.lock._is_owned  # type: ignore[attr-defined]
+        held = is_held() and self.lock.acquire()
         while not held:
             try:
                 held = self.lock.acquire()
             except KeyboardInterrupt:
                 self._interrupted = True
-                held = self._is_held()
+                held = is_held()
 
     def after_fork(self) -> None:
         """Let go of the lock in the parent, and interrupt it if it was interrupted meanwhile."""
@@ -39,10 +40,6 @@ class Process:
             # A signal to its thread, the main one, which also ends a call that waits.
             again = signal.pthread_kill, (threading.get_ident(), signal.SIGINT)
             threading.Timer(_AFTER_HOOKS, *again).start()
-
-    def _is_held(self) -> bool:
-        """Whether this thread holds the lock."""
-        return bool(self.lock._is_owned())  # type: ignore[attr-defined]
 
 
 PROCESS = Process()

@@ -210,9 +210,17 @@ class ConfusionScorer(MetricScorer):
 
     def value_of(self, sums, n_records):
         """Return the metric of counts of shape (..., n_sums), averaged as scikit-learn does."""
-        counts = self._counts_of(np.maximum(sums, 0.0))
-        score = self.metric.score(*counts, self.average)
-        chance = 1 / len(self.classes)
+        sums, c = np.maximum(sums, 0.0), len(self.classes)
+        if self.positive is not None:
+            tp, fp, fn = sums[..., :1], sums[..., 1:2], sums[..., 2:]
+        elif c == 2 or self._recall_only:
+            tp, fn = sums[..., :c], sums[..., c:]
+            # Of two classes a false negative of one is a false positive of the other.
+            fp = fn[..., ::-1] if c == 2 else np.zeros_like(fn)
+        else:
+            tp, fp, fn = sums[..., :c], sums[..., c : 2 * c], sums[..., 2 * c :]
+        score = self.metric.score(tp, fp, fn, self.average)
+        chance = 1 / c
         return (score - chance) / (1 - chance) if self.adjusted else score
 
     def __call__(self, estimator, X, y=None, sample_weight=None):
@@ -251,14 +259,3 @@ class ConfusionScorer(MetricScorer):
             return counts[:, self.positive]
         # tp and fn are enough there, and half as sensitive: see `one_vs_rest_counts`.
         return (counts[[0, 2]] if len(self.classes) == 2 or self._recall_only else counts).ravel()
-
-    def _counts_of(self, sums):
-        """Return tp, fp, fn of shape (..., n_classes) from what was released."""
-        c = len(self.classes)
-        if self.positive is not None:
-            return sums[..., :1], sums[..., 1:2], sums[..., 2:]
-        if c == 2 or self._recall_only:
-            tp, fn = sums[..., :c], sums[..., c:]
-            # Of two classes a false negative of one is a false positive of the other.
-            return tp, fn[..., ::-1] if c == 2 else np.zeros_like(fn), fn
-        return sums[..., :c], sums[..., c : 2 * c], sums[..., 2 * c :]

@@ -178,6 +178,21 @@ def _confusion(of_counts, default_average, metric, public, error_scorer):
     classes, counts = public.classes(metric.name)
     if "beta" in metric.options:
         of_counts = Ratio("fbeta", float(metric.options["beta"]) ** 2)
+    positive = None
+    if average == "binary":
+        if len(classes) != 2:
+            raise ValueError(
+                f"scoring={metric.name!r} is for two classes, and the public targets have "
+                f"{len(classes)}. Use average='macro' or 'weighted', such as 'f1_macro'."
+            )
+        label = metric.options.get("pos_label", 1)
+        places = np.flatnonzero(classes == label)
+        if len(places) != 1:
+            raise ValueError(
+                f"pos_label={label!r} is not a class of the public targets or the model, which are "
+                f"{classes.tolist()}. Use make_scorer({metric.function}, pos_label=...)."
+            )
+        positive = int(places[0])
     return ConfusionScorer(
         metric.scorer,
         name=metric.name,
@@ -185,7 +200,7 @@ def _confusion(of_counts, default_average, metric, public, error_scorer):
         average=average,
         classes=classes,
         counts=counts,
-        positive=_positive_code(metric, classes) if average == "binary" else None,
+        positive=positive,
         adjusted=bool(metric.options.get("adjusted", False)),
     )
 
@@ -195,22 +210,6 @@ def _refuse_average(metric, average):
         f"scoring={metric.name!r}: average={average!r} is not supported. Use 'macro' or "
         "'weighted', or make_per_record_scorer with a loss of single records."
     )
-
-
-def _positive_code(metric, classes):
-    if len(classes) != 2:
-        raise ValueError(
-            f"scoring={metric.name!r} is for two classes, and the public targets have "
-            f"{len(classes)}. Use average='macro' or 'weighted', such as 'f1_macro'."
-        )
-    label = metric.options.get("pos_label", 1)
-    places = np.flatnonzero(classes == label)
-    if len(places) != 1:
-        raise ValueError(
-            f"pos_label={label!r} is not a class of the public targets or the model, which are "
-            f"{classes.tolist()}. Use make_scorer({metric.function}, pos_label=...)."
-        )
-    return int(places[0])
 
 
 def _ranking(metric, public, error_scorer):
