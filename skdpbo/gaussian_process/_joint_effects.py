@@ -27,12 +27,13 @@ from skdpbo.gaussian_process._column_effects import (
     sampling_error,
 )
 
+_BINS, _N_CELLS = {1: 8, 2: 8, 3: 4}, 64  # of each column of a set; of a table of two or three
 _ALL_SETS = 3  # columns, up to which all sets are compared
 _MOST_COLUMNS = 10
 _CLEAR, _CLEAR_PAIRS = 5.0, 14.0  # standard deviations of the noise that a strong effect has
-# Standard deviations: of a column that stays, and of the clearest, where others are left out. Of
-# two, a useless column that stays costs most; of three, bands miss rough effects that are left out.
-_LEAST, _LEAST_PAIRS = {2: (3.0, 3.0), 3: (2.2, 4.0)}, (3.0, 4.0)
+# Standard deviations: of a column that stays, and of the clearest, where others are left out. A
+# useless column that stays multiplies errors; bands miss rough effects of columns left out.
+_LEAST, _LEAST_PAIRS = {2: (2.4, 3.0), 3: (2.2, 4.0)}, (3.0, 4.0)
 # Of sets and halves, the empty set, numbers of records: totals of which little depends.
 _WEIGHT, _OF_NONE, _OF_NUMBERS = 4, 2, 1
 _ONE_HALF = 0.9  # difference of the halves' parts of the records beyond which a column is kept
@@ -48,13 +49,14 @@ class JointEffects(ColumnEffects):
         As for :class:`ColumnEffects`.
     """
 
+    _n_bins = _BINS[1]
+
     def __init__(self, box, **how):
         super().__init__(box, **how)
         p = len(box[0])
         self._with_halves, most = p <= _ALL_SETS, p if p <= _ALL_SETS else 2
-        self._n_bins = 4 if most == _ALL_SETS else 8  # 64 cells
         self._sets = [A for size in range(most + 1) for A in combinations(range(p), size)]
-        self._tables = [A for A in self._sets if len(A) == most]
+        self._tables = [A for A in self._sets if len(A) > 1]
         self._least, self._sure = _LEAST.get(p, _LEAST_PAIRS)
 
     @staticmethod
@@ -79,31 +81,30 @@ class JointEffects(ColumnEffects):
         return effect_noise(1.0, n_effects) / sampling_error(n_records)
 
     def sums(self, Q, sizes, part):
-        """Protected: return the sums in the cells, int64 (q, tables, bins, ..., bins).
+        """Protected: return the sums in the cells of each table, int64 (q, tables, cells).
 
         With halves q + 1 of them: the last are numbers of records, in lattice steps.
         """
-        p, columns = len(self.box[0]), len(self._tables[0])
-        shape = (self._n_bins,) * columns
-        bins = Q[:, :p].astype(np.intp).T // (N_BINS // self._n_bins)
+        p = len(self.box[0])
+        bins = Q[:, :p].astype(np.intp).T
         ones = np.full((len(Q), int(self._with_halves)), float(STEPS))
         values = shared(np.hstack([Q[:, p:], ones]), sizes, part)
-        sums = np.empty((values.shape[1], len(self._tables), math.prod(shape)), dtype=np.int64)
+        sums = np.empty((values.shape[1], len(self._tables), _N_CELLS), dtype=np.int64)
         for table, A in enumerate(self._tables):
-            cells = np.ravel_multi_index(bins[list(A)], shape)
+            n = _BINS[len(A)]
+            cells = np.ravel_multi_index(bins[list(A)] // (N_BINS // n), (n,) * len(A))
             # Exact: sums of integers below 2^53.
             for target, weights in enumerate(values.T):
-                sums[target, table] = np.bincount(cells, weights, sums.shape[2])
-        return sums.reshape(*sums.shape[:2], *shape)
+                sums[target, table] = np.bincount(cells, weights, _N_CELLS)
+        return sums
 
     def _effects(self, sums):
         """Protected: return the exact effects, int64 (q, n): of sets, then of halves."""
         tables = [self._of_set(sums, set(A)) for A in self._sets]
         if self._with_halves:
             p = len(self.box[0])
-            halves = sums.reshape(-1, *(2, self._n_bins // 2) * p).sum(
-                axis=tuple(range(2, 2 * p + 1, 2))
-            )
+            halves = sums[:, -1].reshape(-1, *(2, _BINS[p] // 2) * p)
+            halves = halves.sum(axis=tuple(range(2, 2 * p + 1, 2)))
             differences = [np.diff(halves, axis=j + 1) for j in range(p)]
             # Of the numbers of records, the last of each table, for each target.
             numbers = [np.full(len(sums), table[-1].sum()) for table in differences]
@@ -114,7 +115,8 @@ class JointEffects(ColumnEffects):
     def _of_set(self, sums, chosen):
         """Protected: return the sums in the cells of some columns."""
         table, A = next((t, A) for t, A in enumerate(self._tables) if chosen <= set(A))
-        return sums[:, table].sum(axis=tuple(k + 1 for k, j in enumerate(A) if j not in chosen))
+        cells = sums[:, table].reshape(-1, *(_BINS[len(A)],) * len(A))
+        return cells.sum(axis=tuple(k + 1 for k, j in enumerate(A) if j not in chosen))
 
     def columns(self, noisy):
         """Return the columns that matter to some target, in order; all where none clearly does.
@@ -141,7 +143,7 @@ class JointEffects(ColumnEffects):
 
         Post-processing; of an effect of that column alone, where the records are spread evenly.
         """
-        cells = 2 ** (len(self.box[0]) - 1) if self._with_halves else self._n_bins
+        cells = 2 ** (len(self.box[0]) - 1) if self._with_halves else _BINS[1]
         hidden = self._unmoved(cells, 0.0) + self._least * self._deviation_of_two()
         return hidden / self.n_records * self.clip / UNCLIPPED
 
@@ -166,7 +168,7 @@ class JointEffects(ColumnEffects):
         found = []
         for A in (A for A in self._sets if j in A):
             rest = tuple(k for k in A if k != j)
-            found.append(of_set[A] - self._unmoved(self._n_bins ** len(A), of_set[rest]))
+            found.append(of_set[A] - self._unmoved(_BINS[len(A)] ** len(A), of_set[rest]))
         if self._with_halves:
             halves, numbers = effects[n_sets + j :: p]
             # Of a column whose halves hold different numbers of records, the others differ, too.
