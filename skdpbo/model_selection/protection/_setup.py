@@ -245,14 +245,14 @@ def public_cv(searcher, X, y, positions, grouped=False):
         With ``cv=None`` five folds, or as many as the smallest class has rows, at least two.
         Splits of all rows are restricted to the public ones.
     """
-    cv = searcher.cv
+    cv, kind = searcher.cv, None
+    has_labels = is_classifier(searcher.estimator) and y is not None
+    # Also for a number of folds: scikit-learn's own error of a missing label does not name y.
+    if has_labels and (cv is None or isinstance(cv, numbers.Integral)):
+        kind = type_of_target(y, input_name="y")
     if cv is None:
         fewest = n_rows(X)
-        if (
-            is_classifier(searcher.estimator)
-            and y is not None
-            and type_of_target(y) in ("binary", "multiclass")
-        ):
+        if kind in ("binary", "multiclass"):
             fewest = np.unique(np.asarray(y), return_counts=True)[1].min()
         return int(min(max(fewest, _FEWEST_FOLDS), _MOST_FOLDS))
     if positions is None or isinstance(cv, numbers.Integral):  # cv is of the public rows already
