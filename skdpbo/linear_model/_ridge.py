@@ -33,6 +33,7 @@ from skdpbo.privacy._checks import check_flag, check_within
 _SHARE_OF_SCALES, _SHARE_OF_TARGETS = 0.1, 0.02  # of the squared budget
 _QUANTILE = 0.6  # of the row norms, for the clipping radius of the moments
 _TARGET_EDGES = 64  # squared largest half width of the targets, in standard deviations
+_UNEXPLAINED = 0.05  # share of the targets' squares: less is no effect that a user would see
 _PRIOR_VARIANCES = 4.0 ** np.arange(-6, 5)  # of a weight, in units of the targets' half width
 
 
@@ -191,7 +192,7 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
             records, z_scales, t_scales, mu_left, released = self._standardised(
                 rows, boxed_targets, guarantee.mu, source
             )
-            w = self._released_weights(records, z_scales.size, mu_left, source)
+            w, shows = self._released_weights(records, z_scales.size, mu_left, source)
         # In the units of X and y; bounds, centres and scales are public or released.
         coef, intercept = z_scales.in_box_units(w)
         unit = boxed_targets.half_width * t_scales.radius * t_scales.size / t_scales.factor
@@ -206,7 +207,8 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         ends = at_one_end(radius * mean, radius**2 * square, radius**2 * released[1][1])
         low, high = np.hstack([X_box, y_box])
         hidden = np.setdiff1d(hidden_columns(*released, low, high), ends + table.shape[1])
-        self._close(n_units(table), guarantee, hidden, is_box_wide(radius, *released, *X_box))
+        wide = is_box_wide(radius, *released, *X_box, shows=shows)
+        self._close(n_units(table), guarantee, hidden, wide, shows)
         if ends.size:
             warn_of_ends("y_bounds", ends)
         return self
@@ -242,7 +244,15 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         return records, z_scales, t_scales, mu_left, (moments, noise)
 
     def _released_weights(self, records, size, mu, source):
-        """Release half width and second moments; return weights of z for t, (d + 1, n_targets)."""
+        """Release half width and second moments.
+
+        Returns
+        -------
+        weights : ndarray of shape (d + 1, n_targets)
+            Of z for t.
+        shows : bool
+            Whether z explains some target, by what was released.
+        """
         n, n_targets = records.shape
         mu_moments, mu_targets = split_budget(mu, _SHARE_OF_TARGETS)
         half_width = release_radius(
@@ -264,7 +274,9 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         weights = [
             self._posterior_mean(B, released, j, n, half_width**2, size) for j in range(n_targets)
         ]
-        return np.column_stack(weights)
+        w = np.column_stack(weights)
+        explained = np.einsum("ij,ij->j", w[:-1], B[:-1, :-1] @ w[:-1])
+        return w, bool(np.any(explained > _UNEXPLAINED * released.yy.diagonal()))
 
     def _posterior_mean(self, B, released, j, n, largest, size):
         """Return the weights of target j from released moments."""
