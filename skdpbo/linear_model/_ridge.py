@@ -202,13 +202,12 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         if targets.ndim == 1:
             self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
         # In units of the half-widths of y_bounds.
-        mean, square = (part[self.n_features_in_ :] for part in np.split(released[0], 2))
-        radius = t_scales.radius
+        d, radius = self.n_features_in_, t_scales.radius
+        mean, square = (part[d:] for part in np.split(released[0], 2))
         ends = at_one_end(radius * mean, radius**2 * square, radius**2 * released[1][1])
-        low, high = np.hstack([X_box, y_box])
-        hidden = np.setdiff1d(hidden_columns(*released, low, high), ends + table.shape[1])
+        hidden = hidden_columns(*released, *np.hstack([X_box, y_box]))
         wide = is_box_wide(radius, *released, *X_box, shows=shows)
-        self._close(n_units(table), guarantee, hidden, wide, shows)
+        self._close(n_units(table), guarantee, np.setdiff1d(hidden, ends + d), wide, shows)
         if ends.size:
             warn_of_ends("y_bounds", ends)
         return self
