@@ -58,8 +58,8 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         Public boxes, in the units of X and y; numbers, or vectors with one value for each feature
         or target. Values outside are clipped. A box ten times wider than the data costs little:
         columns are standardised privately; of one that hides them a `WideBoundsWarning` tells.
-        `predict` clips rows to the box, too: a linear model that has seen nothing beyond it does
-        not extrapolate. Where the noise prevails, predictions with an intercept fall back toward
+        `predict` clips rows and predictions to the boxes, too: a linear model that has seen
+        nothing beyond them does not extrapolate. Where the noise prevails, predictions with an intercept fall back toward
         the middle of `y_bounds`. None: (-3, 3), with a `DefaultBoundsWarning`.
     alpha : float, default=None
         Penalty, as in scikit-learn after a `StandardScaler`, > 0. None: chosen from the released
@@ -81,6 +81,8 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         Released.
     X_bounds_ : tuple of ndarray of shape (n_features,)
         The box. Public.
+    y_bounds_ : tuple of ndarray of shape (n_targets,)
+        That of the targets. Public.
     n_records_ : int
         Number of records, or of groups. Public.
     n_features_in_ : int
@@ -182,7 +184,7 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         targets, X_box, y_box = checked
         targets = in_doubles(np.asarray(targets))
         refuse_not_finite(targets, "y")
-        self.X_bounds_ = X_box
+        self.X_bounds_, self.y_bounds_ = X_box, y_box
         rows = BoxedRows(table, *X_box)
         rows.check_finite()
         columns = placed(table, targets.reshape(len(targets), -1))
@@ -314,11 +316,13 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         Returns
         -------
         y : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Float64.
+            Float64; within `y_bounds`.
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", reset=False)
-        return clipped_product(X, self.X_bounds_, self.coef_.T) + self.intercept_
+        predicted = clipped_product(X, self.X_bounds_, self.coef_.T) + self.intercept_
+        # Rows far from the others weigh little in the fit. No error grows: targets are within.
+        return np.clip(predicted, *self.y_bounds_)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
