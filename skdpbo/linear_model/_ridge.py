@@ -60,7 +60,8 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         columns are standardised privately; of one that hides them a `WideBoundsWarning` tells.
         `predict` clips rows and predictions to the boxes, too: a linear model that has seen
         nothing beyond them does not extrapolate. Where the noise prevails, predictions with an
-        intercept fall back toward the middle of `y_bounds`. None: (-3, 3), with a `DefaultBoundsWarning`.
+        intercept fall back toward the middle of `y_bounds`. None: (-3, 3), with a
+        `DefaultBoundsWarning`.
     alpha : float, default=None
         Penalty, as in scikit-learn after a `StandardScaler`, > 0. None: chosen from the released
         moments, by the evidence of the model. The known noise regularises in either case.
