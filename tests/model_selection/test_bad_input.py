@@ -346,6 +346,12 @@ PUBLIC = {
 }
 
 
+def test_positions_of_folds_beyond_the_public_rows_are_refused():
+    folds = [(np.arange(20), np.arange(20, 30)), (np.arange(10, 30), np.arange(10))]
+    make(cv=folds).fit(X, y, X_val=X_VAL, y_val=y_val)
+    refuse(make(cv=[*folds, (np.arange(30), np.arange(30, 50))]), "cv .* the 30 public rows")
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("estimator", "space", "data", "match"), PUBLIC.values(), ids=PUBLIC)
 def test_public_rows_fail_loudly(estimator, space, data, match):

@@ -255,9 +255,9 @@ def public_cv(searcher, X, y, positions, grouped=False):
         if kind in ("binary", "multiclass"):
             fewest = np.unique(np.asarray(y), return_counts=True)[1].min()
         return int(min(max(fewest, _FEWEST_FOLDS), _MOST_FOLDS))
-    if positions is None or isinstance(cv, numbers.Integral):  # cv is of the public rows already
+    if isinstance(cv, numbers.Integral):
         return cv
-    if hasattr(cv, "split") and not isinstance(cv, PredefinedSplit):
+    if hasattr(cv, "split") and (positions is None or not isinstance(cv, PredefinedSplit)):
         return cv
     if grouped:
         raise ValueError(
@@ -268,6 +268,8 @@ def public_cv(searcher, X, y, positions, grouped=False):
     folds = [tuple(map(np.asarray, fold)) for fold in splits.split()]
     if max((part.max() for fold in folds for part in fold if part.size), default=0) < n_rows(X):
         return splits  # of the public rows alone
+    if positions is None:
+        raise ValueError(f"cv has positions beyond the {n_rows(X)} public rows: it splits X alone.")
     # Places among the public rows, for those of the rows that are public.
     public = [
         tuple(np.searchsorted(positions, part[np.isin(part, positions)]) for part in fold)
