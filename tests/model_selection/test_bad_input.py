@@ -348,7 +348,7 @@ PUBLIC = {
 
 def test_positions_of_folds_beyond_the_public_rows_are_refused():
     folds = [(np.arange(20), np.arange(20, 30)), (np.arange(10, 30), np.arange(10))]
-    make(cv=folds).fit(X, y, X_val=X_VAL, y_val=y_val)
+    make(cv=folds).fit(X, y, X_val=X_VAL, y_val=y_val, groups_val=np.arange(20) // 2)
     refuse(make(cv=[*folds, (np.arange(30), np.arange(30, 50))]), "cv .* the 30 public rows")
 
 

@@ -259,7 +259,7 @@ def public_cv(searcher, X, y, positions, grouped=False):
         return cv
     if hasattr(cv, "split") and (positions is None or not isinstance(cv, PredefinedSplit)):
         return cv
-    if grouped:
+    if grouped and positions is not None:
         raise ValueError(
             "cv must be a number or a splitter, such as GroupKFold(5), where groups are set apart: "
             "positions of rows depend on the sizes of the protected groups."
