@@ -17,6 +17,7 @@ _SHARE_OF_HISTOGRAM = 0.0625  # of the squared budget
 _CLEAR_OF_ENDS, _FAR = 0.15, 3.0  # of the half-width; standard deviations of the noise
 _SQUARE, _MEAN = 0.95, 0.8  # of records at one end; rows that are shortened have less than 1
 _FAR_ABOVE = 6.0  # standard deviations of the noise of a sum of squares
+_ABOVE = 2.5  # the same, where the model shows no effect of X either
 _IN_NOISE, _PLAIN = 2.0, 50.0  # variance over its noise: of a hidden and of a plain spread
 
 
@@ -201,7 +202,7 @@ def hidden_columns(moments, noise, low, high):
     return np.flatnonzero((in_noise < _IN_NOISE) & ~((low == 0) & (high == 1)))
 
 
-def is_box_wide(radius, moments, noise, low, high):
+def is_box_wide(radius, moments, noise, low, high, shows=True):
     """Whether the rows hide in the noise, where those that fill half of their box would stand out.
 
     Post-processing of released moments. Where half of the rows reach half of the box or more, in
@@ -214,6 +215,9 @@ def is_box_wide(radius, moments, noise, low, high):
         As from `release_moments`, of these columns and perhaps others after them.
     low, high : ndarray of shape (d,)
         Public box.
+    shows : bool, default=True
+        Whether the released model shows an effect of the rows, as far as is known. Where not,
+        less noise than that will do: rows that hide for want of records are meant, too.
     """
     taken = ~((low == 0) & (high == 1))
     d, squares = int(taken.sum()), np.split(moments, 2)[1]
@@ -223,7 +227,7 @@ def is_box_wide(radius, moments, noise, low, high):
     least = reached / max(reached + len(squares) - d, radius**2) / 2  # of half of the rows
     sd = noise[1] * math.sqrt(d)
     in_noise = squares[: len(low)][taken].sum() < _IN_NOISE * sd
-    return bool(in_noise and 0 < _FAR_ABOVE * sd <= least)
+    return bool(in_noise and 0 < (_FAR_ABOVE if shows else _ABOVE) * sd <= least)
 
 
 def at_one_end(mean, square, noise):

@@ -36,7 +36,7 @@ class GaussianEstimator(PrivateEstimator):
     # Whether the parameters alone decide what `fit` publishes, so that it costs nothing.
     releases_nothing = False
 
-    def _close(self, n_records, guarantee, hidden=(), is_wide=False):
+    def _close(self, n_records, guarantee, hidden=(), is_wide=False, shows=True):
         """Set the attributes that every fit has; then warn, since a warning may be an error.
 
         Parameters
@@ -48,6 +48,8 @@ class GaussianEstimator(PrivateEstimator):
             Columns of X, and after them targets, from `hidden_columns`.
         is_wide : bool, default=False
             From `is_box_wide`.
+        shows : bool, default=True
+            Whether the model shows an effect of X, as given to `is_box_wide`.
         """
         self.n_records_ = n_records
         self.privacy_ = replace(guarantee, n_protected=n_records)
@@ -66,7 +68,12 @@ class GaussianEstimator(PrivateEstimator):
             warn_caller(
                 "The released squares of X are within their noise, far below those of rows that "
                 "fill half of X_bounds, which may be much wider than the values, or in other "
-                "units. Give narrower ones.",
+                "units. Give narrower ones."
+                if shows
+                else "The released squares of X and its released effect on y are within their "
+                "noise: predictions hardly depend on X. X_bounds may be much wider than the "
+                "values, or in other units, and narrower ones better; or the records are too few "
+                "for this epsilon, or without effect.",
                 WideBoundsWarning,
             )
         return self

@@ -33,6 +33,7 @@ from skdpbo.privacy._checks import check_flag, check_within
 _SHARE_OF_SCALES, _SHARE_OF_TARGETS = 0.1, 0.02  # of the squared budget
 _QUANTILE = 0.6  # of the row norms, for the clipping radius of the moments
 _TARGET_EDGES = 64  # squared largest half width of the targets, in standard deviations
+_UNEXPLAINED = 0.05  # share of the targets' squares: less is no effect that a user would see
 _PRIOR_VARIANCES = 4.0 ** np.arange(-6, 5)  # of a weight, in units of the targets' half width
 
 
@@ -57,9 +58,10 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         Public boxes, in the units of X and y; numbers, or vectors with one value for each feature
         or target. Values outside are clipped. A box ten times wider than the data costs little:
         columns are standardised privately; of one that hides them a `WideBoundsWarning` tells.
-        `predict` clips rows to the box, too: a linear model that has seen nothing beyond it does
-        not extrapolate. Where the noise prevails, predictions with an intercept fall back toward
-        the middle of `y_bounds`. None: (-3, 3), with a `DefaultBoundsWarning`.
+        `predict` clips rows and predictions to the boxes, too: a linear model that has seen
+        nothing beyond them does not extrapolate. Where the noise prevails, predictions with an
+        intercept fall back toward the middle of `y_bounds`. None: (-3, 3), with a
+        `DefaultBoundsWarning`.
     alpha : float, default=None
         Penalty, as in scikit-learn after a `StandardScaler`, > 0. None: chosen from the released
         moments, by the evidence of the model. The known noise regularises in either case.
@@ -80,6 +82,8 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         Released.
     X_bounds_ : tuple of ndarray of shape (n_features,)
         The box. Public.
+    y_bounds_ : tuple of ndarray of shape (n_targets,)
+        That of the targets. Public.
     n_records_ : int
         Number of records, or of groups. Public.
     n_features_in_ : int
@@ -181,7 +185,7 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         targets, X_box, y_box = checked
         targets = in_doubles(np.asarray(targets))
         refuse_not_finite(targets, "y")
-        self.X_bounds_ = X_box
+        self.X_bounds_, self.y_bounds_ = X_box, y_box
         rows = BoxedRows(table, *X_box)
         rows.check_finite()
         columns = placed(table, targets.reshape(len(targets), -1))
@@ -191,7 +195,7 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
             records, z_scales, t_scales, mu_left, released = self._standardised(
                 rows, boxed_targets, guarantee.mu, source
             )
-            w = self._released_weights(records, z_scales.size, mu_left, source)
+            w, shows = self._released_weights(records, z_scales.size, mu_left, source)
         # In the units of X and y; bounds, centres and scales are public or released.
         coef, intercept = z_scales.in_box_units(w)
         unit = boxed_targets.half_width * t_scales.radius * t_scales.size / t_scales.factor
@@ -201,12 +205,12 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         if targets.ndim == 1:
             self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
         # In units of the half-widths of y_bounds.
-        mean, square = (part[self.n_features_in_ :] for part in np.split(released[0], 2))
-        radius = t_scales.radius
+        d, radius = self.n_features_in_, t_scales.radius
+        mean, square = (part[d:] for part in np.split(released[0], 2))
         ends = at_one_end(radius * mean, radius**2 * square, radius**2 * released[1][1])
-        low, high = np.hstack([X_box, y_box])
-        hidden = np.setdiff1d(hidden_columns(*released, low, high), ends + table.shape[1])
-        self._close(n_units(table), guarantee, hidden, is_box_wide(radius, *released, *X_box))
+        hidden = hidden_columns(*released, *np.hstack([X_box, y_box]))
+        wide = is_box_wide(radius, *released, *X_box, shows=shows)
+        self._close(n_units(table), guarantee, np.setdiff1d(hidden, ends + d), wide, shows)
         if ends.size:
             warn_of_ends("y_bounds", ends)
         return self
@@ -242,7 +246,15 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         return records, z_scales, t_scales, mu_left, (moments, noise)
 
     def _released_weights(self, records, size, mu, source):
-        """Release half width and second moments; return weights of z for t, (d + 1, n_targets)."""
+        """Release half width and second moments.
+
+        Returns
+        -------
+        weights : ndarray of shape (d + 1, n_targets)
+            Of z for t.
+        shows : bool
+            Whether z explains some target, by what was released.
+        """
         n, n_targets = records.shape
         mu_moments, mu_targets = split_budget(mu, _SHARE_OF_TARGETS)
         half_width = release_radius(
@@ -265,7 +277,9 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         weights = [
             self._posterior_mean(B, released, j, n, half_width**2, size) for j in range(n_targets)
         ]
-        return np.column_stack(weights)
+        w = np.column_stack(weights)
+        explained = np.einsum("ij,ij->j", w[:-1], B[:-1, :-1] @ w[:-1])
+        return w, bool(np.any(explained > _UNEXPLAINED * released.yy.diagonal()))
 
     def _posterior_mean(self, B, released, j, n, largest, size):
         """Return the weights of target j from released moments."""
@@ -304,11 +318,13 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         Returns
         -------
         y : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Float64.
+            Float64; within `y_bounds`.
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", reset=False)
-        return clipped_product(X, self.X_bounds_, self.coef_.T) + self.intercept_
+        predicted = clipped_product(X, self.X_bounds_, self.coef_.T) + self.intercept_
+        # Rows far from the others weigh little in the fit. No error grows: targets are within.
+        return np.clip(predicted, *self.y_bounds_)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

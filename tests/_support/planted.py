@@ -39,6 +39,7 @@ STAGES = {
     "dry run": "model_selection.evaluation._dry_run",
     "evaluator": "model_selection.evaluation._evaluator",
     "features": "gaussian_process.sparse._features",
+    "fit warnings": "gaussian_process.sparse._fit_warnings",
     "first releases": "gaussian_process.sparse._first_releases",
     "gaussian trajectory": "model_selection.bayes._gaussian_trajectory",
     "isolated rows": "gaussian_process._isolated_rows",

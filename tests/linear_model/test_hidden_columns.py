@@ -88,10 +88,24 @@ def test_a_warning_that_is_an_error_leaves_a_fitted_model():
 def test_a_box_that_is_far_too_wide_for_all_columns_is_announced(kind):
     X = np.random.default_rng(0).normal(size=(N, 5))
     told = named(kind, X, 4000.0, epsilon=1.0, category=WideBoundsWarning)
-    assert "far below those of rows that fill half of X_bounds" in told
+    # Y is of no column.
+    hidden = {"ridge": "predictions hardly depend on X"}
+    hidden = hidden.get(kind, "far below those of rows that fill half of X_bounds")
+    assert hidden in told
     assert named(kind, X, 12.0, epsilon=1.0) is None
     # Where the noise prevails nothing is known.
     assert named(kind, X, 4000.0, epsilon=0.1) is None
+
+
+def test_a_box_that_hides_a_thousand_records_is_announced_where_no_effect_shows(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(1000, 1))
+    how = {"y": X[:, 0], "epsilon": 1.0, "category": WideBoundsWarning}
+    assert "predictions hardly depend on X" in named("ridge", X, 4000.0, **how)
+    assert named("ridge", X, 4.0, **how) is None
+    assert named("ridge", X, 40.0, **how) is None  # hidden, too, but R2 is .9
+    # Planted bug: any slope is an effect.
+    put(monkeypatch, "ridge: _UNEXPLAINED", -1.0)
+    assert named("ridge", X, 4000.0, **how) is None
 
 
 def rows_that_reach_half(rng, d, others):

@@ -125,6 +125,19 @@ def test_rows_outside_of_the_box_are_clipped_by_predict(table):
     )
 
 
+def test_predictions_are_within_the_bounds_of_the_targets(table):
+    """A few long rows weigh little in the fit, so that its line runs far beyond their targets."""
+    X = np.abs(table[0])
+    X[:30, 0] = 40.0
+    y = (X[:, 0] > 1).astype(float)
+    box = [0, 0, 0, 0], [40, 3, 3, 3]
+    model = fitted(X, y, X_bounds=box, y_bounds=(0, 1))
+    line = X @ model.coef_ + model.intercept_
+    assert np.mean((line - y) ** 2) > 3 * np.mean((model.predict(X) - y) ** 2)
+    both = fitted(X, np.column_stack([y, 3 - y]), X_bounds=box, y_bounds=([0, 2], [1, 3]))
+    np.testing.assert_array_equal(both.predict(X).clip([0, 2], [1, 3]), both.predict(X))
+
+
 def test_outliers_of_the_targets_are_clipped(table):
     X, y = table
     wild = y.copy()

@@ -327,7 +327,7 @@ PUBLIC = {
     "nan": (LOGISTIC, C, {"X": spoilt(X, NAN)}, "NaN"),
     "inf": (LOGISTIC, C, {"X": spoilt(X, INF)}, "infinity"),
     "text": (LOGISTIC, C, {"X": spoilt(X, "abc")}, "could not convert string to float: 'abc'"),
-    "y-nan": (LOGISTIC, C, {"y": spoilt(y, NAN)}, "NaN|nan"),
+    "y-nan": (LOGISTIC, C, {"y": spoilt(y, NAN)}, "y contains NaN"),
     "y-mixed": (LOGISTIC, C, {"y": spoilt(y, "abc")}, "unknown|'<' not supported"),
     "one-class": (LOGISTIC, C, {"y": np.zeros(30)}, "two classes .* found 1"),
     "one-class-column": (
@@ -344,6 +344,12 @@ PUBLIC = {
     "no-predict_proba": (LinearSVC(), C, {}, "predict_proba"),
     "unknown-fit-parameter": (TREE, {"max_depth": [1]}, {"shoe_size": 43}, "shoe_size"),
 }
+
+
+def test_positions_of_folds_beyond_the_public_rows_are_refused():
+    folds = [(np.arange(20), np.arange(20, 30)), (np.arange(10, 30), np.arange(10))]
+    make(cv=folds).fit(X, y, X_val=X_VAL, y_val=y_val, groups_val=np.arange(20) // 2)
+    refuse(make(cv=[*folds, (np.arange(30), np.arange(30, 50))]), "cv .* the 30 public rows")
 
 
 @pytest.mark.filterwarnings("ignore")

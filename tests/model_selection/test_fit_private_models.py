@@ -543,6 +543,16 @@ class TestFailures:
         scores = search.fit(X, -Y).cv_results_["private_validation_score"]
         assert np.isnan(scores).tolist() == [True, True, False]
 
+    def test_a_winner_that_fails_for_any_rows_is_named_and_charged(self, monkeypatch):
+        put(monkeypatch, "trials: draw_trials", lambda *a, **k: 1)  # of the first: 1e-3
+        ridge = DPRidge(X_bounds=(-3, 3), y_bounds=(-1, 1))
+        search = grid(ridge, {"alpha": [1.0, *-np.arange(1.0, 1000.0)]})
+        ledger, spent = PrivacyLedger(epsilon=9.0, delta=1e-3), r"budget is spent.* alpha must lie"
+        with ledger, pytest.raises(ValueError, match=spent) as failure:
+            search.fit(X, Y)
+        assert len(ledger.entries) == 1
+        assert "Nothing was charged" not in str(failure.value)
+
     @pytest.mark.parametrize("refit", [True, False])
     def test_the_error_says_nothing_of_the_records(self, refit):
         class Failing(DPMean):

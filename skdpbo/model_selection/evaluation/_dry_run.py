@@ -33,6 +33,7 @@ from skdpbo.model_selection.rows._overlap import entry_length
 from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets
 from skdpbo.model_selection.scoring._scorer import MissingResponseError
 
+NOTHING_CHARGED = " Nothing was charged."  # ends an error
 _N_ROWS = 60  # that train: a fold of five still has rows of both classes
 _N_SHOWN = _N_ROWS + 1  # the last is only scored: its texts are new to the model
 _SEED = 20070611
@@ -91,7 +92,7 @@ def dry_run(estimator, candidates, X, y, scorer=None, fit_params=None):
         text = _text_of(errors[0], estimator, first[0], *how)
         raise ValueError(
             f"{type(estimator).__name__} cannot be trained and scored with any candidate, whatever "
-            f"the rows are: {text} Nothing was charged."
+            f"the rows are: {text}{NOTHING_CHARGED}"
         )
     return [
         f"{type(estimator).__name__} with {params} cannot be trained and scored on synthetic rows "

@@ -29,7 +29,7 @@ from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._private_choice import all_stated_for_groups
 from skdpbo.model_selection._search_mechanism import Chosen
 from skdpbo.model_selection._sklearn import n_rows
-from skdpbo.model_selection.evaluation._dry_run import dry_run, synthetic_rows
+from skdpbo.model_selection.evaluation._dry_run import NOTHING_CHARGED, dry_run, synthetic_rows
 from skdpbo.model_selection.evaluation._evaluator import train
 from skdpbo.model_selection.private_training._costs import costs_of_groups
 from skdpbo.model_selection.private_training._estimators import refuse_unknown_groups
@@ -191,8 +191,9 @@ class PrivateModelsProtection(AllRecordsProtection):
             model = train_final(self.final.models[winner.index], data_of_final, source)
             winner = replace(winner, model=model)
         if winner.model is None and self.plan.releases_model:
-            # The end of a descent is not among the candidates that were tried before.
-            own = self._failures([released.candidates[released.index]])
+            # One of each structure was tried before, and not the end of a descent.
+            own, error = attempt(self._failures, [released.candidates[released.index]])
+            own = own if error is None else [str(error).removesuffix(NOTHING_CHARGED)]
             raise _no_model(self.parts.X, dict.fromkeys([*self.failures, *own]))
         model = {"best_estimator_": winner.model} if self.searcher.refit else {}
         return replace(released, attributes=released.attributes | model)

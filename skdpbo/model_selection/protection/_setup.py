@@ -218,21 +218,21 @@ def public_cv(searcher, X, y, positions, grouped=False):
         With ``cv=None`` five folds, or as many as the smallest class has rows, at least two.
         Splits of all rows are restricted to the public ones.
     """
-    cv = searcher.cv
+    cv, kind = searcher.cv, None
+    has_labels = is_classifier(searcher.estimator) and y is not None
+    # Also for a number of folds: scikit-learn's own error of a missing label does not name y.
+    if has_labels and (cv is None or isinstance(cv, numbers.Integral)):
+        kind = type_of_target(y, input_name="y")
     if cv is None:
         fewest = n_rows(X)
-        if (
-            is_classifier(searcher.estimator)
-            and y is not None
-            and type_of_target(y) in ("binary", "multiclass")
-        ):
+        if kind in ("binary", "multiclass"):
             fewest = np.unique(np.asarray(y), return_counts=True)[1].min()
         return int(min(max(fewest, _FEWEST_FOLDS), _MOST_FOLDS))
-    if positions is None or isinstance(cv, numbers.Integral):  # cv is of the public rows already
+    if isinstance(cv, numbers.Integral):
         return cv
-    if hasattr(cv, "split") and not isinstance(cv, PredefinedSplit):
+    if hasattr(cv, "split") and (positions is None or not isinstance(cv, PredefinedSplit)):
         return cv
-    if grouped:
+    if grouped and positions is not None:
         raise ValueError(
             "cv must be a number or a splitter, such as GroupKFold(5), where groups are set apart: "
             "positions of rows depend on the sizes of the protected groups."
@@ -241,6 +241,8 @@ def public_cv(searcher, X, y, positions, grouped=False):
     folds = [tuple(map(np.asarray, fold)) for fold in splits.split()]
     if max((part.max() for fold in folds for part in fold if part.size), default=0) < n_rows(X):
         return splits  # of the public rows alone
+    if positions is None:
+        raise ValueError(f"cv has positions beyond the {n_rows(X)} public rows: it splits X alone.")
     # Places among the public rows, for those of the rows that are public.
     public = [
         tuple(np.searchsorted(positions, part[np.isin(part, positions)]) for part in fold)

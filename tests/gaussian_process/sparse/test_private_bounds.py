@@ -210,6 +210,14 @@ def test_without_a_box_nothing_is_said_of_a_column(points):
     assert (UnreachedRowsWarning in given) == (len(points) > 1)
 
 
+def test_rows_in_released_ranges_are_not_said_to_be_far(monkeypatch):
+    put(monkeypatch, "fit warnings: _FAR", -1e6)  # whatever the share seems to be
+    assert UnreachedRowsWarning in warnings_of(X_bounds=(0, 90), y_bounds=(50, 150))
+    assert UnreachedRowsWarning not in warnings_of(**BOTH)
+    few = {"X": X[:20], "y": Y[:20]}  # no range is shown
+    assert UnreachedRowsWarning in warnings_of(**few, **BOTH)
+
+
 @pytest.mark.slow
 def test_the_share_in_reach_and_its_noise():
     rng = np.random.default_rng(0)
