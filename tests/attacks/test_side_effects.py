@@ -249,7 +249,8 @@ class TestContext:
     @pytest.mark.parametrize("chunks", [False, True])
     def test_what_is_bound_is_found(self, chunks, monkeypatch):
         run = SimpleNamespace(run=lambda function, *args: function(*args))
-        put(monkeypatch, "isolation: copy_context", lambda: run)
+        for place in ("isolation: copy_context", "search: copy_context"):
+            put(monkeypatch, place, lambda: run)
         assert self.shown(chunks)
 
     def shown(self, chunks):
