@@ -9,7 +9,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 from _support.interrupts import interrupted
-from _support.planted import put
+from _support.planted import SameContext, put
 from skdpbo import DPGridSearchCV
 from skdpbo.gaussian_process import (
     DPSparseGPClassifier,
@@ -132,10 +132,3 @@ class TestReportsOfNumpy:
         put(monkeypatch, f"{name}: copy_context", SameContext)
         with pytest.raises(AssertionError):
             self.test_they_are_put_back(name)
-
-
-class SameContext:
-    """A context that is none."""
-
-    def run(self, function, *args, **kwargs):
-        return function(*args, **kwargs)
