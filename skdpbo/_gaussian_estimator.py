@@ -7,6 +7,7 @@ from skdpbo._parameters import (
     OWN_GROUP,
     OWN_RECORD,
     bounds_or_default,
+    of_class,
     warn_caller,
 )
 from skdpbo._private_estimator import PrivateEstimator
@@ -98,7 +99,9 @@ class GaussianEstimator(PrivateEstimator):
             Of one fit: all that it publishes together.
         """
         stated = self._of_records("group" if check_flag(groups, "groups") else "record")
-        return about_groups(stated, protects="groups of training records") if groups else stated
+        if groups:
+            stated = about_groups(stated, protects="groups of training records")
+        return of_class(self, stated)
 
     def _guarantee_of_fit(self, groups):
         # A sub-class of a user's need not know groups.

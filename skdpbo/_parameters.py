@@ -25,6 +25,16 @@ def warn_caller(message, category):
     warnings.warn(message, category, stacklevel=level)
 
 
+def of_class(estimator, guarantee):
+    """Return the guarantee of an estimator; a class of one's own may release more than its base."""
+    kind = type(estimator)
+    base = next(cls for cls in kind.__mro__ if cls.__module__.startswith("skdpbo."))
+    if kind is base:
+        return guarantee
+    text = f"{kind.__name__} releases nothing of the records beyond what {base.__name__} does"
+    return guarantee.assuming(text, status="conditional")
+
+
 def warn_of_ends(bounds, columns=None):
     """Warn that nearly all records are near or beyond one end of bounds, in columns if given."""
     which = "" if columns is None else f" (column {', '.join(map(str, columns.tolist()))})"

@@ -2,6 +2,7 @@
 
 import warnings
 from collections import Counter
+from contextvars import copy_context
 from functools import partial, wraps
 from numbers import Number
 
@@ -195,7 +196,8 @@ def _complete_or_unchanged(fit):
     def guarded(self, *args, **kwargs):
         before = vars(self).copy()
         try:
-            return fit(self, *args, **kwargs)
+            # An interrupt may leave the error state of numpy changed, but not that of the caller.
+            return copy_context().run(fit, self, *args, **kwargs)
         except BaseException:
             # With its last attribute the fit is complete: a warning was an error.
             if vars(self).get("privacy_") is before.get("privacy_"):

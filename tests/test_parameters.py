@@ -6,9 +6,20 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
 from _support.internals import check_bounds
-from skdpbo.gaussian_process import DPSparseGPRegressor, ProjectedGP
+from skdpbo import DPGridSearchCV
+from skdpbo.gaussian_process import (
+    DPSparseGPClassifier,
+    DPSparseGPRegressor,
+    PrivateProjection,
+    ProjectedGP,
+)
 from skdpbo.linear_model import DPLogisticRegression, DPRidge
-from skdpbo.preprocessing import DPMinMaxScaler, DPSimpleImputer, DPStandardScaler
+from skdpbo.preprocessing import (
+    DPMinMaxScaler,
+    DPOneHotEncoder,
+    DPSimpleImputer,
+    DPStandardScaler,
+)
 from skdpbo.privacy import PrivacyLedger
 
 LOWS, HIGHS = np.zeros(30), np.arange(1.0, 31.0)
@@ -95,3 +106,31 @@ def test_parameters_of_any_size_fit_lists(d):
     X, Y = np.ones((9, d)).tolist(), np.ones((9, 3)).tolist()
     own = {"kernel": RBF([1.0] * d), "inducing_points": np.eye(d), "noise_variance": [0.1] * 3}
     assert DPSparseGPRegressor(**box, **own).fit(X, Y).n_features_in_ == d
+
+
+PRIVATE = [
+    DPRidge(),
+    DPLogisticRegression(),
+    DPStandardScaler(),
+    DPMinMaxScaler(X_bounds=(0, 1)),
+    DPOneHotEncoder(),
+    DPSimpleImputer(),
+    DPSparseGPRegressor(),
+    DPSparseGPClassifier(),
+    PrivateProjection(X_bounds=(0, 1)),
+    ProjectedGP(X_bounds=(0, 1)),
+    DPGridSearchCV(DPRidge(), {"alpha": [1.0]}, loss_bound=1.0),
+    DPGridSearchCV(DPRidge(), {"alpha": [1.0]}, loss_bound=1.0, protect="all"),
+]
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
+@pytest.mark.parametrize("model", PRIVATE, ids=lambda model: type(model).__name__)
+def test_the_guarantee_of_a_class_of_ones_own_is_conditional(model):
+    # Its fit may keep what no noise covers, as the largest value.
+    kind = type(model)
+    own = type("Own", (kind,), {"__init__": kind.__init__})(**model.get_params(deep=False))
+    known, stated = model.privacy_guarantee(), own.privacy_guarantee()
+    assert (known.status, stated.status) == ("proved", "conditional")
+    text = f"Own releases nothing of the records beyond what {kind.__name__} does"
+    assert text in stated.assumptions

@@ -75,9 +75,23 @@ def _isolated_task(parent, secretly_often, function, args):
     filters, floats = warnings.catch_warnings(), np.errstate(all="ignore")
     with silence, ONE_AT_A_TIME.lock, paid, filters, floats:
         warnings.simplefilter("ignore")
-        # What code binds to its context, as for logs, is not that of the caller.
-        result = copy_context().run(function, *args)
+        generator = np.random.get_bit_generator()
+        try:
+            # What code binds to its context, as for logs, is not that of the caller.
+            result = copy_context().run(function, *args)
+        finally:
+            _put_back(generator)
         return result if parent in (None, this_process()) else _SentResult(result)
+
+
+def _put_back(generator):
+    """Put numpy's generator back where an interrupt has kept `seeded_generators` from it.
+
+    Python's own gets a new state: numbers of a public seed are known, those of before may repeat.
+    """
+    if np.random.get_bit_generator() is not generator:
+        random.seed()
+        np.random.set_bit_generator(generator)
 
 
 class _SentResult:
@@ -143,14 +157,16 @@ def seeded_generators(seed):
     state, source = random.getstate(), np.random.get_bit_generator()
     # Another source in its place: numpy copies a state word by word, slower than most predictions.
     spare = _SPARE_SOURCES.pop() if _SPARE_SOURCES else np.random.MT19937()
-    random.seed(seed if isinstance(seed, int) else seed.tobytes())  # of an array all words
-    np.random.set_bit_generator(spare)
+    np.random.set_bit_generator(spare)  # first: it shows that the seed has to be put back
     try:
+        random.seed(seed if isinstance(seed, int) else seed.tobytes())  # of an array all words
         np.random.seed(seed)  # noqa: NPY002
         yield
     finally:
-        random.setstate(state)
-        np.random.set_bit_generator(source)
+        # Late, with the traceback of an interrupt, others are at work, or noise has been drawn.
+        if np.random.get_bit_generator() is spare:
+            random.setstate(state)
+            np.random.set_bit_generator(source)
         _SPARE_SOURCES.append(spare)
 
 

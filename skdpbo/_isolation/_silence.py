@@ -37,7 +37,7 @@ class nothing_leaves:  # noqa: N801
         self._key = object()
         try:
             with _PROCESS.lock:
-                silence = _PROCESS.silence
+                silence = _standing()
                 if silence is None or not silence.holds():
                     silence = _PROCESS.silence = _Silence(outer=silence)
                 self._silence = silence
@@ -63,9 +63,22 @@ class nothing_leaves:  # noqa: N801
             self._late_end.detach()
 
 
+def _standing():
+    """Return the silence of the process, if any.
+
+    One without a block could not end for an interrupt. Noise may have been drawn since then, which
+    generators that are put back would repeat.
+    """
+    silence = _PROCESS.silence
+    if silence is not None and not silence.blocks:
+        silence.let_generators_go_on()
+    return silence
+
+
 def _end(silence, key, late=False):
     """End a block; the silence with its last one."""
     with _PROCESS.lock:
+        _standing()
         if silence is not None:
             silence.late |= late
             silence.blocks.discard(key)
@@ -99,6 +112,10 @@ class _Silence:
             self._nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
             _silence(self._nowhere, *self._undo)
             self._filters = warnings.filters
+
+    def let_generators_go_on(self):
+        """Put no generator back at the end."""
+        self._undo[2].pop_all()
 
     def end(self):
         """Put all back as it was; of a block that ends late what is still as it left it.

@@ -4,6 +4,7 @@ import math
 import numbers
 import warnings
 from collections import Counter
+from functools import partial
 
 import numpy as np
 from scipy.stats import norm
@@ -12,6 +13,7 @@ from skdpbo.audit._result import AuditResult, epsilon_of, event_bounds, mu_of
 from skdpbo.privacy._checks import check_choice, check_count, check_within
 
 _MAX_THRESHOLDS = 1000
+_LARGEST = np.finfo(float).max
 _FAR = 1e3  # interquartile ranges
 
 
@@ -166,7 +168,10 @@ def learned_statistic(first, second):
     """Return the name of a statistic, and a function from a list of outputs to an array."""
     sample = first[0]
     if isinstance(sample, numbers.Real) and not isinstance(sample, bool | np.bool_):
-        return "a value", _numbers
+        # As floats, long integers that differ would be equal: exact distances to one of them.
+        long = isinstance(sample, numbers.Integral) and abs(int(sample)) >= 2**53
+        origin = int(sample) if long else 0
+        return f"a value less {origin}" if long else "a value", partial(_numbers, origin=origin)
     if isinstance(sample, list | np.ndarray):
         return "a linear statistic", _linear(first, second)
     a, b = Counter(first), Counter(second)
@@ -176,9 +181,11 @@ def learned_statistic(first, second):
     )
 
 
-def _numbers(outputs):
-    values = np.array([float(value) for value in outputs])
-    return np.where(np.isnan(values), -np.inf, values)  # NaN is an output as any other
+def _numbers(outputs, origin):
+    values = (int(v) if isinstance(v, numbers.Integral) else float(v) for v in outputs)
+    values = np.array([float(value - origin) for value in values])
+    # NaN is an output as any other, and below all of them.
+    return np.where(np.isnan(values), -np.inf, np.maximum(values, -_LARGEST))
 
 
 def _linear(first, second):

@@ -101,12 +101,12 @@ def sensitivity_audit(
     if sensitivity < 0:
         raise ValueError(f"sensitivity must be at least 0, got {sensitivity}.")
     check_count(n_random, "n_random", least=0)
-    before = _exact(statistic(data))
+    # Copies, since a statistic may work in place.
+    before = _exact(statistic(_copied(data)))
     # Squares in the l2 norm: a root could not be compared exactly.
     largest, found, n_neighbours = Fraction(0), (-1, None), 0
     for position, record in _replacements(data, records, propose, n_random, random_state):
-        # A copy, since a statistic may work in place.
-        changed = data.copy() if isinstance(data, np.ndarray) else list(data)
+        changed = _copied(data)
         changed[position] = record
         size = _size(before, _exact(statistic(changed)), norm)
         n_neighbours += 1
@@ -174,6 +174,10 @@ def _replacements(data, records, propose, n_random, random_state):
         rng = np.random.default_rng(random_state)
         for _ in range(n_random):
             yield int(rng.integers(len(data))), propose(rng)
+
+
+def _copied(data):
+    return data.copy() if isinstance(data, np.ndarray) else list(data)
 
 
 def _exact(values):

@@ -19,6 +19,7 @@ The way of a fit, from the rows to the noise:
 
 import numbers
 from abc import abstractmethod
+from contextvars import copy_context
 from fractions import Fraction
 from functools import partial
 from os import PathLike
@@ -192,7 +193,8 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         protection = self._protection()
         protection.check()
         warn_if_seeded(self.random_state)  # before the charge: a filter may make it an error
-        protection.search((X, y, X_val, y_val, groups_val), params)
+        # An interrupt may leave the error state of numpy changed, but not that of the caller.
+        copy_context().run(protection.search, (X, y, X_val, y_val, groups_val), params)
         return self
 
     def privacy_guarantee(self, n_samples=None, *, groups=False):

@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.gaussian_process.kernels import RBF
 
 from _support.internals import RUNNING
-from _support.planted import original, put
+from _support.planted import SameContext, original, put
 from skdpbo import (
     DPBayesSearchCV,
     DPGIBOSearchCV,
@@ -342,6 +342,7 @@ class TestInterrupts:
     def test_a_payment_that_goes_on_is_caught(self, monkeypatch):
         # Planted bug: nothing ends what an interrupt has left open.
         put(monkeypatch, "protection: payments_ending", contextlib.nullcontext)
+        put(monkeypatch, "search: copy_context", SameContext)
         assert self.charges_after_one_inside(monkeypatch) == 0
 
     @pytest.mark.parametrize("n_before", [0, 1])

@@ -9,7 +9,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 from _support.interrupts import interrupted
-from _support.planted import put
+from _support.planted import SameContext, put
 from skdpbo import DPGridSearchCV
 from skdpbo.gaussian_process import (
     DPSparseGPClassifier,
@@ -107,3 +107,28 @@ class TestSearchers:
     def test_half_made_searches_are_found(self, search, monkeypatch):
         put(monkeypatch, "protection: Protection.forget", lambda self: None)
         assert half_made(search, fit_of(search), PROTECTION)
+
+
+REPORTS = {np.errstate.__enter__.__globals__["__name__"]}
+FITS = {
+    "private estimator": lambda: DPRidge(**BOTH).fit(X, LABELS),
+    "search": fit_of(SEARCHES[1]),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+class TestReportsOfNumpy:
+    """What numpy does on an overflow is what the caller has set, wherever the interrupt comes."""
+
+    def test_they_are_put_back(self, name):
+        with np.errstate(over="raise"):
+            before, at = np.geterr(), 1
+            while interrupted(FITS[name], REPORTS, at):
+                assert np.geterr() == before
+                at += 5
+        assert at > 50
+
+    def test_others_are_found(self, name, monkeypatch):
+        put(monkeypatch, f"{name}: copy_context", SameContext)
+        with pytest.raises(AssertionError):
+            self.test_they_are_put_back(name)

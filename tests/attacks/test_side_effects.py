@@ -32,7 +32,7 @@ from _support.internals import (
     this_process,
 )
 from _support.interrupts import interrupted
-from _support.planted import original, plant, put
+from _support.planted import SameContext, original, plant, put
 from _support.protections import private_selection
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV
 from skdpbo.gaussian_process import PrivateProjection
@@ -248,8 +248,8 @@ class TestContext:
 
     @pytest.mark.parametrize("chunks", [False, True])
     def test_what_is_bound_is_found(self, chunks, monkeypatch):
-        run = SimpleNamespace(run=lambda function, *args: function(*args))
-        put(monkeypatch, "isolation: copy_context", lambda: run)
+        for place in ("isolation: copy_context", "search: copy_context"):
+            put(monkeypatch, place, SameContext)
         assert self.shown(chunks)
 
     def shown(self, chunks):

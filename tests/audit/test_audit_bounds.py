@@ -115,6 +115,15 @@ class TestAuditSamples:
         a[rng.random(500) < 0.5, 0] = np.inf
         assert audit_samples(a, b).epsilon > 2
 
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [(2**60, 2**60 + 1), (np.uint64(2**63), np.uint64(2**63 + 1)), (math.nan, -math.inf)],
+        ids=["long integers", "unsigned", "NaN and infinity"],
+    )
+    def test_numbers_that_differ_are_told_apart(self, one, other):
+        assert audit_samples([one] * 500, [other] * 500).epsilon > 2
+        assert audit_samples([one] * 500, [one] * 500).epsilon == 0
+
     def test_categories(self):
         rng = RNG(0)
         a = rng.choice(["x", "y", "z"], 4000, p=[0.2, 0.6, 0.2]).tolist()

@@ -49,6 +49,16 @@ def test_length_that_depends_on_the_data():
         sensitivity_audit(lambda data: [1] * data[0], [1, 1], [2], sensitivity=1)
 
 
+def test_a_statistic_that_works_in_place():
+    def excess(rows):
+        rows -= 1
+        return rows.clip(0).sum()
+
+    data = np.array([2.0, 2.0])
+    found = sensitivity_audit(excess, data, [9.0], sensitivity=6.5)
+    assert (found.largest, found.violated, data.tolist()) == (7.0, True, [2.0, 2.0])
+
+
 def test_unknown_norm():
     with pytest.raises(ValueError, match="norm"):
         sensitivity_audit(sum, [1], [2], sensitivity=1, norm="l3")

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from skdpbo._parameters import check_bounds, warn_caller, warn_of_ends
+from skdpbo._parameters import check_bounds, of_class, warn_caller, warn_of_ends
 from skdpbo._private_estimator import PrivateEstimator
 from skdpbo._schema import check_same_length, in_doubles, refuse_not_finite
 from skdpbo.exceptions import DefaultBoundsWarning, NoisyRowsWarning, VoidGuaranteeWarning
@@ -91,7 +91,8 @@ class RowReleaser(PrivateEstimator):
                 self.mechanism, self.epsilon, self.delta, self.displacement, diameter
             )
         return tuple(
-            None if part is None else part.voided_if_seeded(self.random_state) for part in pair
+            None if part is None else of_class(self, part.voided_if_seeded(self.random_state))
+            for part in pair
         )
 
     def _domain(self, n_features):

@@ -13,7 +13,7 @@ from sklearn import get_config
 from sklearn.metrics import check_scoring
 
 from skdpbo._isolation._isolated_calls import in_isolation, refuse_cached_functions
-from skdpbo._parameters import warn_caller
+from skdpbo._parameters import of_class, warn_caller
 from skdpbo._record_groups import group_codes
 from skdpbo.model_selection._sklearn import (
     final_step,
@@ -172,6 +172,7 @@ class Protection(NotPickled, ABC):
         names = unverified_steps(self.searcher.estimator, self.candidates)
         if names:
             guarantee = guarantee.assuming(row_wise_assumption(names), status="conditional")
+        guarantee = of_class(self.searcher, guarantee)
         guarantee = guarantee.voided_if_seeded(self.searcher.random_state)
         for text in (scorer_assumption(self.searcher), entries):
             if text is not None:

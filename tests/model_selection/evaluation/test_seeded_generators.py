@@ -1,11 +1,15 @@
 """Seeds of one isolated call: of the stated streams, and without a trace."""
 
+import gc
 import random
+import sys
 
 import numpy as np
 import pytest
 
 from _support.internals import in_isolation, seeded_generators
+from _support.interrupts import interrupted
+from _support.planted import nothing, original, put
 
 
 def draws(seed):
@@ -90,3 +94,50 @@ def test_an_error_half_way_into_isolation_leaves_the_output(monkeypatch, capsys)
         in_isolation(max, 1, 2)
     print("heard")
     assert capsys.readouterr().out == "heard\n"
+
+
+PLACES = "isolation: _put_back", "silence: _Silence.let_generators_go_on"
+MODULES = {original(place).__module__ for place in PLACES} | {"contextlib"}
+
+
+def numbers():
+    return random.random(), np.random.random_sample()
+
+
+@pytest.mark.slow
+class TestInterrupts:
+    """Noise drawn after an interrupt (Ctrl-C) is neither known nor repeated."""
+
+    def drawn(self):
+        """Return what is drawn after interrupts at each place: at once, after a call, and later."""
+        found, kept, at, streams = [], [], 1, (sys.stdout, sys.stderr)
+
+        def call():
+            try:
+                in_isolation(draws, 7)
+            except KeyboardInterrupt as error:
+                kept.append(error)  # as a notebook does
+
+        gc.freeze()  # collections of what is new alone are fast
+        while interrupted(call, MODULES, at):
+            found += numbers()
+            in_isolation(abs, 1)
+            found += numbers()
+            kept.clear()
+            gc.collect()
+            found += numbers()
+            sys.stdout, sys.stderr = streams
+            at += 1
+        gc.unfreeze()
+        assert at > 200
+        return [*draws(7)[:1], *draws(7)[1], *found]
+
+    def test_no_number_comes_twice(self):
+        found = self.drawn()
+        assert len({*found}) == len(found)
+
+    @pytest.mark.parametrize("place", PLACES)
+    def test_one_that_does_is_found(self, place, monkeypatch):
+        put(monkeypatch, place, nothing)
+        with pytest.raises(AssertionError):
+            self.test_no_number_comes_twice()
