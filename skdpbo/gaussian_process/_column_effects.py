@@ -18,7 +18,7 @@ from skdpbo.privacy._rounding import round_up_root
 N_BINS = 16
 STEPS = 2**16  # of the lattice, to 1
 _CLIP = 0.5  # standard deviations: small effects then stand out from noise and sampling
-VARIANCE = 0.74  # of normal targets so clipped
+_VARIANCE = 0.74  # of normal targets so clipped
 _ABOVE = 1.0  # standard deviations above the largest of the noise
 _LEAST_EFFECT = 0.2  # of the largest one
 _MOST_HIDDEN = 0.2  # of the variance: what noise may hide in columns that are left out
@@ -34,8 +34,8 @@ def effect_noise(mu, n_effects):
 
 def sampling_error(n_records):
     """Return a standard deviation of an effect of that many independent records."""
-    # sqrt(1 - 2 / pi) sqrt(VARIANCE n): of a sum of absolute values of normal variables.
-    return math.sqrt((1 - 2 / math.pi) * VARIANCE * n_records)
+    # sqrt(1 - 2 / pi) sqrt(_VARIANCE n): of a sum of absolute values of normal variables.
+    return math.sqrt((1 - 2 / math.pi) * _VARIANCE * n_records)
 
 
 def _largest(p):
@@ -169,7 +169,7 @@ class ColumnEffects:
         """Return the expected sum of a column without effect, for a sum of all targets `total`."""
         # As if the records were spread evenly over the bins, their targets without regard to the
         # column.
-        mean, sd = total / self._n_bins, math.sqrt(VARIANCE * self.n_records / self._n_bins)
+        mean, sd = total / self._n_bins, math.sqrt(_VARIANCE * self.n_records / self._n_bins)
         z = mean / sd  # of the absolute value of a normal variable:
         density = math.exp(-(z**2) / 2) * math.sqrt(2 / math.pi)
         return self._n_bins * (sd * density + mean * (1 - 2 * float(ndtr(-z))))

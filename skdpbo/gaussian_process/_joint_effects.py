@@ -21,7 +21,6 @@ from skdpbo.gaussian_process._column_effects import (
     STEPS,
     STRONG,
     UNCLIPPED,
-    VARIANCE,
     ColumnEffects,
     effect_noise,
     sampling_error,
@@ -33,7 +32,7 @@ _MOST_COLUMNS = 10
 _CLEAR, _CLEAR_PAIRS = 5.0, 14.0  # standard deviations of the noise that a strong effect has
 # Standard deviations: of a column that stays, and of the clearest, where others are left out. A
 # useless column that stays multiplies errors; bands miss rough effects of columns left out.
-_LEAST, _LEAST_PAIRS = {2: (2.4, 3.0), 3: (2.2, 4.0)}, (3.0, 4.0)
+_LEAST, _LEAST_PAIRS = {2: (2.4, 3.0), 3: (2.2, 5.0)}, (3.0, 4.0)
 # Of sets and halves, the empty set, numbers of records: totals of which little depends.
 _WEIGHT, _OF_NONE, _OF_NUMBERS = 4, 2, 1
 _ONE_HALF = 0.9  # difference of the halves' parts of the records beyond which a column is kept
@@ -180,12 +179,12 @@ class JointEffects(ColumnEffects):
         return max(found) / self._deviation_of_two()
 
     def _unmoved(self, cells, total):
-        """Return the expected effect in cells that add nothing to `total`, that of fewer cells.
+        """Return the largest expected effect in cells that add nothing to `total`, of fewer cells.
 
-        As if the records were spread evenly over the cells, and the sizes of their means between 0
-        and twice their average.
+        As if the records were spread evenly over the cells, the sizes of their means between 0 and
+        twice their average, and targets had the variance 1, the largest.
         """
-        sd = math.sqrt(VARIANCE * self.n_records / cells)
+        sd = math.sqrt(self.n_records / cells)
         # The mean of E|N(s, sd)| over s from 0 to z sd.
         z = max(2 * total / (cells * sd), _LEAST_TOTAL)
         density = math.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)

@@ -3,7 +3,8 @@
     python docs/benchmarks/run.py default_gp --columns 1 2 3 --seeds 6 --hindsight
 
 With `--hindsight` the best kernel is that of the default family with the least mean error over the
-seeds, fitted alone with the whole budget. `--useless` adds uniform columns without effect.
+seeds, fitted alone with the whole budget. `--useless` adds uniform columns without effect, and
+`--without-joint-effects` leaves out the release that chooses among two to ten columns.
 `--csv FILE` keeps every figure. Noise is seeded.
 """
 
@@ -16,6 +17,7 @@ import warnings
 import numpy as np
 
 from skdpbo.gaussian_process import DPSparseGPRegressor
+from skdpbo.gaussian_process._joint_effects import JointEffects
 
 N_RECORDS, NOISE, N_POINTS = 2000, 0.2, 300
 KINDS = ("rbf .1", "rbf .3", "rbf 1", "rbf 3", "rbf 10", "matern", "steps", "sines", "linear")
@@ -81,9 +83,12 @@ def main():
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--useless", type=int, default=0)
     parser.add_argument("--hindsight", action="store_true")
+    parser.add_argument("--without-joint-effects", action="store_true")
     parser.add_argument("--csv", type=argparse.FileType("w"))
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    if options.without_joint_effects:
+        JointEffects.shows = staticmethod(lambda mu, **public: False)
     table = csv.writer(options.csv or sys.stdout)
     table.writerow(["columns", "epsilon", "kind", "seeds", "coverage", "rmse", "best", "ratio"])
     seeds = range(options.first_seed, options.first_seed + options.seeds)

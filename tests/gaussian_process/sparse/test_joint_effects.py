@@ -259,9 +259,9 @@ def test_all_columns_stay_where_none_clearly_matters():
     ([2.9, 0.0], [0, 1]),
     ([3.1, 2.3], [0]),
     ([3.1, 2.5], [0, 1]),
-    ([4.1, 2.1, 0.0], [0]),
-    ([4.1, 2.3, 0.0], [0, 1]),
-    ([3.9, 2.3, 0.0], [0, 1, 2]),
+    ([5.1, 2.1, 0.0], [0]),
+    ([5.1, 2.3, 0.0], [0, 1]),
+    ([4.9, 2.3, 0.0], [0, 1, 2]),
     ([4.1, 2.9, 0.0, 0.0, 0.0], [0]),
     ([4.1, 3.1, 0.0, 0.0, 0.0], [0, 1]),
     ([3.9, 3.1, 0.0, 0.0, 0.0], [0, 1, 2, 3, 4]),
@@ -288,7 +288,7 @@ def test_a_column_without_effect_adds_what_is_expected(total):
     # 640 records in 64 cells, the sizes of their means even between 0 and twice their average.
     rng = np.random.default_rng(0)
     means = np.linspace(0, 2 * total / 64, 2001)
-    sizes = np.abs(rng.normal(means, math.sqrt(0.74 * 10), (4000, 2001)))
+    sizes = np.abs(rng.normal(means, math.sqrt(10), (4000, 2001)))
     assert effects_of(2, 640)._unmoved(64, total) == pytest.approx(64 * sizes.mean(), rel=2e-3)
 
 
