@@ -32,7 +32,7 @@ _MOST_COLUMNS = 10
 _CLEAR, _CLEAR_PAIRS = 5.0, 14.0  # standard deviations of the noise that a strong effect has
 # Standard deviations: of a column that stays, and of the clearest, where others are left out. A
 # useless column that stays multiplies errors; bands miss rough effects of columns left out.
-_LEAST, _LEAST_PAIRS = {2: (2.4, 3.0), 3: (2.2, 5.0)}, (3.0, 4.0)
+_LEAST, _LEAST_PAIRS = {2: (2.2, 3.0), 3: (2.2, 5.0)}, (3.0, 4.0)
 # Of sets and halves, the empty set, numbers of records: totals of which little depends.
 _WEIGHT, _OF_NONE, _OF_NUMBERS = 4, 2, 1
 _ONE_HALF = 0.9  # difference of the halves' parts of the records beyond which a column is kept
