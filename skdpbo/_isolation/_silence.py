@@ -143,7 +143,7 @@ def _silence(nowhere, streams, filters, generators, caches):
     for kind in (MemorizedFunc, *MemorizedFunc.__subclasses__()):
         for name in _CACHED_CALLS & vars(kind).keys():
             caches.callback(setattr, kind, name, getattr(kind, name))
-            setattr(kind, name, _uncached(getattr(kind, name)))
+            setattr(kind, name, _uncached(name, getattr(kind, name)))
     generators.callback(random.setstate, random.getstate())
     # A dict: the tuple is for MT19937 alone, and asking for it warns with another source.
     state = np.random.get_state(legacy=False)  # noqa: NPY002
@@ -179,15 +179,18 @@ _CACHED_CALLS = {"__call__", "call", "call_and_shelve", "check_call_in_cache"}
 _TRAININGS = "sklearn.pipeline", "sklearn.cluster."
 
 
-def _uncached(cached):
-    """Return what calls functions that ``joblib.Memory`` caches, which writes rows to disk."""
+def _uncached(name, cached):
+    """Return what calls functions that ``joblib.Memory`` caches, which writes rows to disk.
+
+    `cached` is the method of that name, or that of a silence that an interrupt has left standing.
+    """
 
     def call(memorized, *args, **kwargs):
         function = memorized.func
         if str(function.__module__).startswith(_TRAININGS):
             return cached(memorized, *args, **kwargs)
-        if cached.__name__ == "call":  # of a cached function, also in joblib 1.3
+        if name == "call":  # of a cached function, also in joblib 1.3
             return function(*args, **kwargs), {}
-        return getattr(NotMemorizedFunc(function), cached.__name__)(*args, **kwargs)
+        return getattr(NotMemorizedFunc(function), name)(*args, **kwargs)
 
     return call

@@ -23,6 +23,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import RBF
 
 from _support.internals import (
+    KernelFamily,
     KernelMethod,
     WhitenedMethod,
     choice_sensitivity,
@@ -431,7 +432,8 @@ def sums_of_records(kind, read, settings):
     """Noisy sums over four records, of which the last one is replaced."""
 
     def make(factor):
-        method = kind([RBF(1.0)], Z, mu=factor, half_width=np.ones(1), n_records=4, **settings)
+        family, half_width = KernelFamily.of([RBF(1.0)]), np.ones(1)
+        method = kind(family, Z, mu=factor, half_width=half_width, n_records=4, **settings)
         rows = method.rows(np.zeros(1))
         grams = {record: exact_sums(rows, record) for record in WORST}
         return lambda record: read(method.release(grams[record], None))

@@ -17,6 +17,7 @@ from contextlib import nullcontext
 from contextvars import ContextVar, copy_context
 from types import SimpleNamespace
 
+import joblib
 import numpy as np
 import pytest
 from joblib import parallel_config
@@ -338,6 +339,10 @@ def spoken(capsys, caplog):
     return "".join(capsys.readouterr()) + caplog.text
 
 
+def halved(value):
+    return value / 2
+
+
 class TestInterruptedSilence:
     """An interrupt may keep a block of silence from being left."""
 
@@ -361,6 +366,20 @@ class TestInterruptedSilence:
         del block
         assert (sys.stdout, sys.stderr) == streams
         assert spoken(capsys, caplog) == streams[1].getvalue() == ""
+
+    def test_cached_functions_answer_as_usual_in_a_silence_anew(self, tmp_path):
+        cached = joblib.Memory(tmp_path, verbose=0).cache(halved)
+        block = nothing_leaves()
+        block.__enter__()
+        self.put_back((sys.stdout, io.StringIO()))
+        with nothing_leaves():
+            assert cached(4.0) == 2.0
+            assert cached.call(4.0) == (2.0, {})
+            assert cached.check_call_in_cache(4.0) is False
+        del block
+        assert not list(tmp_path.rglob("output.pkl"))
+        assert cached(4.0) == 2.0
+        assert cached.check_call_in_cache(4.0)
 
     def test_a_silence_that_only_counts_is_found(self, capsys, caplog, monkeypatch):
         # Planted bug: whether the streams are still silenced is not looked at.

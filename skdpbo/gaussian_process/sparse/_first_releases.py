@@ -111,13 +111,16 @@ def first_releases(start, n_records, passed, *, n_inducing=None, moved=True, cen
     wide = spread.is_wide(released)
     shown = replace(shown, mu=mu, half_width=half, shift=mean, wide=wide)
     # Up to three columns, points that are given are no design for some of these.
-    if not many and (Z.shape[1] == 1 or not moved):
+    if not many and not moved:
         return shown
     extent = spread.extent(released)
+    # A box of few columns that a design fills well stays, unless the records are far within.
+    if moved and (many or (wide and Z is start.Z)):
+        Z = centre + extent * (Z - centre)
+    if Z.shape[1] == 1:
+        return shown if Z is shown.Z else replace(shown, Z=Z, family=default_family(Z, bounds))
     columns, missed, mu = _columns(extent, shown, sd, sizes | common, passed)
     left_out, few = None, moved and missed is not None
-    if many and moved:
-        Z = centre + extent * (Z - centre)
     if few:
         others = [j for j in range(Z.shape[1]) if j not in columns]
         left_out = np.square(missed), RBF(kernel_unit(Z, others))

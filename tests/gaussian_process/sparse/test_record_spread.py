@@ -125,6 +125,22 @@ def test_a_far_too_wide_box_is_announced(p):
     assert not is_announced(X / 30, y, epsilon=3.0, kernel=RBF(1.0))  # without that release
 
 
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SeededNoiseWarning")
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_points_move_to_records_far_within_their_box(p):
+    # Seeded. With points in all of the box R2 was below .6 in two and three columns.
+    X, y = records(5000, p)
+    box = {"X_bounds": (-100, 100), "y_bounds": (-3, 3), "epsilon": 3.0, "random_state": 0}
+    with pytest.warns(WideBoundsWarning):
+        model = DPSparseGPRegressor(**box).fit(X, y)
+    assert np.abs(model.inducing_points_).max() < 20  # at least an eighth
+    assert model.score(X, y) > 0.85
+    points = np.linspace(-90, 90, 20)[:, None] * np.ones(p)
+    with pytest.warns(WideBoundsWarning):
+        own = DPSparseGPRegressor(**box, inducing_points=points).fit(X, y)
+    np.testing.assert_array_equal(own.inducing_points_, points)
+
+
 def test_points_of_ones_own_that_are_far_too_wide_are_named():
     X, y = records(3000, 1)
     points = np.linspace(-90, 90, 20)[:, None]
