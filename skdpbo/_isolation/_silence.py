@@ -143,7 +143,7 @@ def _silence(nowhere, streams, filters, generators, caches):
     for kind in (MemorizedFunc, *MemorizedFunc.__subclasses__()):
         for name in _CACHED_CALLS & vars(kind).keys():
             caches.callback(setattr, kind, name, getattr(kind, name))
-            setattr(kind, name, _uncached(name, getattr(kind, name)))
+            setattr(kind, name, _uncached(getattr(kind, name), name))
     generators.callback(random.setstate, random.getstate())
     # A dict: the tuple is for MT19937 alone, and asking for it warns with another source.
     state = np.random.get_state(legacy=False)  # noqa: NPY002
@@ -179,7 +179,7 @@ _CACHED_CALLS = {"__call__", "call", "call_and_shelve", "check_call_in_cache"}
 _TRAININGS = "sklearn.pipeline", "sklearn.cluster."
 
 
-def _uncached(name, cached):
+def _uncached(cached, name):
     """Return what calls functions that ``joblib.Memory`` caches, which writes rows to disk.
 
     `cached` is the method of that name, or that of a silence that an interrupt has left standing.
