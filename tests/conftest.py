@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from joblib.memory import MemorizedFunc
 from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
 import skdpbo  # noqa: F401  (loads the libraries that are limited)
@@ -25,8 +24,6 @@ pytest.register_assert_rewrite("_support")
 from _support.own_errors import NOTED  # noqa: E402  (after the path and the rewriting)
 from _support.planted import original  # noqa: E402
 from _support.replayed_noise import replayed  # noqa: E402
-
-CACHED_CALLS = {name: vars(MemorizedFunc)[name] for name in original("silence: _CACHED_CALLS")}
 
 
 @pytest.hookimpl(wrapper=True)
@@ -49,19 +46,6 @@ def no_error_of_our_own():
     yield
     noted, NOTED[:] = [*NOTED], []
     assert not noted
-
-
-@pytest.fixture(autouse=True)
-def no_silence_of_another_test():
-    """End what an interrupt has left silenced while pytest keeps its traceback."""
-    yield
-    process = original("silence: _PROCESS")
-    while process.silence is not None:
-        process.silence.late = True  # generators go on
-        process.silence.blocks.clear()
-        original("silence: _end")(None, None)
-    for name, method in CACHED_CALLS.items():  # one that came while they were put back
-        setattr(MemorizedFunc, name, method)
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from joblib.memory import MemorizedFunc
 
 from _support.internals import in_isolation, seeded_generators
 from _support.interrupts import interrupted
@@ -104,7 +105,24 @@ def numbers():
     return random.random(), np.random.random_sample()
 
 
+CACHED_CALLS = {name: vars(MemorizedFunc)[name] for name in original("silence: _CACHED_CALLS")}
+
+
+@pytest.fixture
+def ends_silence():
+    """End what an interrupt has left silenced or uncached, for the tests that follow."""
+    yield
+    process = original("silence: _PROCESS")
+    while process.silence is not None:
+        process.silence.late = True  # generators go on
+        process.silence.blocks.clear()
+        original("silence: _end")(None, None)
+    for name, method in CACHED_CALLS.items():  # one that came while they were put back
+        setattr(MemorizedFunc, name, method)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("ends_silence")
 class TestInterrupts:
     """Noise drawn after an interrupt (Ctrl-C) is neither known nor repeated."""
 
