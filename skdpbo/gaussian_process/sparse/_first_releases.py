@@ -125,7 +125,8 @@ def first_releases(start, n_records, passed, *, n_inducing=None, moved=True, cen
         others = [j for j in range(Z.shape[1]) if j not in columns]
         left_out = np.square(missed), RBF(kernel_unit(Z, others))
         Z = design_for_columns(n_inducing, Z, columns)
-    family = default_family(Z, bounds, columns, few)
+    # Bounds may be far wider than the targets; few columns have bands that count on them.
+    family = default_family(Z, bounds, columns, few, sd if many and not few else None)
     return replace(shown, family=family, Z=Z, columns=columns, mu=mu, left_out=left_out)
 
 

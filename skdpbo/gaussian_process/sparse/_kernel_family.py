@@ -28,6 +28,8 @@ _LINEAR_WEIGHT = 0.5  # in a design for many columns, where little else can be l
 _LABEL_FACTORS = (0.25, 0.5, 1.0, 8.0)
 _LABEL_VARIANCE = 0.5  # the coordinates of the labels have a mean square of 1
 _VARIANCE_SHARE = 1 / 6  # of the squared half-width of the targets' range
+_MOST_VARIANCE = 1.5  # times that of the targets; the share above of a range of 3 deviations
+_WEAK = 1 / 6  # of the variance: of smooth functions that no effect shows
 _SMALLEST_SHARE = 0.05  # of a kernel whose length-scales the inducing points do not resolve
 
 
@@ -93,7 +95,7 @@ def check_kernels(kernel, default):
     return KernelFamily.of([clone(k) for k in kernels])
 
 
-def default_family(Z, half_width, columns=None, few=False):
+def default_family(Z, half_width, columns=None, few=False, sd=None):
     """Return the default family of regression, in public units.
 
     RBF kernels have 1/8 to 8 units of the inducing points, a Matern kernel of nu 1/2 has one, and
@@ -116,6 +118,8 @@ def default_family(Z, half_width, columns=None, few=False):
         others is infinite. Public or released. None: all.
     few : bool, default=False
         Whether Z is a design for `columns`, up to three of more.
+    sd : ndarray of shape (q,), default=None
+        Of the targets, public or released. None: their range alone is known.
 
     Returns
     -------
@@ -124,6 +128,8 @@ def default_family(Z, half_width, columns=None, few=False):
     p, columns = Z.shape[1], list(range(Z.shape[1])) if columns is None else columns
     unit = kernel_unit(Z, columns)
     variance = _VARIANCE_SHARE * float(np.mean(np.square(half_width)))
+    if sd is not None:
+        variance = min(variance, _MOST_VARIANCE * float(np.mean(np.square(sd))))
     many, n_others = has_many_columns(Z) and not few, p - len(columns)
     smaller = float(np.clip(n_others, *_SMALLER)) ** -2.0 if few else 1.0
     linear = _linear_kernel(Z, columns, others=smaller, smaller=many)
@@ -139,6 +145,9 @@ def default_family(Z, half_width, columns=None, few=False):
     if many or n_others:
         half = ConstantKernel(0.5)
         rows += [(half * RBF(f * unit) + half * linear, less, False) for f in _MIXED_FACTORS]
+    if many and not n_others:
+        smooth = (linear, RBF(_DEFAULT_FACTORS[-1] * unit))
+        rows += [(ConstantKernel(_WEAK) * kernel, 0.0, False) for kernel in smooth]
     if not many:
         averaged = linear if few and has_many_columns(Z) else None
         rows += [(kernel, less, False) for kernel in _effects(Z, columns, averaged)]

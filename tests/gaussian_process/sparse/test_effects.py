@@ -107,6 +107,47 @@ def test_half_of_the_variance_errs_less_where_noise_is_large(monkeypatch):
     assert np.mean(half / errors()) < 0.95
 
 
+@pytest.mark.parametrize(("columns", "few"), [(None, False), ([0, 2], False), ([0, 2], True)])
+def test_smooth_kernels_of_a_sixth_of_the_variance_join_where_all_columns_stay(columns, few):
+    Z, P = np.random.default_rng(1).uniform(-1, 1, (2, 20, 6))
+    family = default_family(Z, np.ones(1), columns, few)
+    found = [k(P) for k in family.kernels]
+    weak = [any(np.allclose(K, found[k] / 6) for K in found) for k in (8, 6)]  # linear, smoothest
+    assert weak == [columns is None] * 2
+    assert np.count_nonzero(kernel_shares(family, Z)) == 9
+
+
+@pytest.mark.parametrize(("sd", "variance"), [(None, 1.5), ([0.2], 0.06), ([3.0], 1.5)])
+def test_the_variance_of_the_kernels_is_at_most_one_and_a_half_of_that_of_the_targets(sd, variance):
+    Z = np.random.default_rng(1).uniform(-1, 1, (20, 6))
+    family = default_family(Z, np.full(1, 3.0), sd=sd)
+    assert family.kernels[0].diag(Z) == pytest.approx(variance)
+
+
+def test_bands_are_no_wider_than_the_targets_where_bounds_are(monkeypatch):
+    # Seeded: of six columns none shows an effect, and bands say so.
+    def bands():
+        width, covered = [], []
+        for seed in range(3):
+            rng = np.random.default_rng([seed, 7])
+            X = rng.uniform(-3, 3, (2300, 6))
+            f = 0.03 * X[:, 0]
+            gp = fitted(X[:2000], f[:2000] + 0.2 * rng.normal(size=2000), 1.0, seed)
+            mean, std = gp.predict(X[2000:], return_std=True)
+            width.append(std.mean())
+            covered.append(np.mean(np.abs(mean - f[2000:]) < 1.96 * std))
+        assert np.mean(covered) > 0.95
+        return np.mean(width)
+
+    assert bands() < 0.5
+    put(
+        monkeypatch,
+        "first releases: default_family",
+        lambda Z, width, columns=None, few=False, sd=None: default_family(Z, width, columns, few),
+    )
+    assert bands() > 0.6
+
+
 @pytest.mark.parametrize("p", [2, 3])
 def test_the_release_is_that_of_the_kernels_in_all_columns(p):
     Z = np.random.default_rng(1).uniform(-3, 3, (36, p))
