@@ -254,7 +254,8 @@ class ValidationProtection(PublicSearch):
             refuse_rows_among_entries(params, [*rows[2:], X_val], (), **known)
             X, y = without_long_integers(from_public_values(X)), from_public_values(y)
             return (X, y, params), (X_val, y_val), labels
-        refuse_rows_among_entries(params, [X, y], {n_rows(X)})
+        counted = params.get("groups") is None
+        refuse_rows_among_entries(params, [X, y], {n_rows(X)}, counted=counted)
         public, protected, self.public_positions, labels = split_rows(self.searcher, X, y, params)
         # Entries that go with the rows were typed by all of them, as targets are.
         cut = [name for name, entry in params.items() if entry_length(entry) == n_rows(X)]
