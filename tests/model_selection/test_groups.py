@@ -564,7 +564,10 @@ class TestEntriesOfFit:
             return super().fit(X, y)
 
     class Private(DPLogisticRegression):
+        shown: ClassVar = set()
+
         def fit(self, X, y, *, groups=None, X_public=None, sample_weight=None):
+            self.shown.add((len(X), getattr(X_public, "dtype", None)))
             return super().fit(X, y, groups=groups)
 
     def search(self, protect):
@@ -591,6 +594,14 @@ class TestEntriesOfFit:
         other, equal = (self.fit(protect, **entry) for entry in entries)
         assert equal == other
         assert "no protected record is among what fit is given as" in equal[0]
+
+    def test_none_is_typed_as_if_it_went_with_the_rows_of_a_part(self, monkeypatch):
+        monkeypatch.setattr(self.Private, "shown", set())
+        self.fit("all", X_public=X_VAL[:20].astype(object))
+        for n, _ in {*self.Private.shown}:
+            self.fit("all", X_public=X_VAL[:n].astype(object))
+        # None: where warnings of the estimator alone are looked for.
+        assert {kind for _, kind in self.Private.shown} == {None, np.dtype(object)}
 
     def test_protected_rows_are_refused_as_before(self):
         for entry in (self.ROWS, [self.ROWS[:5]]):

@@ -298,7 +298,7 @@ class PrivateModelsProtection(AllRecordsProtection):
 
     def _failures(self, candidates):
         """Return what fails on synthetic rows, as texts; refuse what fails for all of them."""
-        given = self.parts.X, self.parts.y, self.scorer, self.fit_params
+        given = self.parts.X, self.parts.y, self.scorer, self.fit_params, self.cuts_entries
         return dry_run(self.searcher.estimator, candidates, *given)
 
 
