@@ -610,6 +610,11 @@ class TestEntriesOfFit:
         with pytest.raises(ValueError, match="sample_weight goes with the rows"):
             self.fit("all", sample_weight=np.ones(61))
 
+    @pytest.mark.parametrize("protect", ["validation", Chunks(3), "all"], ids=str)
+    def test_targets_of_another_number_do_not_tell_it(self, protect):
+        with pytest.raises(ValueError, match=r"X and y must have the same number of rows\.$"):
+            self.search(protect).fit(self.ROWS, self.TARGETS[:60], groups=self.LABELS)
+
     def test_weights_of_another_number_do_not_tell_it(self):
         with pytest.raises(ValueError, match="one value for each row of X") as caught:
             self.fit(Chunks(3), sample_weight=np.ones(7))

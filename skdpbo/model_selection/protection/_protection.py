@@ -251,9 +251,9 @@ class AllRecordsProtection(Protection):
     def set_up(self, rows, params):
         """Refuse rows by their schema and return the guarantee of this fit; no value is read."""
         X, y, X_val, y_val, groups_val = rows
-        X, y, X_val = check_rows(X, y, X_val, y_val, groups_val)
         self.params = dict(params)
         groups = self.params.pop("groups", None)
+        X, y, X_val = check_rows(X, y, X_val, y_val, groups_val, groups is None)
         if groups is not None or groups_val is not None:
             # A part without groups would be of single records, and have another guarantee.
             if groups is None or (groups_val is None) != (X_val is None):
