@@ -78,9 +78,9 @@ def checked_labels(y, classes):
     y, declared = lazy(y), hasattr(y, "dtype") or hasattr(y, "dtypes")
     if classes is not None and not declared:
         # A list, or another sequence: for one text, numpy would make texts of all labels.
-        table, error = in_isolation(attempt, partial(np.asarray, y, dtype=object))
-        # It looks into each of them, and says what it met there.
-        y = np.fromiter(y, dtype=object, count=len(y)) if error is not None else table
+        table, _ = in_isolation(attempt, partial(np.asarray, y, dtype=object))
+        # It looks into each of them, and one that raises, or a longer one, changes what it finds.
+        y = table if np.ndim(table) > 1 and table.shape[1:] != (1,) else in_isolation(_labels, y)
     array = np.asarray(y)
     if array.dtype.kind == "c":  # scikit-learn's error quotes them
         raise ValueError("Complex data not supported: y must be real.")
@@ -91,6 +91,16 @@ def checked_labels(y, classes):
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("Input y contains NaN or infinity.")
     return labels
+
+
+def _labels(y):
+    return np.fromiter(map(_label, y), dtype=object, count=len(y))
+
+
+def _label(cell):
+    """Protected: return a label, also of a row that holds one, by itself."""
+    table, _ = attempt(np.asarray, cell, dtype=object)
+    return table.item() if table is not None and table.size == 1 else cell
 
 
 def _refuse_columns(shape):

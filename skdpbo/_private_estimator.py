@@ -112,16 +112,17 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
     def _rehearse(self, check, *tables):
         """Run a check on zeros of the same shapes: it raises and warns before the charge; say so.
 
-        The shape of other containers than lists is not known before they are read: two are tried,
-        without a warning. An error that both have in common tells of a parameter alone.
+        The shape of other containers than lists is not known before they are read: some are tried,
+        without a warning. An error that all have in common tells of a parameter alone.
         """
         shapes = [values is None or _public_shape(values) for values in tables]
         if None not in shapes:
             self._check_zeros(check, tables[0], shapes)
             return True
         n, errors, known = length_of(tables[0], "X"), [], vars(self).copy()
-        for width in (1, 2):
-            stand_ins = [(n, width) if shape is None else shape for shape in shapes]
+        for own, others in (((n, 1), (n,)), ((n, 1), (n, 1)), ((n, 2), (n, 2))):
+            guesses = [own, *[others] * len(shapes[1:])]
+            stand_ins = [g if s is None else s for g, s in zip(guesses, shapes, strict=True)]
             try:
                 with warnings.catch_warnings(action="ignore"):
                     errors.append(attempt_publicly(self._check_zeros, check, None, stand_ins)[1])

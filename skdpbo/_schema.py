@@ -70,7 +70,7 @@ def checked_table(values, name, *, ensure_2d, estimator, accept_sparse=False):
     def check(table):
         # Cells of lists and objects are converted one by one: a warning could reveal one of them.
         with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
-            return check_array(
+            found = check_array(
                 table,
                 accept_sparse="csr" if accept_sparse else False,
                 dtype="numeric",
@@ -79,6 +79,8 @@ def checked_table(values, name, *, ensure_2d, estimator, accept_sparse=False):
                 input_name=name,
                 estimator=estimator,
             )
+            # One long integer or decimal makes objects of all numbers of a list.
+            return found.astype(np.float64) if found.dtype.kind == "O" else found
 
     table = values if is_dask(values) else attempt(check, values)[0]
     if table is None:  # raised outside of the handler: the context of an error has values, too

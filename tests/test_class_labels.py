@@ -35,7 +35,7 @@ UNUSUAL = [Decimal("sNaN"), Unhashable(1)]
 
 
 @pytest.mark.parametrize(
-    "cell", ["a text", None, 0.5, float("nan"), 10**400, 1j, [1], {}, *UNUSUAL]
+    "cell", ["a text", None, 0.5, float("nan"), 10**400, 1j, [1, 0], {}, *UNUSUAL]
 )
 @pytest.mark.parametrize("sequence", [list, deque])
 def test_one_label_in_a_list_changes_no_other(sequence, cell):
@@ -62,6 +62,16 @@ def test_a_label_whose_every_use_raises_is_of_no_class(kind, container):
     # What numpy does with such a list: an error that quotes the label.
     with pytest.raises(RuntimeError, match=TEXT):
         np.asarray([kind(), *LABELS[1:]], dtype=object)
+
+
+@pytest.mark.parametrize("row", [[Hostile()], [Unseen()], [0, 1], [], Hostile()])
+@pytest.mark.parametrize("form", [list, tuple, np.array])
+def test_one_row_of_a_list_of_columns_changes_no_other(row, form):
+    rows = [form([label]) for label in LABELS]
+    for y in (rows, [row, *rows[1:]]):
+        found = label_positions(checked_labels(y, CLASSES), CLASSES)
+        assert found.tolist()[1:] == LABELS[1:]
+    assert found[0] == -1
 
 
 def test_labels_in_the_type_that_numpy_gives_a_list_are_found():

@@ -3,6 +3,8 @@
 import itertools
 import traceback
 import warnings
+from decimal import Decimal
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -128,6 +130,20 @@ class Loud(float):
     def __float__(self):
         warnings.warn(SECRET, stacklevel=2)
         return 1.0
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("number", [2**64, -(10**30), Decimal("7.5"), Fraction(-22, 7)], ids=str)
+def test_a_number_of_another_type_in_a_list_is_a_number(number):
+    # numpy makes objects of the whole list: an error told of one record whose values are finite.
+    model = DPRidge(X_bounds=(-3, 3), y_bounds=(-2, 2), random_state=0)
+    cells = [number, float(number)]
+    one, other = (with_secret(X, cell).tolist() for cell in cells)
+    fits = [clone(model).fit(rows, Y).coef_ for rows in (one, other)]
+    assert fits[0] == fits[1]
+    one, other = (with_secret(Y, cell).tolist() for cell in cells)
+    fits = [clone(model).fit(X, targets).coef_ for targets in (one, other)]
+    assert fits[0] == fits[1]
 
 
 @pytest.mark.parametrize("cell", [np.longdouble("1e400"), np.ma.masked, Loud(), np.ones(1)])

@@ -7,12 +7,13 @@ first outputs have seeded noise, so that nothing is left to chance.
 """
 
 import math
+import threading
 
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from _support.internals import PlacedRows, shared, shared_roots
+from _support.internals import PlacedRows, shared, shared_roots, streamed_sums
 from _support.planted import plant
 from skdpbo.exceptions import BudgetExceededError
 from skdpbo.gaussian_process import DPSparseGPClassifier, DPSparseGPRegressor
@@ -234,3 +235,33 @@ class TestInput:
         labels = [None, float("nan"), [], *"aab"]
         scaler = DPStandardScaler(**BOX).fit(X[:6], groups=labels)
         assert scaler.n_records_ == 5
+
+
+class NotedThreads:
+    """Lattice rows that note which threads compute them."""
+
+    radius, width = 1, 1
+
+    def __init__(self):
+        self.threads = set()
+
+    def workspace(self, n_rows):
+        return None
+
+    def __call__(self, rows, targets, workspace):
+        self.threads.add(threading.current_thread())
+        return np.zeros((len(rows), self.width))
+
+
+def in_own_threads(n_groups, *further):
+    """Whether two jobs have threads of their own, where BLAS has one; of groups of one record."""
+    codes, rows = np.append(np.arange(n_groups), further).astype(np.intp), NotedThreads()
+    table = PlacedRows(np.zeros((len(codes), 1)), codes)
+    streamed_sums(rows, table, table, rows.radius, chunk_size=10, n_jobs=2)
+    return threading.current_thread() not in rows.threads
+
+
+@pytest.mark.parametrize(("n_groups", "threads"), [(2, False), (256, False), (257, True)])
+def test_the_size_of_a_group_does_not_decide_how_many_threads_round(n_groups, threads):
+    assert in_own_threads(n_groups) == threads
+    assert in_own_threads(n_groups, *[0] * 5) == threads

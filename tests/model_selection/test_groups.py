@@ -37,7 +37,7 @@ from skdpbo.exceptions import (
 )
 from skdpbo.linear_model import DPLogisticRegression
 from skdpbo.mechanisms import PermuteAndFlip
-from skdpbo.model_selection import Kusner2015, Kusner2015Lipschitz
+from skdpbo.model_selection import Chunks, Kusner2015, Kusner2015Lipschitz
 from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, as_replace_one, compose
 
 pytestmark = pytest.mark.usefixtures("few_public_candidates")
@@ -551,3 +551,71 @@ class TestRelations:
         ledger.charge(self.ROWS)
         assert ledger.to_dict()["neighbours"].startswith("replace-one (one group replaced and")
         assert ledger.spent().epsilon == pytest.approx(1.75)
+
+
+class TestEntriesOfFit:
+    """No length of an entry of ``fit`` shows how many rows the groups have together."""
+
+    LABELS = np.append(np.repeat(np.arange(30), 2), 0)
+    ROWS, TARGETS = X[:61], Y[:61]
+
+    class Stopping(LogisticRegression):
+        def fit(self, X, y, eval_set=None):
+            return super().fit(X, y)
+
+    class Private(DPLogisticRegression):
+        shown: ClassVar = set()
+
+        def fit(self, X, y, *, groups=None, X_public=None, sample_weight=None):
+            self.shown.add((len(X), getattr(X_public, "dtype", None)))
+            return super().fit(X, y, groups=groups)
+
+    def search(self, protect):
+        if protect == "all":
+            estimator = self.Private(X_bounds=(-3, 3), classes=[0, 1])
+        else:
+            estimator = self.Stopping()
+        return DPGridSearchCV(estimator, {"C": [0.1, 1.0]}, protect=protect)
+
+    def fit(self, protect, **entries):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            search = self.search(protect).fit(
+                self.ROWS, self.TARGETS, groups=self.LABELS, **entries
+            )
+        return str(search.privacy_), [str(warning.message) for warning in caught]
+
+    @pytest.mark.parametrize("protect", ["validation", Chunks(3), "all"], ids=str)
+    def test_none_is_compared_with_it(self, protect):
+        entries = [
+            {"X_public": X_VAL[:n]} if protect == "all" else {"eval_set": [(X_VAL[:n], Y_VAL[:n])]}
+            for n in (60, 61)
+        ]
+        other, equal = (self.fit(protect, **entry) for entry in entries)
+        assert equal == other
+        assert "no protected record is among what fit is given as" in equal[0]
+
+    def test_none_is_typed_as_if_it_went_with_the_rows_of_a_part(self, monkeypatch):
+        monkeypatch.setattr(self.Private, "shown", set())
+        self.fit("all", X_public=X_VAL[:20].astype(object))
+        for n, _ in {*self.Private.shown}:
+            self.fit("all", X_public=X_VAL[:n].astype(object))
+        # None: where warnings of the estimator alone are looked for.
+        assert {kind for _, kind in self.Private.shown} == {None, np.dtype(object)}
+
+    def test_protected_rows_are_refused_as_before(self):
+        for entry in (self.ROWS, [self.ROWS[:5]]):
+            with pytest.raises(ValueError, match="X_public holds protected rows"):
+                self.fit("all", X_public=entry)
+        with pytest.raises(ValueError, match="sample_weight goes with the rows"):
+            self.fit("all", sample_weight=np.ones(61))
+
+    @pytest.mark.parametrize("protect", ["validation", Chunks(3), "all"], ids=str)
+    def test_targets_of_another_number_do_not_tell_it(self, protect):
+        with pytest.raises(ValueError, match=r"X and y must have the same number of rows\.$"):
+            self.search(protect).fit(self.ROWS, self.TARGETS[:60], groups=self.LABELS)
+
+    def test_weights_of_another_number_do_not_tell_it(self):
+        with pytest.raises(ValueError, match="one value for each row of X") as caught:
+            self.fit(Chunks(3), sample_weight=np.ones(7))
+        assert "61" not in str(caught.value)

@@ -48,7 +48,7 @@ _TEXTS = ("alpha beta", "beta gamma")
 _UNSEEN = "unseen text"
 
 
-def dry_run(estimator, candidates, X, y, scorer=None, fit_params=None):
+def dry_run(estimator, candidates, X, y, scorer=None, fit_params=None, cuts_entries=True):
     """Fit one candidate of each structure on synthetic rows; refuse, or return why that fails.
 
     Parameters
@@ -65,6 +65,8 @@ def dry_run(estimator, candidates, X, y, scorer=None, fit_params=None):
         ``scorer(model, X, y)``: also tried, on the same synthetic rows.
     fit_params : dict, default=None
         Further entries of ``fit``; ones take the place of those as long as `X`.
+    cuts_entries : bool, default=True
+        Whether these go with the rows; else their length says nothing.
 
     Returns
     -------
@@ -77,9 +79,9 @@ def dry_run(estimator, candidates, X, y, scorer=None, fit_params=None):
         parameter out of range or unknown, a response that the model does not have, a scorer that
         raises. Also if a function of the estimator, or a user's loss, mixes rows.
     """
-    aligned = [
-        name for name, entry in (fit_params or {}).items() if entry_length(entry) == n_rows(X)
-    ]
+    lengths = (n_rows(X),) if cuts_entries else ()
+    entries = (fit_params or {}).items()
+    aligned = [name for name, entry in entries if entry_length(entry) in lengths]
     how = scorer, X, y, (fit_params or {}) | dict.fromkeys(aligned, np.ones(_N_ROWS))
     # One of each: a fit of every candidate could take as long as the search.
     first = one_of_each_structure(candidates)

@@ -57,7 +57,7 @@ def train(model, X, y, fit_params, *, rows=None, seed=SEED, labels=None):
         Pairs of a copy of a frozen part and the original, see `unshared`.
     """
     # Positions also of all rows: taking them makes the copy that is the training's own.
-    rows = np.arange(n_rows(X)) if rows is None else rows
+    whole, rows = rows is None, np.arange(n_rows(X)) if rows is None else rows
     model, frozen = unshared(without_callbacks(model))
     # An object among them may keep what it is shown, or note which candidates are trained.
     params = copy.deepcopy(take_method_params(X, fit_params, rows))
@@ -67,7 +67,9 @@ def train(model, X, y, fit_params, *, rows=None, seed=SEED, labels=None):
         # a frame is laid out by the types that it had.
         own = own.copy() if hasattr(own, "isetitem") else own
         targets = [settled_targets(settled_public_targets(t, labels), labels) for t in targets]
-        cut = [name for name, entry in fit_params.items() if entry_length(entry) == n_rows(X)]
+        # Of all rows none is cut: one may be as long by chance, and their number secret.
+        lengths = () if whole else (n_rows(X),)
+        cut = [name for name, entry in fit_params.items() if entry_length(entry) in lengths]
         params |= {name: settled_public_targets(params[name], True) for name in cut}
     with seeded_generators(seed):
         model.fit(own, *targets, **params)

@@ -102,7 +102,8 @@ class ChunkedProtection(AllRecordsProtection):
         if self.by_metric:
             refuse_empty_parts(n_chunks, n_samples, parts.n_validation)
         # Entries as long as X are cut with the chunks; others go to every training.
-        refuse_rows_among_entries(self.params, parts.containers, {n_rows(parts.X)})
+        how = {"counted": parts.groups is None}
+        refuse_rows_among_entries(self.params, parts.containers, {n_rows(parts.X)}, **how)
         scorer = resolve_chunk_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
         if self.by_metric:
             # A label that is none of `y` by its type: every chunk would be worst.
@@ -124,7 +125,7 @@ class ChunkedProtection(AllRecordsProtection):
     def try_publicly(self):
         """Warn of what fails on synthetic rows, and refuse noise that is too large."""
         searcher, parts = self.searcher, self.parts
-        fit_params = self.routed(parts.X, self.params)
+        fit_params = self.routed(parts.X, self.params, counted=parts.groups is None)
         # What fails on protected rows costs the worst loss in silence: here it may be shown.
         trial = self.candidates, parts.X, parts.y, self.scorer, fit_params
         for failure in dry_run(searcher.estimator, *trial):

@@ -83,6 +83,7 @@ class PrivateModelsProtection(AllRecordsProtection):
     selection : PrivateSelection
     """
 
+    cuts_entries = False
     best_of_several = True  # whether the released score is the best of noisy ones
 
     def __init__(self, searcher, space, candidates, selection):
@@ -134,10 +135,12 @@ class PrivateModelsProtection(AllRecordsProtection):
             refuse_metric_of_groups(scorer)
             scorer = scorer.for_groups()
         self.scorer = scorer
-        lengths = n_rows(parts.X), len(self.positions[0])
-        refuse_rows_among_entries(self.params, parts.containers, lengths)
+        # The number of rows of groups is secret, and an error would show it.
+        counted = parts.groups is None
+        lengths = (n_rows(parts.X), len(self.positions[0])) if counted else ()
+        refuse_rows_among_entries(self.params, parts.containers, lengths, counted=counted)
         for name, value in self.params.items():
-            if entry_length(value) in lengths:
+            if entry_length(value) in lengths or name.rpartition("__")[2] == "sample_weight":
                 raise ValueError(
                     f'{name} goes with the rows: with protect="all" it would be part of the '
                     "protected records, which no stated guarantee covers."
@@ -295,7 +298,7 @@ class PrivateModelsProtection(AllRecordsProtection):
 
     def _failures(self, candidates):
         """Return what fails on synthetic rows, as texts; refuse what fails for all of them."""
-        given = self.parts.X, self.parts.y, self.scorer, self.fit_params
+        given = self.parts.X, self.parts.y, self.scorer, self.fit_params, self.cuts_entries
         return dry_run(self.searcher.estimator, candidates, *given)
 
 

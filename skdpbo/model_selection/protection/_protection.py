@@ -185,16 +185,18 @@ class Protection(NotPickled, ABC):
         for name in [name for name in fitted if name.endswith("_") and name[0] != "_"]:
             del fitted[name]
 
-    def routed(self, X, params):
+    def routed(self, X, params, counted=True):
         """Return the arguments of the estimator's ``fit`` other than the rows.
 
-        Warn where the scorer requests some: it has none of protected records.
+        Warn where the scorer requests some: it has none of protected records. Unless `counted`,
+        the number of rows is secret.
         """
         for name, entry in params.items():
             size, n = entry_length(entry), n_rows(X)
             if name.rpartition("__")[2] == "sample_weight" and size not in (None, n):
                 # On protected rows this would be a silent loss of every training.
-                raise ValueError(f"{name} must have one value for each of {n} rows of X: {size}.")
+                found = f"of {n} rows of X: {size}" if counted else "row of X"
+                raise ValueError(f"{name} must have one value for each {found}.")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the public part gives them
             params = take_method_params(X, params)
@@ -214,6 +216,8 @@ _DISJOINT = "no record is both in X and in X_val"
 
 class AllRecordsProtection(Protection):
     """Every record is protected, those that train and those that score."""
+
+    cuts_entries = True  # of fit, as long as X, with the rows
 
     def check(self):
         """Refuse options that would be releases of their own, or need public rows."""
@@ -247,9 +251,9 @@ class AllRecordsProtection(Protection):
     def set_up(self, rows, params):
         """Refuse rows by their schema and return the guarantee of this fit; no value is read."""
         X, y, X_val, y_val, groups_val = rows
-        X, y, X_val = check_rows(X, y, X_val, y_val, groups_val)
         self.params = dict(params)
         groups = self.params.pop("groups", None)
+        X, y, X_val = check_rows(X, y, X_val, y_val, groups_val, groups is None)
         if groups is not None or groups_val is not None:
             # A part without groups would be of single records, and have another guarantee.
             if groups is None or (groups_val is None) != (X_val is None):
@@ -269,7 +273,8 @@ class AllRecordsProtection(Protection):
         if groups is not None:
             of_record, guarantee = guarantee, self.for_groups(guarantee)
             warn_if_void_for_groups(of_record, guarantee)
-        entries = entries_assumption(self.params, n_rows(X), None)
+        n_cut = n_rows(X) if self.cuts_entries else None
+        entries = entries_assumption(self.params, n_cut, None)
         # Units: with groups, what is counted is groups.
         n_protected = parts.n_samples + (parts.n_validation or 0)
         return self.stated(guarantee, n_protected, entries=entries)

@@ -105,8 +105,11 @@ def refuse_metric_of_groups(scorer):
         )
 
 
-def check_rows(X, y, X_val, y_val, groups_val=None):
-    """Return (X, y, X_val) that can be indexed by row, of consistent lengths; no value is read."""
+def check_rows(X, y, X_val, y_val, groups_val=None, counted=True):
+    """Return (X, y, X_val) that can be indexed by row, of consistent lengths; no value is read.
+
+    Unless `counted`, the number of rows of X is secret.
+    """
     if X is None:
         raise ValueError("X must hold rows, got None.")
     # First: `indexable` turns what it does not know into arrays.
@@ -114,7 +117,8 @@ def check_rows(X, y, X_val, y_val, groups_val=None):
     try:
         X, y = indexable(X, y)
     except ValueError as error:  # scikit-learn's own text does not name them
-        raise ValueError(f"X and y must have the same number of rows. {error}") from None
+        found = f" {error}" if counted else ""
+        raise ValueError(f"X and y must have the same number of rows.{found}") from None
     if X_val is not None:
         (X_val,) = indexable(X_val)
     elif y_val is not None:

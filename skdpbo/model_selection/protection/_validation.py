@@ -241,7 +241,8 @@ class ValidationProtection(PublicSearch):
     def _parts(self, rows, params):
         """Return (public X, y, entries of fit), (protected X, y) and the labels of their groups."""
         X, y, X_val, y_val, labels = rows
-        X, y, X_val = check_rows(X, y, X_val, y_val, labels)
+        counted = params.get("groups") is None
+        X, y, X_val = check_rows(X, y, X_val, y_val, labels, counted)
         self.public_positions = None
         if X_val is None and not self.counted:
             raise ValueError(
@@ -254,7 +255,7 @@ class ValidationProtection(PublicSearch):
             refuse_rows_among_entries(params, [*rows[2:], X_val], (), **known)
             X, y = without_long_integers(from_public_values(X)), from_public_values(y)
             return (X, y, params), (X_val, y_val), labels
-        refuse_rows_among_entries(params, [X, y], {n_rows(X)})
+        refuse_rows_among_entries(params, [X, y], {n_rows(X)}, counted=counted)
         public, protected, self.public_positions, labels = split_rows(self.searcher, X, y, params)
         # Entries that go with the rows were typed by all of them, as targets are.
         cut = [name for name, entry in params.items() if entry_length(entry) == n_rows(X)]

@@ -58,8 +58,9 @@ def refuse_rows_among_entries(params, protected, lengths, n_public=None, counted
         Whether the number of protected rows is public. Otherwise no length is compared with it:
         the refusal would show it.
     """
-    own_lengths = (entry_length(rows) for rows in protected if rows is not None and counted)
-    all_lengths = {*lengths, *own_lengths}  # lengths are public; contents are not compared
+    own_lengths = (entry_length(rows) for rows in protected if rows is not None)
+    # Lengths alone: contents are not compared.
+    all_lengths = {*lengths, *own_lengths} if counted else ()
     for name, entry in params.items():
         # A cell of an entry that is cut is protected, and goes with its own row: not looked into.
         is_cut = entry_length(entry) in lengths

@@ -145,6 +145,13 @@ def test_the_band_of_a_gate_is_the_error_of_its_mean():
     np.testing.assert_allclose(np.einsum("iij->ij", joint), variance, rtol=1e-12)
 
 
+def test_targets_in_a_tuple_are_a_vector():
+    # Its shape is not known before the charge, and that of public rows is compared with it.
+    few = {"X": X[:99], "kernel": RBF(1.0), "inducing_points": 3, "base": LinearRegression()}
+    as_tuple, as_array = fitted(tuple(Y[:99]), **few), fitted(Y[:99], **few)
+    assert as_tuple.predict(T).tolist() == as_array.predict(T).tolist()
+
+
 def test_public_rows_are_forgotten_by_the_next_fit():
     gp = fitted(y_bounds=(-4, 4), X_bounds=(-3, 3), base=LinearRegression())
     with warnings.catch_warnings():
