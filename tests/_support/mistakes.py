@@ -227,7 +227,7 @@ FLOOR = [
     (STEPS, "if every or name in _SHAPE", "if True", EFFECTS),
     (STEPS, "for part in (model, *", "for part in (fresh, *", EFFECTS),
     (SILENCE, '{"has_gauss": 0}', "{}", EFFECTS),
-    (SILENCE, "not self.late or self.holds()", "True", EFFECTS),
+    (SILENCE, "not late or stays()", "True", EFFECTS),
     (SILENCE, "not self.late or warnings.filters is self._filters", "True", EFFECTS),
     (
         SILENCE,
