@@ -229,12 +229,7 @@ FLOOR = [
     (SILENCE, '{"has_gauss": 0}', "{}", EFFECTS),
     (SILENCE, "not late or stays()", "True", EFFECTS),
     (SILENCE, "not self.late or warnings.filters is self._filters", "True", EFFECTS),
-    (
-        SILENCE,
-        "streams.enter_context(redirect_stderr(nowhere))",
-        "pass",
-        EFFECTS,
-    ),
+    (SILENCE, 'streams.set(sys, "stderr", nowhere)', "pass", EFFECTS),
     (ISOLATED, 'np.errstate(all="ignore")', "np.errstate()", EFFECTS),
     (ISOLATED, "model = copy.deepcopy(model, copies)", "pass", EFFECTS),
     ("_attempt.py", "except BaseException as error", "except Exception as error", RAISED),

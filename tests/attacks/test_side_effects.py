@@ -447,6 +447,8 @@ class TestInterruptedSilence:
     @pytest.mark.slow
     def test_wherever_it_comes(self, capsys, caplog):
         streams, at = (sys.stdout, sys.stderr), 1
+        gc.collect()
+        capsys.readouterr()  # of what other tests have left in circles
         while self.interrupted(at):
             gc.collect()
             self.put_back(streams)
