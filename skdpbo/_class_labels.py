@@ -50,10 +50,7 @@ def checked_classes(classes, y):
     _refuse_columns(getattr(y, "shape", ()))
     if classes is None:
         return None
-    labels = np.unique(np.asarray(classes))
-    missing = labels.dtype.kind == "f" and not np.isfinite(labels).all()
-    if np.ndim(classes) != 1 or len(labels) < 2 or missing:
-        raise ValueError("classes must be a vector that holds at least two labels, none missing.")
+    labels = _sorted_labels(classes)
     refuse_other_kind(labels, y)
     if kind_of_type(labels.dtype) == "numbers" and getattr(y, "dtype", None) == np.object_:
         warn_caller(
@@ -64,9 +61,18 @@ def checked_classes(classes, y):
     return labels
 
 
+def _sorted_labels(classes):
+    """Return given labels, sorted; refuse what is no vector of them."""
+    labels, _ = attempt(lambda: np.unique(np.asarray(classes)))  # those of two kinds have no order
+    missing = labels is None or (labels.dtype.kind == "f" and not np.isfinite(labels).all())
+    if missing or np.ndim(classes) != 1 or len(labels) < 2:
+        raise ValueError("classes must be a vector that holds at least two labels, none missing.")
+    return labels
+
+
 def refuse_other_kind(classes, y):
     """Raise where of `classes` and `y` one is declared as texts and the other as numbers."""
-    kinds = {kind_of_type(dtype) for dtype in (np.asarray(classes).dtype, *declared_types(y))}
+    kinds = {kind_of_type(dtype) for dtype in (_sorted_labels(classes).dtype, *declared_types(y))}
     if len(kinds - {"objects", "mixed", "decimals"}) > 1:
         raise ValueError(
             "classes and y must both be texts or both be numbers. A meta-estimator that numbers "
@@ -76,7 +82,7 @@ def refuse_other_kind(classes, y):
 
 def refuse_unknown_labels(classes, y):
     """Raise where none of the public labels `y` is one of `classes`."""
-    if (label_positions(np.asarray(y, dtype=object).ravel(), np.unique(classes)) < 0).all():
+    if (label_positions(np.asarray(y, dtype=object).ravel(), _sorted_labels(classes)) < 0).all():
         raise ValueError("classes must hold labels of y: no public row has one of them.")
 
 

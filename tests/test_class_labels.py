@@ -162,3 +162,15 @@ def test_classes_of_which_no_public_row_is_one_are_refused(kind, container):
         assert not ledger.entries
         known["y_val"] = container([2] * 20)  # protected labels may be of no class
         search.fit(ROWS[20:], container([0, 1] * 10), **known)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("classes", [5, "ab", [0], [None, 1], [[0], [1, 2]], [[0, 1]], [0, np.nan]])
+@pytest.mark.parametrize("protect", [None, "validation", "all", Chunks(4)])
+def test_classes_that_are_no_vector_of_labels_are_named(classes, protect):
+    model = DPLogisticRegression(**SETTINGS | {"classes": classes})
+    search = DPGridSearchCV(model, {"C": [0.1, 1.0]}, protect=protect, cv=None)
+    refused = pytest.raises(ValueError, match="classes must be a vector")
+    with PrivacyLedger(epsilon=5.0, delta=1e-4) as ledger, refused:
+        (model if protect is None else search).fit(ROWS, np.array(LABELS))
+    assert not ledger.entries
