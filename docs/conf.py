@@ -46,10 +46,6 @@ numpydoc_validation_checks = {
 }
 numpydoc_validation_exclude = {
     r"\.Budget\.(epsilon|delta)$",  # Python's own words for the fields of a named tuple
-    # Interface between the scorer and the package's own evaluators.
-    r"\.PerRecordScorer\.(bound_of_spread|checked_outcomes|choice_sensitivity|exact_sums)$",
-    r"\.PerRecordScorer\.(damped|expected_noise|informed_by|integer_losses|losses_of)$",
-    r"\.PerRecordScorer\.(record_outcomes|release_score|score_with_std|try_on|units_per_score)$",
 }
 
 sphinx_gallery_conf = {

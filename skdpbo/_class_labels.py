@@ -50,23 +50,40 @@ def checked_classes(classes, y):
     _refuse_columns(getattr(y, "shape", ()))
     if classes is None:
         return None
-    labels = np.unique(np.asarray(classes))
-    missing = labels.dtype.kind == "f" and not np.isfinite(labels).all()
-    if np.ndim(classes) != 1 or len(labels) < 2 or missing:
-        raise ValueError("classes must be a vector that holds at least two labels, none missing.")
-    kinds = kind_of_type(labels.dtype), *map(kind_of_type, declared_types(y))
-    if len(set(kinds) - {"objects", "mixed", "decimals"}) > 1:
-        raise ValueError(
-            "classes and y must both be texts or both be numbers. A meta-estimator that numbers "
-            "the labels, such as VotingClassifier, needs classes=[0, 1, ...]."
-        )
-    if kinds[0] == "numbers" and getattr(y, "dtype", None) == np.object_:
+    labels = _sorted_labels(classes)
+    refuse_other_kind(labels, y)
+    if kind_of_type(labels.dtype) == "numbers" and getattr(y, "dtype", None) == np.object_:
         warn_caller(
             "y is of the type of objects, and classes are numbers: texts, also those of numbers, "
             "are labels of no class. Give y a type of numbers.",
             SkdpboWarning,
         )
     return labels
+
+
+def _sorted_labels(classes):
+    """Return given labels, sorted; refuse what is no vector of them."""
+    labels, _ = attempt(lambda: np.unique(np.asarray(classes)))  # those of two kinds have no order
+    missing = labels is None or (labels.dtype.kind == "f" and not np.isfinite(labels).all())
+    if missing or np.ndim(classes) != 1 or len(labels) < 2:
+        raise ValueError("classes must be a vector that holds at least two labels, none missing.")
+    return labels
+
+
+def refuse_other_kind(classes, y):
+    """Raise where of `classes` and `y` one is declared as texts and the other as numbers."""
+    kinds = {kind_of_type(dtype) for dtype in (_sorted_labels(classes).dtype, *declared_types(y))}
+    if len(kinds - {"objects", "mixed", "decimals"}) > 1:
+        raise ValueError(
+            "classes and y must both be texts or both be numbers. A meta-estimator that numbers "
+            "the labels, such as VotingClassifier, needs classes=[0, 1, ...]."
+        )
+
+
+def refuse_unknown_labels(classes, y):
+    """Raise where none of the public labels `y` is one of `classes`."""
+    if (label_positions(np.asarray(y, dtype=object).ravel(), _sorted_labels(classes)) < 0).all():
+        raise ValueError("classes must hold labels of y: no public row has one of them.")
 
 
 def checked_labels(y, classes):

@@ -249,7 +249,8 @@ def length_of(values, name):
         return _num_samples(values)
     length, error = attempt(_num_samples, values)
     if error is not None:
-        raise TypeError(f"{name} must have one entry for each record.")
+        kind = type(values).__name__
+        raise TypeError(f"{name} must have one entry for each record, got {kind}.")
     return length
 
 

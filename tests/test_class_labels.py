@@ -8,11 +8,15 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from _support.hostile import TEXT, Hostile, Unseen
 from _support.internals import checked_labels, label_positions
+from skdpbo import DPBayesSearchCV, DPGridSearchCV
 from skdpbo.gaussian_process import DPSparseGPClassifier
 from skdpbo.linear_model import DPLogisticRegression
+from skdpbo.model_selection import Chunks
 from skdpbo.privacy import PrivacyLedger
 
 
@@ -25,9 +29,10 @@ class Unhashable(int):
 
 CLASSES = np.array([0, 1])
 LABELS = [0, 1] * 20
+SETTINGS = {"classes": [0, 1], "X_bounds": (-3, 3)}
 PRIVATE = [
-    DPLogisticRegression(classes=[0, 1], X_bounds=(-3, 3)),
-    DPSparseGPClassifier(RBF(1.0), inducing_points=3, classes=[0, 1], X_bounds=(-3, 3)),
+    DPLogisticRegression(**SETTINGS),
+    DPSparseGPClassifier(RBF(1.0), inducing_points=3, **SETTINGS),
 ]
 
 
@@ -135,3 +140,47 @@ def test_columns_of_texts_beside_classes_that_are_numbers_are_refused(model, dty
     assert not ledger.entries
     texts = clone(model).set_params(classes=["no", "yes"]).fit(np.zeros((40, 2)), y)
     assert set(texts.predict(np.zeros((2, 2)))) <= {"no", "yes"}
+
+
+ROWS = np.random.RandomState(0).randn(40, 2)  # of no meaning
+WORDS = ["no", "yes"] * 20
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("y", [np.array(WORDS), pd.Series(WORDS, dtype="string")])
+@pytest.mark.parametrize("protect", ["all", Chunks(4)])
+def test_every_search_refuses_labels_of_the_type_of_texts_beside_numbers(protect, y):
+    search = DPGridSearchCV(DPLogisticRegression(**SETTINGS), {"C": [0.1, 1.0]}, protect=protect)
+    with PrivacyLedger(epsilon=5.0, delta=1e-4) as ledger:
+        with pytest.raises(ValueError, match="classes and y must both be texts"):
+            search.fit(ROWS, y)
+        assert not ledger.entries
+        search.fit(ROWS, np.array(WORDS, dtype=object))  # of this type no record need be a text
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("container", [list, lambda y: np.array(y, dtype=object), pd.Series])
+@pytest.mark.parametrize("kind", [DPGridSearchCV, DPBayesSearchCV])
+def test_classes_of_which_no_public_row_is_one_are_refused(kind, container):
+    pipeline = make_pipeline(FunctionTransformer(), DPLogisticRegression(**SETTINGS))
+    search = kind(pipeline, {"dplogisticregression__C": [0.1, 1.0]}, cv=2)
+    search.set_params(n_iter=2) if kind is DPBayesSearchCV else None
+    known = {"X_val": ROWS[:20], "y_val": container(WORDS[:20])}
+    with PrivacyLedger(epsilon=5.0, delta=1e-4) as ledger:
+        with pytest.raises(ValueError, match="classes must hold labels of y"):
+            search.fit(ROWS[20:], container(WORDS[20:]), **known)
+        assert not ledger.entries
+        known["y_val"] = container([2] * 20)  # protected labels may be of no class
+        search.fit(ROWS[20:], container([0, 1] * 10), **known)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("classes", [5, "ab", [0], [None, 1], [[0], [1, 2]], [[0, 1]], [0, np.nan]])
+@pytest.mark.parametrize("protect", [None, "validation", "all", Chunks(4)])
+def test_classes_that_are_no_vector_of_labels_are_named(classes, protect):
+    model = DPLogisticRegression(**SETTINGS | {"classes": classes})
+    search = DPGridSearchCV(model, {"C": [0.1, 1.0]}, protect=protect, cv=None)
+    refused = pytest.raises(ValueError, match="classes must be a vector")
+    with PrivacyLedger(epsilon=5.0, delta=1e-4) as ledger, refused:
+        (model if protect is None else search).fit(ROWS, np.array(LABELS))
+    assert not ledger.entries

@@ -299,6 +299,11 @@ def test_masked_arrays_cost_nothing(model):
     costs_nothing(model, X, np.ma.masked_array(Y), TypeError, r"y is a masked array.*filled")
 
 
+@pytest.mark.parametrize("model", REGRESSORS + CLASSIFIERS, ids=lambda model: type(model).__name__)
+def test_what_has_no_rows_costs_nothing(model):
+    costs_nothing(model, None, Y, TypeError, "X must have one entry for each record, got NoneType")
+
+
 def test_frames_of_sparse_columns_that_fill_with_missing_values_cost_nothing():
     # scikit-learn makes no matrix of them.
     frame = pd.DataFrame(np.tile(X.round() % 2, (5, 1))).astype(pd.SparseDtype(float))

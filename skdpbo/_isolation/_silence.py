@@ -6,13 +6,15 @@ import random
 import sys
 import threading
 import warnings
-from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from functools import partial
 from types import SimpleNamespace
 from weakref import finalize
 
 import numpy as np
 from joblib import parallel_config
 from joblib.memory import MemorizedFunc, NotMemorizedFunc
+
+from skdpbo._attempt import attempt
 
 # Re-entrant: the garbage collector may end a block in the midst of another.
 _ALL_LEVELS = sys.maxsize  # of logging, which knows levels above CRITICAL
@@ -99,7 +101,7 @@ class _Silence:
     def __init__(self, outer):
         self.outer, self.blocks, self.late = outer, set(), False
         self._nowhere = self._filters = None
-        self._undo = ExitStack(), ExitStack(), ExitStack(), ExitStack()
+        self._undo = _Undo(), _Undo(), _Undo(), _Undo()
 
     def holds(self):
         """Whether nobody has put streams or logging back."""
@@ -115,7 +117,7 @@ class _Silence:
 
     def let_generators_go_on(self):
         """Put no generator back at the end."""
-        self._undo[2].pop_all()
+        self._undo[2].clear()
 
     def end(self):
         """Put all back as it was; of a block that ends late what is still as it left it.
@@ -132,31 +134,54 @@ class _Silence:
         # A block around this one may have ended meanwhile, with its own filters.
         if not self.late or warnings.filters is self._filters:
             filters.close()
-        if not self.late or self.holds():
-            streams.close()
+        streams.close(self.late)
         if self._nowhere is not None:
             self._nowhere.close()
 
 
+class _Undo(list):
+    """Steps that put back what was changed, with what tells whether it is still as it was set.
+
+    Unlike those of an ExitStack a step is there before the change and until it is undone, wherever
+    an interrupt comes; to undo it twice does no harm.
+    """
+
+    def set(self, owner, name, value):
+        """Set an attribute."""
+        undo = partial(setattr, owner, name, getattr(owner, name))
+        self.append((undo, lambda: getattr(owner, name) is value))
+        setattr(owner, name, value)
+
+    def close(self, late=False):
+        """Undo all, the last first; if `late` only what is still as it was set."""
+        while self:
+            undo, stays = self[-1]
+            if not late or stays():
+                undo()
+            self.pop()
+
+
 def _silence(nowhere, streams, filters, generators, caches):
-    """Silence the process; the stacks put back its streams, filters, generators and caches."""
+    """Silence the process; what puts back its streams, filters, generators and caches is noted."""
     for kind in (MemorizedFunc, *MemorizedFunc.__subclasses__()):
         for name in _CACHED_CALLS & vars(kind).keys():
-            caches.callback(setattr, kind, name, getattr(kind, name))
-            setattr(kind, name, _uncached(getattr(kind, name), name))
-    generators.callback(random.setstate, random.getstate())
+            caches.set(kind, name, _uncached(getattr(kind, name), name))
+    generators.append((partial(random.setstate, random.getstate()), None))
     # A dict: the tuple is for MT19937 alone, and asking for it warns with another source.
     state = np.random.get_state(legacy=False)  # noqa: NPY002
-    generators.callback(np.random.set_state, state)
-    streams.enter_context(redirect_stdout(nowhere))
-    streams.enter_context(redirect_stderr(nowhere))
+    generators.append((partial(np.random.set_state, state), None))
+    streams.set(sys, "stdout", nowhere)
+    streams.set(sys, "stderr", nowhere)
     for owner, hook in _hooks():
-        streams.callback(setattr, owner, hook, getattr(owner, hook))
-        setattr(owner, hook, _drop)
-    streams.callback(logging.disable, logging.root.manager.disable)
+        streams.set(owner, hook, _drop)
+    manager = logging.root.manager
+    undo = partial(logging.disable, manager.disable)
+    streams.append((undo, lambda: manager.disable >= _ALL_LEVELS))
     logging.disable(_ALL_LEVELS)
     # Recorded, that is not shown: threads that reset the filters let some warnings through.
-    filters.enter_context(warnings.catch_warnings(record=True))
+    recorder = warnings.catch_warnings(record=True)
+    filters.append((partial(attempt, recorder.__exit__), None))  # raises before it was entered
+    recorder.__enter__()
     warnings.simplefilter("ignore")
 
 

@@ -1,5 +1,6 @@
 """Sensitivity by brute force over replacements of a record, in exact arithmetic."""
 
+import copy
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -107,7 +108,7 @@ def sensitivity_audit(
     largest, found, n_neighbours = Fraction(0), (-1, None), 0
     for position, record in _replacements(data, records, propose, n_random, random_state):
         changed = _copied(data)
-        changed[position] = record
+        changed[position] = copy.deepcopy(record)
         size = _size(before, _exact(statistic(changed)), norm)
         n_neighbours += 1
         if size > largest:
@@ -177,7 +178,7 @@ def _replacements(data, records, propose, n_random, random_state):
 
 
 def _copied(data):
-    return data.copy() if isinstance(data, np.ndarray) else list(data)
+    return copy.deepcopy(data if isinstance(data, np.ndarray) else list(data))
 
 
 def _exact(values):

@@ -62,8 +62,9 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
         Whether there is a constant term. Without, the scores are zero at the centre of the box;
         at zero itself for an interval that starts or ends there.
     classes : array-like of shape (n_classes,), default=None
-        Public labels, at least two. A record with another label adds nothing. None: the labels of
-        the records are public by declaration, also which of them occur.
+        Public labels, at least two. A record with another label adds nothing. Texts beside numbers
+        are an error by the type of `y` alone: in a list, or an array of objects, each is another
+        label. None: the labels of the records are public by declaration, also which of them occur.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. A dict of public ones, > 0, for labels of `classes`; 1 where not
         given. "balanced": inverse to the numbers of records in the classes, which 2 % of the

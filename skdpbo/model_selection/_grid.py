@@ -291,6 +291,8 @@ class DPGridSearchCV(BaseChoiceSearchCV):
         if len(grid) == 0:  # else the choice among none fails after the charge
             raise ValueError("param_grid is empty: give at least one dict.")
         for key, values in (item for sub in grid.param_grid for item in sub.items()):
+            if not isinstance(key, str):
+                raise TypeError(f"the keys of param_grid must be str, got {type(key).__name__}.")
             # (low, high, scale); tuples of strings or of numbers alone are lists of values here.
             *ends, scale = values if isinstance(values, tuple) and len(values) == 3 else (None,)
             scaled = isinstance(scale, str) and scale in ("uniform", "log-uniform")

@@ -502,7 +502,7 @@ MISTAKES += [
     ),
     (
         "_isolation/_silence.py",
-        "setattr(owner, hook, _drop)",
+        "streams.set(owner, hook, _drop)",
         "pass",
         "tests/attacks/test_side_effects.py -k Hooks",
     ),

@@ -30,6 +30,8 @@ from skdpbo.audit import normal_mu_bound
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection import Chunks
 
+pytestmark = pytest.mark.filterwarnings("ignore:n_chunks=")  # few rows make the worst pairs
+
 FALSE_ALARM = 1e-6
 N, K = 6, 3
 ALL = {"protect": Chunks(K, excess_bound=None)}

@@ -311,7 +311,7 @@ class TestCap:
         cells = gaussian_cells(edges, mu, np.arange(401))
         assert exact_delta(law, *cells, 1.0, cap) > 5e-4
         assert exact_delta(law, *cells, 1.0) < 1e-5
-        with pytest.raises(ValueError, match="exceed"):
+        with pytest.raises(ValueError, match="costs more than delta"):
             candidate_mu(1.0, 1e-5, law, max_trials=cap)
 
 

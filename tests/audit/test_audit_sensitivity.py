@@ -59,6 +59,21 @@ def test_a_statistic_that_works_in_place():
     assert (found.largest, found.violated, data.tolist()) == (7.0, True, [2.0, 2.0])
 
 
+@pytest.mark.parametrize("objects", [False, True])
+def test_a_statistic_that_works_in_place_on_what_records_hold(objects):
+    def excess(rows):
+        for row in rows:
+            row[0] -= 1
+        return sum(max(row[0], 0) for row in rows)
+
+    data, record = [[2.0], [2.0]], [9.0]
+    if objects:
+        data = np.fromiter(data, dtype=object)
+    found = sensitivity_audit(excess, data, [record], sensitivity=6.5)
+    assert (found.largest, found.violated, found.record) == (7.0, True, [9.0])
+    assert [*data, record] == [[2.0], [2.0], [9.0]]
+
+
 def test_unknown_norm():
     with pytest.raises(ValueError, match="norm"):
         sensitivity_audit(sum, [1], [2], sensitivity=1, norm="l3")

@@ -87,13 +87,14 @@ PRIVACY = {
     "score_fraction": [-0.1, 1, 2, NAN, "a", True, None, 5e-324, Fraction(1, 2)],
     "validation_fraction": [0, -0.1, 1, NAN, "a", True, None],
     "mechanism": ["laplace", "Gaussian", 1, True, None, Thing()],
-    "loss_bound": [0, -1, NAN, INF, "a", True, [1.0], 2.0],  # the loss of accuracy is 0 or 1
+    # The loss of accuracy is 0 or 1, and it is the only metric.
+    "loss_bound": [0, -1, NAN, INF, "a", True, [1.0], 2.0, {"f1": 1.0}],
 }
 OTHERS = {
     "guide": ["no", 1, None],
     "refit": [max, None, 1],
     "random_state": ["a", -1, 1.5],
-    "cv": ["a", 0, 1, -2, 1.5],
+    "cv": ["a", 0, 1, -2, 1.5, [1, 2], [("a", "b")], [([0.0, 1.0], [2.0])], [([0, 1], [40])]],
     "n_jobs": ["a", 1.5],
     "error_score": ["a", None],
     "return_train_score": ["a"],
@@ -216,6 +217,11 @@ def test_several_metrics_need_a_bounded_one_that_decides(refit, match):
     refuse(make(scoring=["accuracy", "rand_score"], refit=refit), match)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_no_public_row_in_the_default_folds():
+    refuse(make(cv=None), "0 sample", X=X[:0], y=y[:0])
+
+
 COMMON_SPACES = {
     "none": (None, "{name}"),
     "number": (5, "{name}"),
@@ -231,7 +237,7 @@ COMMON_SPACES = {
     "null": ({"max_depth": None}, "max_depth"),
     "table": ({"max_depth": np.ones((2, 2))}, "max_depth"),
     "not-a-dict": ([1], "dict"),
-    "key-is-no-name": ({1: [1]}, "str"),
+    "key-is-no-name": ({1: [1]}, "keys of {name} must be str"),
 }
 RANGES = {
     "reversed": ((4, 1), "reversed"),

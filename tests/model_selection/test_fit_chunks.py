@@ -40,7 +40,12 @@ from skdpbo import (
     DPSparseGPRegressor,
     make_per_record_scorer,
 )
-from skdpbo.exceptions import BudgetExceededError, DryRunWarning, UnboundedSensitivityError
+from skdpbo.exceptions import (
+    BudgetExceededError,
+    DryRunWarning,
+    SkdpboWarning,
+    UnboundedSensitivityError,
+)
 from skdpbo.model_selection import Chunks, Kusner2015, Kusner2015Lipschitz
 from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, charge_active_ledger
 
@@ -600,6 +605,17 @@ class TestRefusals:
     def test_schema(self, rows, match):
         with pytest.raises(ValueError, match=match):
             DPGridSearchCV(LogisticRegression(), {"C": [1.0]}, **ALL).fit(**rows)
+
+    @pytest.mark.parametrize("groups", [None, np.arange(90)])
+    def test_chunks_of_few_rows_are_warned_of_before_the_charge(self, groups):
+        params = {} if groups is None else {"groups": groups}
+        search = DPGridSearchCV(LogisticRegression(), {"C": [1.0]}, protect=Chunks(19))
+        with PrivacyLedger(epsilon=9.0, delta=1e-5) as ledger, warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(SkdpboWarning, match=r"n_chunks=19 cuts 90 .* into chunks of 4"):
+                search.fit(X, LABELS, **params)
+            assert not ledger.entries
+            search.set_params(protect=Chunks(18), scoring="accuracy").fit(X, LABELS, **params)
 
     def test_some_bad_values_cost_the_worst_score(self):
         search = DPGridSearchCV(LogisticRegression(), {"C": [-1.0, 1.0]}, **ALL, **EXACT)

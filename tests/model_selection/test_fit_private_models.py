@@ -29,7 +29,7 @@ from skdpbo.exceptions import (
     SelectionCostWarning,
     VoidGuaranteeWarning,
 )
-from skdpbo.linear_model import DPRidge
+from skdpbo.linear_model import DPLogisticRegression, DPRidge
 from skdpbo.mechanisms import DiscreteLaplace, GaussianMechanism, noise_source
 from skdpbo.model_selection import PrivateSelection
 from skdpbo.preprocessing import DPStandardScaler
@@ -568,6 +568,14 @@ class TestFailures:
             assert failure.value.__context__ is failure.value.__cause__ is None
             messages.add(str(failure.value))
         assert len(messages) == 1
+
+    @pytest.mark.parametrize("y", [np.zeros(400), X[:, 0]], ids=["one class", "fractions"])
+    def test_labels_that_are_no_classes_are_a_reason_without_classes_alone(self, y):
+        model = DPLogisticRegression(X_bounds=(-3, 3))
+        with pytest.raises(ValueError, match="labels of y that are all alike, or fractions"):
+            grid(model, {"C": [0.1, 1.0, 10.0]}).fit(X, y)
+        model.set_params(classes=[0, 1])  # records of no class lose
+        assert grid(model, {"C": [0.1, 1.0, 10.0]}).fit(X, y).classes_.tolist() == [0, 1]
 
     def test_public_mistakes_cost_nothing(self):
         gp = DPSparseGPRegressor(

@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from skdpbo._attempt import attempt
+from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._parameters import check_bounds
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
@@ -54,7 +55,8 @@ class AnswerNoise:
     epsilon, delta : float
         Of all answers together.
     y_bounds : tuple (low, high)
-        Public range of y. Values outside are clipped; one that is not finite counts as the centre.
+        Public range of y. Values outside are clipped; one that is no finite number counts as the
+        centre.
     answers_per_row : int
         k.
 
@@ -104,7 +106,6 @@ class AnswerNoise:
     def release(self, value, source):
         """Protected value: return it clipped, with noise."""
         low, high = self.y_bounds
-        # Not refused where it is not finite: whether an answer comes must not depend on the value.
         # Halved first: the sum of two bounds may be beyond the floats.
         value = value if math.isfinite(value) else low / 2 + high / 2
         return float(self._mechanism.release(min(max(value, low), high), source))
@@ -140,25 +141,26 @@ class AnswerBook:
         Raises
         ------
         TypeError, IndexError
-            When there is no such row.
+            When there is no such row, or an exact answer is no number.
         RuntimeError
             When the row, or all rows together, were answered as often as agreed, or in a fork.
         ValueError
-            When there is no value, or one too many.
+            When there is no value (``...``), or one too many, or an exact answer is not finite.
         """
         # Parent and fork would each count to the limit: twice as many answers as agreed. Numbers of
         # processes repeat, in another namespace at once; the token does not.
         if (os.getpid(), PROCESS.token) != self._process:
             raise RuntimeError("A forked copy of a curator does not answer.")
         row = check_index(index, len(self._counts))
-        if (value is None) == (self._y is None):
+        if (value is ...) == (self._y is None):
             raise ValueError("Give a value exactly when y was not given to fit.")
-        value = self._y[row] if value is None else value
+        value = self._y[row] if value is ... else value
         kind = type(value)  # the attribute __class__ of a proxy may raise
-        if kind is bool or not issubclass(kind, numbers.Real):
+        if self._noise is None and (kind is bool or not issubclass(kind, numbers.Real)):
             raise TypeError("value must be a number.")
-        number, too_large = attempt(float, value)  # an error could reveal a noisy answer's value
-        value = math.inf if too_large else number
+        # Whether a noisy answer comes must not depend on the value.
+        number, error = in_isolation(attempt, float, value)
+        value = math.nan if error is not None else number
         if self._noise is None and not math.isfinite(value):
             raise ValueError("An exact answer must be finite.")
         with self._lock:  # counted first: an answer that fails stays counted

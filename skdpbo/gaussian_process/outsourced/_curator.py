@@ -251,15 +251,16 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         check_is_fitted(self)
         return self._map.exact(validate_data(self, X, dtype=np.float64, reset=False))
 
-    def answer(self, index, value=None):
+    def answer(self, index, value=...):
         """Give the value y of a row, and log it.
 
         Parameters
         ----------
         index : int
             Number of the row, in [0, n) for n released rows.
-        value : float, default=None
-            What was measured, finite where answers are exact, when y was not given to `fit`.
+        value : float
+            What was measured, when y was not given to `fit`. With `answer_epsilon` anything that
+            is no finite number, also None, counts as the centre of `y_bounds`.
 
         Returns
         -------
@@ -270,6 +271,8 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         ------
         IndexError
             When there is no such row.
+        ValueError, TypeError
+            When a value is missing, or given beside y, or an exact answer is no finite number.
         RuntimeError
             When this row, or all rows together, were answered as often as agreed, or this object
             is a copy.

@@ -49,8 +49,9 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         sqrt(n_features), times 1/4, 1/2, 1 and 8), and from four columns on a linear one. A class
         of your own makes the guarantee conditional on values of two points at a time.
     classes : array-like of shape (n_classes,), default=None
-        Public labels, at least two. A record with another label adds nothing. None: the labels of
-        the records are public by declaration, also which of them occur.
+        Public labels, at least two. A record with another label adds nothing. Texts beside numbers
+        are an error by the type of `y` alone: in a list, or an array of objects, each is another
+        label. None: the labels of the records are public by declaration, also which of them occur.
     inducing_points : None, int or array-like of shape (n_inducing, n_features), default=None
         Public points that represent the process. An int, at least 1, asks for that many points in
         `X_bounds`: a grid in one dimension, and in two where it is a square; Sobol points

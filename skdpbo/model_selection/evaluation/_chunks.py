@@ -32,7 +32,7 @@ class Chunks(FrozenParameters):
     ----------
     n_chunks : int or None, default=None
         Number k >= 2 of chunks. None: about 10 / epsilon, so that a chunk has at least 200 rows
-        where there are 1000 or more, and at least 5.
+        where there are 1000 or more, and at least 5. Chunks of fewer than five rows are warned of.
     excess_bound : float or None, default=0.05
         How much worse than the best candidate of its chunk a model may count, as a share of the
         loss bound, in (0, 1]. The choice is made by these clipped differences, so one record moves

@@ -26,7 +26,7 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from skdpbo.model_selection._sklearn import is_estimator
+from skdpbo.model_selection._sklearn import final_step, is_estimator
 from skdpbo.model_selection.evaluation._row_wise import step_name
 
 _NOTHING = ("passthrough", "drop")
@@ -167,6 +167,12 @@ def has_private_part(estimator, candidates):
 def is_private(step):
     """Whether a step states what its training costs."""
     return callable(getattr(step, "privacy_guarantee", None))
+
+
+def stated_classes(estimator):
+    """Return the public labels that a private classifier, or the last step, was given, or None."""
+    model = final_step(estimator)
+    return getattr(model, "classes", None) if is_private(model) else None
 
 
 def is_nothing(step):

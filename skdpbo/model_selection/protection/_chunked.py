@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._parameters import warn_caller
 from skdpbo._schema import kind_of_type
-from skdpbo.exceptions import DryRunWarning
+from skdpbo.exceptions import DryRunWarning, SkdpboWarning
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._private_choice import all_stated_for_groups
 from skdpbo.model_selection._search_mechanism import SearchProblem
@@ -42,6 +42,7 @@ from skdpbo.model_selection.scoring._resolve import resolve_chunk_scorer
 from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE
 from skdpbo.model_selection.scoring.metrics._protected_metrics import chunk_scorer
 
+_FEW_ROWS = 5  # of a chunk, below which a warning is given
 _ASSUMPTIONS = (
     "the estimator predicts each row from that row alone",
     "what is trained on one chunk leaves nothing behind, in files or global state, that training "
@@ -123,8 +124,15 @@ class ChunkedProtection(AllRecordsProtection):
         return guarantee
 
     def try_publicly(self):
-        """Warn of what fails on synthetic rows, and refuse noise that is too large."""
-        searcher, parts = self.searcher, self.parts
+        """Warn of tiny chunks and of what fails on synthetic rows; refuse too large noise."""
+        searcher, parts, k = self.searcher, self.parts, self.n_chunks
+        if parts.n_samples < _FEW_ROWS * k:
+            warn_caller(
+                f"n_chunks={k} cuts {parts.n_samples} rows, or groups of rows, into chunks of "
+                f"{parts.n_samples // k}: models of so few choose nearly at random. Take fewer "
+                "chunks or protect more records. Models of hundreds of rows train well.",
+                SkdpboWarning,
+            )
         fit_params = self.routed(parts.X, self.params, counted=parts.groups is None)
         # What fails on protected rows costs the worst loss in silence: here it may be shown.
         trial = self.candidates, parts.X, parts.y, self.scorer, fit_params

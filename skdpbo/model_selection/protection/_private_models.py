@@ -28,7 +28,7 @@ from skdpbo.exceptions import (
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._private_choice import all_stated_for_groups
 from skdpbo.model_selection._search_mechanism import Chosen
-from skdpbo.model_selection._sklearn import n_rows
+from skdpbo.model_selection._sklearn import final_step, n_rows
 from skdpbo.model_selection.evaluation._dry_run import NOTHING_CHARGED, dry_run, synthetic_rows
 from skdpbo.model_selection.evaluation._evaluator import train
 from skdpbo.model_selection.private_training._costs import costs_of_groups
@@ -61,6 +61,10 @@ _NO_MODEL = (
 )
 _USUAL = (
     "NaN (which DPSimpleImputer fills in) or infinite values are a usual reason, or too few rows."
+)
+_OF_LABELS = (
+    "So are labels of y that are all alike, or fractions: without classes, which are public, they "
+    "are those that occur."
 )
 # Of seeds the search warns; that synthetic rows are out of reach or hardly vary says nothing.
 _NOT_SHOWN = (
@@ -197,6 +201,8 @@ class PrivateModelsProtection(AllRecordsProtection):
             # One of each structure was tried before, and not the end of a descent.
             own, error = attempt(self._failures, [released.candidates[released.index]])
             own = own if error is None else [str(error).removesuffix(NOTHING_CHARGED)]
+            if getattr(final_step(self.searcher.estimator), "classes", ()) is None:
+                own = [_OF_LABELS, *own]
             raise _no_model(self.parts.X, dict.fromkeys([*self.failures, *own]))
         model = {"best_estimator_": winner.model} if self.searcher.refit else {}
         return replace(released, attributes=released.attributes | model)

@@ -12,6 +12,7 @@ from joblib import effective_n_jobs
 from sklearn import get_config
 from sklearn.metrics import check_scoring
 
+from skdpbo._class_labels import refuse_other_kind
 from skdpbo._isolation._isolated_calls import in_isolation, refuse_cached_functions
 from skdpbo._parameters import of_class, warn_caller
 from skdpbo._record_groups import group_codes
@@ -23,6 +24,7 @@ from skdpbo.model_selection._sklearn import (
     with_params,
 )
 from skdpbo.model_selection.evaluation._row_wise import row_wise_assumption, unverified_steps
+from skdpbo.model_selection.private_training._estimators import stated_classes
 from skdpbo.model_selection.private_training._statements import warn_if_void_for_groups
 from skdpbo.model_selection.protection._setup import (
     check_rows,
@@ -254,6 +256,10 @@ class AllRecordsProtection(Protection):
         self.params = dict(params)
         groups = self.params.pop("groups", None)
         X, y, X_val = check_rows(X, y, X_val, y_val, groups_val, groups is None)
+        classes = stated_classes(self.searcher.estimator)
+        if classes is not None:
+            # Also of texts, which trainings get as objects.
+            refuse_other_kind(classes, y)
         if groups is not None or groups_val is not None:
             # A part without groups would be of single records, and have another guarantee.
             if groups is None or (groups_val is None) != (X_val is None):

@@ -203,6 +203,17 @@ def split_rows(searcher, X, y, params):
     return (X_public, y_public, take_method_params(X, params, public)), held_out, public, labels
 
 
+def _position_pairs(splits):
+    """Return the splits as pairs of arrays of positions, or masks."""
+    try:
+        folds = [(np.asarray(train), np.asarray(test)) for train, test in splits.split()]
+    except (TypeError, ValueError):
+        folds = None
+    if folds is None or any(p.size and p.dtype.kind not in "biu" for fold in folds for p in fold):
+        raise ValueError("cv must hold pairs (train, test) of positions of rows, as integers.")
+    return folds
+
+
 def public_cv(searcher, X, y, positions, grouped=False):
     """Return the splitter of the public rows.
 
@@ -230,7 +241,7 @@ def public_cv(searcher, X, y, positions, grouped=False):
     if cv is None:
         fewest = n_rows(X)
         if kind in ("binary", "multiclass"):
-            fewest = np.unique(np.asarray(y), return_counts=True)[1].min()
+            fewest = np.unique(np.asarray(y), return_counts=True)[1].min(initial=fewest)
         return int(min(max(fewest, _FEWEST_FOLDS), _MOST_FOLDS))
     if isinstance(cv, numbers.Integral):
         return cv
@@ -242,7 +253,7 @@ def public_cv(searcher, X, y, positions, grouped=False):
             "positions of rows depend on the sizes of the protected groups."
         )
     splits = check_cv(cv)
-    folds = [tuple(map(np.asarray, fold)) for fold in splits.split()]
+    folds = _position_pairs(splits)
     if max((part.max() for fold in folds for part in fold if part.size), default=0) < n_rows(X):
         return splits  # of the public rows alone
     if positions is None:

@@ -11,6 +11,7 @@ from joblib import parallel_config
 from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 
+from skdpbo._class_labels import refuse_unknown_labels
 from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._parameters import warn_caller
 from skdpbo._record_groups import group_codes
@@ -21,7 +22,7 @@ from skdpbo.model_selection._search_mechanism import SearchProblem, fold_scores
 from skdpbo.model_selection._sklearn import BaseSearchCV, n_rows, with_params
 from skdpbo.model_selection.evaluation._fold_losses import FoldLosses
 from skdpbo.model_selection.evaluation._public_training import PublicTraining
-from skdpbo.model_selection.private_training._estimators import has_private_part
+from skdpbo.model_selection.private_training._estimators import has_private_part, stated_classes
 from skdpbo.model_selection.protection._halving import halve
 from skdpbo.model_selection.protection._public_memory import PublicMemory
 from skdpbo.model_selection.protection._public_search import PublicSearch, without_tracebacks
@@ -147,8 +148,11 @@ class ValidationProtection(PublicSearch):
 
     def try_publicly(self):
         """Refuse entries of ``fit`` that no step asks for; the public rows are searched later."""
-        X, _, fit_params = self.public
+        X, y, fit_params = self.public
         self.fit_params = self.routed(X, fit_params)
+        classes = stated_classes(self.searcher.estimator)
+        if classes is not None and y is not None:
+            refuse_unknown_labels(classes, y)
         if has_private_part(self.searcher.estimator, self.candidates):
             warn_caller(
                 "The estimator adds privacy noise of its own, for an epsilon of its own, on rows "

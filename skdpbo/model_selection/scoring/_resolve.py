@@ -258,7 +258,12 @@ def resolve_trial_scorer(scoring, estimator, loss_bound=None):
 def _bound_of(loss_bound, scoring):
     """Return the bound of one metric, of several in a dict."""
     if isinstance(loss_bound, dict):
-        loss_bound = loss_bound.get(scoring if isinstance(scoring, str) else None)
+        if not set(loss_bound) <= ({scoring} if isinstance(scoring, str) else set()):
+            raise ValueError(
+                "loss_bound must have metrics as keys, which are names in scoring="
+                f"{scoring!r}; got {list(loss_bound)}."
+            )
+        loss_bound = loss_bound[scoring] if loss_bound else None
     if loss_bound is None:
         return None
     return check_within(check_positive(loss_bound, "loss_bound"), "loss_bound", _BOUNDS)

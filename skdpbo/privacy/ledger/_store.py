@@ -149,6 +149,8 @@ class Store:
                 directory = tempfile.mkdtemp(prefix="skdpbo-ledger-")
             finalize(self, _delete, directory, PROCESS.token)
             path = os.path.join(directory, "ledger")
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(f"path must be a str or path-like, got {type(path).__name__}.")
         self.path = os.path.realpath(path)
         self.dataset = dataset
         self.name = "ledger" if self.temporary else f"ledger {self.path!r} (data set {dataset!r})"

@@ -174,7 +174,10 @@ def candidate_mu(
         if left > 0 and bound > shift:
             best = max(best, core_mu(method, law, bound - shift, left, cut))
     if best == 0:
-        raise ValueError("The cap on the trials or the statistical distance exceeds delta.")
+        costs = [f"a cap of max_trials={cut}"] * (cut is not None)
+        costs += [f"statistical_distance={statistical_distance:g}"] * (loss > 0)
+        what = " or ".join(costs) or "the selection"
+        raise ValueError(f"{what} costs more than delta={delta:g}.")
     return best
 
 

@@ -142,9 +142,11 @@ def test_unknown_rows_are_refused(index, error):
 def test_values_measured_on_demand():
     made = curator().fit(X)
     assert made.answer(7, value=0.25) == 0.25
-    for value, error in ((None, ValueError), (np.nan, ValueError), ("a", TypeError)):
+    for value, error in ((None, TypeError), (np.nan, ValueError), ("a", TypeError)):
         with pytest.raises(error):
             made.answer(8, value=value)
+    with pytest.raises(ValueError, match="exactly when"):
+        made.answer(8)
     assert made.answers_ == [(7, 0.25)]
     with pytest.raises(ValueError, match="exactly when"):
         curator().fit(X, Y).answer(0, value=1.0)
@@ -176,9 +178,11 @@ def test_the_noise_of_answers_depends_on_how_often_one_row_can_be_answered():
 def test_noisy_answers_are_clipped_and_unreadable_ones_are_the_centre():
     settings = {"answer_epsilon": 1e6, "answer_delta": 0.5, "y_bounds": (0.0, 2.0)}
     made = curator(**settings).fit(X)
-    measured = [-9.0, 9.0, np.nan, np.inf, 1.5, 10**400]
+    measured = [-9.0, 9.0, np.nan, np.inf, 1.5, 10**400, None, "a", [], 1j, np.ones(2), Unseen()]
     values = [made.answer(i, value=v) for i, v in enumerate(measured)]
-    np.testing.assert_allclose(values, [0.0, 2.0, 1.0, 1.0, 1.5, 1.0], atol=0.02)
+    np.testing.assert_allclose(values, [0.0, 2.0, 1.0, 1.0, 1.5, *[1.0] * 7], atol=0.02)
+    with pytest.raises(ValueError, match="exactly when"):  # that none is given is public
+        made.answer(30)
 
 
 def test_unreadable_answers_between_huge_bounds_are_the_centre():
@@ -455,10 +459,23 @@ def test_forked_copies_do_not_answer(monkeypatch):
     assert made.answer(3) == Y[3]
 
 
-def test_a_value_that_is_asked_nothing():
-    made = curator(answer_epsilon=1.0, y_bounds=(-1, 1)).fit(X)
+def test_an_exact_value_that_is_asked_nothing():
+    made = curator().fit(X)
     with pytest.raises(TypeError, match="value must be a number"):
         made.answer(3, Unseen())
+
+
+def test_a_noisy_answer_is_silent_about_what_it_reads(capsys):
+    class Speaking:
+        def __float__(self):
+            print("of patient 4711")
+            warnings.warn("of patient 4711", stacklevel=1)
+            raise RuntimeError("of patient 4711")
+
+    made = curator(answer_epsilon=1.0, y_bounds=(-1, 1)).fit(X)
+    for row, value in enumerate([Speaking(), np.ones(1), True]):  # a warning would be an error
+        assert isinstance(made.answer(row, value), float)
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -305,8 +305,10 @@ def test_types_that_a_private_model_refuses_cost_nothing(model, kind):
     for rows, targets in ((frame, y), (X, NO_NUMBERS[kind]), (X, NO_NUMBERS[kind].to_numpy())):
         if targets is not y and not hasattr(targets, "iloc") and targets.dtype == object:
             continue  # the type says nothing
-        refused = pytest.raises(ValueError, match="cannot be trained and scored with any candidate")
-        with PrivacyLedger(9.0, 1e-3) as ledger, refused:
+        of_labels = targets is not y and "classes" in model.get_params()
+        of_all = "cannot be trained and scored with any candidate"
+        text = "classes and y must both be texts or both be numbers" if of_labels else of_all
+        with PrivacyLedger(9.0, 1e-3) as ledger, pytest.raises(ValueError, match=text):
             search.fit(rows, targets)
         assert not ledger.entries
 

@@ -257,6 +257,14 @@ def test_budgets_are_checked(arguments, error):
         PrivacyLedger(*arguments)
 
 
+@pytest.mark.parametrize(
+    "make", [lambda path: PrivacyLedger(1.0, path=path), PrivacyLedger.from_file]
+)
+def test_the_path_is_checked(make):
+    with pytest.raises(TypeError, match="path must be a str or path-like, got int"):
+        make(5)
+
+
 def test_charges_are_checked():
     ledger = PrivacyLedger(1.0)
     with pytest.raises(TypeError, match="PrivacyGuarantee"):

@@ -774,10 +774,20 @@ class InterruptedLock:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_while_a_fork_waits_comes_after_it(monkeypatch):
     """Python drops what a hook raises, and forks: without the lock, and the interrupt was lost."""
+    after_hooks = threading.Event()
+
+    class Timer(threading.Timer):
+        def run(self):
+            # Where the machine is busy, Python would drop it in what ends a fork.
+            assert after_hooks.wait(120)
+            super().run()
+
+    monkeypatch.setattr(threading, "Timer", Timer)
     monkeypatch.setattr(PROCESS, "lock", InterruptedLock(PROCESS.lock))
 
     def fork_and_go_on():
         assert in_child(lambda: None) == 0
+        after_hooks.set()
         time.sleep(30)
 
     with pytest.raises(KeyboardInterrupt):

@@ -532,3 +532,6 @@ class TestLossBounds:
     def test_single_metric(self):
         bounds = {"neg_mean_squared_error": 4.0}
         assert resolve_scorer("neg_mean_squared_error", Line(), bounds).bound == 4.0
+        for scoring in ("neg_mean_absolute_error", "r2", None):
+            with pytest.raises(ValueError, match="loss_bound must have metrics as keys"):
+                resolve_scorer(scoring, Line(), bounds)
