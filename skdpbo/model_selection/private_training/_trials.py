@@ -226,7 +226,7 @@ def train_final(model, data, source):
     Parameters
     ----------
     model : estimator
-        Of a `FinalPlan`.
+        Of `plan_final`.
     data : TrialData
         Of the rows that took no part in the tuning. Protected.
     source : RandomSource
