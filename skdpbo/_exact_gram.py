@@ -28,6 +28,11 @@ _NOISE_BITS = 48  # the noise, in units of the products, must fit int64 with roo
 class RowMap:
     """Base class of maps of chunks of records that keep no buffers in between."""
 
+    def rows(self, centre):
+        """Return the map of records to rows, for targets about `centre`, public: this one."""
+        self.centre = centre
+        return self
+
     def workspace(self, n_rows):
         """Return no buffers."""
         return None

@@ -31,7 +31,7 @@ HOMES = {
     "gaussian_process._column_effects": "ColumnEffects",
     "gaussian_process._joint_effects": "JointEffects",
     "gaussian_process._record_reach": "RecordReach shows_reach",
-    "gaussian_process._record_spread": "RecordSpread SpreadRows spread_features",
+    "gaussian_process._record_spread": "RecordSpread spread_features",
     "gaussian_process._public_base": (
         "GatedPredictor PublicModel ResidualRows default_bases public_model"
     ),

@@ -61,11 +61,6 @@ class Shown:
     columns: list | None = None
     left_out: tuple | None = None
 
-    def of_moments(self):
-        """Return the parameters of the release of second moments."""
-        names = ("family", "Z", "mu", "half_width")
-        return {name: getattr(self, name) for name in names}
-
 
 def first_releases(start, n_records, passed, *, n_inducing=None, moved=True, centred=False):
     """Release where targets and records are, and the columns that matter to the default kernels.

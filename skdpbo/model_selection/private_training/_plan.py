@@ -138,7 +138,8 @@ def trial_budget(rule, costs, epsilon, delta, unused=0.0):
     if not delta > 0:
         raise ValueError("delta must be positive: the training has a positive delta.")
     # A declared delta is given; a stated one is set, and half of the total is left for epsilon.
-    trial_delta = costs.delta or rule.trial_delta(delta)
+    one = rule.publishes_scores and rule.n_candidates == 1  # nothing is composed: no failure
+    trial_delta = costs.delta or (delta if one else delta / (2 * rule.expected_trials))
     trial_epsilon = largest_trial_epsilon(rule, epsilon, delta, trial_delta) * (1 - unused)
     return PrivacyGuarantee(epsilon=trial_epsilon, delta=trial_delta)
 
