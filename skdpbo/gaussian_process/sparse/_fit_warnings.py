@@ -1,7 +1,6 @@
 """Warnings of a fit about its bounds and kernels, from public and released values alone."""
 
 import math
-import numbers
 
 import numpy as np
 
@@ -125,7 +124,7 @@ def warn_of_bounds(gp, method, released, half_width, Z, *, unseen, wide):
 
 def _box(gp):
     """Return the name of the box of the inducing points."""
-    if not (gp.inducing_points is None or isinstance(gp.inducing_points, numbers.Integral)):
+    if gp._points_are_given():
         return "the box of inducing_points"
     of_public_rows = gp.X_bounds is None and hasattr(gp, "base_")
     return "the box of X_public" if of_public_rows else "X_bounds"
