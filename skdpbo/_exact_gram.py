@@ -28,6 +28,11 @@ _NOISE_BITS = 48  # the noise, in units of the products, must fit int64 with roo
 class RowMap:
     """Base class of maps of chunks of records that keep no buffers in between."""
 
+    def rows(self, centre):
+        """Return the map of records to rows, for targets about `centre`, public: this one."""
+        self.centre = centre
+        return self
+
     def workspace(self, n_rows):
         """Return no buffers."""
         return None
@@ -133,47 +138,12 @@ def shorten_rows(Q, radius):
     return Q
 
 
-def exact_gram(Q, radius):
-    """Protected: pass only to a mechanism. Sum the outer products q q' of rows, exactly.
-
-    Parameters
-    ----------
-    Q : ndarray of shape (n, p)
-        float64 that hold integers, C-contiguous.
-    radius : int
-        Largest absolute value in Q; ``n * radius**2`` must be at most 2^62.
-
-    Returns
-    -------
-    ndarray of shape (p, p)
-        int64, symmetric.
-
-    Notes
-    -----
-    A matrix product of floats is exact, in whatever order it adds, while every partial sum is an
-    integer of at most 53 bits. So it runs over chunks of ``2**53 // radius**2`` rows, and the
-    chunks are added as int64.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdpbo._exact_gram import exact_gram
-    >>> exact_gram(np.array([[1.0, 2.0], [3.0, -1.0]]), 3)
-    array([[10, -1],
-           [-1,  5]])
-    """
-    if len(Q) * int(radius) ** 2 > 2**_SUM_BITS:
-        raise ValueError("too many rows for an exact sum in 64 bits")
-    total = np.zeros((Q.shape[1], Q.shape[1]), dtype=np.int64)
-    chunk = exact_chunk(radius)
-    for start in range(0, len(Q), chunk):
-        rows = Q[start : start + chunk]
-        total += integer_gram(rows)
-    return total
-
-
 def exact_chunk(radius):
-    """Largest number of rows whose products of entries of at most `radius` add exactly."""
+    """Largest number of rows whose products of entries of at most `radius` add exactly.
+
+    A matrix product of floats is exact, in whatever order it adds, while every partial sum is an
+    integer of at most 53 bits.
+    """
     return max(1, 2**_MANTISSA // int(radius) ** 2)
 
 

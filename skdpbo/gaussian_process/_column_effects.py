@@ -48,7 +48,7 @@ def _threshold(p):
     return _largest(p) + _ABOVE
 
 
-class ColumnEffects:
+class ColumnEffects(RowMap):
     """Release of the size of each column's effect, and the choice of columns.
 
     It has the calls of a release of second moments; its sums are those in the bins.
@@ -65,10 +65,11 @@ class ColumnEffects:
     """
 
     _n_bins = N_BINS  # of a column
+    radius = math.isqrt(STEPS)  # sums of values, not of products, must fit 64 bits
 
     def __init__(self, box, *, mu, mean, sd, n_records):
         self.box, self.mu, self.n_records = box, mu, n_records
-        self.mean, self.clip = mean, _CLIP * sd
+        self.mean, self.clip, self.width = mean, _CLIP * sd, len(box[0]) + len(mean)
         self._noise = effect_noise(mu, self.n_effects(len(box[0])) * len(mean))
 
     @staticmethod
@@ -93,9 +94,16 @@ class ColumnEffects:
         """Return the mu beyond which the release shows no more; of the values of `shows`."""
         return math.inf
 
-    def rows(self, centre):
-        """Return the map of records to rows, for targets about `centre`."""
-        return EffectRows(self.box, centre + self.mean, self.clip)
+    def __call__(self, X, Y, workspace):
+        """Protected: return rows (bin of each column, target in steps), (n, width), as floats."""
+        centre, half_width = self.box
+        with np.errstate(all="ignore"):  # a warning would depend on the values
+            # A difference may leave the floats: such a record still has one bin of each column.
+            places = np.nan_to_num((X - centre) / half_width)
+            bins = np.clip(np.floor((places + 1) * (N_BINS / 2)), 0, N_BINS - 1)
+            targets = (Y - (self.centre + self.mean)) / self.clip
+            values = np.trunc(np.clip(np.nan_to_num(targets), -1, 1) * STEPS)
+        return np.hstack([bins, values])
 
     def sums(self, Q, sizes, part):
         """Protected: return the sums in the bins, int64 (q, p + 1, bins); the last: of them all."""
@@ -173,30 +181,3 @@ class ColumnEffects:
         z = mean / sd  # of the absolute value of a normal variable:
         density = math.exp(-(z**2) / 2) * math.sqrt(2 / math.pi)
         return self._n_bins * (sd * density + mean * (1 - 2 * float(ndtr(-z))))
-
-
-class EffectRows(RowMap):
-    """Rows (bin of each column, target in lattice steps), integers held as floats.
-
-    Parameters
-    ----------
-    box : tuple (centre, half_width) of ndarray of shape (p,)
-    centre, clip : ndarray of shape (q,)
-        Targets are shifted by the first, and clipped to the second.
-    """
-
-    radius = math.isqrt(STEPS)  # sums of values, not of products, must fit 64 bits
-
-    def __init__(self, box, centre, clip):
-        self.box, self.centre, self.clip = box, centre, clip
-        self.width = len(box[0]) + len(clip)
-
-    def __call__(self, X, Y, workspace):
-        """Protected: return a chunk's rows, shape (n, width)."""
-        centre, half_width = self.box
-        with np.errstate(all="ignore"):  # a warning would depend on the values
-            # A difference may leave the floats: such a record still has one bin of each column.
-            places = np.nan_to_num((X - centre) / half_width)
-            bins = np.clip(np.floor((places + 1) * (N_BINS / 2)), 0, N_BINS - 1)
-            values = np.trunc(np.clip(np.nan_to_num((Y - self.centre) / self.clip), -1, 1) * STEPS)
-        return np.hstack([bins, values])

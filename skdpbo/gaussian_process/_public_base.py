@@ -82,15 +82,12 @@ def default_bases(n_rows, n_targets):
         boosting = MultiOutputRegressor(boosting)
     bases = [make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 3, 13))), boosting]
     if n_rows <= _LARGEST_PROCESS:
-        bases.append(make_pipeline(StandardScaler(), _UnitProcess()))
+        bases.append(make_pipeline(StandardScaler(), _UnitProcess(normalize_y=True)))
     return bases
 
 
 class _UnitProcess(GaussianProcessRegressor):
     """Gaussian process on standardised columns; its length-scale starts at their number's root."""
-
-    def __init__(self):
-        super().__init__(normalize_y=True)
 
     def fit(self, X, y):
         scale = RBF(math.sqrt(X.shape[1]), (0.3, 100.0))

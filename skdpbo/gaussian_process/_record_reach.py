@@ -29,7 +29,7 @@ def shows_reach(mu, *, n_records, n_columns, n_targets):
     return n_columns == 1 and _LEAST_NOISE < noise < _MOST_NOISE
 
 
-class RecordReach:
+class RecordReach(RowMap):
     """Release of the parts of their bounds that records and targets fill, about the centres.
 
     It has the calls of a release of second moments; its sums are counts of records by their
@@ -49,10 +49,17 @@ class RecordReach:
     def __init__(self, box, *, mu, half_width, n_records):
         self.box, self.half_width = box, half_width
         self.mu, self.n_records = mu, n_records
+        self.width = len(_EDGES) * (1 + len(half_width))
+        self.radius = math.isqrt(_STEPS)  # counts, not products, must fit 64 bits
 
-    def rows(self, centre):
-        """Return the map of records to rows of counts, for targets about `centre`."""
-        return ReachRows(self.box, centre, self.half_width)
+    def __call__(self, X, Y, workspace):
+        """Protected: return a chunk's rows of counts, (n, width), of `_STEPS`, held as floats."""
+        with np.errstate(all="ignore"):  # a warning would depend on the values
+            places, targets = (X - self.box[0]) / self.box[1], (Y - self.centre) / self.half_width
+            parts = np.abs(np.hstack([places, targets]))
+        # Farther ones are counted at the last edge: each record is in one bin of each histogram.
+        bins = np.minimum(np.searchsorted(_EDGES, parts), len(_EDGES) - 1)
+        return (np.eye(len(_EDGES))[bins] * _STEPS).reshape(len(X), -1)
 
     def sums(self, Q, sizes, part):
         """Protected: return the counts, int64, in steps."""
@@ -76,28 +83,3 @@ class RecordReach:
         noise = _count_noise(self.mu, len(self.half_width))
         quantile = hidden_quantile(noise, self.n_records)
         return np.array([quantile_edge(row, _EDGES, self.n_records, quantile) for row in noisy])
-
-
-class ReachRows(RowMap):
-    """Rows of counts: for the box and for each target one of `_STEPS`, integers held as floats.
-
-    Parameters
-    ----------
-    box : tuple (centre, half_width) of ndarray of shape (1,)
-    centre, half_width : ndarray of shape (q,)
-        Of the ranges of the targets.
-    """
-
-    def __init__(self, box, centre, half_width):
-        self.box, self.centre, self.half_width = box, centre, half_width
-        self.width = len(_EDGES) * (1 + len(half_width))
-        self.radius = math.isqrt(_STEPS)  # counts, not products, must fit 64 bits
-
-    def __call__(self, X, Y, workspace):
-        """Protected: return a chunk's rows, shape (n, width)."""
-        with np.errstate(all="ignore"):  # a warning would depend on the values
-            places, targets = (X - self.box[0]) / self.box[1], (Y - self.centre) / self.half_width
-            parts = np.abs(np.hstack([places, targets]))
-        # Farther ones are counted at the last edge: each record is in one bin of each histogram.
-        bins = np.minimum(np.searchsorted(_EDGES, parts), len(_EDGES) - 1)
-        return (np.eye(len(_EDGES))[bins] * _STEPS).reshape(len(X), -1)

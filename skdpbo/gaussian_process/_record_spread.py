@@ -24,32 +24,6 @@ _DRAWN = 2.0  # variances of the noise, over the square of the targets' mean
 _LEAST_VARIANCE = 0.1  # of the mean square: the mean is noisy
 
 
-class SpreadRows(RowMap):
-    r"""Rows :math:`(\phi(x), \beta_1 y_1, \dots)` as lattice integers of norm at most `radius`.
-
-    Parameters
-    ----------
-    box : tuple (centre, half_width) of ndarray of shape (p,)
-        Public.
-    centre : ndarray of shape (q,)
-        Public, subtracted from the targets.
-    release : WhitenedRelease
-    """
-
-    def __init__(self, box, centre, release):
-        self.box, self.centre, self.beta = box, centre, release.beta
-        self.half_width = np.asarray(release.half_width)
-        self.step, self.radius = release.step, release.radius
-        self.width = 2 + len(self.beta)
-
-    def __call__(self, X, Y, workspace):
-        """Protected: return a chunk's rows, shape (n, width): integers held as floats."""
-        with np.errstate(all="ignore"):  # a warning would depend on the values
-            targets = np.clip(Y - self.centre, -self.half_width, self.half_width) * self.beta
-            rows = np.hstack([spread_features(X, *self.box), targets])
-        return rows_on_lattice(rows, self.step, self.radius)
-
-
 def spread_features(X, centre, half_width):
     """Protected: return phi of rows, (n, 2): the constant and the mean of the waves."""
     # -1 at the centre and 1 at the faces: the mean is low where records are near the middle.
@@ -58,7 +32,7 @@ def spread_features(X, centre, half_width):
     return _PART * np.column_stack([np.ones(len(X)), waves.mean(axis=1)])
 
 
-class RecordSpread:
+class RecordSpread(RowMap):
     """First release: the part of the box that the records fill, mean and reach of the targets.
 
     Parameters
@@ -73,12 +47,16 @@ class RecordSpread:
     """
 
     def __init__(self, box, *, mu, half_width, n_records):
-        self.box = box
+        self.box, self.half_width = box, half_width
         self.statistics = WhitenedRelease(mu, tuple(half_width.tolist()), n_records)
+        self.radius, self.width = self.statistics.radius, 2 + len(half_width)
 
-    def rows(self, centre):
-        """Return the map of records to lattice rows, for targets about `centre`."""
-        return SpreadRows(self.box, centre, self.statistics)
+    def __call__(self, X, Y, workspace):
+        """Protected: return a chunk's rows, shape (n, width): integers held as floats."""
+        with np.errstate(all="ignore"):  # a warning would depend on the values
+            targets = np.clip(Y - self.centre, -self.half_width, self.half_width)
+            rows = np.hstack([spread_features(X, *self.box), targets * self.statistics.beta])
+        return rows_on_lattice(rows, self.statistics.step, self.radius)
 
     def release(self, gram, source):
         """Protected: return the exact sums `gram` with noise, as `NoisyMoments`."""

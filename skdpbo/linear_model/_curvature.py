@@ -1,7 +1,6 @@
 """Curvature of the loss from released second moments, for fits in which the noise is small."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,35 +10,6 @@ from skdpbo._record_groups import shared_roots
 from skdpbo._whitened_release import SLACK
 
 _GRADIENT_SHARE, _MOMENT_SHARE = 5.0, 0.25  # of the noise, in the ridge
-
-
-@dataclass(frozen=True)
-class Curvature:
-    """Upper bound on the curvature of the mean loss, in the units of the rows z.
-
-    Attributes
-    ----------
-    moments : ndarray of shape (d + 1, d + 1)
-        Released mean of z z', positive.
-    noise : float
-        Standard deviation of the noise of an entry of its diagonal.
-    """
-
-    moments: np.ndarray
-    noise: float
-
-    def inverse(self, n_outputs, gradient_noise):
-        """Return the inverse of the bound plus a ridge that grows with the noise.
-
-        A logistic loss has a second derivative of at most 1/4 in its score, a softmax of at most
-        1/2 in any direction (Boehning 1992).
-        """
-        d = len(self.moments)
-        # The noise of the moments has eigenvalues of the order of its entries times sqrt(d).
-        ridge = _GRADIENT_SHARE * gradient_noise + _MOMENT_SHARE * self.noise * math.sqrt(d)
-        bound = 0.25 if n_outputs == 1 else 0.5
-        # Too small a curvature would be too long a step: the ridge covers the noise.
-        return np.linalg.inv(bound * self.moments + ridge * np.eye(d))
 
 
 def exact_second_moments(rows, scales, weights, step, radius):
@@ -69,10 +39,12 @@ def exact_second_moments(rows, scales, weights, step, radius):
     return total
 
 
-def release_curvature(rows, scales, weights, effective, mu, source):
-    """Release the weighted second moments of the standardised rows; returns a `Curvature`.
+def inverse_curvature(rows, scales, weights, effective, mu, source, *, n_outputs, gradient_noise):
+    """Release the weighted second moments of the standardised rows; return an inverse curvature.
 
-    `effective` is the sum of the weights, public or released.
+    That of an upper bound on the curvature of the mean loss, plus a ridge that grows with the
+    noise. A logistic loss has a second derivative of at most 1/4 in its score, a softmax of at most
+    1/2 in any direction (Boehning 1992). `effective` is the sum of the weights, public or released.
     """
     n = rows.shape[0]
     # docs/theory/sparse_gp.md, Theorem: sqrt 2 W^2 / mu, here with W = 1.
@@ -82,4 +54,10 @@ def release_curvature(rows, scales, weights, effective, mu, source):
         exact_second_moments(rows, scales, weights, step, radius), mu, radius, source
     )
     unit = step**2
-    return Curvature(lifted(noisy * unit, sigma * unit, n) / effective, sigma * unit / effective)
+    moments, noise = lifted(noisy * unit, sigma * unit, n) / effective, sigma * unit / effective
+    d = len(moments)
+    # The noise of the moments has eigenvalues of the order of its entries times sqrt(d).
+    ridge = _GRADIENT_SHARE * gradient_noise + _MOMENT_SHARE * noise * math.sqrt(d)
+    bound = 0.25 if n_outputs == 1 else 0.5
+    # Too small a curvature would be too long a step: the ridge covers the noise.
+    return np.linalg.inv(bound * moments + ridge * np.eye(d))

@@ -19,10 +19,10 @@ from skdpbo._record_groups import n_units, placed
 from skdpbo._row_blocks import BoxedRows, clipped_product
 from skdpbo._schema import check_same_length, refuse_missing_target
 from skdpbo.linear_model._class_balance import release_balance
-from skdpbo.linear_model._column_scales import column_scales
-from skdpbo.linear_model._curvature import release_curvature
+from skdpbo.linear_model._curvature import inverse_curvature
 from skdpbo.linear_model._gradient_sum import GradientRelease
 from skdpbo.linear_model._noisy_descent import DescentPlan, descend, descend_by_curvature
+from skdpbo.linear_model._record_rows import column_scales
 from skdpbo.mechanisms import split_budget, step_budgets
 from skdpbo.privacy._checks import check_choice, check_flag, check_positive
 
@@ -221,14 +221,15 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
             mu_steps, mu_curvature = split_budget(mu_steps, _SHARE_OF_CURVATURE)
             # The last weight is that of code -1, a label of no class.
             shares = np.append(weights, 0.0)[codes]
-            curvature = release_curvature(rows, scales, shares, effective, mu_curvature, source)
+            known = {"n_outputs": n_outputs, "gradient_noise": 2 * clip / (effective * mu_steps)}
+            moments = rows, scales, shares, effective, mu_curvature
+            inverse = inverse_curvature(*moments, source, **known)
         # Equal budgets: one noise serves all steps, and one lattice.
         mu_step = float(step_budgets(mu_steps, plan.n_steps)[0])
         release = GradientRelease(rows, codes, scales, weights, mu_step, clip, effective)
         # scikit-learn's C multiplies the sum of the losses, and the gradients here are means.
         shape, penalties = (rows.shape[1] + 1, n_outputs), scales.penalties() / (float(self.C) * n)
         if plan.by_curvature:
-            inverse = curvature.inverse(n_outputs, 2 * clip / (effective * mu_steps))
             w = descend_by_curvature(lambda w: release(w, source), inverse, shape, penalties)
         else:
             w = descend(lambda w: release(w, source), shape, plan, penalties)

@@ -25,8 +25,7 @@ from skdpbo._schema import (
     refuse_not_finite,
 )
 from skdpbo._whitened_release import WhitenedRelease
-from skdpbo.linear_model._column_scales import column_scales
-from skdpbo.linear_model._record_rows import JoinedRows, StandardisedRecords
+from skdpbo.linear_model._record_rows import JoinedRows, StandardisedRecords, column_scales
 from skdpbo.mechanisms import split_budget
 from skdpbo.privacy._checks import check_flag, check_within
 

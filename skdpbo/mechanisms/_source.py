@@ -25,30 +25,20 @@ class RandomSource:
     seeded : bool
         True when the bytes can be reproduced from a seed. A release with such noise has no
         guarantee.
+
+    Attributes
+    ----------
+    bytes : callable
+        `read`.
     """
 
-    __slots__ = ("_read", "seeded")
+    __slots__ = ("bytes", "seeded")
 
     def __init__(self, read: Callable[[int], bytes], *, seeded: bool) -> None:
         if not callable(read):
             raise TypeError(f"read must be callable, got {type(read).__name__}.")
-        self._read = read
+        self.bytes = read
         self.seeded = check_flag(seeded, "seeded")
-
-    def bytes(self, n: int) -> bytes:
-        """Return `n` fresh random bytes.
-
-        Parameters
-        ----------
-        n : int
-            Number of bytes, at least 0.
-
-        Returns
-        -------
-        bytes
-            Of length `n`.
-        """
-        return self._read(n)
 
     def __repr__(self) -> str:
         return f"RandomSource(seeded={self.seeded})"

@@ -50,8 +50,9 @@ class Fitted:
 class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
     """Base class of the private searchers; see `DPGridSearchCV` for the parameters and attributes.
 
-    A sub-class builds the space with its candidates (``_candidates``) and the mechanism
-    (``_mechanism``), each once a fit, and the protection (``_protection``).
+    A sub-class builds, each once a fit, the space with its candidates (``_candidates``, a list of
+    dicts, from public randomness only), the `SearchMechanism` (``_mechanism``, which also checks
+    the privacy parameters) and the `Protection` (``_protection``); each refuses what is bad.
     """
 
     # Objects whose parameters are set where there is none, by name.
@@ -117,18 +118,6 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
         # Frozen: a changed copy takes the place, of a new object if one is given.
         params |= {group: changed(*of_group) for group, of_group in nested.items()}
         return super().set_params(**params)
-
-    @abstractmethod
-    def _candidates(self):
-        """Space, and list of candidates (dicts), from public randomness only; or an error."""
-
-    @abstractmethod
-    def _mechanism(self):
-        """`SearchMechanism`; also checks the privacy parameters."""
-
-    @abstractmethod
-    def _protection(self):
-        """`Protection` of one fit; bad candidates are refused."""
 
     def fit(self, X, y=None, *, X_val=None, y_val=None, groups_val=None, **params):
         """Search on the public rows and choose privately on the protected ones.

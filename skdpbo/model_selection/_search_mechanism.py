@@ -1,7 +1,6 @@
 """Mechanisms that search among candidates, and what they are given of a fit."""
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from itertools import count, takewhile
 from typing import Any, ClassVar
@@ -107,6 +106,11 @@ def fold_scores(table, metric):
 class SearchMechanism:
     """Private search: states a guarantee, proposes candidates and releases the winner.
 
+    With public scores ``propose(public)`` returns the next candidates for public cross-validation,
+    a list of dict, [] at the end, and ``choose(public)`` the winner among those that
+    ``public["params"]`` lists; `public` is ``cv_results_`` so far, None at first. Without public
+    scores ``search_unguided()`` searches and returns the winner.
+
     Attributes
     ----------
     guarantee : PrivacyGuarantee
@@ -149,24 +153,6 @@ class SearchMechanism:
         # Noise above MOSTLY_NOISE was warned of before the charge, from sizes alone.
         noise = 0.0 if n_losses is None else self.score_noise(sensitivity=1, largest=n_losses)
         return noise if noise <= MOSTLY_NOISE else 0.0
-
-    def propose(self, public):
-        """Return the next candidates for public cross-validation, list of dict; [] at the end.
-
-        Parameters
-        ----------
-        public : dict or None
-            ``cv_results_`` so far; None at first.
-        """
-        raise NotImplementedError  # not `guided`
-
-    def choose(self, public):
-        """Release the winner among the proposed candidates that ``public["params"]`` lists."""
-        raise NotImplementedError
-
-    def search_unguided(self):
-        """Search without public scores and release the winner."""
-        raise NotImplementedError  # `guided` alone
 
     def refuse_scorer(self, scorer):
         """Refuse a score that this mechanism cannot follow."""
@@ -259,22 +245,15 @@ class PublicScores:
     listed: np.ndarray
 
 
-class VisitingSearch(SearchMechanism, ABC):
+class VisitingSearch(SearchMechanism):
     """Search that visits candidates of a finite set by index, one batch after the other.
 
-    A sub-class proposes indices (`ask`) and releases one (`release_choice`); its `_proposer` has
-    those that are `visited`.
+    Of the `PublicScores` so far a sub-class makes the next indices, by ``ask(scores)``, None at
+    first, and (index of the winner, score or None), released, by ``release_choice(scores)``; its
+    `_proposer` has those that are `visited`.
     """
 
     _listed = ()  # whether ``cv_results_`` has it, of each that has been cross-validated
-
-    @abstractmethod
-    def ask(self, scores):
-        """Return the next indices. `scores` are the `PublicScores` so far, None at first."""
-
-    @abstractmethod
-    def release_choice(self, scores):
-        """Return (index of the winner, score or None), released."""
 
     def propose(self, public):
         """Return the next candidates for public cross-validation."""

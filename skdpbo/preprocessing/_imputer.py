@@ -14,7 +14,7 @@ from skdpbo._record_groups import shared_counts
 from skdpbo._row_blocks import BoxedRows
 from skdpbo.mechanisms import ClippedMean
 from skdpbo.preprocessing._private_transformer import PrivateTransformer
-from skdpbo.privacy._checks import check_choice, check_flag
+from skdpbo.privacy._checks import check_choice
 
 _FEWEST = 4.0  # present values, in standard deviations of their noisy number
 LEVELS = 10  # 1024 bins
@@ -88,6 +88,7 @@ class DPSimpleImputer(PrivateTransformer):
     """
 
     _mechanism = "Gaussian sums and counts of columns"
+    _flags = ("add_indicator",)
     _public = "the columns, the types and that no value is infinite"
 
     def __init__(
@@ -146,8 +147,8 @@ class DPSimpleImputer(PrivateTransformer):
         return np.append(names, [f"missingindicator_{name}" for name in names]).astype(object)
 
     def _check_settings(self):
+        super()._check_settings()
         check_choice(self.strategy, "strategy", ["mean", "median"])
-        check_flag(self.add_indicator, "add_indicator")
 
     def _release(self, table, bounds, mu, source):
         rows = BoxedRows(table, *bounds, keep_zero=False)

@@ -5,7 +5,6 @@ import numpy as np
 from skdpbo._column_ranges import released_ranges
 from skdpbo._parameters import check_bounds
 from skdpbo.preprocessing._private_transformer import PrivateScaler
-from skdpbo.privacy._checks import check_flag
 
 
 class DPMinMaxScaler(PrivateScaler):
@@ -70,6 +69,7 @@ class DPMinMaxScaler(PrivateScaler):
     """
 
     _mechanism = "Gaussian histograms over powers of two"
+    _flags = ("clip",)
 
     def __init__(self, *, epsilon=1.0, delta=1e-5, X_bounds=None, clip=True, random_state=None):
         self.epsilon = epsilon
@@ -98,9 +98,6 @@ class DPMinMaxScaler(PrivateScaler):
         """
         scaled = super().transform(X)
         return np.clip(scaled, 0.0, 1.0) if self.clip else scaled
-
-    def _check_settings(self):
-        check_flag(self.clip, "clip")
 
     def _check_public(self, table):
         if self.X_bounds is None:

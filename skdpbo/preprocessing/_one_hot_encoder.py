@@ -20,7 +20,6 @@ from skdpbo.preprocessing._category_columns import (
 )
 from skdpbo.preprocessing._private_transformer import PrivateTransformer
 from skdpbo.privacy import mu_from_epsilon
-from skdpbo.privacy._checks import check_flag
 from skdpbo.privacy._rounding import one_plus_exp
 
 # Of delta, for names that a single record would reveal. So small that it stays small where many
@@ -107,6 +106,7 @@ class DPOneHotEncoder(PrivateTransformer):
     """
 
     _mechanism = "Gaussian histogram of categories with a threshold"
+    _flags = ("sparse_output",)
     _public = "the columns and the types"
     _chosen = "given categories were"
 
@@ -220,12 +220,8 @@ class DPOneHotEncoder(PrivateTransformer):
         """Protected: let each group count once a column, with its most frequent category."""
         return [column[representatives(column, codes)] for column in table]
 
-    def _n_units(self, table):
-        # With groups `_grouped` has left one row for each.
-        return len(table[0])
-
     def _check_settings(self):
-        check_flag(self.sparse_output, "sparse_output")
+        super()._check_settings()
         given = self.categories
         if given != "auto" if isinstance(given, str) else not np.iterable(given):
             raise ValueError('categories must be "auto" or a list of arrays.')

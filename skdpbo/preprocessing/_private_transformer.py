@@ -1,11 +1,14 @@
 """Base classes of transformers that release something about the columns of protected rows."""
 
+from typing import ClassVar
+
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skdpbo._gaussian_estimator import GaussianEstimator
 from skdpbo._record_groups import n_units
+from skdpbo.privacy._checks import check_flag
 
 
 class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimator):
@@ -16,6 +19,8 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
     attributes, and may return further arguments of `_close`. `bounds` is the answer of
     ``_check_public``: by default the box of the parameter `X_bounds`.
     """
+
+    _flags: ClassVar[tuple] = ()  # parameters that are True or False
 
     def fit(self, X, y=None, *, groups=None):
         """Release what the transformation needs.
@@ -50,13 +55,14 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
         table, bounds, source = self._opened(guarantee, self._check_public, X, groups=groups)
         with np.errstate(all="ignore"):  # an error of rounding would depend on the values
             shown = self._release(table, bounds, guarantee.mu, source)
-        return self._close(self._n_units(table), guarantee, *(shown or ()))
-
-    def _n_units(self, table):
-        return n_units(table)
+        # Of categories, columns, of which groups have left one row each.
+        n_records = n_units(table[0] if isinstance(table, list) else table)
+        return self._close(n_records, guarantee, *(shown or ()))
 
     def _check_settings(self):
         """Check the parameters that are the same for every table."""
+        for name in self._flags:
+            check_flag(getattr(self, name), name)
 
 
 class PrivateScaler(PrivateTransformer):

@@ -5,7 +5,6 @@ import numpy as np
 from skdpbo._column_moments import hidden_columns, is_box_wide, release_moments
 from skdpbo._row_blocks import BoxedRows
 from skdpbo.preprocessing._private_transformer import PrivateScaler
-from skdpbo.privacy._checks import check_flag
 
 _QUANTILE = 0.98  # of the row norms: longer rows are shortened
 
@@ -74,6 +73,7 @@ class DPStandardScaler(PrivateScaler):
     """
 
     _mechanism = "Gaussian histogram of row norms and Gaussian moments"
+    _flags = ("with_mean", "with_std")
 
     def __init__(
         self,
@@ -91,10 +91,6 @@ class DPStandardScaler(PrivateScaler):
         self.with_mean = with_mean
         self.with_std = with_std
         self.random_state = random_state
-
-    def _check_settings(self):
-        check_flag(self.with_mean, "with_mean")
-        check_flag(self.with_std, "with_std")
 
     def _release(self, table, bounds, mu, source):
         # The middle: with zero as centre, [0, b] would have twice the half width, and noise.

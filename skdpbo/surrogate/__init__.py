@@ -21,12 +21,11 @@ from skdpbo.surrogate._hyperparameters import (
 )
 from skdpbo.surrogate._length_scale import fit_length_scale_to_gradients
 from skdpbo.surrogate._posterior import CandidatePosterior
-from skdpbo.surrogate._two_task import TwoTaskPosterior
+from skdpbo.surrogate._two_task import two_task_posterior
 
 __all__ = [
     "CandidatePosterior",
     "GradientPosterior",
-    "TwoTaskPosterior",
     "default_kernel",
     "fit_hyperparameters",
     "fit_length_scale_to_gradients",
@@ -36,5 +35,6 @@ __all__ = [
     "maximum_information_gain_bound",
     "refit_due",
     "select_batch",
+    "two_task_posterior",
     "upper_confidence_bound",
 ]

@@ -12,7 +12,8 @@ returns a term with
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -20,18 +21,6 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Product, Sum
 
 from skdpbo.surrogate._linalg import FloatArray
-
-
-class CovarianceTerm(Protocol):
-    """Base class of the terms of this module."""
-
-    p: int
-
-    def value(self, theta: FloatArray) -> Any:
-        """Covariance at theta, shape (T, T) or a number."""
-
-    def contract(self, W: FloatArray) -> FloatArray:
-        """Contracted gradient at the theta of the last `value`, shape (p,)."""
 
 
 def compile_covariance(kernel: Any, X: FloatArray) -> CovarianceTerm:
@@ -47,20 +36,20 @@ def compile_covariance(kernel: Any, X: FloatArray) -> CovarianceTerm:
     # By exact type: a subclass (Matern is one of RBF) may define another covariance.
     kind = type(kernel)
     if kind is ConstantKernel:
-        return _Constant(kernel)
-    if kind is Sum:
-        return _Sum(compile_covariance(kernel.k1, X), compile_covariance(kernel.k2, X))
-    if kind is Product:
-        return _Product(compile_covariance(kernel.k1, X), compile_covariance(kernel.k2, X))
+        free = not kernel.hyperparameter_constant_value.fixed
+        return _Constant(float(kernel.constant_value), int(free))
+    if kind is Sum or kind is Product:
+        a, b = compile_covariance(kernel.k1, X), compile_covariance(kernel.k2, X)
+        return (_Sum if kind is Sum else _Product)(a, b, a.p + b.p)
     if kind is RBF or (kind is Matern and kernel.nu in (1.5, 2.5)):
         return _Stationary(kernel, X)
-    return _Other(kernel, X)
+    return _Other(clone(kernel), X, kernel.n_dims)
 
 
+@dataclass
 class _Constant:
-    def __init__(self, kernel: Any) -> None:
-        self.p = 0 if kernel.hyperparameter_constant_value.fixed else 1
-        self.constant = float(kernel.constant_value)
+    constant: float
+    p: int
 
     def value(self, theta: FloatArray) -> float:
         if self.p:
@@ -72,9 +61,11 @@ class _Constant:
         return np.array([self.constant * W.sum()][: self.p])  # dk / d log c = c
 
 
+@dataclass
 class _Pair:
-    def __init__(self, a: CovarianceTerm, b: CovarianceTerm) -> None:
-        self.a, self.b, self.p = a, b, a.p + b.p
+    a: CovarianceTerm
+    b: CovarianceTerm
+    p: int
 
 
 class _Sum(_Pair):
@@ -145,11 +136,13 @@ class _Stationary:
         return np.asarray(2.0 * (M.sum(axis=1) @ (A * A) - np.einsum("id,id->d", A, M @ A)))
 
 
+@dataclass
 class _Other:
     """Any kernel, by scikit-learn."""
 
-    def __init__(self, kernel: Any, X: FloatArray) -> None:
-        self.kernel, self.X, self.p = clone(kernel), X, kernel.n_dims
+    kernel: Any
+    X: FloatArray
+    p: int
 
     def value(self, theta: FloatArray) -> Any:
         if not self.p:
@@ -162,3 +155,6 @@ class _Other:
         if not self.p:
             return np.empty(0)
         return np.asarray(W.ravel() @ self.dK.reshape(W.size, self.p))
+
+
+CovarianceTerm = _Constant | _Sum | _Product | _Stationary | _Other

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import (
@@ -75,21 +75,6 @@ class GradientCovariance:
     contract: Contraction
 
 
-class DifferentiableKernel(Protocol):
-    """A covariance function with the derivatives that are needed here.
-
-    `level` is the part of the variance that all values share (a constant in a sum).
-    """
-
-    level: float
-
-    def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
-        """Covariance of f(X), X of shape (n, d), and f(Y), Y of shape (m, d)."""
-
-    def gradients(self, x: FloatArray, Y: FloatArray) -> GradientCovariance:
-        """Covariance of grad f(x), x of shape (d,), and f(Y), Y of shape (m, d)."""
-
-
 def differentiable(kernel: Any) -> DifferentiableKernel:
     """Return a kernel's derivatives with respect to its inputs.
 
@@ -107,20 +92,21 @@ def differentiable(kernel: Any) -> DifferentiableKernel:
     # By exact type: a subclass (Matern is one of RBF) may define another covariance.
     kind = type(kernel)
     if kind is ConstantKernel:
-        return _Constant(kernel)
+        return _Constant(float(kernel.constant_value))
     if kind is DotProduct:
-        return _DotProduct(kernel)
+        return _DotProduct(float(kernel.sigma_0) ** 2)
     if kind is RBF or (kind is Matern and math.isinf(kernel.nu)):
-        return _Stationary(kernel.length_scale, rbf_profile)
+        return _Stationary(np.asarray(kernel.length_scale, dtype=np.float64), rbf_profile)
     if kind is Matern and kernel.nu == 2.5:
-        return _Stationary(kernel.length_scale, matern52_profile)
-    if kind is Sum:
-        return _Sum(differentiable(kernel.k1), differentiable(kernel.k2))
-    if kind is Product:
-        return _Product(differentiable(kernel.k1), differentiable(kernel.k2))
+        return _Stationary(np.asarray(kernel.length_scale, dtype=np.float64), matern52_profile)
+    if kind is Sum or kind is Product:
+        a, b = differentiable(kernel.k1), differentiable(kernel.k2)
+        # Of (c + a)(d + b) all values share c d alone.
+        return _Sum(a, b, a.level + b.level) if kind is Sum else _Product(a, b, a.level * b.level)
     if kind is Exponentiation and kernel.exponent == int(kernel.exponent) >= 1:
         base = differentiable(kernel.kernel)
-        return base if kernel.exponent == 1 else _Power(base, int(kernel.exponent))
+        p = int(kernel.exponent)
+        return base if p == 1 else _Power(base, p, base.level**p)
     raise TypeError(_reason(kernel))
 
 
@@ -138,28 +124,28 @@ def varying_variance(kernel: DifferentiableKernel, x: FloatArray) -> float:
     return variance - kernel.level if variance > kernel.level else variance
 
 
+@dataclass(frozen=True)
 class _Constant:
-    def __init__(self, kernel: ConstantKernel) -> None:
-        self.constant = self.level = float(kernel.constant_value)
+    level: float  # its value
 
     def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
-        value = np.full((len(X), len(Y)), self.constant)
+        value = np.full((len(X), len(Y)), self.level)
         return ValueCovariance(value, lambda W: np.zeros(Y.shape))
 
     def gradients(self, x: FloatArray, Y: FloatArray) -> GradientCovariance:
-        value = np.full(len(Y), self.constant)
+        value = np.full(len(Y), self.level)
         return GradientCovariance(
             value, np.zeros(Y.T.shape), np.zeros(Y.shape), lambda V: np.zeros(Y.shape)
         )
 
 
+@dataclass(frozen=True)
 class _DotProduct:
     """k(x, y) = sigma_0^2 + x'y."""
 
-    level = 0.0
+    offset: float
 
-    def __init__(self, kernel: DotProduct) -> None:
-        self.offset = float(kernel.sigma_0) ** 2
+    level = 0.0
 
     def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
         return ValueCovariance(self.offset + X @ Y.T, lambda W: W.T @ X)
@@ -188,14 +174,14 @@ def matern52_profile(q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]
     return (1.0 + s + q * (5.0 / 3.0)) * e, (5.0 / 3.0) * (1.0 + s) * e, (25.0 / 3.0) * e
 
 
+@dataclass(frozen=True)
 class _Stationary:
     """k(r), r the distance scaled by length-scales l."""
 
-    level = 0.0
+    length_scale: FloatArray
+    profile: Profile
 
-    def __init__(self, length_scale: Any, profile: Profile) -> None:
-        self.length_scale = np.asarray(length_scale, dtype=np.float64)
-        self.profile = profile
+    level = 0.0
 
     def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
         # Differences between nearby points keep their digits if all are measured from among them.
@@ -229,9 +215,11 @@ class _Stationary:
         return GradientCovariance(k, -dy.T, dy, contract)
 
 
+@dataclass(frozen=True)
 class _Sum:
-    def __init__(self, a: DifferentiableKernel, b: DifferentiableKernel) -> None:
-        self.a, self.b, self.level = a, b, a.level + b.level
+    a: DifferentiableKernel
+    b: DifferentiableKernel
+    level: float
 
     def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
         a, b = self.a.values(X, Y), self.b.values(X, Y)
@@ -244,12 +232,13 @@ class _Sum:
         )
 
 
+@dataclass(frozen=True)
 class _Product:
     """Product rule: (ab)' = a'b + ab', and the mixed derivative has four terms."""
 
-    def __init__(self, a: DifferentiableKernel, b: DifferentiableKernel) -> None:
-        # Of (c + a)(d + b) all values share c d alone.
-        self.a, self.b, self.level = a, b, a.level * b.level
+    a: DifferentiableKernel
+    b: DifferentiableKernel
+    level: float
 
     def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
         a, b = self.a.values(X, Y), self.b.values(X, Y)
@@ -271,11 +260,13 @@ class _Product:
         )
 
 
+@dataclass(frozen=True)
 class _Power:
     """Chain rule for k^p, p a whole number of at least 2."""
 
-    def __init__(self, base: DifferentiableKernel, p: int) -> None:
-        self.base, self.p, self.level = base, p, base.level**p
+    base: DifferentiableKernel
+    p: int
+    level: float
 
     def values(self, X: FloatArray, Y: FloatArray) -> ValueCovariance:
         base, p = self.base.values(X, Y), self.p
@@ -293,6 +284,12 @@ class _Power:
             # d2 b^p = p b^(p-1) d2b + p (p-1) b^(p-2) db db'.
             lambda V: base.contract(V * slope) + _along(V * curvature, base.dx) * base.dy,
         )
+
+
+#: A covariance function with the derivatives that are needed here: ``values(X, Y)``, the covariance
+#: of f(X) and f(Y), ``gradients(x, Y)``, that of grad f(x) and f(Y), and `level`, the part of the
+#: variance that all values share (a constant in a sum).
+DifferentiableKernel = _Constant | _DotProduct | _Stationary | _Sum | _Product | _Power
 
 
 def _along(V: FloatArray, dx: FloatArray) -> FloatArray:

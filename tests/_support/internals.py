@@ -1,6 +1,6 @@
 """Private names under test, and the modules that hold them.
 
-``from _support.internals import exact_gram`` works in every test, so that a module that moves or
+``from _support.internals import exact_chunk`` works in every test, so that a module that moves or
 is renamed changes one line of the tests. Names are looked up when they are imported: a line that
 is out of date fails the tests that need it, and no others.
 """
@@ -16,9 +16,7 @@ HOMES = {
         "nearest_counts norm_counts norm_edges release_moments release_radius"
     ),
     "_column_ranges": "counts_sensitivity magnitude_counts",
-    "_exact_gram": (
-        "exact_chunk exact_gram lattice_radius rows_on_lattice shorten_rows streamed_sums"
-    ),
+    "_exact_gram": "exact_chunk lattice_radius rows_on_lattice shorten_rows streamed_sums",
     "_gram_release": "lifted release_gram second_moment_sensitivity",
     "_noise_aware": "MomentModel released_noise_variance",
     "_parameters": "check_bounds",
@@ -31,7 +29,7 @@ HOMES = {
     "gaussian_process._column_effects": "ColumnEffects",
     "gaussian_process._joint_effects": "JointEffects",
     "gaussian_process._record_reach": "RecordReach shows_reach",
-    "gaussian_process._record_spread": "RecordSpread SpreadRows spread_features",
+    "gaussian_process._record_spread": "RecordSpread spread_features",
     "gaussian_process._public_base": (
         "GatedPredictor PublicModel ResidualRows default_bases public_model"
     ),
@@ -89,8 +87,7 @@ HOMES = {
     "linear_model._gradient_sum": (
         "GradientRelease gradient_sensitivity residuals_on_lattice rows_on_grid"
     ),
-    "linear_model._column_scales": "ColumnScales",
-    "linear_model._record_rows": "JoinedRows StandardisedRecords",
+    "linear_model._record_rows": "ColumnScales JoinedRows StandardisedRecords",
     "mechanisms._clip_quantile": "clipped_count_sensitivity",
     "mechanisms._clipping": (
         "clip_to_lattice clipped_mean_sensitivity clipped_sum clipped_sum_sensitivity"
@@ -162,7 +159,7 @@ HOMES = {
     ),
     "model_selection.private_training._descent_trainings": "plan_descent",
     "model_selection.private_training._estimators": "is_shape_only private_steps",
-    "model_selection.private_training._plan": "FinalPlan _calibrated plan_trials tuning_share",
+    "model_selection.private_training._plan": "_calibrated largest_cost plan_trials tuning_share",
     "model_selection.private_training._selection_rules": (
         "largest_trial_epsilon ranking_selection selection_rule"
     ),

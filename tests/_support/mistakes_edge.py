@@ -432,8 +432,8 @@ _EDGE = [
     ),
     (
         "private_training/_trials.py",
-        "if number < used and (",
-        "if (",
+        "for number, trial in trials if number < used)",
+        "for _, trial in trials)",
         f"{_SEARCH}/test_fit_private_models.py",
     ),
     (

@@ -352,7 +352,7 @@ def best_of_losses(last_model):
     """Train the last model with one of two factors, by the losses of the records."""
 
     def best(trainings, params):
-        mean = np.mean(np.asarray(trainings._data.rows[1], dtype=float))
+        mean = np.mean(np.asarray(trainings.data.rows[1], dtype=float))
         return last_model(trainings, params | {"factor": float(mean > 0)})
 
     return best
@@ -582,7 +582,7 @@ BUGS = {
         "descent trainings: DescentTrainings.last_model": Of(
             lambda honest: (
                 lambda trainings, params: (
-                    trainings.open(with_scored_rows(trainings._data)),
+                    setattr(trainings, "data", with_scored_rows(trainings.data)),
                     honest(trainings, params),
                 )[1]
             )

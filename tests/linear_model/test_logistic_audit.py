@@ -122,7 +122,7 @@ def test_moments_with_an_eighth_of_the_noise_are_found(monkeypatch):
 def bounded(n_classes=2):
     rng = np.random.default_rng(1)
     build = import_module("skdpbo._row_blocks").BoxedRows
-    scales = import_module("skdpbo.linear_model._column_scales").ColumnScales(
+    scales = import_module("skdpbo.linear_model._record_rows").ColumnScales(
         1.0, np.zeros(2), np.full(2, 3.0), 1.0, 0.3, 2.0
     )
     for _ in range(50):
@@ -234,7 +234,7 @@ def curvature_change():
     curvature = import_module("skdpbo.linear_model._curvature")
     limit = import_module("skdpbo._gram_release").second_moment_sensitivity(2**20 * 2**20)
     build = import_module("skdpbo._row_blocks").BoxedRows
-    scales = import_module("skdpbo.linear_model._column_scales").ColumnScales(
+    scales = import_module("skdpbo.linear_model._record_rows").ColumnScales(
         1.0, np.full(3, 0.1), np.full(3, 2.0), 1.3, 0.1, 3.0
     )
     rng = np.random.default_rng(2)

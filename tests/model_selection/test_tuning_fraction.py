@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.gaussian_process.kernels import RBF
 
-from _support.internals import FinalPlan, ranking_selection, tuning_share
+from _support.internals import largest_cost, ranking_selection, tuning_share
 from _support.planted import original, put
 from skdpbo import DPGridSearchCV, DPSparseGPRegressor
 from skdpbo.model_selection import PrivateSelection
@@ -205,6 +205,6 @@ def test_both_parts_together_cost_the_larger_epsilon_and_delta():
     )
     for first, second, mu in ((tuning, final, None), (small, large, 0.5), (tuning, small, None)):
         for one, other in ((first, second), (second, first)):
-            total = FinalPlan([], one).joined(other)
+            total = largest_cost([other, one])
             assert total.epsilon == max(one.epsilon, other.epsilon)
             assert (total.delta, total.mu) == (max(one.delta, other.delta), mu)

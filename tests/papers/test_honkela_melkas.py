@@ -13,7 +13,6 @@ from _support.internals import (
     KernelRelease,
     KernelRows,
     certified_norm,
-    exact_gram,
     grid_centre_norm,
     joint_sensitivity,
     kernel_posterior,
@@ -25,6 +24,7 @@ from _support.internals import (
     trivial_norm,
 )
 from _support.published_sensitivity import published_sensitivity
+from _support.record_sums import exact_gram
 from skdpbo.mechanisms import noise_source
 
 KERNEL = RBF(1.0)

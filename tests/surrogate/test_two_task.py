@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-from skdpbo.surrogate import CandidatePosterior, TwoTaskPosterior
+from skdpbo.surrogate import CandidatePosterior, two_task_posterior
 
 X = np.random.RandomState(0).uniform(size=(30, 2))
 KERNEL = ConstantKernel(0.04) * Matern([0.3, 0.6], nu=2.5)
@@ -25,13 +25,12 @@ def dense(difference, public, private, public_noise, private_noise, prior_mean):
 
 
 def moments(posterior):
-    public_mean, public_std = public_moments(posterior)
-    return np.array([public_mean, public_std, posterior.mean, posterior.std])
+    mean, std = posterior.mean, posterior.std
+    return np.array([mean[:30], std[:30], mean[30:], std[30:]])
 
 
-def public_moments(posterior):
-    joint = posterior._posterior  # of both tasks
-    return joint.mean[:30], joint.std[:30]
+def private_of(indices):
+    return 30 + np.array(indices)
 
 
 def values(seed=1):
@@ -42,15 +41,15 @@ def values(seed=1):
 @pytest.mark.parametrize("prior_mean", [0.0, 0.7])
 def test_equals_the_dense_computation(prior_mean):
     public, private = values()
-    posterior = TwoTaskPosterior(
+    posterior = two_task_posterior(
         KERNEL, X, disagreement=0.05, noise_variance=1e-4, prior_mean=prior_mean
     )
-    posterior.extend_public(PUBLIC[:4], public[:4])
-    posterior.extend_private([PRIVATE[0]], [private[0]], 0.01)
-    posterior.extend_public(PUBLIC[4:], public[4:], [1e-4, 2e-3])
+    posterior.extend(PUBLIC[:4], public[:4])
+    posterior.extend(private_of([PRIVATE[0]]), [private[0]], 0.01)
+    posterior.extend(PUBLIC[4:], public[4:], [1e-4, 2e-3])
     for i, value in zip(PRIVATE[1:3], private[1:3], strict=True):
-        posterior.extend_private([i], [value], 0.01)
-    posterior.extend_private(PRIVATE[3:], private[3:], [0.02])
+        posterior.extend(private_of([i]), [value], 0.01)
+    posterior.extend(private_of(PRIVATE[3:]), private[3:], [0.02])
     difference = 0.05**2 * KERNEL(X) / 0.04
     noises = [1e-4] * 5 + [2e-3], [0.01] * 3 + [0.02]
     expected = dense(difference, public, private, *noises, prior_mean)
@@ -60,88 +59,69 @@ def test_equals_the_dense_computation(prior_mean):
 
 def test_equals_scikit_learn_given_public_values_only():
     public, _ = values()
-    posterior = TwoTaskPosterior(KERNEL, X, disagreement=0.1, noise_variance=1e-3)
-    posterior.extend_public(PUBLIC, public)
+    posterior = two_task_posterior(KERNEL, X, disagreement=0.1, noise_variance=1e-3)
+    posterior.extend(PUBLIC, public)
     regressor = GaussianProcessRegressor(KERNEL, alpha=1e-3, optimizer=None)
     mean, std = regressor.fit(X[PUBLIC], public).predict(X, return_std=True)
-    np.testing.assert_allclose(public_moments(posterior), [mean, std], atol=1e-8)
+    np.testing.assert_allclose(moments(posterior)[:2], [mean, std], atol=1e-8)
     # nothing is known of the difference yet
-    np.testing.assert_allclose(posterior.mean, mean, atol=1e-8)
-    np.testing.assert_allclose(posterior.std, np.hypot(std, 0.1), atol=1e-8)
+    np.testing.assert_allclose(posterior.mean[30:], mean, atol=1e-8)
+    np.testing.assert_allclose(posterior.std[30:], np.hypot(std, 0.1), atol=1e-8)
     assert posterior.log_marginal_likelihood() == pytest.approx(
         regressor.log_marginal_likelihood(), rel=1e-9
     )
 
 
-def test_a_kernel_of_the_difference():
-    public, private = values()
-    difference = ConstantKernel(0.01) + 0.0004 * RBF(0.2)
-    posterior = TwoTaskPosterior(KERNEL, X, disagreement=difference, noise_variance=1e-4)
-    posterior.extend_public(PUBLIC, public)
-    posterior.extend_private(PRIVATE, private, 1e-3)
-    expected = dense(difference(X), public, private, [1e-4] * 6, [1e-3] * 4, 0.0)
-    np.testing.assert_allclose(moments(posterior), expected, atol=1e-8, rtol=0)
-
-
 def test_exact_public_values_and_a_small_difference_leave_little_to_learn():
     public, private = values()
-    posterior = TwoTaskPosterior(KERNEL, X, disagreement=1e-6, prior_mean=0.7)
-    posterior.extend_public(PUBLIC, public)
+    posterior = two_task_posterior(KERNEL, X, disagreement=1e-6, prior_mean=0.7)
+    posterior.extend(PUBLIC, public)
     single = CandidatePosterior(KERNEL, X, noise_variance=0.0, prior_mean=0.7)
     single.extend(PUBLIC, public)
-    posterior.extend_private(PRIVATE, private, 0.1)
-    np.testing.assert_allclose(posterior.mean[PUBLIC], public, atol=1e-5)
-    assert np.abs(public_moments(posterior)[0] - single.mean).max() < 0.2
+    posterior.extend(private_of(PRIVATE), private, 0.1)
+    np.testing.assert_allclose(posterior.mean[private_of(PUBLIC)], public, atol=1e-5)
+    assert np.abs(posterior.mean[:30] - single.mean).max() < 0.2
 
 
 def test_a_very_noisy_private_value_changes_nothing():
     public, _ = values()
-    posterior = TwoTaskPosterior(KERNEL, X, disagreement=0.1)
-    posterior.extend_public(PUBLIC, public)
+    posterior = two_task_posterior(KERNEL, X, disagreement=0.1)
+    posterior.extend(PUBLIC, public)
     before = posterior.mean.copy()
-    posterior.extend_private([0], [1e3], 1e12)
+    posterior.extend(private_of([0]), [1e3], 1e12)
     np.testing.assert_allclose(posterior.mean, before, atol=1e-6)
 
 
 def test_copies_are_independent_and_moments_read_only():
-    posterior = TwoTaskPosterior(KERNEL, X, disagreement=0.1)
-    posterior.extend_public([0], [1.0])
+    posterior = two_task_posterior(KERNEL, X, disagreement=0.1)
+    posterior.extend([0], [1.0])
     before = posterior.mean.copy()
     imagined = posterior.copy()
-    imagined.extend_private([5], [-3.0], 0.0)
+    imagined.extend(private_of([5]), [-3.0], 0.0)
     assert np.array_equal(posterior.mean, before)
     assert not np.allclose(imagined.mean, before)
     assert len(posterior) == 1
-    assert posterior.n_candidates == 30
+    assert posterior.n_candidates == 60
     for name in ("mean", "std"):
         with pytest.raises(ValueError, match="read-only"):
             getattr(posterior, name)[0] = 0.0
 
 
-@pytest.mark.parametrize("index", [-1, 30, 59])
-def test_an_index_never_falls_into_the_other_task(index):
-    posterior = TwoTaskPosterior(KERNEL, X, disagreement=0.1)
-    with pytest.raises(IndexError):
-        posterior.extend_public([index], [1.0])
-    with pytest.raises(IndexError):
-        posterior.extend_private([index], [1.0], 0.1)
-
-
 @pytest.mark.parametrize("tau", [0.0, -1.0, np.nan, np.inf])
 def test_refuses_a_senseless_disagreement(tau):
     with pytest.raises(ValueError, match="disagreement"):
-        TwoTaskPosterior(KERNEL, X, disagreement=tau)
+        two_task_posterior(KERNEL, X, disagreement=tau)
 
 
 def test_refuses_other_bad_input():
     with pytest.raises(ValueError, match="shape"):
-        TwoTaskPosterior(KERNEL, X[0], disagreement=0.1)
-    posterior = TwoTaskPosterior(KERNEL, X, disagreement=0.1)
-    with pytest.raises(TypeError, match="integers"):
-        posterior.extend_public([0.5], [1.0])
+        two_task_posterior(KERNEL, X[0], disagreement=0.1)
+    posterior = two_task_posterior(KERNEL, X, disagreement=0.1)
+    with pytest.raises(TypeError, match="integer"):
+        posterior.extend([0.5], [1.0])
     with pytest.raises(ValueError, match="finite"):
-        posterior.extend_private([0], [np.nan], 0.1)
+        posterior.extend(private_of([0]), [np.nan], 0.1)
     with pytest.raises(ValueError, match="noise_variance"):
-        posterior.extend_private([0], [1.0], -0.1)
+        posterior.extend(private_of([0]), [1.0], -0.1)
     with pytest.raises(ValueError, match="WhiteKernel"):
-        TwoTaskPosterior(KERNEL + WhiteKernel(), X, disagreement=0.1)
+        two_task_posterior(KERNEL + WhiteKernel(), X, disagreement=0.1)

@@ -20,6 +20,11 @@ class Ball:
     radius : float
         Positive and finite, in the units of the points.
 
+    Attributes
+    ----------
+    norm, diameter : float
+        Largest norm of a point, and largest distance of two.
+
     Examples
     --------
     >>> from skdpbo.gaussian_process.outsourced import Ball
@@ -31,17 +36,8 @@ class Ball:
     radius: float
 
     def __post_init__(self):
-        set_fields(self, radius=float(check_positive(self.radius, "radius")))
-
-    @property
-    def norm(self):
-        """Largest norm of a point."""
-        return self.radius
-
-    @property
-    def diameter(self):
-        """Largest distance of two points."""
-        return 2 * self.radius
+        radius = float(check_positive(self.radius, "radius"))
+        set_fields(self, radius=radius, norm=radius, diameter=2 * radius)
 
     def image(self, projection):
         """Return a ball that holds the projected points.
@@ -93,6 +89,11 @@ class Box:
     low, high : tuple of float
         One finite value for each coordinate, low at most high, in the units of the points.
 
+    Attributes
+    ----------
+    norm, diameter : float
+        Largest norm of a point, and largest distance of two, rounded up; inf beyond the floats.
+
     Examples
     --------
     >>> from skdpbo.gaussian_process.outsourced import Box
@@ -115,18 +116,12 @@ class Box:
             set_fields(self, **{name: tuple(values.tolist())})
         if len(self.low) != len(self.high) or np.greater(self.low, self.high).any():
             raise ValueError("low and high must have the same length, low at most high.")
-
-    @property
-    def norm(self):
-        """Largest norm of a point, rounded up."""
-        sides = zip(self.low, self.high, strict=True)
-        return _norm_above(max(abs(low), abs(high)) for low, high in sides)
-
-    @property
-    def diameter(self):
-        """Largest distance of two points, rounded up."""
-        sides = zip(self.low, self.high, strict=True)
-        return _norm_above(Fraction(high) - Fraction(low) for low, high in sides)
+        # In fractions: squares neither vanish nor overflow.
+        sides = list(zip(map(Fraction, self.low), map(Fraction, self.high), strict=True))
+        farthest = [max(-low, high) for low, high in sides]
+        lengths = [high - low for low, high in sides]
+        norm, diameter = (round_up_root(exact_sum(part, power=2)) for part in (farthest, lengths))
+        set_fields(self, norm=norm, diameter=diameter)
 
     def image(self, projection):
         """Return a box that holds the projected points.
@@ -162,9 +157,3 @@ class Box:
             `points`, those outside moved onto the boundary.
         """
         return np.clip(np.asarray(points, dtype=np.float64), self.low, self.high)
-
-
-def _norm_above(values):
-    """Return the l2 norm of floats, or of their differences, rounded up; inf beyond the floats."""
-    # In fractions: squares neither vanish nor overflow.
-    return round_up_root(exact_sum(values, power=2))

@@ -141,8 +141,9 @@ def decode(line):
     if not isinstance(line, str) or len(line) > LONGEST_LINE:
         raise ProtocolError("a message is one line of text, of moderate length.")
     try:
-        # Python's reader accepts NaN, and keeps the last of repeated names; others may not.
-        values = json.loads(line, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
+        # Python's reader accepts NaN, and keeps the last of repeated names; others may not. `int`
+        # raises for the names of constants.
+        values = json.loads(line, object_pairs_hook=_without_repeats, parse_constant=int)
     except (ValueError, RecursionError):
         raise ProtocolError("a message must be one JSON object without repeated names.") from None
     if not isinstance(values, dict):
@@ -176,7 +177,3 @@ def _without_repeats(pairs):
     if len(values) != len(pairs):
         raise ValueError("repeated name")
     return values
-
-
-def _no_constant(name):
-    raise ValueError(name)

@@ -3,7 +3,7 @@
 import io
 import json
 import zipfile
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 
@@ -137,7 +137,7 @@ class ProjectionRelease:
         """
         header = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _ARRAYS}
         if self.domain is not None:
-            header["domain"] = {"type": type(self.domain).__name__, **vars(self.domain)}
+            header["domain"] = {"type": type(self.domain).__name__, **asdict(self.domain)}
         for name in _GUARANTEES:
             if (stated := header[name]) is not None:
                 header[name] = {f.name: getattr(stated, f.name) for f in fields(stated) if f.init}

@@ -61,11 +61,6 @@ class Shown:
     columns: list | None = None
     left_out: tuple | None = None
 
-    def of_moments(self):
-        """Return the parameters of the release of second moments."""
-        names = ("family", "Z", "mu", "half_width")
-        return {name: getattr(self, name) for name in names}
-
 
 def first_releases(start, n_records, passed, *, n_inducing=None, moved=True, centred=False):
     """Release where targets and records are, and the columns that matter to the default kernels.
@@ -108,14 +103,13 @@ def first_releases(start, n_records, passed, *, n_inducing=None, moved=True, cen
     released = passed(spread)
     # By the noise of the moments up to three columns, where functions may have peaks.
     mean, sd, half = spread.location(released, mu_spread if many else mu, centred)
-    wide = spread.is_wide(released)
-    shown = replace(shown, mu=mu, half_width=half, shift=mean, wide=wide)
+    shown = replace(shown, mu=mu, half_width=half, shift=mean, wide=spread.is_wide(released))
     # Up to three columns, points that are given are no design for some of these.
     if not many and not moved:
         return shown
     extent = spread.extent(released)
     # A box of few columns that a design fills well stays, unless the records are far within.
-    if moved and (many or (wide and Z is start.Z)):
+    if moved and (many or (shown.wide and Z is start.Z)):
         Z = centre + extent * (Z - centre)
     if Z.shape[1] == 1:
         return shown if Z is shown.Z else replace(shown, Z=Z, family=default_family(Z, bounds))
@@ -125,7 +119,7 @@ def first_releases(start, n_records, passed, *, n_inducing=None, moved=True, cen
         others = [j for j in range(Z.shape[1]) if j not in columns]
         left_out = np.square(missed), RBF(kernel_unit(Z, others))
         Z = design_for_columns(n_inducing, Z, columns)
-    # Bounds may be far wider than the targets; few columns have bands that count on them.
+    # Bands of few columns count on the variance of the bounds.
     family = default_family(Z, bounds, columns, few, sd if many and not few else None)
     return replace(shown, family=family, Z=Z, columns=columns, mu=mu, left_out=left_out)
 

@@ -1,7 +1,6 @@
 """Warnings of a fit about its bounds and kernels, from public and released values alone."""
 
 import math
-import numbers
 
 import numpy as np
 
@@ -125,19 +124,27 @@ def warn_of_bounds(gp, method, released, half_width, Z, *, unseen, wide):
 
 def _box(gp):
     """Return the name of the box of the inducing points."""
-    if not (gp.inducing_points is None or isinstance(gp.inducing_points, numbers.Integral)):
+    if gp._points_are_given():
         return "the box of inducing_points"
     of_public_rows = gp.X_bounds is None and hasattr(gp, "base_")
     return "the box of X_public" if of_public_rows else "X_bounds"
 
 
 def _warn_of_targets(method, released, half_width, is_residual):
-    """Warn of targets at one end of their bounds, or in a small part of them."""
-    mean, square, noise = target_moments(method, released)
+    """Warn of targets at one end of their bounds, or in a small part of them.
+
+    Post-processing. The mean is that of records in the box: a product of released moments with
+    public weights a, for which a'phi is about 1 there.
+    """
+    statistics, phi = method.statistics, method.features(support_design(method.features.Z))
+    weights = np.linalg.solve(phi.T @ phi + np.eye(phi.shape[1]), phi.sum(axis=0))
+    n, R = statistics.n_records, np.asarray(statistics.half_width)  # where targets are cut
+    mean, square = weights @ released.A / (n * R), released.yy.diagonal() / (n * R**2)
+    noise = released.syy / (n * R**2)
     if (ends := at_one_end(mean, square, noise)).size:
         warn_of_ends("residual_bound_" if is_residual else "y_bounds", ends)
     # About what was subtracted: a released mean, or the centre of the bounds. In units of these.
-    part = np.square(method.statistics.half_width / half_width)
+    part = np.square(R / half_width)
     largest = np.maximum(square, 0.0) + _FAR_OF_TARGETS * noise
     # Noise may have cut them to a small range: then most are at its ends, and nothing is known.
     narrow = (largest + noise < 1) & (largest * part < _NARROW**2)
@@ -147,22 +154,6 @@ def _warn_of_targets(method, released, half_width, is_residual):
             "be in other units: much of the noise is that of the bounds. Give narrower ones.",
             WideBoundsWarning,
         )
-
-
-def target_moments(method, moments):
-    """Return mean and mean square of the targets, and its noise, in units of where they are cut.
-
-    Post-processing. The mean is that of records in the box: a product of released moments with
-    public weights a, for which a'phi is about 1 there.
-    """
-    statistics, phi = method.statistics, method.features(support_design(method.features.Z))
-    d, n, R = phi.shape[1], statistics.n_records, np.asarray(statistics.half_width)
-    weights = np.linalg.solve(phi.T @ phi + np.eye(d), phi.sum(axis=0))
-    return (
-        weights @ moments.A / (n * R),
-        moments.yy.diagonal() / (n * R**2),
-        moments.syy / (n * R**2),
-    )
 
 
 def _columns_at_one_end(method, released, centre, half_width):

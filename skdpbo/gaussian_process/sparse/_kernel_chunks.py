@@ -1,5 +1,6 @@
 """Kernel values of a chunk of rows and the inducing points, in single or double precision."""
 
+import math
 from dataclasses import dataclass
 from functools import partial
 
@@ -33,14 +34,12 @@ def _terms(kernel, scale):
 
 
 def _chunks(kernel, Z, dtype):
-    profile = None
-    if type(kernel) is RBF:  # exactly: Matern is a sub-class
-        profile = _exponential
-    elif type(kernel) is Matern:
-        profile = _MATERN.get(kernel.nu)
-    if profile is None:
+    # Of these exact types: Matern is a sub-class of RBF.
+    known = {RBF: (math.inf,), Matern: (0.5, 1.5, 2.5)}.get(type(kernel), ())
+    nu = getattr(kernel, "nu", math.inf)
+    if nu not in known:
         return _AnyKernelChunks(kernel, Z, dtype)
-    return _DistanceChunks(Z, kernel.length_scale, profile, dtype)
+    return _DistanceChunks(Z, kernel.length_scale, nu, dtype)
 
 
 @dataclass(frozen=True)
@@ -82,37 +81,20 @@ class _AnyKernelChunks(RowMap):
 # Kernels as functions of -r^2 / 2, r the scaled distance; the argument is overwritten.
 
 
-def _exponential(exponent):
-    return np.exp(exponent, out=exponent)
-
-
-def _scaled_distance(exponent, factor):
-    """sqrt(factor) r, in place."""
-    exponent *= -2.0 * factor
+def _at_distances(nu, exponent):
+    """Return the Matern kernel of `nu`, inf for RBF."""
+    if nu == math.inf:
+        return np.exp(exponent, out=exponent)
+    exponent *= -4.0 * nu
     np.maximum(exponent, 0.0, out=exponent)  # rounding may have made it negative
-    return np.sqrt(exponent, out=exponent)
-
-
-def _matern12(exponent):
-    r = _scaled_distance(exponent, 1.0)
-    return np.exp(np.negative(r, out=r), out=r)
-
-
-def _matern32(exponent):
-    r = _scaled_distance(exponent, 3.0)
-    factor = 1.0 + r
-    return np.multiply(np.exp(np.negative(r, out=r), out=r), factor, out=r)
-
-
-def _matern52(exponent):
-    r = _scaled_distance(exponent, 5.0)
-    factor = r / 3.0 + 1.0  # 1 + r + r^2 / 3, by Horner's rule
-    factor *= r
-    factor += 1.0
-    return np.multiply(np.exp(np.negative(r, out=r), out=r), factor, out=r)
-
-
-_MATERN = {0.5: _matern12, 1.5: _matern32, 2.5: _matern52}
+    r = np.sqrt(exponent, out=exponent)  # times sqrt(2 nu)
+    factor = None if nu == 0.5 else 1.0 + r
+    if nu == 2.5:
+        factor = r / 3.0 + 1.0  # 1 + r + r^2 / 3, by Horner's rule
+        factor *= r
+        factor += 1.0
+    np.exp(np.negative(r, out=r), out=r)
+    return r if factor is None else np.multiply(r, factor, out=r)
 
 
 class _DistanceChunks:
@@ -122,15 +104,15 @@ class _DistanceChunks:
     is in single precision for values in single precision where it loses no more than they do.
     """
 
-    def __init__(self, Z, length_scale, profile, dtype):
-        self.profile = profile
+    def __init__(self, Z, length_scale, nu, dtype):
+        self.nu = nu
         self.inverse_scale = 1.0 / np.asarray(length_scale, dtype=np.float64)
         # Distances do not depend on the origin, and near it their squares lose the fewest digits.
         self.shift = Z.mean(axis=0) * self.inverse_scale
         scaled = Z * self.inverse_scale - self.shift
         squares = np.einsum("ij,ij->i", scaled, scaled)
         # A Matern kernel takes the root of a distance, which near 0 would lose half of the digits.
-        near = profile is _exponential and squares.max() <= _NEAR
+        near = nu == math.inf and squares.max() <= _NEAR
         self.Z = np.vstack([scaled.T, -squares / 2, np.ones(len(Z))])
         self.Z = self.Z.astype(dtype if near else np.float64)
         self.dtype = dtype
@@ -156,7 +138,7 @@ class _DistanceChunks:
         augmented[:, d + 1] *= -0.5
         np.matmul(augmented, self.Z, out=exponent)
         if "kernel" not in workspace:
-            return self.profile(exponent)
+            return _at_distances(self.nu, exponent)
         kernel = workspace["kernel"][:n]
         kernel[...] = exponent
-        return self.profile(kernel)
+        return _at_distances(self.nu, kernel)

@@ -48,21 +48,17 @@ class WeightPredictor:
         )
         return np.hstack([phi @ self.means, np.maximum(residual, 0.0)[:, None] + explained])
 
-    def joint(self, X):
-        """Posterior mean, shape (n, q), and covariance, shape (n, n, q)."""
-        phi = self.features(X)
-        # The prior covariance given f(Z): records say nothing about it.
-        residual = self.features.kernel(X) - self.features.signal_variance * phi @ phi.T
-        covariances = [residual + phi @ P @ phi.T for P in self.covariances]
-        return self.prior_mean + phi @ self.means, np.stack(covariances, axis=-1)
+    def joint(self, X=None):
+        """Posterior mean, shape (n, q), and covariance, shape (n, n, q); None: of f(Z) itself.
 
-    def at_inducing_points(self):
-        """Posterior mean (d, q) and covariance (d, d, q) of f(Z): m = L v / sf, S = L P L' / sf^2.
-
-        In these units of v, phi(Z) is L / sf up to the jitter.
+        At Z the mean is L v / sf and the covariance L P L' / sf^2: in these units of v, phi(Z) is
+        L / sf up to the jitter.
         """
-        phi = self.features(self.features.Z)
-        covariances = [phi @ P @ phi.T for P in self.covariances]
+        phi = self.features(self.features.Z if X is None else X)
+        residual = 0.0
+        if X is not None:  # the prior covariance given f(Z): records say nothing about it
+            residual = self.features.kernel(X) - self.features.signal_variance * phi @ phi.T
+        covariances = [residual + phi @ P @ phi.T for P in self.covariances]
         return self.prior_mean + phi @ self.means, np.stack(covariances, axis=-1)
 
     def _by_chunks(self, X, compute):
@@ -111,16 +107,10 @@ class MixturePredictor:
         variance = self._average(spreads)
         return mean, variance if self.left_out is None else variance + self.left_out[0]
 
-    def joint(self, X):
-        """Mean, shape (n, q), and covariance, shape (n, n, q)."""
-        return self._joint([part.joint(X) for part in self.parts], X)
-
-    def at_inducing_points(self):
-        """Mean (d, q) and covariance (d, d, q) of f(Z)."""
-        pairs = [part.at_inducing_points() for part in self.parts]
-        return self._joint(pairs, self.parts[0].features.Z)
-
-    def _joint(self, pairs, X):
+    def joint(self, X=None):
+        """Mean, shape (n, q), and covariance, shape (n, n, q); None: of f(Z) itself."""
+        pairs = [part.joint(X) for part in self.parts]
+        X = self.parts[0].features.Z if X is None else X
         mean = self._mean([m for m, _ in pairs], X)
         covariance = self._average([S + (m - mean)[:, None] * (m - mean)[None] for m, S in pairs])
         if self.left_out is not None:

@@ -287,7 +287,8 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
             return self._release(method, rows, X, placed(X, targets), source)
 
         shown = self._shown(Shown(family, Z, mu, half_width), n_units(X), passed, public)
-        method = build(**shown.of_moments(), n_records=n_units(X))
+        sizes = {"mu": shown.mu, "half_width": shown.half_width, "n_records": n_units(X)}
+        method = build(shown.family, Z=shown.Z, **sizes)
         centre = centre + shown.shift
         released = passed(method, centre)
         fits = method.posterior(released, noise_variance)
@@ -340,7 +341,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         self._single_target = single_target
         kernels = shown.family.kernels
         noise, elbo = self._publish_average(kernels, features, prior_mean, fits, shown.left_out)
-        self.mean_, self.covariance_ = map(self._shaped, self._predictor.at_inducing_points())
+        self.mean_, self.covariance_ = map(self._shaped, self._predictor.joint())
         self.prior_mean_ = self._shaped(prior_mean)
         self.noise_variance_ = self._shaped(noise)
         for name in ("elbo_", "base_", "signal_probability_", "residual_bound_"):

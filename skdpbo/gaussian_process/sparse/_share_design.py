@@ -110,9 +110,7 @@ class _Design:
         noise = statistics.noise / math.sqrt(2) / statistics.beta
         self.squares = np.mean(noise**2) / variances
         # Each kernel with the whole release: the diagonal of the pairs of kernels.
-        alone, _, _ = self._errors(
-            np.einsum("kkab->kab", self.maps), self._second_moment(self.cross), self.grams
-        )
+        alone, _, _ = self._errors(np.einsum("kkab->kab", self.maps), self.cross, self.grams)
         weights = design_weights([part.kernel for part in parts], many)
         self.scales = np.maximum(alone, _RIDGE) / weights
 
@@ -137,16 +135,13 @@ class _Design:
         """Return u and what `_errors` returns for shares."""
         u, gram = np.tensordot(shares, self.cross, 1), np.tensordot(shares, self.grams, 1)
         C = np.tensordot(shares, self.maps, (0, 1))
-        return u, *self._errors(C, self._second_moment(u), gram)
+        return u, *self._errors(C, u, gram)
 
-    def _second_moment(self, u):
-        """Return the second moment of features at the inducing points, or of several such."""
+    def _errors(self, C, u, gram):
+        """Return the expected error under each kernel, S^-1 C, and P G P, P the posterior's."""
         second = u @ u.swapaxes(-1, -2) * self.weight
         traces = np.trace(second, axis1=-2, axis2=-1)[..., None, None]
-        return second + _RIDGE * traces / second.shape[-1] * np.eye(second.shape[-1])
-
-    def _errors(self, C, second, gram):
-        """Return the expected error under each kernel, S^-1 C, and P G P, P the posterior's."""
+        second += _RIDGE * traces / second.shape[-1] * np.eye(second.shape[-1])
         # e_k, S_k and P_k of docs/theory/default_kernels.md, Shares by design.
         s2, sa2 = self.noise_variances[:, None, None], self.squares[:, None, None]
         X = np.linalg.solve(s2 * second + sa2 * gram, C)

@@ -193,7 +193,7 @@ class PrivateScores(VisitingSearch):
         totals = self._problem.totals(indices, none_may_be_left=True)
         trained = [k for k, total in zip(indices, totals, strict=True) if total is not None]
         # Public: they fail on the public rows.
-        self._proposer.discard([k for k in indices if k not in trained])
+        self._proposer.discarded |= {k for k in indices if k not in trained}
         if not trained:
             return [], []
         exact = np.array([total for total in totals if total is not None], dtype=np.int64)

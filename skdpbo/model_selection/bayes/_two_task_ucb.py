@@ -10,9 +10,9 @@ from skdpbo.model_selection.bayes._gp_ucb import UpperConfidenceProposer
 from skdpbo.model_selection.bayes._public_prior import public_disagreement, public_noise_variance
 from skdpbo.surrogate import (
     CandidatePosterior,
-    TwoTaskPosterior,
     fit_hyperparameters,
     refit_due,
+    two_task_posterior,
     upper_confidence_bound,
 )
 
@@ -95,6 +95,8 @@ class PrivateTrajectoryProposer:
         Candidates in the order in which they were proposed; none twice.
     n_spent : int
         Number of private scores requested so far.
+    discarded : set of int
+        Candidates that cannot be trained on all public rows, which no fold shows.
     """
 
     def __init__(
@@ -118,6 +120,8 @@ class PrivateTrajectoryProposer:
         self.bound = bound
         self.disagreement = disagreement
         self.guided = guided
+        # Place of the first candidate of the private task in the posterior.
+        self._own = len(X) if guided else 0
         self.n_spent = 0
         self._public = UpperConfidenceProposer(
             X,
@@ -132,7 +136,7 @@ class PrivateTrajectoryProposer:
         self._n_led = max(self.n_iter - self.n_private, first) if guided else first
         self._released = []  # triples (candidate, noisy score, noise variance)
         self._failed = set()  # no public score
-        self._discarded = set()  # cannot be trained on all public rows, which no fold shows
+        self.discarded = set()
         self._split_scores = None
         self._fitted = self._fitted_with = None
         self._model = None
@@ -173,7 +177,7 @@ class PrivateTrajectoryProposer:
         if self._fitted_with is not self._public.fitted:
             self._model = None  # new hyper-parameters: the posterior is made anew when asked for
         elif self._model is not None:
-            self._model.extend_public(self.visited[n_known:], self._public.scores[n_known:])
+            self._model.extend(self.visited[n_known:], self._public.scores[n_known:])
 
     def ask_private(self):
         """Return the candidates to score in this round; empty while the public scores lead.
@@ -219,14 +223,10 @@ class PrivateTrajectoryProposer:
         new = [(k, v, noise_variance) for k, v in zip(indices, values, strict=True)]
         self._released += new
         if self._model is not None:
-            _observe(self._model, *zip(*new, strict=True))
+            self._model.extend(self._own + np.array(indices), values, noise_variance)
         # With public scores the hyper-parameters are theirs, see `_two_tasks`.
         if not self.guided and any(refit_due(t) for t in range(known + 1, known + len(new) + 1)):
             self._model = None
-
-    def discard(self, indices):
-        """Leave out candidates that cannot be trained on the public rows."""
-        self._discarded.update(indices)
 
     def best(self, eligible=None):
         """Return the visited candidate with the largest posterior mean of the protected score.
@@ -241,16 +241,16 @@ class PrivateTrajectoryProposer:
         int
         """
         allowed = self._usable() if eligible is None else np.asarray(eligible)
-        return int(allowed[self._posterior().mean[allowed].argmax()])
+        return int(allowed[self._posterior().mean[self._own + allowed].argmax()])
 
     def posterior_at(self, index):
         """Posterior mean and standard deviation of the protected score of a candidate."""
-        posterior = self._posterior()
-        return float(posterior.mean[index]), float(posterior.std[index])
+        posterior, own = self._posterior(), self._own + index
+        return float(posterior.mean[own]), float(posterior.std[own])
 
     def _usable(self):
         """Visited candidates that have not failed, or all visited where all have."""
-        failed = self._failed | self._discarded
+        failed = self._failed | self.discarded
         return np.array([k for k in self.visited if k not in failed] or self.visited)
 
     def _most_promising(self, size, allowed):
@@ -258,12 +258,14 @@ class PrivateTrajectoryProposer:
         chosen = []
         model = self._posterior() if size < 2 else self._posterior().copy()
         while len(chosen) < min(size, len(allowed)):
-            bound = upper_confidence_bound(model.mean[allowed], model.std[allowed], self.sqrt_beta)
+            own = self._own + np.asarray(allowed)
+            bound = upper_confidence_bound(model.mean[own], model.std[own], self.sqrt_beta)
             bound[np.isin(allowed, chosen)] = -np.inf
             chosen.append(int(allowed[bound.argmax()]))
             if len(chosen) < size:
                 # An imagined mean leaves the mean as it is and lowers the variance around it.
-                _observe(model, chosen[-1:], model.mean[chosen[-1:]], [0.0])
+                last = [self._own + chosen[-1]]
+                model.extend(last, model.mean[last], 0.0)
         return chosen
 
     def _posterior(self):
@@ -271,7 +273,8 @@ class PrivateTrajectoryProposer:
         if self._model is None:
             self._model = self._two_tasks() if self.guided else self._one_task()
             if self._released:
-                _observe(self._model, *zip(*self._released, strict=True))
+                indices, values, variances = map(np.array, zip(*self._released, strict=True))
+                self._model.extend(self._own + indices, values, variances)
         return self._model
 
     def _two_tasks(self):
@@ -292,14 +295,14 @@ class PrivateTrajectoryProposer:
             previous=self._fitted_with,
             n_starts=2,
         )
-        model = TwoTaskPosterior(
+        model = two_task_posterior(
             self._fitted.kernel,
             self.X,
             disagreement=tau,
             noise_variance=noise_variance,
             prior_mean=self._fitted.prior_mean,
         )
-        model.extend_public(visited, scores)
+        model.extend(visited, scores)
         return model
 
     def _one_task(self):
@@ -319,9 +322,3 @@ class PrivateTrajectoryProposer:
         return CandidatePosterior(
             self._fitted.kernel, self.X, noise_variance=0.0, prior_mean=self._fitted.prior_mean
         )
-
-
-def _observe(model, candidates, values, variances):
-    """Condition on values of the protected score."""
-    extend = model.extend_private if isinstance(model, TwoTaskPosterior) else model.extend
-    extend(candidates, values, variances)

@@ -56,6 +56,12 @@ class ChunkTraining(NotPickled):
         As in joblib.
     verbose : int
         Of the `Progress`.
+    n_losses : int
+        Number of losses in a total.
+    sensitivity : int
+        Largest change of a total when one protected record, or group, is replaced.
+    worst_losses : list of int
+        Loss of the model of each chunk where it cannot be trained or scored.
     """
 
     estimator: Any
@@ -67,15 +73,12 @@ class ChunkTraining(NotPickled):
     pre_dispatch: int | str
     verbose: int = 0
 
-    @property
-    def n_losses(self):
-        """Number of losses in a total."""
-        return n_chunk_losses(*self.rows.size)
-
-    @property
-    def sensitivity(self):
-        """Largest change of a total when one protected record, or group, is replaced."""
-        return chunk_sensitivity(self.scorer.units, *self.rows.size)
+    def __post_init__(self):
+        (k, n, m), units = self.rows.size, self.scorer.units  # public, as all that follows
+        self.n_losses = n_chunk_losses(k, n, m)
+        self.sensitivity = chunk_sensitivity(units, k, n, m)
+        outside = [n - len(chunk) if m is None else m for chunk in self.rows.chunks]
+        self.worst_losses = [units * n_rows for n_rows in outside]
 
     def _excess_cap(self):
         """Return the cap of the excess, and its sensitivity."""
@@ -158,7 +161,7 @@ class ChunkTraining(NotPickled):
         results = run_isolated(
             _losses_of_batch,
             # Static functions: workers get the rows as such, and never this object.
-            [(self.loss_of_model, self.worst_loss, batch, *common) for batch in batches],
+            [(self.loss_of_model, self.worst_losses, batch, *common) for batch in batches],
             n_jobs=self.n_jobs,
             pre_dispatch=self.pre_dispatch,
             progress=progress,
@@ -176,13 +179,6 @@ class ChunkTraining(NotPickled):
         X, y, groups = rows.scoring(rows.outside(j) if rows.X_val is None else None)
         return int(isolated_losses(model, scorer, X, y, groups=groups).sum())
 
-    @staticmethod
-    def worst_loss(j, rows, fit_params, scorer):
-        """Return the loss of a model that cannot be trained or scored."""
-        # That of every row which the model would have scored, a public number.
-        outside = rows.n_samples - len(rows.chunks[j])
-        return scorer.units * (outside if rows.X_val is None else rows.n_validation)
-
 
 def trained_on(units, estimator, params, j, rows, fit_params):
     """Return a candidate trained on some units of chunk j. Protected."""
@@ -195,12 +191,12 @@ def trained_on(units, estimator, params, j, rows, fit_params):
     return model
 
 
-def _losses_of_batch(loss_of_model, worst_loss, batch, estimator, candidates, *of_rows):
+def _losses_of_batch(loss_of_model, worst_losses, batch, estimator, candidates, *of_rows):
     """Protected: loss of each (candidate, chunk); the worst if anything fails."""
     losses = []
     for k, j in batch:
         loss, error = attempt(loss_of_model, estimator, candidates[k], j, *of_rows)
-        losses.append(loss if error is None else worst_loss(j, *of_rows))
+        losses.append(loss if error is None else worst_losses[j])
     return losses
 
 
@@ -254,15 +250,10 @@ def metric_excess_cap(units, excess_bound):
 class ChunkMetricTraining(ChunkTraining):
     """Losses of candidates by a `ChunkMetric` of the model of each chunk."""
 
-    @property
-    def n_losses(self):
-        """Number of losses in a total: one for each chunk."""
-        return len(self.rows.chunks)
-
-    @property
-    def sensitivity(self):
-        """Largest change of a total when one protected record is replaced."""
-        return chunk_metric_sensitivity(self.scorer.units)
+    def __post_init__(self):
+        k, units = len(self.rows.chunks), self.scorer.units
+        self.n_losses, self.worst_losses = k, [units] * k
+        self.sensitivity = chunk_metric_sensitivity(units)
 
     def _excess_cap(self):
         cap = metric_excess_cap(self.scorer.units, self.excess_bound)
@@ -285,11 +276,6 @@ class ChunkMetricTraining(ChunkTraining):
         if value is not None:
             value = scorer.lower + (value - scorer.lower) * float(readable.mean())
         return scorer.loss_of(value)
-
-    @staticmethod
-    def worst_loss(j, rows, fit_params, scorer):
-        """Return the loss of a model that cannot be trained or scored."""
-        return scorer.units
 
 
 def _value(model, scorer, X, y):

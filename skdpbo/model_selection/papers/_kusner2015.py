@@ -133,16 +133,6 @@ class Kusner2015(FrozenParameters):
     score_scale: float = 1.0
 
     def __post_init__(self):
-        self.check()
-        derived = {
-            "_kernel": RBF(_DEFAULT_LENGTH_SCALE) if self.kernel is None else self.kernel,
-            # Of the noise that is drawn, and modelled.
-            "_variance": max(self.noise_variance, _LEAST_NOISE_VARIANCE),
-        }
-        set_fields(self, **derived)
-
-    def check(self):
-        """Raise a TypeError or ValueError that names the parameter at fault."""
         check_within(self.noise_variance, "noise_variance", "[0, 1e100]")
         check_within(self.dataset_correlation, "dataset_correlation", "[0, 1]")
         if self.kernel is not None:
@@ -163,6 +153,12 @@ class Kusner2015(FrozenParameters):
                 "score_center and score_scale must map the gains 0 and 1 to modelled scores of "
                 f"at most {_LARGEST_SCORE:g} prior standard deviations."
             )
+        derived = {
+            "_kernel": RBF(_DEFAULT_LENGTH_SCALE) if self.kernel is None else self.kernel,
+            # Of the noise that is drawn, and modelled.
+            "_variance": max(self.noise_variance, _LEAST_NOISE_VARIANCE),
+        }
+        set_fields(self, **derived)
 
     def guarantee(self, *, epsilon, delta, score_fraction):
         """Return what choice and score promise together, under the prior.

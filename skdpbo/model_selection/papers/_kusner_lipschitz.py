@@ -95,10 +95,6 @@ class Kusner2015Lipschitz(FrozenParameters):
     trajectory: Literal["public", "secret"] = "public"
 
     def __post_init__(self):
-        self.check()
-
-    def check(self):
-        """Raise a TypeError or ValueError that names the parameter at fault."""
         check_positive(self.lipschitz, "lipschitz")
         if not (isinstance(self.lambda_name, str) and self.lambda_name):
             raise TypeError("lambda_name must be the name of a parameter.")

@@ -54,11 +54,6 @@ class TrainingsPlan(TrialPlan):
     estimator: object
     n_samples: int | None
 
-    @property
-    def releases_model(self):
-        """Whether a model is released."""
-        return self.last is not None
-
     def model(self, params, budget, *, groups=False):
         """Return a model with its budget set, None where its cost is not what has been stated.
 
@@ -142,6 +137,7 @@ def plan_descent(estimator, start, *, n_trainings, releases_model, release, n_sa
                 rule=PublishedScores(n_trainings),
                 budget=budget,
                 guarantee=_joined(trainings, release, costs, n_trainings),
+                releases_model=releases_model,
                 last=last,
                 stated=costs,
                 n_trainings=n_trainings,
@@ -203,11 +199,7 @@ class DescentTrainings(NotPickled):
         self._plan, self._parallel = plan, parallel
         self._randomness = TrialRandomness(source)
         self._n_trained, self._last = 0, ()  # a tuple: the last model may be None
-        self._data = None
-
-    def open(self, data):
-        """Take the `TrialData`; after the charge."""
-        self._data = data
+        self.data = None  # `TrialData`, given after the charge
 
     def losses(self, candidates, *, none_may_be_left):
         """Train a model for each candidate; return rows of losses. Protected.
@@ -226,14 +218,14 @@ class DescentTrainings(NotPickled):
         models = [self._model(params, self._plan.budget) for params in candidates]
         numbers = range(self._n_trained - len(models), self._n_trained)
         randomness = self._randomness.of(numbers)
-        tasks = [(model, self._data, *own) for model, own in zip(models, randomness, strict=True)]
+        tasks = [(model, self.data, *own) for model, own in zip(models, randomness, strict=True)]
         return run_isolated(_losses_of_training, tasks, **self._parallel)
 
     def totals(self, candidates, *, none_may_be_left):
         """Return the total loss of the last model, in a list. Protected."""
         (params,) = candidates  # the end, whose model is released: no other has a score
         losses = in_isolation(
-            losses_of, self.last_model(params), ProtectedRows(*self._data.rows), self.scorer
+            losses_of, self.last_model(params), ProtectedRows(*self.data.rows), self.scorer
         )
         return [int(losses.sum())]
 
@@ -257,12 +249,12 @@ class DescentTrainings(NotPickled):
             # The number after those of all trials: no stream of randomness is used twice.
             (own,) = self._randomness.of([plan.n_trainings])
             model = self._model(params, plan.last)
-            self._last = (in_isolation(attempted_model, model, self._data, *own),)
+            self._last = (in_isolation(attempted_model, model, self.data, *own),)
         return self._last[0]
 
     def _model(self, params, budget):
         """Return what is trained, None where its cost is not known: a function of `params`."""
-        return self._plan.model(params, budget, groups=self._data.rows[3] is not None)
+        return self._plan.model(params, budget, groups=self.data.rows[3] is not None)
 
 
 def _losses_of_training(model, data, seeded, sequence):

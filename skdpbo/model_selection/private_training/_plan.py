@@ -10,7 +10,6 @@ composition; docs: private selection, "Tune on a part").
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from skdpbo.model_selection._sklearn import with_params
 from skdpbo.model_selection.private_training._costs import (
@@ -57,6 +56,7 @@ class TrialPlan:
         Of the whole, with secret noise.
     composes : bool
         Whether publishing every score could be accounted for instead.
+    releases_model : bool
     """
 
     models: list
@@ -64,7 +64,7 @@ class TrialPlan:
     budget: PrivacyGuarantee
     guarantee: PrivacyGuarantee
     composes: bool = True
-    releases_model: ClassVar[bool] = True
+    releases_model: bool = True
 
     @property
     def own_assumptions(self):
@@ -138,7 +138,8 @@ def trial_budget(rule, costs, epsilon, delta, unused=0.0):
     if not delta > 0:
         raise ValueError("delta must be positive: the training has a positive delta.")
     # A declared delta is given; a stated one is set, and half of the total is left for epsilon.
-    trial_delta = costs.delta or rule.trial_delta(delta)
+    one = rule.publishes_scores and rule.n_candidates == 1  # nothing is composed: no failure
+    trial_delta = costs.delta or (delta if one else delta / (2 * rule.expected_trials))
     trial_epsilon = largest_trial_epsilon(rule, epsilon, delta, trial_delta) * (1 - unused)
     return PrivacyGuarantee(epsilon=trial_epsilon, delta=trial_delta)
 
@@ -207,27 +208,7 @@ def tuning_share(selection, n_samples, n_candidates, epsilon):
     return _AUTO_SHARE if n_samples * epsilon >= _LEAST_ROWS_TIMES_EPSILON else None
 
 
-@dataclass(frozen=True)
-class FinalPlan:
-    """Models with the whole budget, one for each candidate, and the guarantee of one training.
-
-    Attributes
-    ----------
-    models : list of estimator
-        Not fitted.
-    guarantee : PrivacyGuarantee
-    """
-
-    models: list
-    guarantee: PrivacyGuarantee
-
-    def joined(self, tuning):
-        """Return the guarantee of tuning and final training: the larger of the two costs."""
-        mechanism = f"{tuning.mechanism}; then one training of the winner on other rows"
-        return replace(_largest([tuning, self.guarantee]), mechanism=mechanism)
-
-
-def _largest(guarantees):
+def largest_cost(guarantees):
     """Return the first guarantee at the largest cost of any, on all that they rest on."""
     mus = [g.mu for g in guarantees]
     largest = {
@@ -239,11 +220,11 @@ def _largest(guarantees):
 
 
 def plan_final(estimator, candidates, *, epsilon, delta, n_samples):
-    """Return the `FinalPlan` of candidates at a budget; as `plan_trials`."""
+    """Return the plan of one training with the whole budget; as `plan_trials`."""
     budget = {"epsilon": epsilon, "delta": delta, "n_samples": n_samples}
     once = PrivateSelection(accounting="composition")  # of one candidate: one training
     plans = [plan_trials(estimator, [params], once, **budget) for params in candidates]
     # One guarantee for all candidates, since the winner's own would reveal it; all have
     # the same epsilon.
-    guarantee = _largest([plan.guarantee for plan in plans])
-    return FinalPlan([plan.models[0] for plan in plans], guarantee)
+    guarantee = largest_cost([plan.guarantee for plan in plans])
+    return replace(plans[0], models=[plan.models[0] for plan in plans], guarantee=guarantee)

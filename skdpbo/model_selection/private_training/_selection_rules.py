@@ -243,10 +243,6 @@ class BestOfTrials:
         how = {"method": self.selection.accounting, "max_trials": self.max_trials(delta)}
         return candidate_mu(epsilon, delta, self.law, **how)
 
-    def trial_delta(self, delta):
-        """Delta of one trial that has no curve: half of the total is for its failures."""
-        return delta / (2 * self.expected_trials)
-
 
 @dataclass(frozen=True)
 class PublishedScores:
@@ -270,10 +266,6 @@ class PublishedScores:
         """Largest mu of one trial: mu / sqrt(n) (Dong, Roth & Su 2022, Corollary 3.3)."""
         mu = mu_from_epsilon(epsilon, delta) / math.sqrt(self.n_candidates)
         return mu * (1 - 1e-12) if self.n_candidates > 1 else mu  # covers the rounding
-
-    def trial_delta(self, delta):
-        """Delta of one trial that has no curve: half of the total is for its failures."""
-        return delta / (2 * self.n_candidates) if self.n_candidates > 1 else delta
 
 
 @lru_cache(maxsize=256)

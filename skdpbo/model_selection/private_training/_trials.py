@@ -112,17 +112,10 @@ def best_of_trials(plan, data, source, *, verbose=0, **parallel):
     shown = progress if plan.rule.selection.pad_trials else None
     # Models that are dropped may print: a line of each would reveal their secret number.
     with nothing_leaves():
-        return _best(_tried(plan, data, drawn, run, randomness, shown, **parallel), used)
-
-
-def _best(trials, used):
-    """Protected: return the best of the trials that count; the last one is dropped in silence."""
-    best = None
-    for number, trial in trials:
-        # Trials are alike, so that the first of equal scores is as good as any.
-        if number < used and (best is None or trial.score.value > best.score.value):
-            best = trial
-    return best
+        trials = _tried(plan, data, drawn, run, randomness, shown, **parallel)
+        # Those that count; they are alike, so that the first of equal scores is as good as any.
+        counted = (trial for number, trial in trials if number < used)
+        return max(counted, key=lambda trial: trial.score.value)
 
 
 def published_trials(plan, data, source, *, verbose=0, **parallel):
@@ -226,7 +219,7 @@ def train_final(model, data, source):
     Parameters
     ----------
     model : estimator
-        Of a `FinalPlan`.
+        Of `plan_final`.
     data : TrialData
         Of the rows that took no part in the tuning. Protected.
     source : RandomSource

@@ -96,7 +96,7 @@ class PrivateDescentProtection(PrivateModelsProtection):
         super().try_publicly()
 
     def _run(self, data):
-        self._trainings.open(data)  # made before the charge, from sizes alone
+        self._trainings.data = data  # made before the charge, from sizes alone
         chosen = self.mechanism.search_unguided(self._trainings.can_end)
         model = None
         if self.plan.releases_model:

@@ -35,6 +35,7 @@ from skdpbo.model_selection.private_training._costs import costs_of_groups
 from skdpbo.model_selection.private_training._estimators import refuse_unknown_groups
 from skdpbo.model_selection.private_training._plan import (
     SCORED_SHARE,
+    largest_cost,
     plan_final,
     plan_trials,
     prefers_composition,
@@ -111,7 +112,10 @@ class PrivateModelsProtection(AllRecordsProtection):
         self.plan = self._plan(len(trained), trained_again=rest is not None)
         self.final = None if rest is None else self._budget(plan_final, len(rest))
         tuning = self.plan.guarantee
-        return tuning if self.final is None else self.final.joined(tuning)
+        if self.final is None:
+            return tuning
+        mechanism = f"{tuning.mechanism}; then one training of the winner on other rows"
+        return replace(largest_cost([tuning, self.final.guarantee]), mechanism=mechanism)
 
     def for_groups(self, guarantee):
         """Return the guarantee of parts that divide no group; refuse what knows no groups."""
@@ -169,7 +173,8 @@ class PrivateModelsProtection(AllRecordsProtection):
                 SelectionCostWarning,
             )
         # Kept: if there is no model, they may be the reason.
-        self.failures = self._failures(self.candidates)
+        given = self.parts.X, self.parts.y, self.scorer, self.fit_params, self.cuts_entries
+        self.failures = dry_run(self.searcher.estimator, self.candidates, *given)
         shown = [(DryRunWarning, failure) for failure in self.failures]
         # All guesses of types: a step that takes no texts hides missing bounds of later ones.
         X, y, model = self.parts.X, self.parts.y, plan.models[0]
@@ -199,7 +204,9 @@ class PrivateModelsProtection(AllRecordsProtection):
             winner = replace(winner, model=model)
         if winner.model is None and self.plan.releases_model:
             # One of each structure was tried before, and not the end of a descent.
-            own, error = attempt(self._failures, [released.candidates[released.index]])
+            given = self.parts.X, self.parts.y, self.scorer, self.fit_params, self.cuts_entries
+            end = [released.candidates[released.index]]
+            own, error = attempt(dry_run, self.searcher.estimator, end, *given)
             own = own if error is None else [str(error).removesuffix(NOTHING_CHARGED)]
             if getattr(final_step(self.searcher.estimator), "classes", ()) is None:
                 own = [_OF_LABELS, *own]
@@ -301,11 +308,6 @@ class PrivateModelsProtection(AllRecordsProtection):
         if chosen.score is not None and self.best_of_several:
             model = vars(self.searcher).get("best_estimator_")
             warn_if_trial_is_noisy(self.scorer, chosen.score, model)
-
-    def _failures(self, candidates):
-        """Return what fails on synthetic rows, as texts; refuse what fails for all of them."""
-        given = self.parts.X, self.parts.y, self.scorer, self.fit_params, self.cuts_entries
-        return dry_run(self.searcher.estimator, candidates, *given)
 
 
 def _warnings_of_fit(model, X, y):

@@ -5,7 +5,6 @@ of the rows of such fits stands here, too.
 """
 
 import warnings
-from abc import ABC, abstractmethod
 from functools import partial
 
 from joblib import effective_n_jobs
@@ -43,8 +42,19 @@ from skdpbo.privacy._guarantee import restated
 from skdpbo.privacy.ledger._receipts import payments_ending
 
 
-class Protection(NotPickled, ABC):
+class Protection(NotPickled):
     """Protection of the records of one fit.
+
+    A sub-class has these methods:
+
+    - ``check()`` refuses parameters that do not go together; no row is seen.
+    - ``promise(n_samples)`` returns the guarantee of a fit with secret noise; the number may be
+      None. ``for_groups(guarantee)`` returns that of groups instead of records, or refuses.
+    - ``set_up(rows, params)`` refuses rows by their schema and returns the guarantee of this fit;
+      no value is read. ``try_publicly()`` makes ready, and refuses or warns of what public and
+      synthetic rows show.
+    - ``run(charge)`` searches and returns what is released, as `Chosen`. It calls ``charge()``
+      once, at the last moment before a protected value is read.
 
     Parameters
     ----------
@@ -65,18 +75,6 @@ class Protection(NotPickled, ABC):
         for params in {tuple(params): params for params in candidates if params}.values():
             with_params(searcher.estimator, params)
         refuse_cached_functions(searcher.estimator, candidates, searcher.scoring)
-
-    @abstractmethod
-    def check(self):
-        """Refuse parameters that do not go together; no row is seen."""
-
-    @abstractmethod
-    def promise(self, n_samples):
-        """Return the guarantee of a fit with secret noise; `n_samples` may be None."""
-
-    @abstractmethod
-    def for_groups(self, guarantee):
-        """Return a guarantee for single records as one for all records of a group, or refuse."""
 
     def search(self, rows, params):
         """Search and set the fitted attributes.
@@ -110,24 +108,6 @@ class Protection(NotPickled, ABC):
                 self.forget()  # a half-made release carries no statement
                 raise
         self.warn_of_result(guarantee, chosen)
-
-    @abstractmethod
-    def set_up(self, rows, params):
-        """Refuse rows by their schema and return the guarantee of this fit; no value is read."""
-
-    @abstractmethod
-    def try_publicly(self):
-        """Make ready, and refuse or warn of what public and synthetic rows show."""
-
-    @abstractmethod
-    def run(self, charge):
-        """Protected: search and return what is released, as `Chosen`.
-
-        Parameters
-        ----------
-        charge : callable
-            Without arguments. Called once, at the last moment before a protected value is read.
-        """
 
     def fitted_attributes(self, chosen):
         """Return the fitted attributes but those of the winner, by name; post-processing."""
@@ -217,7 +197,11 @@ _DISJOINT = "no record is both in X and in X_val"
 
 
 class AllRecordsProtection(Protection):
-    """Every record is protected, those that train and those that score."""
+    """Every record is protected, those that train and those that score.
+
+    A sub-class has ``planned(parts)``, which settles scorer and plan, from public sizes, and
+    returns the guarantee of single records.
+    """
 
     cuts_entries = True  # of fit, as long as X, with the rows
 
@@ -284,7 +268,3 @@ class AllRecordsProtection(Protection):
         # Units: with groups, what is counted is groups.
         n_protected = parts.n_samples + (parts.n_validation or 0)
         return self.stated(guarantee, n_protected, entries=entries)
-
-    @abstractmethod
-    def planned(self, parts):
-        """Settle scorer and plan, from public sizes; return the guarantee of single records."""

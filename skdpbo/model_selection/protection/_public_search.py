@@ -7,7 +7,6 @@ the table is made once, after the last.
 Public fits that fail are stated in a line, in place of scikit-learn's tracebacks.
 """
 
-import math
 import re
 import time
 import warnings
@@ -183,19 +182,18 @@ class PublicProgress:
         results = evaluate(*args)
         self._seconds += time.perf_counter() - start
         scores = np.asarray(results[self._column])
-        new = range(self._n_printed + 1, len(scores) + 1)
-        self._n_printed = n = len(scores)
+        known, self._n_printed = self._n_printed, (n := len(scores))
         left = 0 if self._total is None else (self._total - n) * self._seconds / n
         rounded = f"{left:.0f} s" if left < 100 else f"{left / 60:.0f} min"
         end = "\n" if left < _SOON else f", about {rounded} of public folds left\n"
-        print(*(self._line(scores[:k]) for k in new), sep="\n", end=end)
-        return results
-
-    def _line(self, scores):
-        known = scores[np.isfinite(scores)]
-        last, best = scores[-1], known.max() if len(known) else math.nan
+        best = np.fmax.accumulate(np.where(np.isfinite(scores), scores, np.nan))
         of = "" if self._total is None else f" of {self._total}"
-        return f"Candidate {len(scores)}{of}: public score {last:.4g}, best so far {best:.4g}"
+        lines = (
+            f"Candidate {k + 1}{of}: public score {scores[k]:.4g}, best so far {best[k]:.4g}"
+            for k in range(known, n)
+        )
+        print(*lines, sep="\n", end=end)
+        return results
 
 
 @contextmanager

@@ -17,8 +17,10 @@ from skdpbo._schema import real_if_exact
 from skdpbo.model_selection._sklearn import n_rows
 from skdpbo.model_selection.rows._object_table import (
     as_objects,
+    in_canonical_form,
     list_width,
     of_objects,
+    with_stored,
     without_signals,
 )
 from skdpbo.model_selection.rows._settled_types import (
@@ -26,7 +28,6 @@ from skdpbo.model_selection.rows._settled_types import (
     is_single_column,
     of_single_column,
 )
-from skdpbo.model_selection.rows._sparse_rows import in_canonical_form, with_stored
 
 _NUMBERS = (numbers.Real, np.bool_, Decimal, type(None))
 # Words that readers take for truth values, unless another cell of the column is a text.

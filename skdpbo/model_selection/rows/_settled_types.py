@@ -28,8 +28,12 @@ import numpy as np
 from scipy import sparse
 
 from skdpbo._attempt import attempt
-from skdpbo.model_selection.rows._object_table import as_plain_numbers, like
-from skdpbo.model_selection.rows._sparse_rows import in_canonical_form, with_stored
+from skdpbo.model_selection.rows._object_table import (
+    as_plain_numbers,
+    in_canonical_form,
+    like,
+    with_stored,
+)
 
 _INFERRED = {
     **{"int64": "float64", "uint64": "float64", "Int64": "Float64", "UInt64": "Float64"},

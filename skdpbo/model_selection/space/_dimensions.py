@@ -91,22 +91,18 @@ class Categories:
     first = 0
 
     def __init__(self, values):
-        self._values = values
+        self.values = values
         self.size = self.width = len(values)
 
     def token(self, u):
         """Return the position of the draw at ``u`` in [0, 1]."""
         return min(int(u * self.size), self.size - 1)  # u = 1 belongs to the last
 
-    def value(self, token):
-        """Return the value at a position."""
-        return self._values[token]
-
     def find(self, value):
         """Return the position of a value, or None: the same object first, then equal ones."""
         # 1, 1.0 and True are equal: the value of the same type comes before the others.
         for same in (operator.is_, lambda a, b: type(a) is type(b) and _is_equal(a, b), _is_equal):
-            for position, candidate in enumerate(self._values):
+            for position, candidate in enumerate(self.values):
                 if same(candidate, value):
                     return position
         return None
@@ -117,15 +113,15 @@ class Categories:
         row[token] = 1.0
         return row
 
-    def nearest(self, features):
-        """Return the position with the largest entry."""
-        return int(np.argmax(features))
-
 
 class _Number:
-    """A number; one column. A sub-class has `_support`, its ends, and `_is_integer`."""
+    """A number, its own token; one column.
+
+    A sub-class has `_support`, its ends, and `_is_integer`.
+    """
 
     width = 1
+    values = None
 
     def find(self, value):
         """Return the value as a Python number if it is one of these, else None."""
@@ -136,14 +132,6 @@ class _Number:
         if not low <= value <= high or (self._is_integer and value != int(value)):
             return None
         return int(value) if self._is_integer else float(value)
-
-    def value(self, token):
-        """Return the value itself."""
-        return token
-
-    def nearest(self, features):
-        """Return the value at a position in the unit interval."""
-        return self.token(float(features[0]))
 
 
 class Range(_Number):

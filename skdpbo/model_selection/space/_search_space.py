@@ -187,7 +187,11 @@ class SearchSpace:
                 which = int(np.argmax(row[: len(self._subspaces)]))
             start, tokens = self._starts[which], []
             for dim in self._subspaces[which].values():
-                tokens.append(dim.nearest(row[start : start + dim.width]))
+                own = row[
+                    start : start + dim.width
+                ]  # the largest indicator, or a position in [0, 1]
+                token = dim.token(float(own[0])) if dim.values is None else int(own.argmax())
+                tokens.append(token)
                 start += dim.width
             settings.append(self._setting(which, tokens))
         return settings
@@ -210,7 +214,9 @@ class SearchSpace:
 
     def _setting(self, which, tokens):
         pairs = zip(self._subspaces[which].items(), tokens, strict=True)
-        return {key: dim.value(token) for (key, dim), token in pairs}
+        return {
+            key: token if dim.values is None else dim.values[token] for (key, dim), token in pairs
+        }
 
     def _draw(self, n, rng, design):
         """Collect ``n`` distinct draws: first from the rows of a design, then from ``rng``."""

@@ -51,8 +51,8 @@ class TrialLaw:
     >>> law = TrialLaw(30)
     >>> round(law.hit_probability(0.1), 2)
     0.77
-    >>> law.quantile(0.5)
-    21
+    >>> round(law.survival(21), 2)
+    0.49
     """
 
     mean: float
@@ -175,31 +175,6 @@ class TrialLaw:
         if check_count(k, "k", least=0) == 0:
             return 1.0
         return 0.0 if self.gamma == 1 else float(betainc(k, self.eta + 1, 1 - self.gamma))
-
-    def quantile(self, p: float) -> int:
-        """Smallest k with P(K <= k) >= p, for p in (0, 1).
-
-        Parameters
-        ----------
-        p : float
-            Probability, in (0, 1).
-
-        Returns
-        -------
-        int
-            Number of trials, at least 1.
-        """
-        check_within(p, "p", "(0, 1)")
-        low, high = 0, 1
-        while self.survival(high) > 1 - p:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.survival(middle) > 1 - p:
-                low = middle
-            else:
-                high = middle
-        return high
 
     def hit_probability(self, share: float) -> float:
         """Probability that at least one trial draws from the best `share` of the candidates.

@@ -73,7 +73,10 @@ def test_norm_and_diameter_of_a_box_are_rounded_up(size, d):
 
 
 def test_planted_bug_squares_below_the_floats_are_caught(monkeypatch):
-    put(monkeypatch, "domains: _norm_above", lambda values: np.linalg.norm([*map(float, values)]))
+    def squared_floats(values, power):
+        return Fraction(sum(float(value) ** power for value in values))
+
+    put(monkeypatch, "domains: exact_sum", squared_floats)
     assert Box((0.0,), (2.6e-162,)).diameter < 2.6e-162
 
 

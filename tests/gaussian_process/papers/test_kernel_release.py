@@ -16,11 +16,11 @@ from _support.internals import (
     KernelRelease,
     KernelRows,
     certified_norm,
-    exact_gram,
     joint_sensitivity,
     optimal_ratio,
     regulariser,
 )
+from _support.record_sums import exact_gram
 from skdpbo.gaussian_process.papers import _kernel_release as module
 from skdpbo.mechanisms import noise_source
 from skdpbo.privacy import mu_from_epsilon

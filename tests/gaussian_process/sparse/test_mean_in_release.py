@@ -54,7 +54,7 @@ def test_moments_are_about_what_is_predicted():
     joint, covariance = mixture.joint(X)
     np.testing.assert_allclose(joint, mean)
     np.testing.assert_allclose(covariance[:, :, 0].diagonal(), variance[:, 0])
-    at_points, _ = mixture.at_inducing_points()
+    at_points, _ = mixture.joint()
     np.testing.assert_allclose(at_points, mixture.mean(Z))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from _support.internals import RecordSpread, SpreadRows, WhitenedRelease, spread_features
+from _support.internals import RecordSpread, spread_features
 from _support.many_columns import HUGE, fitted, records
 from _support.planted import original, put
 from skdpbo.exceptions import WideBoundsWarning
@@ -31,15 +31,15 @@ def test_features_are_a_constant_and_the_mean_wave_of_norm_at_most_one():
 def largest_change(p=5):
     """Largest change of the integer moments by a pair of records, over its bound."""
     rng = np.random.default_rng(1)
-    release = WhitenedRelease(0.5, (2.0, 1.0), 100)
-    rows = SpreadRows((np.zeros(p), np.full(p, 3.0)), np.zeros(2), release)
+    box, half_width = (np.zeros(p), np.full(p, 3.0)), np.array([2.0, 1.0])
+    rows = RecordSpread(box, mu=0.5, half_width=half_width, n_records=100).rows(np.zeros(2))
     Y = rng.choice([-1e9, -2.0, 0.0, 1.0, 5.0], (300, 2))
     Q = rows(rng.choice(HUGE, (300, p)), Y, rows.workspace(300))
     np.testing.assert_array_equal(Q, np.rint(Q))
     squares = (Q @ Q.T) ** 2
     norms = np.diag(squares)
     change = np.sqrt(np.maximum(norms[:, None] + norms - 2 * squares, 0.0)).max()
-    return change / (math.sqrt(2) * release.radius**2)
+    return change / (math.sqrt(2) * rows.radius**2)
 
 
 @pytest.mark.parametrize("p", [1, 2, 5])

@@ -27,13 +27,13 @@ from _support.internals import (
     WhitenedMethod,
     WhitenedRelease,
     check_kernels,
-    exact_gram,
     kernel_chunks,
     rows_on_lattice,
     second_moment_sensitivity,
     shorten_rows,
     streamed_sums,
 )
+from _support.record_sums import exact_gram
 
 GRID = np.linspace(-3, 3, 9)[:, None]
 KERNELS = [

@@ -38,18 +38,14 @@ class PublicTargets:
     def classes(self, name):
         """Return the sorted classes and their numbers of rows; refuse targets without classes."""
         instead = "'accuracy', the share of rows of which all are right, or make_per_record_scorer"
-        classes, counts = np.unique(self._vector(name, instead), return_counts=True)
+        classes, counts = np.unique(self.vector(name, instead), return_counts=True)
         if len(classes) < 2:
             raise ValueError(
                 f"scoring={name!r} needs at least two classes among the public rows, found 1."
             )
         return classes, counts
 
-    def numbers(self, name, instead):
-        """Return the targets as floats; refuse several outputs, for which `instead` is offered."""
-        return self._vector(name, f"{instead}, over all of them").astype(np.float64)
-
-    def _vector(self, name, instead):
+    def vector(self, name, instead):
         if self.y is None:
             raise ValueError(f"scoring={name!r} requires y to be passed, but the target y is None.")
         shape = np.shape(self.y)
@@ -245,7 +241,8 @@ def _against_constant(of, metric, public, error_scorer):
     instead = f"'{of}'{root}"
     _needs_public(metric, public, instead)
     # The constant of least squared error is the mean, that of least absolute error the median.
-    center = float((np.mean if squared else np.median)(public.numbers(metric.name, instead)))
+    targets = public.vector(metric.name, f"{instead}, over all of them").astype(np.float64)
+    center = float((np.mean if squared else np.median)(targets))
     scorer = error_scorer(of)
     return AgainstConstant(metric.scorer, scorer, name=metric.name, center=center, squared=squared)
 
