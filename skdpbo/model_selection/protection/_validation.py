@@ -213,8 +213,9 @@ class ValidationProtection(PublicSearch):
     @contextmanager
     def _running(self):
         """Lead scikit-learn's hooks here, and put back what `BaseSearchCV` was given to read."""
-        searcher, token = self.searcher, RUNNING.set(self)
+        searcher, before = self.searcher, RUNNING.get()
         given = searcher.cv, searcher.verbose
+        RUNNING.set(self)
         try:
             # What is trained here is trained on public rows, and the choice is charged apart.
             # joblib starts its workers anew where max_nbytes changes: one value for the fit.
@@ -222,7 +223,8 @@ class ValidationProtection(PublicSearch):
                 yield
         finally:
             searcher.cv, searcher.verbose = given
-            RUNNING.reset(token)
+            if RUNNING.get() is self:  # after an interrupt this may end in another context
+                RUNNING.set(before)
 
     def _public_folds(self):
         """Return the losses of the public folds; halve the candidates and open the memory."""
