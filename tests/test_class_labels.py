@@ -146,7 +146,8 @@ ROWS = np.random.RandomState(0).randn(40, 2)  # of no meaning
 WORDS = ["no", "yes"] * 20
 
 
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.filterwarnings("ignore:y is of the type of objects")
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SelectionCostWarning")
 @pytest.mark.parametrize("y", [np.array(WORDS), pd.Series(WORDS, dtype="string")])
 @pytest.mark.parametrize("protect", ["all", Chunks(4)])
 def test_every_search_refuses_labels_of_the_type_of_texts_beside_numbers(protect, y):
@@ -158,7 +159,8 @@ def test_every_search_refuses_labels_of_the_type_of_texts_beside_numbers(protect
         search.fit(ROWS, np.array(WORDS, dtype=object))  # of this type no record need be a text
 
 
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.filterwarnings("ignore:y is of the type of objects")
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
 @pytest.mark.parametrize("container", [list, lambda y: np.array(y, dtype=object), pd.Series])
 @pytest.mark.parametrize("kind", [DPGridSearchCV, DPBayesSearchCV])
 def test_classes_of_which_no_public_row_is_one_are_refused(kind, container):
@@ -174,7 +176,7 @@ def test_classes_of_which_no_public_row_is_one_are_refused(kind, container):
         search.fit(ROWS[20:], container([0, 1] * 10), **known)
 
 
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
 @pytest.mark.parametrize("classes", [5, "ab", [0], [None, 1], [[0], [1, 2]], [[0, 1]], [0, np.nan]])
 @pytest.mark.parametrize("protect", [None, "validation", "all", Chunks(4)])
 def test_classes_that_are_no_vector_of_labels_are_named(classes, protect):

@@ -132,7 +132,7 @@ class Loud(float):
         return 1.0
 
 
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SeededNoiseWarning")
 @pytest.mark.parametrize("number", [2**64, -(10**30), Decimal("7.5"), Fraction(-22, 7)], ids=str)
 def test_a_number_of_another_type_in_a_list_is_a_number(number):
     # numpy makes objects of the whole list: an error told of one record whose values are finite.

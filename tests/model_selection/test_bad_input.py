@@ -217,7 +217,6 @@ def test_several_metrics_need_a_bounded_one_that_decides(refit, match):
     refuse(make(scoring=["accuracy", "rand_score"], refit=refit), match)
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_no_public_row_in_the_default_folds():
     refuse(make(cv=None), "0 sample", X=X[:0], y=y[:0])
 
