@@ -89,8 +89,8 @@ def refuse_unknown_labels(classes, y):
 def checked_labels(y, classes):
     """Protected: return the labels as a vector.
 
-    With public `classes` errors depend on shape, type and that all labels are finite. None: the
-    labels are public by declaration, and must be those of classes.
+    With public `classes` errors depend on shape and type. None: the labels are public by
+    declaration, finite, and must be those of classes.
     """
     y, declared = lazy(y), hasattr(y, "dtype") or hasattr(y, "dtypes")
     if classes is not None and not declared:
@@ -105,7 +105,8 @@ def checked_labels(y, classes):
     if classes is None:
         check_classification_targets(y)
     labels = column_or_1d(y, warn=True)
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+    # Beside given classes a missing label is another one, as it is in a list.
+    if classes is None and labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("Input y contains NaN or infinity.")
     return labels
 

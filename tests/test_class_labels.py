@@ -69,6 +69,33 @@ def test_a_label_whose_every_use_raises_is_of_no_class(kind, container):
         np.asarray([kind(), *LABELS[1:]], dtype=object)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", ["float64", "object", "category", "Int64"])
+@pytest.mark.parametrize("model", PRIVATE, ids=["logistic", "gp"])
+def test_a_missing_label_in_a_column_is_of_no_class_and_no_error(model, dtype):
+    """The type of the column does not decide whether one record ends the fit."""
+    y = pd.Series([np.nan, *LABELS[1:]]).astype(dtype)
+    found = label_positions(checked_labels(y, CLASSES), CLASSES)
+    assert found.tolist() == [-1, *LABELS[1:]]
+    assert clone(model).fit(np.zeros((len(LABELS), 2)), y).n_records_ == len(LABELS)
+    with pytest.raises(ValueError, match="NaN"):  # where the labels that occur are public
+        clone(model).set_params(classes=None).fit(np.zeros((len(LABELS), 2)), y.astype(float))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("row", range(5))  # rows that train, and some that score
+@pytest.mark.parametrize("kind", ["missing", "raises"])
+def test_one_label_of_the_records_of_private_trials_does_not_end_the_search(kind, row):
+    known = [0, 1] if kind == "missing" else ["no", "yes"]
+    y = known * 20
+    y[row] = None if kind == "missing" else Unseen()
+    y = pd.Series(np.fromiter(y, dtype=object, count=len(y)), dtype=object)
+    y = y.astype("category") if kind == "missing" else y
+    model = DPLogisticRegression(**SETTINGS | {"classes": known})
+    search = DPGridSearchCV(model, {"C": [0.1, 1.0]}, protect="all", epsilon=5.0)
+    assert search.fit(np.zeros((len(y), 2)), y).best_estimator_.classes_.tolist() == known
+
+
 @pytest.mark.parametrize("row", [[Hostile()], [Unseen()], [0, 1], [], Hostile()])
 @pytest.mark.parametrize("form", [list, tuple, np.array])
 def test_one_row_of_a_list_of_columns_changes_no_other(row, form):

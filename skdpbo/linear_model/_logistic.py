@@ -101,9 +101,9 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
     Notes
     -----
     Input may be dense or sparse, a memory map or a Dask array; each step reads it once, in blocks.
-    A missing or infinite value is an error after the charge: the budget is spent, and the error
-    reveals that some record has one; a `DPSimpleImputer` before the model takes missing ones. A
-    column without variance gets a coefficient that is noise, which the box makes harmless.
+    A missing or infinite value of X is an error after the charge: the budget is spent, and the
+    error reveals that some record has one; a `DPSimpleImputer` before the model takes missing ones.
+    A column without variance gets a coefficient that is noise, which the box makes harmless.
 
     Few records, many columns or rare classes: the noise of a gradient has norm about
     sqrt(columns * classes) / (n mu); where that is not well below .1 the model is poor.

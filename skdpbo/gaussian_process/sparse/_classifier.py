@@ -107,8 +107,8 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
     Notes
     -----
     The process is fitted to the codes by least squares. ``privacy_.assumptions`` lists what is
-    public. NaN and infinity are errors after the charge: the budget is spent, and the error reveals
-    that some record has one. `predict` and `score` on protected rows are not covered.
+    public. NaN and infinity in X are errors after the charge: the budget is spent, and the error
+    reveals that some record has one. `predict` and `score` on protected rows are not covered.
 
     Beyond about five columns the inducing points are far from most records: the linear kernel of
     the default prevails, and `DPLogisticRegression` is better. Where the noise prevails,

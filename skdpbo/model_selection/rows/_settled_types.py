@@ -230,7 +230,8 @@ def _inferred(column):
     """Return a column without the type of objects that the text of another record has given it."""
     if str(column.dtype) in _CONVERTED:
         column = column.astype(object).where(column.notna(), np.nan)
-    return column.infer_objects()
+    inferred, error = attempt(column.infer_objects)  # a cell may raise
+    return column if error is not None else inferred
 
 
 def _made_anew(column):
@@ -323,12 +324,14 @@ def _own_targets(y, labels):
         return (_own_column(y) if hasattr(y, "dt") else settled_public_rows(y)).copy()
     y = _real_if_exact(y)
     dtype = getattr(y, "dtype", None)
-    if dtype == np.object_ and all(isinstance(label, Complex) for label in np.asarray(y).flat):
+    # By `type`: a label may raise when it is asked for its class.
+    kinds = {type(label) for label in np.asarray(y).flat} if dtype == np.object_ else set()
+    if dtype == np.object_ and all(issubclass(kind, Complex) for kind in kinds):
         y = _real_if_exact(np.array(y.tolist()))
         dtype = y.dtype
     elif isinstance(y, np.ndarray) and dtype == np.object_:
         # A missing one has made objects of texts.
-        texts = any(all(isinstance(label, kind) for label in y.flat) for kind in (str, bytes))
+        texts = any(all(issubclass(kind, text) for kind in kinds) for text in (str, bytes))
         y = np.array(y.tolist()) if texts else y
         dtype = y.dtype
     if getattr(dtype, "kind", "") in ("U", "S"):

@@ -161,6 +161,8 @@ def charge(
                 _ask(accountant, "spend", guarantee)
         for store, end in zip(budgets.values(), ends, strict=True):
             store.seen += (end,)  # a file that loses this charge is refused
+            # Read again: a journal that comes back, or was never deleted, undoes it.
+            store.entries()
 
 
 def _ask(accountant: Any, method: str, guarantee: PrivacyGuarantee) -> None:

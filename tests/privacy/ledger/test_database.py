@@ -234,12 +234,34 @@ def test_a_file_that_is_replaced_within_a_charge_is_refused(path, monkeypatch, w
         charge_active_ledger(pure(0.01))
 
 
+def test_a_journal_that_was_not_deleted_undoes_no_charge_in_silence(path, monkeypatch):
+    """A file system, or a synchronised folder, may bring it back: SQLite then plays it back."""
+    ledger, journal, run = filled(path, 2), Path(path + "-journal"), _store.Tables.sql
+
+    def brought_back(tables, statement, *values):
+        if statement != "COMMIT":
+            return run(tables, statement, *values)
+        kept = bytearray(journal.read_bytes())
+        # What COMMIT writes first: that the journal is one, of as many pages as it holds.
+        kept[:12] = bytes.fromhex("d9d505f920a163d7ffffffff")
+        done = run(tables, statement, *values)
+        monkeypatch.setattr(_store.Tables, "sql", run)
+        journal.write_bytes(kept)
+        return done
+
+    monkeypatch.setattr(_store.Tables, "sql", brought_back)
+    with ledger, pytest.raises(LedgerError, match="charges that were there before are missing"):
+        charge_active_ledger(pure(0.01))
+    assert not journal.exists()
+    assert len(PrivacyLedger.from_file(path).entries) == 2
+
+
 def test_files_are_locked_in_one_order(path, monkeypatch):
     ledgers = [PrivacyLedger(3.0, path=path), PrivacyLedger(3.0, path=path + "2")]
     honest, locked = _store.Store.transaction, []
 
     def noted(store, write=True):
-        locked.append(store.path)
+        locked.extend([store.path] * write)
         return honest(store, write)
 
     monkeypatch.setattr(_store.Store, "transaction", noted)
