@@ -63,9 +63,7 @@ def bounds_or_default(bounds, size, name, owner, otherwise=""):
 def positive_values(values, size, name):
     """Return `size` floats from 1e-300 to 1e300, one for each target; a number serves all."""
     try:
-        if np.asarray(values).dtype.kind in "bSU":  # which are no numbers, and read as such
-            raise TypeError
-        array = np.broadcast_to(np.asarray(values, dtype=np.float64), size)
+        array = np.broadcast_to(_as_floats(values), size)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be a number, or {size} numbers; got {values!r}.") from None
     if not ((array >= 1e-300) & (array <= 1e300)).all():
@@ -129,7 +127,7 @@ def check_bounds(bounds, size, name):
             f"tuple(zip(*pairs)), instead of {_shown(bounds)}."
         )
     try:
-        low, high = (np.asarray(bound, dtype=np.float64) for bound in bounds)
+        low, high = map(_as_floats, bounds)
         low, high = np.broadcast_to(low, size), np.broadcast_to(high, size)
     except (TypeError, ValueError):
         raise ValueError(
@@ -145,6 +143,13 @@ def check_bounds(bounds, size, name):
         )
     # Broadcast arrays are read-only, and may be views of the caller's.
     return low.copy(), high.copy()
+
+
+def _as_floats(values):
+    """Return an array of floats; refuse texts and truth values, which numpy would read."""
+    if np.asarray(values).dtype.kind in "bSU":
+        raise TypeError
+    return np.asarray(values, dtype=np.float64)
 
 
 def _shown(bounds):
