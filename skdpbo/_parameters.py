@@ -134,12 +134,16 @@ def check_bounds(bounds, size, name):
             f"{name} must be a pair (low, high) of numbers, or of vectors with {size} values; "
             f"got {_shown(bounds)}."
         ) from None
-    finite = np.isfinite(low).all() and np.isfinite(high).all()
     # Halved first: the difference of both ends may overflow.
-    if not (finite and (high / 2 - low / 2 >= _NARROWEST / 2).all()):
+    wide = np.isfinite(low) & np.isfinite(high)
+    wide[wide] = high[wide] / 2 - low[wide] / 2 >= _NARROWEST / 2
+    if not wide.all():
+        where = f", not so in column {', '.join(map(str, np.flatnonzero(~wide)[:6]))}" * bool(
+            wide.any()
+        )
         raise ValueError(
             f"{name} must be (lows, highs), finite, each low below its high by {_NARROWEST} or "
-            f"more; got {_shown(bounds)}."
+            f"more; got {_shown(bounds)}{where}."
         )
     # Broadcast arrays are read-only, and may be views of the caller's.
     return low.copy(), high.copy()

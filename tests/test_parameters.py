@@ -35,8 +35,9 @@ LOWS, HIGHS = np.zeros(30), np.arange(1.0, 31.0)
         ((np.nan, 1), "got (nan, 1)."),
         ((0, 5e-324), "by 1e-250 or more; got (0, 5e-324)."),
         ((-1e-251, 0), "by 1e-250 or more; got (-1e-251, 0)."),
+        ((0, [1.0] * 9 + [0.0, np.inf] + [1.0] * 19), "...]), not so in column 9, 10."),
     ],
-    ids=["pairs", "order", "length", "numbers", "not finite", "no width", "narrow"],
+    ids=["pairs", "order", "length", "numbers", "not finite", "no width", "narrow", "two of them"],
 )
 def test_bounds_are_shown_as_few_plain_numbers(bounds, shown):
     with pytest.raises(ValueError) as error:
