@@ -142,7 +142,7 @@ def occurring_classes(labels, owner):
     """Return the labels that occur, public by declaration; `owner` is named in the error."""
     classes = np.unique(_present(labels))
     if len(classes) < 2:
-        raise ValueError(f"{owner} needs records of at least two classes; got {len(classes)}.")
+        raise ValueError(f"{owner} needs records of at least two classes; got 1 class or none.")
     return classes
 
 
