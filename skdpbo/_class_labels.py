@@ -14,6 +14,8 @@ from skdpbo._parameters import warn_caller
 from skdpbo._schema import declared_types, kind_of_type, refuse_sparse_and_complex
 from skdpbo.exceptions import SkdpboWarning
 
+NO_LABEL = np.iinfo(np.int64).min  # in integers: a missing label, or one that is no class's
+
 
 class ProbabilityClassifier(ClassifierMixin):
     """Mixin of private classifiers with probabilities."""
@@ -102,13 +104,21 @@ def checked_labels(y, classes):
     if array.dtype.kind == "c":  # scikit-learn's error quotes them
         raise ValueError("Complex data not supported: y must be real.")
     _refuse_columns(array.shape)
-    if classes is None:
-        check_classification_targets(y)
     labels = column_or_1d(y, warn=True)
-    # Beside given classes a missing label is another one, as it is in a list.
-    if classes is None and labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError("Input y contains NaN or infinity.")
+    if classes is None:  # beside given classes a missing label is another one, as in a list
+        check_classification_targets(_present(labels))
+        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+            raise ValueError("Input y contains NaN or infinity.")
     return labels
+
+
+def _present(labels):
+    """Protected: the labels without missing ones, which are those of no class."""
+    if labels.dtype.kind != "O":
+        return labels[labels != NO_LABEL] if labels.dtype.kind == "i" else labels
+    # Missing ones, NaN, NaT and NA, are not equal to themselves.
+    here = (cell is not None and attempt(lambda c: bool(c == c), cell)[0] for cell in labels)
+    return labels[np.fromiter(map(bool, here), bool, len(labels))]
 
 
 def _labels(y):
@@ -130,9 +140,9 @@ def _refuse_columns(shape):
 
 def occurring_classes(labels, owner):
     """Return the labels that occur, public by declaration; `owner` is named in the error."""
-    classes = np.unique(labels)
+    classes = np.unique(_present(labels))
     if len(classes) < 2:
-        raise ValueError(f"{owner} needs records of at least two classes; got 1 class.")
+        raise ValueError(f"{owner} needs records of at least two classes; got 1 class or none.")
     return classes
 
 

@@ -14,6 +14,7 @@ from skdpbo._private_estimator import PrivateEstimator
 from skdpbo.exceptions import HiddenColumnsWarning, WideBoundsWarning
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
 from skdpbo.privacy._checks import (
+    check_count,
     check_flag,
     check_mu_of_fit,
     check_positive,
@@ -89,7 +90,7 @@ class GaussianEstimator(PrivateEstimator):
         Parameters
         ----------
         n_samples : int, default=None
-            Ignored: the budget does not depend on the number of records.
+            Number of records, at least 1; the budget does not depend on it.
         groups : bool, default=False
             Whether it is that of a fit with groups, for all records of one group.
 
@@ -98,6 +99,8 @@ class GaussianEstimator(PrivateEstimator):
         guarantee : PrivacyGuarantee
             Of one fit: all that it publishes together.
         """
+        if n_samples is not None:
+            check_count(n_samples, "n_samples")
         stated = self._of_records("group" if check_flag(groups, "groups") else "record")
         if groups:
             stated = about_groups(stated, protects="groups of training records")

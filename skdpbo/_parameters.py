@@ -63,9 +63,7 @@ def bounds_or_default(bounds, size, name, owner, otherwise=""):
 def positive_values(values, size, name):
     """Return `size` floats from 1e-300 to 1e300, one for each target; a number serves all."""
     try:
-        if np.asarray(values).dtype.kind in "bSU":  # which are no numbers, and read as such
-            raise TypeError
-        array = np.broadcast_to(np.asarray(values, dtype=np.float64), size)
+        array = np.broadcast_to(_as_floats(values), size)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be a number, or {size} numbers; got {values!r}.") from None
     if not ((array >= 1e-300) & (array <= 1e300)).all():
@@ -129,22 +127,33 @@ def check_bounds(bounds, size, name):
             f"tuple(zip(*pairs)), instead of {_shown(bounds)}."
         )
     try:
-        low, high = (np.asarray(bound, dtype=np.float64) for bound in bounds)
+        low, high = map(_as_floats, bounds)
         low, high = np.broadcast_to(low, size), np.broadcast_to(high, size)
     except (TypeError, ValueError):
         raise ValueError(
             f"{name} must be a pair (low, high) of numbers, or of vectors with {size} values; "
             f"got {_shown(bounds)}."
         ) from None
-    finite = np.isfinite(low).all() and np.isfinite(high).all()
     # Halved first: the difference of both ends may overflow.
-    if not (finite and (high / 2 - low / 2 >= _NARROWEST / 2).all()):
+    wide = np.isfinite(low) & np.isfinite(high)
+    wide[wide] = high[wide] / 2 - low[wide] / 2 >= _NARROWEST / 2
+    if not wide.all():
+        where = f", not so in column {', '.join(map(str, np.flatnonzero(~wide)[:6]))}" * bool(
+            wide.any()
+        )
         raise ValueError(
             f"{name} must be (lows, highs), finite, each low below its high by {_NARROWEST} or "
-            f"more; got {_shown(bounds)}."
+            f"more; got {_shown(bounds)}{where}."
         )
     # Broadcast arrays are read-only, and may be views of the caller's.
     return low.copy(), high.copy()
+
+
+def _as_floats(values):
+    """Return an array of floats; refuse texts and truth values, which numpy would read."""
+    if np.asarray(values).dtype.kind in "bSU":
+        raise TypeError
+    return np.asarray(values, dtype=np.float64)
 
 
 def _shown(bounds):

@@ -213,3 +213,24 @@ def test_classes_that_are_no_vector_of_labels_are_named(classes, protect):
     with PrivacyLedger(epsilon=5.0, delta=1e-4) as ledger, refused:
         (model if protect is None else search).fit(ROWS, np.array(LABELS))
     assert not ledger.entries
+
+
+TEXTS = np.array(["a", "b"] * 20, dtype=object)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+@pytest.mark.parametrize("model", PRIVATE, ids=["logistic", "gp"])
+def test_a_missing_text_is_of_no_class_where_the_classes_are_those_that_occur(model, missing):
+    y = np.where(np.arange(40) == 7, missing, TEXTS)
+    fitted = clone(model).set_params(classes=None).fit(np.zeros((40, 2)), y)
+    assert fitted.classes_.tolist() == ["a", "b"]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", [float, object, "Int64"])
+def test_a_missing_label_becomes_no_class_of_a_trial(dtype):
+    y = pd.Series(LABELS, dtype="Int64").where(np.arange(40) % 9 > 0).astype(dtype)
+    model = DPLogisticRegression(X_bounds=(-3, 3))
+    search = DPGridSearchCV(model, {"C": [1.0]}, protect="all").fit(np.zeros((40, 2)), y)
+    assert search.best_estimator_.classes_.tolist() == [0, 1]

@@ -35,8 +35,9 @@ LOWS, HIGHS = np.zeros(30), np.arange(1.0, 31.0)
         ((np.nan, 1), "got (nan, 1)."),
         ((0, 5e-324), "by 1e-250 or more; got (0, 5e-324)."),
         ((-1e-251, 0), "by 1e-250 or more; got (-1e-251, 0)."),
+        ((0, [1.0] * 9 + [0.0, np.inf] + [1.0] * 19), "...]), not so in column 9, 10."),
     ],
-    ids=["pairs", "order", "length", "numbers", "not finite", "no width", "narrow"],
+    ids=["pairs", "order", "length", "numbers", "not finite", "no width", "narrow", "two of them"],
 )
 def test_bounds_are_shown_as_few_plain_numbers(bounds, shown):
     with pytest.raises(ValueError) as error:
@@ -85,6 +86,9 @@ GP = DPSparseGPRegressor(**BOX)
     [
         (DPRidge(**BOX), "X_bounds", (1, 0)),
         (DPRidge(**BOX), "y_bounds", (0, np.nan)),
+        (DPRidge(**BOX), "y_bounds", ("0", "1")),  # texts of numbers are none
+        (DPStandardScaler(), "X_bounds", (["0"] * 20, [1] * 20)),
+        (GP, "X_bounds", (False, True)),
         (DPStandardScaler(X_bounds=(0, 1)), "X_bounds", "private"),
         (GP, "noise_variance", 0.0),
         (GP, "kernel", "rbf"),
@@ -134,3 +138,10 @@ def test_the_guarantee_of_a_class_of_ones_own_is_conditional(model):
     assert (known.status, stated.status) == ("proved", "conditional")
     text = f"Own releases nothing of the records beyond what {kind.__name__} does"
     assert text in stated.assumptions
+
+
+@pytest.mark.parametrize("model", PRIVATE, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("n_samples", [0, -1, 1.5, "7", True])
+def test_a_bad_number_of_records_is_refused(model, n_samples):
+    with pytest.raises((TypeError, ValueError), match="n_samples must be"):
+        model.privacy_guarantee(n_samples=n_samples)

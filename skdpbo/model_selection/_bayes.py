@@ -326,8 +326,9 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         protection = super()._protection()
         if isinstance(protection, PrivateModelsProtection):
             raise ValueError(
-                "protect cannot be private selection with DPBayesSearchCV: private estimators are "
-                "tuned by DPRandomizedSearchCV or DPGridSearchCV. Chunks() takes any estimator."
+                'protect="all" tunes private estimators with DPGridSearchCV and '
+                "DPRandomizedSearchCV, not with DPBayesSearchCV. Here protect=Chunks() takes any "
+                "estimator, and releases no model."
             )
         return protection
 

@@ -187,7 +187,7 @@ class DPOneHotEncoder(PrivateTransformer):
         Parameters
         ----------
         n_samples : int, default=None
-            Ignored: the noise does not depend on the number of records.
+            Number of records, at least 1; the noise does not depend on it.
         groups : bool, default=False
             Whether it is that of a fit with groups, for all records of one group.
 
@@ -197,7 +197,7 @@ class DPOneHotEncoder(PrivateTransformer):
             Of one fit: the names it publishes. Its statistical distance is the probability that a
             single record's category is among them.
         """
-        stated = super().privacy_guarantee(groups=groups)
+        stated = super().privacy_guarantee(n_samples, groups=groups)
         if self.releases_nothing:
             return stated
         epsilon = min(stated.epsilon, _MOST_EPSILON)

@@ -126,7 +126,9 @@ def check_delta(delta: Any, name: str = "delta") -> float:
 def check_positive_delta(delta: Any) -> float:
     """Return a delta to be met, in (0, 1), rounded down if need be."""
     if check_delta(delta) == 0:
-        raise ValueError("delta must be positive here: no finite value holds with delta=0.")
+        raise ValueError(
+            "delta must be positive, such as 1e-5: Gaussian noise has no epsilon at delta=0."
+        )
     # Down: what is met with a smaller delta is met with this one.
     return round_down(check_real(delta, "delta"))
 

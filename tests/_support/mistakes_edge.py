@@ -18,7 +18,7 @@ _EDGE = [
     ),
     (
         "rows/_settled_types.py",
-        "integers, _NO_LABEL)",
+        "integers, NO_LABEL)",
         "integers, 0)",
         f"{_SEARCH}/rows/test_settled_types.py",
     ),

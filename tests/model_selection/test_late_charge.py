@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin, clone
@@ -522,3 +523,58 @@ def test_a_step_that_mixes_rows_is_refused_before_the_charge():
     with ledger, pytest.raises(ValueError, match="several rows at once"):
         search.fit(X, X[:, 0], X_val=X[:20], y_val=X[:20, 0])
     assert ledger.entries == ()
+
+
+def negated(y, prediction):
+    return -np.abs(y - prediction)
+
+
+NEGATED = make_per_record_scorer(negated, bound=10.0)
+PROTECTIONS = ({}, {"guide": False}, {"protect": Chunks(4)}, {"protect": "all"})
+
+
+def refused(search, match, y):
+    with PrivacyLedger(epsilon=9.0, delta=1e-3) as ledger, pytest.raises(ValueError, match=match):
+        search.fit(X, y)
+    assert not ledger.entries
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("options", PROTECTIONS)
+@pytest.mark.parametrize("scoring", ["accuracy", "f1_macro", "neg_log_loss", "roc_auc"])
+def test_a_metric_of_labels_is_refused_for_a_regressor(scoring, options):
+    scoring = scoring if "protect" in options else [scoring, "r2"]
+    model = DPRidge(X_bounds=(-3, 3), y_bounds=(-3, 3))
+    search = DPGridSearchCV(model, {"alpha": [1.0]}, scoring=scoring, refit="r2", **options)
+    refused(search, "scoring='[a-z1_]+' needs a classifier, got DPRidge", X[:, 0])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("options", PROTECTIONS)
+@pytest.mark.parametrize("dtype", ["U1", "category"])
+def test_a_metric_of_numbers_is_refused_for_texts(dtype, options):
+    y = pd.Series(np.array(["a", "b"])[LABELS]).astype("category")
+    y = y if dtype == "category" else y.to_numpy(dtype)
+    model = DPLogisticRegression(X_bounds=(-3, 3))
+    search = DPGridSearchCV(model, {"C": [1.0]}, scoring="neg_mean_absolute_error", **options)
+    refused(search, "scoring='neg_mean_absolute_error' needs targets that are numbers", y)
+    search.fit(X, LABELS)  # numbered grades may be scored by their distance
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("guide", [True, False])
+@pytest.mark.parametrize("kind", [DPGridSearchCV, DPBayesSearchCV, DPGIBOSearchCV])
+def test_a_negated_loss_is_refused(kind, guide):
+    search = kind(Ridge(), {"alpha": [1.0]}, scoring=NEGATED, guide=guide)
+    if kind is not DPGridSearchCV:
+        search = kind(Ridge(), {"alpha": (0.1, 1.0)}, n_iter=2, scoring=NEGATED, guide=guide)
+    if kind is DPBayesSearchCV and not guide:
+        search.set_params(mechanism="gaussian")
+    refused(search, "scoring: no loss of .* is above 0", X[:, 0])
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DefaultBoundsWarning")
+def test_a_negated_loss_is_warned_of_where_no_row_is_public():
+    search = DPGridSearchCV(Ridge(), {"alpha": [1.0]}, scoring=NEGATED, protect=Chunks(4))
+    with pytest.warns(DryRunWarning, match="no loss of .* is above 0"):
+        search.fit(X, X[:, 0])

@@ -44,7 +44,7 @@ class RowReleaser(PrivateEstimator):
         Parameters
         ----------
         n_samples : int, default=None
-            Ignored: the noise does not depend on the number of rows.
+            Number of rows, at least 1; the noise does not depend on it.
         n_features : int, default=None
             Number of columns of X, at least 1. Where `data_norm` is not given, or `X_bounds` are
             numbers, the cost of replacing a row is stated as a figure only if it is known.
@@ -54,6 +54,8 @@ class RowReleaser(PrivateEstimator):
         guarantee : PrivacyGuarantee
             For data sets that differ in one row, moved by at most `displacement`.
         """
+        if n_samples is not None:
+            check_count(n_samples, "n_samples")
         return self._guarantees(n_features)[0]
 
     def replacement_guarantee(self, n_features=None):

@@ -24,7 +24,7 @@ from skdpbo.model_selection._sklearn import n_rows, take_method_params, take_row
 from skdpbo.model_selection.evaluation._row_independence import MixedRowsError
 from skdpbo.model_selection.rows._overlap import entry_length
 from skdpbo.model_selection.rows._settled_types import settled_public_targets, settled_targets
-from skdpbo.model_selection.scoring._losses import UserLoss, n_predictions
+from skdpbo.model_selection.scoring._losses import UserLoss, n_predictions, refuse_negated
 from skdpbo.model_selection.scoring._scorer import _response
 
 SEED = 20070613  # public, and one for all: candidates are compared under equal draws
@@ -102,6 +102,7 @@ def try_scorer(model, scorer, X, y):
             return
         prediction = scorer._predict(model, X, y)
         together, alone = loss(model, y, prediction), loss.isolated(y, prediction)
+    refuse_negated(together, scorer)
     # Rounding alone may differ: sums over a batch are taken in another order.
     if not np.allclose(together, alone, rtol=1e-6, atol=1e-9 * scorer.bound, equal_nan=True):
         raise MixedRowsError(

@@ -17,6 +17,7 @@ from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import LowBoundWarning, NoisyScoreWarning, ScoreGapWarning
 from skdpbo.model_selection._sklearn import take_rows, with_params, without_callbacks
 from skdpbo.model_selection.evaluation._evaluator import isolated_losses, train
+from skdpbo.model_selection.scoring._losses import refuse_negated
 
 _NOISY = 0.5  # noise of a score, as a share of the loss that it measures, that is warned of
 _FALSE_ALARMS = 1e-4  # of fits whose public and protected rows are drawn alike
@@ -91,7 +92,7 @@ class FoldLosses:
         ]
 
     def warn(self, params, score_noise=0.0):
-        """Warn of a bound that is low, and of a score that is noisy, for the losses of public rows.
+        """Refuse a negated loss, and warn of a low bound and of a noisy score, by public rows.
 
         Parameters
         ----------
@@ -105,6 +106,7 @@ class FoldLosses:
             return
         (losses,) = self.losses([params], _unclipped_losses)
         if losses is not None:
+            refuse_negated(losses, self._training.scorer.clipped)
             self._warn_of_low_bound(losses)
             self._warn_of_noise(losses, score_noise)
 

@@ -37,6 +37,7 @@ from skdpbo.model_selection.rows._overlap import (
 )
 from skdpbo.model_selection.rows._protected import NotPickled, ProtectedParts
 from skdpbo.model_selection.scoring._multimetric import scorer_assumption
+from skdpbo.model_selection.scoring._resolve import refuse_other_task
 from skdpbo.privacy import charge_active_ledger
 from skdpbo.privacy._guarantee import restated
 from skdpbo.privacy.ledger._receipts import payments_ending
@@ -90,6 +91,7 @@ class Protection(NotPickled):
             Further entries of ``fit``.
         """
         own_rows = rows[2] is not None
+        refuse_other_task(self.searcher.scoring, self.searcher.estimator, rows[1])
         if self.searcher.scoring is None:  # raises without a method `score`
             self.public_scorer = check_scoring(self.searcher.estimator, None)
         guarantee = self.set_up(rows, params)

@@ -28,6 +28,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpbo._attempt import attempt
+from skdpbo._class_labels import NO_LABEL
 from skdpbo.model_selection.rows._object_table import (
     as_plain_numbers,
     in_canonical_form,
@@ -48,7 +49,6 @@ _CONVERTED = ("Int64", "UInt64", "Float64", "boolean", "string")  # by convert_d
 _DATES = ("M", "m")  # kinds of types: dates and durations
 _ARROW = {"M": "timestamp", "m": "duration"}
 _UNIT = "us"  # of arrays of them, whose finest date decides in numpy; as in pandas
-_NO_LABEL = np.iinfo(np.int64).min  # a label that no model knows
 
 
 def settled_rows(X):
@@ -143,7 +143,7 @@ def settled_targets(y, labels):
         return y
     with np.errstate(invalid="ignore"):  # a NaN has no integer: it differs below
         integers = np.asarray(y).astype(np.int64)
-    return like(y, np.where(integers == np.asarray(y), integers, _NO_LABEL))
+    return like(y, np.where(integers == np.asarray(y), integers, NO_LABEL))
 
 
 def from_public_values(values):
@@ -342,4 +342,4 @@ def _own_targets(y, labels):
         return y
     y = _made_anew(y) if hasattr(y, "infer_objects") else y
     settled = settled_targets(y, labels)
-    return y if settled is not y and np.any(np.asarray(settled) == _NO_LABEL) else settled
+    return y if settled is not y and np.any(np.asarray(settled) == NO_LABEL) else settled

@@ -236,6 +236,16 @@ class UserLoss:
         return weights[np.maximum(codes_among(np.array([*self.class_weight], dtype=object), y), -1)]
 
 
+def refuse_negated(losses, scorer):
+    """Raise where no loss of *public* rows is positive and some are negative: all count as 0."""
+    # Rounding alone may make one of 0 negative.
+    if losses.max(initial=0.0) <= 0 and losses.min(initial=0.0) < -1e-9 * scorer.bound:
+        raise ValueError(
+            f"scoring: no loss of {scorer!r} is above 0 on public or synthetic rows, and all are "
+            "clipped to 0. Smaller losses are better: give the loss, not minus the loss."
+        )
+
+
 def _one_row_array(record):
     record = record.tolist() if isinstance(record, np.ndarray) else record
     array, error = attempt(np.asarray, [record])

@@ -11,6 +11,7 @@ from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
 from skdpbo._parameters import warn_caller
+from skdpbo._schema import declared_types, kind_of_type
 from skdpbo.exceptions import DefaultBoundsWarning, UnboundedSensitivityError
 from skdpbo.model_selection._sklearn import final_step
 from skdpbo.model_selection.scoring import _losses, _unsupported
@@ -24,7 +25,7 @@ from skdpbo.model_selection.scoring.metrics._protected_metrics import (
     chunk_scorer,
     trial_metric,
 )
-from skdpbo.model_selection.scoring.metrics._sklearn_metrics import metric_of
+from skdpbo.model_selection.scoring.metrics._sklearn_metrics import metric_of, own_function
 from skdpbo.privacy._checks import check_positive, check_within
 
 _BOUNDS = "[1e-100, 1e100]"  # squares of scores, and of the noise on them, stay floats
@@ -248,11 +249,24 @@ def resolve_trial_scorer(scoring, estimator, loss_bound=None):
     metric = trial_metric(scoring)
     if metric is None:
         return resolve_scorer(scoring, estimator, loss_bound)
-    if is_regressor(estimator):  # such metrics count labels
-        name = _scoring_name(scoring, estimator)
-        raise ValueError(f"scoring={name!r} needs a classifier, got {type(estimator).__name__}.")
     _unsupported.refuse_bound(_bound_of(loss_bound, scoring), metric.name)
     return metric.set_score_request(sample_weight=_weight_request(scoring, estimator))
+
+
+def refuse_other_task(scoring, estimator, y):
+    """Raise for a metric of labels with a regressor, or one of numbers with targets of texts."""
+    several = scoring.values() if isinstance(scoring, dict) else scoring
+    for metric in several if isinstance(scoring, dict | list | tuple | set) else [scoring]:
+        known = isinstance(metric, str) and metric in get_scorer_names()
+        function = own_function(get_scorer(metric) if known else metric)
+        kind = getattr(function, "__module__", "").rpartition(".")[2]  # the file of the metric
+        name = f"scoring={metric if known else getattr(function, '__name__', '')!r}"
+        if kind in ("_classification", "_ranking") and is_regressor(estimator):
+            raise ValueError(
+                f"{name} needs a classifier, got {type(final_step(estimator)).__name__}."
+            )
+        if kind == "_regression" and "texts" in map(kind_of_type, declared_types(y)):
+            raise ValueError(f"{name} needs targets that are numbers, and y holds texts.")
 
 
 def _bound_of(loss_bound, scoring):

@@ -345,5 +345,5 @@ def _response(estimator, X, response_method):
         if hasattr(estimator, name):
             return getattr(estimator, name)(X)
     raise MissingResponseError(
-        f"{type(estimator).__name__} has none of the methods {names} that the score needs"
+        f"scoring needs {' or '.join(names)}, which {type(estimator).__name__} does not have."
     )

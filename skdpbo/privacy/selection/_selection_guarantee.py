@@ -177,7 +177,8 @@ def candidate_mu(
         costs = [f"a cap of max_trials={cut}"] * (cut is not None)
         costs += [f"statistical_distance={statistical_distance:g}"] * (loss > 0)
         what = " or ".join(costs) or "the selection"
-        raise ValueError(f"{what} costs more than delta={delta:g}.")
+        advice = "; a larger cap costs less" * (cut is not None)
+        raise ValueError(f"{what} costs more than delta={delta:g}{advice}.")
     return best
 
 

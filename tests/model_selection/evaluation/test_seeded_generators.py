@@ -11,6 +11,7 @@ from joblib.memory import MemorizedFunc
 from _support.internals import in_isolation, seeded_generators
 from _support.interrupts import interrupted
 from _support.planted import nothing, original, put
+from _support.replayed_noise import replayed
 
 
 def draws(seed):
@@ -50,6 +51,14 @@ def test_generators_are_put_back():
     with pytest.raises(LookupError):
         fails(7)
     assert state() == before
+
+
+def test_a_test_does_not_start_from_a_spare_generator():
+    # Threads that a planted bug has let run at once exchange generators in any order.
+    usual, spare = np.random.get_bit_generator(), np.random.MT19937(1)
+    np.random.set_bit_generator(spare)
+    with replayed("another test"):
+        assert np.random.get_bit_generator() is usual
 
 
 def test_isolation_puts_back_a_normal_deviate_in_reserve():
