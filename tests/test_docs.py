@@ -60,12 +60,18 @@ def anchors(page):
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize(
-    "page", sorted((TESTS.parent / "docs").rglob("*.md")), ids=lambda p: p.stem
-)
-def test_links_lead_to_headings(page):
-    links = re.findall(r"\]\(([\w/.-]*)#([\w-]+)\)", page.read_text("utf-8"))
-    assert [(p, a) for p, a in links if a not in anchors(page.parent / p if p else page)] == []
+def test_links_lead_to_headings():
+    links = [
+        (page, path, anchor)
+        for page in (TESTS.parent / "docs").rglob("*.md")
+        for path, anchor in re.findall(r"\]\(([\w/.-]*)#([\w-]+)\)", page.read_text("utf-8"))
+    ]
+    assert len(links) > 50
+    assert [
+        (page, path, anchor)
+        for page, path, anchor in links
+        if anchor not in anchors(page.parent / path if path else page)
+    ] == []
 
 
 def test_tests_that_the_papers_name_exist():

@@ -28,13 +28,15 @@ class _Stream:
     """Bytes of a generator, read ahead, because a call of it takes longer than most draws."""
 
     def __init__(self, seed):
-        self._generator = np.random.Generator(np.random.PCG64(seed))
+        self._seed, self._generator = seed, None  # made by the first draw: most tests have none
         self._ahead, self._start, self._lock = b"", 0, Lock()
 
     def bytes(self, n):
         """Return what the generator itself would: it takes whole words, and one for nothing."""
         taken = 4 * max(1, -(-n // 4))
         with self._lock:
+            if self._generator is None:
+                self._generator = np.random.Generator(np.random.PCG64(int.from_bytes(self._seed)))
             if len(self._ahead) - self._start < taken:
                 more = self._generator.bytes(max(1024, taken))
                 self._ahead, self._start = self._ahead[self._start :] + more, 0
@@ -56,7 +58,7 @@ def replayed(name):
     np.random.set_bit_generator(_USUAL)
     random.seed(seed)
     np.random.seed(np.frombuffer(seed, np.uint32))
-    _STREAMS.append((os.getpid(), _Stream(int.from_bytes(seed))))
+    _STREAMS.append((os.getpid(), _Stream(seed)))
     try:
         yield
     finally:
