@@ -41,22 +41,20 @@ class TargetPosterior:
     weights: np.ndarray
     log_marginal_likelihood: float
 
-    def moments(self, rows, Z):
-        """Posterior mean and variance at exact rows, each of shape (m,)."""
+    def at(self, rows, Z, second=None):
+        """Posterior mean at exact rows, shape (m,), and the `second` moment, if one is named.
+
+        "variance" is of shape (m,), "covariance" of shape (m, m).
+        """
         K = self.cross(rows, Z)
+        mean = self.prior_mean + K @ self.weights
+        if second is None:
+            return mean
         V = solve_triangular(self.L, K.T, lower=True, check_finite=False)
+        if second == "covariance":
+            return mean, self.kernel(rows) - V.T @ V
         variance = self.kernel.diag(rows) - np.einsum("ij,ij->j", V, V)
-        return self.prior_mean + K @ self.weights, np.maximum(variance, 0.0)  # rounding
-
-    def mean(self, rows, Z):
-        """Posterior mean at exact rows, shape (m,)."""
-        return self.prior_mean + self.cross(rows, Z) @ self.weights
-
-    def joint(self, rows, Z):
-        """Posterior mean, shape (m,), and covariance, shape (m, m), at exact rows."""
-        K = self.cross(rows, Z)
-        V = solve_triangular(self.L, K.T, lower=True, check_finite=False)
-        return self.prior_mean + K @ self.weights, self.kernel(rows) - V.T @ V
+        return mean, np.maximum(variance, 0.0)  # rounding
 
 
 def fixed_target(kernel, Z, y, *, noise_std, noise_variance, prior_mean=None):
@@ -161,27 +159,24 @@ class ProjectedPredictor:
 
     def mean(self, X):
         """Posterior mean, shape (m, q)."""
-        return self._by_chunks(X, "mean")
+        return self._by_chunks(X, None)
 
     def moments(self, X):
         """Posterior mean and variance, each of shape (m, q)."""
-        both = self._by_chunks(X, "moments")  # columns: mean and variance of each target in turn
+        both = self._by_chunks(X, "variance")  # columns: mean and variance of each target in turn
         return both[:, ::2], both[:, 1::2]
 
     def joint(self, X):
         """Posterior mean, shape (m, q), and covariance, shape (m, m, q)."""
-        rows = self._rows(X)
-        parts = [target.joint(rows, self.believed.rows) for target in self.targets]
+        rows = self.believed.place(self.exact(X))
+        parts = [target.at(rows, self.believed.rows, "covariance") for target in self.targets]
         means, covariances = zip(*parts, strict=True)
         return np.stack(means, axis=-1), np.stack(covariances, axis=-1)
 
-    def _rows(self, X):
-        return self.believed.place(self.exact(X))
-
-    def _by_chunks(self, X, what):
-        parts, Z = [], self.believed.rows
+    def _by_chunks(self, X, second):
+        parts = []
         for start in range(0, len(X), _CHUNK):
-            rows = self._rows(X[start : start + _CHUNK])
-            columns = [np.atleast_2d(getattr(t, what)(rows, Z)) for t in self.targets]
-            parts.append(np.concatenate(columns).T)
+            rows = self.believed.place(self.exact(X[start : start + _CHUNK]))
+            columns = [t.at(rows, self.believed.rows, second) for t in self.targets]
+            parts.append(np.concatenate([*map(np.atleast_2d, columns)]).T)
         return np.concatenate(parts)
