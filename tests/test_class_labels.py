@@ -69,7 +69,8 @@ def test_a_label_whose_every_use_raises_is_of_no_class(kind, container):
         np.asarray([kind(), *LABELS[1:]], dtype=object)
 
 
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.filterwarnings("ignore:y is of the type of objects")
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # of scikit-learn
 @pytest.mark.parametrize("dtype", ["float64", "object", "category", "Int64"])
 @pytest.mark.parametrize("model", PRIVATE, ids=["logistic", "gp"])
 def test_a_missing_label_in_a_column_is_of_no_class_and_no_error(model, dtype):
@@ -82,7 +83,7 @@ def test_a_missing_label_in_a_column_is_of_no_class_and_no_error(model, dtype):
         clone(model).set_params(classes=None).fit(np.zeros((len(LABELS), 2)), y.astype(float))
 
 
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SelectionCostWarning")
 @pytest.mark.parametrize("row", range(5))  # rows that train, and some that score
 @pytest.mark.parametrize("kind", ["missing", "raises"])
 def test_one_label_of_the_records_of_private_trials_does_not_end_the_search(kind, row):
@@ -218,7 +219,6 @@ def test_classes_that_are_no_vector_of_labels_are_named(classes, protect):
 TEXTS = np.array(["a", "b"] * 20, dtype=object)
 
 
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
 @pytest.mark.parametrize("model", PRIVATE, ids=["logistic", "gp"])
 def test_a_missing_text_is_of_no_class_where_the_classes_are_those_that_occur(model, missing):
@@ -227,7 +227,7 @@ def test_a_missing_text_is_of_no_class_where_the_classes_are_those_that_occur(mo
     assert fitted.classes_.tolist() == ["a", "b"]
 
 
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SelectionCostWarning")
 @pytest.mark.parametrize("dtype", [float, object, "Int64"])
 def test_a_missing_label_becomes_no_class_of_a_trial(dtype):
     y = pd.Series(LABELS, dtype="Int64").where(np.arange(40) % 9 > 0).astype(dtype)

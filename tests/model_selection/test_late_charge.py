@@ -539,7 +539,6 @@ def refused(search, match, y):
     assert not ledger.entries
 
 
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("options", PROTECTIONS)
 @pytest.mark.parametrize("scoring", ["accuracy", "f1_macro", "neg_log_loss", "roc_auc"])
 def test_a_metric_of_labels_is_refused_for_a_regressor(scoring, options):
@@ -549,7 +548,9 @@ def test_a_metric_of_labels_is_refused_for_a_regressor(scoring, options):
     refused(search, "scoring='[a-z1_]+' needs a classifier, got DPRidge", X[:, 0])
 
 
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SelectionCostWarning")
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DefaultBoundsWarning")
 @pytest.mark.parametrize("options", PROTECTIONS)
 @pytest.mark.parametrize("dtype", ["U1", "category"])
 def test_a_metric_of_numbers_is_refused_for_texts(dtype, options):
@@ -561,7 +562,8 @@ def test_a_metric_of_numbers_is_refused_for_texts(dtype, options):
     search.fit(X, LABELS)  # numbered grades may be scored by their distance
 
 
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyGradientWarning")
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
 @pytest.mark.parametrize("guide", [True, False])
 @pytest.mark.parametrize("kind", [DPGridSearchCV, DPBayesSearchCV, DPGIBOSearchCV])
 def test_a_negated_loss_is_refused(kind, guide):
