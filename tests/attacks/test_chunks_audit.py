@@ -389,6 +389,7 @@ class TestVanishingBudget:
             neighbour[0] = record
             assert self.released(name, neighbour, TARGETS) == expected
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", SEARCHES)
     def test_neighbours(self, name):
         self.check(name, [TEXT, None])

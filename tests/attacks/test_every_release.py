@@ -73,6 +73,7 @@ def seen(name):
     return lambda X, y: pickle.dumps(vars(fitted(name, X, y)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("extreme", [False, True])
 def test_whatever_is_no_release_is_the_same(name, extreme, monkeypatch):

@@ -383,6 +383,7 @@ def assert_nothing_said_of_all(search, rows_of_all, y):
     assert (failure is None) == hasattr(search, "privacy_")
 
 
+@pytest.mark.slow
 @settled(25)
 @given(searches_in_chunks())
 def test_some_in_chunks(example):

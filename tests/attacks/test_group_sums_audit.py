@@ -127,10 +127,12 @@ class TestLoss:
     def test_a_replaced_group_loses_what_is_stated(self, monkeypatch, name):
         assert 0.05 < max(losses_of_fit(monkeypatch, ESTIMATORS[name], *NEIGHBOURS)) <= 1
 
+    @pytest.mark.slow
     def test_planted_groups_that_count_by_their_rows_lose_more(self, monkeypatch, name):
         plant(monkeypatch, "private estimators: a group counts by its rows")
         assert max(losses_of_fit(monkeypatch, ESTIMATORS[name], *NEIGHBOURS)) > 1.5
 
+    @pytest.mark.slow
     def test_records_of_a_group_that_are_alike_count_as_one_record(self, monkeypatch, name):
         """Sums over groups of equal records are those over single ones, but for truncation."""
         first = np.unique(GROUPS, return_index=True)[1]

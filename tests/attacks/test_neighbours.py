@@ -440,6 +440,7 @@ SEARCHES = {
 class TestVanishingBudget:
     """Fixed noise and no budget: everything that can be observed is equal."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", SEARCHES)
     def test_equal(self, name, monkeypatch, capsys):
         monkeypatch.setattr("time.time", lambda: 0.0)

@@ -68,6 +68,7 @@ def laplace_loss(mechanism, moved, n=40_000):
     return epsilon_lower_bound(np.count_nonzero(zero <= 0), np.count_nonzero(one <= 0), n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sensitivity", [1, 5])
 def test_discrete_laplace_loss(sensitivity):
     assert 0.88 < laplace_loss(DiscreteLaplace(1.0, sensitivity), sensitivity) <= 1.0
@@ -91,11 +92,13 @@ def test_gaussian_loss():
     assert 0.17 < gaussian_loss(mechanism, 1.0) <= mechanism.guarantee.mu
 
 
+@pytest.mark.slow
 def test_gaussian_with_the_square_root_forgotten_is_caught():
     mechanism = GaussianMechanism(epsilon=1.0, delta=1e-5, sensitivity=1.0)
     assert gaussian_loss(mechanism, 1.0) > 1.0 > mechanism.guarantee.mu
 
 
+@pytest.mark.slow
 def test_gaussian_short_by_the_square_root_of_two_is_caught():
     mechanism = GaussianMechanism(mu=0.268, sensitivity=math.sqrt(10.0))
     assert gaussian_loss(mechanism, 1.0) > 0.268

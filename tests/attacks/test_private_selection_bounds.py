@@ -335,6 +335,7 @@ class TestRunsHaveTheExactLaw:
         one, _ = gaussian_cells(self.EDGES, 0.1, order)
         return chisquare(counts[order], best_of(law, one) * counts.sum()).pvalue
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("eta", [0.0, 1.0])
     def test_law(self, eta):
         law = TrialLaw(4, eta)

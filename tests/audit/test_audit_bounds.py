@@ -79,6 +79,7 @@ class TestResult:
 
 
 class TestAuditSamples:
+    @pytest.mark.slow
     def test_false_alarms_are_as_rare_as_stated(self):
         # 400 audits of equal laws at a rate of 0.05: P(more than 45) is below 1e-6.
         rng = RNG(0)
@@ -155,6 +156,7 @@ def test_a_release_is_run_on_both_and_its_statistic_taken():
 
 
 class TestNormalBound:
+    @pytest.mark.slow
     @pytest.mark.parametrize("mu", [0.0, 0.5, 2.0])
     def test_false_alarms_are_as_rare_as_stated(self, mu):
         # 2000 bounds at a rate of 0.05, one-sided: P(more than 155) is below 1e-6. At mu = 0 both

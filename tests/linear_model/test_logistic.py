@@ -191,6 +191,7 @@ def test_rows_outside_of_the_box_are_clipped_in_predictions(table):
     np.testing.assert_array_equal(sparse, model.decision_function(at_the_edge))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DefaultBoundsWarning")
 def test_raw_units_without_bounds_are_no_worse_than_the_commoner_class():
     rng = np.random.default_rng(0)
@@ -270,6 +271,7 @@ def rare(n=20000):
     return X, (X[:, 0] + 0.5 * rng.normal(size=n) > 1.84).astype(int)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, 300.0])
 def test_balanced_weights_are_those_of_scikit_learn(epsilon):
     """At epsilon 300 also with the release of the curvature."""

@@ -20,6 +20,7 @@ def agree(first, second, edges):
     return stats.chi2_contingency(table).pvalue
 
 
+@pytest.mark.slow
 def test_laplace_engines_agree():
     zeros = np.zeros(20_000, dtype=int)
     ours, theirs = (DiscreteLaplace(0.4, 2, engine=e).release(zeros) for e in ("skdpbo", "opendp"))
@@ -27,6 +28,7 @@ def test_laplace_engines_agree():
     assert agree(DiscreteLaplace(0.5, 2).release(zeros), theirs, np.arange(-12, 13) - 0.5) < ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lattice", [None, 1.0])
 def test_gaussian_engines_agree(lattice):
     zeros = np.zeros(20_000, dtype=int)

@@ -67,6 +67,7 @@ def repeatable(monkeypatch):
     monkeypatch.setattr(secrets, "randbelow", random.randrange)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", [polya, without_the_later_factors])
 def test_law_of_a_share(draw):
     mechanism = DiscreteLaplace(EPSILON, 1)
@@ -104,6 +105,7 @@ def answers(pipe, count, n_releases, whole_noise):
     pipe.close()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     "fork" not in multiprocessing.get_all_start_methods(), reason="needs processes that fork"
 )

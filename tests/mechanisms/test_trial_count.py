@@ -39,12 +39,14 @@ def draw(law, size, cap, shift=0):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mean", "eta"), LAWS)
 def test_law(mean, eta):
     law = TrialLaw(mean, eta)
     assert p_value(draw(law, 2000, 200), law, 200) > ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planted", ["starts at zero", "other shape", "other mean", "cap redraws"])
 def test_planted_bugs_are_caught(planted):
     law = TrialLaw(12, 0.0)

@@ -170,6 +170,7 @@ class TestSensitivity:
         assert chunk_sensitivity(1, 2, 4) > 1
         assert largest_change(table_of_totals(3, 2, None)) > 1
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("n", "k", "m"), [(3, 3, None), (2, 2, 2)])
     def test_brute_force_of_the_excess(self, n, k, m):
         changes = largest_changes_of_excess(n, k, m)

@@ -101,6 +101,7 @@ class TestFalseAlarms:
 
     CASES = ((30, 3000, 3, 0.0), (300, 300, 5, 0.02), (3000, 100, 10, 0.0), (3000, 9999, 5, 0.02))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("case", CASES)
     def test_rate(self, case):
         # At a rate of 1e-4 more than 6 of 3000 have a probability of 1e-7; none was ever seen.

@@ -87,6 +87,7 @@ def designs(draw, max_points=12):
 
 
 class TestProvedBounds:
+    @pytest.mark.slow
     @pytest.mark.parametrize("bound", PROVED, ids=lambda f: f.__name__)
     @given(Z=designs(), name=st.sampled_from(sorted(KERNELS)), seed=st.integers(0, 99))
     @settings(max_examples=15, deadline=None)
@@ -112,6 +113,7 @@ class TestProvedBounds:
         assert largest <= line_norm(kernel, Z)
         assert largest <= certified_norm(kernel, Z)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", sorted(KERNELS))
     @pytest.mark.parametrize("p", [1, 2])
     def test_certified_is_the_supremum(self, name, p):

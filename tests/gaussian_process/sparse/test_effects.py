@@ -91,6 +91,7 @@ def test_evidence_is_that_of_half_of_the_variance(p, mu, factor, monkeypatch):
         assert (fit.log_evidence == same.log_evidence) == (factor == 1.0)
 
 
+@pytest.mark.slow
 def test_half_of_the_variance_errs_less_where_noise_is_large(monkeypatch):
     # Seeded. In 12 such fits with the default points it erred less in all, by 10 % on average.
     def errors():
@@ -124,6 +125,7 @@ def test_the_variance_of_the_kernels_is_at_most_one_and_a_half_of_that_of_the_ta
     assert family.kernels[0].diag(Z) == pytest.approx(variance)
 
 
+@pytest.mark.slow
 def test_bands_are_no_wider_than_the_targets_where_bounds_are(monkeypatch):
     # Seeded: of six columns none shows an effect, and bands say so.
     def bands():

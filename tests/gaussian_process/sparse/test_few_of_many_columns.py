@@ -38,12 +38,14 @@ def error(f, seeds=range(3), **parameters):
 # The design
 
 
+@pytest.mark.slow
 def test_two_of_six_columns_err_less_in_a_design_of_their_own(monkeypatch):
     own = error(two, epsilon=3.0)
     put(monkeypatch, "joint effects: JointEffects.hides_others", NEVER)
     assert own < 0.75 * error(two, epsilon=3.0)
 
 
+@pytest.mark.slow
 def test_products_are_learnt(monkeypatch):
     def product(X):
         return X[:, 0] / 2 + np.sin(X[:, 1]) * np.cos(X[:, 2])

@@ -216,6 +216,7 @@ def chosen(kind, X, seed, **parameters):
     return fitted(X, y, epsilon=3.0, random_state=seed, **parameters).columns_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [2, 3, 6])
 def test_columns_that_act_together_stay(p):
     X = np.random.default_rng(0).uniform(-3, 3, (4000, p))
@@ -283,6 +284,7 @@ def test_groups_count_as_one_record():
     assert fitted(X, y, groups=np.arange(4000) // 2, epsilon=3.0).columns_ == [0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("total", [0.0, 20.0, 150.0])
 def test_a_column_without_effect_adds_what_is_expected(total):
     # 640 records in 64 cells, the sizes of their means even between 0 and twice their average.
@@ -322,6 +324,7 @@ def test_all_columns_have_the_family_of_before(columns):
         np.testing.assert_array_equal(one(Z), other(Z))
 
 
+@pytest.mark.slow
 def test_bands_hold_what_the_column_that_was_left_out_may_add(monkeypatch):
     # An effect of .05 at 10, which hardly stands out.
     def coverage():

@@ -141,6 +141,7 @@ def test_given_points_stay():
     np.testing.assert_array_equal(gp.inducing_points_, Z)
 
 
+@pytest.mark.slow
 def test_bounds_that_are_too_wide_cost_less(monkeypatch):
     X, noise = np.random.default_rng(0).uniform(-3, 3, (2, 2000, 1))
 

@@ -85,11 +85,13 @@ def test_given_points_stay():
     np.testing.assert_array_equal(fitted(0.3 * X, y, inducing_points=Z).inducing_points_, Z)
 
 
+@pytest.mark.slow
 def test_with_all_noise_the_box_does_not_depend_on_the_records():
     X, y = records(400)
     assert extent_of(X, y, epsilon=1e-3) == extent_of(X / 5, y, epsilon=1e-3)
 
 
+@pytest.mark.slow
 def test_a_box_of_exact_sums_is_caught(monkeypatch):
     def exact(screen, gram, source):
         return screen.statistics._in_units(gram.astype(float), 0.0)
@@ -117,6 +119,7 @@ def is_announced(X, y, **parameters):
     return WideBoundsWarning in [w.category for w in caught]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [1, 2, 6])
 def test_a_far_too_wide_box_is_announced(p):
     X, y = records(3000, p)
@@ -201,6 +204,7 @@ def test_with_all_noise_the_range_is_that_of_the_bounds():
     assert np.mean(np.array(reached) == 3.0) == 1.0
 
 
+@pytest.mark.slow
 def test_bounds_wider_than_the_targets_cost_little(monkeypatch):
     X, y = np.random.default_rng(0).normal(size=(2, 4000, 6))
     y = X @ [0.5, -0.5, 0.4, 0.3, -0.3, 0.2] + 0.3 * y[:, 0]
@@ -261,6 +265,7 @@ def test_the_mean_is_found_and_vanishes_in_noise():
     assert np.all(np.isfinite(screen.location(screen.release(gram, None), 0.3)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [1, 6])
 def test_residuals_of_a_public_model_lie_about_zero(p):
     X, y = records(300)

@@ -146,6 +146,7 @@ class TestOneReleaseForEachKernel:
         outer = np.einsum("ki,kj->kij", phi, phi) - np.einsum("ki,kj->kij", psi, psi)
         return np.sum(outer**2) + 2 * np.sum((t * phi - u * psi) ** 2) + (t**2 - u**2) ** 2
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("n_kernels", [1, 2, 5])
     def test_sharing_the_targets_saves_nothing(self, n_kernels):
         rng, bound, most = np.random.default_rng(0), np.sqrt(0.5), 0.0

@@ -91,6 +91,7 @@ def test_the_parts_that_are_shown_are_those_of_dense_formulas():
     np.testing.assert_allclose(shown_parts(parts, shares, release), 1 - squares, atol=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [1, 2])
 def test_the_mean_of_one_column_leaves_out_what_the_noise_hides(p):
     X = np.random.default_rng(0).uniform(-3, 3, (500, p))

@@ -113,6 +113,7 @@ def test_a_pair_without_mu_takes_the_smaller_noise_within_it(epsilon, delta):
         assert mu_from_epsilon(epsilon, delta) >= guarantee.mu
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [PURE, gaussian(0.5)], ids=["pure", "gaussian"])
 def test_score_is_the_mean_with_noise_of_the_stated_size(budget):
     scorer, m = SCORERS["neg_mean_absolute_error"], 500

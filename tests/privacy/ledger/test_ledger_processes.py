@@ -770,8 +770,17 @@ class InterruptedLock:
         return getattr(self.lock, name)
 
 
+@pytest.fixture
+def interrupts_are_noticed():
+    """Notice SIGINT also where a shell ignores it, as for a command in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @forking
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.usefixtures("interrupts_are_noticed")
 def test_an_interrupt_while_a_fork_waits_comes_after_it(monkeypatch):
     """Python drops what a hook raises, and forks: without the lock, and the interrupt was lost."""
     after_hooks = threading.Event()
