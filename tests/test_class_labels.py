@@ -83,14 +83,15 @@ def test_a_missing_label_in_a_column_is_of_no_class_and_no_error(model, dtype):
         clone(model).set_params(classes=None).fit(np.zeros((len(LABELS), 2)), y.astype(float))
 
 
+@pytest.mark.filterwarnings("ignore:y is of the type of objects")
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SelectionCostWarning")
 @pytest.mark.parametrize("row", range(5))  # rows that train, and some that score
-@pytest.mark.parametrize("kind", ["missing", "raises"])
+@pytest.mark.parametrize("kind", ["missing", "raises", "complex", "complex in an array"])
 def test_one_label_of_the_records_of_private_trials_does_not_end_the_search(kind, row):
-    known = [0, 1] if kind == "missing" else ["no", "yes"]
-    y = known * 20
-    y[row] = None if kind == "missing" else Unseen()
-    y = pd.Series(np.fromiter(y, dtype=object, count=len(y)), dtype=object)
+    known = ["no", "yes"] if kind == "raises" else [0, 1]
+    y = np.array(known * 20, dtype=object)
+    y[row] = {"missing": None, "raises": Unseen()}.get(kind, 1j)
+    y = y if kind == "complex in an array" else pd.Series(y, dtype=object)
     y = y.astype("category") if kind == "missing" else y
     model = DPLogisticRegression(**SETTINGS | {"classes": known})
     search = DPGridSearchCV(model, {"C": [0.1, 1.0]}, protect="all", epsilon=5.0)
