@@ -38,7 +38,9 @@ def check_group_labels(groups, n_records, *, name="groups_val", rows="X_val"):
         raise ValueError(f"{name} must have one label for each row of {rows}.")
 
 
-def group_codes(groups, n_records, name="groups_val", rows="X_val"):
+def group_codes(
+    groups: Any, n_records: int, name: str = "groups_val", rows: str = "X_val"
+) -> NDArray[np.intp]:
     """Number the groups in the order in which they first appear. Call in isolation.
 
     Only which labels are equal matters, as keys of a dict are. A label that is missing, or that
@@ -57,7 +59,8 @@ def group_codes(groups, n_records, name="groups_val", rows="X_val"):
         In {0, ..., n_groups - 1}, each of them present.
     """
     check_group_labels(groups, n_records, name=name, rows=rows)
-    known, codes, n_groups = {}, np.empty(n_records, dtype=np.intp), 0
+    known: dict[Any, int] = {}
+    codes, n_groups = np.empty(n_records, dtype=np.intp), 0
     with warnings.catch_warnings(action="ignore"):  # sparse labels warn where they are compared
         for row, label in enumerate(groups):
             # The hash or equality of a label may raise: an error that quotes a protected value.

@@ -16,6 +16,7 @@ from skdpbo.mechanisms._mean import (
     HUGE,
     FloatArray,
     GaussianMean,
+    Labels,
     as_given,
     as_records,
     centred_blocks,
@@ -161,7 +162,7 @@ class CoinPressMean(GaussianMean):
         self,
         values: ArrayLike,
         source: RandomSource | None = None,
-        groups: ArrayLike | None = None,
+        groups: Labels | None = None,
     ) -> float | FloatArray:
         """Return the private mean of the records, or of the means within groups of them.
 
@@ -171,7 +172,7 @@ class CoinPressMean(GaussianMean):
             The records. Their number is public. They are not modified.
         source : RandomSource, default=None
             None reads the operating system's generator.
-        groups : array-like of numbers, shape (n,), default=None
+        groups : sequence of hashable, shape (n,), default=None
             Label of the group of each record, as in :class:`BoundedMean`.
 
         Returns

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skdpbo._record_groups import group_codes
 from skdpbo.mechanisms._clipping import ClippedMean, cache_blocks
 from skdpbo.mechanisms._gaussian import GaussianMechanism
 from skdpbo.mechanisms._schedule import step_budgets
@@ -21,6 +22,7 @@ from skdpbo.privacy._guarantee import about_groups
 from skdpbo.privacy._rounding import round_up
 
 FloatArray = NDArray[np.float64]
+Labels = Sequence[Hashable] | NDArray[Any]
 
 HUGE = 2.0**500  # offsets from the centre are clipped here, so that arithmetic stays finite
 
@@ -161,7 +163,7 @@ class BoundedMean(GaussianMean):
         self,
         values: ArrayLike,
         source: RandomSource | None = None,
-        groups: ArrayLike | None = None,
+        groups: Labels | None = None,
     ) -> float | FloatArray:
         """Return the private mean of the records, or of the means within groups of them.
 
@@ -173,10 +175,10 @@ class BoundedMean(GaussianMean):
             The records. Their number is public. They are not modified.
         source : RandomSource, default=None
             None reads the operating system's generator.
-        groups : array-like of numbers, shape (n,), default=None
-            Label of the group of each record; NaN is a group of its own. The number of groups is
-            public, their sizes and n are not. Each group counts as one record, the mean of its
-            own, and the guarantee is `group_guarantee`.
+        groups : sequence of hashable, shape (n,), default=None
+            Label of the group of each record; None and NaN are groups of their own. The number of
+            groups is public, their sizes and n are not. Each group counts as one record, the mean
+            of its own, and the guarantee is `group_guarantee`.
 
         Returns
         -------
@@ -228,7 +230,7 @@ def as_given(mean: FloatArray, values: ArrayLike) -> float | FloatArray:
     return float(mean[0]) if np.ndim(values) == 1 else mean
 
 
-def as_records(values: ArrayLike, groups: ArrayLike | None = None) -> FloatArray:
+def as_records(values: ArrayLike, groups: Labels | None = None) -> FloatArray:
     """Return real values as a float matrix, one row a record or a mean of a group. Protected.
 
     Errors depend on shape and dtype, never on a value.
@@ -247,15 +249,11 @@ def as_records(values: ArrayLike, groups: ArrayLike | None = None) -> FloatArray
     return records if groups is None else _group_means(records, groups)
 
 
-def _group_means(records: FloatArray, groups: ArrayLike) -> FloatArray:
+def _group_means(records: FloatArray, groups: Labels) -> FloatArray:
     """Return the mean of each group, a function of the records of that group alone. Protected."""
-    labels = np.asarray(groups)
-    if labels.dtype.kind not in "fiu":
-        raise TypeError("groups must be an array of numbers.")
-    if labels.shape != (len(records),):
-        raise ValueError("groups must have one label for each record.")
-    # The order of the groups is that of protected labels, but an exact sum has no order.
-    _, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True, equal_nan=False)
+    # Compared one by one: a type for all would merge large integers because of a NaN of another.
+    codes = group_codes(groups, len(records), "groups", "values")
+    sizes = np.bincount(codes)
     totals = np.zeros((len(sizes), records.shape[1]))
     with np.errstate(all="ignore"):
         # In the order of the rows, so a group's float sum depends on its own rows alone.

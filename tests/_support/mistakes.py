@@ -171,6 +171,12 @@ PRIVACY = [
     ),
     (
         "ledger/_store.py",
+        '== [("wal",)]',
+        '== [("none",)]',
+        "tests/privacy/ledger/test_database.py -k wal",
+    ),
+    (
+        "ledger/_store.py",
         "if self.key != key",
         "if False",
         "tests/privacy/ledger/test_database.py -k replaced",

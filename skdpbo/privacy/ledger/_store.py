@@ -68,6 +68,11 @@ class Tables:
         ((kind, version),) = self.sql("SELECT * FROM pragma_application_id, pragma_user_version")
         if (kind, version) != (APPLICATION_ID, SCHEMA_VERSION):
             raise self.error(f"is empty, not a ledger of skdpbo, or of its later version {version}")
+        if self.sql("PRAGMA journal_mode") == [("wal",)]:
+            raise self.error(
+                "is in WAL mode, where charges are kept beside the file and lost when it is copied "
+                "or moved alone. Close it everywhere and run PRAGMA journal_mode = DELETE"
+            )
         # A trigger or a view could change or hide what is written.
         schema = self.sql("SELECT sql FROM sqlite_master WHERE sql NOT NULL ORDER BY name")
         if [text for (text,) in schema] != [*TABLES[2:]]:

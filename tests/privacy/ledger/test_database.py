@@ -330,6 +330,22 @@ def test_databases_of_others_and_of_later_versions_are_refused(path):
         PrivacyLedger(1.0, path=path)
 
 
+def test_a_file_in_wal_mode_is_refused_until_it_is_set_back(path):
+    ledger = PrivacyLedger(1.0, path=path)
+    sql(path, "PRAGMA journal_mode = WAL")
+    # While somebody looks at it a charge is kept beside the file, which may be moved without it.
+    reader = sqlite3.connect(path)
+    reader.execute("SELECT * FROM charges").fetchall()
+    for use in (lambda: ledger.charge(pure(1.0)), lambda: PrivacyLedger.from_file(path)):
+        with pytest.raises(LedgerError, match="WAL mode"):
+            use()
+    reader.close()
+    sql(path, "PRAGMA journal_mode = DELETE")
+    ledger.charge(pure(1.0))
+    os.rename(path, path + ".moved")
+    assert PrivacyLedger.from_file(path + ".moved").spent().epsilon == 1.0
+
+
 def test_a_directory_and_a_missing_directory_are_refused(tmp_path):
     for path in (tmp_path, tmp_path / "no" / "ledger.db"):
         with pytest.raises(LedgerError, match="privacy ledger"):
