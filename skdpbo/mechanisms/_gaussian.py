@@ -22,8 +22,7 @@ from skdpbo.mechanisms._lattice import (
 )
 from skdpbo.mechanisms._normal_sampler import NormalSampler
 from skdpbo.mechanisms._opendp import ENGINES, Engine, opendp_noise
-from skdpbo.mechanisms._sampling import ExactSampler
-from skdpbo.mechanisms._source import RandomSource
+from skdpbo.mechanisms._sampling import ExactSampler, RandomSource
 from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu, mu_from_epsilon
 from skdpbo.privacy._checks import (
     check_choice,

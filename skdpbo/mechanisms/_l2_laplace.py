@@ -18,8 +18,7 @@ from skdpbo.mechanisms._lattice import (
     to_lattice,
 )
 from skdpbo.mechanisms._normal_sampler import NormalSampler
-from skdpbo.mechanisms._sampling import ExactSampler
-from skdpbo.mechanisms._source import RandomSource
+from skdpbo.mechanisms._sampling import ExactSampler, RandomSource
 from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import check_count, check_positive, set_fields
 from skdpbo.privacy._conversions import l2_laplace_scale

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdpbo.mechanisms._clipping import ClippedMean, cache_blocks
 from skdpbo.mechanisms._gaussian import GaussianMechanism
+from skdpbo.mechanisms._sampling import RandomSource
 from skdpbo.mechanisms._schedule import step_budgets
-from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import check_count, check_real
 from skdpbo.privacy._guarantee import about_groups

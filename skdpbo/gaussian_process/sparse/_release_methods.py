@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import expit, logit, logsumexp
 
+from skdpbo._gram_release import WhitenedRelease
 from skdpbo._noise_aware import MomentModel, WeightPosterior, released_noise_variance
 from skdpbo._parameters import positive_values
-from skdpbo._whitened_release import WhitenedRelease
 from skdpbo.gaussian_process.papers._kernel_posterior import kernel_posterior, regulariser
 from skdpbo.gaussian_process.papers._kernel_release import KernelRelease, KernelRows
 from skdpbo.gaussian_process.papers._kernel_sensitivity import norm_bound, optimal_ratio

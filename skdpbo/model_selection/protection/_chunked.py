@@ -34,7 +34,6 @@ from skdpbo.model_selection.evaluation._chunks import (
 )
 from skdpbo.model_selection.evaluation._dry_run import dry_run
 from skdpbo.model_selection.protection._protection import AllRecordsProtection
-from skdpbo.model_selection.protection._score_share import warn_if_score_is_noisy
 from skdpbo.model_selection.protection._setup import refuse_complex
 from skdpbo.model_selection.rows._overlap import refuse_rows_among_entries
 from skdpbo.model_selection.rows._protected import check_schema
@@ -118,7 +117,7 @@ class ChunkedProtection(AllRecordsProtection):
                 )
         guarantee = self.promise(n_samples, parts.n_validation)
         self.mechanism.refuse_scorer(scorer)
-        warn_if_score_is_noisy(self.mechanism, **self.noise_sizes)
+        self.mechanism.warn_if_score_is_noisy(**self.noise_sizes)
         # A metric of a chunk is one loss already, however its records are grouped.
         self.scorer = scorer if parts.groups is None or self.by_metric else scorer.for_groups()
         return guarantee

@@ -29,7 +29,6 @@ from skdpbo.model_selection.protection._public_search import PublicSearch, witho
 from skdpbo.model_selection.protection._score_share import (
     mechanism_with_score,
     warn_if_release_is_noisy,
-    warn_if_score_is_noisy,
 )
 from skdpbo.model_selection.protection._setup import (
     check_rows,
@@ -134,7 +133,7 @@ class ValidationProtection(PublicSearch):
         if not self.counted:
             refuse_other_than_means(self.scorer)
         elif self.scorer.is_mean:
-            warn_if_score_is_noisy(self.mechanism, sensitivity=1, largest=self.n_losses)
+            self.mechanism.warn_if_score_is_noisy(sensitivity=1, largest=self.n_losses)
         else:
             # Ratios and pairs: what share of the budget a useful score needs depends on the scorer.
             self.mechanism = mechanism_with_score(searcher, self.scorer, self.n_losses)
