@@ -14,7 +14,7 @@ from skdpbo._exact_gram import RowMap, rows_on_lattice
 from skdpbo._gram_release import WhitenedRelease
 from skdpbo._record_groups import shared
 from skdpbo.mechanisms import GaussianMechanism
-from skdpbo.privacy._rounding import round_up_root
+from skdpbo.privacy._checks import round_up_root
 
 _PART = math.sqrt(0.5)  # of the norm: of the constant and of the wave
 _FULL, _FULL_SD = 0.15, 0.3  # mean of the wave in a full box: normal, before the release

@@ -95,6 +95,7 @@ HOMES = {
     "mechanisms._lattice": "add_integers",
     "mechanisms._mean": "as_records centred centred_blocks interval_mean_sensitivity",
     "mechanisms._normal_sampler": "NormalSampler",
+    "mechanisms._laplace": "laplace_std",
     "mechanisms._sampling": "ExactSampler RandomSource",
     "mechanisms._trial_count": "_first_probability",
     "model_selection._base": "BasePrivateSearchCV",
@@ -115,7 +116,7 @@ HOMES = {
     "model_selection.protection._public_search": "PublicProgress",
     "model_selection.bayes._two_task_ucb": "PrivateTrajectoryProposer automatic_n_private",
     "model_selection.evaluation._chunk_training": (
-        "ChunkMetricTraining ChunkTraining chunk_metric_sensitivity chunk_parts metric_excess_cap"
+        "ChunkMetricTraining ChunkTraining chunk_parts metric_excess_cap"
     ),
     "model_selection.evaluation._chunks": (
         "ChunkedRows Chunks chunk_positions chunk_sensitivity clipped_excess excess_cap "
@@ -188,7 +189,7 @@ HOMES = {
         "resolve_trial_scorer"
     ),
     "model_selection.scoring._score_release": (
-        "GaussianNoise LaplaceNoise NoisySums ReleasedScore SumGroup centred_total laplace_std "
+        "GaussianNoise LaplaceNoise NoisySums ReleasedScore SumGroup centred_total "
         "score_of_secret_count score_std"
     ),
     "model_selection.scoring._scorer": "PerRecordScorer",

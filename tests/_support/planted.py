@@ -520,7 +520,7 @@ BUGS = {
         "chunk training: chunk_parts": lambda rows, j: (rows.chunks[j], rows.outside(j))
     },
     "chunk training: a third of the sensitivity": {
-        "chunk training: chunk_metric_sensitivity": lambda units: units // 3,
+        "chunk training: total_loss_sensitivity": lambda units: units // 3,
         "chunk training: ChunkMetricTraining._excess_cap": lambda training: (
             training.scorer.units,
             training.scorer.units // 3,

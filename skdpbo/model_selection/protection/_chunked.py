@@ -22,7 +22,6 @@ from skdpbo.model_selection._sklearn import n_rows
 from skdpbo.model_selection.evaluation._chunk_training import (
     ChunkMetricTraining,
     ChunkTraining,
-    chunk_metric_sensitivity,
     refuse_empty_parts,
 )
 from skdpbo.model_selection.evaluation._chunks import (
@@ -39,6 +38,7 @@ from skdpbo.model_selection.rows._overlap import refuse_rows_among_entries
 from skdpbo.model_selection.rows._protected import check_schema
 from skdpbo.model_selection.scoring._resolve import resolve_chunk_scorer
 from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE
+from skdpbo.model_selection.scoring._scorer import total_loss_sensitivity
 from skdpbo.model_selection.scoring.metrics._protected_metrics import chunk_scorer
 
 _FEW_ROWS = 5  # of a chunk, below which a warning is given
@@ -78,7 +78,7 @@ class ChunkedProtection(AllRecordsProtection):
             size = k, n_samples, n_validation
             sensitivity, largest = chunk_sensitivity(1, *size), n_chunk_losses(*size)
             if self.by_metric:
-                sensitivity, largest = chunk_metric_sensitivity(1), k
+                sensitivity, largest = total_loss_sensitivity(1), k
             self.noise_sizes = {"sensitivity": sensitivity, "largest": largest}
             noise = mechanism.score_noise(**self.noise_sizes)
             # By default no score that would be mostly noise is paid for.

@@ -13,8 +13,10 @@ import numpy as np
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from skdpbo.mechanisms import DiscreteLaplace
+from skdpbo.mechanisms._laplace import laplace_std
+from skdpbo.model_selection._sklearn import n_rows
 from skdpbo.model_selection.scoring import _losses
-from skdpbo.model_selection.scoring._score_release import ReleasedScore, laplace_std
+from skdpbo.model_selection.scoring._score_release import ReleasedScore
 from skdpbo.privacy._checks import check_count, check_real, check_text, check_within
 
 # Units of real-valued losses, and of means of losses: rounding moves one by 2^-21 of the bound.
@@ -166,7 +168,7 @@ class PerRecordScorer:
     def record_outcomes(self, estimator, X, y):
         """Return the integer loss of each *protected* row; see `record_losses`."""
         losses = np.asarray(self.record_losses(estimator, X, y))
-        if losses.shape != (_losses.n_records(X),) or losses.dtype.kind not in "iu":
+        if losses.shape != (n_rows(X),) or losses.dtype.kind not in "iu":
             raise TypeError("record_losses must return one integer for each record.")
         # A sub-class of a user's may have larger ones, for which no noise is made.
         return np.clip(losses.astype(np.int64), 0, self.units)
@@ -290,9 +292,9 @@ class PerRecordScorer:
     def _predict(self, estimator, X, y):
         prediction = _response(estimator, X, self.response_method)
         # Lengths are public; a loss that broadcast one of them would mix records.
-        lengths = {_losses.n_predictions(prediction), _losses.n_records(X)}
+        lengths = {_losses.n_predictions(prediction), n_rows(X)}
         if y is not None:
-            lengths.add(_losses.n_records(y))
+            lengths.add(n_rows(y))
         if len(lengths) > 1:
             raise ValueError("X, y and the predictions must have the same number of records")
         return prediction
