@@ -101,6 +101,19 @@ class PrivateProcess(GaussianEstimator):
         """Return the names of the bounds that are to be released."""
         return [name for name in ("X_bounds", "y_bounds") if isinstance(getattr(self, name), str)]
 
+    def _described(self, mechanism):
+        """Return the description of the mechanism with that of the releases before it."""
+        if self.kernel is None:
+            mechanism += (
+                ", of up to 100 columns first where records and targets are and which of 2 or more "
+                "matter"
+            )
+        if self._private_bounds():
+            mechanism += ", ranges from noisy histograms"
+        if self.prior_mean == "private":
+            mechanism += " and a private mean of the targets"
+        return mechanism
+
     def _budgets(self, mu):
         """Check the bounds that are to be released; split mu between moments, bounds and mean.
 

@@ -324,17 +324,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     @property
     def _mechanism(self):
         published = "Gaussian mechanism on kernel statistics"
-        mechanism = published if self.release == "kernel" else super()._mechanism
-        if self.kernel is None:
-            mechanism += (
-                ", of up to 100 columns first where records and targets are and which of 2 or more "
-                "matter"
-            )
-        if self._private_bounds():
-            mechanism += ", ranges from noisy histograms"
-        if self.prior_mean == "private":
-            mechanism += " and a private mean of the targets"
-        return mechanism
+        return self._described(published if self.release == "kernel" else super()._mechanism)
 
     def _method(self, family, Z, **common):
         """Return the release with its posterior; from public values."""

@@ -83,14 +83,12 @@ class ValidationProtection(PublicSearch):
     def __init__(self, searcher, space, candidates):
         super().__init__(searcher, space, candidates)
         self.mechanism = searcher._mechanism()
-        # Of the searchers that choose among candidates: how many of them halving leaves, and
-        # whether the number of protected records, or of their groups, is public.
-        self.halving = getattr(searcher, "halving", None)
-        self.counted = getattr(searcher, "neighbours", REPLACE_ONE) == REPLACE_ONE
+        # Whether the number of protected records, or of their groups, is public.
+        self.counted = searcher.neighbours == REPLACE_ONE
 
     def check(self):
         """Refuse a mechanism that cannot do with, or without, public scores."""
-        if self.halving is not None and not self.searcher.guide:
+        if self.searcher.halving is not None and not self.searcher.guide:
             raise ValueError("halving needs guide=True: candidates are dropped by public scores.")
         if self.searcher.memory is not None and not self.searcher.guide:
             raise ValueError("memory needs guide=True: it keeps the scores of public folds.")
@@ -232,7 +230,7 @@ class ValidationProtection(PublicSearch):
         cv = public_cv(searcher, X, y, self.public_positions, grouped=grouped)
         # A generator of splits is used up once.
         searcher.cv = check_cv(cv, y, classifier=is_classifier(searcher.estimator))
-        if self.halving is not None:
+        if searcher.halving is not None:
             with without_tracebacks():
                 left, results = halve(searcher, self.candidates, self.public, self.scorer)
             self.evaluator.candidates = self.evaluator.trials = left
