@@ -359,14 +359,8 @@ def test_worst_brier_loss_reaches_but_does_not_pass_its_bound():
 
 
 def test_losses_of_a_scorer_of_ones_own_are_clipped_to_its_units():
-    class Own(PerRecordScorer):
-        def record_losses(self, estimator, X, y=None):
-            return [self.units + 5, -1]
-
-    scorer = Own(None, name="own", bound=1.0, units=7)
-    assert scorer.record_outcomes(None, ROWS[:2], None).tolist() == [7, 0]
-    with pytest.raises(TypeError, match="one integer for each record"):
-        scorer.record_outcomes(None, ROWS[:3], None)
+    scorer = make_per_record_scorer(lambda y, p: np.abs(y - p), bound=1.0)
+    assert scorer.checked_outcomes([scorer.units + 5, -1], 2).tolist() == [scorer.units, 0]
 
 
 def test_log_loss_bound():

@@ -68,6 +68,10 @@ class MetricScorer(SklearnMetric):
             warnings.simplefilter("ignore")  # a warning could reveal a record
             return self._outcomes(estimator, y, prediction)
 
+    def checked_outcomes(self, outcomes, n_records):
+        """Return the outcomes; they are the scorer's own."""
+        return outcomes
+
     def try_on(self, estimator, X, y):
         """Raise what is wrong with the scorer on a few *public* rows, perhaps of one class."""
         self._outcomes(estimator, y, self._predict(estimator, X, y))
