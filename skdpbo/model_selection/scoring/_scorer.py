@@ -296,10 +296,8 @@ class PerRecordScorer:
     def _predict(self, estimator, X, y):
         prediction = _response(estimator, X, self.response_method)
         # Lengths are public; a loss that broadcast one of them would mix records.
-        lengths = {_losses.n_predictions(prediction), n_rows(X)}
-        if y is not None:
-            lengths.add(n_rows(y))
-        if len(lengths) > 1:
+        lengths = map(n_rows, [X] if y is None else [X, y])
+        if {*lengths} != {_losses.n_predictions(prediction)}:
             raise ValueError("X, y and the predictions must have the same number of records")
         return prediction
 
