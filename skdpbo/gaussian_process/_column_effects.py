@@ -13,7 +13,7 @@ from scipy.special import ndtr
 from skdpbo._exact_gram import RowMap
 from skdpbo._record_groups import shared
 from skdpbo.mechanisms import GaussianMechanism
-from skdpbo.privacy._rounding import round_up_root
+from skdpbo.privacy._checks import round_up_root
 
 N_BINS = 16
 STEPS = 2**16  # of the lattice, to 1
@@ -41,11 +41,6 @@ def sampling_error(n_records):
 def _largest(p):
     """Return about the largest of p independent normal deviates."""
     return math.sqrt(2 * math.log(p))
-
-
-def _threshold(p):
-    """Return what stands out of p normal deviates."""
-    return _largest(p) + _ABOVE
 
 
 class ColumnEffects(RowMap):
@@ -87,7 +82,7 @@ class ColumnEffects(RowMap):
     def shows(mu, *, n_records, n_columns, n_targets):
         """Whether a mu-GDP release shows a strong effect of a column; of public values."""
         noise = effect_noise(mu, ColumnEffects.n_effects(n_columns) * n_targets)
-        return STRONG * n_records > _threshold(n_columns) * noise
+        return STRONG * n_records > (_largest(n_columns) + _ABOVE) * noise
 
     @staticmethod
     def most_mu(**public):
@@ -146,7 +141,7 @@ class ColumnEffects(RowMap):
         for effects in noisy:
             # docs/theory/many_columns.md, Columns that stand out.
             above = effects[:p] - self._without_effect(abs(effects[p]))
-            least = max(_threshold(p) * self._noise, _LEAST_EFFECT * above.max())
+            least = max((_largest(p) + _ABOVE) * self._noise, _LEAST_EFFECT * above.max())
             largest = np.argsort(-above, kind="stable")[:_MOST_COLUMNS]
             found |= {int(j) for j in largest if above[j] > least}
         return sorted(found) or list(range(p))

@@ -19,9 +19,13 @@ from skdpbo._record_groups import n_units, placed
 from skdpbo._row_blocks import BoxedRows, clipped_product
 from skdpbo._schema import check_same_length, refuse_missing_target
 from skdpbo.linear_model._class_balance import release_balance
-from skdpbo.linear_model._curvature import inverse_curvature
 from skdpbo.linear_model._gradient_sum import GradientRelease
-from skdpbo.linear_model._noisy_descent import DescentPlan, descend, descend_by_curvature
+from skdpbo.linear_model._noisy_descent import (
+    DescentPlan,
+    descend,
+    descend_by_curvature,
+    inverse_curvature,
+)
 from skdpbo.linear_model._record_rows import column_scales
 from skdpbo.mechanisms import split_budget, step_budgets
 from skdpbo.privacy._checks import check_choice, check_flag, check_positive

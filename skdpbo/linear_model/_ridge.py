@@ -13,7 +13,7 @@ from skdpbo._column_moments import (
     release_radius,
 )
 from skdpbo._gaussian_estimator import GaussianEstimator
-from skdpbo._gram_release import lifted
+from skdpbo._gram_release import WhitenedRelease, lifted
 from skdpbo._noise_aware import MomentModel, released_noise_variance
 from skdpbo._parameters import bounds_or_default, warn_of_ends
 from skdpbo._record_groups import n_units, placed
@@ -24,7 +24,6 @@ from skdpbo._schema import (
     refuse_missing_target,
     refuse_not_finite,
 )
-from skdpbo._whitened_release import WhitenedRelease
 from skdpbo.linear_model._record_rows import JoinedRows, StandardisedRecords, column_scales
 from skdpbo.mechanisms import split_budget
 from skdpbo.privacy._checks import check_flag, check_within

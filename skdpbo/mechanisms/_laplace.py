@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -14,11 +15,9 @@ from skdpbo.mechanisms._lattice import (
     integers_to,
 )
 from skdpbo.mechanisms._opendp import ENGINES, Engine, opendp_noise
-from skdpbo.mechanisms._sampling import ExactSampler
-from skdpbo.mechanisms._source import RandomSource
+from skdpbo.mechanisms._sampling import ExactSampler, RandomSource
 from skdpbo.privacy import PrivacyGuarantee
-from skdpbo.privacy._checks import check_choice, check_count, check_positive
-from skdpbo.privacy._rounding import round_up
+from skdpbo.privacy._checks import check_choice, check_count, check_positive, round_up
 
 
 @dataclass(frozen=True)
@@ -119,3 +118,10 @@ class DiscreteLaplace:
             draw = sampler.discrete_laplace
             noise = [draw(scale.numerator, scale.denominator) for _ in integers]
         return integers_to([v + n for v, n in zip(integers, noise, strict=True)], shape)
+
+
+def laplace_std(epsilon: float | Fraction, sensitivity: int) -> float:
+    """Standard deviation of discrete Laplace noise of scale sensitivity / epsilon."""
+    # P(k) ~ exp(-a |k|) has the variance 1 / (2 sinh(a / 2)^2); sinh of more would overflow.
+    half = float(epsilon) / (2 * sensitivity)
+    return 1 / (math.sqrt(2) * math.sinh(half)) if half < 300 else 0.0

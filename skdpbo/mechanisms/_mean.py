@@ -14,12 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from skdpbo._record_groups import group_codes
 from skdpbo.mechanisms._clipping import ClippedMean, cache_blocks
 from skdpbo.mechanisms._gaussian import GaussianMechanism
+from skdpbo.mechanisms._sampling import RandomSource
 from skdpbo.mechanisms._schedule import step_budgets
-from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee
-from skdpbo.privacy._checks import check_count, check_real
+from skdpbo.privacy._checks import check_count, check_real, round_up
 from skdpbo.privacy._guarantee import about_groups
-from skdpbo.privacy._rounding import round_up
 
 FloatArray = NDArray[np.float64]
 Labels = Sequence[Hashable] | NDArray[Any]

@@ -29,6 +29,7 @@ from joblib import Memory
 
 from skdpbo._parameters import warn_if_seeded
 from skdpbo.model_selection._frozen_parameters import FrozenParameters, changed
+from skdpbo.model_selection._private_choice import REPLACE_ONE
 from skdpbo.model_selection._sklearn import BaseSearchCV, Interval, readable_errors
 from skdpbo.model_selection.protection._validation import running_fit
 from skdpbo.privacy import LedgerMixin
@@ -57,6 +58,8 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
 
     # Objects whose parameters are set where there is none, by name.
     _where_none: ClassVar[dict] = {}
+    # Of searchers without these parameters: protections read them of all.
+    halving, neighbours = None, REPLACE_ONE
     _parameter_constraints: ClassVar[dict] = {
         # Their `refit` may be a callable, which `fit` refuses with the reason.
         **{k: v for k, v in BaseSearchCV._parameter_constraints.items() if k != "refit"},

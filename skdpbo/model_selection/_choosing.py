@@ -82,7 +82,7 @@ class BaseChoiceSearchCV(BasePrivateSearchCV):
                 'neighbours="add-remove" is for protect="validation": the split into parts and the '
                 "training depend on the number of records."
             )
-        if getattr(self, "halving", None) is not None:  # the Bayesian search has no such parameter
+        if self.halving is not None:
             raise ValueError(
                 'halving is for protect="validation": without public rows there is nothing to drop '
                 "candidates by, and halving on protected rows costs more than it saves."

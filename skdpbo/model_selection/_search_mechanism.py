@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from skdpbo.exceptions import UnboundedSensitivityError
+from skdpbo._parameters import warn_caller
+from skdpbo.exceptions import NoisyScoreWarning, UnboundedSensitivityError
 from skdpbo.mechanisms import RandomSource
 from skdpbo.model_selection._private_choice import PrivateChoice
 from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE, ReleasedScore
@@ -141,6 +142,17 @@ class SearchMechanism:
     def start(self, problem, guided):
         """Make ready; no protected value is read."""
         self._problem = problem
+
+    def warn_if_score_is_noisy(self, *, sensitivity, largest):
+        """Warn, from public numbers, that `best_score_` will be mostly noise."""
+        noise = self.score_noise(sensitivity=sensitivity, largest=largest)
+        if noise > MOSTLY_NOISE:
+            warn_caller(
+                "best_score_ will be mostly noise: the standard deviation of its noise is "
+                f"{noise:.2g} of the whole range of the score. Protect more records, take a larger "
+                "epsilon, or spend all of it on the choice (score_fraction=0).",
+                NoisyScoreWarning,
+            )
 
     def unwarned_noise(self, n_losses):
         """Return `score_noise` of a started search where no warning has come of it, else 0.

@@ -18,9 +18,10 @@ from skdpbo.privacy._checks import (
     check_positive,
     check_positive_delta,
     check_real,
+    round_down,
+    round_up,
 )
 from skdpbo.privacy._profile import log_gaussian_delta, log_zcdp_delta, private_root, with_error
-from skdpbo.privacy._rounding import round_down, round_up
 
 # The inverse conversions move by different amounts, so that a round trip never gains privacy.
 _EPSILON_SLACK = 1e-10

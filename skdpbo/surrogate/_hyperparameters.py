@@ -128,7 +128,13 @@ def fit_hyperparameters(
     objective = negative_log_marginal_likelihood(
         kernel, X, (y - y_mean) / y_scale, np.broadcast_to(known / y_scale**2, y.shape)
     )
-    bounds = _log_bounds(kernel, noise_variance_bounds)
+    # Of theta and, where it is fitted, of the log noise variance.
+    bounds = np.asarray(kernel.bounds, dtype=np.float64).reshape(-1, 2)
+    if noise_variance_bounds != "fixed":
+        low, high = noise_variance_bounds
+        if not 0.0 < low <= high < math.inf:
+            raise ValueError("noise_variance_bounds must satisfy 0 < low <= high < inf.")
+        bounds = np.vstack([bounds, np.log([[low, high]])])
     starts = _starts(kernel, bounds, previous, n_starts)
     theta, best = _minimise(objective, starts, bounds)
     p = kernel.n_dims
@@ -188,17 +194,6 @@ def refit_due(t: int, *, first: int = 5) -> bool:
     while due < t:
         due = math.ceil(1.5 * due)
     return due == t
-
-
-def _log_bounds(kernel: Any, noise_bounds: tuple[float, float] | Literal["fixed"]) -> FloatArray:
-    """Bounds of theta and, where it is fitted, of the log noise variance: shape (p, 2)."""
-    bounds = np.asarray(kernel.bounds, dtype=np.float64).reshape(-1, 2)
-    if noise_bounds == "fixed":
-        return bounds
-    low, high = noise_bounds
-    if not 0.0 < low <= high < math.inf:
-        raise ValueError("noise_variance_bounds must satisfy 0 < low <= high < inf.")
-    return np.vstack([bounds, np.log([[low, high]])])
 
 
 def _starts(

@@ -17,19 +17,19 @@ HOMES = {
     ),
     "_column_ranges": "counts_sensitivity magnitude_counts",
     "_exact_gram": "exact_chunk lattice_radius rows_on_lattice shorten_rows streamed_sums",
-    "_gram_release": "lifted release_gram second_moment_sensitivity",
+    "_gram_release": (
+        "NoisyMoments SQUARED_NORM WhitenedRelease lifted release_gram second_moment_sensitivity"
+    ),
     "_noise_aware": "MomentModel released_noise_variance",
     "_parameters": "check_bounds",
     "_record_groups": (
         "PlacedRows count_step group_codes place_batches placed random_batches shared shared_roots"
     ),
     "_row_blocks": "BoxedRows",
-    "_whitened_release": "NoisyMoments SQUARED_NORM WhitenedRelease",
     "audit._result": "epsilon_of event_bounds",
     "gaussian_process._column_effects": "ColumnEffects",
     "gaussian_process._joint_effects": "JointEffects",
-    "gaussian_process._record_reach": "RecordReach shows_reach",
-    "gaussian_process._record_spread": "RecordSpread spread_features",
+    "gaussian_process._record_spread": "RecordReach RecordSpread shows_reach spread_features",
     "gaussian_process._public_base": (
         "GatedPredictor PublicModel ResidualRows default_bases public_model"
     ),
@@ -65,9 +65,8 @@ HOMES = {
     "gaussian_process.sparse._denoising": (
         "denoised_second_moment nearest_mixture remaining_noise share_in_reach smaller_scales"
     ),
-    "gaussian_process.sparse._features": "LatticeRows WhitenedFeatures",
+    "gaussian_process.sparse._features": "LatticeRows WhitenedFeatures kernel_chunks",
     "gaussian_process.sparse._inducing": "SUPPORT_DESIGNS inducing_design support_design",
-    "gaussian_process.sparse._kernel_chunks": "kernel_chunks",
     "gaussian_process.sparse._kernel_family": (
         "KernelFamily average_kernel check_kernels default_family design_weights kernel_shares "
         "label_family"
@@ -96,8 +95,8 @@ HOMES = {
     "mechanisms._lattice": "add_integers",
     "mechanisms._mean": "as_records centred centred_blocks interval_mean_sensitivity",
     "mechanisms._normal_sampler": "NormalSampler",
-    "mechanisms._sampling": "ExactSampler",
-    "mechanisms._source": "RandomSource",
+    "mechanisms._laplace": "laplace_std",
+    "mechanisms._sampling": "ExactSampler RandomSource",
     "mechanisms._trial_count": "_first_probability",
     "model_selection._base": "BasePrivateSearchCV",
     "model_selection.protection._halving": "number_of_rounds",
@@ -117,7 +116,7 @@ HOMES = {
     "model_selection.protection._public_search": "PublicProgress",
     "model_selection.bayes._two_task_ucb": "PrivateTrajectoryProposer automatic_n_private",
     "model_selection.evaluation._chunk_training": (
-        "ChunkMetricTraining ChunkTraining chunk_metric_sensitivity chunk_parts metric_excess_cap"
+        "ChunkMetricTraining ChunkTraining chunk_parts metric_excess_cap"
     ),
     "model_selection.evaluation._chunks": (
         "ChunkedRows Chunks chunk_positions chunk_sensitivity clipped_excess excess_cap "
@@ -190,7 +189,7 @@ HOMES = {
         "resolve_trial_scorer"
     ),
     "model_selection.scoring._score_release": (
-        "GaussianNoise LaplaceNoise NoisySums ReleasedScore SumGroup centred_total laplace_std "
+        "GaussianNoise LaplaceNoise NoisySums ReleasedScore SumGroup centred_total "
         "score_of_secret_count score_std"
     ),
     "model_selection.scoring._scorer": "PerRecordScorer",

@@ -27,7 +27,6 @@ STAGES = {
     "column moments": "_column_moments",
     "column effects": "gaussian_process._column_effects",
     "joint effects": "gaussian_process._joint_effects",
-    "record reach": "gaussian_process._record_reach",
     "record spread": "gaussian_process._record_spread",
     "curator itself": "gaussian_process.outsourced._curator",
     "curator": "gaussian_process.outsourced._curator_base",
@@ -44,7 +43,6 @@ STAGES = {
     "gaussian trajectory": "model_selection.bayes._gaussian_trajectory",
     "isolated rows": "gaussian_process._isolated_rows",
     "isolation": "_isolation._isolated_calls",
-    "kernel chunks": "gaussian_process.sparse._kernel_chunks",
     "kernel family": "gaussian_process.sparse._kernel_family",
     "kusner constants": "model_selection.papers._kusner_constants",
     "kusner lipschitz": "model_selection.papers._kusner_lipschitz",
@@ -57,7 +55,7 @@ STAGES = {
     "means": "mechanisms._mean",
     "lazy rows": "_isolation._lazy_rows",
     "losses": "model_selection.scoring._losses",
-    "noise source": "mechanisms._source",
+    "noise source": "mechanisms._sampling",
     "noisy rows": "gaussian_process.outsourced._noisy_rows",
     "object tables": "model_selection.rows._object_table",
     "one-hot encoder": "preprocessing._one_hot_encoder",
@@ -522,7 +520,7 @@ BUGS = {
         "chunk training: chunk_parts": lambda rows, j: (rows.chunks[j], rows.outside(j))
     },
     "chunk training: a third of the sensitivity": {
-        "chunk training: chunk_metric_sensitivity": lambda units: units // 3,
+        "chunk training: total_loss_sensitivity": lambda units: units // 3,
         "chunk training: ChunkMetricTraining._excess_cap": lambda training: (
             training.scorer.units,
             training.scorer.units // 3,
@@ -713,7 +711,7 @@ BUGS = {
         "joint effects: effect_noise": lambda mu, n_effects: float(mu == 1),
     },
     "sparse: a reach of exact counts": {
-        "record reach: RecordReach.release": lambda reach, sums, source: (
+        "record spread: RecordReach.release": lambda reach, sums, source: (
             sums.reshape(1 + len(reach.half_width), -1) / 2**16
         )
     },

@@ -89,7 +89,7 @@ def listen_to_budgets(monkeypatch):
 
         put(monkeypatch, place, heard)
 
-    listen("record reach: RecordReach.release", lambda method: method.mu)
+    listen("record spread: RecordReach.release", lambda method: method.mu)
     listen("record spread: RecordSpread.release", lambda method: method.statistics.mu)
     listen("column effects: ColumnEffects.release", lambda method: method.mu)
     listen("release methods: WhitenedMethod.release", lambda method: method.statistics.mu)

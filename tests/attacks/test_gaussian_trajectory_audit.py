@@ -150,7 +150,8 @@ def fit(total, candidates=30, guided=True, seed=0, n_private=3):
         splits = np.tile(public[visited], (2, 1))
         told = PublicScores(public[visited], splits, np.ones(len(visited), dtype=bool))
     best, _ = mechanism.release_choice(told)
-    return visited, best, mechanism.released_columns(visited)["private_validation_score"]
+    chosen = mechanism._chosen(visited, best, None)
+    return visited, best, chosen.columns["private_validation_score"]
 
 
 @pytest.mark.parametrize("guided", [True, False])

@@ -231,7 +231,7 @@ def test_curvature_that_is_free_is_found(monkeypatch):
 
 def curvature_change():
     """Largest change of the second moments over pairs of rows, in units of the sensitivity."""
-    curvature = import_module("skdpbo.linear_model._curvature")
+    curvature = import_module("skdpbo.linear_model._noisy_descent")
     limit = import_module("skdpbo._gram_release").second_moment_sensitivity(2**20 * 2**20)
     build = import_module("skdpbo._row_blocks").BoxedRows
     scales = import_module("skdpbo.linear_model._record_rows").ColumnScales(
@@ -252,7 +252,7 @@ def test_second_moments_change_by_their_sensitivity_at_most():
 
 
 def test_second_moments_of_rows_that_are_not_cut_are_found(monkeypatch):
-    curvature = import_module("skdpbo.linear_model._curvature")
+    curvature = import_module("skdpbo.linear_model._noisy_descent")
     monkeypatch.setattr(
         curvature, "rows_on_lattice", lambda rows, step, radius: np.trunc(2 * rows / step)
     )

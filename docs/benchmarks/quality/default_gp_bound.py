@@ -21,7 +21,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from skdpbo._whitened_release import WhitenedRelease
+from skdpbo._gram_release import WhitenedRelease
 from skdpbo.gaussian_process.sparse._features import WhitenedFeatures
 from skdpbo.gaussian_process.sparse._inducing import inducing_design
 from skdpbo.gaussian_process.sparse._kernel_family import (

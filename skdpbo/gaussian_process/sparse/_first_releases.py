@@ -10,8 +10,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from skdpbo.gaussian_process._column_effects import ColumnEffects
 from skdpbo.gaussian_process._joint_effects import JointEffects
-from skdpbo.gaussian_process._record_reach import RecordReach, shows_reach
-from skdpbo.gaussian_process._record_spread import RecordSpread
+from skdpbo.gaussian_process._record_spread import RecordReach, RecordSpread, shows_reach
 from skdpbo.gaussian_process.sparse._inducing import design_for_columns
 from skdpbo.gaussian_process.sparse._kernel_family import (
     FEW_COLUMNS,

@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from skdpbo._column_moments import at_one_end
+from skdpbo._gram_release import SQUARED_NORM, NoisyMoments
 from skdpbo._parameters import warn_caller, warn_of_ends
-from skdpbo._whitened_release import SQUARED_NORM, NoisyMoments
 from skdpbo.exceptions import (
     DefaultBoundsWarning,
     KernelUnitsWarning,

@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import expit, logit, logsumexp
 
+from skdpbo._gram_release import WhitenedRelease
 from skdpbo._noise_aware import MomentModel, WeightPosterior, released_noise_variance
 from skdpbo._parameters import positive_values
-from skdpbo._whitened_release import WhitenedRelease
 from skdpbo.gaussian_process.papers._kernel_posterior import kernel_posterior, regulariser
 from skdpbo.gaussian_process.papers._kernel_release import KernelRelease, KernelRows
 from skdpbo.gaussian_process.papers._kernel_sensitivity import norm_bound, optimal_ratio
@@ -255,7 +255,22 @@ class WhitenedMethod:
     def _scaled(self, models, moments, noise_variance):
         """Return the posterior of all targets under one kernel of known amplitude."""
         pairs = list(zip(models, self._noise_variances(models, noise_variance), strict=True))
-        posteriors = [self._of_target(moments, j, *pair) for j, pair in enumerate(pairs)]
+        if self.posterior_name == "noise_aware":
+            posteriors = [model.posterior(s2) for model, s2 in pairs]
+        else:  # the paper's, with phi for k_Z: the prior of the weights, K_ZZ^-1, is sf2 I
+            posteriors = [
+                kernel_posterior(
+                    moments.A[:, j],
+                    moments.B,
+                    np.eye(len(moments.B)) / model.sf2,
+                    noise_variance=s2,
+                    sa=moments.sa[j],
+                    sb=moments.sb,
+                    method=self.posterior_name,
+                )
+                for j, (model, s2) in enumerate(pairs)
+            ]
+            posteriors = [WeightPosterior(p.weights, p.weight_covariance) for p in posteriors]
         covariances = [p.covariance for p in posteriors]
         if len(self.parts) > 1:  # a map that is not exact would leave bands too narrow
             spread = [model.dispersion(s2) for model, s2 in pairs]
@@ -267,21 +282,6 @@ class WhitenedMethod:
             elbo=np.array([model.elbo(s2) for model, s2 in pairs]),
             log_evidence=sum(model.log_evidence(s2) for model, s2 in pairs),
         )
-
-    def _of_target(self, moments, j, model, noise_variance):
-        if self.posterior_name == "noise_aware":
-            return model.posterior(noise_variance)
-        # The paper's formulas with phi for k_Z: the prior of the weights, K_ZZ^-1, is sf2 I.
-        result = kernel_posterior(
-            moments.A[:, j],
-            moments.B,
-            np.eye(len(moments.B)) / model.sf2,
-            noise_variance=noise_variance,
-            sa=moments.sa[j],
-            sb=moments.sb,
-            method=self.posterior_name,
-        )
-        return WeightPosterior(result.weights, result.weight_covariance)
 
 
 class KernelMethod:

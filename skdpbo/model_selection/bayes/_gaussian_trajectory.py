@@ -19,8 +19,13 @@ from skdpbo.model_selection.bayes._two_task_ucb import (
 )
 from skdpbo.model_selection.scoring._score_release import ReleasedScore
 from skdpbo.privacy import PrivacyGuarantee
-from skdpbo.privacy._checks import check_count, check_delta, check_positive, check_within
-from skdpbo.privacy._rounding import round_up_root
+from skdpbo.privacy._checks import (
+    check_count,
+    check_delta,
+    check_positive,
+    check_within,
+    round_up_root,
+)
 
 # Binary digits of a sensitivity, as many as those of the losses of one record.
 _DIGITS = 21
@@ -233,14 +238,11 @@ class PrivateScores(VisitingSearch):
         kept = min(max(mean, measured - noise), measured + noise)
         return kept, max(std, math.hypot(noise, kept - measured))
 
-    def released_columns(self, indices):
-        """Return a column of the mean noisy score of each candidate; NaN where none was taken."""
-        scores = np.array([np.mean(self._released.get(k, np.nan)) for k in indices])
-        return {"private_validation_score": scores}
-
     def _chosen(self, indices, index, score):
+        # A column of the mean noisy score of each candidate; NaN where none was taken.
+        scores = np.array([np.mean(self._released.get(k, np.nan)) for k in indices])
         chosen = super()._chosen(indices, index, score)
-        return replace(chosen, columns=self.released_columns(indices))
+        return replace(chosen, columns={"private_validation_score": scores})
 
     def search_unguided(self):
         """Visit and measure, then release the winner."""

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from skdpbo.mechanisms._laplace import laplace_std
 from skdpbo.model_selection._private_choice import ADD_REMOVE, PrivateChoice
 from skdpbo.model_selection._search_mechanism import Chosen, SearchMechanism, best_public_score
 from skdpbo.model_selection.bayes._gaussian_trajectory import GaussianTrajectory, PrivateScores
@@ -14,7 +15,6 @@ from skdpbo.model_selection.bayes._gp_ucb import PublicBest
 from skdpbo.model_selection.bayes._public_prior import automatic_prior, public_offsets
 from skdpbo.model_selection.papers._kusner2015 import Kusner2015
 from skdpbo.model_selection.papers._kusner_lipschitz import Kusner2015Lipschitz
-from skdpbo.model_selection.scoring._score_release import laplace_std
 
 
 class VisitedChoice(PublicBest):

@@ -29,7 +29,7 @@ from skdpbo.model_selection.evaluation._chunks import (
 )
 from skdpbo.model_selection.evaluation._evaluator import SEED, isolated_losses, train
 from skdpbo.model_selection.rows._protected import NotPickled
-from skdpbo.model_selection.scoring._scorer import PerRecordScorer
+from skdpbo.model_selection.scoring._scorer import PerRecordScorer, total_loss_sensitivity
 
 # Batches of work for each job: the rows are sent with every batch, and the last one is waited for.
 _BATCHES = 4
@@ -237,11 +237,6 @@ def refuse_empty_parts(n_chunks, n_samples, n_validation):
         )
 
 
-def chunk_metric_sensitivity(units):
-    """Largest change of a sum of integer losses of chunks, each in [0, units]: one of them."""
-    return int(units)
-
-
 def metric_excess_cap(units, excess_bound):
     """Return R, at which the excess of one chunk is clipped: also its sum's largest change."""
     return max(int(excess_bound * units), 1)
@@ -253,7 +248,7 @@ class ChunkMetricTraining(ChunkTraining):
     def __post_init__(self):
         k, units = len(self.rows.chunks), self.scorer.units
         self.n_losses, self.worst_losses = k, [units] * k
-        self.sensitivity = chunk_metric_sensitivity(units)
+        self.sensitivity = total_loss_sensitivity(units)  # a record moves the loss of one chunk
 
     def _excess_cap(self):
         cap = metric_excess_cap(self.scorer.units, self.excess_bound)

@@ -13,13 +13,13 @@ import numpy as np
 from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import separate_copy
 from skdpbo.mechanisms import DiscreteLaplace, GaussianMechanism
+from skdpbo.mechanisms._laplace import laplace_std
 from skdpbo.model_selection.evaluation._evaluator import isolated_losses, isolated_outcomes
 from skdpbo.model_selection.scoring._log_density import LogDensityScorer
 from skdpbo.model_selection.scoring._score_release import (
     GaussianNoise,
     LaplaceNoise,
     ReleasedScore,
-    laplace_std,
 )
 from skdpbo.model_selection.scoring._scorer import total_loss_sensitivity
 from skdpbo.model_selection.scoring.metrics._protected_metrics import TrialMetric

@@ -22,7 +22,6 @@ from skdpbo.model_selection._sklearn import n_rows
 from skdpbo.model_selection.evaluation._chunk_training import (
     ChunkMetricTraining,
     ChunkTraining,
-    chunk_metric_sensitivity,
     refuse_empty_parts,
 )
 from skdpbo.model_selection.evaluation._chunks import (
@@ -34,12 +33,12 @@ from skdpbo.model_selection.evaluation._chunks import (
 )
 from skdpbo.model_selection.evaluation._dry_run import dry_run
 from skdpbo.model_selection.protection._protection import AllRecordsProtection
-from skdpbo.model_selection.protection._score_share import warn_if_score_is_noisy
 from skdpbo.model_selection.protection._setup import refuse_complex
 from skdpbo.model_selection.rows._overlap import refuse_rows_among_entries
 from skdpbo.model_selection.rows._protected import check_schema
 from skdpbo.model_selection.scoring._resolve import resolve_chunk_scorer
 from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE
+from skdpbo.model_selection.scoring._scorer import total_loss_sensitivity
 from skdpbo.model_selection.scoring.metrics._protected_metrics import chunk_scorer
 
 _FEW_ROWS = 5  # of a chunk, below which a warning is given
@@ -79,7 +78,7 @@ class ChunkedProtection(AllRecordsProtection):
             size = k, n_samples, n_validation
             sensitivity, largest = chunk_sensitivity(1, *size), n_chunk_losses(*size)
             if self.by_metric:
-                sensitivity, largest = chunk_metric_sensitivity(1), k
+                sensitivity, largest = total_loss_sensitivity(1), k
             self.noise_sizes = {"sensitivity": sensitivity, "largest": largest}
             noise = mechanism.score_noise(**self.noise_sizes)
             # By default no score that would be mostly noise is paid for.
@@ -118,7 +117,7 @@ class ChunkedProtection(AllRecordsProtection):
                 )
         guarantee = self.promise(n_samples, parts.n_validation)
         self.mechanism.refuse_scorer(scorer)
-        warn_if_score_is_noisy(self.mechanism, **self.noise_sizes)
+        self.mechanism.warn_if_score_is_noisy(**self.noise_sizes)
         # A metric of a chunk is one loss already, however its records are grouped.
         self.scorer = scorer if parts.groups is None or self.by_metric else scorer.for_groups()
         return guarantee

@@ -19,7 +19,6 @@ from skdpbo.model_selection.private_training._estimators import has_private_part
 from skdpbo.model_selection.private_training._selection_rules import PrivateSelection
 from skdpbo.model_selection.private_training._trials import Winner
 from skdpbo.model_selection.protection._private_models import PrivateModelsProtection
-from skdpbo.model_selection.protection._score_share import warn_if_score_is_noisy
 from skdpbo.model_selection.protection._setup import refuse_revealing_parts
 
 # Rows times mu of one training in a step, below which a descent is likely to go a wrong way: a rule
@@ -78,7 +77,7 @@ class PrivateDescentProtection(PrivateModelsProtection):
         scored, parts = self.positions[1], self.parts
         n_losses = parts.n_validation if scored is None else len(scored)
         mechanism.refuse_scorer(self.scorer)
-        warn_if_score_is_noisy(mechanism, sensitivity=1, largest=n_losses)
+        mechanism.warn_if_score_is_noisy(sensitivity=1, largest=n_losses)
         if plan.n_samples * plan.budget.mu < _FEWEST_ROWS_TIMES_MU:
             warn_caller(
                 f"{plan.n_samples} training rows or groups are few for {plan.n_trainings} private "

@@ -36,8 +36,9 @@ from skdpbo.model_selection.rows._overlap import (
     refuse_shared_rows,
 )
 from skdpbo.model_selection.rows._protected import NotPickled, ProtectedParts
-from skdpbo.model_selection.scoring._multimetric import scorer_assumption
+from skdpbo.model_selection.scoring._losses import UserLoss
 from skdpbo.model_selection.scoring._resolve import refuse_other_task
+from skdpbo.model_selection.scoring._scorer import PerRecordScorer
 from skdpbo.privacy import charge_active_ledger
 from skdpbo.privacy._guarantee import restated
 from skdpbo.privacy.ledger._receipts import payments_ending
@@ -158,9 +159,19 @@ class Protection(NotPickled):
             guarantee = guarantee.assuming(row_wise_assumption(names), status="conditional")
         guarantee = of_class(self.searcher, guarantee)
         guarantee = guarantee.voided_if_seeded(self.searcher.random_state)
-        for text in (scorer_assumption(self.searcher), entries):
-            if text is not None:
-                guarantee = guarantee.assuming(text, status="conditional")
+        scorer = self.searcher.scoring
+        scorer = scorer.get(self.searcher.refit) if isinstance(scorer, dict) else scorer
+        # A sub-class of a user's may have any methods; of ours only the function is unknown.
+        ours = type(scorer).__module__.partition(".")[0] == __name__.partition(".")[0]
+        own_loss = isinstance(getattr(scorer, "_loss", None), UserLoss)
+        if isinstance(scorer, PerRecordScorer) and (own_loss or not ours):
+            guarantee = guarantee.assuming(
+                f"the scorer {scorer.name!r}, whose functions are not verified, scores each record "
+                "by itself and keeps nothing between calls",
+                status="conditional",
+            )
+        if entries is not None:
+            guarantee = guarantee.assuming(entries, status="conditional")
         return restated(guarantee, n_protected=n_protected, n_public=n_public)
 
     def forget(self):

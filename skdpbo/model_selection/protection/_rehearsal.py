@@ -53,7 +53,7 @@ def rehearsed_scores(searcher, X, y, n_records, epsilons, n_draws):
 
 def _public_losses(searcher, X, y):
     """Return the scorer and integer losses of shape (n_candidates, n_rows)."""
-    if getattr(searcher, "halving", None) is not None:
+    if searcher.halving is not None:
         raise ValueError(
             "halving is not supported here: set halving=None, for a choice among all candidates."
         )

@@ -14,19 +14,6 @@ _LARGE_BESIDE_GAIN = 0.5  # noise of a ratio or of pairs, as a share of the gain
 SCORE_SHARES = (0.1, 0.3)
 
 
-def warn_if_score_is_noisy(mechanism, *, sensitivity, largest):
-    """Warn, from public numbers, that `best_score_` will be mostly noise."""
-    noise = mechanism.score_noise(sensitivity=sensitivity, largest=largest)
-    if noise > MOSTLY_NOISE:
-        warn_caller(
-            "best_score_ will be mostly noise: the standard deviation of its noise is "
-            f"{noise:.2g} of the whole range of the score. Protect more records, take a larger "
-            "epsilon, or spend "
-            "all of it on the choice (score_fraction=0).",
-            NoisyScoreWarning,
-        )
-
-
 def mechanism_with_score(searcher, scorer, n_records):
     """Return the mechanism of a ratio or of pairs, with a share of the score that makes it useful.
 

@@ -29,7 +29,6 @@ from skdpbo.model_selection.protection._public_search import PublicSearch, witho
 from skdpbo.model_selection.protection._score_share import (
     mechanism_with_score,
     warn_if_release_is_noisy,
-    warn_if_score_is_noisy,
 )
 from skdpbo.model_selection.protection._setup import (
     check_rows,
@@ -84,14 +83,12 @@ class ValidationProtection(PublicSearch):
     def __init__(self, searcher, space, candidates):
         super().__init__(searcher, space, candidates)
         self.mechanism = searcher._mechanism()
-        # Of the searchers that choose among candidates: how many of them halving leaves, and
-        # whether the number of protected records, or of their groups, is public.
-        self.halving = getattr(searcher, "halving", None)
-        self.counted = getattr(searcher, "neighbours", REPLACE_ONE) == REPLACE_ONE
+        # Whether the number of protected records, or of their groups, is public.
+        self.counted = searcher.neighbours == REPLACE_ONE
 
     def check(self):
         """Refuse a mechanism that cannot do with, or without, public scores."""
-        if self.halving is not None and not self.searcher.guide:
+        if self.searcher.halving is not None and not self.searcher.guide:
             raise ValueError("halving needs guide=True: candidates are dropped by public scores.")
         if self.searcher.memory is not None and not self.searcher.guide:
             raise ValueError("memory needs guide=True: it keeps the scores of public folds.")
@@ -134,7 +131,7 @@ class ValidationProtection(PublicSearch):
         if not self.counted:
             refuse_other_than_means(self.scorer)
         elif self.scorer.is_mean:
-            warn_if_score_is_noisy(self.mechanism, sensitivity=1, largest=self.n_losses)
+            self.mechanism.warn_if_score_is_noisy(sensitivity=1, largest=self.n_losses)
         else:
             # Ratios and pairs: what share of the budget a useful score needs depends on the scorer.
             self.mechanism = mechanism_with_score(searcher, self.scorer, self.n_losses)
@@ -233,7 +230,7 @@ class ValidationProtection(PublicSearch):
         cv = public_cv(searcher, X, y, self.public_positions, grouped=grouped)
         # A generator of splits is used up once.
         searcher.cv = check_cv(cv, y, classifier=is_classifier(searcher.estimator))
-        if self.halving is not None:
+        if searcher.halving is not None:
             with without_tracebacks():
                 left, results = halve(searcher, self.candidates, self.public, self.scorer)
             self.evaluator.candidates = self.evaluator.trials = left

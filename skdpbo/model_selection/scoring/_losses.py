@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from skdpbo._attempt import attempt
+from skdpbo.model_selection._sklearn import n_rows
 from skdpbo.model_selection.scoring._parsing import as_labels, as_numbers, n_outputs, record_objects
 
 
@@ -260,10 +261,4 @@ def _is_one_table_per_output(prediction):
 
 def n_predictions(prediction):
     """Return the number of records that were predicted."""
-    return n_records(prediction[0] if _is_one_table_per_output(prediction) else prediction)
-
-
-def n_records(values):
-    """Return the number of records (rows, for tables and sparse matrices)."""
-    shape = getattr(values, "shape", None)
-    return int(shape[0]) if shape else len(values)
+    return n_rows(prediction[0] if _is_one_table_per_output(prediction) else prediction)

@@ -6,9 +6,7 @@ from sklearn.frozen import FrozenEstimator
 
 from skdpbo.exceptions import UnboundedSensitivityError
 from skdpbo.model_selection._sklearn import MultimetricScorer, readable_errors, with_params
-from skdpbo.model_selection.scoring._losses import UserLoss
 from skdpbo.model_selection.scoring._resolve import resolve_scorer
-from skdpbo.model_selection.scoring._scorer import PerRecordScorer
 from skdpbo.model_selection.scoring.metrics._sklearn_metrics import PublicTargets
 
 
@@ -86,23 +84,3 @@ def _n_classes(y, estimator, candidates):
                 "trained on them knows no other."
             )
     return n_classes
-
-
-def scorer_assumption(searcher):
-    """Return the assumption that a guarantee rests on for functions of a scorer, or None.
-
-    Parameters
-    ----------
-    searcher : BasePrivateSearchCV
-        Its `scoring` and `refit` are read.
-    """
-    scorer = searcher.scoring
-    scorer = scorer.get(searcher.refit) if isinstance(scorer, dict) else scorer
-    # A sub-class of a user's may have any methods; of ours only the function is unknown.
-    ours = type(scorer).__module__.partition(".")[0] == __name__.partition(".")[0]
-    if not isinstance(scorer, PerRecordScorer) or (ours and not isinstance(scorer._loss, UserLoss)):
-        return None
-    return (
-        f"the scorer {scorer.name!r}, whose functions are not verified, scores each record by "
-        "itself and keeps nothing between calls"
-    )

@@ -10,7 +10,8 @@ from fractions import Fraction
 import numpy as np
 
 from skdpbo.mechanisms import DiscreteLaplace, GaussianMechanism
-from skdpbo.privacy._rounding import round_up_root
+from skdpbo.mechanisms._laplace import laplace_std
+from skdpbo.privacy._checks import round_up_root
 
 # Noise of a quarter of the score's range: one released score in six is off by more.
 MOSTLY_NOISE = 0.25
@@ -69,13 +70,6 @@ class ReleasedScore:
     value: float
     std: float
     n_records: int | None = None
-
-
-def laplace_std(epsilon, sensitivity):
-    """Standard deviation of discrete Laplace noise of scale sensitivity / epsilon."""
-    # P(k) ~ exp(-a |k|) has the variance 1 / (2 sinh(a / 2)^2); sinh of more would overflow.
-    half = float(epsilon) / (2 * sensitivity)
-    return 1 / (math.sqrt(2) * math.sinh(half)) if half < 300 else 0.0
 
 
 @dataclass(frozen=True)

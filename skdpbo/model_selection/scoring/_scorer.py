@@ -13,8 +13,10 @@ import numpy as np
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from skdpbo.mechanisms import DiscreteLaplace
+from skdpbo.mechanisms._laplace import laplace_std
+from skdpbo.model_selection._sklearn import n_rows
 from skdpbo.model_selection.scoring import _losses
-from skdpbo.model_selection.scoring._score_release import ReleasedScore, laplace_std
+from skdpbo.model_selection.scoring._score_release import ReleasedScore
 from skdpbo.privacy._checks import check_count, check_real, check_text, check_within
 
 # Units of real-valued losses, and of means of losses: rounding moves one by 2^-21 of the bound.
@@ -294,10 +296,8 @@ class PerRecordScorer:
     def _predict(self, estimator, X, y):
         prediction = _response(estimator, X, self.response_method)
         # Lengths are public; a loss that broadcast one of them would mix records.
-        lengths = {_losses.n_predictions(prediction), _losses.n_records(X)}
-        if y is not None:
-            lengths.add(_losses.n_records(y))
-        if len(lengths) > 1:
+        lengths = map(n_rows, [X] if y is None else [X, y])
+        if {*lengths} != {_losses.n_predictions(prediction)}:
             raise ValueError("X, y and the predictions must have the same number of records")
         return prediction
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from skdpbo.privacy._composed_losses import added_epsilon, composed_epsilon
@@ -51,7 +51,7 @@ class LedgerEntry:
 
     guarantee: PrivacyGuarantee
     label: str = ""
-    charged_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    charged_at: datetime = field(default_factory=partial(datetime.now, UTC))
 
 
 def fits(total: Total, entries: Sequence[LedgerEntry], further: PrivacyGuarantee) -> bool:

@@ -244,9 +244,14 @@ class PrivacyLedger:
         )
 
     def __str__(self) -> str:
-        entries = self.entries
+        entries, lines = self.entries, []
+        for entry in entries:
+            g = entry.guarantee
+            amounts = f"epsilon={g.epsilon:<8.6g}  delta={g.delta:<8.6g}  {g.status:<11}"
+            line = f"{entry.charged_at:%Y-%m-%d %H:%M:%S}  {amounts}  {entry.label}"
+            lines.append(line.rstrip())
         neighbours = [f"neighbours: {_relations(entries)}"] if entries else []
-        return "\n".join([*map(_line, entries), repr(self), *neighbours])
+        return "\n".join([*lines, repr(self), *neighbours])
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
@@ -271,9 +276,3 @@ def _relations(entries: Sequence[LedgerEntry]) -> str:
         relations = [f"{common} ({' and '.join(converted)} charges converted)", *others]
     mixed = ": the total covers each kind by itself, not both changes"
     return "; ".join(relations) + (mixed if len(relations) > 1 else "")
-
-
-def _line(entry: LedgerEntry) -> str:
-    g = entry.guarantee
-    amounts = f"epsilon={g.epsilon:<8.6g}  delta={g.delta:<8.6g}  {g.status:<11}"
-    return f"{entry.charged_at:%Y-%m-%d %H:%M:%S}  {amounts}  {entry.label}".rstrip()

@@ -175,7 +175,7 @@ def test_nothing_that_a_kernel_does_with_rows_leaves(capsys):
 
 
 def test_a_kernel_without_isolation_is_found(monkeypatch, capsys):
-    put(monkeypatch, "kernel chunks: foreign_kernels", lambda kernel: ())
+    put(monkeypatch, "features: foreign_kernels", lambda kernel: ())
     said, changed, _ = traces(capsys)
     assert len(said) == 3
     assert changed

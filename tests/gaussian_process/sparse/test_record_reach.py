@@ -56,7 +56,7 @@ def test_counts_of_many_targets_and_records_fit():
 
 
 def change_of_counts(monkeypatch, groups=None):
-    heard = listen_to_noise(monkeypatch, "record reach")
+    heard = listen_to_noise(monkeypatch, "record spread")
     return largest_change(reach_of(60), heard, 1, groups)
 
 
@@ -68,12 +68,12 @@ def test_neighbours_differ_by_at_most_the_sensitivity(groups, least, monkeypatch
 
 
 def test_a_sensitivity_of_one_histogram_is_caught(monkeypatch):
-    put(monkeypatch, "record reach: round_up_root", lambda square: math.sqrt(square / 3))
+    put(monkeypatch, "record spread: round_up_root", lambda square: math.sqrt(square / 3))
     assert change_of_counts(monkeypatch) > 1.01
 
 
 def test_groups_whose_members_count_alike_are_caught(monkeypatch):
-    put(monkeypatch, "record reach: shared", lambda units, sizes, part: units)
+    put(monkeypatch, "record spread: shared", lambda units, sizes, part: units)
     assert change_of_counts(monkeypatch, np.arange(60) // 3) > 1.01
 
 

@@ -21,12 +21,12 @@ from _support.internals import (
     ChunkedRows,
     ChunkMetricTraining,
     chunk_metric,
-    chunk_metric_sensitivity,
     chunk_parts,
     chunk_positions,
     clipped_excess,
     metric_excess_cap,
     resolve_chunk_scorer,
+    total_loss_sensitivity,
 )
 from _support.planted import plant
 from skdpbo import DPBayesSearchCV, DPGridSearchCV, DPRandomizedSearchCV
@@ -87,7 +87,7 @@ class TestSensitivity:
                     largest = max(largest, abs(change))
                     largest_plain = max(largest_plain, abs(sum(one[i]) - sum(other[i])))
         assert largest == cap
-        assert largest_plain == chunk_metric_sensitivity(3)
+        assert largest_plain == total_loss_sensitivity(3)
         assert metric_excess_cap(2**20, 0.05) == 2**20 // 20
         assert metric_excess_cap(3, 0.05) == 1
 
