@@ -187,7 +187,8 @@ class BoundedMean(GaussianMean):
         Raises
         ------
         TypeError, ValueError
-            For an invalid shape or dtype; never for a value.
+            For an invalid shape or dtype; never for a value of an array. A list is typed by all of
+            its values: one that is no number is an error that tells of its record.
         """
         records = as_records(values, groups)
         # Rounded: a record at one end may be clipped by an ulp, which costs accuracy alone.
