@@ -19,7 +19,8 @@ import numpy as np
 
 from skdpbo._exact_gram import lattice_radius
 from skdpbo.mechanisms import GaussianMechanism
-from skdpbo.privacy._checks import check_mu, check_positive, round_up_root, set_fields
+from skdpbo.privacy._checks import check_mu, check_positive, set_fields
+from skdpbo.privacy._rounding import round_up_root
 
 
 def second_moment_sensitivity(squared_norm):

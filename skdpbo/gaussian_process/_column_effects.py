@@ -13,7 +13,7 @@ from scipy.special import ndtr
 from skdpbo._exact_gram import RowMap
 from skdpbo._record_groups import shared
 from skdpbo.mechanisms import GaussianMechanism
-from skdpbo.privacy._checks import round_up_root
+from skdpbo.privacy._rounding import round_up_root
 
 N_BINS = 16
 STEPS = 2**16  # of the lattice, to 1

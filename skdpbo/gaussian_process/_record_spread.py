@@ -14,7 +14,7 @@ from skdpbo._exact_gram import RowMap, rows_on_lattice
 from skdpbo._gram_release import WhitenedRelease
 from skdpbo._record_groups import shared
 from skdpbo.mechanisms import GaussianMechanism
-from skdpbo.privacy._checks import round_up_root
+from skdpbo.privacy._rounding import round_up_root
 
 _PART = math.sqrt(0.5)  # of the norm: of the constant and of the wave
 _FULL, _FULL_SD = 0.15, 0.3  # mean of the wave in a full box: normal, before the release
@@ -168,13 +168,8 @@ class RecordReach(RowMap):
 
     Parameters
     ----------
-    box : tuple (centre, half_width) of ndarray of shape (1,)
-        Public.
-    mu : float
-        The release is mu-GDP.
-    half_width : ndarray of shape (q,)
-        Of the ranges of the targets.
-    n_records : int
+    box, mu, half_width, n_records
+        As of `RecordSpread`; the box is of one column.
     """
 
     def __init__(self, box, *, mu, half_width, n_records):

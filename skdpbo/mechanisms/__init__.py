@@ -9,8 +9,8 @@ from skdpbo.mechanisms._laplace import DiscreteLaplace
 from skdpbo.mechanisms._lattice import from_lattice, to_lattice
 from skdpbo.mechanisms._mean import BoundedMean
 from skdpbo.mechanisms._noisy_max import ExponentialMechanism, PermuteAndFlip
-from skdpbo.mechanisms._sampling import RandomSource, noise_source
 from skdpbo.mechanisms._schedule import split_budget, step_budgets
+from skdpbo.mechanisms._source import RandomSource, noise_source
 from skdpbo.mechanisms._trial_count import draw_trials
 
 __all__ = [

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from skdpbo.mechanisms._gaussian import GaussianMechanism
-from skdpbo.mechanisms._sampling import RandomSource
+from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee
 from skdpbo.privacy._checks import check_count, check_mu, check_within
 

@@ -22,16 +22,10 @@ from skdpbo.mechanisms._lattice import (
     check_step,
     power_of_two_below,
 )
-from skdpbo.mechanisms._sampling import RandomSource
+from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee
-from skdpbo.privacy._checks import (
-    check_count,
-    check_mu,
-    check_positive,
-    round_down,
-    round_up,
-    set_fields,
-)
+from skdpbo.privacy._checks import check_count, check_mu, check_positive, set_fields
+from skdpbo.privacy._rounding import round_down, round_up
 
 FloatArray = NDArray[np.float64]
 

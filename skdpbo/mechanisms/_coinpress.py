@@ -21,7 +21,7 @@ from skdpbo.mechanisms._mean import (
     as_records,
     centred_blocks,
 )
-from skdpbo.mechanisms._sampling import RandomSource
+from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy._checks import check_count, check_positive
 
 _LEAST_GAIN = 0.99  # a step must shrink the radius to this at least

@@ -22,7 +22,8 @@ from skdpbo.mechanisms._lattice import (
 )
 from skdpbo.mechanisms._normal_sampler import NormalSampler
 from skdpbo.mechanisms._opendp import ENGINES, Engine, opendp_noise
-from skdpbo.mechanisms._sampling import ExactSampler, RandomSource
+from skdpbo.mechanisms._sampling import ExactSampler
+from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu, mu_from_epsilon
 from skdpbo.privacy._checks import (
     check_choice,
@@ -31,13 +32,10 @@ from skdpbo.privacy._checks import (
     check_mu,
     check_positive,
     check_positive_delta,
-    one_plus_exp,
-    round_down,
-    round_up,
-    round_up_root,
     set_fields,
 )
 from skdpbo.privacy._conversions import gaussian_sigma, rho_from_epsilon
+from skdpbo.privacy._rounding import one_plus_exp, round_down, round_up, round_up_root
 
 # Noise is drawn on a lattice of at least 2^40 steps per standard deviation, then rounded.
 _DRAW_BITS = 40

@@ -18,10 +18,12 @@ from skdpbo.mechanisms._lattice import (
     to_lattice,
 )
 from skdpbo.mechanisms._normal_sampler import NormalSampler
-from skdpbo.mechanisms._sampling import ExactSampler, RandomSource
+from skdpbo.mechanisms._sampling import ExactSampler
+from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee
-from skdpbo.privacy._checks import check_count, check_positive, round_up, set_fields, text_below
+from skdpbo.privacy._checks import check_count, check_positive, set_fields
 from skdpbo.privacy._conversions import l2_laplace_scale
+from skdpbo.privacy._rounding import round_up, text_below
 
 _DIGITS = 50  # binary digits of a normal deviate before its words of 64
 _MAX_EPSILON = 10_000.0

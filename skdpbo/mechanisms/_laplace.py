@@ -15,9 +15,11 @@ from skdpbo.mechanisms._lattice import (
     integers_to,
 )
 from skdpbo.mechanisms._opendp import ENGINES, Engine, opendp_noise
-from skdpbo.mechanisms._sampling import ExactSampler, RandomSource
+from skdpbo.mechanisms._sampling import ExactSampler
+from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee
-from skdpbo.privacy._checks import check_choice, check_count, check_positive, round_up
+from skdpbo.privacy._checks import check_choice, check_count, check_positive
+from skdpbo.privacy._rounding import round_up
 
 
 @dataclass(frozen=True)

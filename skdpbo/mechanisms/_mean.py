@@ -14,11 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from skdpbo._record_groups import group_codes
 from skdpbo.mechanisms._clipping import ClippedMean, cache_blocks
 from skdpbo.mechanisms._gaussian import GaussianMechanism
-from skdpbo.mechanisms._sampling import RandomSource
 from skdpbo.mechanisms._schedule import step_budgets
+from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee
-from skdpbo.privacy._checks import check_count, check_real, round_up
+from skdpbo.privacy._checks import check_count, check_real
 from skdpbo.privacy._guarantee import about_groups
+from skdpbo.privacy._rounding import round_up
 
 FloatArray = NDArray[np.float64]
 Labels = Sequence[Hashable] | NDArray[Any]
@@ -250,7 +251,10 @@ def as_records(values: ArrayLike, groups: Labels | None = None) -> FloatArray:
 
 
 def _group_means(records: FloatArray, groups: Labels) -> FloatArray:
-    """Return the mean of each group, a function of the records of that group alone. Protected."""
+    """Return the mean of each group, a function of the records of that group alone. Protected.
+
+    Not in isolation, a floor above: the code of a label's own class may print.
+    """
     # Compared one by one: a type for all would merge large integers because of a NaN of another.
     codes = group_codes(groups, len(records), "groups", "values")
     sizes = np.bincount(codes)

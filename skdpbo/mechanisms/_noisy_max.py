@@ -14,9 +14,11 @@ from skdpbo.mechanisms._lattice import (
     as_fraction,
     integers_from,
 )
-from skdpbo.mechanisms._sampling import ExactSampler, RandomSource
+from skdpbo.mechanisms._sampling import ExactSampler
+from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee
-from skdpbo.privacy._checks import check_count, check_positive, round_up
+from skdpbo.privacy._checks import check_count, check_positive
+from skdpbo.privacy._rounding import round_up
 
 # Nodes of the quadrature of `PermuteAndFlip.probabilities`: exact up to 2 * 256 candidates, and
 # fine enough near 0, where the integrand of a longer list is concentrated.

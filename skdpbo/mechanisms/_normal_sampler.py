@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdpbo.mechanisms._sampling import RandomSource, noise_source
+from skdpbo.mechanisms._source import RandomSource, noise_source
 
 Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from skdpbo.mechanisms._sampling import RandomSource
+from skdpbo.mechanisms._source import RandomSource
 
 Engine = Literal["skdpbo", "opendp"]
 ENGINES: tuple[Engine, ...] = ("skdpbo", "opendp")

@@ -6,7 +6,8 @@ import math
 from decimal import Context, Decimal
 from fractions import Fraction
 
-from skdpbo.mechanisms._sampling import ExactSampler, RandomSource
+from skdpbo.mechanisms._sampling import ExactSampler
+from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import TrialLaw
 from skdpbo.privacy._checks import check_count
 

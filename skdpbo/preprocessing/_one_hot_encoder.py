@@ -20,7 +20,7 @@ from skdpbo.preprocessing._category_columns import (
 )
 from skdpbo.preprocessing._private_transformer import PrivateTransformer
 from skdpbo.privacy import mu_from_epsilon
-from skdpbo.privacy._checks import one_plus_exp
+from skdpbo.privacy._rounding import one_plus_exp
 
 # Of delta, for names that a single record would reveal. So small that it stays small where many
 # fits compose, at a threshold that is a third higher.

@@ -1,8 +1,6 @@
-"""Single public values: directed rounding, and checks that refuse what cannot be promised.
+"""Checks of single public values: what cannot be promised is refused by the parameter's name.
 
-A rounded float lies on a known side of the exact value. A check refuses by the parameter's name.
-
-All floors above use these. A check returns the value in a plain type, raises TypeError for another
+All floors above use them. A check returns the value in a plain type, raises TypeError for another
 type (a boolean is no number, a string neither) and ValueError for a value out of range.
 """
 
@@ -16,47 +14,7 @@ from typing import Any
 
 import numpy as np
 
-
-def round_up(value: Fraction | float) -> float:
-    """Return the smallest float that is not below `value`; inf beyond the largest."""
-    try:
-        nearest = float(value)
-    except OverflowError:
-        return math.inf
-    if math.isinf(nearest):
-        return nearest
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
-
-
-def round_down(value: Fraction | float) -> float:
-    """Return the largest float that is not above `value`, which is positive."""
-    nearest = float(value)
-    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, 0.0)
-
-
-def round_up_root(square: Fraction | float) -> float:
-    """Return a float at or above the square root of `square`, by one ulp at most; inf beyond."""
-    exact = Fraction(square)
-    # Brought near 1 by a power of 4: as a float it neither vanishes nor overflows.
-    shift = (exact.numerator.bit_length() - exact.denominator.bit_length()) // 2
-    scaled = exact / Fraction(4) ** shift
-    root = math.sqrt(float(scaled))
-    # The square was rounded to a float, and its root again: either may fall short.
-    while Fraction(root) ** 2 < scaled:
-        root = math.nextafter(root, math.inf)
-    return round_up(Fraction(root) * Fraction(2) ** shift)
-
-
-def text_below(value: Fraction | float) -> str:
-    """Return the fewest digits of the largest float that is not above `value`, positive."""
-    return repr(round_down(value)).removesuffix(".0")
-
-
-def one_plus_exp(epsilon: float) -> float:
-    """Return 1 + e^epsilon; inf beyond the largest float, so that no delta is understated."""
-    # The largest float is about e^709.78.
-    return 1 + math.exp(epsilon) if epsilon < 709 else math.inf
-
+from skdpbo.privacy._rounding import round_down, round_up
 
 # Steps of a descent and shares of a budget are parts of 1 in 10 or so; theirs is 2^-29 or more.
 _LEAST_MU = 2.0**-24

@@ -19,7 +19,6 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import log_expit
 
-from skdpbo.privacy._checks import round_up, round_up_root
 from skdpbo.privacy._guarantee import PrivacyGuarantee
 from skdpbo.privacy._profile import (
     Array,
@@ -28,6 +27,7 @@ from skdpbo.privacy._profile import (
     private_root,
     with_error,
 )
+from skdpbo.privacy._rounding import round_up, round_up_root
 
 _MAX_SUPPORT = 8192
 _MU_SLACK = 1e-8  # so that the epsilon of the composition is not above the one aimed at

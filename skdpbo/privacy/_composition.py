@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from skdpbo.privacy._checks import check_delta, round_up, set_fields
+from skdpbo.privacy._checks import check_delta, set_fields
 from skdpbo.privacy._composed_losses import (
     composed_epsilon,
     exact_sum,
@@ -22,6 +22,7 @@ from skdpbo.privacy._guarantee import (
     implied_delta,
     joint_terms,
 )
+from skdpbo.privacy._rounding import round_up
 
 _TINY = math.ulp(0.0)
 

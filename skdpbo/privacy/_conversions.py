@@ -13,15 +13,9 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import erfinv, log_expit, log_ndtr, ndtri_exp
 
-from skdpbo.privacy._checks import (
-    check_mu,
-    check_positive,
-    check_positive_delta,
-    check_real,
-    round_down,
-    round_up,
-)
+from skdpbo.privacy._checks import check_mu, check_positive, check_positive_delta, check_real
 from skdpbo.privacy._profile import log_gaussian_delta, log_zcdp_delta, private_root, with_error
+from skdpbo.privacy._rounding import round_down, round_up
 
 # The inverse conversions move by different amounts, so that a round trip never gains privacy.
 _EPSILON_SLACK = 1e-10

@@ -14,11 +14,10 @@ from skdpbo.privacy._checks import (
     check_positive,
     check_real,
     check_text,
-    one_plus_exp,
-    round_up,
     set_fields,
 )
 from skdpbo.privacy._conversions import delta_from_mu
+from skdpbo.privacy._rounding import one_plus_exp, round_up
 
 Status = Literal["proved", "conditional", "void"]
 DELTA_ROUNDING = 1e-9  # relative; how far a stated delta may lie below the computed one

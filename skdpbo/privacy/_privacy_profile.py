@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdpbo.privacy._checks import check_delta, check_real, check_text, round_up
+from skdpbo.privacy._checks import check_delta, check_real, check_text
 from skdpbo.privacy._guarantee import PrivacyGuarantee, Status, as_strings, joint_terms
 from skdpbo.privacy._profile import upper_gaussian_delta
 from skdpbo.privacy._profile_table import ProfileTable, largest_of, tabulate
+from skdpbo.privacy._rounding import round_up
 
 Array = NDArray[np.float64]
 

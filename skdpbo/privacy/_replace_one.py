@@ -9,7 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from skdpbo.privacy._checks import one_plus_exp, round_up, set_fields
+from skdpbo.privacy._checks import set_fields
 from skdpbo.privacy._composition import compose
 from skdpbo.privacy._conversions import epsilon_from_mu
 from skdpbo.privacy._guarantee import (
@@ -19,6 +19,7 @@ from skdpbo.privacy._guarantee import (
     PrivacyGuarantee,
 )
 from skdpbo.privacy._privacy_profile import PrivacyProfile, changed_profile
+from skdpbo.privacy._rounding import one_plus_exp, round_up
 
 Stated = TypeVar("Stated", PrivacyGuarantee, PrivacyProfile)
 

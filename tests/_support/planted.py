@@ -55,7 +55,7 @@ STAGES = {
     "means": "mechanisms._mean",
     "lazy rows": "_isolation._lazy_rows",
     "losses": "model_selection.scoring._losses",
-    "noise source": "mechanisms._sampling",
+    "noise source": "mechanisms._source",
     "noisy rows": "gaussian_process.outsourced._noisy_rows",
     "object tables": "model_selection.rows._object_table",
     "one-hot encoder": "preprocessing._one_hot_encoder",

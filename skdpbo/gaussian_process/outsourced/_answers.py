@@ -14,13 +14,8 @@ from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._parameters import check_bounds
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
-from skdpbo.privacy._checks import (
-    check_delta,
-    check_index,
-    check_positive,
-    round_up_root,
-    set_fields,
-)
+from skdpbo.privacy._checks import check_delta, check_index, check_positive, set_fields
+from skdpbo.privacy._rounding import round_up_root
 from skdpbo.privacy.ledger._process import PROCESS
 
 

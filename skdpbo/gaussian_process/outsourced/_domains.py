@@ -6,8 +6,9 @@ from fractions import Fraction
 import numpy as np
 
 from skdpbo.gaussian_process.outsourced._random_projection import operator_norm_bound
-from skdpbo.privacy._checks import check_positive, round_up_root, set_fields
+from skdpbo.privacy._checks import check_positive, set_fields
 from skdpbo.privacy._composed_losses import exact_sum
+from skdpbo.privacy._rounding import round_up_root
 
 
 @dataclass(frozen=True)

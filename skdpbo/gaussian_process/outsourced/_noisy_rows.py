@@ -10,7 +10,8 @@ from skdpbo.gaussian_process.outsourced._random_projection import row_sensitivit
 from skdpbo.mechanisms import GaussianMechanism, L2Laplace
 from skdpbo.mechanisms._l2_laplace import MAX_DIMENSION
 from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu, mu_from_epsilon
-from skdpbo.privacy._checks import check_delta, check_positive, set_fields, text_below
+from skdpbo.privacy._checks import check_delta, check_positive, set_fields
+from skdpbo.privacy._rounding import text_below
 
 ROW_ASSUMPTIONS = (
     "the number of rows, the columns, the types and that all values are finite are public",

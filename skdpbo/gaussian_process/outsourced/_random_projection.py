@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from skdpbo.privacy._checks import round_up, round_up_root
+from skdpbo.privacy._rounding import round_up, round_up_root
 
 _SEED = 20200713
 _ULP = Fraction(1, 2**53)  # relative error of one rounded operation

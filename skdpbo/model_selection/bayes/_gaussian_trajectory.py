@@ -19,13 +19,8 @@ from skdpbo.model_selection.bayes._two_task_ucb import (
 )
 from skdpbo.model_selection.scoring._score_release import ReleasedScore
 from skdpbo.privacy import PrivacyGuarantee
-from skdpbo.privacy._checks import (
-    check_count,
-    check_delta,
-    check_positive,
-    check_within,
-    round_up_root,
-)
+from skdpbo.privacy._checks import check_count, check_delta, check_positive, check_within
+from skdpbo.privacy._rounding import round_up_root
 
 # Binary digits of a sensitivity, as many as those of the losses of one record.
 _DIGITS = 21

@@ -66,10 +66,7 @@ def train(model, X, y, fit_params, *, rows=None, seed=SEED, labels=None):
         # In types of these rows: a long text or a missing value of another has typed them all, and
         # a frame is laid out by the types that it had.
         own = own.copy() if hasattr(own, "isetitem") else own
-        typed = [settled_targets(settled_public_targets(t, labels), labels) for t in targets]
-        # One complex label, of no class, would make those of all records complex.
-        kinds = {getattr(getattr(t, "dtype", None), "kind", "") for t in typed}
-        targets = targets if labels and "c" in kinds else typed
+        targets = [settled_targets(settled_public_targets(t, labels), labels) for t in targets]
         # Of all rows none is cut: one may be as long by chance, and their number secret.
         lengths = () if whole else (n_rows(X),)
         cut = [name for name, entry in fit_params.items() if entry_length(entry) in lengths]

@@ -18,11 +18,11 @@ from skdpbo.privacy._checks import (
     check_positive,
     check_positive_delta,
     check_within,
-    round_down,
     set_fields,
 )
 from skdpbo.privacy._composed_losses import mu_beside
 from skdpbo.privacy._guarantee import restated
+from skdpbo.privacy._rounding import round_down
 
 
 @dataclass(frozen=True)

@@ -306,7 +306,10 @@ def settled_public_targets(y, labels):
     if sparse.issparse(y):
         y = in_canonical_form(y)
         return with_stored(y, settled_public_targets(y.data, labels))
-    return _own_targets(_with_own_index(y), labels)
+    y = _own_targets(_with_own_index(y), labels)
+    # One complex label among objects makes all of them complex, and none the label of a class.
+    is_complex = labels and getattr(getattr(y, "dtype", None), "kind", "") == "c"
+    return y.astype(object) if is_complex else y
 
 
 def _own_targets(y, labels):

@@ -11,7 +11,7 @@ import numpy as np
 
 from skdpbo.mechanisms import DiscreteLaplace, GaussianMechanism
 from skdpbo.mechanisms._laplace import laplace_std
-from skdpbo.privacy._checks import round_up_root
+from skdpbo.privacy._rounding import round_up_root
 
 # Noise of a quarter of the score's range: one released score in six is off by more.
 MOSTLY_NOISE = 0.25

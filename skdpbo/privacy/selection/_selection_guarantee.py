@@ -12,10 +12,10 @@ from skdpbo.privacy._checks import (
     check_positive,
     check_positive_delta,
     check_within,
-    round_down,
 )
 from skdpbo.privacy._guarantee import PrivacyGuarantee
 from skdpbo.privacy._privacy_profile import PrivacyProfile, as_profile
+from skdpbo.privacy._rounding import round_down
 from skdpbo.privacy.selection._liu_talwar import liu_talwar_max_trials
 from skdpbo.privacy.selection._selection_profile import candidate_profiles
 from skdpbo.privacy.selection._selection_total import (

@@ -17,7 +17,7 @@ from _support.internals import (
 from _support.planted import put
 from skdpbo.gaussian_process.outsourced import Ball, Box
 from skdpbo.mechanisms import GaussianMechanism
-from skdpbo.privacy._checks import round_up
+from skdpbo.privacy._rounding import round_up
 
 
 def rows_of(domain, projection=None, displacement=1.0, d=3):

@@ -359,6 +359,13 @@ def test_a_frame_that_is_kept_shows_no_odd_protected_cell(dtype, public, odd, ki
     assert [*(usual.index if kind == "index" else usual["a"])] == public
 
 
+def test_complex_labels_are_objects_whatever_a_protected_label_is():
+    public = [1j, 0, 1]
+    for whole in (np.array([*public, 2]), np.array([*public, "a text"], dtype=object)):
+        labels = settled_public_targets(whole[:3], True)
+        assert (labels.dtype, labels.tolist()) == (np.dtype(object), public)
+
+
 def test_texts_are_as_wide_as_public_ones():
     wide = np.array([["red", "x"], ["chartreuse-yellow", "x"]])[:1]
     assert from_public_values(wide).dtype == "<U3"
