@@ -1,12 +1,14 @@
 """Sphinx configuration: ``sphinx-build -W docs docs/_build``."""
 
 import re
+import sys
 import tomllib
 from pathlib import Path
 
 import skdpbo
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "docs"))  # the gallery imports gallery_warnings by its name
 
 project = "skdpbo"
 author = "The skdpbo developers"
@@ -55,6 +57,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": "api/backreferences",
     "reference_url": {"skdpbo": None},
     "abort_on_example_error": True,
+    "reset_modules": ("matplotlib", "gallery_warnings.raise_warnings"),
     "within_subsection_order": "FileNameSortKey",
     "parallel": 2,  # examples in two processes
     "download_all_examples": False,
