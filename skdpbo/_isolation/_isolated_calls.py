@@ -6,7 +6,6 @@ import os
 import platform
 import random
 import sys
-import threading
 import warnings
 from collections import deque
 from contextlib import contextmanager, nullcontext
@@ -20,6 +19,7 @@ from sklearn.base import BaseEstimator
 
 from skdpbo._isolation._parallel import run_tasks, undivided
 from skdpbo._isolation._silence import nothing_leaves
+from skdpbo._reentrant_lock import ReentrantLock
 from skdpbo.privacy.ledger._charging import covered_by_fit
 
 
@@ -73,7 +73,7 @@ def _isolated_task(parent, secretly_often, function, args):
     # The fit has paid: an estimator inside that is private itself charges no ledger again.
     paid = covered_by_fit("given rows, secretly often" if secretly_often else "given rows")
     filters, floats = warnings.catch_warnings(), np.errstate(all="ignore")
-    with silence, ONE_AT_A_TIME.lock, paid, filters, floats:
+    with silence, ONE_AT_A_TIME, paid, filters, floats:
         warnings.simplefilter("ignore")
         generator = np.random.get_bit_generator()
         try:
@@ -112,27 +112,17 @@ def _as_given(result):
     return result
 
 
-class OneAtATime:
+class OneAtATime(ReentrantLock):
     """Lock of a thread that trains or predicts: the global generators belong to the process.
 
-    Threads that used them at once would pass on to one model how often another has drawn. To be
-    entered by ``with self.lock`` alone: its methods are compiled, so that an interrupt (Ctrl-C)
-    comes before it is held or inside the block.
+    Threads that used them at once would pass on to one model how often another has drawn.
     """
 
+    # Re-entrant: a training may score, and an estimator train others in this thread.
     def __init__(self):
-        self.reset()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self.reset)
-
-    def reset(self):
-        """Hold nothing: a thread that is not in a forked child may have held it."""
-        # Re-entrant: a training may score, and an estimator train others in this thread.
-        self.lock = threading.RLock()
-
-    def is_held(self):
-        """Whether this thread holds the lock."""
-        return self.lock._is_owned()
+        super().__init__()
+        if hasattr(os, "register_at_fork"):  # a thread that is not in the child may have held it
+            os.register_at_fork(after_in_child=super().__init__)
 
 
 ONE_AT_A_TIME = OneAtATime()

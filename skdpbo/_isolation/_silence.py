@@ -15,10 +15,11 @@ from joblib import parallel_config
 from joblib.memory import MemorizedFunc, NotMemorizedFunc
 
 from skdpbo._attempt import attempt
+from skdpbo._reentrant_lock import ReentrantLock
 
 # Re-entrant: the garbage collector may end a block in the midst of another.
 _ALL_LEVELS = sys.maxsize  # of logging, which knows levels above CRITICAL
-_PROCESS = SimpleNamespace(lock=threading.RLock(), silence=None)
+_PROCESS = SimpleNamespace(lock=ReentrantLock(), silence=None)
 
 
 class nothing_leaves:  # noqa: N801

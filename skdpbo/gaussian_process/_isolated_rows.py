@@ -32,7 +32,7 @@ def isolated_answers(function, X, missing):
     """
     # A lock of its own: a search that holds the other may wait for the threads of this pass.
     filters, floats = warnings.catch_warnings(), np.errstate(all="ignore")
-    with nothing_leaves(), _ONE_AT_A_TIME.lock, filters, floats:
+    with nothing_leaves(), _ONE_AT_A_TIME, filters, floats:
         warnings.simplefilter("ignore")
         # A copy, as user code may write into what it is given; below for the same reason.
         answers, error = attempt(function, X.copy())

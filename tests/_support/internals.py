@@ -25,6 +25,7 @@ HOMES = {
     "_record_groups": (
         "PlacedRows count_step group_codes place_batches placed random_batches shared shared_roots"
     ),
+    "_reentrant_lock": "ReentrantLock",
     "_row_blocks": "BoxedRows",
     "audit._result": "epsilon_of event_bounds",
     "gaussian_process._column_effects": "ColumnEffects",

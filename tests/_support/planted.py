@@ -155,10 +155,8 @@ def as_it_is(first, *others, **how):
     return first
 
 
-class Unlocked:
+class Unlocked(nullcontext):
     """A lock that locks nothing."""
-
-    lock = nullcontext()
 
     def is_held(self):
         """No thread holds it."""

@@ -518,7 +518,7 @@ CALLS = {
     "isolation: ONE_AT_A_TIME": lambda: _isolated_task(this_process(), False, abs, (1,)),
     "isolated rows: _ONE_AT_A_TIME": lambda: isolated_answers(np.ravel, X[:, :1], np.array(0.0)),
 }
-LOCKS = {place: original(place).lock for place in CALLS}
+LOCKS = {place: original(place) for place in CALLS}
 
 
 class TestInterruptedLock:
@@ -533,7 +533,7 @@ class TestInterruptedLock:
         lock, found, at = LOCKS[place], 0, 1
         modules = {run_isolated.__module__, isolated_answers.__module__, __name__, "contextlib"}
         while interrupted(CALLS[place], modules, at):
-            while lock._is_owned():
+            while lock.is_held():
                 lock.release()
                 found += 1
             at += 1
@@ -546,7 +546,7 @@ class TestInterruptedLock:
 
     @pytest.mark.parametrize("place", CALLS)
     def test_a_lock_that_can_be_interrupted_is_found(self, place, monkeypatch):
-        monkeypatch.setattr(original(place), "lock", LockOfPython(original(place).lock))
+        put(monkeypatch, place, LockOfPython(LOCKS[place]))
         assert self.kept(place) > 0
 
 

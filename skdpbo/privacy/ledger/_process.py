@@ -6,6 +6,8 @@ import os
 import signal
 import threading
 
+from skdpbo._reentrant_lock import ReentrantLock
+
 _AFTER_HOOKS = 0.05  # seconds
 
 
@@ -13,7 +15,7 @@ class Process:
     """Lock of all ledgers of this process, and its mark; a forked process has its own."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = ReentrantLock()
         self.token = object()
         self._interrupted = False
 
@@ -23,14 +25,13 @@ class Process:
         Python forks whatever is raised here, and drops it.
         """
         # Of a thread within a charge there is nothing to wait for.
-        is_held = self.lock._is_owned  # type: ignore[attr-defined]
-        held = is_held() and self.lock.acquire()
+        held = self.lock.is_held() and self.lock.acquire()
         while not held:
             try:
                 held = self.lock.acquire()
             except KeyboardInterrupt:
                 self._interrupted = True
-                held = is_held()
+                held = self.lock.is_held()
 
     def after_fork(self) -> None:
         """Let go of the lock in the parent, and interrupt it if it was interrupted meanwhile."""

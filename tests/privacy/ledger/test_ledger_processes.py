@@ -809,5 +809,5 @@ def test_an_interrupt_while_a_fork_waits_comes_after_it(monkeypatch):
 def test_a_fork_within_a_charge_keeps_its_lock():
     with PROCESS.lock:
         assert in_child(lambda: None) == 0
-        assert PROCESS.lock._is_owned()
-    assert not PROCESS.lock._is_owned()
+        assert PROCESS.lock.is_held()
+    assert not PROCESS.lock.is_held()
