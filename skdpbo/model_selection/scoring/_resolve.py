@@ -298,7 +298,9 @@ def _scoring_name(scoring, estimator):
         for name in get_scorer_names():
             known = get_scorer(name)
             try:
-                if type(scoring) is type(known) and bool(_fixed(scoring) == _fixed(known)):
+                # everything but the request of weights
+                own, other = (vars(s) | {"_metadata_request": None} for s in (scoring, known))
+                if type(scoring) is type(known) and bool(own == other):
                     return name
             except Exception:  # foreign keyword arguments may refuse to be compared  # noqa: S112
                 continue
@@ -324,8 +326,3 @@ def _weight_request(scoring, estimator):
     except UnsetMetadataPassedError:
         return None
     return bool(routing.consumes("score", {"sample_weight"}))
-
-
-def _fixed(scorer):
-    """Return what decides a score: everything but the request of weights."""
-    return {key: value for key, value in vars(scorer).items() if key != "_metadata_request"}
