@@ -320,8 +320,14 @@ class DPGIBOSearchCV(BasePrivateSearchCV):
         return self.guide and isinstance(self.init, str) and self.protect == "validation"
 
     def _start(self, space):
-        own = space.own(self.estimator) if isinstance(self.init, str) else space.start(self.init)
-        return space.start(None) if own is None else own
+        if not isinstance(self.init, str):
+            return space.start(self.init)
+        own = self.estimator.get_params()
+        try:
+            return space.encode([own])[0]
+        # A parameter of a step that is not there, None or a str, a number outside its range.
+        except (KeyError, TypeError, ValueError):
+            return space.start(None)
 
     def _surrogate(self):
         given = self.surrogate or GradientSurrogate()

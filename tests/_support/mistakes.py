@@ -295,11 +295,11 @@ SELECTION = [
     ),
     (
         "rows/_object_table.py",
-        "return attempt(_vector_length, row)[0]",
-        "return _vector_length(row)",
+        "Counter(attempt(_vector_length, row)[0] for row in rows)",
+        "Counter(_vector_length(row) for row in rows)",
         RAISED,
     ),
-    ("scoring/_losses.py", "return code if error is None else -1", "return code or -1", RAISED),
+    ("scoring/_losses.py", "[code if error is None else -1", "[code or -1", RAISED),
     (
         "private_training/_trials.py",
         "twin.estimator = original.estimator",

@@ -4,6 +4,7 @@ The score of Algorithm 3 of Kusner et al. is one of them, and so are their secre
 """
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -142,13 +143,9 @@ class HiddenLipschitz(LipschitzChoice):
         # All of them, in public order: trainings, and their time, do not follow the visits.
         totals = problem.totals(range(len(problem.candidates)))
         follow = {name: self._design[name] for name in ("n_iter", "acquisition", "sqrt_beta")}
-
-        def smallest():
-            X = problem.space.encode(problem.candidates)
-            return self._mechanism.smallest_visited(
-                X, totals, problem.largest, source=problem.source, **follow
-            )
-
+        X = problem.space.encode(problem.candidates)
+        how = {"source": problem.source, **follow}
+        smallest = partial(self._mechanism.smallest_visited, X, totals, problem.largest, **how)
         best, score = self._released(totals, [0] * len(totals), smallest)
         return Chosen(problem.candidates, best, score)
 

@@ -86,7 +86,9 @@ def dry_run(estimator, candidates, X, y, scorer=None, fit_params=None, cuts_entr
     # One of each: a fit of every candidate could take as long as the search.
     first = one_of_each_structure(candidates)
     errors = [_common_failure(estimator, params, *how) for params in first]
-    guessed = bool(aligned) or _is_guessed(X, y)
+    types = [dtype for values in (X, y) if values is not None for dtype in declared_types(values)]
+    # The schema does not say of what type the cells are.
+    guessed = bool(aligned) or any(dtype is None or dtype == np.object_ for dtype in types)
     others = (params for params in candidates if not any(params is tried for tried in first))
     if all(_is_public(error, guessed) for error in errors) and all(
         _is_public(_common_failure(estimator, params, *how), guessed) for params in others
@@ -125,16 +127,6 @@ def _is_public(error, guessed):
     module = frames[-1].f_globals.get("__name__", "") if frames else ""
     floor = module.removeprefix("skdpbo.").partition(".")[0]
     return floor in _OWN
-
-
-def _is_guessed(X, y):
-    """Whether the schema does not say of what type the cells are."""
-    for values in [X] if y is None else [X, y]:
-        own = getattr(values, "dtype", None)
-        dtypes = getattr(values, "dtypes", []) if own is None else [own]
-        if not len(dtypes) or any(dtype == np.object_ for dtype in dtypes):
-            return True
-    return False
 
 
 def _common_failure(estimator, params, scorer, X, y, fit_params, rename=None):

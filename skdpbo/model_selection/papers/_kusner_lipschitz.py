@@ -160,9 +160,18 @@ class Kusner2015Lipschitz(FrozenParameters):
             f"score of Kusner et al. 2015, Algorithm 3 (epsilon {float(choice.epsilon_score):.4g})"
             + (", trajectory secret" if self.trajectory == "secret" else ""),
         )
+        assumptions = (
+            "training minimises (lambda/2) ||w||^2 plus the mean of losses that are convex and "
+            f"1-Lipschitz in w, exactly, where lambda is set by {self.lambda_name} (norms of "
+            "features at most 1; an intercept, if any, is regularised)",
+            f"the loss of a protected record is {self.lipschitz:g}-Lipschitz in w, and at w = 0 "
+            "the same for all records",
+            "every protected record can be read and scored: one that cannot has the largest loss, "
+            "also at w = 0",
+        )
         changes = {
             "mechanism": " + ".join(steps),
-            "assumptions": (*self._assumptions(), *proved.assumptions),
+            "assumptions": (*assumptions, *proved.assumptions),
             "status": "conditional",
             "reference": "McKenna & Sheldon 2020; Kusner, Gardner, Garnett & Weinberger 2015",
         }
@@ -275,17 +284,6 @@ class Kusner2015Lipschitz(FrozenParameters):
         total = sensitivity / Fraction(float(bound)) * n_records * units
         # Each of the records' losses was rounded by at most half a unit, in both data sets.
         return min(math.ceil(total) + n_records, n_records * units)
-
-    def _assumptions(self):
-        return (
-            "training minimises (lambda/2) ||w||^2 plus the mean of losses that are convex and "
-            f"1-Lipschitz in w, exactly, where lambda is set by {self.lambda_name} (norms of "
-            "features at most 1; an intercept, if any, is regularised)",
-            f"the loss of a protected record is {self.lipschitz:g}-Lipschitz in w, and at w = 0 "
-            "the same for all records",
-            "every protected record can be read and scored: one that cannot has the largest loss, "
-            "also at w = 0",
-        )
 
 
 def _check_lambdas(values):

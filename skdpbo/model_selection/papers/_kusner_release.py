@@ -60,17 +60,17 @@ class Gains:
     observe : callable
         From an index to a gain in [0, 1], or None for a candidate that cannot be trained.
     n_candidates : int
+
+    Attributes
+    ----------
+    is_usable : ndarray of bool, shape (n_candidates,)
+        False for those known to be untrainable.
     """
 
     def __init__(self, observe, n_candidates):
         self._observe = observe
         self._known = {}
-        self._is_usable = np.ones(n_candidates, dtype=bool)
-
-    @property
-    def usable(self):
-        """Candidates not known to be untrainable, shape (n_usable,)."""
-        return np.flatnonzero(self._is_usable)
+        self.is_usable = np.ones(n_candidates, dtype=bool)
 
     def __call__(self, k):
         """Gain of candidate k in [0, 1], or None if it cannot be trained."""
@@ -83,13 +83,13 @@ class Gains:
             is_gain = error is None and (gain is None or 0.0 <= gain <= 1.0)
             # The worst gain for an error: raised, it would reveal which candidate was visited.
             self._known[k] = gain if is_gain else 0.0
-            self._is_usable[k] = self._known[k] is not None
+            self.is_usable[k] = self._known[k] is not None
         return self._known[k]
 
     def best_usable(self, utilities):
         """Return the trainable candidate of largest utility, the first of equals."""
-        while self._is_usable.any():
-            k = int(np.where(self._is_usable, utilities, -np.inf).argmax())
+        while self.is_usable.any():
+            k = int(np.where(self.is_usable, utilities, -np.inf).argmax())
             if self(k) is not None:
                 return k
         raise ValueError("no candidate can be trained on the public rows.")
@@ -218,7 +218,7 @@ def choose(mean, gains, sensitivity, epsilon, source):
     while True:
         # Who can be trained is public, who was visited is not: a candidate that was not visited and
         # cannot be trained is drawn again, so that the law is the same whoever was visited.
-        usable = gains.usable
+        usable = np.flatnonzero(gains.is_usable)
         index = int(usable[mechanism.select(losses[usable], source=source)])
         if gains(index) is not None:
             return index

@@ -15,7 +15,8 @@ from skdpbo.model_selection.private_training._costs import (
 from skdpbo.model_selection.private_training._selection_rules import largest_affordable
 from skdpbo.model_selection.private_training._statements import (
     declared_cost,
-    voided_if_seeded,
+    noise_seeds,
+    voided_by_seeds,
 )
 from skdpbo.privacy import PrivacyGuarantee, PrivacyProfile
 from skdpbo.privacy._privacy_profile import as_profile, largest_profile, takes_epsilon_alone
@@ -53,7 +54,12 @@ def declared_costs(models, candidates, declaration, n_samples):
                     "candidates: give a callable, which is called for each of them."
                 )
         stated = [declared_cost(declaration)] * len(models)
-    costs = [voided_if_seeded(*pair) for pair in zip(stated, models, strict=True)]
+    costs = [
+        cost.voided("the estimator has a random_state, so its noise can be removed")
+        if any(value is not None for value in noise_seeds(model).values())
+        else voided_by_seeds(cost, model)
+        for cost, model in zip(stated, models, strict=True)
+    ]
     whole = any(isinstance(cost, PrivacyProfile) for cost in costs)
     return ProfileCosts(costs) if whole else DeclaredCosts(costs)
 

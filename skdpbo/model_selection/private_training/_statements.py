@@ -55,13 +55,6 @@ def declared_cost(declaration):
     )
 
 
-def voided_if_seeded(cost, estimator):
-    """Void a declared cost of an estimator that has a seed."""
-    if any(value is not None for value in noise_seeds(estimator).values()):
-        return cost.voided("the estimator has a random_state, so its noise can be removed")
-    return voided_by_seeds(cost, estimator)
-
-
 def voided_by_seeds(guarantee, estimator):
     """Void the guarantee of a training that may be seeded by a parameter of another name.
 

@@ -83,17 +83,6 @@ def refuse_complex(**containers):
             raise ValueError(f"Complex data not supported: {name} must be real.")
 
 
-def refuse_other_than_means(scorer):
-    """Refuse a score that one added record moves by more than a public number, or divides anew."""
-    if not scorer.is_mean:
-        raise UnboundedSensitivityError(
-            f'{scorer.name!r} is not supported with neighbours="add-remove": it is no mean of '
-            "losses of single records. One record more adds as many pairs as there are records, "
-            "whose number is secret; ratios would need further noisy counts. Use a mean, such as "
-            "'accuracy' or 'neg_log_loss' (with class_weight for rare classes)."
-        )
-
-
 def refuse_metric_of_groups(scorer):
     """Refuse a score that is no mean: it would depend on the sizes of the groups."""
     if not scorer.is_mean:

@@ -15,7 +15,7 @@ from skdpbo._class_labels import refuse_unknown_labels
 from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._parameters import warn_caller
 from skdpbo._record_groups import group_codes
-from skdpbo.exceptions import PublicTrainingWarning
+from skdpbo.exceptions import PublicTrainingWarning, UnboundedSensitivityError
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection._private_choice import REPLACE_ONE, stated_for_groups
 from skdpbo.model_selection._search_mechanism import SearchProblem, fold_scores
@@ -34,7 +34,6 @@ from skdpbo.model_selection.protection._setup import (
     check_rows,
     public_cv,
     refuse_metric_of_groups,
-    refuse_other_than_means,
     split_rows,
     warn_of_silent_callbacks,
 )
@@ -128,13 +127,18 @@ class ValidationProtection(PublicSearch):
         check_schema(*self.protected, X, y, counted=self.rows_counted)
         self.groups = None if labels is None else self._groups(labels, self.protected[0])
         self.n_losses = number_of_units(self.protected[0], self.groups) if self.counted else None
-        if not self.counted:
-            refuse_other_than_means(self.scorer)
-        elif self.scorer.is_mean:
+        if self.counted and self.scorer.is_mean:
             self.mechanism.warn_if_score_is_noisy(sensitivity=1, largest=self.n_losses)
-        else:
+        elif self.counted:
             # Ratios and pairs: what share of the budget a useful score needs depends on the scorer.
             self.mechanism = mechanism_with_score(searcher, self.scorer, self.n_losses)
+        elif not self.scorer.is_mean:
+            raise UnboundedSensitivityError(
+                f'{self.scorer.name!r} is not supported with neighbours="add-remove": it is no '
+                "mean of losses of single records. One record more adds as many pairs as there "
+                "are records, whose number is secret; ratios would need further noisy counts. Use "
+                "a mean, such as 'accuracy' or 'neg_log_loss' (with class_weight for rare classes)."
+            )
         # Whether an entry is as long as the protected part must not show.
         n_entries = self.n_losses if self.rows_counted or rows[2] is None else n_rows(rows[0])
         entries = entries_assumption(params, n_rows(rows[0]), n_entries)

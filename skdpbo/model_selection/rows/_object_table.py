@@ -57,7 +57,7 @@ def as_objects(rows, width=None):
     table = np.full((len(rows), width), np.nan, dtype=object)
     for i, row in enumerate(rows):
         # A row may have another length than it says, or raise where it is read.
-        cells = attempt(list, row)[0] if _length(row) == width else None
+        cells = attempt(list, row)[0] if attempt(_vector_length, row)[0] == width else None
         if cells is not None and len(cells) == width:
             # Cell by cell: numpy would read the cells of a row, and quote them in its errors.
             for j, cell in enumerate(cells):
@@ -74,16 +74,12 @@ def list_width(rows):
         return None
     # By majority: one record of another length must not decide the width of all.
     # Of lengths that are equally frequent the largest: the order of the records decides nothing.
-    counts = Counter(_length(row) for row in rows)
+    counts = Counter(attempt(_vector_length, row)[0] for row in rows)
     return max(counts, key=lambda width: (counts[width], width or 0)) if counts else None
 
 
-def _length(row):
-    """Return the length of a vector; None for others, and for what cannot be looked at."""
-    return attempt(_vector_length, row)[0]
-
-
 def _vector_length(row):
+    """Return the length of a vector, None for others; what cannot be looked at raises."""
     if isinstance(row, list | tuple):
         return len(row)
     shape = getattr(row, "shape", ())

@@ -248,7 +248,10 @@ def check_schema(X_val, y_val, X, y, *, public=True, counted=True):
     if names is not None and names_val is None:
         raise ValueError("X_val must be a data frame with the columns of X, as X is one.")
     if names is not None and list(names) != list(names_val):
-        only, only_val = _beside(names, names_val), _beside(names_val, names)
+        only, only_val = (
+            ", ".join(str(name) for name in own if name not in list(others))
+            for own, others in ((names, names_val), (names_val, names))
+        )
         raise ValueError(
             "X_val must have the columns of X, with the same names in the same order"
             f"{f'; X alone has {only}' * bool(only)}"
@@ -302,12 +305,6 @@ def _check_pairing(X_val, y_val, y_public, kind, counted):
             f"y_val must have the type of y, got {kinds[1]} and {kinds[0]}: no prediction could be "
             "right. Encode both alike."
         )
-
-
-def _beside(names, others):
-    """Return the names that are not among others, which are public, as a text."""
-    others = list(others)
-    return ", ".join(str(name) for name in names if name not in others)
 
 
 def declared_kind(values):

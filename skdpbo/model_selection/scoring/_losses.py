@@ -6,6 +6,7 @@ Every loss is a callable ``loss(estimator, y, prediction)`` that returns one flo
 """
 
 import copy
+import operator
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,15 +26,11 @@ def zero_one(estimator, y, prediction):
         return (y != prediction).reshape(len(y), -1).any(axis=1).astype(np.float64)
     width = n_outputs(prediction)
     pairs = zip(as_labels(y, width), as_labels(prediction, width), strict=True)
-    return np.array([_disagreement(true, predicted) for true, predicted in pairs], np.float64)
-
-
-def _disagreement(true, predicted):
-    if true is None or predicted is None:
-        return np.nan
-    # Labels that cannot be compared are different.
-    pairs = zip(true, predicted, strict=True)
-    return float(not attempt(lambda: all(bool(a == b) for a, b in pairs))[0])
+    # Labels that cannot be compared are different; NaN where there are none.
+    return np.array(
+        [np.nan if None in pair else not attempt(operator.eq, *pair)[0] for pair in pairs],
+        dtype=np.float64,
+    )
 
 
 def codes_among(classes, y):
@@ -49,15 +46,10 @@ def codes_among(classes, y):
         codes = order[np.searchsorted(classes, labels, sorter=order).clip(max=len(classes) - 1)]
         return np.where(classes[codes] == labels, codes, -1)
     # Label by label: a comparison of whole arrays would bring all of them into one type.
-    codes = {label: i for i, label in enumerate(record_objects(classes))}
-    return np.array([_code(codes, label) for label in as_labels(y, 1)], dtype=np.int64)
-
-
-def _code(codes, label):
-    if label is None:
-        return -2
-    code, error = attempt(codes.get, label[0], -1)
-    return code if error is None else -1  # unhashable
+    codes = {(label,): i for i, label in enumerate(record_objects(classes))} | {None: -2}
+    found = (attempt(codes.get, label, -1) for label in as_labels(y, 1))
+    # An error: of a label that cannot be hashed.
+    return np.array([code if error is None else -1 for code, error in found], dtype=np.int64)
 
 
 def _classes(estimator):

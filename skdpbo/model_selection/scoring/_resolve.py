@@ -21,11 +21,15 @@ from skdpbo.model_selection.scoring._log_density import (
 )
 from skdpbo.model_selection.scoring._scorer import FINE_UNITS, PerRecordScorer
 from skdpbo.model_selection.scoring.metrics._protected_metrics import (
+    TrialMetric,
     chunk_metric,
     chunk_scorer,
-    trial_metric,
 )
-from skdpbo.model_selection.scoring.metrics._sklearn_metrics import metric_of, own_function
+from skdpbo.model_selection.scoring.metrics._sklearn_metrics import (
+    is_accuracy,
+    metric_of,
+    own_function,
+)
 from skdpbo.privacy._checks import check_positive, check_within
 
 _BOUNDS = "[1e-100, 1e100]"  # squares of scores, and of the noise on them, stay floats
@@ -246,11 +250,19 @@ def resolve_chunk_scorer(scoring, estimator, loss_bound=None):
 
 def resolve_trial_scorer(scoring, estimator, loss_bound=None):
     """Return the scorer of private trials: a `TrialMetric`, or that of `resolve_scorer`."""
-    metric = trial_metric(scoring)
-    if metric is None:
+    metric = metric_of(scoring)
+    of_trials = metric is not None and metric.known.of_trials
+    if not of_trials or is_accuracy(metric.function, metric.options):
         return resolve_scorer(scoring, estimator, loss_bound)
+    average = metric.options.get("average")
+    of_labels = "pos_label" in metric.known.options
+    if of_labels and average not in (None, "binary", "macro", "weighted"):
+        raise UnboundedSensitivityError(
+            f"scoring={metric.name!r}: average={average!r} is not supported. Use 'f1_macro'."
+        )
     _unsupported.refuse_bound(_bound_of(loss_bound, scoring), metric.name)
-    return metric.set_score_request(sample_weight=_weight_request(scoring, estimator))
+    request = _weight_request(scoring, estimator)
+    return TrialMetric(metric).set_score_request(sample_weight=request)
 
 
 def refuse_other_task(scoring, estimator, y):
@@ -298,7 +310,9 @@ def _scoring_name(scoring, estimator):
         for name in get_scorer_names():
             known = get_scorer(name)
             try:
-                if type(scoring) is type(known) and bool(_fixed(scoring) == _fixed(known)):
+                # everything but the request of weights
+                own, other = (vars(s) | {"_metadata_request": None} for s in (scoring, known))
+                if type(scoring) is type(known) and bool(own == other):
                     return name
             except Exception:  # foreign keyword arguments may refuse to be compared  # noqa: S112
                 continue
@@ -324,8 +338,3 @@ def _weight_request(scoring, estimator):
     except UnsetMetadataPassedError:
         return None
     return bool(routing.consumes("score", {"sample_weight"}))
-
-
-def _fixed(scorer):
-    """Return what decides a score: everything but the request of weights."""
-    return {key: value for key, value in vars(scorer).items() if key != "_metadata_request"}

@@ -77,15 +77,6 @@ class ContinuousSpace:
         found = self._space.candidates(n_max, random_state=random_state)
         return [{**self._constants, **setting} for setting in found]
 
-    def own(self, estimator):
-        """Return the estimator's own point, shape (n_dims,); None where it lies outside."""
-        params = estimator.get_params()
-        try:
-            return self.encode([params])[0]
-        # A parameter of a step that is not there, None or a str, a number outside its range.
-        except (KeyError, TypeError, ValueError):
-            return None
-
     def start(self, init):
         """Return a public starting point, shape (n_dims,): the centre for None."""
         if init is None:

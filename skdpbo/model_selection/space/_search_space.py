@@ -100,7 +100,7 @@ class SearchSpace:
             The settings, in the order of the draws (grid order for a whole finite space).
         """
         if self.size <= n:
-            return self._grid()
+            return [self._setting(*self._tokens_at(i)) for i in range(self.size)]
         rng = check_random_state(random_state)
         # Equally likely settings are drawn by their positions, each once; others are drawn anew
         # until they differ.
@@ -129,7 +129,7 @@ class SearchSpace:
             Distinct candidates.
         """
         if self.size <= n_max:
-            return self._grid()
+            return self.sample(n_max)
         rng = check_random_state(random_state)
         engine = qmc.Sobol(self._draw_width, seed=int(rng.randint(2**31 - 1)))
         # Only a power of two of its points is balanced: the next one, of which some are left over.
@@ -195,9 +195,6 @@ class SearchSpace:
                 start += dim.width
             settings.append(self._setting(which, tokens))
         return settings
-
-    def _grid(self):
-        return [self._setting(*self._tokens_at(i)) for i in range(self.size)]
 
     def _tokens_at(self, index):
         """Return the subspace and the tokens at a position; the last key varies fastest."""

@@ -27,17 +27,7 @@ _LARGEST_REWARD, _PRICE_OF_REWARD, _N_REWARDS = 0.9, 0.03, 11
 
 
 class CountedScore(float):
-    """A public score that carries the confusion matrix it was computed from."""
-
-    def __new__(cls, score, cells):
-        """Return the score with its counts, shape (C, C + 1)."""
-        counted = super().__new__(cls, score)
-        counted.cells = cells
-        return counted
-
-    def __getnewargs__(self):
-        """Return what a copy is made of."""
-        return float(self), self.cells
+    """A public score that carries `cells`, the confusion matrix it was computed from."""
 
 
 def public_counts(scores, n_splits):
@@ -147,26 +137,24 @@ class ConfusionScorer(MetricScorer):
         if kind == "fbeta":
             damped.level = self.level * (1 - min(1.0, regret / _LARGE_REGRET) / 2)
         counts = np.array([cells for cells in public_counts if cells is not None], dtype=float)
-        if self._may_reward and regret > _LARGE_REGRET and len(counts) > 1:
-            damped.level = damped._best_level(float(epsilon), counts * n_records / counts[0].sum())
-        return damped
-
-    def _best_level(self, epsilon, counts):
-        """Return the level of least expected regret on public counts, with a price on rewards."""
-        found, false = self.metric.costs(self.level)
+        if not (self._may_reward and regret > _LARGE_REGRET and len(counts) > 1):
+            return damped
+        # The level of least expected regret on the public counts, with a price on rewards.
+        counts = counts * n_records / counts[0].sum()
+        found, false = self.metric.costs(damped.level)
         rewards = np.linspace(-false / found, _LARGEST_REWARD, _N_REWARDS)
         values = self.value_of(
             np.array([self._released_counts(c) for c in counts]), counts[0].sum()
         )
-        levels = [self.level, *(self.metric.level_of_reward(r) for r in rewards[1:].tolist())]
+        levels = [damped.level, *(self.metric.level_of_reward(r) for r in rewards[1:].tolist())]
         prices = _PRICE_OF_REWARD * (rewards - rewards[0])
-        at = copy.copy(self)
-        for k, at.level in enumerate(levels):
-            totals = (counts * at.costs).sum(axis=(1, 2)) / self.units
+        for k, damped.level in enumerate(levels):
+            totals = (counts * damped.costs).sum(axis=(1, 2)) / self.units
             # The exponential mechanism: permute-and-flip is never worse in expectation.
-            p = np.exp((totals.min() - totals) * epsilon / 2)
+            p = np.exp((totals.min() - totals) * float(epsilon) / 2)
             prices[k] += values.max() - p @ values / p.sum()
-        return levels[int(np.argmin(prices))]
+        damped.level = levels[int(np.argmin(prices))]
+        return damped
 
     @property
     def costs(self):
@@ -228,8 +216,9 @@ class ConfusionScorer(MetricScorer):
         if sample_weight is not None or not self._may_reward:
             return super().__call__(estimator, X, y, sample_weight)
         prediction, known = self._predict(estimator, X, y), self.public_scorer
-        score = known._sign * known._score_func(y, prediction, **known._kwargs)
-        return CountedScore(score, self._cells(self._outcomes(estimator, y, prediction)))
+        score = CountedScore(known._sign * known._score_func(y, prediction, **known._kwargs))
+        score.cells = self._cells(self._outcomes(estimator, y, prediction))
+        return score
 
     def _cells(self, outcomes):
         c = len(self.classes)

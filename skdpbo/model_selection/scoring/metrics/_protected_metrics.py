@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.metrics import get_scorer, get_scorer_names
 
 from skdpbo._parameters import warn_caller
-from skdpbo.exceptions import DefaultBoundsWarning, UnboundedSensitivityError
+from skdpbo.exceptions import DefaultBoundsWarning
 from skdpbo.model_selection._sklearn import InvalidParameterError
 from skdpbo.model_selection.scoring import _losses
 from skdpbo.model_selection.scoring._parsing import as_labels, as_numbers, n_outputs
@@ -25,7 +25,6 @@ from skdpbo.model_selection.scoring._scorer import FINE_UNITS, PerRecordScorer, 
 from skdpbo.model_selection.scoring.metrics._sklearn_metrics import (
     KNOWN,
     is_accuracy,
-    metric_of,
     own_function,
 )
 
@@ -209,23 +208,3 @@ class TrialMetric(SklearnMetric):
     def of(self, model):
         """Return the `MetricScorer` with the classes of a trained model, or raise."""
         return self.metric.known.build(self.metric, _ModelClasses(np.asarray(model.classes_)), None)
-
-
-def trial_metric(scoring):
-    """Return the metric of trials that a scikit-learn name or scorer stands for, or None.
-
-    None: a mean of losses, left to `resolve_scorer`. Metrics without a release are refused there
-    or here, with the nearest one that has it.
-    """
-    metric = metric_of(scoring)
-    if metric is None or not metric.known.of_trials:
-        return None
-    if is_accuracy(metric.function, metric.options):
-        return None
-    average = metric.options.get("average")
-    of_labels = "pos_label" in metric.known.options
-    if of_labels and average not in (None, "binary", "macro", "weighted"):
-        raise UnboundedSensitivityError(
-            f"scoring={metric.name!r}: average={average!r} is not supported. Use 'f1_macro'."
-        )
-    return TrialMetric(metric)

@@ -85,18 +85,14 @@ class Known:
 
 @dataclass(frozen=True)
 class Metric:
-    """A scikit-learn metric: its scorer, its name and the keyword arguments that matter."""
+    """A scikit-learn metric: its row of `KNOWN`, and the keyword arguments that matter."""
 
     scorer: object
     name: str
     function: str
+    known: Known
     response_method: object
     options: dict
-
-    @property
-    def known(self):
-        """Its row of the table."""
-        return KNOWN[self.function]
 
 
 def own_function(scorer):
@@ -146,7 +142,7 @@ def metric_of(scoring):
             f"{unknown[0]} of {name!r} is not supported under differential privacy. "
             f"Supported are {list(known.options)}."
         )
-    return Metric(scorer, name, function.__name__, scorer._response_method, options)
+    return Metric(scorer, name, function.__name__, known, scorer._response_method, options)
 
 
 def _needs_public(metric, public, instead):
