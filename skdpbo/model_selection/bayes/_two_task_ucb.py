@@ -224,7 +224,7 @@ class PrivateTrajectoryProposer:
         self._released += new
         if self._model is not None:
             self._model.extend(self._own + np.array(indices), values, noise_variance)
-        # With public scores the hyper-parameters are theirs, see `_posterior`.
+        # With public scores the hyper-parameters are theirs, see `_two_tasks`.
         if not self.guided and any(refit_due(t) for t in range(known + 1, known + len(new) + 1)):
             self._model = None
 
@@ -270,32 +270,55 @@ class PrivateTrajectoryProposer:
 
     def _posterior(self):
         """Posterior of the protected score given all scores so far."""
-        if self._model is not None:
-            return self._model
-        released = tuple(map(np.array, zip(*self._released, strict=True)))
-        if self.guided:
-            scores = self._public.scores
-            known, how = (self.visited[: len(scores)], scores), {"n_starts": 2}
-            noise = public_noise_variance(self._split_scores)
-            # As often as the public surrogate, whose noise is not known but fitted.
-            previous = self._fitted_with = self._public.fitted
-        else:  # hyper-parameters from released values, whose noise variance is known
-            *known, noise = released
-            previous, how = self._fitted, {}
-        candidates, values = known
-        how |= {"noise_variance": noise, "noise_variance_bounds": "fixed", "previous": previous}
-        kernel = self._public.kernel
-        self._fitted = fitted = fit_hyperparameters(kernel, self.X[candidates], values, **how)
-        prior = {"prior_mean": fitted.prior_mean}
-        if self.guided:
-            tau = self.disagreement
-            if tau is None:
-                tau = public_disagreement(self._split_scores, bound=self.bound)
-            prior |= {"noise_variance": noise, "disagreement": tau}
-            self._model = two_task_posterior(fitted.kernel, self.X, **prior)
-            self._model.extend(candidates, values)
-        else:  # 0: each observation brings the variance of its own noise
-            self._model = CandidatePosterior(fitted.kernel, self.X, noise_variance=0.0, **prior)
-        if released:
-            self._model.extend(self._own + released[0], *released[1:])
+        if self._model is None:
+            self._model = self._two_tasks() if self.guided else self._one_task()
+            if self._released:
+                indices, values, variances = map(np.array, zip(*self._released, strict=True))
+                self._model.extend(self._own + indices, values, variances)
         return self._model
+
+    def _two_tasks(self):
+        scores = self._public.scores
+        visited = self.visited[: len(scores)]
+        tau = self.disagreement
+        if tau is None:
+            tau = public_disagreement(self._split_scores, bound=self.bound)
+        noise_variance = public_noise_variance(self._split_scores)
+        # As often as the public surrogate, whose noise is not known but fitted.
+        self._fitted_with = self._public.fitted
+        self._fitted = fit_hyperparameters(
+            self._public.kernel,
+            self.X[visited],
+            scores,
+            noise_variance=noise_variance,
+            noise_variance_bounds="fixed",
+            previous=self._fitted_with,
+            n_starts=2,
+        )
+        model = two_task_posterior(
+            self._fitted.kernel,
+            self.X,
+            disagreement=tau,
+            noise_variance=noise_variance,
+            prior_mean=self._fitted.prior_mean,
+        )
+        model.extend(visited, scores)
+        return model
+
+    def _one_task(self):
+        """Prior with hyper-parameters from released values, whose noise variance is known."""
+        candidates, values, variances = (
+            np.array(column) for column in zip(*self._released, strict=True)
+        )
+        self._fitted = fit_hyperparameters(
+            self._public.kernel,
+            self.X[candidates],
+            values,
+            noise_variance=variances,
+            noise_variance_bounds="fixed",
+            previous=self._fitted,
+        )
+        # 0: each observation brings the variance of its own noise.
+        return CandidatePosterior(
+            self._fitted.kernel, self.X, noise_variance=0.0, prior_mean=self._fitted.prior_mean
+        )
