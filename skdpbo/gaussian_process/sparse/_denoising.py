@@ -140,19 +140,7 @@ def nearest_mixture(B, support, designs=()):
     # <phi phi', psi psi'>_F = (phi'psi)^2. A negative h would turn a weight's sign.
     Q = (support @ support.T) ** 2
     h = np.maximum(np.sum((support @ B) * support, axis=1), 0.0)
-    w = _start(B, support, designs)
-    # Points of vanishing features keep their weights: those that would matter overflow.
-    seen = Q.diagonal() > _LEAST_FEATURES
-    # Symmetric, and in the order of Fortran: half as many numbers are read in each step.
-    Q, h, moving = Q[np.ix_(seen, seen)].T, h[seen], w[seen]
-    for _ in range(_N_STEPS if seen.any() else 0):
-        moving *= h / np.maximum(dsymv(1.0, Q, moving), _SMALLEST)  # weights may vanish
-    w[seen] = moving
-    return w
-
-
-def _start(B, support, designs):
-    """Return weights of sum 1 or a little more, equal within each design."""
+    # The start: of sum 1 or a little more, equal within each design.
     w = np.full(len(support), 1 / len(support))
     if designs:
         parts = [support[design] for design in designs]
@@ -163,6 +151,13 @@ def _start(B, support, designs):
             w *= _LEAST_SHARE
             for design, part, share in zip(designs, parts, shares / shares.sum(), strict=True):
                 w[design] += share / len(part)
+    # Points of vanishing features keep their weights: those that would matter overflow.
+    seen = Q.diagonal() > _LEAST_FEATURES
+    # Symmetric, and in the order of Fortran: half as many numbers are read in each step.
+    Q, h, moving = Q[np.ix_(seen, seen)].T, h[seen], w[seen]
+    for _ in range(_N_STEPS if seen.any() else 0):
+        moving *= h / np.maximum(dsymv(1.0, Q, moving), _SMALLEST)  # weights may vanish
+    w[seen] = moving
     return w
 
 

@@ -12,9 +12,8 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import expit, logit, logsumexp
 
-from skdpbo._gram_release import WhitenedRelease
+from skdpbo._gram_release import GramMethod, WhitenedRelease
 from skdpbo._noise_aware import MomentModel, WeightPosterior, released_noise_variance
-from skdpbo._parameters import positive_values
 from skdpbo.gaussian_process.papers._kernel_posterior import kernel_posterior, regulariser
 from skdpbo.gaussian_process.papers._kernel_release import KernelRelease, KernelRows
 from skdpbo.gaussian_process.papers._kernel_sensitivity import norm_bound, optimal_ratio
@@ -65,6 +64,14 @@ def check_choices(gp):
         raise TypeError(f"base must be None or a regressor, got {type(gp.base).__name__}.")
     if gp.release == "kernel" and gp.signal_variance != "kernel":
         raise ValueError('signal_variance="released" needs release="whitened".')
+    if isinstance(gp.noise_variance, str):
+        if gp.noise_variance != "released":
+            raise ValueError('noise_variance must be positive, or "released".')
+        if gp.release == "kernel":
+            raise ValueError(
+                'noise_variance="released" needs release="whitened": the kernel release has no sum '
+                "of squared targets. Give the noise variance."
+            )
     several = gp.kernel is None or isinstance(gp.kernel, list | tuple)
     if several and (gp.release == "kernel" or gp.posterior != "noise_aware"):
         raise ValueError(
@@ -72,21 +79,7 @@ def check_choices(gp):
         )
 
 
-def given_noise_variance(noise_variance, release, n_targets):
-    """Return one variance for each target, or None when they are to be estimated."""
-    if not isinstance(noise_variance, str):
-        return positive_values(noise_variance, n_targets, "noise_variance")
-    if noise_variance != "released":
-        raise ValueError('noise_variance must be positive, or "released".')
-    if release == "whitened":
-        return None
-    raise ValueError(
-        'noise_variance="released" needs release="whitened": the kernel release has no sum of '
-        "squared targets. Give the noise variance."
-    )
-
-
-class WhitenedMethod:
+class WhitenedMethod(GramMethod):
     """Whitened release, of one kernel or of the average of several; see :class:`WhitenedRelease`.
 
     Parameters
@@ -166,10 +159,6 @@ class WhitenedMethod:
         # As if every record lost as much as the worst of them, all in one direction.
         loss = float(np.linalg.norm(Q - R, axis=1).max()) * statistics.step
         return single if statistics.n_records * loss <= statistics.noise else double
-
-    def release(self, gram, source):
-        """Protected: return the exact sums `gram` with noise, as `NoisyMoments`."""
-        return self.statistics.release(gram, source)
 
     def posterior(self, moments, noise_variance):
         """Return a list of `FittedWeights`, by kernel; a `noise_variance` of None is estimated.
@@ -284,7 +273,7 @@ class WhitenedMethod:
         )
 
 
-class KernelMethod:
+class KernelMethod(GramMethod):
     """Published release; see :class:`KernelRelease`.
 
     Parameters
@@ -319,10 +308,6 @@ class KernelMethod:
     def rows(self, centre):
         """Return the map of records to lattice rows, for targets about `centre`."""
         return KernelRows(self.features.kernel, self.features.Z, self.statistics, centre)
-
-    def release(self, gram, source):
-        """Protected: return the exact sums `gram` with noise, as `KernelStatistics`."""
-        return self.statistics.release(gram, source)
 
     def posterior(self, statistics, noise_variance):
         """Return a list with the posterior of the weights; post-processing of `statistics`."""
