@@ -151,10 +151,6 @@ def label_positions(labels, classes):
         positions = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
         return np.where(classes[positions] == labels, positions, -1)
     table = {label: k for k, label in enumerate(classes.tolist())}
-    return np.array(in_isolation(_found, table, labels.tolist()))
-
-
-def _found(table, labels):
     # A label that cannot be hashed is no class, and no error.
-    found = (attempt(table.get, label, -1)[0] for label in labels)
-    return [-1 if position is None else position for position in found]
+    found = in_isolation(lambda: [attempt(table.get, label, -1)[0] for label in labels.tolist()])
+    return np.array([-1 if position is None else position for position in found])

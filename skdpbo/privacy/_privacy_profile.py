@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from skdpbo.privacy._checks import check_delta, check_real, check_text
 from skdpbo.privacy._guarantee import PrivacyGuarantee, Status, as_strings, joint_terms
-from skdpbo.privacy._profile import upper_gaussian_delta
-from skdpbo.privacy._profile_table import ProfileTable, largest_of, tabulate
+from skdpbo.privacy._profile import upper_log_gaussian_delta
+from skdpbo.privacy._profile_table import ProfileTable, falling, tabulate
 from skdpbo.privacy._rounding import round_up
 
 Array = NDArray[np.float64]
@@ -226,12 +226,10 @@ def changed_profile(profile: PrivacyProfile, table: ProfileTable, **fields: Any)
 
 def largest_profile(profiles: Sequence[PrivacyProfile], **statement: str) -> PrivacyProfile:
     """Profile of a release that is one of several, chosen without sight of the records."""
-    return changed_profile(
-        profiles[0],
-        largest_of([profile.table for profile in profiles]),
-        **joint_terms(profiles),
-        **statement,
-    )
+    epsilons = np.unique(np.concatenate([profile.table.epsilons for profile in profiles]))
+    deltas = np.max([profile.table.delta(epsilons) for profile in profiles], axis=0)
+    largest = ProfileTable(epsilons, falling(deltas))
+    return changed_profile(profiles[0], largest, **joint_terms(profiles), **statement)
 
 
 def _stated_neighbours(profile: Any) -> str | None:
@@ -297,7 +295,10 @@ def _stated_deltas(guarantee: PrivacyGuarantee, epsilons: Array) -> Array:
     """Gaussian curve, or randomised response that fails with probability delta."""
     mu, bound, failure = guarantee.mu, guarantee.epsilon, guarantee.delta
     if mu is not None and guarantee.statistical_distance == 0:
-        return upper_gaussian_delta(mu, epsilons)
+        # exp is correct to less than one ulp: the next float is an upper bound, and above 0.
+        gaussian = [math.exp(x) for x in upper_log_gaussian_delta(mu, epsilons).tolist()]
+        curve: Array = np.minimum(np.nextafter(gaussian, np.inf), 1.0)
+        return curve
     # (e^bound - e^epsilon) / (e^bound + 1), without a large exponential.
     inside = -np.expm1(np.minimum(epsilons - bound, 0.0)) / (1 + math.exp(-bound))
     total = failure + (1 - failure) * inside

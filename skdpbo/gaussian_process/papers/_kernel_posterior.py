@@ -84,22 +84,6 @@ def kernel_posterior(A, B, K_ZZ, *, noise_variance, sa, sb, method="linearised",
         return _noise_aware(A, B, K_ZZ, noise_variance, sa, sb, n_records)
     if method not in POSTERIORS:
         raise ValueError(f"posterior must be one of {POSTERIORS}")
-    Sigma = _regularised_inverse(B, K_ZZ, noise_variance, sb)
-    weights = Sigma @ A / noise_variance  # Eq. 12, m = K_ZZ weights
-    covariance = Sigma
-    if method != "naive":
-        published = method == "linearised_published"
-        added = _covariance_from_noise(Sigma, weights, noise_variance, sa, sb, published)
-        covariance = Sigma + added  # Eq. 18
-    return KernelPosterior(weights, covariance)
-
-
-def _regularised_inverse(B, K_ZZ, noise_variance, sb):
-    """Sigma tilde of Eq. (12).
-
-    Lambda is doubled where the matrix is not positive definite, which Eq. (13) makes unlikely
-    and does not exclude. Only released values decide.
-    """
     d = len(B)
     extra = regulariser(sb, noise_variance, d)
     # Without noise lambda is 0, and K_ZZ of close points is singular to rounding.
@@ -109,9 +93,17 @@ def _regularised_inverse(B, K_ZZ, noise_variance, sb):
             factor = cho_factor(K_ZZ + B / noise_variance + extra * np.eye(d), lower=True)
             break
         except LinAlgError:
+            # Eq. (13) makes this unlikely and does not exclude it. Only released values decide.
             extra *= 2.0
     inverse = cho_solve(factor, np.eye(d))
-    return 0.5 * (inverse + inverse.T)
+    Sigma = 0.5 * (inverse + inverse.T)  # Sigma tilde of Eq. 12
+    weights = Sigma @ A / noise_variance  # Eq. 12, m = K_ZZ weights
+    covariance = Sigma
+    if method != "naive":
+        published = method == "linearised_published"
+        added = _covariance_from_noise(Sigma, weights, noise_variance, sa, sb, published)
+        covariance = Sigma + added  # Eq. 18
+    return KernelPosterior(weights, covariance)
 
 
 def _covariance_from_noise(Sigma, weights, noise_variance, sa, sb, published):

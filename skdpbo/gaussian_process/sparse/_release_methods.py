@@ -20,7 +20,6 @@ from skdpbo.gaussian_process.papers._kernel_sensitivity import norm_bound, optim
 from skdpbo.gaussian_process.sparse._denoising import (
     denoised_second_moment,
     nearest_mixture,
-    remaining_noise,
     smaller_scales,
 )
 from skdpbo.gaussian_process.sparse._features import LatticeRows, WhitenedFeatures
@@ -196,10 +195,11 @@ class WhitenedMethod(GramMethod):
         support = support_design(self.features.Z)
         phi = self.features(support)
         density = nearest_mixture(moments.B, phi, SUPPORT_DESIGNS)
-        released = {"sb": moments.sb, "weights": density}
-        B = denoised_second_moment(moments.B, phi, n_records=self.statistics.n_records, **released)
+        n_records = self.statistics.n_records
+        B, left = denoised_second_moment(
+            moments.B, phi, sb=moments.sb, n_records=n_records, weights=density
+        )
         # B and its noise change together: c sigma_b^2 in docs/theory/sparse_gp.md.
-        left = remaining_noise(moments.B, phi, **released)
         return support, density, replace(moments, B=B, sb=left)
 
     def _models(self, moments, **kernel):
