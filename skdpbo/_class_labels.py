@@ -99,7 +99,9 @@ def checked_labels(y, classes):
         # A list, or another sequence: for one text, numpy would make texts of all labels.
         table, _ = in_isolation(attempt, partial(np.asarray, y, dtype=object))
         # It looks into each of them, and one that raises, or a longer one, changes what it finds.
-        y = table if np.ndim(table) > 1 and table.shape[1:] != (1,) else in_isolation(_labels, y)
+        if np.ndim(table) < 2 or table.shape[1:] == (1,):
+            table = in_isolation(lambda: np.fromiter(map(_label, y), dtype=object, count=len(y)))
+        y = table
     array = np.asarray(y)
     if array.dtype.kind == "c":  # scikit-learn's error quotes them
         raise ValueError("Complex data not supported: y must be real.")
@@ -119,10 +121,6 @@ def _present(labels):
     # Missing ones, NaN, NaT and NA, are not equal to themselves.
     here = (cell is not None and attempt(lambda c: bool(c == c), cell)[0] for cell in labels)
     return labels[np.fromiter(map(bool, here), bool, len(labels))]
-
-
-def _labels(y):
-    return np.fromiter(map(_label, y), dtype=object, count=len(y))
 
 
 def _label(cell):
@@ -153,10 +151,6 @@ def label_positions(labels, classes):
         positions = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
         return np.where(classes[positions] == labels, positions, -1)
     table = {label: k for k, label in enumerate(classes.tolist())}
-    return np.array(in_isolation(_found, table, labels.tolist()))
-
-
-def _found(table, labels):
     # A label that cannot be hashed is no class, and no error.
-    found = (attempt(table.get, label, -1)[0] for label in labels)
-    return [-1 if position is None else position for position in found]
+    found = in_isolation(lambda: [attempt(table.get, label, -1)[0] for label in labels.tolist()])
+    return np.array([-1 if position is None else position for position in found])

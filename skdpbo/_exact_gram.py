@@ -149,7 +149,8 @@ def exact_chunk(radius):
 
 def products(Q, sizes, part):
     """Protected: return the sum of the outer products of a chunk's rows; a group's share one."""
-    return integer_gram(shared_roots(Q, sizes, part))
+    Q = shared_roots(Q, sizes, part)
+    return (Q.T @ Q).astype(np.int64)  # exact for at most ``exact_chunk(radius)`` rows
 
 
 def streamed_sums(rows, X, Y, radius, *, chunk_size, n_jobs=None, sums=products):
@@ -220,11 +221,6 @@ def _strided_sums(rows, X, Y, chunk, first, stride, sums):
         Q = rows(X_chunk, Y_chunk, workspace)
         total = total + sums(Q, sizes, slice(start, start + chunk))
     return total
-
-
-def integer_gram(Q):
-    """Protected: return Q'Q as int64; exact for at most ``exact_chunk(radius)`` rows."""
-    return (Q.T @ Q).astype(np.int64)
 
 
 def _dask_sums(rows, X, Y, chunk, sums):

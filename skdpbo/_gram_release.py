@@ -121,6 +121,14 @@ class NoisyMoments:
     syy: np.ndarray
 
 
+class GramMethod:
+    """Base class of methods whose `statistics` release the sum over the records."""
+
+    def release(self, gram, source):
+        """Protected: return the exact sums `gram` with noise, as the `statistics` state them."""
+        return self.statistics.release(gram, source)
+
+
 @dataclass(frozen=True)
 class WhitenedRelease:
     """Gaussian mechanism for the second moment of the records; exactly mu-GDP.

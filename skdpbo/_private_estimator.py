@@ -7,7 +7,7 @@ from functools import partial, wraps
 from numbers import Number
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from skdpbo._attempt import attempt_publicly
@@ -38,8 +38,26 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
-        if "fit" in vars(cls):
-            cls.fit = _complete_or_unchanged(cls.fit)
+        fit = vars(cls).get("fit")
+        if fit is None:
+            return
+
+        # A fit that stops, by an error or an interrupt, leaves the estimator as it was: released
+        # values would stand there without their guarantee, or beside those of an earlier fit.
+        @wraps(fit)
+        def complete_or_unchanged(self, *args, **kwargs):
+            before = vars(self).copy()
+            try:
+                # An interrupt may leave the error state of numpy changed, but not the caller's.
+                return copy_context().run(fit, self, *args, **kwargs)
+            except BaseException:
+                # With its last attribute the fit is complete: a warning was an error.
+                if vars(self).get("privacy_") is before.get("privacy_"):
+                    vars(self).clear()
+                    vars(self).update(before)
+                raise
+
+        cls.fit = complete_or_unchanged
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -159,6 +177,15 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         return table
 
 
+class NoisyRegressor(MultiOutputMixin, RegressorMixin):
+    """Mixin of private regressors."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # with few records the privacy noise prevails
+        return tags
+
+
 def _read(function, values, *args):
     """Protected: call a function of values; in isolation where they may have code of their own."""
     if has_numeric_type(values):
@@ -185,25 +212,3 @@ def _length(row):
     if kind in (list, tuple):
         return len(row)
     return _SINGLE if issubclass(kind, Number | str | np.generic) else None
-
-
-def _complete_or_unchanged(fit):
-    """Let a fit that stops, by an error or an interrupt, leave the estimator as it was.
-
-    Released values would stand there without their guarantee, or beside those of an earlier fit.
-    """
-
-    @wraps(fit)
-    def guarded(self, *args, **kwargs):
-        before = vars(self).copy()
-        try:
-            # An interrupt may leave the error state of numpy changed, but not that of the caller.
-            return copy_context().run(fit, self, *args, **kwargs)
-        except BaseException:
-            # With its last attribute the fit is complete: a warning was an error.
-            if vars(self).get("privacy_") is before.get("privacy_"):
-                vars(self).clear()
-                vars(self).update(before)
-            raise
-
-    return guarded

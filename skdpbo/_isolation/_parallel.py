@@ -39,8 +39,14 @@ def run_tasks(function, tasks, *, n_jobs, pre_dispatch, progress=None):
     results : list
     """
     for _ in range(_ATTEMPTS):
+        # A loop closes the pool of its backend when it ends. In a block of ``parallel_config`` all
+        # loops have one object, and this one would close the pool of scikit-learn's around it: an
+        # own one without a pool, as outside of such a block.
+        active, _ = get_active_backend()
+        backend = object.__new__(type(active))  # not copy: the copy of a Dask backend has no client
+        vars(backend).update({key: part for key, part in vars(active).items() if key != "_pool"})
         # max_nbytes=None: joblib would otherwise write large protected arrays to files.
-        how = {"backend": _own_backend(), "pre_dispatch": pre_dispatch, "max_nbytes": None}
+        how = {"backend": backend, "pre_dispatch": pre_dispatch, "max_nbytes": None}
         parallel = Parallel(n_jobs=n_jobs, **how)
         if progress is not None:  # joblib calls this in its own process when tasks are done
             parallel.print_progress = lambda p=parallel: progress.at(p.n_completed_tasks)
@@ -58,19 +64,6 @@ def run_tasks(function, tasks, *, n_jobs, pre_dispatch, progress=None):
 def _done_here(function, tasks):
     """Return the results, computed in this process."""
     return [undivided(function, task) for task in tasks]
-
-
-def _own_backend():
-    """Return the active backend of joblib as an object, without a pool, that no other loop has.
-
-    A loop closes the pool of its backend when it ends. In a block of ``parallel_config`` all loops
-    have one object, so that a loop inside a search would close the pool of scikit-learn's. Outside
-    of such a block joblib makes an object for each loop.
-    """
-    active, _ = get_active_backend()
-    backend = object.__new__(type(active))  # not copy: the copy of a Dask backend has no client
-    backend.__dict__.update({name: part for name, part in vars(active).items() if name != "_pool"})
-    return backend
 
 
 def undivided(function, task):

@@ -149,7 +149,10 @@ class Secrets:
         # True equals 1.0, and would be found wherever a record has a 1.
         if isinstance(value, bool | np.bool_ | complex | np.complexfloating):
             return False
-        return isinstance(value, int | float | np.number) and self.is_number(_as_float(value))
+        if not isinstance(value, int | float | np.number):
+            return False
+        number, _ = attempt(float, value)  # None of an integer beyond the floats
+        return number is not None and self.is_number(number)
 
     def absent_from(self, array):
         """Return whether none of an array's items is secret; False where only a visit shows it.
@@ -224,10 +227,3 @@ def leak_scan(thing, secrets, *, texts=()):
         leaks.append(Leak("html"))
     texts = [texts] if isinstance(texts, str) else texts
     return leaks + [Leak("text") for text in texts if secrets.in_text(text)]
-
-
-def _as_float(value):
-    try:
-        return float(value)
-    except OverflowError:  # an integer beyond the floats
-        return float("inf")

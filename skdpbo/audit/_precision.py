@@ -86,23 +86,21 @@ def last_digits(values, step=None, modulus=16):
     check_count(modulus, "modulus", least=2)
     if step is not None:
         step = check_positive(step, "step")
-    return [_last_digit(v) if step is None else _place(v, step, modulus) for v in values]
+    return [_label(value, step, modulus) for value in values]
 
 
-def _last_digit(value):
-    if value == 0 or not math.isfinite(value):
+def _label(value, step, modulus):
+    if not math.isfinite(value):
+        return str(value)
+    if step is not None:
+        units = Fraction(value) / Fraction(step)  # a float quotient would round to the lattice
+        return f"place {int(units) % modulus}" if units.denominator == 1 else "off the lattice"
+    if value == 0:
         return str(value)
     numerator, denominator = value.as_integer_ratio()
     # The denominator is a power of two, and the numerator is odd unless the denominator is 1.
     trailing = (numerator & -numerator).bit_length() - 1
     return f"last digit 2^{trailing - denominator.bit_length() + 1}"
-
-
-def _place(value, step, modulus):
-    if not math.isfinite(value):
-        return str(value)
-    units = Fraction(value) / Fraction(step)  # a float quotient would round to the lattice
-    return f"place {int(units) % modulus}" if units.denominator == 1 else "off the lattice"
 
 
 def off_lattice(values, step):

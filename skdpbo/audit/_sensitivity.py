@@ -103,11 +103,12 @@ def sensitivity_audit(
         raise ValueError(f"sensitivity must be at least 0, got {sensitivity}.")
     check_count(n_random, "n_random", least=0)
     # Copies, since a statistic may work in place.
-    before = _exact(statistic(_copied(data)))
+    rows = data if isinstance(data, np.ndarray) else list(data)
+    before = _exact(statistic(copy.deepcopy(rows)))
     # Squares in the l2 norm: a root could not be compared exactly.
     largest, found, n_neighbours = Fraction(0), (-1, None), 0
-    for position, record in _replacements(data, records, propose, n_random, random_state):
-        changed = _copied(data)
+    for position, record in _replacements(rows, records, propose, n_random, random_state):
+        changed = copy.deepcopy(rows)
         changed[position] = copy.deepcopy(record)
         size = _size(before, _exact(statistic(changed)), norm)
         n_neighbours += 1
@@ -175,10 +176,6 @@ def _replacements(data, records, propose, n_random, random_state):
         rng = np.random.default_rng(random_state)
         for _ in range(n_random):
             yield int(rng.integers(len(data))), propose(rng)
-
-
-def _copied(data):
-    return copy.deepcopy(data if isinstance(data, np.ndarray) else list(data))
 
 
 def _exact(values):

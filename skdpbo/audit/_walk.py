@@ -54,7 +54,7 @@ def parts(thing, skip=None):
     """Return (step, part) for each object held directly."""
     if isinstance(thing, int | float | str | bytes | np.generic) or thing is None:
         return []
-    found = [*_items(thing, skip), *_hidden_parts(thing)]
+    found = [*_contents(thing, skip)]
     for kind in type(thing).__mro__:
         slots = kind.__dict__.get("__slots__", ())
         for slot in (slots,) if isinstance(slots, str) else slots:
@@ -72,7 +72,8 @@ def _attribute(thing, name):
         return None
 
 
-def _items(thing, skip):
+def _contents(thing, skip):
+    """Yield items, and what functions, generators and exceptions hold apart from attributes."""
     if isinstance(thing, np.ndarray):
         if skip is None or not skip(thing):
             yield from ((f"[{i}]", v) for i, v in enumerate(np.ma.getdata(thing).ravel().tolist()))
@@ -85,10 +86,6 @@ def _items(thing, skip):
         yield from ((f"[{i}]", value) for i, value in enumerate(thing))
     elif isinstance(thing, memoryview):
         yield ".obj", thing.obj
-
-
-def _hidden_parts(thing):
-    """Yield what functions, generators and exceptions hold apart from their attributes."""
     if isinstance(thing, types.FunctionType):
         # A lambda in a parameter holds what it was made with.
         for i, cell in enumerate(thing.__closure__ or ()):

@@ -164,9 +164,9 @@ class ColumnEffects(RowMap):
         hidden = self._without_effect(0.0) + _largest(len(self.box[0])) * self._deviation()
         return hidden / self.n_records * self.clip / UNCLIPPED
 
-    def _deviation(self):
-        """Return the standard deviation of the effect of a column without one."""
-        return math.hypot(self._noise, sampling_error(self.n_records))
+    def _deviation(self, n_noisy=1):
+        """Return the standard deviation of the effect of a column without one, or between two."""
+        return math.hypot(math.sqrt(n_noisy) * self._noise, sampling_error(self.n_records))
 
     def _without_effect(self, total):
         """Return the expected sum of a column without effect, for a sum of all targets `total`."""

@@ -99,7 +99,13 @@ class JointEffects(ColumnEffects):
 
     def _effects(self, sums):
         """Protected: return the exact effects, int64 (q, n): of sets, then of halves."""
-        tables = [self._of_set(sums, set(A)) for A in self._sets]
+        tables = []
+        for chosen in self._sets:
+            # The cells of the first table with all of its columns, summed over the others.
+            table, A = next((t, A) for t, A in enumerate(self._tables) if {*chosen} <= {*A})
+            cells = sums[:, table].reshape(-1, *(_BINS[len(A)],) * len(A))
+            others = tuple(k + 1 for k, j in enumerate(A) if j not in chosen)
+            tables.append(cells.sum(axis=others))
         if self._with_halves:
             p = len(self.box[0])
             halves = sums[:, -1].reshape(-1, *(2, _BINS[p] // 2) * p)
@@ -110,12 +116,6 @@ class JointEffects(ColumnEffects):
             tables += differences + numbers
         sizes = [np.abs(table).reshape(len(sums), -1).sum(axis=1) for table in tables]
         return np.stack(sizes, axis=1)[: len(self.mean)]
-
-    def _of_set(self, sums, chosen):
-        """Protected: return the sums in the cells of some columns."""
-        table, A = next((t, A) for t, A in enumerate(self._tables) if chosen <= set(A))
-        cells = sums[:, table].reshape(-1, *(_BINS[len(A)],) * len(A))
-        return cells.sum(axis=tuple(k + 1 for k, j in enumerate(A) if j not in chosen))
 
     def columns(self, noisy):
         """Return the columns that matter to some target, in order; all where none clearly does.
@@ -143,7 +143,7 @@ class JointEffects(ColumnEffects):
         Post-processing; of an effect of that column alone, where the records are spread evenly.
         """
         cells = 2 ** (len(self.box[0]) - 1) if self._with_halves else _BINS[1]
-        hidden = self._unmoved(cells, 0.0) + self._least * self._deviation_of_two()
+        hidden = self._unmoved(cells, 0.0) + self._least * self._deviation(2)
         return hidden / self.n_records * self.clip / UNCLIPPED
 
     def _alone(self, noisy):
@@ -155,10 +155,6 @@ class JointEffects(ColumnEffects):
         above = np.array([[self._above(e, j) for j in range(len(self.box[0]))] for e in noisy])
         stays = (above >= self._least).any(axis=0) & (above > self._sure).any()
         return set(np.flatnonzero(stays).tolist())
-
-    def _deviation_of_two(self):
-        """Return the standard deviation of the difference of two effects."""
-        return math.hypot(math.sqrt(2) * self._noise, sampling_error(self.n_records))
 
     def _above(self, effects, j):
         """Return how many deviations the effects of a column stand above those of no effect."""
@@ -176,7 +172,7 @@ class JointEffects(ColumnEffects):
                 return self._sure
             others = tuple(k for k in range(p) if k != j)
             found.append(halves - self._unmoved(2 ** (p - 1), uneven * of_set[others]))
-        return max(found) / self._deviation_of_two()
+        return max(found) / self._deviation(2)
 
     def _unmoved(self, cells, total):
         """Return the largest expected effect in cells that add nothing to `total`, of fewer cells.

@@ -1,14 +1,15 @@
 """Predictions, draws and densities of a fitted Gaussian process."""
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skdpbo._private_estimator import NoisyRegressor
 from skdpbo.privacy._checks import check_count
 
 
-class PosteriorRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class PosteriorRegressor(NoisyRegressor, BaseEstimator):
     """Base class of regressors with a released Gaussian posterior.
 
     A sub-class sets, in ``fit``, ``_predictor`` (with the methods ``mean``, ``moments`` and
@@ -104,8 +105,3 @@ class PosteriorRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             return values
         values = values[..., 0]
         return float(values) if np.ndim(values) == 0 else values
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # with few records the privacy noise prevails
-        return tags

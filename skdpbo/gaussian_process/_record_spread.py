@@ -11,7 +11,7 @@ import numpy as np
 
 from skdpbo._column_moments import hidden_quantile, norm_edges, quantile_edge
 from skdpbo._exact_gram import RowMap, rows_on_lattice
-from skdpbo._gram_release import WhitenedRelease
+from skdpbo._gram_release import GramMethod, WhitenedRelease
 from skdpbo._record_groups import shared
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy._rounding import round_up_root
@@ -37,7 +37,7 @@ def spread_features(X, centre, half_width):
     return _PART * np.column_stack([np.ones(len(X)), waves.mean(axis=1)])
 
 
-class RecordSpread(RowMap):
+class RecordSpread(GramMethod, RowMap):
     """First release: the part of the box that the records fill, mean and reach of the targets.
 
     Parameters
@@ -62,10 +62,6 @@ class RecordSpread(RowMap):
             targets = np.clip(Y - self.centre, -self.half_width, self.half_width)
             rows = np.hstack([spread_features(X, *self.box), targets * self.statistics.beta])
         return rows_on_lattice(rows, self.statistics.step, self.radius)
-
-    def release(self, gram, source):
-        """Protected: return the exact sums `gram` with noise, as `NoisyMoments`."""
-        return self.statistics.release(gram, source)
 
     def extent(self, moments):
         r"""Return the part of the box, about its centre, that the records fill; at most 1.

@@ -231,8 +231,11 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
         # Equal budgets: one noise serves all steps, and one lattice.
         mu_step = float(step_budgets(mu_steps, plan.n_steps)[0])
         release = GradientRelease(rows, codes, scales, weights, mu_step, clip, effective)
+        # d b^2 / d w^2 for coefficients b of standardised columns; the intercept is not penalised.
         # scikit-learn's C multiplies the sum of the losses, and the gradients here are means.
-        shape, penalties = (rows.shape[1] + 1, n_outputs), scales.penalties() / (float(self.C) * n)
+        d = rows.shape[1]
+        penalties = np.append(np.full(d, scales.size**-2.0), 0.0) / (float(self.C) * n)
+        shape = d + 1, n_outputs
         if plan.by_curvature:
             w = descend_by_curvature(lambda w: release(w, source), inverse, shape, penalties)
         else:

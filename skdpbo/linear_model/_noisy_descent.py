@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpbo._exact_gram import integer_gram, lattice_radius, rows_on_lattice
+from skdpbo._exact_gram import lattice_radius, products, rows_on_lattice
 from skdpbo._gram_release import SLACK, lifted, release_gram
-from skdpbo._record_groups import shared_roots
 from skdpbo.privacy._checks import set_fields
 
 _MIN_STEPS, _MAX_STEPS = 20, 40
@@ -143,7 +142,7 @@ def exact_second_moments(rows, scales, weights, step, radius):
         norms = np.sqrt(np.einsum("ij,ij->i", z, z))
         z *= (roots[chosen] / np.maximum(norms, 1.0))[:, None]  # norm at most 1: sensitivity
         units = rows_on_lattice(z, step, radius)
-        total += integer_gram(shared_roots(units, rows.sizes, chosen))  # exact: at most 2^13 rows
+        total += products(units, rows.sizes, chosen)  # exact: at most 2^13 rows
     return total
 
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpbo._exact_gram import integer_gram, rows_on_lattice
-from skdpbo._record_groups import shared_roots
+from skdpbo._exact_gram import products, rows_on_lattice
 
 _VARIANCE_FLOOR = 0.3  # in standard deviations of the noise of a moment
 _PRIOR_SIZE = 3.0  # of a coefficient, in units of a row of norm 1
@@ -46,11 +45,6 @@ class ColumnScales:
         """Return z for rows of the box, shape (n, d + 1)."""
         factor, shift = self.affine()
         return np.hstack([block * factor + shift, np.full((len(block), 1), self.constant)])
-
-    def penalties(self):
-        """Return d b^2 / d w^2 for coefficients b of standardised columns, shape (d + 1,)."""
-        # The last one is that of the intercept, which is not penalised.
-        return np.append(np.full(len(self.mean), self.size**-2.0), 0.0)
 
     def in_box_units(self, w):
         """Return coefficients and intercept for rows of the box; w of shape (d + 1, k)."""
@@ -177,5 +171,5 @@ class StandardisedRecords:
             t = np.clip(t, -half_width, half_width) * release.beta
             units = rows_on_lattice(np.hstack([z, t]), release.step, release.radius)
             # Exact: at most 2^13 rows of norm at most 2^20.
-            total += integer_gram(shared_roots(units, self.sizes, part))
+            total += products(units, self.sizes, part)
         return total

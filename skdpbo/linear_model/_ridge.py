@@ -1,7 +1,8 @@
 """Linear regression that protects every training record."""
 
+from functools import partial
+
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpbo._column_moments import (
@@ -16,6 +17,7 @@ from skdpbo._gaussian_estimator import GaussianEstimator
 from skdpbo._gram_release import WhitenedRelease, lifted
 from skdpbo._noise_aware import MomentModel, released_noise_variance
 from skdpbo._parameters import bounds_or_default, warn_of_ends
+from skdpbo._private_estimator import NoisyRegressor
 from skdpbo._record_groups import n_units, placed
 from skdpbo._row_blocks import BoxedRows, clipped_product
 from skdpbo._schema import (
@@ -35,7 +37,7 @@ _UNEXPLAINED = 0.05  # share of the targets' squares: less is no effect that a u
 _PRIOR_VARIANCES = 4.0 ** np.arange(-6, 5)  # of a weight, in units of the targets' half width
 
 
-class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
+class DPRidge(NoisyRegressor, GaussianEstimator):
     r"""Linear regression with private inputs and targets.
 
     Private: every training record, for data sets that differ in one record; the number of records
@@ -281,21 +283,11 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
 
     def _posterior_mean(self, B, released, j, n, largest, size):
         """Return the weights of target j from released moments."""
-
-        def model(prior_variance):
-            return MomentModel(
-                B,
-                released.A[:, j],
-                released.yy[j, j],
-                sb=released.sb,
-                sa=released.sa[j],
-                syy=released.syy[j],
-                n_records=n,
-                signal_variance=prior_variance,
-            )
-
+        sums = B, released.A[:, j], released.yy[j, j]
+        noise = {"sb": released.sb, "sa": released.sa[j], "syy": released.syy[j]}
+        model = partial(MomentModel, *sums, **noise, n_records=n)
         # Evidence of released moments: the choice of the prior costs no budget.
-        candidates = [model(factor * largest) for factor in _PRIOR_VARIANCES]
+        candidates = [model(signal_variance=factor * largest) for factor in _PRIOR_VARIANCES]
         variances = [released_noise_variance(one, largest) for one in candidates]
         evidence = [m.log_evidence(v) for m, v in zip(candidates, variances, strict=True)]
         # Also with a given alpha: its prior needs the noise variance of some model.
@@ -303,7 +295,8 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         if self.alpha is None:
             return candidates[best].posterior(variances[best]).mean
         # Ridge with penalty alpha is the posterior mean under prior variance sigma^2 / alpha.
-        return model(variances[best] * size**2 / float(self.alpha)).posterior(variances[best]).mean
+        prior = variances[best] * size**2 / float(self.alpha)
+        return model(signal_variance=prior).posterior(variances[best]).mean
 
     def predict(self, X):
         """Predicted targets.
@@ -323,8 +316,3 @@ class DPRidge(MultiOutputMixin, RegressorMixin, GaussianEstimator):
         predicted = clipped_product(X, self.X_bounds_, self.coef_.T) + self.intercept_
         # Rows far from the others weigh little in the fit. No error grows: targets are within.
         return np.clip(predicted, *self.y_bounds_)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # with few records the privacy noise prevails
-        return tags

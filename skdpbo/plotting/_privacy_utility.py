@@ -141,10 +141,18 @@ class PrivacyUtilityDisplay:
         epsilon = np.asarray(self.epsilon, dtype=float)
         if epsilon.ndim != 1 or not len(epsilon) or not (epsilon > 0).all():
             raise ValueError("epsilon must hold positive numbers.")
-        curves = {
-            name: _mean_and_error(values, len(epsilon), name)
-            for name, values in self.utility.items()
-        }
+        curves = {}  # the mean of the runs at each epsilon, and two standard errors or None
+        for name, values in self.utility.items():
+            runs = np.asarray(values, dtype=float)
+            if runs.ndim not in (1, 2) or len(runs) != len(epsilon):
+                raise ValueError(
+                    f"utility[{name!r}] must have one entry, or one row of runs, per epsilon."
+                )
+            if runs.ndim == 1 or runs.shape[1] == 1:
+                curves[name] = runs.reshape(len(epsilon)), None
+            else:
+                error = 2 * runs.std(axis=1, ddof=1) / np.sqrt(runs.shape[1])
+                curves[name] = runs.mean(axis=1), error
         self.figure_, self.ax_ = axes_for(ax, type(self).__name__)
         colours = [PRIVATE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
         self.curves_ = {
@@ -160,13 +168,3 @@ class PrivacyUtilityDisplay:
         self.ax_.set(xscale="log", xlabel="ε (smaller is more private)", ylabel=self.utility_name)
         self.ax_.legend()
         return self
-
-
-def _mean_and_error(values, n_epsilons, name):
-    """Return the mean of the runs at each epsilon, and two standard errors or None."""
-    values = np.asarray(values, dtype=float)
-    if values.ndim not in (1, 2) or len(values) != n_epsilons:
-        raise ValueError(f"utility[{name!r}] must have one entry, or one row of runs, per epsilon.")
-    if values.ndim == 1 or values.shape[1] == 1:
-        return values.reshape(n_epsilons), None
-    return values.mean(axis=1), 2 * values.std(axis=1, ddof=1) / np.sqrt(values.shape[1])

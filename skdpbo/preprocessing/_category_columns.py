@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from functools import partial
 
 import numpy as np
 from scipy.sparse import issparse
@@ -19,25 +18,20 @@ def columns_of(X, estimator):
         raise TypeError("Sparse data was passed for X, but dense data is required.")
     if hasattr(X, "iloc"):  # each column of a frame has its own type
         return [_cells(X.iloc[:, j]) for j in range(_checked_shape(X.shape, estimator)[1])]
-    if not is_dask(X):  # which would be computed
-        X = np.asarray(X) if hasattr(X, "dtype") else _objects(X)
+    if not (hasattr(X, "dtype") or is_dask(X)):
+        table, _ = attempt(np.asarray, X, dtype=object)
+        if table is None:  # numpy looks into the cells, and raises what it meets there
+            table, _ = attempt(
+                lambda: np.stack([np.fromiter(row, dtype=object, count=len(row)) for row in X])
+            )
+        if table is None:
+            raise ValueError("X must be a rectangular array.")
+        X = table
+    elif not is_dask(X):  # which would be computed
+        X = np.asarray(X)
     if X.dtype.kind == "c":
         raise ValueError("Complex data not supported: X must be real or strings.")
     return [X[:, j] for j in range(_checked_shape(X.shape, estimator)[1])]
-
-
-def _objects(rows):
-    """Protected: return a table of objects."""
-    for way in (partial(np.asarray, dtype=object), _cell_by_cell):
-        table, _ = attempt(way, rows)
-        if table is not None:
-            return table
-    raise ValueError("X must be a rectangular array.")
-
-
-def _cell_by_cell(rows):
-    """Return a table of objects; numpy looks into the cells, and may raise what it meets there."""
-    return np.stack([np.fromiter(row, dtype=object, count=len(row)) for row in rows])
 
 
 def _cells(column):
@@ -97,13 +91,6 @@ def category_counts(column):
         counts = Counter(map(category_key, column.tolist()))
     counts.pop(None, None)  # of no known type: such a value could not be named
     return counts
-
-
-def positions_of(column, keys):
-    """Protected: position of the key of each value in `keys`, len(keys) for any other."""
-    table = {key: k for k, key in enumerate(keys)}
-    last = len(keys)
-    return np.array([table.get(category_key(value), last) for value in np.asarray(column).tolist()])
 
 
 def representatives(column, codes):

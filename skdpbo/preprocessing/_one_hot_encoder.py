@@ -15,7 +15,6 @@ from skdpbo.preprocessing._category_columns import (
     category_counts,
     category_key,
     columns_of,
-    positions_of,
     representatives,
 )
 from skdpbo.preprocessing._private_transformer import PrivateTransformer
@@ -148,9 +147,12 @@ class DPOneHotEncoder(PrivateTransformer):
         validate_data(self, X, reset=False, skip_check_array=True)
         sizes = [len(keys) + 1 for keys in self._keys]  # one more for all other values
         starts = np.cumsum([0, *sizes[:-1]])
-        positions = np.column_stack(
-            [positions_of(c, keys) for c, keys in zip(columns, self._keys, strict=True)]
-        )
+        positions = []
+        for column, keys in zip(columns, self._keys, strict=True):
+            table = {key: k for k, key in enumerate(keys)}
+            values = map(category_key, np.asarray(column).tolist())
+            positions.append([table.get(key, len(keys)) for key in values])
+        positions = np.transpose(positions)
         n, d = positions.shape
         # One entry for each column of X, in order: nothing is sorted.
         indicators = csr_matrix(

@@ -65,9 +65,12 @@ def check_within(value: Any, name: str, interval: str) -> float:
     return float(real)
 
 
-def check_count(value: Any, name: str, least: int = 1, most: int | None = None) -> int:
+def check_count(value: Any, name: str, least: float = 1, most: int | None = None) -> int:
     """Return an integer that is not below `least` and not above `most`."""
-    count = _integer(value, name)
+    # True is an Integral, and hardly meant as 1.
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__}.")
+    count = int(value)
     if most is not None and not least <= count <= most:
         raise ValueError(f"{name} must lie in [{least}, {most}], got {count}.")
     if count < least:
@@ -77,17 +80,10 @@ def check_count(value: Any, name: str, least: int = 1, most: int | None = None) 
 
 def check_index(index: Any, size: int) -> int:
     """Return an integer that is a position among `size`, or raise an IndexError."""
-    position = _integer(index, "index")
+    position = check_count(index, "index", least=-math.inf)
     if not 0 <= position < size:
         raise IndexError(f"index must be in [0, {size}), got {position}.")
     return position
-
-
-def _integer(value: Any, name: str) -> int:
-    # True is an Integral, and hardly meant as 1.
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be an integer, got {type(value).__name__}.")
-    return int(value)
 
 
 def check_mu(mu: Any) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -13,8 +14,8 @@ from numpy.typing import NDArray
 
 from skdpbo.privacy._checks import check_delta, check_real, check_text
 from skdpbo.privacy._guarantee import PrivacyGuarantee, Status, as_strings, joint_terms
-from skdpbo.privacy._profile import upper_gaussian_delta
-from skdpbo.privacy._profile_table import ProfileTable, largest_of, tabulate
+from skdpbo.privacy._profile import upper_log_gaussian_delta
+from skdpbo.privacy._profile_table import ProfileTable, falling, tabulate
 from skdpbo.privacy._rounding import round_up
 
 Array = NDArray[np.float64]
@@ -225,12 +226,10 @@ def changed_profile(profile: PrivacyProfile, table: ProfileTable, **fields: Any)
 
 def largest_profile(profiles: Sequence[PrivacyProfile], **statement: str) -> PrivacyProfile:
     """Profile of a release that is one of several, chosen without sight of the records."""
-    return changed_profile(
-        profiles[0],
-        largest_of([profile.table for profile in profiles]),
-        **joint_terms(profiles),
-        **statement,
-    )
+    epsilons = np.unique(np.concatenate([profile.table.epsilons for profile in profiles]))
+    deltas = np.max([profile.table.delta(epsilons) for profile in profiles], axis=0)
+    largest = ProfileTable(epsilons, falling(deltas))
+    return changed_profile(profiles[0], largest, **joint_terms(profiles), **statement)
 
 
 def _stated_neighbours(profile: Any) -> str | None:
@@ -254,36 +253,32 @@ def _table_of(profile: Any) -> ProfileTable:
     if isinstance(profile, PrivacyProfile):
         return profile.table
     if isinstance(profile, PrivacyGuarantee):
-        return tabulate(_curve_of(profile))
+        return tabulate(partial(_stated_deltas, profile))
     for name in _DELTA_METHODS:
         if callable(getattr(profile, name, None)):
-            return tabulate(_of_arrays(getattr(profile, name)))
+            return tabulate(partial(_evaluated, getattr(profile, name)))
     if callable(getattr(profile, "get_epsilon", None)):
         return _from_epsilons(profile.get_epsilon)
     if callable(profile):
-        return tabulate(_of_arrays(profile))
+        return tabulate(partial(_evaluated, profile))
     raise TypeError(
         "A privacy profile must be a PrivacyGuarantee, a function delta(epsilon), a privacy-loss "
         f"distribution or an accountant, got {type(profile).__name__}."
     )
 
 
-def _of_arrays(function: Callable[[Any], Any]) -> Callable[[Array], Array]:
+def _evaluated(function: Callable[[Any], Any], epsilons: Array) -> Array:
     """Evaluate a function of a number or of an array; arrays count where they agree."""
-
-    def evaluate(epsilons: Array) -> Array:
-        # One value shows whether the function treats an array elementwise.
-        middle = epsilons.size // 2
-        one = _number(function(float(epsilons[middle])))
-        try:
-            deltas = np.asarray(function(epsilons.copy()), dtype=float)
-        except Exception:  # functions of a number raise what they like on an array
-            deltas = np.empty(0)
-        if deltas.shape == epsilons.shape and np.isclose(deltas[middle], one, rtol=1e-9, atol=0):
-            return deltas
-        return np.array([_number(function(float(epsilon))) for epsilon in epsilons])
-
-    return evaluate
+    # One value shows whether the function treats an array elementwise.
+    middle = epsilons.size // 2
+    one = _number(function(float(epsilons[middle])))
+    try:
+        deltas = np.asarray(function(epsilons.copy()), dtype=float)
+    except Exception:  # functions of a number raise what they like on an array
+        deltas = np.empty(0)
+    if deltas.shape == epsilons.shape and np.isclose(deltas[middle], one, rtol=1e-9, atol=0):
+        return deltas
+    return np.array([_number(function(float(epsilon))) for epsilon in epsilons])
 
 
 def _number(value: Any) -> float:
@@ -296,20 +291,19 @@ def _number(value: Any) -> float:
     return round_up(check_real(value, "profile")) if math.isfinite(number) else number
 
 
-def _curve_of(guarantee: PrivacyGuarantee) -> Callable[[Array], Array]:
+def _stated_deltas(guarantee: PrivacyGuarantee, epsilons: Array) -> Array:
     """Gaussian curve, or randomised response that fails with probability delta."""
     mu, bound, failure = guarantee.mu, guarantee.epsilon, guarantee.delta
     if mu is not None and guarantee.statistical_distance == 0:
-        return lambda epsilons: upper_gaussian_delta(mu, epsilons)
-
-    def staircase(epsilons: Array) -> Array:
-        # (e^bound - e^epsilon) / (e^bound + 1), without a large exponential.
-        inside = -np.expm1(np.minimum(epsilons - bound, 0.0)) / (1 + math.exp(-bound))
-        total = failure + (1 - failure) * inside
-        deltas: Array = np.where(inside > 0, np.minimum(total * (1 + 1e-14), 1.0), failure)
-        return deltas
-
-    return staircase
+        # exp is correct to less than one ulp: the next float is an upper bound, and above 0.
+        gaussian = [math.exp(x) for x in upper_log_gaussian_delta(mu, epsilons).tolist()]
+        curve: Array = np.minimum(np.nextafter(gaussian, np.inf), 1.0)
+        return curve
+    # (e^bound - e^epsilon) / (e^bound + 1), without a large exponential.
+    inside = -np.expm1(np.minimum(epsilons - bound, 0.0)) / (1 + math.exp(-bound))
+    total = failure + (1 - failure) * inside
+    deltas: Array = np.where(inside > 0, np.minimum(total * (1 + 1e-14), 1.0), failure)
+    return deltas
 
 
 def _from_epsilons(get_epsilon: Callable[..., Any]) -> ProfileTable:

@@ -67,14 +67,6 @@ def upper_log_gaussian_delta(mu: float, epsilon: Array) -> Array:
     return bound
 
 
-def upper_gaussian_delta(mu: float, epsilon: Array) -> Array:
-    """Delta of mu-GDP at epsilons of shape (n,), rounded up; in (0, 1]."""
-    # exp is correct to less than one ulp: the next float is an upper bound, and above 0.
-    deltas = [math.exp(x) for x in upper_log_gaussian_delta(mu, epsilon).tolist()]
-    bound: Array = np.minimum(np.nextafter(deltas, np.inf), 1.0)
-    return bound
-
-
 def _log_gaussian_delta_positive(mu: float, epsilon: Array) -> Array:
     x = (epsilon / mu - mu / 2) / math.sqrt(2)
     width = mu / math.sqrt(2)

@@ -104,7 +104,7 @@ class ProfileTable:
         a = ends[:, None] * splits
         both = self.delta(a) + np.exp(a) * self.delta(ends[:, None] - a)
         smallest = np.minimum(both.min(axis=1) * (1 + _MARGIN), 1.0)
-        return ProfileTable(ends, _falling(smallest))
+        return ProfileTable(ends, falling(smallest))
 
 
 def tabulate(profile: Callable[[Array], Array]) -> ProfileTable:
@@ -124,20 +124,13 @@ def tabulate(profile: Callable[[Array], Array]) -> ProfileTable:
     # Accountants keep a little mass at an infinite loss: nothing falls beyond it.
     end = _SCAN[int(np.argmax(seen <= max(1.001 * float(seen[-1]), _NEGLIGIBLE)))]
     epsilons = np.linspace(0.0, end, _N_POINTS)
-    return ProfileTable(epsilons, _falling(_checked(profile, epsilons)))
+    return ProfileTable(epsilons, falling(_checked(profile, epsilons)))
 
 
-def largest_of(tables: list[ProfileTable]) -> ProfileTable:
-    """Table of the largest of several profiles at every epsilon."""
-    epsilons = np.unique(np.concatenate([table.epsilons for table in tables]))
-    deltas = np.max([table.delta(epsilons) for table in tables], axis=0)
-    return ProfileTable(epsilons, _falling(deltas))
-
-
-def _falling(deltas: Array) -> Array:
+def falling(deltas: Array) -> Array:
     """Return the largest of the values that follow: rounding never lowers a bound."""
-    falling: Array = np.maximum.accumulate(deltas[::-1])[::-1]
-    return falling
+    bound: Array = np.maximum.accumulate(deltas[::-1])[::-1]
+    return bound
 
 
 def _checked(profile: Callable[[Array], Array], epsilons: Array) -> Array:

@@ -111,19 +111,17 @@ class _Stationary:
         else:
             self.A = self.X / self.length_scale
             self.r = cdist(self.A, self.A)
-        k, self.slope = self._profile(self.r)
-        return k
-
-    def _profile(self, r: FloatArray) -> tuple[Any, Any]:
-        """Return k(r) and g(r) = -k'(r) / r, in which r cancels: nothing is divided at r = 0."""
+        # The slope is g(r) = -k'(r) / r, in which r cancels: nothing is divided at r = 0.
         if self.nu == math.inf:  # the squared exponential
-            k = np.exp(-0.5 * r * r)
-            return k, k
-        s = math.sqrt(2 * self.nu) * r
+            self.slope = np.exp(-0.5 * self.r * self.r)
+            return self.slope
+        s = math.sqrt(2 * self.nu) * self.r
         e = np.exp(-s)
         if self.nu == 1.5:
-            return (1.0 + s) * e, 3.0 * e
-        return (1.0 + s + s * s / 3.0) * e, 5.0 / 3.0 * (1.0 + s) * e
+            self.slope = 3.0 * e
+            return (1.0 + s) * e
+        self.slope = 5.0 / 3.0 * (1.0 + s) * e
+        return (1.0 + s + s * s / 3.0) * e
 
     def contract(self, W: FloatArray) -> FloatArray:
         if not self.p:

@@ -107,7 +107,19 @@ def differentiable(kernel: Any) -> DifferentiableKernel:
         base = differentiable(kernel.kernel)
         p = int(kernel.exponent)
         return base if p == 1 else _Power(base, p, base.level**p)
-    raise TypeError(_reason(kernel))
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel must be a scikit-learn kernel, got {kind.__name__}.")
+    why = "its input derivatives are not known here"
+    if kind is Matern:
+        why = f"with nu={kernel.nu:g} it is not one of the smooth cases"
+    elif kind is WhiteKernel:
+        why = "noise is not differentiable, give it as noise_variance"
+    elif kind is Exponentiation:
+        why = f"the exponent {kernel.exponent:g} is not a whole, positive number"
+    raise TypeError(
+        f"no gradients of a Gaussian process with kernel {kind.__name__}: {why}. "
+        "Use RBF, Matern(nu=2.5) or DotProduct, their sums, products or whole powers."
+    )
 
 
 def prior_gradient_covariance(kernel: DifferentiableKernel, x: FloatArray) -> FloatArray:
@@ -295,21 +307,3 @@ DifferentiableKernel = _Constant | _DotProduct | _Stationary | _Sum | _Product |
 def _along(V: FloatArray, dx: FloatArray) -> FloatArray:
     """Sums over c of V_cj dx_cj, shape (m, 1)."""
     return np.asarray(np.einsum("cj,cj->j", V, dx)[:, None])
-
-
-def _reason(kernel: Any) -> str:
-    """Return the reason why a kernel has no derivatives here."""
-    name = type(kernel).__name__
-    if not isinstance(kernel, Kernel):
-        return f"kernel must be a scikit-learn kernel, got {name}."
-    why = "its input derivatives are not known here"
-    if type(kernel) is Matern:
-        why = f"with nu={kernel.nu:g} it is not one of the smooth cases"
-    elif type(kernel) is WhiteKernel:
-        why = "noise is not differentiable, give it as noise_variance"
-    elif type(kernel) is Exponentiation:
-        why = f"the exponent {kernel.exponent:g} is not a whole, positive number"
-    return (
-        f"no gradients of a Gaussian process with kernel {name}: {why}. "
-        "Use RBF, Matern(nu=2.5) or DotProduct, their sums, products or whole powers."
-    )

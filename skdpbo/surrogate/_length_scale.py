@@ -102,7 +102,10 @@ def fit_length_scale_to_gradients(
     check_positive(prior_log_std, "prior_log_std")
     check_choice(kernel, "kernel", sorted(_PROFILES))
     centre = min(max(prior_length_scale, low), high)
-    start = _first_slope_variance(G, noise, kernel)
+    # v / l^2 by moments, a share of it where noise is as large: slopes have variance g(0) v / l^2.
+    power = float(np.mean(G**2)) if G.size else 0.0
+    left = max(power - float(np.mean(noise)), 0.05 * power) if len(G) else 0.0
+    start = left / float(_PROFILES[kernel](np.zeros(()))[1])
     if len(X) < 2 or start == 0.0:  # one gradient determines v / l^2 only
         return FittedLengthScale(
             length_scale=centre, variance=start * centre**2, log_marginal_likelihood=math.nan
@@ -121,15 +124,6 @@ def fit_length_scale_to_gradients(
         variance=w * length_scale**2,
         log_marginal_likelihood=likelihood(length_scale, w),
     )
-
-
-def _first_slope_variance(G: FloatArray, noise: FloatArray, kernel: str) -> float:
-    """Estimate v / l^2 by moments; 0 without gradients."""
-    power = float(np.mean(G**2)) if G.size else 0.0
-    # Where noise is as large as the gradients, the difference may be negative: a share is left.
-    left = max(power - float(np.mean(noise)), 0.05 * power) if len(G) else 0.0
-    # A slope's prior variance is g(0) v / l^2.
-    return left / float(_PROFILES[kernel](np.zeros(()))[1])
 
 
 def _minimised(

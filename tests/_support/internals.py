@@ -53,7 +53,7 @@ HOMES = {
     ),
     "gaussian_process.papers._branch_and_bound": "_upper _values largest_squared_norm",
     "gaussian_process.papers._kernel_posterior": (
-        "POSTERIORS _covariance_from_noise kernel_posterior regulariser"
+        "JITTER POSTERIORS _covariance_from_noise kernel_posterior regulariser"
     ),
     "gaussian_process.papers._kernel_release": "KernelRelease KernelRows",
     "gaussian_process.papers._kernel_sensitivity": (
@@ -64,7 +64,7 @@ HOMES = {
     "gaussian_process.papers._kharkovskii2020": "published_transform threshold",
     "gaussian_process.papers._stationary_kernels": "stationary_kernel",
     "gaussian_process.sparse._denoising": (
-        "denoised_second_moment nearest_mixture remaining_noise share_in_reach smaller_scales"
+        "denoised_second_moment nearest_mixture share_in_reach smaller_scales"
     ),
     "gaussian_process.sparse._features": "LatticeRows WhitenedFeatures kernel_chunks",
     "gaussian_process.sparse._inducing": "SUPPORT_DESIGNS inducing_design support_design",

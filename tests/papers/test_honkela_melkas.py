@@ -23,6 +23,7 @@ from _support.internals import (
     spectral_norm,
     trivial_norm,
 )
+from _support.published_posterior import predicted
 from _support.published_sensitivity import published_sensitivity
 from _support.record_sums import exact_gram
 from skdpbo.mechanisms import noise_source
@@ -134,7 +135,7 @@ def sinc_run(epsilon, bound, seed):
         method="linearised_published",
     )
     v = np.linspace(-3.5, 3.5, 200)
-    mean, variance = posterior.predict(KERNEL(v[:, None], NINE), np.ones(200))
+    mean, variance = predicted(posterior, KERNEL(NINE), KERNEL(v[:, None], NINE), np.ones(200))
     error = mean - np.sinc(2 * v / np.pi)
     return math.sqrt(np.mean(error**2)), np.mean(np.abs(error) < 2 * np.sqrt(variance))
 
@@ -197,7 +198,9 @@ def calibration_run(sigma, epsilon, seed):
             seed=seed,
             method=method,
         )
-        mean, variance = posterior.predict(KERNEL(x[test, None], FIFTEEN), np.ones(512))
+        mean, variance = predicted(
+            posterior, KERNEL(FIFTEEN), KERNEL(x[test, None], FIFTEEN), np.ones(512)
+        )
         sd = np.sqrt(variance + sigma**2)
         shares.append(
             [np.mean(np.abs(y[test] - mean) < z * sd) for z in (0.67449, 1.15035, 1.64485, 1.95996)]

@@ -78,12 +78,9 @@ class NoisyRows:
             projection=self.projection,
         )
         r = self.n_features if self.projection is None else self.projection.shape[1]
-        set_fields(self, n_components=r, sensitivity=sensitivity)
-
-    @property
-    def image(self):
-        """Domain of the rows before the noise, in the space of Z."""
-        return self.domain.image(self.projection)
+        # The domain of the rows before the noise, in the space of Z.
+        image = self.domain.image(self.projection)
+        set_fields(self, n_components=r, sensitivity=sensitivity, image=image)
 
     def mechanism_for(self, n_rows):
         """Return the noise and its standard deviation per coordinate, in the units of Z."""

@@ -206,7 +206,15 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
         def check(shape, y):
             if y.ndim not in (1, 2):
                 raise ValueError("y must have one or two dimensions.")
-            noise_variance = self._checked_noise_variance(1 if y.ndim == 1 else y.shape[1])
+            q = 1 if y.ndim == 1 else y.shape[1]
+            if not isinstance(self.noise_variance, str):
+                noise_variance = positive_values(self.noise_variance, q, "noise_variance")
+            elif self.noise_variance != "fitted":
+                raise ValueError('noise_variance must be positive, or "fitted".')
+            elif self.optimizer is None:
+                raise ValueError('noise_variance="fitted" needs an optimizer: give a number.')
+            else:
+                noise_variance = [None] * q
             plan = self._plan(*shape)
             return plan, self._checked_kernel(plan), noise_variance
 
@@ -273,16 +281,6 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
         if not (valid and values[0, 0] > 0):
             raise ValueError(f"kernel must have positive and finite parameters, got {kernel}.")
         return kernel
-
-    def _checked_noise_variance(self, n_targets):
-        """Return one variance for each target; None where it is to be fitted."""
-        if not isinstance(self.noise_variance, str):
-            return positive_values(self.noise_variance, n_targets, "noise_variance")
-        if self.noise_variance != "fitted":
-            raise ValueError('noise_variance must be positive, or "fitted".')
-        if self.optimizer is None:
-            raise ValueError('noise_variance="fitted" needs an optimizer: give a number.')
-        return [None] * n_targets
 
     def _guarantees(self, n_features):
         return tuple(

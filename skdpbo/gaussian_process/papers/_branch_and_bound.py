@@ -60,7 +60,12 @@ def largest_squared_norm(kernel, Z, *, max_boxes=50_000):
     while bounds.size and bounds.max() > best * (1.0 + _TOLERANCE) and seen < allowed:
         order = np.argsort(-bounds)
         split, kept = order[:_BATCH], order[_BATCH:]
-        halves = _halved(boxes[:, split], widths)
+        low, high = boxes[:, split]
+        side = np.argmax((high - low) * widths, axis=1)
+        rows = np.arange(len(side))
+        left, right = high.copy(), low.copy()
+        left[rows, side] = right[rows, side] = 0.5 * (low[rows, side] + high[rows, side])
+        halves = np.stack([np.concatenate([low, right]), np.concatenate([left, high])])
         best = max(best, _values(kernel, Z, halves.mean(axis=0)).max())
         # A half is never worse than the box it came from.
         fresh = np.minimum(_upper(kernel, Z, halves), np.tile(bounds[split], 2))
@@ -71,17 +76,6 @@ def largest_squared_norm(kernel, Z, *, max_boxes=50_000):
         seen += fresh.size
     # Valid also where the search was cut short: the boxes left cover all that is not settled.
     return max(float(bounds.max(initial=0.0)), float(best)), float(best)
-
-
-def _halved(boxes, widths):
-    low, high = boxes
-    side = np.argmax((high - low) * widths, axis=1)
-    rows = np.arange(len(side))
-    middle = 0.5 * (low[rows, side] + high[rows, side])
-    left, right = high.copy(), low.copy()
-    left[rows, side] = middle
-    right[rows, side] = middle
-    return np.stack([np.concatenate([low, right]), np.concatenate([left, high])])
 
 
 def _chunks(n_boxes, Z):

@@ -11,10 +11,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 
 _FAILURE = 0.01  # rho of Eq. (13), the paper's value
-_JITTER = 1e-6  # of K_ZZ, relative to the prior variance, wherever it is inverted
+JITTER = 1e-6  # of K_ZZ, relative to the prior variance, wherever it is inverted
 _N_ITERATIONS = 8
 
 POSTERIORS = ("noise_aware", "linearised", "linearised_published", "naive")
@@ -30,22 +30,10 @@ class KernelPosterior:
         Mean of w: the mean of f(x) is k_Z(x)'weights.
     weight_covariance : ndarray of shape (d, d)
         Covariance of w.
-    K_ZZ : ndarray of shape (d, d)
     """
 
     weights: np.ndarray
     weight_covariance: np.ndarray
-    K_ZZ: np.ndarray
-
-    @property
-    def mean(self):
-        """Mean m of u = f(Z), shape (d,): Eq. (12)."""
-        return self.K_ZZ @ self.weights
-
-    @property
-    def covariance(self):
-        """Covariance S of u, shape (d, d): Eq. (18)."""
-        return self.K_ZZ @ self.weight_covariance @ self.K_ZZ
 
     def in_coordinates(self, whitener):
         """Mean and covariance of v in f(x) = phi(x)'v, phi(x) = whitener' k_Z(x).
@@ -59,29 +47,6 @@ class KernelPosterior:
         half = solve_triangular(whitener, self.weight_covariance)
         covariance = solve_triangular(whitener, half.T)
         return solve_triangular(whitener, self.weights), 0.5 * (covariance + covariance.T)
-
-    def predict(self, K_vZ, K_vv):
-        """Mean and covariance at new points, Eq. (20).
-
-        Parameters
-        ----------
-        K_vZ : ndarray of shape (n, d)
-        K_vv : ndarray of shape (n,) or (n, n)
-            Prior variances, or the prior covariance.
-
-        Returns
-        -------
-        mean : ndarray of shape (n,)
-        covariance : ndarray of the shape of `K_vv`
-        """
-        # K_vZ K_ZZ^-1 (K_ZZ - S) K_ZZ^-1 K_Zv with S = K_ZZ cov(w) K_ZZ
-        L = cholesky(_jittered(self.K_ZZ), lower=True)
-        a = solve_triangular(L, K_vZ.T, lower=True)  # (d, n)
-        spread = K_vZ @ self.weight_covariance  # (n, d)
-        if K_vv.ndim == 1:
-            gained = np.einsum("in,in->n", a, a)
-            return K_vZ @ self.weights, K_vv - gained + np.einsum("nd,nd->n", spread, K_vZ)
-        return K_vZ @ self.weights, K_vv - a.T @ a + spread @ K_vZ.T
 
 
 def regulariser(sb, noise_variance, d):
@@ -119,22 +84,6 @@ def kernel_posterior(A, B, K_ZZ, *, noise_variance, sa, sb, method="linearised",
         return _noise_aware(A, B, K_ZZ, noise_variance, sa, sb, n_records)
     if method not in POSTERIORS:
         raise ValueError(f"posterior must be one of {POSTERIORS}")
-    Sigma = _regularised_inverse(B, K_ZZ, noise_variance, sb)
-    weights = Sigma @ A / noise_variance  # Eq. 12, m = K_ZZ weights
-    covariance = Sigma
-    if method != "naive":
-        published = method == "linearised_published"
-        added = _covariance_from_noise(Sigma, weights, noise_variance, sa, sb, published)
-        covariance = Sigma + added  # Eq. 18
-    return KernelPosterior(weights, covariance, K_ZZ)
-
-
-def _regularised_inverse(B, K_ZZ, noise_variance, sb):
-    """Sigma tilde of Eq. (12).
-
-    Lambda is doubled where the matrix is not positive definite, which Eq. (13) makes unlikely
-    and does not exclude. Only released values decide.
-    """
     d = len(B)
     extra = regulariser(sb, noise_variance, d)
     # Without noise lambda is 0, and K_ZZ of close points is singular to rounding.
@@ -144,9 +93,17 @@ def _regularised_inverse(B, K_ZZ, noise_variance, sb):
             factor = cho_factor(K_ZZ + B / noise_variance + extra * np.eye(d), lower=True)
             break
         except LinAlgError:
+            # Eq. (13) makes this unlikely and does not exclude it. Only released values decide.
             extra *= 2.0
     inverse = cho_solve(factor, np.eye(d))
-    return 0.5 * (inverse + inverse.T)
+    Sigma = 0.5 * (inverse + inverse.T)  # Sigma tilde of Eq. 12
+    weights = Sigma @ A / noise_variance  # Eq. 12, m = K_ZZ weights
+    covariance = Sigma
+    if method != "naive":
+        published = method == "linearised_published"
+        added = _covariance_from_noise(Sigma, weights, noise_variance, sa, sb, published)
+        covariance = Sigma + added  # Eq. 18
+    return KernelPosterior(weights, covariance)
 
 
 def _covariance_from_noise(Sigma, weights, noise_variance, sa, sb, published):
@@ -171,7 +128,7 @@ def _noise_aware(A, B, K_ZZ, noise_variance, sa, sb, n_records):
     # |k_Z(x)|^2 <= k(x, x) lambda_max(K_ZZ) <= tr K_ZZ^2 for each record.
     largest = math.inf if n_records is None else n_records * float(np.trace(K_ZZ @ K_ZZ))
     B_plus = (vectors * np.clip(values, 0.0, largest)) @ vectors.T
-    prior = _jittered(K_ZZ)
+    prior = K_ZZ + JITTER * K_ZZ.diagonal().max() * np.eye(d)
     tau2 = sa**2 + 0.5 * sb**2
     for _ in range(_N_ITERATIONS):
         # Where sigma^2 B prevails by more than the digits of a float, it is singular to rounding.
@@ -181,8 +138,4 @@ def _noise_aware(A, B, K_ZZ, noise_variance, sa, sb, n_records):
         weights = P @ (BC @ A)
         # E |E_b w|^2 / d = (sb^2 / 2)(1 + 1/d) E |w|^2, with the current posterior of w.
         tau2 = sa**2 + 0.5 * sb**2 * (1.0 + 1.0 / d) * (weights @ weights + np.trace(P))
-    return KernelPosterior(weights, 0.5 * (P + P.T), K_ZZ)
-
-
-def _jittered(K_ZZ):
-    return K_ZZ + _JITTER * K_ZZ.diagonal().max() * np.eye(len(K_ZZ))
+    return KernelPosterior(weights, 0.5 * (P + P.T))

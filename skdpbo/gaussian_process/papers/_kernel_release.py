@@ -207,8 +207,8 @@ class KernelRelease:
         return KernelStatistics(
             A=np.asarray(A, dtype=np.float64) * (step_k * step_y),
             B=B * step_k**2,
-            sa=of_A.sigma * step_k * step_y,
-            sb=on_diagonal.sigma * step_k**2,
+            sa=self.sigma_a,
+            sb=self.sigma_b,
         )
 
     @cached_property

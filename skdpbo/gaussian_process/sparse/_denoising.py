@@ -22,11 +22,12 @@ _LOW_QUANTILE, _LEAST_GAP = 0.1, 0.01  # of phi' M phi inside; from there to out
 
 
 def denoised_second_moment(B, support, *, sb, n_records, weights=None):
-    r"""Positive semi-definite estimate of the second moment.
+    r"""Positive semi-definite estimate of the second moment, and the noise that it has kept.
 
     The mixture of :math:`\phi(x)\phi(x)'` over public support points that is nearest to B', plus
     a share of the difference when that is more than noise, so that the support need not hold the
-    records and the estimate tends to B' as the noise vanishes.
+    records and the estimate tends to B' as the noise vanishes. A mixture has fewer degrees of
+    freedom than a matrix: what it leaves of B' holds the noise that it has not followed.
 
     Parameters
     ----------
@@ -43,36 +44,24 @@ def denoised_second_moment(B, support, *, sb, n_records, weights=None):
 
     Returns
     -------
-    ndarray of shape (d, d)
+    estimate : ndarray of shape (d, d)
+    sb : float
+        Of its noise: at least half of the given one, and that where all of the rest is restored.
     """
     weights = nearest_mixture(B, support) if weights is None else weights
     # B_1 = B_0 + rho (B' - B_0), and then eigenvalues that n records can give.
     mixture = (support.T * weights) @ support
     rest = B - mixture
-    share = _restored(_relative_square(rest, sb))
-    # The mixture is positive by itself: only the part that is restored brings noise back.
-    return lifted(mixture + share * rest, share * sb, n_records)
-
-
-def remaining_noise(B, support, *, sb, weights):
-    """Return the standard deviation of the noise that the estimate has kept, as `sb`.
-
-    A mixture has fewer degrees of freedom than a matrix: what it leaves of B' holds the noise that
-    it has not followed. At least half of `sb`, and `sb` where all of the rest is restored.
-
-    Parameters
-    ----------
-    B, support, sb, weights
-        As for `denoised_second_moment`.
-
-    Returns
-    -------
-    float
-    """
-    square = _relative_square(B - (support.T * weights) @ support, sb)
+    d = len(rest)  # E |E_b|_F^2 = d sb^2 + d (d - 1) sb^2 / 2
+    square = np.sum(rest**2) / (0.5 * sb**2 * d * (d + 1))
+    # James and Stein's share is without the square; but an error of the mixture lies in the weak
+    # directions, which the posterior feels most, so it is to vanish sooner.
+    share = 1.0 - 1.0 / max(square, 1.0) ** 2
     # c_0 = 1 - r, and c = c_0 + rho^2 (1 - c_0): the restored rest brings its noise back.
     kept = min(max(1.0 - square, _LEAST_REMAINING), 1.0)
-    return float(sb * np.sqrt(kept + _restored(square) ** 2 * (1.0 - kept)))
+    left = float(sb * np.sqrt(kept + share**2 * (1.0 - kept)))
+    # The mixture is positive by itself: only the part that is restored brings noise back.
+    return lifted(mixture + share * rest, share * sb, n_records), left
 
 
 def smaller_scales(weights, moments, estimate):
@@ -105,19 +94,6 @@ def smaller_scales(weights, moments, estimate):
     return np.where(seen, explained / np.where(seen, explained + kept * excess, 1.0), 1.0)
 
 
-def _relative_square(rest, sb):
-    """Return the squared norm of a symmetric matrix over that expected of the noise."""
-    d = len(rest)  # E |E_b|_F^2 = d sb^2 + d (d - 1) sb^2 / 2
-    return np.sum(rest**2) / (0.5 * sb**2 * d * (d + 1))
-
-
-def _restored(square):
-    """Return the share of the rest that is restored."""
-    # James and Stein's share is without the square; but an error of the mixture lies in the weak
-    # directions, which the posterior feels most, so it is to vanish sooner.
-    return 1.0 - 1.0 / max(square, 1.0) ** 2
-
-
 def nearest_mixture(B, support, designs=()):
     """Return weights w >= 0 for which the sum of w phi phi' is nearest to B in the Frobenius norm.
 
@@ -140,19 +116,7 @@ def nearest_mixture(B, support, designs=()):
     # <phi phi', psi psi'>_F = (phi'psi)^2. A negative h would turn a weight's sign.
     Q = (support @ support.T) ** 2
     h = np.maximum(np.sum((support @ B) * support, axis=1), 0.0)
-    w = _start(B, support, designs)
-    # Points of vanishing features keep their weights: those that would matter overflow.
-    seen = Q.diagonal() > _LEAST_FEATURES
-    # Symmetric, and in the order of Fortran: half as many numbers are read in each step.
-    Q, h, moving = Q[np.ix_(seen, seen)].T, h[seen], w[seen]
-    for _ in range(_N_STEPS if seen.any() else 0):
-        moving *= h / np.maximum(dsymv(1.0, Q, moving), _SMALLEST)  # weights may vanish
-    w[seen] = moving
-    return w
-
-
-def _start(B, support, designs):
-    """Return weights of sum 1 or a little more, equal within each design."""
+    # The start: of sum 1 or a little more, equal within each design.
     w = np.full(len(support), 1 / len(support))
     if designs:
         parts = [support[design] for design in designs]
@@ -163,6 +127,13 @@ def _start(B, support, designs):
             w *= _LEAST_SHARE
             for design, part, share in zip(designs, parts, shares / shares.sum(), strict=True):
                 w[design] += share / len(part)
+    # Points of vanishing features keep their weights: those that would matter overflow.
+    seen = Q.diagonal() > _LEAST_FEATURES
+    # Symmetric, and in the order of Fortran: half as many numbers are read in each step.
+    Q, h, moving = Q[np.ix_(seen, seen)].T, h[seen], w[seen]
+    for _ in range(_N_STEPS if seen.any() else 0):
+        moving *= h / np.maximum(dsymv(1.0, Q, moving), _SMALLEST)  # weights may vanish
+    w[seen] = moving
     return w
 
 

@@ -136,10 +136,18 @@ _NEAR = 10.0  # largest squared norm of a point for distances in single precisio
 def kernel_chunks(features, dtype):
     """Return the fastest way to k_Z(X) / scale, in rows that may be overwritten, and the scale."""
     # A constant factor is returned, not applied: in the whitener it costs nothing.
-    parts = [(c, _chunks(k, features.Z, dtype)) for c, k in _terms(features.kernel, 1.0)]
+    Z, parts = features.Z, []
+    for scale, kernel in _terms(features.kernel, 1.0):
+        # Of these exact types: Matern is a sub-class of RBF.
+        known = {RBF: (math.inf,), Matern: (0.5, 1.5, 2.5)}.get(type(kernel), ())
+        nu = getattr(kernel, "nu", math.inf)
+        if nu in known:
+            parts.append((scale, _DistanceChunks(Z, kernel.length_scale, nu, dtype)))
+        else:
+            parts.append((scale, _AnyKernelChunks(kernel, Z, dtype)))
     if len(parts) == 1:
         return parts[0][1], parts[0][0]
-    return _SumChunks(parts, len(features.Z), dtype), 1.0
+    return _SumChunks(parts, len(Z), dtype), 1.0
 
 
 def _terms(kernel, scale):
@@ -151,15 +159,6 @@ def _terms(kernel, scale):
             if type(constant) is ConstantKernel:
                 return _terms(other, scale * constant.constant_value)
     return [(scale, kernel)]
-
-
-def _chunks(kernel, Z, dtype):
-    # Of these exact types: Matern is a sub-class of RBF.
-    known = {RBF: (math.inf,), Matern: (0.5, 1.5, 2.5)}.get(type(kernel), ())
-    nu = getattr(kernel, "nu", math.inf)
-    if nu not in known:
-        return _AnyKernelChunks(kernel, Z, dtype)
-    return _DistanceChunks(Z, kernel.length_scale, nu, dtype)
 
 
 @dataclass(frozen=True)

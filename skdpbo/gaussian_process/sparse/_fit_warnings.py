@@ -43,7 +43,12 @@ def warn_of_units(kernels, Z, points, half_width=None):
     """
     if not all(reference_variance(kernel, Z) > 0 for kernel in kernels):
         return  # refused where features are made
-    explained = max(_explained(kernel, Z, points) for kernel in kernels)
+    explained = 0.0  # largest share of the variance at points that is that of the process at Z
+    for kernel in kernels:
+        jitter = 1e-6 * reference_variance(kernel, Z) * np.eye(len(Z))
+        K = kernel(Z, points)
+        variance = np.sum(K * np.linalg.solve(kernel(Z) + jitter, K))
+        explained = max(explained, min(float(variance / kernel.diag(points).sum()), 1.0))
     if explained < _LEAST_EXPLAINED:
         warn_caller(
             f"The inducing points show {explained:.2g} of the variance of kernel in their box: its "
@@ -61,14 +66,6 @@ def warn_of_units(kernels, Z, points, half_width=None):
             "by a larger constant, give a narrower y_bounds, or leave kernel=None.",
             KernelUnitsWarning,
         )
-
-
-def _explained(kernel, Z, points):
-    """Share of the variance at points that is that of the process at Z, in [0, 1]."""
-    jitter = 1e-6 * reference_variance(kernel, Z) * np.eye(len(Z))
-    K = kernel(Z, points)
-    explained = np.sum(K * np.linalg.solve(kernel(Z) + jitter, K))
-    return float(np.clip(explained / kernel.diag(points).sum(), 0.0, 1.0))
 
 
 def warn_of_bounds(gp, method, released, half_width, Z, *, unseen, wide):

@@ -52,7 +52,20 @@ def inducing_design(inducing_points, bounds, n_features):
         inducing_points = _DEFAULT_SIZE.get(n_features, _DEFAULT_SOBOL)
     # True is an int, and no number of points.
     if isinstance(inducing_points, int | np.integer) and not isinstance(inducing_points, bool):
-        return _designed(int(inducing_points), *bounds)
+        (low, high), size = bounds, int(inducing_points)
+        if size < 1:
+            raise ValueError(f"inducing_points must be at least 1, got {size}.")
+        if max(np.abs(low).max(), np.abs(high).max()) > _LARGEST:
+            raise ValueError(
+                f"X_bounds, or public rows in place of them, must be at most {_LARGEST:g} in size."
+            )
+        side = size if n_features == 1 else math.isqrt(size)
+        if n_features > 2 or side**n_features != size:
+            return low + (high - low) * _sobol(size, n_features)
+        # A single point goes to the middle, not to the lower end.
+        line = np.linspace(0, 1, side) if side > 1 else np.array([0.5])
+        grid = np.meshgrid(*[line] * n_features, indexing="ij")
+        return low + (high - low) * np.stack(grid, axis=-1).reshape(-1, n_features)
     try:
         Z = np.array(inducing_points, dtype=np.float64)
     except (TypeError, ValueError):
@@ -143,25 +156,6 @@ def unreached_design(Z):
     column, sign = row % Z.shape[1], 1 - 2 * (row // Z.shape[1] % 2)
     inside[row, column] = factors * sign
     return centre + half * np.vstack([far, inside])
-
-
-def _designed(size, low, high):
-    if size < 1:
-        raise ValueError(f"inducing_points must be at least 1, got {size}.")
-    if max(np.abs(low).max(), np.abs(high).max()) > _LARGEST:
-        raise ValueError(
-            f"X_bounds, or public rows in place of them, must be at most {_LARGEST:g} in size."
-        )
-    n_features = len(low)
-    side = size if n_features == 1 else math.isqrt(size)
-    if n_features == 1 or (n_features == 2 and side * side == size):
-        # A single point goes to the middle, not to the lower end.
-        line = np.linspace(0, 1, side) if side > 1 else np.array([0.5])
-        grid = np.meshgrid(*[line] * n_features, indexing="ij")
-        unit = np.stack(grid, axis=-1).reshape(-1, n_features)
-    else:
-        unit = _sobol(size, n_features)
-    return low + (high - low) * unit
 
 
 def _sobol(size, n_features):

@@ -31,22 +31,19 @@ class WeightPredictor:
 
     def mean(self, X):
         """Posterior mean, shape (n, q)."""
-        return self.prior_mean + self._by_chunks(X, lambda phi, rows: phi @ self.means)
+        return self.prior_mean + np.concatenate([phi @ self.means for phi, _ in self._chunks(X)])
 
     def moments(self, X):
         """Posterior mean and variance, each of shape (n, q)."""
-        q = len(self.covariances)
-        both = self._by_chunks(X, self._moments_of_chunk)
-        return self.prior_mean + both[:, :q], both[:, q:]
-
-    def _moments_of_chunk(self, phi, rows):
         kernel, sf2 = self.features.kernel, self.features.signal_variance
-        # The prior variance given f(Z), k(x, x) - k_Z'(K_ZZ + jI)^-1 k_Z: >= 0 but for rounding.
-        residual = kernel.diag(rows) - sf2 * np.einsum("ij,ij->i", phi, phi)
-        explained = np.stack(
-            [np.einsum("ij,ij->i", phi @ P, phi) for P in self.covariances], axis=1
-        )
-        return np.hstack([phi @ self.means, np.maximum(residual, 0.0)[:, None] + explained])
+        means, variances = [], []
+        for phi, rows in self._chunks(X):
+            # Prior variance given f(Z), k(x, x) - k_Z'(K_ZZ + jI)^-1 k_Z: >= 0 but for rounding.
+            residual = kernel.diag(rows) - sf2 * np.einsum("ij,ij->i", phi, phi)
+            explained = [np.einsum("ij,ij->i", phi @ P, phi) for P in self.covariances]
+            variances.append(np.maximum(residual, 0.0)[:, None] + np.stack(explained, axis=1))
+            means.append(phi @ self.means)
+        return self.prior_mean + np.concatenate(means), np.concatenate(variances)
 
     def joint(self, X=None):
         """Posterior mean, shape (n, q), and covariance, shape (n, n, q); None: of f(Z) itself.
@@ -61,12 +58,11 @@ class WeightPredictor:
         covariances = [residual + phi @ P @ phi.T for P in self.covariances]
         return self.prior_mean + phi @ self.means, np.stack(covariances, axis=-1)
 
-    def _by_chunks(self, X, compute):
-        parts = []
+    def _chunks(self, X):
+        """Yield the features of a few rows at a time, and the rows."""
         for start in range(0, len(X), _CHUNK):
             rows = X[start : start + _CHUNK]
-            parts.append(compute(self.features(rows), rows))
-        return np.concatenate(parts)
+            yield self.features(rows), rows
 
 
 @dataclass(frozen=True)

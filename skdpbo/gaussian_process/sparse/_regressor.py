@@ -17,7 +17,6 @@ from skdpbo.gaussian_process.sparse._release_methods import (
     KernelMethod,
     WhitenedMethod,
     check_choices,
-    given_noise_variance,
 )
 
 
@@ -305,7 +304,8 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         if y.ndim not in (1, 2):
             raise ValueError("y must have one or two dimensions.")
         q = math.prod(y.shape[1:])
-        noise_variance = given_noise_variance(self.noise_variance, self.release, q)
+        estimated = isinstance(self.noise_variance, str)
+        given = None if estimated else positive_values(self.noise_variance, q, "noise_variance")
         scale = None if self.y_scale is None else positive_values(self.y_scale, q, "y_scale")
         public, default_box = self._fitted_public(X_public, y_public, y)
         Z = self._inducing_points(X.shape[1], bounds["X_bounds"], default_box)
@@ -319,7 +319,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         family = self._checked_kernels(Z, default_family(Z, half_width), reach)
         build = partial(self._method, Z=Z, half_width=half_width)
         build(family, mu=self._least_share * mu, n_records=1)  # raises what a method can raise
-        return y, box, scale, family, Z, build, half_width, noise_variance, public
+        return y, box, scale, family, Z, build, half_width, given, public
 
     @property
     def _mechanism(self):

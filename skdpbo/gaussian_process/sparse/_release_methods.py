@@ -12,16 +12,14 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import expit, logit, logsumexp
 
-from skdpbo._gram_release import WhitenedRelease
+from skdpbo._gram_release import GramMethod, WhitenedRelease
 from skdpbo._noise_aware import MomentModel, WeightPosterior, released_noise_variance
-from skdpbo._parameters import positive_values
 from skdpbo.gaussian_process.papers._kernel_posterior import kernel_posterior, regulariser
 from skdpbo.gaussian_process.papers._kernel_release import KernelRelease, KernelRows
 from skdpbo.gaussian_process.papers._kernel_sensitivity import norm_bound, optimal_ratio
 from skdpbo.gaussian_process.sparse._denoising import (
     denoised_second_moment,
     nearest_mixture,
-    remaining_noise,
     smaller_scales,
 )
 from skdpbo.gaussian_process.sparse._features import LatticeRows, WhitenedFeatures
@@ -65,6 +63,14 @@ def check_choices(gp):
         raise TypeError(f"base must be None or a regressor, got {type(gp.base).__name__}.")
     if gp.release == "kernel" and gp.signal_variance != "kernel":
         raise ValueError('signal_variance="released" needs release="whitened".')
+    if isinstance(gp.noise_variance, str):
+        if gp.noise_variance != "released":
+            raise ValueError('noise_variance must be positive, or "released".')
+        if gp.release == "kernel":
+            raise ValueError(
+                'noise_variance="released" needs release="whitened": the kernel release has no sum '
+                "of squared targets. Give the noise variance."
+            )
     several = gp.kernel is None or isinstance(gp.kernel, list | tuple)
     if several and (gp.release == "kernel" or gp.posterior != "noise_aware"):
         raise ValueError(
@@ -72,21 +78,7 @@ def check_choices(gp):
         )
 
 
-def given_noise_variance(noise_variance, release, n_targets):
-    """Return one variance for each target, or None when they are to be estimated."""
-    if not isinstance(noise_variance, str):
-        return positive_values(noise_variance, n_targets, "noise_variance")
-    if noise_variance != "released":
-        raise ValueError('noise_variance must be positive, or "released".')
-    if release == "whitened":
-        return None
-    raise ValueError(
-        'noise_variance="released" needs release="whitened": the kernel release has no sum of '
-        "squared targets. Give the noise variance."
-    )
-
-
-class WhitenedMethod:
+class WhitenedMethod(GramMethod):
     """Whitened release, of one kernel or of the average of several; see :class:`WhitenedRelease`.
 
     Parameters
@@ -167,10 +159,6 @@ class WhitenedMethod:
         loss = float(np.linalg.norm(Q - R, axis=1).max()) * statistics.step
         return single if statistics.n_records * loss <= statistics.noise else double
 
-    def release(self, gram, source):
-        """Protected: return the exact sums `gram` with noise, as `NoisyMoments`."""
-        return self.statistics.release(gram, source)
-
     def posterior(self, moments, noise_variance):
         """Return a list of `FittedWeights`, by kernel; a `noise_variance` of None is estimated.
 
@@ -207,10 +195,11 @@ class WhitenedMethod:
         support = support_design(self.features.Z)
         phi = self.features(support)
         density = nearest_mixture(moments.B, phi, SUPPORT_DESIGNS)
-        released = {"sb": moments.sb, "weights": density}
-        B = denoised_second_moment(moments.B, phi, n_records=self.statistics.n_records, **released)
+        n_records = self.statistics.n_records
+        B, left = denoised_second_moment(
+            moments.B, phi, sb=moments.sb, n_records=n_records, weights=density
+        )
         # B and its noise change together: c sigma_b^2 in docs/theory/sparse_gp.md.
-        left = remaining_noise(moments.B, phi, **released)
         return support, density, replace(moments, B=B, sb=left)
 
     def _models(self, moments, **kernel):
@@ -284,7 +273,7 @@ class WhitenedMethod:
         )
 
 
-class KernelMethod:
+class KernelMethod(GramMethod):
     """Published release; see :class:`KernelRelease`.
 
     Parameters
@@ -319,10 +308,6 @@ class KernelMethod:
     def rows(self, centre):
         """Return the map of records to lattice rows, for targets about `centre`."""
         return KernelRows(self.features.kernel, self.features.Z, self.statistics, centre)
-
-    def release(self, gram, source):
-        """Protected: return the exact sums `gram` with noise, as `KernelStatistics`."""
-        return self.statistics.release(gram, source)
 
     def posterior(self, statistics, noise_variance):
         """Return a list with the posterior of the weights; post-processing of `statistics`."""

@@ -55,7 +55,8 @@ def shown_parts(parts, shares, statistics):
     One less the expected squared error in units of the variance, and positive. The arguments are
     those of `designed_shares`, with its result; every kernel has a share.
     """
-    return np.maximum(1 - _Design(parts, statistics).errors(shares) ** 2, _RIDGE)
+    _, errors, _, _ = _Design(parts, statistics).of_shares(shares)
+    return np.maximum(1 - errors**2, _RIDGE)
 
 
 def _least(design, shares):
@@ -114,13 +115,9 @@ class _Design:
         weights = design_weights([part.kernel for part in parts], many)
         self.scales = np.maximum(alone, _RIDGE) / weights
 
-    def errors(self, shares):
-        """Return the expected error under each kernel."""
-        return self._of_shares(shares)[1]
-
     def mean_error(self, shares):
         """Return the mean of the relative errors, and its gradient."""
-        n, (u, errors, X, W) = len(shares), self._of_shares(shares)
+        n, (u, errors, X, W) = len(shares), self.of_shares(shares)
         # d tr(P G) = -tr(W d(C'S^-1 C)), W = P G P, S the covariance of the sums.
         XW = X @ W
         V = (XW @ X.transpose(0, 2, 1)).reshape(n, -1)
@@ -131,7 +128,7 @@ class _Design:
         slopes /= 2 * np.maximum(errors, _RIDGE)[:, None]
         return np.sum(errors / self.scales), slopes.T @ (1 / self.scales)
 
-    def _of_shares(self, shares):
+    def of_shares(self, shares):
         """Return u and what `_errors` returns for shares."""
         u, gram = np.tensordot(shares, self.cross, 1), np.tensordot(shares, self.grams, 1)
         C = np.tensordot(shares, self.maps, (0, 1))

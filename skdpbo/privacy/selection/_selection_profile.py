@@ -240,19 +240,15 @@ def _refined(profile: CandidateProfile, law: TrialLaw, e1: float, knots: Array) 
     W = law.mean * (gamma / t) ** power
     C = law.mean * (gamma / t_prime) ** power
     log_slope = knots + (power + 1) * (np.log(t) - np.log(t_prime))  # log dC / dW
-    steep = _steep_part(W, C, np.exp(log_slope), power)
-    weights = np.concatenate([W[1, -1:], W[0] - W[1] - steep, steep])
-    shifts = np.concatenate([[-power * e1], log_slope[1], log_slope[0]])
-    kept = weights > 0
-    return SelectionBound(profile, np.log(weights[kept]) + _MARGIN, shifts[kept] - _MARGIN)
-
-
-def _steep_part(W: Array, C: Array, slope: Array, power: float) -> Array:
-    """Length in W of the steeper of the two tangents, from below; shape (n_knots,)."""
-    length, rise = W[0] - W[1], C[0] - C[1]
+    # Length in W of the steeper of the two tangents, from below; shape (n_knots,).
+    slope, length, rise = np.exp(log_slope), W[0] - W[1], C[0] - C[1]
     rounding = 4e-15 * (power + 2) * (C[0] + slope[0] * W[0])
     bend = slope[0] - slope[1]
     straight = bend <= 1e-9 * slope[0]
     # Less on the steeper piece errs on the safe side: delta is larger at its smaller shift.
     steep = (rise - slope[1] * length - rounding) / np.where(straight, 1.0, bend)
-    return np.where(straight, 0.0, np.clip(steep, 0.0, length))
+    steep = np.where(straight, 0.0, np.clip(steep, 0.0, length))
+    weights = np.concatenate([W[1, -1:], length - steep, steep])
+    shifts = np.concatenate([[-power * e1], log_slope[1], log_slope[0]])
+    kept = weights > 0
+    return SelectionBound(profile, np.log(weights[kept]) + _MARGIN, shifts[kept] - _MARGIN)
