@@ -62,7 +62,7 @@ def category_key(value):
     kind = type(value)  # the attribute __class__ of a proxy may raise
     # As Python's own types, so that equal values of an array and of a list have equal keys.
     if issubclass(kind, np.generic):
-        value = value.item()
+        value = np.generic.item(value)  # not that of a sub-class, which may do anything
         kind = type(value)
     if kind is str:
         return ("str", value)

@@ -186,7 +186,7 @@ _EDGE = [
     ),
     (
         "rows/_settled_types.py",
-        "y = np.array(y.tolist()) if texts else y",
+        "y = y if typed is None else typed",
         "pass",
         f"{_SEARCH}/rows/test_settled_types.py -k decides_no_type",
     ),

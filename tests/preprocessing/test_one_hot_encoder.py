@@ -283,7 +283,14 @@ def test_a_delta_that_no_count_meets_is_refused_before_the_charge():
     assert not ledger.entries
 
 
-@pytest.mark.parametrize("kind", [Hostile, Unseen])
+class Itemless(np.float64):
+    """A number of numpy that quotes itself where it is made one of Python."""
+
+    def item(self):
+        raise RuntimeError(TEXT)
+
+
+@pytest.mark.parametrize("kind", [Hostile, Unseen, Itemless])
 @pytest.mark.parametrize("container", ["list", "array", "frame"])
 def test_a_cell_whose_every_use_raises_is_no_category(kind, container):
     X = frame().to_numpy(dtype=object)

@@ -333,9 +333,10 @@ def _own_targets(y, labels):
         y = _real_if_exact(np.array(y.tolist()))
         dtype = y.dtype
     elif isinstance(y, np.ndarray) and dtype == np.object_:
-        # A missing one has made objects of texts.
+        # A missing one has made objects of texts, of which one of a sub-class may raise.
         texts = any(all(issubclass(kind, text) for kind in kinds) for text in (str, bytes))
-        y = np.array(y.tolist()) if texts else y
+        typed = attempt(np.array, y.tolist())[0] if texts else None
+        y = y if typed is None else typed
         dtype = y.dtype
     if getattr(dtype, "kind", "") in ("U", "S"):
         return from_public_values(y)

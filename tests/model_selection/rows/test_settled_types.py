@@ -366,6 +366,20 @@ def test_complex_labels_are_objects_whatever_a_protected_label_is():
         assert (labels.dtype, labels.tolist()) == (np.dtype(object), public)
 
 
+class Speechless(str):
+    """A text that raises where it is made one of Python."""
+
+    __slots__ = ()
+
+    def __str__(self):
+        raise RuntimeError
+
+
+def test_a_text_that_raises_is_a_label_as_any_other():
+    labels = np.array(["no", Speechless("yes")], dtype=object)
+    assert list(map(type, settled_public_targets(labels, True))) == [str, Speechless]
+
+
 def test_texts_are_as_wide_as_public_ones():
     wide = np.array([["red", "x"], ["chartreuse-yellow", "x"]])[:1]
     assert from_public_values(wide).dtype == "<U3"
