@@ -16,7 +16,7 @@ import sys
 import threading
 import warnings
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import joblib
@@ -318,7 +318,7 @@ class TestTampering:
     """The ledger detects accidents and what a process has read; not an attacker who may write."""
 
     def edit(self, path, script):
-        with sqlite3.connect(path) as connection:
+        with closing(sqlite3.connect(path)) as connection:
             connection.executescript(script)
 
     def test_the_last_charge_is_removed_and_the_head_set_back(self, tmp_path):
