@@ -43,12 +43,13 @@ def warn_of_units(kernels, Z, points, half_width=None):
     """
     if not all(reference_variance(kernel, Z) > 0 for kernel in kernels):
         return  # refused where features are made
-    explained = 0.0  # largest share of the variance at points that is that of the process at Z
+    shares = []  # of the variance at points that is that of the process at Z
     for kernel in kernels:
         jitter = 1e-6 * reference_variance(kernel, Z) * np.eye(len(Z))
         K = kernel(Z, points)
         variance = np.sum(K * np.linalg.solve(kernel(Z) + jitter, K))
-        explained = max(explained, min(float(variance / kernel.diag(points).sum()), 1.0))
+        shares.append(float(np.clip(variance / kernel.diag(points).sum(), 0.0, 1.0)))
+    explained = max(shares)
     if explained < _LEAST_EXPLAINED:
         warn_caller(
             f"The inducing points show {explained:.2g} of the variance of kernel in their box: its "
