@@ -370,12 +370,12 @@ class TestSoak:
                 try:
                     with ledger:
                         model = clone(Paid(1e-3))
-                        jobs = [pool.submit(fit, model, released) for _ in range(50)]
+                        jobs = [pool.submit(fit, model, released) for _ in range(64)]
                     for job in jobs:
                         job.result(600)  # no worker is lost yet
                     if kind != "threads":
                         kills += 1
-                        pool.submit(fit_and_die, model, released, rng.uniform(0, 0.2)).result(5)
+                        pool.submit(fit_and_die, model, released, rng.uniform(0, 0.2)).result(1)
                 except (BrokenExecutor, TimeoutError, multiprocessing.TimeoutError):
                     pass  # the pool has lost a worker
         return kills
