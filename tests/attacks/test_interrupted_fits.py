@@ -61,17 +61,22 @@ def fitted(estimator):
 
 def half_made(estimator, fit, modules):
     """Return the names that were left without their guarantee, for interrupts at many places."""
-    found, at = set(), 1
+    found, at, before = set(), 1, {}
+
+    def noted():
+        nonlocal before
+        before = fitted(estimator)  # just before: later Pythons need a whole fit first
+        fit()
+
     fit()
-    names, before = {*fitted(estimator)}, fitted(estimator)
-    while interrupted(fit, modules, at):
+    names = {*fitted(estimator)}
+    while interrupted(noted, modules, at):
         after = fitted(estimator)
         is_new = "privacy_" in after and after["privacy_"] is not before.get("privacy_")
         if is_new and {*after} != names:
             found |= names ^ {*after}
         elif not is_new:
             found |= {name for name in after if after[name] is not before.get(name)}
-        before = after
         at += 7
     assert at > 50
     return found
