@@ -125,7 +125,7 @@ HOMES = {
         "excess_sensitivity n_chunk_losses"
     ),
     "model_selection.evaluation._dry_run": "dry_run",
-    "model_selection.evaluation._evaluator": (
+    "model_selection.evaluation._train_and_score": (
         "SEED group_losses isolated_losses isolated_outcomes mean_losses try_scorer"
     ),
     "_isolation._isolated_calls": (

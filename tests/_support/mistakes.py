@@ -119,17 +119,17 @@ MECHANISMS = [
     ),
 ]
 EVALUATOR = [
-    ("_evaluator.py", "without_callbacks(model)", "model", EFFECTS),
+    ("_train_and_score.py", "without_callbacks(model)", "model", EFFECTS),
     (
-        "_evaluator.py",
+        "_train_and_score.py",
         "own_scorer, _ = attempt(copy.deepcopy, scorer)",
         "own_scorer = scorer",
         EFFECTS,
     ),
-    ("_evaluator.py", "elif len(rows) == 1:", "elif len(rows) <= 2:", NEIGHBOURS),
-    ("_evaluator.py", "outcomes[bad] = scorer.worst_outcome", "pass", BAD_INPUT),
+    ("_train_and_score.py", "elif len(rows) == 1:", "elif len(rows) <= 2:", NEIGHBOURS),
+    ("_train_and_score.py", "outcomes[bad] = scorer.worst_outcome", "pass", BAD_INPUT),
     (
-        "_evaluator.py",
+        "_train_and_score.py",
         "if outcomes is not None:\n        return outcomes",
         "return outcomes",
         NEIGHBOURS,

@@ -36,7 +36,7 @@ STAGES = {
     "column ranges": "_column_ranges",
     "domains": "gaussian_process.outsourced._domains",
     "dry run": "model_selection.evaluation._dry_run",
-    "evaluator": "model_selection.evaluation._evaluator",
+    "train and score": "model_selection.evaluation._train_and_score",
     "features": "gaussian_process.sparse._features",
     "fit warnings": "gaussian_process.sparse._fit_warnings",
     "first releases": "gaussian_process.sparse._first_releases",
@@ -404,7 +404,7 @@ BUGS = {
     },
     "protected rows are read all at once": {"public types: _rows_as_numbers": read_at_once},
     "categories are taken as they are": {"public types: _with_public_categories": as_it_is},
-    "one failing record fails all": {"evaluator: _outcomes_apart": all_losses_worst},
+    "one failing record fails all": {"train and score: _outcomes_apart": all_losses_worst},
     "models' warnings and output come through": {
         "isolation: warnings": NO_FILTER,
         "isolation: nothing_leaves": no_context,
@@ -412,20 +412,20 @@ BUGS = {
     "models' output comes through": {"isolation: nothing_leaves": no_context},
     "scoring moves the generators": {
         "isolation: nothing_leaves": no_context,
-        "evaluator: seeded_generators": no_context,
+        "train and score: seeded_generators": no_context,
     },
     "numpy's reports come through": {
         "isolation: np": LOUD_NUMPY,
         "isolation: nothing_leaves": no_context,
-        "evaluator: seeded_generators": no_context,
+        "train and score: seeded_generators": no_context,
     },
-    "the caller's objects are used": {"evaluator: copy": NO_COPY, "losses: copy": NO_COPY},
+    "the caller's objects are used": {"train and score: copy": NO_COPY, "losses: copy": NO_COPY},
     "the visited alone are trained": {
         "visited choice: HiddenLipschitz.search_unguided": visited_alone
     },
-    "frozen parts are shared": {"evaluator: unshared": lambda model: (model, [])},
+    "frozen parts are shared": {"train and score: unshared": lambda model: (model, [])},
     "clones keep their callbacks": {
-        "evaluator: without_callbacks": as_it_is,
+        "train and score: without_callbacks": as_it_is,
         "public training: without_callbacks": as_it_is,
         "public training: clone": Of(same_clones),
         "scikit-learn: clone": Of(same_clones),
@@ -450,22 +450,24 @@ BUGS = {
     },
     # Groups
     "groups: the losses of the records are summed": {
-        "evaluator: mean_losses": lambda losses, groups: np.bincount(groups, losses).astype(int)
+        "train and score: mean_losses": lambda losses, groups: np.bincount(groups, losses).astype(
+            int
+        )
     },
     "groups: counted by rows": {
-        "evaluator: mean_losses": lambda losses, groups: losses,
+        "train and score: mean_losses": lambda losses, groups: losses,
         "set-up: number_of_units": lambda X_val, groups: len(X_val),
     },
     "groups: rows are set apart one by one": {
         "set-apart rows: group_codes": lambda groups, n, *names: np.arange(n)
     },
     "secret number: places in the order of the records": {
-        "public training: random_batches": lambda n, source: original("evaluator: place_batches")(
-            np.arange(n)
-        )
+        "public training: random_batches": lambda n, source: original(
+            "train and score: place_batches"
+        )(np.arange(n))
     },
     "groups: one batch of all records": {
-        "evaluator: place_batches": lambda groups: [np.arange(len(groups))]
+        "train and score: place_batches": lambda groups: [np.arange(len(groups))]
     },
     "chunks: a group is split over chunks": {
         "chunked rows: ChunkedRows.training": lambda rows, units: np.flatnonzero(
@@ -488,7 +490,7 @@ BUGS = {
         }
     },
     "trial score: losses of single records": {
-        "evaluator: group_losses": Of(
+        "train and score: group_losses": Of(
             lambda of_groups: lambda *args: of_groups(*args[:-1], np.arange(len(args[-1])))
         )
     },

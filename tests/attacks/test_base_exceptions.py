@@ -280,7 +280,7 @@ class TestInterrupts:
 
     def test_an_interrupt_that_quotes_is_found(self, monkeypatch):
         # Planted bug: it is raised as it was.
-        for stage in ("evaluator", "parallel"):
+        for stage in ("train and score", "parallel"):
             put(monkeypatch, f"{stage}: attempt", lambda call, *args: (call(*args), None))
         assert str(SECRET) in str(self.caught(KeyboardInterrupt))
 
@@ -344,7 +344,14 @@ class TestWhatAnErrorOwns:
         assert str(SECRET) in self.said(Opening(where="fit"), capsys, **self.CASES[0])
 
 
-STAGES = ["evaluator", "parallel", "chunk training", "trials", "public types", "object tables"]
+STAGES = [
+    "train and score",
+    "parallel",
+    "chunk training",
+    "trials",
+    "public types",
+    "object tables",
+]
 STAGES += ["losses", "parsing", "kusner release"]
 
 

@@ -167,7 +167,7 @@ class TestCallbacksOfCandidates:
         assert not any(CALLBACKS)
 
     def test_they_are_found_if_trainings_keep_them(self, monkeypatch):
-        put(monkeypatch, "evaluator: without_callbacks", lambda model: model)
+        put(monkeypatch, "train and score: without_callbacks", lambda model: model)
         assert any(self.calls())
 
     @pytest.mark.parametrize("protect", [Chunks(2), PrivateSelection()], ids=["chunks", "models"])

@@ -216,7 +216,7 @@ def leaks(search, **fit_params):
 
 def registries():
     """Texts that Python's warning machinery remembers."""
-    ours = [module_of(stage) for stage in ("search", "evaluator")]
+    ours = [module_of(stage) for stage in ("search", "train and score")]
     modules = [*ours, sklearn.base, __import__(__name__)]
     return "".join(str(getattr(module, "__warningregistry__", "")) for module in modules)
 
@@ -374,7 +374,7 @@ class TestFailures:
             except ValueError:
                 raise RuntimeError("a record cannot be read")  # noqa: B904
 
-        put(monkeypatch, "evaluator: _outcomes_apart", losses_apart)
+        put(monkeypatch, "train and score: _outcomes_apart", losses_apart)
         search = DPGridSearchCV(Talker(), {"alpha": [1.0]}, guide=False, loss_bound=9.0)
         rows = [[np.nan, 0.0], *X_VAL[1:]]  # the model fails on the first
         error, _ = failing_fit(search, X_val=rows, y_val=Y_VAL)

@@ -107,8 +107,8 @@ def unprotected_batches(monkeypatch):
         whole = len(rows) == len(LABELS_VAL) and (np.diff(rows) == 1).all()
         return values if whole else _evaluation_take(values, rows)
 
-    _evaluation_take = original("evaluator: take_rows")
-    put(monkeypatch, "evaluator: take_rows", take)
+    _evaluation_take = original("train and score: take_rows")
+    put(monkeypatch, "train and score: take_rows", take)
 
 
 def one_failure_fails_all(monkeypatch):

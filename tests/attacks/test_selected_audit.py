@@ -272,7 +272,7 @@ def plant_generators(monkeypatch):
         np.random.seed(seed)
         yield
 
-    put(monkeypatch, "evaluator: seeded_generators", seeded)
+    put(monkeypatch, "train and score: seeded_generators", seeded)
     plant_loud(monkeypatch)
 
 

@@ -27,7 +27,7 @@ from skdpbo.model_selection.evaluation._chunks import (
     excess_sensitivity,
     n_chunk_losses,
 )
-from skdpbo.model_selection.evaluation._evaluator import SEED, isolated_losses, train
+from skdpbo.model_selection.evaluation._train_and_score import SEED, isolated_losses, train
 from skdpbo.model_selection.rows._protected import NotPickled
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer, total_loss_sensitivity
 

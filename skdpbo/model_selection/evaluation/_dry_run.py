@@ -21,13 +21,13 @@ from skdpbo.model_selection._sklearn import (
     take_rows,
     with_params,
 )
-from skdpbo.model_selection.evaluation._evaluator import train, try_scorer
 from skdpbo.model_selection.evaluation._row_independence import (
     MixedRowsError,
     one_of_each_structure,
     refuse_row_mixing,
     watched_steps,
 )
+from skdpbo.model_selection.evaluation._train_and_score import train, try_scorer
 from skdpbo.model_selection.rows._object_table import as_objects
 from skdpbo.model_selection.rows._overlap import entry_length
 from skdpbo.model_selection.rows._settled_types import settled_rows, settled_targets

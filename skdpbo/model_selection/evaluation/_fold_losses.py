@@ -16,7 +16,7 @@ from skdpbo._isolation._isolated_calls import run_isolated
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import LowBoundWarning, NoisyScoreWarning, ScoreGapWarning
 from skdpbo.model_selection._sklearn import take_rows, with_params, without_callbacks
-from skdpbo.model_selection.evaluation._evaluator import isolated_losses, train
+from skdpbo.model_selection.evaluation._train_and_score import isolated_losses, train
 from skdpbo.model_selection.scoring._losses import refuse_negated
 
 _NOISY = 0.5  # noise of a score, as a share of the loss that it measures, that is warned of

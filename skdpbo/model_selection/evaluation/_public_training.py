@@ -14,7 +14,6 @@ from skdpbo._isolation._parallel import Progress
 from skdpbo._record_groups import random_batches
 from skdpbo.mechanisms import RandomSource
 from skdpbo.model_selection._sklearn import n_rows, take_rows, with_params, without_callbacks
-from skdpbo.model_selection.evaluation._evaluator import isolated_outcomes, train, try_scorer
 from skdpbo.model_selection.evaluation._row_independence import (
     MixedRowsError,
     one_of_each_structure,
@@ -22,6 +21,7 @@ from skdpbo.model_selection.evaluation._row_independence import (
     watched_steps,
 )
 from skdpbo.model_selection.evaluation._row_wise import unverified_parts
+from skdpbo.model_selection.evaluation._train_and_score import isolated_outcomes, train, try_scorer
 from skdpbo.model_selection.rows._protected import NotPickled, ProtectedRows
 from skdpbo.model_selection.scoring._score_release import score_of_secret_count
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer

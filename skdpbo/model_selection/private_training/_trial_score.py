@@ -14,7 +14,7 @@ from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import separate_copy
 from skdpbo.mechanisms import DiscreteLaplace, GaussianMechanism
 from skdpbo.mechanisms._laplace import laplace_std
-from skdpbo.model_selection.evaluation._evaluator import isolated_losses, isolated_outcomes
+from skdpbo.model_selection.evaluation._train_and_score import isolated_losses, isolated_outcomes
 from skdpbo.model_selection.scoring._log_density import LogDensityScorer
 from skdpbo.model_selection.scoring._score_release import (
     GaussianNoise,

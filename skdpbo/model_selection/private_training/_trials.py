@@ -20,7 +20,7 @@ from skdpbo._isolation._parallel import Progress
 from skdpbo._isolation._silence import nothing_leaves
 from skdpbo.mechanisms import draw_trials, noise_source
 from skdpbo.mechanisms._sampling import ExactSampler
-from skdpbo.model_selection.evaluation._evaluator import train
+from skdpbo.model_selection.evaluation._train_and_score import train
 from skdpbo.model_selection.private_training._estimators import forget_rows
 from skdpbo.model_selection.private_training._statements import noise_seeds
 from skdpbo.model_selection.private_training._trial_score import trial_score

@@ -30,7 +30,7 @@ from skdpbo.model_selection._private_choice import all_stated_for_groups
 from skdpbo.model_selection._search_mechanism import Chosen
 from skdpbo.model_selection._sklearn import final_step, n_rows
 from skdpbo.model_selection.evaluation._dry_run import NOTHING_CHARGED, dry_run, synthetic_rows
-from skdpbo.model_selection.evaluation._evaluator import train
+from skdpbo.model_selection.evaluation._train_and_score import train
 from skdpbo.model_selection.private_training._costs import costs_of_groups
 from skdpbo.model_selection.private_training._estimators import refuse_unknown_groups
 from skdpbo.model_selection.private_training._plan import (
