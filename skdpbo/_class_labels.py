@@ -1,7 +1,5 @@
 """Labels of protected records, and their positions among the public classes."""
 
-from functools import partial
-
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import column_or_1d
@@ -96,12 +94,7 @@ def checked_labels(y, classes):
     """
     y, declared = lazy(y), hasattr(y, "dtype") or hasattr(y, "dtypes")
     if classes is not None and not declared:
-        # A list, or another sequence: for one text, numpy would make texts of all labels.
-        table, _ = in_isolation(attempt, partial(np.asarray, y, dtype=object))
-        # It looks into each of them, and one that raises, or a longer one, changes what it finds.
-        if np.ndim(table) < 2 or table.shape[1:] == (1,):
-            table = in_isolation(lambda: np.fromiter(map(_label, y), dtype=object, count=len(y)))
-        y = table
+        y = in_isolation(separate_labels, y)
     array = np.asarray(y)
     if array.dtype.kind == "c":  # scikit-learn's error quotes them
         raise ValueError("Complex data not supported: y must be real.")
@@ -121,6 +114,16 @@ def _present(labels):
     # Missing ones, NaN, NaT and NA, are not equal to themselves.
     here = (cell is not None and attempt(lambda c: bool(c == c), cell)[0] for cell in labels)
     return labels[np.fromiter(map(bool, here), bool, len(labels))]
+
+
+def separate_labels(y):
+    """Protected: return the labels of a list, or another sequence, as objects, each by itself."""
+    # For one text numpy would make texts of all labels.
+    table, _ = attempt(np.asarray, y, dtype=object)
+    # It looks into each of them, and one that raises, or a longer one, changes what it finds.
+    if np.ndim(table) < 2 or table.shape[1:] == (1,):
+        return np.fromiter(map(_label, y), dtype=object, count=len(y))
+    return table
 
 
 def _label(cell):

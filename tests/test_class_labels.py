@@ -235,3 +235,13 @@ def test_a_missing_label_becomes_no_class_of_a_trial(dtype):
     model = DPLogisticRegression(X_bounds=(-3, 3))
     search = DPGridSearchCV(model, {"C": [1.0]}, protect="all").fit(np.zeros((40, 2)), y)
     assert search.best_estimator_.classes_.tolist() == [0, 1]
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SelectionCostWarning")
+@pytest.mark.parametrize("container", [list, tuple])
+@pytest.mark.parametrize("odd", [None, np.nan, 0.5])
+def test_a_missing_label_in_a_list_ends_no_trial(odd, container):
+    y = container([odd if k % 9 == 0 else label for k, label in enumerate(LABELS)])
+    model = DPLogisticRegression(X_bounds=(-3, 3))
+    search = DPGridSearchCV(model, {"C": [1.0]}, protect="all").fit(np.zeros((40, 2)), y)
+    assert search.best_estimator_.classes_.tolist() == [0, 1]

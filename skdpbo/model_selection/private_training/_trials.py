@@ -15,6 +15,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 
 from skdpbo._attempt import attempt
+from skdpbo._class_labels import separate_labels
 from skdpbo._isolation._isolated_calls import run_isolated
 from skdpbo._isolation._parallel import Progress
 from skdpbo._isolation._silence import nothing_leaves
@@ -204,7 +205,9 @@ def trained_model(model, data, seeded, sequence):
     # In types of these rows: a replaced row of another part would move this training, too.
     labels = is_classifier(model)
     fresh = copy.deepcopy(model)
-    model, frozen = train(model, data.X, data.y, data.fit_params, seed=words, labels=labels)
+    # A missing label in a list would be a number among those of all others.
+    y = separate_labels(data.y) if labels and isinstance(data.y, list | tuple) else data.y
+    model, frozen = train(model, data.X, y, data.fit_params, seed=words, labels=labels)
     forget_rows(model, fresh)
     # Copies that were shown rows are not released; what a frozen part knows is paid for already.
     for twin, original in frozen:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import html
 import os
+import unicodedata
 import warnings
 from collections.abc import Sequence
 from fractions import Fraction
@@ -95,8 +96,9 @@ class PrivacyLedger:
         with self._store.transaction() as tables:
             tables.check_pages()
             if dataset not in (known := tables.datasets()):
-                for similar in difflib.get_close_matches(dataset, known, n=1, cutoff=0.8):
-                    text = _SIMILAR.format(self._store.path, dataset, similar)
+                plain = {_plain(name): name for name in known}
+                for similar in difflib.get_close_matches(_plain(dataset), plain, 1, cutoff=0.8):
+                    text = _SIMILAR.format(self._store.path, dataset, plain[similar])
                     warnings.warn(text, NewBudgetWarning, 2)
                 tables.create(dataset, total)
             written, _ = self._store.read(tables)  # refuses missing or changed rows
@@ -265,6 +267,12 @@ class PrivacyLedger:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A PrivacyLedger is not copied or pickled: two copies spend twice.")
+
+
+def _plain(name: str) -> str:
+    """Return a name without case and accents: systems write an accented letter in two ways."""
+    letters = unicodedata.normalize("NFKD", name)
+    return "".join(c for c in letters if not unicodedata.combining(c)).casefold()
 
 
 def _relations(entries: Sequence[LedgerEntry]) -> str:

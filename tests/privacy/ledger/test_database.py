@@ -578,6 +578,10 @@ def test_a_mistyped_data_set_is_told_and_as_an_error_not_made(path):
     assert [warning.filename for warning in told] == [__file__]
     PrivacyLedger(epsilon=1, path=path, dataset="ward 2026")  # known now
     PrivacyLedger(epsilon=1, path=path, dataset="theatres")  # not similar
+    PrivacyLedger(epsilon=1, path=path, dataset="été")
+    for same in ("e\u0301te\u0301", "ÉTÉ", "ete"):  # the first one looks the same
+        with pytest.warns(NewBudgetWarning, match="beside that of 'été'"):
+            PrivacyLedger(epsilon=1, path=path, dataset=same)
 
 
 def test_a_charge_lasts_through_a_power_failure_in_a_file_that_is_kept(path):
