@@ -133,6 +133,11 @@ class BaseChoiceSearchCV(BasePrivateSearchCV):
         reason = _NO_MODEL if self.refit else "refit is False."
         raise AttributeError(f"{name} has no best_estimator_: {reason}")
 
+    @property
+    def classes_(self):
+        """Class labels of the winner; the error of a search without a model gives the reason."""
+        return self.best_estimator_.classes_
+
     @Fitted
     def n_features_in_(self):
         """Number of columns: of the model, or set by the fit where there is none."""

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import make_pipeline
 
@@ -30,7 +31,8 @@ SELECTIONS = ["all", ON_A_PART, PrivateSelection(accounting="composition")]
 def search_of(estimator=MODEL, protect="all", search=DPGridSearchCV, **parameters):
     space = {"C": [0.1, 1.0, 10.0]} if estimator is MODEL else {}
     given = {"epsilon": 30.0, "scoring": "accuracy"} | parameters
-    return search(estimator, space, protect=protect, **given)
+    # A copy: what is fitted inside the block of a ledger belongs to it, also in later tests.
+    return search(clone(estimator), space, protect=protect, **given)
 
 
 def parts_of_a_fit(monkeypatch, protect, **given):

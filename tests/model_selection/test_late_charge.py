@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import KFold, PredefinedSplit
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -546,6 +547,16 @@ def test_a_metric_of_labels_is_refused_for_a_regressor(scoring, options):
     model = DPRidge(X_bounds=(-3, 3), y_bounds=(-3, 3))
     search = DPGridSearchCV(model, {"alpha": [1.0]}, scoring=scoring, refit="r2", **options)
     refused(search, "scoring='[a-z1_]+' needs a classifier, got DPRidge", X[:, 0])
+
+
+@pytest.mark.parametrize("options", PROTECTIONS)
+@pytest.mark.parametrize("scoring", ["neg_log_loss", "neg_brier_score"])
+def test_a_score_of_probabilities_is_refused_for_several_targets(scoring, options):
+    # The classes of a network of several targets are their numbers: every record would have the
+    # worst loss.
+    search = DPGridSearchCV(MLPClassifier(), {"alpha": [1.0]}, scoring=scoring, **options)
+    match = f"scoring='{scoring}' needs one target for each row; y has the shape .*'accuracy'"
+    refused(search, match, (X > 0).astype(int))
 
 
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SelectionCostWarning")

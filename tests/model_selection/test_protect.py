@@ -198,16 +198,20 @@ class TestAll:
         assert hasattr(search, "best_score_")
 
     def test_a_missing_model_says_why(self):
+        def refused(match):
+            for name in ("best_estimator_", "classes_"):
+                with pytest.raises(AttributeError, match=match):
+                    getattr(search, name)
+
         search = DPGridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, protect="all")
-        with pytest.raises(AttributeError, match="not fitted"):
-            search.best_estimator_  # noqa: B018
+        refused("not fitted")
         search.fit(self.X, self.LABELS)
-        with pytest.raises(AttributeError, match="a release of its own"):
-            search.best_estimator_  # noqa: B018
+        refused("a release of its own")
         validation = {"X_val": self.X[:500], "y_val": self.LABELS[:500]}
         search.set_params(protect="validation", refit=False).fit(self.X, self.LABELS, **validation)
-        with pytest.raises(AttributeError, match="refit is False"):
-            search.best_estimator_  # noqa: B018
+        refused("refit is False")
+        search.set_params(refit=True).fit(self.X, self.LABELS, **validation)
+        assert list(search.classes_) == list(search.best_estimator_.classes_)
 
     @pytest.mark.parametrize("protect", [Chunks(2), "all"], ids=["chunks", "all"])
     @pytest.mark.parametrize("fitted", [False, True])

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
 
 from _support.internals import largest_gap
 from _support.planted import plant
@@ -54,6 +54,13 @@ class TestSortedTable:
         assert "sorted" in message
         assert "random order before it is split" in message
         assert warned(SHUFFLED, name)[0] == []
+
+    def test_labels_of_another_coding(self):
+        X, y = AGE[:, None], AGE > 1.5
+        search = DPGridSearchCV(LogisticRegression(), {"C": [1.0]}, epsilon=3.0)
+        coded = {"X_val": X[200:], "y_val": np.where(y, "yes", "no")[200:]}
+        with pytest.warns(ScoreGapWarning, match="y_val has labels that y has not"):
+            search.fit(X[:200], y[:200], **coded)
 
     def test_it_comes_after_all_that_is_released(self):
         X, y = AGE[SORTED, None], TARGET[SORTED]

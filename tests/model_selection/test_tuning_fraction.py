@@ -196,6 +196,7 @@ def test_gaussian_models_get_the_mu_of_the_whole():
     assert search.best_estimator_.privacy_ == search.privacy_
     assert search.privacy_.mu is None or search.privacy_.mu <= mu_from_epsilon(1.0, 1e-5)
     assert search.privacy_.status == "proved"
+    assert str(search.privacy_).count("running time") == 1
 
 
 def test_both_parts_together_cost_the_larger_epsilon_and_delta():

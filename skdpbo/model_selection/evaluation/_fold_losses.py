@@ -176,8 +176,9 @@ class FoldLosses:
                 "of the protected ones, so that models and scores from them mislead. Often a table "
                 "is sorted by something (time, age, site): put it into a random order before it is "
                 "split. Or there are two populations; or protected rows are missing or unreadable, "
-                "which costs the worst loss; or records of one person are in several public folds "
-                "(GroupKFold). Another fit spends another budget.",
+                "or y_val has labels that y has not, which costs the worst loss; or records of one "
+                "person are in several public folds (GroupKFold). Another fit spends another "
+                "budget.",
                 ScoreGapWarning,
             )
 

@@ -36,7 +36,7 @@ ASSUMPTIONS = (
     "the numbers of rows and of columns, the column names and the types (with the categories of "
     "categorical columns) are public",
 )
-_UNSEEN_TRIALS = "the number of trials, the running time and the use of memory are not observed"
+_UNSEEN_TRIALS = "the number of trials is not observed"
 _OF_SELECTION = "the number of trials stays secret"
 UNWATCHED = "running time and memory use are not observed"
 
@@ -169,10 +169,9 @@ def _statement(rule, trial, whole, epsilon):
         how = f"composition of {rule.n_candidates} trainings and scores, all of them published"
     else:
         how = f"best of a secret number of trials ({rule.expected_trials:.4g} expected)"
-    own = (UNWATCHED if rule.publishes_scores else _UNSEEN_TRIALS,)
-    # The selection's own words for what ASSUMPTIONS and `own` say of trials.
-    replaced = (UNWATCHED, _OF_SELECTION) if not rule.publishes_scores else ()
-    theirs = (text for text in whole.assumptions if text not in replaced)
+    # `_OF_SELECTION` are the selection's own words for it.
+    own = (UNWATCHED,) if rule.publishes_scores else (_UNSEEN_TRIALS, UNWATCHED)
+    theirs = (text for text in whole.assumptions if text != _OF_SELECTION)
     return replace(
         whole,
         epsilon=epsilon,  # as requested, and at least that of `whole`

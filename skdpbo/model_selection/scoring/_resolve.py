@@ -7,7 +7,7 @@ from numbers import Real
 from sklearn import get_config
 from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import UnsetMetadataPassedError
-from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.metrics import brier_score_loss, get_scorer, get_scorer_names, log_loss
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
 from skdpbo._parameters import warn_caller
@@ -19,6 +19,7 @@ from skdpbo.model_selection.scoring._log_density import (
     DEFAULT_DENSITY_RANGE,
     make_log_density_scorer,
 )
+from skdpbo.model_selection.scoring._parsing import n_outputs
 from skdpbo.model_selection.scoring._scorer import FINE_UNITS, PerRecordScorer
 from skdpbo.model_selection.scoring.metrics._protected_metrics import (
     TrialMetric,
@@ -266,7 +267,7 @@ def resolve_trial_scorer(scoring, estimator, loss_bound=None):
 
 
 def refuse_other_task(scoring, estimator, y):
-    """Raise for a metric of labels with a regressor, or one of numbers with targets of texts."""
+    """Raise for labels of a regressor, numbers from texts, probabilities of several targets."""
     several = scoring.values() if isinstance(scoring, dict) else scoring
     for metric in several if isinstance(scoring, dict | list | tuple | set) else [scoring]:
         known = isinstance(metric, str) and metric in get_scorer_names()
@@ -279,6 +280,12 @@ def refuse_other_task(scoring, estimator, y):
             )
         if kind == "_regression" and "texts" in map(kind_of_type, declared_types(y)):
             raise ValueError(f"{name} needs targets that are numbers, and y holds texts.")
+        if function in (log_loss, brier_score_loss) and n_outputs(y) > 1:
+            raise ValueError(
+                f"{name} needs one target for each row; y has the shape {y.shape}. For several "
+                "use 'accuracy', the share of rows of which all are right, or "
+                "make_per_record_scorer."
+            )
 
 
 def _bound_of(loss_bound, scoring):
