@@ -267,7 +267,7 @@ def resolve_trial_scorer(scoring, estimator, loss_bound=None):
 
 
 def refuse_other_task(scoring, estimator, y):
-    """Raise for labels of a regressor, numbers from texts, probabilities of several targets."""
+    """Raise where a metric's kind is not that of the estimator, or of the type and shape of y."""
     several = scoring.values() if isinstance(scoring, dict) else scoring
     for metric in several if isinstance(scoring, dict | list | tuple | set) else [scoring]:
         known = isinstance(metric, str) and metric in get_scorer_names()
