@@ -2,6 +2,7 @@
 
 import gc
 import importlib.util
+import math
 import os
 from pathlib import Path
 
@@ -66,6 +67,30 @@ def pytest_configure(config):
     if other is not None and other.origin is not None:
         # joblib would do the workers' tasks in this process, without a word.
         raise pytest.UsageError(f"another package is called tests, too: remove {other.origin}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file():
+    """Look for no doctests in the tests themselves."""
+    return [part for part in (yield) if type(part) is pytest.Module]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem():
+    """Mark the further cases of a test as slow, before any of them is left out of the run."""
+    made = yield
+    if isinstance(made, list) and made and (mark := made[0].get_closest_marker("quick_cases")):
+        cases = [case for case in made if not case.get_closest_marker("slow")]
+        for index in {*range(len(cases))} - spread(*mark.args, len(cases)):
+            cases[index].add_marker("slow")
+    return made
+
+
+def spread(n, n_all):
+    """Indices of `n` of `n_all` cases; a golden step misses no value of a repeated parameter."""
+    steps = range(round(0.618 * n_all), 2 * n_all)
+    step = next(step for step in steps if math.gcd(step, n_all) == 1)
+    return {i * step % n_all for i in range(n)}
 
 
 def pytest_collection_modifyitems(items):

@@ -60,6 +60,7 @@ def test_noisy_max_of_opendp_has_the_law_of_permute_and_flip(choice):
     assert deviation(choice.opendp_noisy_max, expected, None) < 5.5  # false alarm below 1e-6
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_opendp_composes_to_epsilon(choice, epsilon):
     pytest.importorskip("opendp")

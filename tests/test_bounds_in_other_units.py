@@ -69,6 +69,7 @@ def fitting():
     }
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize(("y", "bounds"), fitting().values(), ids=fitting())
 def test_targets_in_bounds_that_fit_are_not(kind, y, bounds):
@@ -147,6 +148,7 @@ def test_targets_that_public_rows_say_nothing_of_are_announced():
     assert given == {}
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("units", "kernel"),
     [

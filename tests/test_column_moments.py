@@ -30,6 +30,7 @@ def test_counts_are_the_nearest_that_are_positive_and_add_up(spread):
     np.testing.assert_allclose(nearest_counts(exact.astype(float), 100), exact)
 
 
+@pytest.mark.slow
 def test_radius_is_not_short_where_the_noise_of_a_count_is_a_fifth_of_the_records():
     """With sums of noisy counts a third of the radii are below half of the norm of all rows."""
     rows = [(slice(0, 330), np.full((330, 1), 0.9))]

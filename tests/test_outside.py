@@ -73,6 +73,7 @@ def test_public_names_exist():
     assert f"\nversion: {skdpbo.__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=[pytest.mark.slow] * (page in SLOW)) for page in PAGES]
 )

@@ -117,6 +117,7 @@ def test_categories_are_refused_and_missing_numbers_are_nan():
     assert "DPSimpleImputer" in error.__notes__[0]
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64, np.float16, np.longdouble, object])
 def test_every_real_type_is_read(dtype):
     model = DPSparseGPRegressor(X_bounds=(0, 3), y_bounds=(-2, 2))
@@ -169,6 +170,7 @@ DEFAULT_BOUNDS = [
 ]
 
 
+@pytest.mark.quick_cases(6)
 @pytest.mark.parametrize("model", DEFAULT_BOUNDS, ids=lambda model: type(model).__name__)
 @pytest.mark.parametrize("dtype", ["float64", "Float64", object])
 def test_missing_bounds_are_told_before_the_charge_and_once(model, dtype):
@@ -255,6 +257,7 @@ def test_targets_that_can_be_none_by_their_type_cost_nothing(model, form, kind):
     costs_nothing(model, X, form((OTHER | TEXTS)[kind]), *errors)
 
 
+@pytest.mark.slow
 def test_labels_of_other_types_are_read():
     pa = pytest.importorskip("pyarrow")
     for classes in ([0, 1], ["a", "b"]):

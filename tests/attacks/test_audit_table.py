@@ -531,6 +531,7 @@ def test_the_audit_has_power(name, monkeypatch):
     assert release.is_caught(release.caught)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("name", [n for n, r in RELEASES.items() if r.step is not None])
 def test_last_digits_prove_nothing(name):
     release = RELEASES[name]

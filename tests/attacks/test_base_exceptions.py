@@ -67,6 +67,7 @@ def searches(estimator):
     yield DPGIBOSearchCV(estimator, {"a": (0.0, 1.0)}, n_iter=2, **usual), (X, Y), rows
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyGradientWarning")
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_a_record_that_cannot_be_predicted(kind):
@@ -164,6 +165,7 @@ TABLES = ["list", "array", "frame", "rows", "targets"]
 class TestCells:
     """A cell or label that cannot be read, of whatever class its exception is."""
 
+    @pytest.mark.quick_cases(7)
     @pytest.mark.parametrize("table", TABLES)
     @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
     def test_a_record_that_cannot_be_read(self, table, kind):
@@ -285,6 +287,7 @@ class TestInterrupts:
         assert str(SECRET) in str(self.caught(KeyboardInterrupt))
 
 
+@pytest.mark.slow
 def test_nothing_of_an_error_is_kept():
     search, public, protected = next(searches(Panicking()))
     search.fit(*public, **protected)
@@ -333,6 +336,7 @@ class TestWhatAnErrorOwns:
 
     CASES = ({"protect": Chunks(2), "score_fraction": 0.5}, {})
 
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("params", CASES, ids=["chunks", "validation"])
     @pytest.mark.parametrize("kind", [Opening, OpeningAgain])
     @pytest.mark.parametrize("where", ["fit", "predict"])

@@ -200,6 +200,7 @@ class TestMetricOfChunks:
         assert bound > claim
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("data", "validation", "params", "least"),
     [
@@ -326,6 +327,7 @@ def found(text, data, exact=()):
 
 
 class TestLeaks:
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("name", SEARCHES)
     @pytest.mark.parametrize("layout", ["cross", "held out"])
     def test_nothing_protected(self, name, layout, capfd, monkeypatch):
@@ -394,6 +396,7 @@ class TestVanishingBudget:
     def test_neighbours(self, name):
         self.check(name, [TEXT, None])
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "name", ["grid", *(pytest.param(n, marks=pytest.mark.slow) for n in [*SEARCHES][1:])]
     )

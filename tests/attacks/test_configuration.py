@@ -102,6 +102,7 @@ def test_long_doubles_beyond_doubles_are_infinite_and_no_warning(name, mode):
     assert error is None or error.startswith("ValueError: Input X contains infinity")
 
 
+@pytest.mark.quick_cases(7)
 @pytest.mark.parametrize("value", [5e-324, 1e-310, 1e155, 1.7e308])
 @pytest.mark.parametrize("name", KINDS)
 def test_floating_point_errors_are_not_those_of_a_record(name, value):

@@ -142,6 +142,7 @@ FORGOTTEN = {
 }
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("name", FORGOTTEN)
 def test_a_forgotten_part_is_found(name, monkeypatch):
     place, function, wrong = FORGOTTEN[name]

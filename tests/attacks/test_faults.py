@@ -235,6 +235,7 @@ def fitted(estimator):
 
 class TestNonsense:
     # A choice and a descent see every answer; the other searches choose as the grid does.
+    @pytest.mark.quick_cases(9)
     @pytest.mark.parametrize(
         ("kind", "answer"),
         [
@@ -250,6 +251,7 @@ class TestNonsense:
         assert not leak_scan(search, HELD)
         assert not SECRETS.in_text(said)
 
+    @pytest.mark.slow
     def test_the_worst_loss_it_is(self, monkeypatch):
         totals, honest = [], original("public training: _totals")
 
@@ -263,6 +265,7 @@ class TestNonsense:
             assert attempt(search)[0] is None
         assert totals == [[50 * 2**20] * 2] * len(ANSWERS)
 
+    @pytest.mark.quick_cases(5)
     @pytest.mark.parametrize("kind", SEARCHERS)
     @pytest.mark.parametrize("answer", ["nothing", "NaN", "objects", "one row short", "an error"])
     def test_on_public_rows_it_is_an_error_or_a_bad_score(self, kind, answer):
@@ -284,6 +287,7 @@ class TestNonsense:
 class TestInterrupts:
     """Control-C in the middle: no attribute, no open session; the charge stays."""
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("kind", SEARCHERS)
     def test_of_searchers(self, kind):
         search = SEARCHERS[kind](Faulty(answer="NaN"), loss_bound=1.0, cv=2, refit=False)
@@ -299,6 +303,7 @@ class TestInterrupts:
         search.set_params(estimator=Faulty(answer="NaN"))
         assert attempt(search)[0] is None
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("kind", SEARCHERS)
     def test_an_exit_is_an_error_of_its_record(self, kind):
         search = SEARCHERS[kind](Faulty(interrupt=SystemExit), loss_bound=1.0, cv=2, refit=False)

@@ -313,6 +313,7 @@ def first_half(store):
     return tuple(entries[: (len(entries) + 1) // 2])
 
 
+@pytest.mark.slow
 def test_a_budget_that_is_not_kept_is_found(monkeypatch):
     # Planted bug: whatever is asked for is within the budget.
     put(monkeypatch, "ledger charge: fits", lambda total, charged, guarantee: True)

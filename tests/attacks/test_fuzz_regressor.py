@@ -190,7 +190,7 @@ def assert_nothing_said(regressor, X, y):
         assert not hasattr(regressor, "release_")
 
 
-@settled(50)
+@settled(25)
 @given(fits())
 def test_some(example):
     assert_nothing_said(*example)

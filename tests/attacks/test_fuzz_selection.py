@@ -306,7 +306,7 @@ def assert_a_small_budget_is_refused(example):
     assert not leak_scan(failure, SECRETS)
 
 
-@settled(15)
+@settled(6)
 @given(searches())
 def test_some(example):
     assert_one_charge_and_nothing_said(example)
@@ -345,6 +345,7 @@ def test_a_model_that_was_scored_itself_is_caught(monkeypatch):
     assert_found()
 
 
+@pytest.mark.slow
 def test_a_failure_that_is_shown_is_caught(monkeypatch):
     plant(monkeypatch, "trials: a failure is shown")
     assert_found()

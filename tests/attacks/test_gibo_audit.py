@@ -130,6 +130,7 @@ class TestTrajectory:
         # At mu = 1 the same share of it would take five times the runs.
         assert 0.68 * 3.0 < audit(400, budget_schedule=schedule, contraction=0.7) <= 3.0
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("record", [rising, falling])
     def test_infinite_losses_are_one_record(self, record):
         assert audit(60, records=(record, infinite)) <= 3.0

@@ -72,6 +72,7 @@ def test_unreadable_rows(params, monkeypatch):
     assert first == second
 
 
+@pytest.mark.slow
 def test_other_releases_another_fit():
     """The same comparison without the replay tells the rows apart."""
     first, second = (fit(*rows, epsilon=200.0) for rows in (PROTECTED, OPPOSITE))
@@ -107,6 +108,7 @@ def assert_caught(monkeypatch, bug, **params):
     assert first != second
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("bug", BUGS)
 def test_bugs_are_caught(bug, monkeypatch):
     assert_caught(monkeypatch, bug, **BUGS[bug])

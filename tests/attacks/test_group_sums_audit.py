@@ -195,6 +195,7 @@ class TestSharing:
 class TestInput:
     """Labels are checked before the charge and read after it; sizes are in no message."""
 
+    @pytest.mark.quick_cases(4)
     @pytest.mark.parametrize("name", ESTIMATORS)
     def test_sizes_are_not_shown(self, name):
         model = fit(ESTIMATORS[name], *NEIGHBOURS[0])

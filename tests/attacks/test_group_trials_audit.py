@@ -137,6 +137,7 @@ class UnsureOfGroups(DPLogisticRegression):
 
 
 class TestStatement:
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("protect", SELECTIONS)
     @pytest.mark.parametrize("search", [DPGridSearchCV, DPRandomizedSearchCV])
     def test_fit(self, protect, search):

@@ -246,6 +246,7 @@ class TestConditional:
             total += weights / weights.sum()
         return total / draws
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize(
         ("target", "log_ratio", "delta"), [(300.0, (1.0, 1.8), 0.003), (1000.0, (14, 16), 0.40)]
     )

@@ -293,6 +293,7 @@ class TestFittedObject:
         assert leaks(search) == set()
         assert hasattr(search, "best_score_") == (score_fraction > 0 or "gaussian" in name)
 
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize(
         ("bug", "channel"),
         [

@@ -100,6 +100,7 @@ def assert_charged(ledger, answers, budget=8):
 class TestPools:
     """Pools that were made before the block, in it, and that outlive it."""
 
+    @pytest.mark.quick_cases(3)
     @every_pool
     @pytest.mark.parametrize("job", [fit, fit_a_clone])
     def test_jobs_inside_the_block(self, ledger, pool, job):
@@ -107,6 +108,7 @@ class TestPools:
             jobs = [where.submit(job, Paid()) for where in (early, late) for _ in range(5)]
             assert_charged(ledger, [job.result() for job in jobs])
 
+    @pytest.mark.quick_cases(1)
     @every_pool
     def test_jobs_that_end_after_the_block(self, ledger, pool):
         with workers(pool) as early:
@@ -114,6 +116,7 @@ class TestPools:
                 jobs = [early.submit(fit_late, Paid()) for _ in range(3)]
             assert_charged(ledger, [job.result() for job in jobs])
 
+    @pytest.mark.quick_cases(2)
     @every_pool
     def test_made_inside_and_fitted_outside(self, ledger, pool):
         with ledger:
@@ -122,6 +125,7 @@ class TestPools:
             jobs = [late.submit(job, model) for job in (fit, fit_a_clone) for model in models]
             assert_charged(ledger, [job.result() for job in jobs])
 
+    @pytest.mark.quick_cases(2)
     @every_pool
     def test_models_that_workers_hand_back(self, ledger, pool):
         with ledger, workers(pool) as late:
@@ -185,6 +189,7 @@ def test_a_fit_at_the_end_of_the_process(tmp_path):
 class TestElsewhere:
     """Processes that share no memory with the one that opened the ledger."""
 
+    @pytest.mark.quick_cases(1)
     def test_a_pickle_on_the_disk(self, ledger, tmp_path):
         with ledger:
             (tmp_path / "model").write_bytes(pickle.dumps(Paid(0.5)))
@@ -218,6 +223,7 @@ class TestElsewhere:
         assert answers == ["released", "released", "BudgetExceededError"]
         assert len(ledger.entries) == 2
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("kept", [False, True])
     def test_the_ledger_of_a_process_that_was_killed(self, tmp_path, kept):
         path = tmp_path / "ledger" if kept else None

@@ -324,6 +324,7 @@ def found_in(thing, secrets):
     return any(abs(a - b) <= 1e-12 * abs(b) for a in printed for b in secrets)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_no_exact_row_is_kept_or_written(setting, tmp_path):
     parameters = {"data_norm": 5.0, **SETTINGS[setting]}

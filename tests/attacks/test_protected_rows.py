@@ -92,6 +92,7 @@ def trained_on_protected(search, *data, protected_rows, **rows):
 
 
 class TestTraining:
+    @pytest.mark.quick_cases(2)
     @search_names
     def test_given_rows_train_nothing(self, name):
         model = make_pipeline(Spy(), StandardScaler(), Spy(), SpyClassifier())
@@ -101,6 +102,7 @@ class TestTraining:
         assert search.classes_.tolist() == [0, 1]
         assert abs(search.best_estimator_[1].mean_).max() < 1
 
+    @pytest.mark.quick_cases(2)
     @search_names
     def test_rows_set_apart_train_nothing(self, name):
         protected = protected_positions(40, 0.2)
@@ -165,6 +167,7 @@ class TestSplit:
 
 
 class TestStatements:
+    @pytest.mark.quick_cases(3)
     @search_names
     @pytest.mark.parametrize("random_state", [0, np.random.RandomState(0)])
     def test_a_seed_voids_the_guarantee(self, name, random_state):
@@ -251,6 +254,7 @@ class TestThreads:
         SpyClassifier(noisy=True), {"k": list(range(12))}, guide=False, score_fraction=0, n_jobs=4
     )
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("action", ["always", "error"])
     def test_no_warning_about_a_record(self, action, capsys):
         with parallel_config(backend="threading"), warnings.catch_warnings(record=True) as caught:

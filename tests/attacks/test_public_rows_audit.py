@@ -78,6 +78,7 @@ def test_base_and_bounds_do_not_depend_on_protected_rows():
     assert largest_change(DPSparseGPRegressor, public_values) == 0
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("mistake", [BaseOfAllRows, BoundOfProtectedResiduals])
 def test_a_base_or_a_bound_of_protected_rows_is_caught(mistake):
     assert largest_change(mistake, public_values) > 0.01

@@ -133,6 +133,7 @@ class TestSecrecyOfTheNumberOfTrials:
 
         return {found.path for found in same_seed_difference(fit, few, many, atol=atol)}
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("options", [{}, {"refit": False}, {"verbose": 10}, {"n_jobs": 2}])
     def test_nothing_tells(self, options, monkeypatch):
         with parallel_config(backend="threading"):
@@ -148,6 +149,7 @@ class TestSecrecyOfTheNumberOfTrials:
         printed = capfd.readouterr()
         assert "fitting" not in printed.out + printed.err
 
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize(
         ("plant", "where"),
         [
@@ -359,6 +361,7 @@ class TestNoise:
             fitted(search(estimator, {"factor": [1.0]}, **options))
         return len(set(means)), len(set(scores))
 
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("seed", [None, 0])
     @pytest.mark.parametrize("random_state", [None, 1, "RandomState"])
     def test_trials_have_their_own(self, seed, random_state, monkeypatch):
@@ -418,6 +421,7 @@ class TestVanishingBudget:
         searcher = search(model, random_state=7, **{"epsilon": 1e-9} | options)
         return searcher.fit(*data[:2], X_val=data[2], y_val=data[3])
 
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("selection", ["profile", "composition"])
     @pytest.mark.parametrize("other", [1, 2, 3])
     def test_equal(self, selection, other):

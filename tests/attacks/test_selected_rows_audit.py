@@ -104,6 +104,7 @@ class TestTypes:
 
     RECORDS = ([0, 1], [0.5, 1], ["text", None], [True, 10**400], [1.0], None, [[], {}])
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("record", RECORDS[1:], ids=repr)
     def test_one_record_does_not_change_them(self, record):
         assert self.types(record) == self.types(self.RECORDS[0])

@@ -211,6 +211,7 @@ def test_models_are_trained_and_scored_for_each_release(kind, public, monkeypatc
     assert 0.3 * search.privacy_.epsilon < bound <= search.privacy_.epsilon
 
 
+@pytest.mark.quick_cases(1)
 @SEARCHES
 def test_whole_fits_release_what_the_audited_ones_do(kind, public, monkeypatch):
     """The audits repeat releases: with the same coins, nothing differs if whole fits are made."""

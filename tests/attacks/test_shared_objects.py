@@ -78,6 +78,7 @@ class TestFrozenParts:
             assert search.best_estimator_[0].estimator is part.estimator
         return pickle.dumps(part.estimator.random_state_.get_state())
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("protect", ["validation", "chunks"])
     def test_untouched(self, protect):
         assert self.state(protect, X) == self.state(protect, self.MISSING)
@@ -87,6 +88,7 @@ class TestFrozenParts:
         seen = {self.state("all", rows) for rows in (X, X, self.MISSING, self.MISSING)}
         assert len(seen) == 1
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("protect", ["validation", "chunks", "all"])
     def test_a_shared_part_is_found(self, protect, monkeypatch):
         plant(monkeypatch, "frozen parts are shared")
@@ -283,10 +285,12 @@ class TestFunctionsThatKeepRows:
         assert search.best_estimator_.predict(X).shape == (20,)
         return found
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("kind", KEEPING_STEPS)
     def test_nothing_is_kept(self, kind):
         assert not self.kept(kind)
 
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("kind", KEEPING_STEPS)
     def test_kept_rows_are_found(self, kind, monkeypatch):
         plant(monkeypatch, "trials: steps are released as they are")
@@ -569,11 +573,13 @@ class TestCachedFunctions:
     def test_in_no_way(self, way, tmp_path):
         assert not self.on_disk_from_inside("validation", tmp_path, *self.WAYS[way])
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("way", WAYS)
     def test_each_way_is_found(self, way, tmp_path, monkeypatch):
         plant(monkeypatch, "cached functions are called as they are")
         assert self.on_disk_from_inside("validation", tmp_path, *self.WAYS[way])
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("mode", ["validation", "chunks", "private"])
     def test_a_cache_inside_is_found(self, mode, tmp_path, monkeypatch):
         plant(monkeypatch, "cached functions are called as they are")

@@ -78,6 +78,7 @@ DRAWING = {
 }
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("k", [4, 10])
 @pytest.mark.parametrize("case", sorted(DRAWING))
 def test_chunks_that_may_share_a_stream_are_conditional(case, k):
@@ -112,6 +113,7 @@ def test_a_shared_stream_moves_several_models(monkeypatch):
     assert chunks_moved(monkeypatch, Net(), RATES) > 1
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("seed", [None, 0, np.random.RandomState(0)], ids=["none", "int", "shared"])
 def test_verified_estimators_share_none(monkeypatch, seed):
     model = SGDClassifier(random_state=seed, max_iter=5)

@@ -93,6 +93,7 @@ def of_private(name, form):
     return found
 
 
+@pytest.mark.quick_cases(7)
 @pytest.mark.parametrize("form", ["array", "list", "frame"])
 @pytest.mark.parametrize("name", PRIVATE)
 def test_cells_and_groups_of_private_models(name, form):
@@ -104,6 +105,7 @@ def search(**options):
     return DPGridSearchCV(estimator, {"alpha": [1.0]}, guide=False, loss_bound=1.0, **options)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("form", ["array", "list", "frame"])
 def test_groups_of_searches(form):
     groups = speaking(GROUPS, form)

@@ -129,6 +129,7 @@ COMBINATIONS = [
 ]
 
 
+@pytest.mark.quick_cases(10)
 @pytest.mark.parametrize(
     ("container", "mode", "steps"),
     [
@@ -144,6 +145,7 @@ def test_steps_that_mix_rows_are_refused(container, mode, steps):
         MODES[mode](model, CONTAINERS[container])
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("steps", sorted(STEPS))
 def test_before_private_models_too(steps):
     gp = DPSparseGPRegressor(X_bounds=(-1, 1), y_bounds=(-1, 1))
@@ -164,6 +166,7 @@ def test_another_failure_of_the_dry_run_does_not_hide_it():
             chunks(make_pipeline(*steps, LogisticRegression()), np.asarray)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("mode", ["chunks", "gibo", "unguided", "validation"])
 def test_unverified_steps_are_named(mode):
     model = make_pipeline(Standardise(mixes=False), LogisticRegression())
@@ -218,6 +221,7 @@ def protected_totals(monkeypatch):
     return seen
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("cell", ["NA", "0.5", "unknown"])
 def test_one_cell_of_a_file_moves_one_loss(cell, protected_totals):
     zips = np.array([94110, 10001, 60601, 73301])[RNG.randint(4, size=200)]
@@ -283,6 +287,7 @@ OF_LABELS = [np.asarray, pd.Series, lambda y: list(np.asarray(y))]
 
 
 # Any two of scorer, label and container meet.
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize(
     ("name", "label", "container"),
     [
@@ -444,6 +449,7 @@ ENTRIES = {
 }
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("name", ENTRIES)
 @pytest.mark.parametrize("excess_bound", [None, 0.05])
 def test_an_entry_of_one_record_types_those_of_its_own_chunk(name, excess_bound, released):
@@ -511,6 +517,7 @@ def tables(kind, changed):
 KINDS = ["labels of X", "labels of y", "levels", "layout", "texts", "column"]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_one_record_types_moves_the_model_of_its_own_chunk(kind, released, monkeypatch):
     monkeypatch.setattr(Watching, "known", [])
@@ -521,6 +528,7 @@ def test_what_one_record_types_moves_the_model_of_its_own_chunk(kind, released, 
     assert abs(after[0] - before[0]) <= sensitivity
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("kind", KINDS[:-1])
 @pytest.mark.parametrize("tuning_fraction", [None, 0.8])
 def test_what_one_record_types_moves_the_training_of_its_own_part(
@@ -553,6 +561,7 @@ class ByLabels(ClassifierMixin, BaseEstimator):
         return (np.asarray(X)[:, 0] > 0) ^ (kind not in "iM")
 
 
+@pytest.mark.quick_cases(5)
 @pytest.mark.parametrize("protect", ["validation", Chunks(6)])
 @pytest.mark.parametrize("label", [0.5, np.nan, "x", None, (1, 2)])
 @pytest.mark.parametrize("dates", [False, True])

@@ -123,6 +123,7 @@ def test_no_check_fails_without_a_model(kind, protect, model):
     assert not failed_checks(kind(estimator, space, protect=protect, **design), least=40)
 
 
+@pytest.mark.slow
 def test_a_check_that_fails_is_seen():
     class Broken(DPGridSearchCV):
         def predict(self, X):

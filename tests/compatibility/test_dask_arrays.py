@@ -66,6 +66,7 @@ def test_searchers_refuse_dask_before_the_charge(search, name):
     assert ledger.entries == ()
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("cut", ["rows", "columns", "X alone", "y alone"])
 def test_regressor_sums_are_the_same_however_they_are_cut(cut):
@@ -125,6 +126,7 @@ def fail(block):
     raise ValueError(f"{TEXT} {block}")
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("kind", "which"), CASES)
 def test_a_graph_is_computed_after_the_charge_and_in_silence(kind, which):

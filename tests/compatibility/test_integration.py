@@ -82,6 +82,7 @@ class TestEverySearcher:
         assert model.score(*data) > 0.7
         assert model[-1].privacy_.status == "proved"
 
+    @pytest.mark.quick_cases(1)
     def test_around_a_column_transformer_pipeline(self, kind, frame, **options):
         columns = make_column_transformer(
             (StandardScaler(), ["age", "dose", "weight"]), (OneHotEncoder(), ["ward"])
@@ -92,6 +93,7 @@ class TestEverySearcher:
         assert list(search.feature_names_in_) == ["age", "dose", "weight", "ward"]
         assert set(search.predict(frame[0])) <= {"ill", "well"}
 
+    @pytest.mark.quick_cases(1)
     def test_an_unseen_category_in_a_protected_row_counts_as_one_record(self, kind, frame):
         table, y = frame
         columns = make_column_transformer((OneHotEncoder(), ["ward"]), remainder="passthrough")
@@ -102,6 +104,7 @@ class TestEverySearcher:
         search.fit(table.iloc[:80], y.iloc[:80], X_val=protected, y_val=y.iloc[80:])
         assert 0.5 < search.best_score_ <= 39 / 40 + 1e-9
 
+    @pytest.mark.quick_cases(1)
     def test_cross_val_score(self, kind, data):
         scores = cross_val_score(make_search(kind), *data, cv=3)
         assert scores.shape == (3,)
@@ -111,10 +114,12 @@ class TestEverySearcher:
         vote = VotingClassifier([("private", make_search(kind)), ("other", LogisticRegression())])
         assert vote.fit(*data).score(*data) > 0.7
 
+    @pytest.mark.quick_cases(1)
     def test_calibration(self, kind, data):
         model = CalibratedClassifierCV(make_search(kind), cv=2).fit(*data)
         np.testing.assert_allclose(model.predict_proba(data[0]).sum(axis=1), 1.0)
 
+    @pytest.mark.quick_cases(3)
     @pytest.mark.parametrize("container", [sparse.csr_matrix, sparse.csr_array, sparse.csc_array])
     def test_sparse(self, kind, data, container):
         X, y = data
@@ -170,6 +175,7 @@ class TestEverySearcher:
         with pytest.warns(DefaultBoundsWarning):
             make_search(kind, Ridge(), {"alpha": [0.1, 1.0]}).fit(X, y)
 
+    @pytest.mark.quick_cases(1)
     def test_set_output(self, kind, frame):
         table, y = frame
         numbers = table.drop(columns="ward")
@@ -206,6 +212,7 @@ class TestEverySearcher:
         assert "best_score_std_" in attributes
         assert [name for name in attributes if f"\n{name} :" not in inspect.getdoc(search)] == []
 
+    @pytest.mark.quick_cases(3)
     @pytest.mark.filterwarnings("ignore:sample_weight, requested for scores:UserWarning")
     @pytest.mark.skipif(parse_version("1.9") > VERSION, reason="Pipeline.score routes nothing")
     @pytest.mark.parametrize("requested", [True, False, None])

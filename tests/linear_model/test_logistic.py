@@ -192,6 +192,7 @@ def test_rows_outside_of_the_box_are_clipped_in_predictions(table):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DefaultBoundsWarning")
 def test_raw_units_without_bounds_are_no_worse_than_the_commoner_class():
     rng = np.random.default_rng(0)

@@ -163,6 +163,7 @@ class TestClippedMean:
         assert np.isfinite(mechanism.release(np.ones((100, 2)) * clip)).all()
 
     @pytest.mark.slow
+    @pytest.mark.slow
     def test_vectors_of_a_million_coordinates(self):
         mechanism = ClippedMean(clip=1.0, n_records=1, mu=1.0)
         total = np.zeros(2**20 + 1, dtype=np.int64)

@@ -37,6 +37,7 @@ def rows(dtype):
     return np.resize([[0, 1], [100, 7], [64, 0], [127, 127]], (N, 2)).astype(dtype)
 
 
+@pytest.mark.quick_cases(8)
 @pytest.mark.parametrize("dtype", REALS + INTEGERS, ids=NAMES)
 @pytest.mark.parametrize("name", sorted(MEANS))
 def test_means_do_not_depend_on_the_type(name, dtype):

@@ -12,6 +12,7 @@ from skdpbo.mechanisms import L2Laplace, noise_source
 ALARM = 1e-6
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("dimension", [1, 2, 5])
 def test_norm_has_a_gamma_law_and_direction_is_uniform(dimension):
     mechanism = L2Laplace(2.0, 3.0, dimension)
@@ -110,6 +111,7 @@ def test_least_epsilon_is_that_of_64_bits(dimension):
     assert 0.9 < largest / 2**63 <= 1  # up to the rounding of floats
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("dimension", [1, 2, 1000, 2**16])
 def test_noise_of_more_than_64_bits_is_refused_by_name(dimension):
     with pytest.raises(ValueError, match="epsilon is too small"):

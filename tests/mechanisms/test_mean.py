@@ -31,6 +31,7 @@ def one_step(threshold_of=2.0, **kwargs):
 class TestSensitivity:
     """Largest change over neighbours: every record that the mechanism could tell apart."""
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("d", [1, 2, 3])
     @pytest.mark.parametrize("n", [1, 4])
     def test_step_of_coinpress(self, d, n):
@@ -43,6 +44,7 @@ class TestSensitivity:
         bound = clipped_mean_sensitivity(step.clip, n)
         assert 0.999 * bound < changes.max() <= bound * (1 + 1e-9)
 
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("n", [1, 5])
     @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-3.0, 0.5), (1e6, 1e6 + 1), (-7, -2)])
     def test_interval(self, low, high, n):
@@ -331,6 +333,7 @@ class TestTrap:
         ]
         return np.mean(errors), np.std(errors) / math.sqrt(self.N_RUNS)
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize(("sd", "least"), [(5, 0.15), (20, 1.2)])
     def test_unit_scale_is_biased_upwards(self, sd, least):
         mean = CoinPressMean(mu=1.0, center=-98.6, radius=100.0)
@@ -338,6 +341,7 @@ class TestTrap:
         assert bias - 4.75 * error > least
         assert bias > 5 * mean.noise_sd(1024)  # which the noise does not cover
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("sd", [5, 20])
     def test_the_right_scale_and_the_interval_are_not(self, sd):
         coinpress = CoinPressMean(mu=1.0, center=-98.6, radius=100.0, scale=float(sd))

@@ -41,6 +41,7 @@ def test_blocks_are_the_rows_of_the_whole(monkeypatch):
     np.testing.assert_array_equal(np.concatenate(blocks), centred(X, center, 2.0))
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("mean", MEANS[:2])
 def test_memory_is_about_one_column(mean):
     X = RNG.uniform(-1, 1, size=(300_000, 4))

@@ -56,6 +56,7 @@ def test_probabilities_sum_to_one_for_any_length(mechanism, n):
     assert np.allclose(mechanism(1.0, 1).probabilities(np.zeros(n, int)), 1 / n, rtol=1e-9)
 
 
+@pytest.mark.quick_cases(2)
 @BOTH
 @pytest.mark.parametrize("epsilon", [1.0, 0.3, 4, Fraction(2, 3)])
 def test_draws_follow_the_law(mechanism, epsilon):
@@ -64,6 +65,7 @@ def test_draws_follow_the_law(mechanism, epsilon):
     assert stats.chisquare(counts, n * selector.probabilities(LOSSES)).pvalue > ALARM
 
 
+@pytest.mark.quick_cases(1)
 @BOTH
 def test_planted_factor_two_is_noticed(mechanism):
     selector, n = mechanism(2.0, 2), 12_000  # as if 2 B had been B

@@ -123,6 +123,7 @@ class TestUniform:
             assert stats.kstest(part, "uniform").pvalue > ALARM
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("g", [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(0.7), 2.25])
 def test_bernoulli_exp(g):
     g, n, sampler = Fraction(g), 20_000, ExactSampler()
@@ -134,6 +135,7 @@ def test_bernoulli_exp_of_an_astronomical_exponent():
     assert not ExactSampler().bernoulli_exp(10**300, 1)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(("numerator", "denominator"), [(1, 1), (1, 3), (7, 2), (40, 3)])
 def test_discrete_laplace_law(numerator, denominator):
     sampler, scale = ExactSampler(), numerator / denominator
@@ -143,6 +145,7 @@ def test_discrete_laplace_law(numerator, denominator):
     assert p_value(draws, values, law) > ALARM
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("variance", [Fraction(1, 4), Fraction(2), Fraction(45, 4)])
 def test_discrete_gaussian_law(variance):
     sampler = ExactSampler()
@@ -200,6 +203,7 @@ def test_integer_parts_law():
     assert p_value(draws, values, law / law.sum()) > ALARM
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("scale", [1, 2, 5])
 def test_rounded_normal_law_with_ties(scale):
     # A small scale decides most comparisons by the digits that are drawn when needed.

@@ -88,6 +88,7 @@ class TestRate:
             largest = max(largest, np.abs(np.log(asked[0]) - np.log(asked[1])).max())
         return largest
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("mechanism", MECHANISMS)
     @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
     def test_is_within_epsilon_and_comes_close(self, mechanism, relation, monkeypatch):

@@ -141,6 +141,7 @@ def largest_change(totals):
 
 
 class TestSensitivity:
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize(("n", "k", "m"), [(3, 2, None), (3, 3, None), (2, 2, 1)])
     def test_brute_force(self, n, k, m):
         assert largest_change(table_of_totals(n, k, m)) == chunk_sensitivity(1, k, n, m)
@@ -153,6 +154,7 @@ class TestSensitivity:
     def test_brute_force_slow(self, n, k, m):
         assert largest_change(table_of_totals(n, k, m)) == chunk_sensitivity(1, k, n, m)
 
+    @pytest.mark.slow
     def test_planted_bug_scored_on_its_own_chunk(self, monkeypatch):
         everything = lambda rows, j: np.arange(rows.n_samples)  # noqa: E731
         monkeypatch.setattr(ChunkedRows, "outside", everything)
@@ -229,6 +231,7 @@ class TestSensitivity:
         assert chunk_sensitivity(1, 3, 7) == 5 + 2
         assert n_chunk_losses(3, 7) == 4 + 5 + 5
 
+    @pytest.mark.quick_cases(10)
     @pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss", "neg_brier_score"])
     @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300, "text", None, [1.0], 10**400])
     @pytest.mark.parametrize("where", ["X", "y"])
@@ -252,6 +255,7 @@ class TestSensitivity:
         table[4][1] = "1.5"
         assert 0 < abs(search.fit(table, X[:, 0]).best_score_ - first) <= 9 * (1 / 4 + 1 / 90) * 1.1
 
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("row", [[1.0], None, [1.0, 2.0, 3.0, 4.0], "text", [{}, [], 1j]])
     def test_a_row_of_another_length_stays_in_its_record(self, row):
         search = DPGridSearchCV(Ridge(), {"alpha": [1.0]}, loss_bound=9.0, **ALL, **EXACT)

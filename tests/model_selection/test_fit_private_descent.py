@@ -319,6 +319,7 @@ class TestDefaults:
         found = search(Wide(), space, **({"n_iter": None} | params)).privacy_guarantee(1000)
         assert found.mechanism.startswith(said)
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize(
         ("n_samples", "epsilon", "few"),
         [(25_000, 3.0, False), (25_000, 1.0, False), (5000, 3.0, False), (5000, 1.0, True)],

@@ -202,6 +202,7 @@ class TestRelease:
         assert not train & score
         assert train | score == set(rows[:, 0].tolist())
 
+    @pytest.mark.slow
     def test_randomized_search_tunes_the_sparse_process(self):
         gp = DPSparseGPRegressor(X_bounds=(-3, 3), y_bounds=(-1, 1), inducing_points=6)
         search = DPRandomizedSearchCV(
@@ -244,6 +245,7 @@ class TestRelease:
         assert copy.privacy_ == search.privacy_
         assert not hasattr(clone(search), "best_params_")
 
+    @pytest.mark.slow
     def test_many_trials_find_the_best(self, monkeypatch):
         # 5 candidates: 100 trials miss one with probability 2e-10.
         put(monkeypatch, "trials: draw_trials", lambda *a, **k: 100)
@@ -253,6 +255,7 @@ class TestRelease:
 
 
 class TestBudget:
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
     @pytest.mark.parametrize("eta", [0.0, 1.0])
     def test_candidates_get_what_the_total_allows(self, epsilon, eta):
@@ -569,6 +572,7 @@ class TestFailures:
             messages.add(str(failure.value))
         assert len(messages) == 1
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("y", [np.zeros(400), X[:, 0]], ids=["one class", "fractions"])
     def test_labels_that_are_no_classes_are_a_reason_without_classes_alone(self, y):
         model = DPLogisticRegression(X_bounds=(-3, 3))
@@ -632,6 +636,7 @@ class TestFailures:
 
 
 class TestSeeds:
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
     @pytest.mark.parametrize("selection", ["profile", "composition"])
     def test_reproducible_and_void(self, selection, backend):

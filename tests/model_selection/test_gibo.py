@@ -76,6 +76,7 @@ class TestResults:
         assert search.best_score_ == pytest.approx(0.0, abs=0.05)
         assert search.best_estimator_.get_params()["a"] == search.best_params_["a"]
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("averaging", [0.0, 0.5])
     @pytest.mark.parametrize("guide", [False, True])
     def test_attributes(self, averaging, guide):
@@ -132,6 +133,7 @@ class TestResults:
         assert search.best_score_ == pytest.approx(exact, abs=0.005)
         assert search.best_score_ != exact
 
+    @pytest.mark.quick_cases(3)
     @pytest.mark.parametrize(
         "options",
         [
@@ -208,6 +210,7 @@ class TestFailures:
         assert not hasattr(search, "privacy_")
         assert not hasattr(search, "descent_")
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("bad", [np.nan, np.inf, "text", None, 1e300])
     def test_bad_records(self, bad):
         targets = Y_VAL.tolist()

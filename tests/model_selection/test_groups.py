@@ -197,6 +197,7 @@ class TestSensitivity:
     def test_a_group_moves_a_total_as_one_record_does(self, scoring):
         assert 0 < largest_change(scoring) <= 1
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize(
         "name", ["groups: the losses of the records are summed", "groups: counted by rows"]
     )
@@ -255,6 +256,7 @@ SEARCHES = {
 
 
 class TestFit:
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("name", SEARCHES)
     def test_a_large_budget_finds_the_mean_over_groups(self, name):
         search = fitted(search_of(epsilon=1e5, **SEARCHES[name]))
@@ -264,6 +266,7 @@ class TestFit:
         assert search.best_score_ == pytest.approx(truth, abs=0.01)
         assert abs(right.mean() - truth) > 0.05  # the mean over records is another number
 
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("name", SEARCHES)
     def test_statement(self, name):
         with PrivacyLedger(5.0, 1e-4) as ledger:
@@ -316,6 +319,7 @@ def everything_shown(cls, capsys, **params):
 
 
 class TestSecretSizes:
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("cls", [DPGridSearchCV, DPBayesSearchCV, DPGIBOSearchCV])
     def test_nothing_shows_them_and_the_number_of_groups_is_public(self, cls, capsys, monkeypatch):
         monkeypatch.setattr("time.time", lambda: 0.0)  # a time that is printed may be any number
@@ -336,6 +340,7 @@ class TestSecretSizes:
         texts = sorted(str(warning.message) for warning in caught)
         return (pickle.dumps(search), repr(search), *texts, capsys.readouterr())
 
+    @pytest.mark.slow
     def test_no_budget_and_other_sizes(self, monkeypatch, capsys):
         monkeypatch.setattr("time.time", lambda: 0.0)
         monkeypatch.setattr("time.perf_counter", lambda: 0.0)
@@ -585,6 +590,7 @@ class TestEntriesOfFit:
             )
         return str(search.privacy_), [str(warning.message) for warning in caught]
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("protect", ["validation", Chunks(3), "all"], ids=str)
     def test_none_is_compared_with_it(self, protect):
         entries = [
@@ -595,6 +601,7 @@ class TestEntriesOfFit:
         assert equal == other
         assert "no protected record is among what fit is given as" in equal[0]
 
+    @pytest.mark.slow
     def test_none_is_typed_as_if_it_went_with_the_rows_of_a_part(self, monkeypatch):
         monkeypatch.setattr(self.Private, "shown", set())
         self.fit("all", X_public=X_VAL[:20].astype(object))

@@ -57,6 +57,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("guide", [True, False])
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -104,6 +105,7 @@ def test_an_estimator_without_a_score_of_its_own_needs_scoring(options):
         assert len(ledger.entries) == 1
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dtype", [np.int64, np.float64, bool, np.float32])
 def test_sparse_targets_of_any_type_are_read_in_chunks(dtype):
@@ -149,6 +151,7 @@ class Noted(LogisticRegression):
         return super().fit(X, y)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("protect", ["validation", Chunks(5)])
 def test_a_budget_that_cannot_pay_ends_a_fit_before_any_training(protect):
@@ -161,6 +164,7 @@ def test_a_budget_that_cannot_pay_ends_a_fit_before_any_training(protect):
     assert Noted.fits  # in this process, where they are seen
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["X", "y", "X_val", "y_val"])
 def test_chunks_are_charged_before_anything_is_read(name, monkeypatch):
@@ -175,6 +179,7 @@ def test_chunks_are_charged_before_anything_is_read(name, monkeypatch):
     assert "read" in seen
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", ["bayes", "gaussian", "gibo"])
 def test_of_every_search(kind):
@@ -231,6 +236,7 @@ OF_THE_SCHEMA = {
 }
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mistake", sorted(OF_THE_SCHEMA))
 def test_with_chunks(mistake):
@@ -285,6 +291,7 @@ GAUSSIAN = {
 }
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", GAUSSIAN)
 def test_noise_beyond_64_bits_is_refused_before_the_charge(name):
@@ -300,6 +307,7 @@ def test_noise_beyond_64_bits_is_refused_before_the_charge(name):
     assert len(ledger.entries) == 1
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", [name for name in GAUSSIAN if name != "trials"])
 def test_no_noise_at_all_is_refused_before_the_charge(name):
@@ -317,6 +325,7 @@ TRAJECTORIES = {
 }
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", TRAJECTORIES)
 def test_noise_of_a_trajectory_beyond_64_bits_is_refused_before_the_charge(name):
@@ -559,6 +568,7 @@ def test_a_score_of_probabilities_is_refused_for_several_targets(scoring, option
     refused(search, match, (X > 0).astype(int))
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SelectionCostWarning")
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DefaultBoundsWarning")

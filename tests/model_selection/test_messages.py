@@ -192,6 +192,7 @@ def test_r2_at_the_bound_that_is_told_is_that_of_sklearn(noise):
     assert search.best_score_ == pytest.approx(exact, abs=0.05)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "search",
     [

@@ -42,6 +42,7 @@ CLASSIFICATION += ["matthews_corrcoef", "f1_macro", "d2_log_loss_score"]
 class TestScores:
     """With a large budget the released score is scikit-learn's metric of the protected rows."""
 
+    @pytest.mark.quick_cases(4)
     @pytest.mark.parametrize("guide", [True, False])
     @pytest.mark.parametrize("name", CLASSIFICATION)
     def test_grid(self, name, guide):
@@ -85,6 +86,7 @@ class TestScores:
         expected = scoring(search.best_estimator_, X[PROTECTED], y[PROTECTED])
         assert search.best_score_ == pytest.approx(expected, abs=0.01)
 
+    @pytest.mark.slow
     def test_three_classes(self):
         X3, y3 = make_classification(1600, n_informative=5, n_classes=3, random_state=1)
         for name in ("roc_auc_ovr", "roc_auc_ovo_weighted", "f1_weighted", "balanced_accuracy"):
@@ -156,6 +158,7 @@ def test_targets_that_are_missing_are_told(model, scoring):
         )
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
 @pytest.mark.parametrize("container", [np.asarray, pd.DataFrame])
@@ -197,6 +200,7 @@ class TestBadInput:
             )
         assert ledger.spent().epsilon == 0
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("name", ["roc_auc", "f1", "balanced_accuracy", "matthews_corrcoef"])
     def test_one_protected_class_shows_in_the_released_score_alone(self, name):
         search = DPGridSearchCV(TREE, DEPTHS, scoring=name, cv=2, score_fraction=0.1, epsilon=3.0)

@@ -102,6 +102,7 @@ def searches(kind, name):
     yield "t", DPGridSearchCV(private, {}, **trials), False
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(("kind", "name"), CASES)
 def test_offered_or_refused_with_a_reason_before_any_charge(kind, name):
     y, refused = TARGETS[kind], TABLE[kind][name]

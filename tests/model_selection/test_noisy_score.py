@@ -41,6 +41,7 @@ def fit(kind, rows=FEW, **parameters):
     return [str(warning.message) for warning in caught]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("kind", SEARCHES)
 def test_few_records_are_told_by_their_number_alone(kind):
     worst = {"X_val": np.full((40, 4), np.inf), "y_val": np.zeros(40, dtype=int)}
@@ -211,6 +212,7 @@ class TestStandardDeviation:
 CHANCE = {"roc_auc": "0.5", "f1": "0", "balanced_accuracy": "0.5"}
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(("scoring", "chance"), CHANCE.items())
 def test_noise_of_a_ratio_or_of_pairs_is_told_beside_the_gain_over_chance(scoring, chance):
     rng = np.random.default_rng(0)

@@ -62,6 +62,7 @@ class Charger(Ridge):
         return super().fit(X, y)
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
 @pytest.mark.parametrize("searcher", [*SEARCHERS, DPGIBOSearchCV])
 @pytest.mark.parametrize("cv", [2, None])
@@ -76,6 +77,7 @@ def test_private_estimators_inside_are_not_charged_again(searcher, cv):
     assert [entry.label for entry in ledger.entries] == [f"{searcher.__name__} of Charger"]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("guide", [True, False])
 def test_noise_on_public_rows_is_told(guide):
     X, y = [[float(i)] for i in range(30)], [i % 2 for i in range(30)]
@@ -126,6 +128,7 @@ def test_nor_are_those_in_workers(backend, guide):
 EVERY_RECORD = [PrivateSelection(accounting="composition"), Chunks(4)]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("protect", EVERY_RECORD, ids=["models", "chunks"])
 def test_a_fit_that_is_refused_before_the_charge_leaves_an_earlier_release(protect):
     X = np.linspace(-1, 1, 60)[:, None]

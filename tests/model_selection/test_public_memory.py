@@ -94,6 +94,7 @@ SEARCHES = {
 
 
 class TestWarmStart:
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("name", SEARCHES)
     def test_the_same_table_without_training(self, name, tmp_path):
         without, first, second = (make(m, **SEARCHES[name]) for m in (None, tmp_path, tmp_path))
@@ -131,6 +132,7 @@ class TestWarmStart:
         "entries": ({}, {"sample_weight": np.arange(60)}),
     }
 
+    @pytest.mark.quick_cases(3)
     @pytest.mark.parametrize("name", CHANGES)
     def test_nothing_is_used_of_another_problem(self, name, tmp_path):
         params, how = self.CHANGES[name]
@@ -155,6 +157,7 @@ class TestWarmStart:
                 fitted(make(tmp_path))
         assert len(ledger.entries) == 2
 
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize(
         ("params", "fit"),
         [
@@ -414,6 +417,7 @@ class TestProtectedRows:
         other = self.files(tmp_path / "2", (7.0, 1e9), halving)
         assert one.keys() == other.keys()
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.filterwarnings("ignore")
     @pytest.mark.parametrize("halving", [None, 2])
     def test_planted_bugs_are_found(self, halving, monkeypatch, tmp_path):
@@ -474,6 +478,7 @@ class TestTypesOfPartsThatAreSetApart:
         usual, other = (self.names(tmp_path / str(k), X, Y, **e) for k, e in enumerate(entries))
         assert usual == other
 
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("kind", sorted(ODD_LABELS))
     @pytest.mark.parametrize("of_targets", [True, False])
     def test_labels_of_rows(self, kind, of_targets, tmp_path):

@@ -178,6 +178,7 @@ def test_declared_costs_cannot_be_raised():
     assert "other rows" not in model.privacy_.mechanism
 
 
+@pytest.mark.slow
 def test_gaussian_models_get_the_mu_of_the_whole():
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (400, 1))

@@ -132,6 +132,7 @@ def pooled_ratio(threshold):
     return ratios.mean(), one_figure / math.sqrt(len(ratios))
 
 
+@pytest.mark.slow
 def test_which_clipping_radius_the_stored_results_have():
     """With sqrt(log(2 / beta)), rather than the 3 that stands for it in the authors' code."""
     radius, log_b = 10 * ROOT_50, math.log(100)

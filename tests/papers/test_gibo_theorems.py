@@ -247,6 +247,7 @@ class TestTheoremB2:
         traces = [self.worst(n, kernel=Matern(1.0, nu=2.5)) for n in (32, 64, 128)]
         assert np.divide(traces[:-1], traces[1:]) == pytest.approx(8, rel=0.08)
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize(("d", "b"), [(2, 2), (3, 2), (3, 3)])
     @pytest.mark.parametrize(
         ("kernel", "fourth"),

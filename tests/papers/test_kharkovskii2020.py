@@ -109,6 +109,7 @@ def test_both_branches_are_the_printed_formulas(r):
     np.testing.assert_allclose(made.exact(X), made.Z, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_distances_are_kept_in_the_first_branch_only():
     """The second multiplies them by up to sqrt(1 + omega^2 / sigma^2), here by about 1.56."""
     X = grid()[::101]

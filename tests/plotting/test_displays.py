@@ -154,6 +154,7 @@ def test_budget_of_an_empty_ledger():
     assert len(BudgetDisplay.from_ledger(PrivacyLedger(epsilon=1.0)).spent) == 0
 
 
+@pytest.mark.slow
 def test_names_of_the_user_are_no_formulas():
     """As a formula the second name ends in an error when the figure is drawn."""
     for name in ("cost in $ and price in $", r"$\frac$"):

@@ -177,6 +177,7 @@ def test_guarantee_and_ledger():
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_many_columns_are_released():
     X = np.zeros((2, 2**20 // (2 ** (LEVELS + 1) - 2) + 1))
     imputer = DPSimpleImputer(X_bounds=(-1, 1), strategy="median").fit(X)

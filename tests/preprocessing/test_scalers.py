@@ -142,6 +142,7 @@ def test_missing_bounds_warn_and_missing_values_are_refused():
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_many_columns_are_released():
     X = np.zeros((2, 9000))
     assert DPMinMaxScaler().fit(X).scale_.shape == (9000,)

@@ -87,6 +87,7 @@ def test_mu_beside_pure_releases(epsilon, shares):
     assert compose(gaussian(mu), *map(pure, pures), delta=1e-5).epsilon <= epsilon
 
 
+@pytest.mark.quick_cases(5)
 @pytest.mark.parametrize(
     ("pure_epsilons", "mu"),
     [

@@ -121,6 +121,7 @@ def test_gaussian_conversions_against_dp_accounting():
             assert delta_from_mu(mu, epsilon) == pytest.approx(expected, rel=1e-6, abs=1e-15)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("rho", [1e-6, 1e-3, 0.125, 2.0, 50.0, 800.0])
 def test_zcdp_against_60_digits(rho):
     # Each delta with two of the factors.

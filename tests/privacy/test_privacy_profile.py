@@ -229,6 +229,7 @@ class TestSources:
         assert exact - 1e-9 <= profile.epsilon(1e-5) <= exact * 1.002
         assert profile.neighbours == "not stated by the profile"
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("relation", ["ADD_OR_REMOVE_ONE", "REPLACE_ONE"])
     def test_accountants_of_dp_accounting(self, relation):
         accountant = rdp.RdpAccountant(

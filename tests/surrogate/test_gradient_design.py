@@ -257,6 +257,7 @@ def adam(objective, Z, n_steps, learning_rate):
     return objective(Z)[0]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("step", [0.05, 0.15, 0.3])
 def test_as_good_as_hundreds_of_steps_of_adam(step):
     d = 33

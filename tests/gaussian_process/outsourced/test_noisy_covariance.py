@@ -30,6 +30,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("n_noisy", [1, 2])
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_is_the_mean_of_the_kernel_over_normal_noise(kernel, n_noisy):
@@ -43,6 +44,7 @@ def test_is_the_mean_of_the_kernel_over_normal_noise(kernel, n_noisy):
     assert np.abs((draws.mean(axis=0) - found) / error).max() < 5.5  # 1e-6 over 18 entries
 
 
+@pytest.mark.slow
 def test_l2_laplace_noise_of_the_same_spread_is_near_enough():
     mechanism, n = L2Laplace(1.0, 1.0, 2), 10_000
     s = mechanism.scale * 3**0.5

@@ -91,6 +91,7 @@ DOMAINS = {
 }
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("projection", [None, random_projection(3, 2), random_projection(3, 1)])
 @pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
 @pytest.mark.parametrize("displacement", [1.0, 1e-9])
@@ -106,6 +107,7 @@ def test_no_pair_of_neighbours_moves_further(domain, projection, displacement):
     assert max(moves) >= Fraction(0.9) * limit  # and it is not too large
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
 def test_no_pair_of_rows_is_further_apart_than_the_diameter(domain):
     rng = np.random.default_rng(4)  # public randomness

@@ -113,6 +113,7 @@ def test_moons_are_classified_with_calibrated_probabilities():
     assert np.mean(errors) <= 0.05
 
 
+@pytest.mark.slow
 def test_three_classes():
     rng = np.random.default_rng(0)
     centres = np.array([[-0.8, -0.5], [0.5, 1.0], [1.8, -0.3]])

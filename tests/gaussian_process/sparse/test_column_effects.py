@@ -107,6 +107,7 @@ def test_groups_whose_members_count_alike_are_caught(monkeypatch):
     assert change_of_effects(monkeypatch, np.arange(60) // 3) > 1.01
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("prior_mean", ["none", "private"])
 @pytest.mark.parametrize(("n", "shares"), [(100, [0.04, 0.96]), (3000, [0.04, 0.1, 0.86])])
 def test_all_releases_together_cost_the_budget(n, shares, prior_mean, monkeypatch):
@@ -148,6 +149,7 @@ def test_columns_of_exact_sums_are_caught(monkeypatch):
 # The choice
 
 
+@pytest.mark.slow
 def test_columns_without_use_cost_next_to_nothing():
     X, y = records(4000)
     alone, among = fitted(X[:, :1], y), fitted(X, y)

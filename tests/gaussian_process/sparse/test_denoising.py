@@ -64,6 +64,7 @@ def test_it_tends_to_the_release_wherever_the_records_are(centre, sb):
     assert squared_error(estimate, truth) < 4 * 45 * sb**2
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("sb", [1e-9, 1.0, 1e3, 1e9])
 @pytest.mark.parametrize("n_records", [1, N])
 def test_it_is_positive_and_at_most_n_whatever_was_released(sb, n_records):
@@ -75,6 +76,7 @@ def test_it_is_positive_and_at_most_n_whatever_was_released(sb, n_records):
         assert values.max() <= n_records * (1 + 1e-9)
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("sb", [3.0, 7.0, 30.0])
 @pytest.mark.parametrize("where", ["box", "clusters", "outside"])
 def test_it_is_nearer_the_truth_than_clipping_the_eigenvalues(sb, where):

@@ -65,6 +65,7 @@ def test_the_prior_favours_the_linear_kernel_beyond_ten_columns(p, favour):
     np.testing.assert_array_equal(priors, np.where(linear, favour, 0.0))
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize(
     ("p", "mu", "factor"), [(3, 5, 1.0), (4, 5, 0.5), (10, 5, 0.5), (10, 10, 1.0), (11, 5, 1.0)]
 )
@@ -91,6 +92,7 @@ def test_evidence_is_that_of_half_of_the_variance(p, mu, factor, monkeypatch):
         assert (fit.log_evidence == same.log_evidence) == (factor == 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_half_of_the_variance_errs_less_where_noise_is_large(monkeypatch):
     # Seeded. In 12 such fits with the default points it erred less in all, by 10 % on average.

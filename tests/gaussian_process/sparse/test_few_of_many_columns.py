@@ -39,12 +39,14 @@ def error(f, seeds=range(3), **parameters):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_two_of_six_columns_err_less_in_a_design_of_their_own(monkeypatch):
     own = error(two, epsilon=3.0)
     put(monkeypatch, "joint effects: JointEffects.hides_others", NEVER)
     assert own < 0.75 * error(two, epsilon=3.0)
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_products_are_learnt(monkeypatch):
     def product(X):
@@ -86,6 +88,7 @@ def test_no_design_where_other_columns_show_an_effect(p, f):
     assert fitted(X, y, epsilon=10.0).inducing_points_.shape == (50, p)
 
 
+@pytest.mark.slow
 def test_weak_linear_effects_are_learnt():
     def weak(X):
         return np.sin(X[:, 0]) + 0.1 * X[:, 1] - 0.05 * X[:, 3]

@@ -77,6 +77,7 @@ def change_of_effects(monkeypatch, p=2, groups=None):
     return largest_change(effects_of(p), heard, p, groups)
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("p", [2, 3, 5])
 @pytest.mark.parametrize("groups", [None, np.arange(60) // 3], ids=["records", "groups"])
 def test_neighbours_differ_by_at_most_the_sensitivity(p, groups, monkeypatch):
@@ -127,6 +128,7 @@ def test_effects_have_the_noise_of_their_sensitivity():
         assert np.std(part) == pytest.approx(expected, rel=1 / 3)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("n", "epsilon", "parameters", "shares"),
     [
@@ -165,6 +167,7 @@ def columns_of(X, y):
     return fitted(X, y, epsilon=0.02, random_state=1).columns_
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("p", [2, 5])
 def test_with_all_noise_the_columns_do_not_depend_on_the_records(p, monkeypatch):
     put(monkeypatch, "joint effects: JointEffects.shows", staticmethod(lambda mu, **sizes: True))
@@ -172,6 +175,7 @@ def test_with_all_noise_the_columns_do_not_depend_on_the_records(p, monkeypatch)
     assert columns_of(X, y) == columns_of(X[:, ::-1] * 0.5, -y)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("p", [2, 5])
 def test_columns_of_exact_sums_are_caught(p, monkeypatch):
     plant(monkeypatch, "sparse: columns of exact sums")
@@ -182,6 +186,7 @@ def test_columns_of_exact_sums_are_caught(p, monkeypatch):
 # The choice
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_columns_without_use_cost_next_to_nothing(p, monkeypatch):
     (X, y), seeds = records(4000, p), range(3)
@@ -324,6 +329,7 @@ def test_all_columns_have_the_family_of_before(columns):
         np.testing.assert_array_equal(one(Z), other(Z))
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_bands_hold_what_the_column_that_was_left_out_may_add(monkeypatch):
     # An effect of .05 at 10, which hardly stands out.

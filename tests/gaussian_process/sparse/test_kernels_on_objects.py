@@ -34,6 +34,7 @@ def words(n, rng):
     return ["".join(rng.choice(list(LETTERS), 12, p=p)) for p in rng.dirichlet(np.ones(4), n)]
 
 
+@pytest.mark.slow
 def test_a_function_of_strings_is_found():
     rng = np.random.default_rng(0)
     public, records, new = words(12, rng), words(4000, rng), words(300, rng)

@@ -58,6 +58,7 @@ def test_moments_are_about_what_is_predicted():
     np.testing.assert_allclose(at_points, mixture.mean(Z))
 
 
+@pytest.mark.slow
 def test_it_is_that_of_the_default_with_many_columns_alone():
     X, y = heavy_tailed(300, p=4)
     assert fitted(X, y)._predictor.fitted is not None
@@ -81,6 +82,7 @@ def test_half_of_a_design_for_many_columns_is_the_linear_kernel():
     np.testing.assert_allclose(design_weights([RBF(1.0), RBF(2.0)], many=True), 0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_it_errs_less_where_public_points_are_no_picture_of_the_records():
     # Seeded. In 45 such fits of 8 to 30 columns it erred less in 38, by 9 % on average.

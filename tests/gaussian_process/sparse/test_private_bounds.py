@@ -49,6 +49,7 @@ def test_raw_units_with_released_bounds():
     assert "ranges from noisy histograms" in gp.privacy_guarantee().mechanism
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
 def test_a_second_fit_does_not_show_the_bounds_of_the_first():
     gp = fitted(**BOTH)
@@ -70,6 +71,7 @@ def test_bounds_are_released_only_where_they_were_asked_for():
     assert not hasattr(gp, "y_bounds_")
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("asked", [BOTH, {"y_bounds": "private", "X_bounds": (0, 90)}])
 @pytest.mark.parametrize("prior_mean", ["none", "private"])
 def test_all_releases_together_cost_the_budget(asked, prior_mean, monkeypatch):
@@ -107,6 +109,7 @@ def test_with_all_noise_the_bounds_do_not_depend_on_the_records():
     np.testing.assert_array_equal(bounds_of(X, Y), bounds_of(X * 0 + 5.0, Y * 0 - 900.0))
 
 
+@pytest.mark.slow
 def test_bounds_of_exact_ranges_are_caught(monkeypatch):
     plant(monkeypatch, "sparse: bounds are exact ranges")
     assert np.abs(bounds_of(X, Y) - bounds_of(X * 0 + 5.0, Y * 0 - 900.0)).max() > 1
@@ -152,6 +155,7 @@ def test_the_table_with_a_missing_value_is_named(name):
 # Rows out of reach
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 10.0])
 @pytest.mark.parametrize("bounds", [{"X_bounds": (-3, 3)}, {"X_bounds": ([0, -3], [90, 3])}])
 def test_rows_in_other_units_are_announced(bounds, epsilon):
@@ -160,6 +164,7 @@ def test_rows_in_other_units_are_announced(bounds, epsilon):
     assert "public rows" in given[UnreachedRowsWarning]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("category", "n", "X_bounds"),
     [(DefaultBoundsWarning, 20, "private"), (UnreachedRowsWarning, 3000, (500, 900))],
@@ -186,6 +191,7 @@ INSIDE = {
 
 
 # Every kind in three columns, and every number of columns; the other combinations are slow.
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("kind", "d"),
     [

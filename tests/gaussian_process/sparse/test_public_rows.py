@@ -56,6 +56,7 @@ def error(gp, bend):
     return np.sqrt(np.mean((gp.predict(T) - T[:, 0] - bend * np.sin(2 * T[:, 0])) ** 2))
 
 
+@pytest.mark.slow
 def test_a_signal_in_the_residuals_is_learnt():
     gp = fitted(epsilon=3.0)
     assert gp.signal_probability_ > 0.99
@@ -63,6 +64,7 @@ def test_a_signal_in_the_residuals_is_learnt():
     assert gp.privacy_.epsilon == 3.0
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("epsilon", [0.03, 0.3, 3.0])
 def test_without_a_signal_predictions_are_those_of_the_base(epsilon):
     for seed in range(3):
@@ -72,6 +74,7 @@ def test_without_a_signal_predictions_are_those_of_the_base(epsilon):
         assert together < 1.02 * alone
 
 
+@pytest.mark.slow
 def test_bounds_come_from_cross_validated_public_rows():
     base = LinearRegression()
     gp = fitted(base=base)
@@ -169,6 +172,7 @@ def test_clones_copies_and_threads():
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(first)).predict(T), first.predict(T))
 
 
+@pytest.mark.slow
 def test_pipelines_transform_the_public_rows():
     gp = DPSparseGPRegressor(epsilon=3.0, random_state=0)
     with config_context(enable_metadata_routing=True), warnings.catch_warnings():
@@ -266,6 +270,7 @@ def test_cached_functions_are_refused(tmp_path):
         gp.fit(X, Y, X_public=X_PUBLIC, y_public=Y_PUBLIC)
 
 
+@pytest.mark.slow
 def test_objects_are_checked_under_their_own_names():
     public = pd.DataFrame(X_PUBLIC, columns=["b"])
     gp = DPSparseGPRegressor().fit(X, Y, X_public=X_PUBLIC, y_public=Y_PUBLIC)
@@ -305,6 +310,7 @@ def odd(deed):
     return gp.fit(X, Y, X_public=NEAR, y_public=NEAR[:, 0])
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("deed", ["warns", "is not finite", *FAILURES])
 def test_a_base_tells_nothing(deed, capsys):
     with warnings.catch_warnings():
@@ -344,6 +350,7 @@ class Residuals:
         self.seen = Y
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("base", default_bases(60, 1) + default_bases(3000, 1))
 def test_the_default_bases_predict_every_finite_row(base):
     public = public_model(base, X_PUBLIC, Y_PUBLIC[:, None], np.array([3.0]))

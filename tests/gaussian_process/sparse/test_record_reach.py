@@ -142,6 +142,7 @@ def test_given_points_stay():
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_bounds_that_are_too_wide_cost_less(monkeypatch):
     X, noise = np.random.default_rng(0).uniform(-3, 3, (2, 2000, 1))
 
@@ -156,6 +157,7 @@ def test_bounds_that_are_too_wide_cost_less(monkeypatch):
     assert error() > 1.5 * with_reach
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("seed", [11, 16, 21, 22])
 def test_a_small_range_by_noise_alone_is_not_announced(seed):
     rng = np.random.default_rng(seed)

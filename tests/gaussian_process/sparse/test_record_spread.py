@@ -128,6 +128,7 @@ def test_a_far_too_wide_box_is_announced(p):
     assert not is_announced(X / 30, y, epsilon=3.0, kernel=RBF(1.0))  # without that release
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SeededNoiseWarning")
 @pytest.mark.parametrize("p", [1, 2, 3])
 def test_points_move_to_records_far_within_their_box(p):
@@ -152,6 +153,7 @@ def test_points_of_ones_own_that_are_far_too_wide_are_named():
         model.fit(X, y)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("mu", [0.01, 1.0])
 def test_bounds_that_fit_are_not_announced(mu):
     n = 4000
@@ -205,6 +207,7 @@ def test_with_all_noise_the_range_is_that_of_the_bounds():
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_bounds_wider_than_the_targets_cost_little(monkeypatch):
     X, y = np.random.default_rng(0).normal(size=(2, 4000, 6))
     y = X @ [0.5, -0.5, 0.4, 0.3, -0.3, 0.2] + 0.3 * y[:, 0]
@@ -227,6 +230,7 @@ def plant_location(monkeypatch, change):
     put(monkeypatch, "record spread: RecordSpread.location", lambda *a: change(*honest(*a)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [1, *(pytest.param(p, marks=pytest.mark.slow) for p in (2, 5))])
 def test_a_centre_far_from_the_targets_costs_little(p, monkeypatch):
     X = np.random.default_rng(0).uniform(-3, 3, (4000, p))

@@ -108,6 +108,7 @@ def test_predictions_agree_with_each_other():
         gp.predict(T, return_std=True, return_cov=True)
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize(
     "posterior", ["noise_aware", "linearised", "linearised_published", "naive"]
 )
@@ -125,6 +126,7 @@ def test_every_release_and_posterior_finds_the_function(release, posterior):
     assert not hasattr(refitted, "elbo_")
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("scale", [0.05, 1.0, 20.0])
 def test_amplitude_from_the_release(scale):
     bounds = {"X_bounds": (-3, 3), "y_bounds": (-2 * scale, 2 * scale)}
@@ -151,6 +153,7 @@ def test_settings_of_the_kernel_release(sensitivity, ratio):
     np.testing.assert_allclose(gp.predict(T), np.sin(T[:, 0]), atol=0.15)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("y_scale", [None, 0.5])
 @pytest.mark.parametrize("n_targets", [1, 2])
 def test_private_prior_mean(y_scale, n_targets):
@@ -188,6 +191,7 @@ class TestBudgetOfThePrivateMean:
         put(monkeypatch, "sparse regressor: DPSparseGPRegressor._release", listened_release)
         return budgets
 
+    @pytest.mark.quick_cases(3)
     @pytest.mark.parametrize(
         "options",
         [{}, {"kernel": [RBF(0.5), RBF(2.0)]}, {"release": "kernel", "noise_variance": 0.1}],
@@ -494,6 +498,7 @@ def test_extreme_finite_records_are_no_error_and_no_warning(value):
         np.testing.assert_allclose(model.predict(T), np.sin(T[:, 0]), atol=0.15)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("width", [1e80, 1e140])
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 1.0])
 def test_wide_targets_are_fitted_at_any_budget(width, epsilon):

@@ -402,6 +402,7 @@ def test_a_far_value_does_not_multiply_the_noise_of_a_slope():
     assert std.max() < 5
 
 
+@pytest.mark.slow
 def test_default_finds_a_plane_by_its_linear_kernel():
     rng = np.random.default_rng(0)
     X = rng.uniform(-4, 4, (4000, 3))

@@ -293,6 +293,7 @@ def test_too_many_rows_for_the_lattice_are_refused():
         streamed_sums(None, Endless(), Endless(), 2**20, chunk_size=10)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("n_targets", [1, 3])
 def test_noise_has_the_stated_standard_deviations(n_targets):
     # chi-square tests of 40 releases with 50 features; false alarms: 1e-6 in all

@@ -38,6 +38,7 @@ def fitted(estimator=TREE, space=SPACE, **options):
     )
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("options", [{}, {"batch_size": 3}, {"mechanism": "gaussian"}])
 @pytest.mark.parametrize("return_train_score", [False, True])
 def test_the_table_is_that_of_scikit_learn(options, return_train_score):

@@ -207,6 +207,7 @@ APART = [
 ]
 
 
+@pytest.mark.quick_cases(8)
 @pytest.mark.parametrize("X", [NUMBERS[:, :2], FRAMES], ids=["array", "frame"])
 @pytest.mark.parametrize("where", ["pipeline", "columns", "candidate"])
 @pytest.mark.parametrize("function", MIXING)
@@ -224,6 +225,7 @@ def test_functions_that_mix_rows_are_refused(function, where, X):
     assert where != "pipeline" or step.func is function
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("X", [NUMBERS[:, :2], FRAMES], ids=["array", "frame"])
 @pytest.mark.parametrize("function", APART)
 def test_functions_of_single_rows_are_not(function, X):
@@ -294,6 +296,7 @@ NO_NUMBERS = {
 }
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DefaultBoundsWarning")
 @pytest.mark.parametrize("model", [DPRidge(), DPLogisticRegression(classes=[0, 1])], ids=repr)
 @pytest.mark.parametrize("kind", NO_NUMBERS)

@@ -59,6 +59,7 @@ class TestRunTasks:
         with parallel_config(backend=backend):
             assert run_tasks(pow, [(k, 2) for k in range(7)], **HOW) == [k**2 for k in range(7)]
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize(
         "backend",
         ["threading", pytest.param("multiprocessing", marks=pytest.mark.slow), "loky"],

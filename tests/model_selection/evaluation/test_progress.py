@@ -101,6 +101,7 @@ class TestSearches:
         assert sum(line.startswith("[CV] END") for line in lines) == 12
         assert sum(line.startswith("Candidate ") for line in lines) == 6
 
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("protect", ["validation", Chunks(4)])
     @pytest.mark.parametrize("verbose", [0, 1, 3])
     def test_same_for_all_protected_rows(self, protect, verbose, capsys):

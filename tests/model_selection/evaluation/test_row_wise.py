@@ -127,6 +127,7 @@ def checked(name, **params):
     return construct(cls, **{**SPECIAL.get(name, {}), **params})
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("name", sorted(FAIL))
 def test_classes_that_fail_are_not_verified(name):
     params = {"tol": 0.1, "n_components": 2, "init": "random"} if name == "NMF" else {}

@@ -319,6 +319,7 @@ class TestFit:
             assert first == 0
             assert min(others) > 0
 
+    @pytest.mark.slow
     def test_the_surrogate_of_the_scores_has_a_say(self, monkeypatch):
         """With precise protected rows candidates that no public fold has seen take part."""
         chosen, sizes = original("trajectory search: SafeEnd.release"), []
@@ -335,6 +336,7 @@ class TestFit:
         assert sizes[0] == (48,) * 3
         assert sizes[2] == (8,) * 3
 
+    @pytest.mark.slow
     def test_expected_changes_are_losses(self, monkeypatch):
         """Candidates that have been tried, given as untried: their scores become their losses."""
         guesses, seen = original("safe end: PublicChanges.guess_offsets"), []
@@ -371,6 +373,7 @@ class TestFit:
         first, second = self.starts()
         assert np.abs(first - second).max() > 0.05
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize(("epsilon", "follows"), [(1e-6, "public"), (1e5, "released")])
     def test_length_scale_is_that_of_both_gradients(self, epsilon, follows, monkeypatch):
         """Fitted to the public gradients without a budget, to the released ones with all of it."""
@@ -395,6 +398,7 @@ class TestFit:
         assert np.abs(first).max() < 5.0
         assert (noise > 100.0) == (follows == "public")
 
+    @pytest.mark.slow
     @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SeededNoiseWarning")
     def test_early_end_at_the_minimum(self):
         """A descent from the minimum ends early; one from a corner takes more steps."""

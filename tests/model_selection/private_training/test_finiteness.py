@@ -65,6 +65,7 @@ LARGEST = np.finfo(float).max
 EXTREME = [LARGEST, -LARGEST, 1e200, 1e-200, 5e-324, -0.0, 0.0, 1.0, -5.0, 2.0**63, 1.5e-162]
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize("step", SAFE, ids=repr)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_every_finite_row_stays_finite(step, dtype):
@@ -152,6 +153,7 @@ def fit(model, x, y):
     return True, promise
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("model", "x", "y"), BREAKING)
 def test_what_a_record_decides_is_assumed_away(model, x, y):
@@ -161,6 +163,7 @@ def test_what_a_record_decides_is_assumed_away(model, x, y):
     assert any("every record stays finite" in text for text in promise.assumptions)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("step", [Normalizer(), Binarizer(), SAFE[5]], ids=repr)
 def test_what_is_called_proved_holds(step):
     has_model, promise = fit(make_pipeline(step, GP), LARGEST, -LARGEST)
@@ -168,6 +171,7 @@ def test_what_is_called_proved_holds(step):
     assert promise.status == "proved"
 
 
+@pytest.mark.slow
 def test_a_step_that_is_taken_for_harmless_is_found(monkeypatch):
     # Planted bug: as if a polynomial never overflowed.
     monkeypatch.setitem(_KEEP_FINITE, PolynomialFeatures, lambda step: True)

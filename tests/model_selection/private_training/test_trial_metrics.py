@@ -71,6 +71,7 @@ def rows(n=600):
 
 
 class TestValues:
+    @pytest.mark.quick_cases(5)
     @pytest.mark.parametrize("noise", [{"mu": 1e5}, {"epsilon": 1e6}], ids=["gaussian", "laplace"])
     @pytest.mark.parametrize("name", OFFERED)
     def test_with_a_large_budget_it_is_scikit_learns(self, name, noise):
@@ -170,6 +171,7 @@ class TestSearch:
         grid = {"C": [0.01, 1.0]} if "C" in DPLogisticRegression().get_params() else {}
         return DPGridSearchCV(DPLogisticRegression(), grid, protect=PrivateSelection(), **how)
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("scoring", ["roc_auc", "f1", "balanced_accuracy"])
     def test_offered(self, scoring):
         with warnings.catch_warnings():
@@ -197,6 +199,7 @@ class TestSearch:
                 self.search(scoring).fit(self.X, self.Y)
         assert ledger.entries == ()
 
+    @pytest.mark.slow
     def test_a_rehearsal_knows_the_classes_that_are_given(self):
         y = np.array(["<=50K", ">50K"])[self.Y]
         model = DPLogisticRegression(X_bounds=(-5, 5), classes=["<=50K", ">50K"])

@@ -59,6 +59,7 @@ SCORERS = {
 }
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("scorer", SCORERS.values(), ids=SCORERS)
 def test_sensitivity_is_the_largest_change_over_neighbours(scorer):
     records = list(itertools.product(VALUES, VALUES))
@@ -132,6 +133,7 @@ def test_score_is_the_mean_with_noise_of_the_stated_size(budget):
     assert abs(np.var(scores) / sd**2 - 1) < 5.1 * math.sqrt(5 / 400)
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("budget", [gaussian(1e-3), PrivacyGuarantee(epsilon=1e-3)])
 @pytest.mark.parametrize("name", SCORERS)
 def test_scores_lie_in_the_public_range(budget, name):

@@ -106,6 +106,7 @@ def test_categories_of_protected_texts_alone_do_not_stay_in_a_public_series(dtyp
     assert public.name is None
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("protect", ["validation", Chunks(n_chunks=4)])
 @pytest.mark.parametrize("dtype", SERIES)
 def test_a_search_takes_a_series_of_texts(dtype, protect):
@@ -646,6 +647,7 @@ OF_ONE_TYPE = {
 }
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of pandas 2.1
 @pytest.mark.parametrize("public", OF_ONE_TYPE)
 def test_no_odd_cell_is_an_error_or_changes_another(public):
@@ -698,6 +700,7 @@ def test_reading_a_cell_prints_nothing(protect, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_distances_to_many_training_rows_take_little_memory():
     X = np.random.RandomState(0).normal(size=(20_000, 2))
     y = (X[:, 0] > 0).astype(int)

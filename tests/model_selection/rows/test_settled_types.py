@@ -87,6 +87,7 @@ def test_of_nullable_columns():
         assert len({str(settled_rows(frame)["a"].dtype) for frame in frames}) == 1
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", ["frame", "array"])
 def test_of_a_validation_part_of_chunks(kind):
@@ -267,6 +268,7 @@ def test_a_missing_label_fails_in_its_own_chunk_alone():
     assert scores[1] > 0.7
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("container", [np.asarray, pd.Series])
 @pytest.mark.parametrize("odd", ["a text", b"x", 1j, (1, 2)])
@@ -468,6 +470,7 @@ WITH_MODES = [(mode, table) for table in sorted(TABLES) for mode in ("default sp
 WITH_MODES += [("private", table) for table in ("integers-nan", "truth-nan", "array-text")]
 
 
+@pytest.mark.quick_cases(5)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("mode", "table"), WITH_MODES)
 def test_a_record_changes_no_type_that_a_step_sees(mode, table):
@@ -478,6 +481,7 @@ def test_a_record_changes_no_type_that_a_step_sees(mode, table):
     assert types_seen(mode, neighbour(X, i, cell), LABELS) == usual
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     "mode",
@@ -492,6 +496,7 @@ def test_a_target_changes_no_type_that_a_step_sees(mode, cell, container):
     assert types_seen(mode, X, container(y)) == types_seen(mode, X, container(LABELS))
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("container", [np.asarray, pd.DataFrame])
 def test_a_protected_text_among_numbers_changes_no_public_type(container):
@@ -502,6 +507,7 @@ def test_a_protected_text_among_numbers_changes_no_public_type(container):
     assert types_seen("default split", container(with_text), LABELS) == usual
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mode", ["default split", "default split regression"])
 @pytest.mark.parametrize("container", [pd.Series, np.array, lambda y: pd.DataFrame({"y": y})])
@@ -547,6 +553,7 @@ def column_with(column, i, cell):
     return pd.DataFrame({"a": [*column[:i], cell, *column[i + 1 :]]})
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", sorted(TYPED))
 def test_a_cell_of_another_kind_changes_no_public_type(kind):
@@ -556,6 +563,7 @@ def test_a_cell_of_another_kind_changes_no_public_type(kind):
     assert types_seen("default split", with_cell, LABELS) == usual
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", sorted(kind for kind in TYPED if "nanosecond" in kind))
 def test_a_nanosecond_changes_no_unit_in_chunks(kind):
@@ -775,6 +783,7 @@ def test_a_cell_beside_lists_of_arrow_is_bad_alone():
     assert rows.unreadable.tolist() == [False, False, True]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mode", ["default split", "chunks"])
 def test_rows_as_they_were_read_are_seen(mode, monkeypatch):
@@ -813,6 +822,7 @@ LABEL_CONTAINERS = {
 }
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
 @pytest.mark.parametrize("container", LABEL_CONTAINERS)

@@ -175,6 +175,7 @@ ROWS = list(range(4))
 # ---------------------------------------------------------------- isolation of protected records
 
 
+@pytest.mark.quick_cases(9)
 @case
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_one_bad_target_changes_its_own_loss_only(scorer, estimator, targets, container):

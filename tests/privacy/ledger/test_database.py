@@ -373,6 +373,7 @@ def filled(path, n_charges=40):
     return ledger
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize(
     "change",
     [

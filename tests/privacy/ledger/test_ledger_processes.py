@@ -296,6 +296,7 @@ BARE = pickle.dumps(Paid())
 WAYS = ["created", "clone", "cloned", "copied", "pickled", "loaded", "fitted"]
 
 
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize("how", WAYS)
 def test_fits_after_the_block_are_charged(ledger, how):
     model = made_in_a_block(ledger, how)
@@ -427,6 +428,7 @@ def test_what_is_carried_is_not_an_attribute(ledger):
     assert pickle.dumps(model) != BARE
 
 
+@pytest.mark.slow
 def test_a_pickle_that_comes_home_keeps_the_ledger_alive():
     with PrivacyLedger(0.25) as ledger:
         state = pickle.dumps(Paid())
@@ -664,6 +666,7 @@ def in_child(function):
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
+@pytest.mark.quick_cases(1)
 @forking
 def test_a_forked_process_charges_file_and_memory(ledger):
     with ledger:
@@ -707,6 +710,7 @@ def test_the_ledger_of_a_killed_process_is_charged(tmp_path, monkeypatch):
     assert len(PrivacyLedger.from_file(tmp_path / "l.db").entries) == 1
 
 
+@pytest.mark.quick_cases(1)
 @forking
 @pytest.mark.parametrize("write", [False, True])
 def test_a_fork_waits_for_another_thread_that_charges(tmp_path, monkeypatch, write):

@@ -118,6 +118,7 @@ class TestRefinedBound:
         assert bound == pytest.approx(inside + at_end, rel=1e-3)
         assert bound >= (inside + at_end) * (1 - 1e-5)
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("eta", ETAS)
     def test_equals_its_form_as_a_largest_value(self, eta):
         """E over the privacy loss L of max over u of W(u) (1 - e^(epsilon - kappa(u) - L))_+."""
@@ -332,6 +333,7 @@ class TestPapernotSteinke:
         law = TrialLaw(mean, eta)
         return selection_guarantee(candidate, law, delta=delta, method=method).epsilon
 
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("eta", [0, 0.5, 1, 2])
     @pytest.mark.parametrize(("mu", "mean", "delta"), [(0.2, 10, 1e-5), (0.05, 200, 1e-8)])
     def test_gaussian(self, eta, mu, mean, delta):
@@ -339,6 +341,7 @@ class TestPapernotSteinke:
         found = self.ours(gaussian(mu), mean, eta, delta)
         assert expected * (1 - 1e-3) < found <= expected
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("eta", [0, 0.5, 1, 2])
     def test_pure(self, eta):
         event = dp_event.RandomizedResponseDpEvent(2 / (1 + math.exp(0.5)), 2)
@@ -403,6 +406,7 @@ class TestLiuTalwar:
         assert 3 * epsilon_from_mu(mu, root**2 / 2) + 3 * root == pytest.approx(total.epsilon)
         assert f"at most {cap}" in total.mechanism
 
+    @pytest.mark.quick_cases(3)
     @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
     @pytest.mark.parametrize("mean", [3, 30, 300])
     def test_is_implied_by_our_theorems(self, epsilon, mean):
@@ -432,6 +436,7 @@ class TestAdvice:
         gamma = share * (1 - wanted) / (wanted * (1 - share))
         return TrialLaw(max(1.0, 1 / gamma))
 
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize(
         ("epsilon", "delta", "last"),
         [(0.1, 1e-5, 3), (1.0, 1e-5, 2), (3.0, 1e-5, 2), (10.0, 1e-5, 1), (1.0, 1e-8, 1)],

@@ -27,6 +27,7 @@ def test_a_distance_costs_one_plus_exp_epsilon_times_itself(epsilon):
     assert distance_cost(800.0, 1e-9) == math.inf
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("profile", [GaussianProfile(0.2), StaircaseProfile(0.3, 1e-8)])
 @pytest.mark.parametrize("distance", [1e-9, 1e-8])
 def test_the_distance_of_every_expected_trial_is_charged(profile, distance):

@@ -363,6 +363,7 @@ class TestScore:
         deviation = np.std([score.value for score in released])
         assert np.median([score.std for score in released]) == pytest.approx(deviation, rel=0.2)
 
+    @pytest.mark.quick_cases(7)
     @pytest.mark.parametrize("name", [*BINARY, *MANY])
     def test_stays_in_its_range_with_hardly_any_budget(self, name):
         estimator, X, y = classification(2 if name in BINARY else 3, n=50)
