@@ -73,6 +73,7 @@ def test_noise_of_the_sum_has_the_norm_times_the_multiplier(network, rows):
     assert np.std(sums - np.mean(sums, axis=0)) == pytest.approx(1.5, rel=0.0135)
 
 
+@pytest.mark.slow
 def test_a_single_step_without_sampling_has_the_noise_of_the_gaussian_mechanism(network):
     deviation = network.noise_multiplier(1.0, 1.0, 1)
     half = 1 / deviation  # a replaced record moves the sum by twice the norm

@@ -38,6 +38,7 @@ def given_for(kind, y, y_bounds, **parameters):
     return given_by(MODELS[kind](X_bounds=(-2, 2), y_bounds=y_bounds, **parameters), X, y)
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize(("y", "bounds"), [(150 + 50 * F, (0, 1)), (-9 + F, (-3, 3))])
 def test_targets_beyond_their_bounds_are_announced(kind, y, bounds):
@@ -51,6 +52,7 @@ def test_the_target_that_is_beyond_is_named():
     assert "(column 1)" in given_by(model, X, np.column_stack([F, F + 9]))[OutsideBoundsWarning]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("y", [F, F + 150])
 def test_targets_in_a_small_part_of_their_bounds_are_announced(y):
     assert "less than a tenth of y_bounds" in given_for("gp", y, (-300, 300))[WideBoundsWarning]
@@ -84,6 +86,7 @@ def test_where_the_noise_prevails_nothing_is_said():
         assert given_for(kind, F + 9, (-1, 1), epsilon=0.01) == {}
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("kind", "bounds", "named"),
     [

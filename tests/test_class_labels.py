@@ -50,6 +50,7 @@ def test_one_label_in_a_list_changes_no_other(sequence, cell):
     assert with_cell.tolist() == [-1, *LABELS[1:]]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("cell", UNUSUAL, ids=["decimal", "own class"])
 @pytest.mark.parametrize("model", PRIVATE, ids=["logistic", "gp"])
@@ -69,6 +70,7 @@ def test_a_label_whose_every_use_raises_is_of_no_class(kind, container):
         np.asarray([kind(), *LABELS[1:]], dtype=object)
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.filterwarnings("ignore:y is of the type of objects")
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # of scikit-learn
 @pytest.mark.parametrize("dtype", ["float64", "object", "category", "Int64"])
@@ -160,6 +162,7 @@ def test_columns_of_labels_in_lists_tell_no_number_of_rows():
     assert "40" not in str(caught.value)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("dtype", ["string", "category"])
 @pytest.mark.parametrize("model", PRIVATE, ids=["logistic", "gp"])
 def test_columns_of_texts_beside_classes_that_are_numbers_are_refused(model, dtype):
@@ -223,6 +226,7 @@ def test_classes_that_are_no_vector_of_labels_are_named(classes, protect):
 TEXTS = np.array(["a", "b"] * 20, dtype=object)
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
 @pytest.mark.parametrize("model", PRIVATE, ids=["logistic", "gp"])
 def test_a_missing_text_is_of_no_class_where_the_classes_are_those_that_occur(model, missing):
@@ -231,6 +235,7 @@ def test_a_missing_text_is_of_no_class_where_the_classes_are_those_that_occur(mo
     assert fitted.classes_.tolist() == ["a", "b"]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SelectionCostWarning")
 @pytest.mark.parametrize("dtype", [float, object, "Int64"])
 def test_a_missing_label_becomes_no_class_of_a_trial(dtype):

@@ -104,6 +104,7 @@ def test_bad_parameters_cost_nothing_where_rows_are_lists(estimator, name, value
         assert not ledger.entries
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("d", [1, 2, 3, 4])
 def test_parameters_of_any_size_fit_lists(d):
     box = {"X_bounds": ([0] * d, [1] * d), "y_bounds": ([0] * 3, [1] * 3)}

@@ -133,6 +133,7 @@ class Loud(float):
         return 1.0
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SeededNoiseWarning")
 @pytest.mark.parametrize("number", [2**64, -(10**30), Decimal("7.5"), Fraction(-22, 7)], ids=str)
 def test_a_number_of_another_type_in_a_list_is_a_number(number):
@@ -230,6 +231,7 @@ def costs_nothing(model, X, y, error, match):
     assert not ledger.entries
 
 
+@pytest.mark.quick_cases(16)
 @pytest.mark.parametrize("kind", OTHER | TEXTS)
 @pytest.mark.parametrize(
     "model",
@@ -249,6 +251,7 @@ def test_columns_that_are_no_numbers_by_their_type_cost_nothing(model, kind):
         costs_nothing(model, column.to_numpy()[:, None], X[:, 0], TypeError, "X must be numeric")
 
 
+@pytest.mark.quick_cases(23)
 @pytest.mark.parametrize("kind", OTHER | TEXTS)
 @pytest.mark.parametrize("form", [pd.Series, pd.Series.to_frame])
 @pytest.mark.parametrize("model", REGRESSORS + CLASSIFIERS, ids=lambda model: type(model).__name__)
@@ -285,6 +288,7 @@ SPARSE = {
 }
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("form", SPARSE)
 def test_sparse_rows_that_are_not_supported_cost_nothing(form):
     dense = [*REGRESSORS[1:], CLASSIFIERS[1], DPStandardScaler(), DPSimpleImputer()]
@@ -349,6 +353,7 @@ def test_a_category_that_hides_its_class_is_no_error():
         clone(model).fit(X, y)
 
 
+@pytest.mark.slow
 def test_types_of_other_libraries_say_nothing():
     for model in CLASSIFIERS:
         clone(model).fit(X, Foreign(np.arange(60) % 2))  # without a warning
@@ -367,6 +372,7 @@ class Stored(Foreign):
         raise AssertionError("read")
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize(
     "model", [*REGRESSORS[:2], *CLASSIFIERS, DPStandardScaler(X_bounds=(-1, 1))]
 )

@@ -109,6 +109,7 @@ class TestBestOf:
 
 
 class TestNoInstanceExceedsTheBound:
+    @pytest.mark.quick_cases(6)
     @pytest.mark.parametrize(("mean", "eta"), LAWS)
     @pytest.mark.parametrize(("mu", "epsilon"), [(0.15, 0.8), (0.5, 2.0), (1.3, 3.0)])
     def test_random_outputs_of_a_gaussian(self, mean, eta, mu, epsilon):

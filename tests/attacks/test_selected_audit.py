@@ -300,6 +300,7 @@ class TestLedger:
         search().fit(rows.pop("X"), rows.pop("y"), **rows)
         return seen
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("which", ["X", "y", "X_val", "y_val"])
     def test_charged_before_anything_is_read(self, which, monkeypatch):
         seen = self.events(monkeypatch, which)
@@ -454,6 +455,7 @@ class TestLeaks:
         y[3], y_val[3] = self.SECRETS[1], self.SECRETS[1]
         return X, y, {"X_val": x_val, "y_val": y_val}
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("selection", ["profile", "composition"])
     def test_nothing_protected(self, selection):
         train, targets, validation = self.data()

@@ -100,6 +100,7 @@ class TestGlobalGenerators:
         model = fitted(kind, X_val, **params).best_estimator_
         return [*model.coef_, np.random.random(), random.random()]
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("kind", SEARCHES)
     def test_a_record_moves_nothing_that_is_trained_later(self, kind):
         assert self.after(kind, GOOD) == self.after(kind, BAD)

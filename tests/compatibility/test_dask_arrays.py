@@ -53,6 +53,7 @@ def in_blocks(array, rows=7):
     return da.from_array(array, chunks=(rows, *array.shape[1:]))
 
 
+@pytest.mark.quick_cases(5)
 @pytest.mark.parametrize("name", ["X", "y", "X_val", "y_val"])
 @pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
 def test_searchers_refuse_dask_before_the_charge(search, name):

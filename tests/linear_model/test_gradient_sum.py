@@ -29,6 +29,7 @@ def release(X, codes, n_classes=2, clip=0.5, mu=0.1, weights=None):
     return GradientRelease(rows, codes, scales, weights, mu, clip, len(X))
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_gradient_of_any_record_is_within_the_bound(n_classes):
     """In exact integers, also for rows far outside and for extreme weights."""

@@ -85,6 +85,7 @@ def test_a_warning_that_is_an_error_leaves_a_fitted_model():
     assert scaler.privacy_.n_protected == N
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("kind", MODELS)
 def test_a_box_that_is_far_too_wide_for_all_columns_is_announced(kind):
     X = np.random.default_rng(0).normal(size=(N, 5))

@@ -48,6 +48,7 @@ def test_law_by_another_formula():
     assert np.allclose(law, by_inclusion_exclusion(p), rtol=1e-12)
 
 
+@pytest.mark.quick_cases(2)
 @BOTH
 @pytest.mark.parametrize("n", [1, 2, 500, 5000])
 def test_probabilities_sum_to_one_for_any_length(mechanism, n):

@@ -220,6 +220,7 @@ def test_the_chi_square_notices_a_discrete_gaussian():
     assert p_value(draws, values, law) < ALARM
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("scale", [2**20, 2**40 + 12345, 2**50])
 def test_rounded_normal_at_fine_scales(scale):
     draws = NormalSampler().rounded(100_000, scale)

@@ -95,6 +95,7 @@ class TestRate:
         largest = self.laws(mechanism, relation, monkeypatch)
         assert 0.7 * self.EPSILON < largest <= self.EPSILON * (1 + 1e-9)
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("mechanism", MECHANISMS)
     def test_planted_twice_the_rate_for_replaced_records(self, mechanism, monkeypatch):
         assert self.laws(mechanism, "replace-one", monkeypatch, rate=2) > 1.3 * self.EPSILON
@@ -287,6 +288,7 @@ class TestPlaces:
 
 
 class TestChoice:
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("mechanism", MECHANISMS)
     @pytest.mark.parametrize("cls", [DPGridSearchCV, DPRandomizedSearchCV, DPBayesSearchCV])
     def test_a_large_budget_finds_the_truth(self, cls, mechanism):

@@ -583,6 +583,7 @@ def test_a_metric_of_numbers_is_refused_for_texts(dtype, options):
     search.fit(X, LABELS)  # numbered grades may be scored by their distance
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyGradientWarning")
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
 @pytest.mark.parametrize("guide", [True, False])

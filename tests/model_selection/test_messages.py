@@ -155,6 +155,7 @@ RATIOS_AND_ROOTS = [
 ]
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(("scoring", "kind", "enough"), RATIOS_AND_ROOTS)
 def test_a_low_bound_of_a_ratio_or_a_root_is_told_by_public_losses(scoring, kind, enough):
     X, y = np.zeros((60, 1)), np.resize([0.0, 15.0], 60)

@@ -278,6 +278,7 @@ class TestTheoremB2:
         assert distances[11] < 0.01
         assert distances[23] < 1e-5
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("d", [2, 3])
     def test_single_points_are_geometric_where_measured(self, d):
         """No proof: f = -k(., 0) from a distance of .6 root d, step .5, one point a step."""

@@ -96,6 +96,7 @@ def test_a_selection_returns_its_best_possible_trial(tuning):
     assert max(rejected.values()) <= n_trials
 
 
+@pytest.mark.slow
 def test_the_true_noise_scores_best_and_the_printed_test_rejects_it(tuning):
     # Means of 8 scores: .48 for the true pair with a standard deviation of .04 (15 runs), .11 and
     # -.9 for the other noise levels: a false alarm takes 9 standard deviations.

@@ -137,6 +137,7 @@ def test_many_distinct_epsilons_are_rounded_to_the_private_side_only():
     assert delta(together * 0.9999) > mp.mpf(1e-6)  # the grid costs less than 0.01 %
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("mu", [0.0, 0.3])
 def test_the_grid_dominates_what_it_stands_for_and_costs_little(mu):
     """14 + 3 distinct releases: the 131072 losses of all of them are compared with a grid."""

@@ -57,6 +57,7 @@ def test_check_estimator(parameters):
     assert failed_checks(ProjectedGP(**parameters), least=40) == {}
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("kernel", [0.5 * RBF(5.0), 0.3 * RBF(4.0) + ConstantKernel(0.2)])
 def test_is_gaussian_process_regression_as_epsilon_grows(kernel):
     ours = model(**{**FIXED, "kernel": kernel}, **NO_NOISE).fit(X, Y)

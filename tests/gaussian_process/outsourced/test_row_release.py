@@ -131,6 +131,7 @@ def test_bad_boxes(low, high):
         Box(low, high)
 
 
+@pytest.mark.slow
 def test_domains_return_the_nearest_point():
     points = np.random.default_rng(0).normal(size=(50, 2)) * 3  # public randomness
     grid = np.stack(np.meshgrid(*[np.linspace(-2, 2, 401)] * 2), axis=-1).reshape(-1, 2)

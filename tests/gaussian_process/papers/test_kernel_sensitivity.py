@@ -104,6 +104,7 @@ class TestProvedBounds:
         largest = brute_force_norm(kernel, Z, seed, starts=1)
         assert all(largest <= bound(kernel, Z) for bound in PROVED)
 
+    @pytest.mark.slow
     @given(st.lists(st.floats(-3, 3), min_size=1, max_size=12), st.sampled_from(sorted(KERNELS)))
     @settings(max_examples=60, deadline=None)
     def test_points_on_a_line(self, points, name):
@@ -129,6 +130,7 @@ class TestProvedBounds:
         assert lower <= upper <= lower * (1 + 1e-6)
         assert math.sqrt(lower) == pytest.approx(brute_force_norm(RBF(1.0), Z, starts=20), rel=1e-6)
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("max_boxes", [1, 2, 50, 1000])
     def test_the_bound_is_valid_whenever_the_search_stops(self, max_boxes):
         Z = np.random.default_rng(3).uniform(0, 2, size=(15, 4))
@@ -172,6 +174,7 @@ class TestProvedBounds:
 
 
 class TestGrids:
+    @pytest.mark.quick_cases(4)
     @pytest.mark.parametrize("sizes", [(3,), (3, 3), (5, 3), (3, 3, 3), (9, 5)])
     @pytest.mark.parametrize("spacing", [0.4, 1.0, 2.5])
     def test_centre_of_an_odd_grid_is_the_supremum(self, sizes, spacing):
@@ -265,6 +268,7 @@ class TestKernelsAsRead:
         np.testing.assert_allclose(values, KERNELS[name](x, Z), rtol=1e-9, atol=1e-12)
         assert read.variance == pytest.approx(KERNELS[name].diag(x)[0], rel=1e-12)
 
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("nu", [0.5, 1.5, 2.5, 0.8, 3.3])
     def test_rounding_is_far_below_what_the_bounds_allow(self, nu):
         """Against 40 digits, wherever the value is not negligible: 1e-12 (p + 3) is claimed."""

@@ -192,6 +192,7 @@ def test_a_constant_alone_is_no_column():
     assert fitted(X, np.full(2000, 2.0), epsilon=10.0).columns_ == list(range(6))
 
 
+@pytest.mark.slow
 def test_residuals_of_a_public_model_have_their_own_columns():
     X, y = records(4000)
     y = y + X[:, 3] / 2
@@ -261,6 +262,7 @@ def test_strong_effects_are_found_in_the_noise():
     assert sum(columns == [0] for columns in found) >= 20  # 29 are usual
 
 
+@pytest.mark.slow
 def test_an_effect_of_targets_that_are_off_the_centre_is_no_other(monkeypatch):
     X, y = records(4000)
     assert fitted(X, y + 2.0, epsilon=1.0).columns_ == [0]

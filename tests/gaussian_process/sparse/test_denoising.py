@@ -54,6 +54,7 @@ def test_the_mixture_is_as_near_as_that_of_active_set_least_squares():
     assert distance < exact + 0.25 * 45 * 7.0**2
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("centre", [0.0, 2.5, 5.0, 50.0])
 @pytest.mark.parametrize("sb", [1e-6, 1e-3])
 def test_it_tends_to_the_release_wherever_the_records_are(centre, sb):

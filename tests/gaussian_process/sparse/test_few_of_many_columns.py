@@ -79,6 +79,7 @@ def test_points_that_are_given_stay():
     np.testing.assert_array_equal(gp.inducing_points_, Z)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(("p", "f"), [
     (12, lambda X: np.sin(X[:, 0]) + 0.15 * X[:, 1]),  # too weak to be chosen
     (6, lambda X: np.sin(X[:, :4]).sum(axis=1) / 2),  # too many
@@ -153,6 +154,7 @@ def test_with_all_noise_the_design_does_not_depend_on_the_records(monkeypatch):
     assert found == [42, 42]
 
 
+@pytest.mark.slow
 def test_a_design_by_exact_effects_is_caught(monkeypatch):
     honest, release = original(HIDES), original("column effects: ColumnEffects.release")
 

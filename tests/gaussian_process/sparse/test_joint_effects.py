@@ -230,6 +230,7 @@ def test_columns_that_act_together_stay(p):
         assert {0, 1} <= set(chosen(kind, X, 0)), kind
 
 
+@pytest.mark.slow
 def test_an_uneven_column_without_effect_is_left_out(monkeypatch):
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.uniform(-3, 3, 4000), rng.choice([-2.0, 2.0], 4000, p=[0.2, 0.8])])
@@ -244,11 +245,13 @@ def test_an_uneven_column_without_effect_is_left_out(monkeypatch):
     assert chosen("one", X, 0) == [0, 1]
 
 
+@pytest.mark.slow
 def test_a_column_whose_box_shows_nothing_stays():
     X = np.random.default_rng(0).uniform([-3, 3], [3, 9], (4000, 2))
     assert chosen("one", X, 0) == [0, 1]
 
 
+@pytest.mark.slow
 def test_a_column_that_depends_on_another_stays():
     # Which of them acts is not known: as before the choice.
     X = np.random.default_rng(0).multivariate_normal([0, 0], [[1, 0.7], [0.7, 1]], 4000)

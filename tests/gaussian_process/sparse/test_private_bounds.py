@@ -115,6 +115,7 @@ def test_bounds_of_exact_ranges_are_caught(monkeypatch):
     assert np.abs(bounds_of(X, Y) - bounds_of(X * 0 + 5.0, Y * 0 - 900.0)).max() > 1
 
 
+@pytest.mark.slow
 def test_counts_that_show_nothing_are_announced():
     given = warnings_of(X[:20], Y[:20], X_bounds="private", y_bounds=(50, 150))
     assert "X_bounds: the released counts show no range" in given[DefaultBoundsWarning]
@@ -216,6 +217,7 @@ def test_without_a_box_nothing_is_said_of_a_column(points):
     assert (UnreachedRowsWarning in given) == (len(points) > 1)
 
 
+@pytest.mark.slow
 def test_rows_in_released_ranges_are_not_said_to_be_far(monkeypatch):
     put(monkeypatch, "fit warnings: _FAR", -1e6)  # whatever the share seems to be
     assert UnreachedRowsWarning in warnings_of(X_bounds=(0, 90), y_bounds=(50, 150))

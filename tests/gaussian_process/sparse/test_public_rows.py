@@ -90,6 +90,7 @@ def test_bounds_come_from_cross_validated_public_rows():
     assert exact.residual_bound_ == pytest.approx(0.5)
 
 
+@pytest.mark.slow
 def test_given_bounds_are_not_announced_as_missing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -360,6 +361,7 @@ def test_the_default_bases_predict_every_finite_row(base):
         assert np.isfinite(public(rows)).all()
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SeededNoiseWarning")
 @pytest.mark.parametrize("public", [{}, {"X_public": X_PUBLIC, "y_public": np.sin(X_PUBLIC[:, 0])}])
 def test_the_precision_of_one_cell_decides_no_rounding_of_others(public):

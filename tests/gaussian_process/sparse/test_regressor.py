@@ -327,6 +327,7 @@ def test_a_fit_to_lists_that_is_refused_leaves_the_one_before(parameters):
 BOX = {"X_bounds": ([-3.0] * 3, [3.0] * 3)}
 
 
+@pytest.mark.quick_cases(6)
 @pytest.mark.parametrize(
     ("model", "named"),
     [
@@ -489,6 +490,7 @@ def test_values_that_are_not_finite_get_scikit_learns_error(where, value):
     assert set(messages) == {str(error.value)}  # the same for every record
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("value", [1e308, -1e308, 1e155, 5e-324])
 def test_extreme_finite_records_are_no_error_and_no_warning(value):
     for where in ("X", "y"):
@@ -682,6 +684,7 @@ def test_a_kernel_in_other_units_is_told_before_the_charge(settings, named):
     assert not ledger.entries
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "settings",
     [
@@ -709,6 +712,7 @@ def threads_of_the_blas():
     return {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
 
 
+@pytest.mark.slow
 def test_small_matrices_take_one_thread(monkeypatch):
     """With more, hundreds of them took 79 s on two busy cores, and 3 s with one."""
     name, seen = "release methods: released_noise_variance", set()

@@ -294,6 +294,7 @@ def test_two_equal_kernels_are_that_kernel():
     np.testing.assert_allclose(two.kernel_probabilities_, 0.5, atol=1e-3)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("length_scale", [1 / 3, 1.0, 3.0])
 def test_it_finds_the_length_scale_and_the_exact_posterior_as_epsilon_grows(length_scale):
     rng = np.random.default_rng(5)
@@ -331,6 +332,7 @@ def test_several_targets_share_the_kernel():
     assert np.abs(mean.sum(axis=1) - 1).max() < 0.3
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -354,6 +356,7 @@ def test_kernels_of_other_variances_and_shapes():
     assert np.isfinite(gp.log_evidence_).all()
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("epsilon", [1e-3, 1e8])
 def test_kernels_that_rounding_makes_singular(epsilon):
     kernels = [1e10 * RBF(50.0), 1e-10 * RBF(50.0), RBF(1e-3)]

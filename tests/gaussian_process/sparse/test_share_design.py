@@ -50,6 +50,7 @@ def dense_errors(Z, parts, shares, release, X):
     return np.array(found)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(("p", "gain"), [(1, 0.97), (3, 0.96), (6, 0.98)])
 def test_expected_errors_become_smaller(p, gain):
     Z, family, parts, release = default(p)

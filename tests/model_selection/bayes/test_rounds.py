@@ -84,6 +84,7 @@ def test_a_round_that_fails_is_not_listed():
     assert all(level <= 0.5 for level in alone)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore")  # scikit-learn tells of fits that fail
 @pytest.mark.parametrize("estimator", [TREE, Fragile()])
 def test_scores_so_far_are_those_of_the_table(estimator, monkeypatch):

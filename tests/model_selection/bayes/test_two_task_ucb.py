@@ -36,6 +36,7 @@ def run(n=120, noise=1e-3, public=public_score, split=False, **options):
     return X, proposer, rounds
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("batch_size", [1, 4])
 @pytest.mark.parametrize(("n", "n_iter", "n_private"), [(120, 24, 6), (10, 24, 6), (120, 6, 6)])
 def test_visits_and_spends_exactly_what_was_agreed(batch_size, n, n_iter, n_private):

@@ -126,6 +126,7 @@ class TestSensitivity:
             assert np.flatnonzero(before != after).tolist() in ([1], [])
             assert after.max() <= 2**20
 
+    @pytest.mark.quick_cases(3)
     @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])
     @pytest.mark.parametrize("scoring", REGRESSION)
     def test_a_bad_target_changes_one_number(self, scoring, bad):
@@ -139,6 +140,7 @@ class TestSensitivity:
 
 
 class TestValues:
+    @pytest.mark.quick_cases(3)
     @pytest.mark.parametrize("scoring", [*CLASSIFICATION, *REGRESSION])
     def test_scikit_learns_metric_of_the_held_back_rows(self, scoring):
         model, y = estimator_of(scoring), X[:, 0] + X[:, 1] ** 2 if scoring in REGRESSION else Y
@@ -205,6 +207,7 @@ BIG_Y = (BIG_X[:, 0] + 0.3 * RNG.normal(size=1200) > 0.8).astype(int)
 
 
 class TestSearchers:
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("excess_bound", [None, 0.05])
     @pytest.mark.parametrize("scoring", ["roc_auc", "average_precision", "f1"])
     def test_grid(self, scoring, excess_bound):
@@ -222,6 +225,7 @@ class TestSearchers:
         search.fit(BIG_X[:800], BIG_Y[:800], X_val=BIG_X[800:], y_val=BIG_Y[800:])
         assert 0.7 < search.best_score_ <= 1.0
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("mechanism", ["permute_and_flip", "gaussian"])
     def test_bayes(self, mechanism):
         how = {"scoring": "f1", "epsilon": 1e3, "mechanism": mechanism, "protect": Chunks(4)}
@@ -274,6 +278,7 @@ def test_a_given_positive_label_is_one_of_the_dry_run(metric, labels):
     assert search.best_params_["C"] in (1e-9, 1.0)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("scoring", "y"),
     [

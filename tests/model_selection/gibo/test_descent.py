@@ -46,6 +46,7 @@ def transcript(n_iter, clip, learning_rate, lines="adagrad"):
 
 
 class TestAlgorithm:
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("optimizer", ["adagrad", "sgd"])
     @pytest.mark.parametrize("clip", [0.3, 5.0])
     def test_is_the_papers(self, optimizer, clip):
@@ -155,6 +156,7 @@ class TestOptions:
         assert len(gp) == 6
         assert np.linalg.norm(found.final - RECORDS.mean(axis=0)) < 0.15
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize(("averaging", "n_last"), [(0.0, 1), (0.01, 1), (0.5, 3), (1.0, 6)])
     def test_averaging(self, averaging, n_last):
         found = run(averaging=averaging, mu=1.0)

@@ -303,6 +303,7 @@ class TestFit:
         assert loss(params[n_public]) < min(losses) + 0.01
         assert loss(best[0]) > min(losses) + 0.01  # that of the public search alone
 
+    @pytest.mark.slow
     def test_both_choices_have_a_margin(self, monkeypatch):
         """The best public candidate and the start, which they compare with, are preferred."""
         offsets, seen = original("safe end: PublicChanges.end_offsets"), []
@@ -439,6 +440,7 @@ class TestWarnings:
                 search.fit(*public, X_val=protected[0], y_val=protected[1])
         return [str(w.message) for w in caught if issubclass(w.category, category)]
 
+    @pytest.mark.slow
     def test_smooth_loss_is_followed_in_silence(self):
         assert self.said(FlatLossWarning) == []
 

@@ -396,6 +396,7 @@ class TestLattices:
         assert float(epsilon) == 0.5
         assert units * _step(expected) == pytest.approx(expected, rel=1e-8)
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("noise_variance", [0.01, 0.0])
     def test_rounding_of_the_posterior_mean_is_allowed_for(self, noise_variance):
         """The posterior mean of GP-UCB against 50-digit arithmetic, for a draw of the prior."""

@@ -138,6 +138,7 @@ def test_one_protected_cell_does_not_type_public_categories(ordinary, odd):
         assert usual.tolist() == other.tolist() == ordinary
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("odd", ["a text", 0.5])
 def test_a_search_by_labels_that_are_categories_is_no_other_for_one_protected_label(odd):

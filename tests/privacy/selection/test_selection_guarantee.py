@@ -94,6 +94,7 @@ class TestProfiles:
 
 
 class TestRefinedBound:
+    @pytest.mark.quick_cases(3)
     @pytest.mark.parametrize("eta", ETAS)
     @pytest.mark.parametrize(("mu", "epsilon"), [(0.15, 1.0), (0.45, 3.0), (1.3, 10.0)])
     def test_equals_its_integral(self, eta, mu, epsilon):
@@ -164,6 +165,7 @@ class TestRefinedBound:
 
 
 class TestCalibration:
+    @pytest.mark.quick_cases(9)
     @pytest.mark.parametrize("method", METHODS)
     @pytest.mark.parametrize("eta", ETAS)
     @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-7), (1.0, 1e-5), (8.0, 1e-9)])
@@ -176,6 +178,7 @@ class TestCalibration:
         assert epsilon * (1 - 1e-7) < total.epsilon <= epsilon
         assert total.delta == delta
 
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("method", METHODS)
     @pytest.mark.parametrize("max_trials", [450, 1500])
     def test_round_trip_with_a_cap_and_a_distance(self, method, max_trials):
