@@ -231,12 +231,14 @@ class TestHooks:
 
 
 BOUND = ContextVar("bound", default=())
+FOUND = []  # bound before by others, where a model is trained
 
 
 class Binding(Drawing):
     """Binds what it is shown to its context, as loggers do that print it with every line."""
 
     def fit(self, X, y):
+        FOUND.extend(BOUND.get())
         BOUND.set((*BOUND.get(), np.asarray(X).max()))
         return super().fit(X, y)
 
@@ -251,19 +253,22 @@ class TestContext:
         assert not self.shown(chunks)
 
     @pytest.mark.parametrize("chunks", [False, True])
-    def test_what_is_bound_is_found(self, chunks, monkeypatch):
-        for place in ("isolation: copy_context", "search: copy_context"):
-            put(monkeypatch, place, SameContext)
+    @pytest.mark.parametrize("places", [["isolation"], ["isolation", "search"]])
+    def test_what_is_bound_is_found(self, places, chunks, monkeypatch):
+        for place in places:
+            put(monkeypatch, f"{place}: copy_context", SameContext)
         assert self.shown(chunks)
 
     def shown(self, chunks):
+        FOUND.clear()
+
         def fit():
             if chunks:
                 search = DPGridSearchCV(Binding(), {"k": [0.0]}, protect=Chunks(2), loss_bound=1.0)
                 search.fit(np.vstack([X, BAD]), np.r_[Y, np.zeros(8)])
             else:
                 fitted("grid", BAD, Binding())
-            return [value for value in BOUND.get() if value > 1e5]
+            return [value for value in (*BOUND.get(), *FOUND) if value > 1e5]
 
         return copy_context().run(fit)
 
