@@ -52,7 +52,7 @@ class KernelUnitsWarning(SkdpboWarning):
 
 
 class LowBoundWarning(SkdpboWarning):
-    """Many public records have the largest loss that counts, so that it says little of them."""
+    """Many public records have the largest loss that counts, or one cuts the spread of R2 or D2."""
 
 
 class NewBudgetWarning(SkdpboWarning):
