@@ -97,6 +97,7 @@ def checked_table(values, name, *, ensure_2d, estimator, accept_sparse=False):
 def refuse_types(values, name, *, texts=False):
     """Refuse types that can hold no real number, nor a text if `texts`; no value is read."""
     _refuse_lazy_frames(values, name)
+    refuse_equal_names(values, name)
     taken = {"numbers", "objects", *(("texts", "mixed") if texts else ())}
     if taken.issuperset(map(kind_of_type, declared_types(values))):
         return
@@ -273,6 +274,14 @@ def _length_of_row(row):
     if kind in (list, tuple):
         return len(row)
     return _SINGLE if issubclass(kind, Number | str | np.generic) else None
+
+
+def refuse_equal_names(values, name):
+    """Refuse a frame of which several columns have one name, as scikit-learn does since 1.9."""
+    columns = getattr(values, "columns", None)
+    if not getattr(columns, "is_unique", True):
+        several = ", ".join(map(repr, columns[columns.duplicated()].unique().tolist()))
+        raise ValueError(f"{name} must have columns of different names, got several of: {several}.")
 
 
 def refuse_masked(values, name):

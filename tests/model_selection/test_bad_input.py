@@ -514,6 +514,15 @@ def test_a_masked_array_is_refused_by_name(name):
         DPGridSearchCV(LogisticRegression(), {"C": [1.0]}).fit(**rows)
 
 
+@pytest.mark.parametrize("name", ["X", "X_val"])
+@pytest.mark.parametrize("protect", ["validation", "all"])
+def test_columns_of_equal_names_are_refused_by_name(protect, name):
+    rows = {"X": FRAME, "X_val": FRAME_VAL, "y": y, "y_val": y_val}
+    rows[name] = rows[name].set_axis(["a", "b", "a"], axis=1)
+    match = rf"^{name} must have columns of different names, got several of: 'a'\.$"
+    refuse(make(protect=protect, cv=None), match, **rows)
+
+
 class Columns:
     """Stands for a table of Arrow, whose columns, not their names, are listed."""
 

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import type_of_target
 from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._parameters import warn_caller
 from skdpbo._record_groups import group_codes
-from skdpbo._schema import refuse_masked
+from skdpbo._schema import refuse_equal_names, refuse_masked
 from skdpbo.exceptions import (
     PublicTrainingWarning,
     UnboundedSensitivityError,
@@ -129,6 +129,7 @@ def _refuse_containers(**containers):
         if isinstance(values, np.matrix):  # scikit-learn refuses it: every record would be lost
             raise TypeError(f"{name} is a np.matrix, which is not supported: give np.asarray(...).")
         refuse_masked(values, name)
+        refuse_equal_names(values, name)
         # Types inferred by a library other than numpy, scipy and pandas are not known to be public.
         typed = any(hasattr(values, kind) for kind in _TYPED)
         home = type(values).__module__.partition(".")[0]
