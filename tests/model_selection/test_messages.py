@@ -5,6 +5,7 @@ import re
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn import config_context
 from sklearn.datasets import make_classification, make_regression
@@ -114,6 +115,22 @@ def test_an_absent_score_of_a_descent_gives_the_reason():
     search = DPGIBOSearchCV(GaussianNB(), {"var_smoothing": (1e-9, 1.0)}, score_fraction=0)
     with pytest.raises(AttributeError, match="DPGIBOSearchCV is not fitted yet"):
         search.best_score_  # noqa: B018
+
+
+@pytest.mark.parametrize("kind", [DPGridSearchCV, DPBayesSearchCV, DPGIBOSearchCV])
+def test_a_search_without_a_refit_gives_the_reason_for_each_attribute_of_its_model(kind):
+    search = kind(GaussianNB(), {"var_smoothing": [1e-9]}, refit=False)
+    if kind is DPGIBOSearchCV:
+        search.set_params(search_spaces={"var_smoothing": (1e-9, 1.0)}, n_iter=1, guide=False)
+    frames = {name: pd.DataFrame(ROWS[name]).add_prefix("x") for name in ("X", "X_val")}
+    told(search, **ROWS | frames)
+    for name in ("best_estimator_", "classes_", "n_features_in_", "feature_names_in_", "predict"):
+        assert not hasattr(search, name)
+        with pytest.raises(AttributeError) as error:
+            getattr(search, name)
+        text = str(error.value.__cause__ or error.value).replace("`", "")
+        assert f"This {kind.__name__} " in text
+        assert "initialized with refit=False" in text
 
 
 @pytest.mark.parametrize(
