@@ -44,7 +44,7 @@ class FlatLossWarning(SkdpboWarning):
 
 
 class HiddenColumnsWarning(SkdpboWarning):
-    """By what was released, some columns spread less than the noise, and half of them far more."""
+    """By what was released, noise hides some columns: their spread, or each of their categories."""
 
 
 class KernelUnitsWarning(SkdpboWarning):
