@@ -108,7 +108,7 @@ class DPOneHotEncoder(PrivateTransformer):
 
     _mechanism = "Gaussian histogram of categories with a threshold"
     _flags = ("sparse_output",)
-    _public = "the columns and the types"
+    _finite = ()  # any values
     _chosen = "given categories were"
 
     def __init__(
