@@ -538,7 +538,7 @@ MISTAKES += [
         "tests/attacks/test_speaking_cells.py",
     ),
     (
-        "_private_estimator.py",
+        "_schema.py",
         ".most_common(1)[0][0]",
         ".most_common()[-1][0]",
         "tests/gaussian_process/sparse/test_regressor.py -k columns_of_lists",
