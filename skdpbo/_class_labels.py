@@ -80,6 +80,19 @@ def refuse_other_kind(classes, y):
         )
 
 
+def refuse_fractions(classes):
+    """Raise where a class is a fraction: in trainings of a search numbers are whole, or no label.
+
+    Fractions would be labels again, all of them, beside one that is no number.
+    """
+    labels = _sorted_labels(classes)
+    if labels.dtype.kind == "f" and (labels % 1).any():
+        raise ValueError(
+            "classes must be texts or whole numbers in a search of private models: give the "
+            "fractions as texts, or number the classes."
+        )
+
+
 def refuse_unknown_labels(classes, y):
     """Raise where none of the public labels `y` is one of `classes`."""
     if (label_positions(np.asarray(y, dtype=object).ravel(), _sorted_labels(classes)) < 0).all():

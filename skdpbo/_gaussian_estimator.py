@@ -1,6 +1,7 @@
 """Base class of estimators whose fit spends one Gaussian budget on tables of numbers."""
 
 from dataclasses import replace
+from typing import ClassVar
 
 from skdpbo._parameters import (
     ORDER_OF_GROUPS,
@@ -27,11 +28,11 @@ class GaussianEstimator(PrivateEstimator):
     """Base class: the guarantee of one Gaussian budget.
 
     A sub-class has parameters `epsilon`, `delta` and `random_state`, and class attributes
-    ``_mechanism``, ``_public`` (of assumptions: values that are public), ``_chosen`` (values
+    ``_mechanism``, ``_finite`` (of assumptions: what is public of the values), ``_chosen`` (values
     that were chosen without looking at the records) and ``_theory`` (a page).
     """
 
-    _public = "the columns, the types and that all values are finite"
+    _finite: ClassVar[tuple[str, ...]] = ("that all values are finite is public",)
     _chosen = "the bounds were"
     _theory = "docs/theory/private_classifiers.md"
 
@@ -112,6 +113,8 @@ class GaussianEstimator(PrivateEstimator):
 
     def _of_records(self, unit):
         """Return the guarantee; the assumptions name the unit that is one part of the sums."""
+        # The same for all steps of a pipeline, which state it once.
+        schema = f"the number of {unit}s, the columns and the types are public"
         if self.releases_nothing:
             check_positive(self.epsilon, "epsilon")  # a mistake, also where nothing is spent
             check_positive_delta(self.delta)
@@ -120,7 +123,7 @@ class GaussianEstimator(PrivateEstimator):
                 protects="training records",
                 mechanism="given parameters alone: no value of a record is read",
                 assumptions=(
-                    f"the number of {unit}s, the columns and the types are public",
+                    schema,
                     f"{self._chosen} chosen without looking at the records",
                 ),
                 reference=self._theory,
@@ -133,7 +136,8 @@ class GaussianEstimator(PrivateEstimator):
             protects="training records",
             mechanism=self._mechanism,
             assumptions=(
-                f"the number of {unit}s, {self._public} are public",
+                schema,
+                *self._finite,
                 f"{self._chosen} chosen without looking at the records",
                 # Matrix products round by place, which other groups decide without this order.
                 *((OWN_RECORD,) if unit == "record" else (OWN_GROUP, ORDER_OF_GROUPS)),

@@ -1,10 +1,8 @@
 """Base class of estimators that read protected tables in `fit`: check, charge, and then read."""
 
 import warnings
-from collections import Counter
 from contextvars import copy_context
 from functools import partial, wraps
-from numbers import Number
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
@@ -20,6 +18,7 @@ from skdpbo._schema import (
     has_numeric_type,
     is_dask,
     length_of,
+    public_shape,
     refuse_sparse_and_complex,
     refuse_types,
 )
@@ -133,7 +132,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         The shape of other containers than lists is not known before they are read: some are tried,
         without a warning. An error that all have in common tells of a parameter alone.
         """
-        shapes = [values is None or _public_shape(values) for values in tables]
+        shapes = [values is None or public_shape(values) for values in tables]
         if None not in shapes:
             self._check_zeros(check, tables[0], shapes)
             return True
@@ -191,24 +190,3 @@ def _read(function, values, *args):
     if has_numeric_type(values):
         return function(values, *args)
     return in_isolation(function, values, *args)
-
-
-def _public_shape(values):
-    """Return the shape, of lists by the length of most rows; None where values would be read.
-
-    A row of another length is an error after the charge.
-    """
-    if type(values) is not list or not values:
-        return getattr(values, "shape", None)
-    width = Counter(map(_length, values)).most_common(1)[0][0]
-    return (len(values), width)[: 1 if width == _SINGLE else 2] if width is not None else None
-
-
-_SINGLE = -1  # length of a number or a text
-
-
-def _length(row):
-    kind = type(row)  # the attribute __class__ of a proxy may raise
-    if kind in (list, tuple):
-        return len(row)
-    return _SINGLE if issubclass(kind, Number | str | np.generic) else None

@@ -1,7 +1,9 @@
 """The schema of protected records, checked without a word about their values."""
 
 import warnings
+from collections import Counter
 from decimal import Decimal
+from numbers import Number
 
 import numpy as np
 from scipy.sparse import issparse
@@ -24,6 +26,7 @@ _DATES = "Give dates as numbers, such as days since a fixed date."
 
 # Work at which the search for common memory is given up; it is a few steps for rows of one table.
 _MAX_WORK = 10_000
+_SINGLE = -1  # length of a number or a text
 
 
 def has_numeric_type(values):
@@ -94,6 +97,7 @@ def checked_table(values, name, *, ensure_2d, estimator, accept_sparse=False):
 def refuse_types(values, name, *, texts=False):
     """Refuse types that can hold no real number, nor a text if `texts`; no value is read."""
     _refuse_lazy_frames(values, name)
+    refuse_equal_names(values, name)
     taken = {"numbers", "objects", *(("texts", "mixed") if texts else ())}
     if taken.issuperset(map(kind_of_type, declared_types(values))):
         return
@@ -252,6 +256,32 @@ def length_of(values, name):
         kind = type(values).__name__
         raise TypeError(f"{name} must have one entry for each record, got {kind}.")
     return length
+
+
+def public_shape(values):
+    """Return the shape, of lists by the length of most rows; None where values would be read.
+
+    A row of another length is an error after the charge.
+    """
+    if type(values) is not list or not values:
+        return getattr(values, "shape", None)
+    width = Counter(map(_length_of_row, values)).most_common(1)[0][0]
+    return (len(values), width)[: 1 if width == _SINGLE else 2] if width is not None else None
+
+
+def _length_of_row(row):
+    kind = type(row)  # the attribute __class__ of a proxy may raise
+    if kind in (list, tuple):
+        return len(row)
+    return _SINGLE if issubclass(kind, Number | str | np.generic) else None
+
+
+def refuse_equal_names(values, name):
+    """Refuse a frame of which several columns have one name, as scikit-learn does since 1.9."""
+    columns = getattr(values, "columns", None)
+    if not getattr(columns, "is_unique", True):
+        several = ", ".join(map(repr, columns[columns.duplicated()].unique().tolist()))
+        raise ValueError(f"{name} must have columns of different names, got several of: {several}.")
 
 
 def refuse_masked(values, name):

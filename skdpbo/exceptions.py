@@ -44,7 +44,7 @@ class FlatLossWarning(SkdpboWarning):
 
 
 class HiddenColumnsWarning(SkdpboWarning):
-    """By what was released, some columns spread less than the noise, and half of them far more."""
+    """By what was released, noise hides some columns: their spread, or each of their categories."""
 
 
 class KernelUnitsWarning(SkdpboWarning):
@@ -52,7 +52,7 @@ class KernelUnitsWarning(SkdpboWarning):
 
 
 class LowBoundWarning(SkdpboWarning):
-    """Many public records have the largest loss that counts, so that it says little of them."""
+    """Many public records have the largest loss that counts, or one cuts the spread of R2 or D2."""
 
 
 class NewBudgetWarning(SkdpboWarning):

@@ -12,7 +12,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from _support.hostile import TEXT, Hostile, Unseen
-from _support.internals import checked_labels, label_positions
+from _support.internals import (
+    checked_labels,
+    label_positions,
+    separate_labels,
+    settled_public_targets,
+    settled_targets,
+)
 from skdpbo import DPBayesSearchCV, DPGridSearchCV
 from skdpbo.gaussian_process import DPSparseGPClassifier
 from skdpbo.linear_model import DPLogisticRegression
@@ -25,6 +31,15 @@ class Unhashable(int):
 
     def __hash__(self):
         raise RuntimeError("of patient 4711")
+
+
+class Unreadable(int):
+    """A number that raises where numpy reads it."""
+
+    def __int__(self):
+        raise RuntimeError("of patient 4711")
+
+    __index__ = __float__ = __int__
 
 
 CLASSES = np.array([0, 1])
@@ -99,6 +114,34 @@ def test_one_label_of_the_records_of_private_trials_does_not_end_the_search(kind
     model = DPLogisticRegression(**SETTINGS | {"classes": known})
     search = DPGridSearchCV(model, {"C": [0.1, 1.0]}, protect="all", epsilon=5.0)
     assert search.fit(np.zeros((len(y), 2)), y).best_estimator_.classes_.tolist() == known
+
+
+def of_trial(y):
+    """Codes of the labels that the model of a private trial is given."""
+    return label_positions(checked_labels(settled_targets(y, True), CLASSES), CLASSES).tolist()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")  # of one column
+@pytest.mark.parametrize("cell", [np.timedelta64(1, "s"), Unreadable(1), 1 + 2j, "a text"])
+@pytest.mark.parametrize("form", [separate_labels, lambda y: pd.DataFrame({"y": y}, dtype=object)])
+def test_one_label_of_a_trial_changes_no_other(form, cell):
+    """A duration made durations of all, and one that raises ended every training."""
+    with_cell = settled_public_targets(form([cell, *LABELS[1:]]), True)
+    assert of_trial(with_cell)[1:] == LABELS[1:] == of_trial(form(LABELS))[1:]
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
+@pytest.mark.parametrize("odd", [[], ["a text"]])
+def test_fractional_classes_of_a_search_are_refused_before_the_charge(odd):
+    """Trainings had none of these labels, and all of them beside one text."""
+    model = DPLogisticRegression(X_bounds=(-3, 3), classes=[0.5, 1.5])
+    y = [*odd, *np.resize([0.5, 1.5], 40 - len(odd)).tolist()]
+    search = DPGridSearchCV(model, {"C": [0.1, 1.0]}, protect="all")
+    refused = pytest.raises(ValueError, match="classes must be texts or whole numbers")
+    with PrivacyLedger(epsilon=9.0, delta=1e-3) as ledger, refused:
+        search.fit(np.zeros((40, 2)), y)
+    assert ledger.entries == ()
+    assert clone(model).fit(np.zeros((40, 2)), y).classes_.tolist() == [0.5, 1.5]
 
 
 @pytest.mark.parametrize("row", [[Hostile()], [Unseen()], [0, 1], [], Hostile()])

@@ -299,6 +299,14 @@ def test_sparse_rows_that_are_not_supported_cost_nothing(form):
     REGRESSORS[0].fit(SPARSE[form](X), Y)  # a model that takes them
 
 
+@pytest.mark.parametrize(
+    "model", [*REGRESSORS, *CLASSIFIERS, DPOneHotEncoder()], ids=lambda model: type(model).__name__
+)
+def test_columns_of_equal_names_cost_nothing(model):
+    frame = pd.DataFrame(np.hstack([X, X, X, X, X]), columns=["a", "b", "a", "c", "b"])
+    costs_nothing(model, frame, Y, ValueError, r"^X must .* different names.* of: 'a', 'b'\.$")
+
+
 @pytest.mark.parametrize("model", REGRESSORS + CLASSIFIERS, ids=lambda model: type(model).__name__)
 def test_masked_arrays_cost_nothing(model):
     # What is masked would be read.

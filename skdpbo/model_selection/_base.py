@@ -36,6 +36,15 @@ from skdpbo.privacy import LedgerMixin
 from skdpbo.privacy._checks import check_count, check_flag
 from skdpbo.privacy._stated_html import StatedHTML
 
+NO_MODEL = (
+    "every record is protected, and a model that was trained on protected rows would be a release "
+    "of its own. Train best_params_ on rows that may be used, or with a private estimator."
+)
+_NO_REFIT = (
+    "it was initialized with refit=False. Train an estimator with best_params_ on rows that may be "
+    "used; a private training spends another budget."
+)
+
 
 class Fitted:
     """Attribute that a fit may set on the object; else a method gives it, or the reason."""
@@ -253,6 +262,25 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
             else "score_fraction is 0, which spends all of the budget on the choice"
         )
         raise AttributeError(f"{name} has no best_score_: {reason}.")
+
+    @Fitted
+    def best_estimator_(self):
+        """Winning model; the error of a search without one gives the reason."""
+        name = f"This {type(self).__name__}"
+        if "privacy_" not in vars(self):
+            raise AttributeError(f"{name} is not fitted yet, and has no best_estimator_.")
+        reason = NO_MODEL if self.refit else _NO_REFIT
+        raise AttributeError(f"{name} has no best_estimator_: {reason}")
+
+    @property
+    def classes_(self):
+        """Class labels of the winner; the error of a search without a model gives the reason."""
+        return self.best_estimator_.classes_
+
+    @Fitted
+    def feature_names_in_(self):
+        """Column names of the winner; the error of a search without a model gives the reason."""
+        return self.best_estimator_.feature_names_in_
 
     def _public_seed(self):
         """Seed of the candidate design: public, and fixed unless the user asks for another."""

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from sklearn.utils.metaestimators import available_if
 
-from skdpbo.model_selection._base import BasePrivateSearchCV, Fitted
+from skdpbo.model_selection._base import NO_MODEL, BasePrivateSearchCV, Fitted
 from skdpbo.model_selection._private_choice import ADD_REMOVE, NEIGHBOURS, PrivateChoice
 from skdpbo.model_selection._search_mechanism import ListChoice
 from skdpbo.model_selection._sklearn import BaseSearchCV, StrOptions
@@ -17,11 +17,6 @@ from skdpbo.model_selection.protection._private_models import PrivateModelsProte
 from skdpbo.model_selection.protection._score_share import SCORE_SHARES
 from skdpbo.model_selection.protection._validation import ValidationProtection
 
-_NO_MODEL = (
-    "every record is protected, and a model that was trained on protected rows would be a release "
-    "of its own. Train best_params_ on rows that may be used, or with a private estimator."
-)
-
 
 def _of_the_model(name):
     """Return scikit-learn's method of a name, absent from a search that releases no model."""
@@ -29,7 +24,7 @@ def _of_the_model(name):
 
     def is_available(searcher):
         if searcher._releases_no_model():
-            raise AttributeError(f"{name} is not available: {_NO_MODEL}")
+            raise AttributeError(f"{name} is not available: {NO_MODEL}")
         # scikit-learn's own check: does the winner, or the estimator before a fit, have the method?
         try:
             return inherited.__get__(searcher, type(searcher)) is not None
@@ -123,20 +118,6 @@ class BaseChoiceSearchCV(BasePrivateSearchCV):
             # A record that no step can read costs its worst loss, and is no error.
             tags.input_tags.allow_nan = tags.input_tags.string = True
         return tags
-
-    @Fitted
-    def best_estimator_(self):
-        """Winning model; the error of a search without one gives the reason."""
-        name = f"This {type(self).__name__}"
-        if "privacy_" not in vars(self):
-            raise AttributeError(f"{name} is not fitted yet, and has no best_estimator_.")
-        reason = _NO_MODEL if self.refit else "refit is False."
-        raise AttributeError(f"{name} has no best_estimator_: {reason}")
-
-    @property
-    def classes_(self):
-        """Class labels of the winner; the error of a search without a model gives the reason."""
-        return self.best_estimator_.classes_
 
     @Fitted
     def n_features_in_(self):

@@ -89,7 +89,7 @@ class DPSimpleImputer(PrivateTransformer):
 
     _mechanism = "Gaussian sums and counts of columns"
     _flags = ("add_indicator",)
-    _public = "the columns, the types and that no value is infinite"
+    _finite = ("that no value is infinite is public",)
 
     def __init__(
         self,

@@ -9,7 +9,9 @@ from scipy.stats import norm
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from skdpbo._column_ranges import counts_sensitivity
+from skdpbo._parameters import warn_caller
 from skdpbo._schema import refuse_sparse_and_complex, refuse_types
+from skdpbo.exceptions import HiddenColumnsWarning
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.preprocessing._category_columns import (
     category_counts,
@@ -84,7 +86,7 @@ class DPOneHotEncoder(PrivateTransformer):
     nor number. None and NaN are one category; numbers are compared as floats.
 
     A category is found when it has about 1.4 sqrt(d) z / mu records, z near 7.5: at epsilon 1 and
-    eight columns some 110.
+    eight columns some 110. A `HiddenColumnsWarning` names the columns without any.
 
     References
     ----------
@@ -106,7 +108,7 @@ class DPOneHotEncoder(PrivateTransformer):
 
     _mechanism = "Gaussian histogram of categories with a threshold"
     _flags = ("sparse_output",)
-    _public = "the columns and the types"
+    _finite = ()  # any values
     _chosen = "given categories were"
 
     def __init__(
@@ -248,6 +250,22 @@ class DPOneHotEncoder(PrivateTransformer):
             for found, given in zip(self.categories_, self.categories, strict=True):
                 if found.dtype == np.object_ and any(value is None for value in given):
                     found[0] = None
+
+    def _close(self, n_records, guarantee, *shown):
+        super()._close(n_records, guarantee, *shown)
+        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        pairs = zip(names, self.categories_, strict=True)
+        empty = [str(name) for name, found in pairs if not len(found)]
+        if empty and not self.releases_nothing:
+            warn_caller(
+                f"No category of {', '.join(empty)} is released: none has many more records than "
+                "the noise, and what is left is one constant. A column of many numbers, such as "
+                "amounts, is better scaled, as by DPStandardScaler, or rounded before. Otherwise "
+                "encode more records or fewer columns, take a larger epsilon, or give categories, "
+                "where they are public.",
+                HiddenColumnsWarning,
+            )
+        return self
 
     def _frequent(self, columns, mu, source):
         """Release the keys of each column whose noisy count reaches the threshold."""

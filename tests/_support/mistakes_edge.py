@@ -186,9 +186,15 @@ _EDGE = [
     ),
     (
         "rows/_settled_types.py",
-        "y = y if typed is None else typed",
+        "y = _real_if_exact(of_one_kind(y))",
         "pass",
         f"{_SEARCH}/rows/test_settled_types.py -k decides_no_type",
+    ),
+    (
+        "rows/_object_table.py",
+        ' or typed.dtype.kind == "m"',
+        "",
+        "tests/test_class_labels.py -k of_a_trial",
     ),
     (
         "rows/_public_types.py",
@@ -538,7 +544,7 @@ MISTAKES += [
         "tests/attacks/test_speaking_cells.py",
     ),
     (
-        "_private_estimator.py",
+        "_schema.py",
         ".most_common(1)[0][0]",
         ".most_common()[-1][0]",
         "tests/gaussian_process/sparse/test_regressor.py -k columns_of_lists",

@@ -31,6 +31,7 @@ def noticed(copy, path, old, new, tests, seconds):
         return f"not planted: the text occurs {honest.count(old)} times"
     target.write_text(honest.replace(old, new), encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider"]
+    command += ["-m", ""]  # the slow ones, too
     environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         run = subprocess.run(

@@ -27,6 +27,8 @@ from skdpbo.preprocessing import (
 )
 from skdpbo.privacy import PrivacyLedger
 
+# So few groups show no category.
+pytestmark = pytest.mark.filterwarnings("ignore::skdpbo.exceptions.HiddenColumnsWarning")
 N_GROUPS, BOX = 60, {"X_bounds": (-1, 1)}
 CLASSES = {"classes": [0, 1], **BOX}
 RNG = np.random.default_rng(5)

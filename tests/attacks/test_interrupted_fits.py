@@ -29,6 +29,7 @@ from skdpbo.preprocessing import (
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyScoreWarning"),
+    pytest.mark.filterwarnings("ignore::skdpbo.exceptions.HiddenColumnsWarning"),
 ]
 RNG = np.random.RandomState(0)
 X, Y = RNG.uniform(-1, 1, (30, 2)), RNG.uniform(-1, 1, 30)

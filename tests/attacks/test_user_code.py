@@ -528,7 +528,6 @@ def test_what_one_record_types_moves_the_model_of_its_own_chunk(kind, released, 
     assert abs(after[0] - before[0]) <= sensitivity
 
 
-@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("kind", KINDS[:-1])
 @pytest.mark.parametrize("tuning_fraction", [None, 0.8])
 def test_what_one_record_types_moves_the_training_of_its_own_part(

@@ -127,7 +127,6 @@ def fail(block):
     raise ValueError(f"{TEXT} {block}")
 
 
-@pytest.mark.quick_cases(4)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("kind", "which"), CASES)
 def test_a_graph_is_computed_after_the_charge_and_in_silence(kind, which):

@@ -354,7 +354,22 @@ PUBLIC = {
 def test_positions_of_folds_beyond_the_public_rows_are_refused():
     folds = [(np.arange(20), np.arange(20, 30)), (np.arange(10, 30), np.arange(10))]
     make(cv=folds).fit(X, y, X_val=X_VAL, y_val=y_val, groups_val=np.arange(20) // 2)
-    refuse(make(cv=[*folds, (np.arange(30), np.arange(30, 50))]), "cv .* the 30 public rows")
+    for beyond in (np.arange(30, 50), np.array([-31]), np.ones(50, bool)):
+        refuse(make(cv=[*folds, (np.arange(30), beyond)]), "cv .* the 30 public rows")
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
+def test_positions_of_folds_beyond_all_rows_are_refused():
+    """Those of protected rows are left out; masks and positions from the end are read."""
+    data = {"X_val": None, "y_val": None}
+    for beyond in (np.arange(20, 31), np.array([-31, 3]), np.ones(31, bool)):
+        refuse(make(cv=[(np.arange(20), beyond)]), "cv .* the 30 rows of X", **data)
+    scores = []
+    for test in (np.arange(20, 30), np.arange(-10, 0), np.arange(30) >= 20):
+        search = make(cv=[(np.arange(20), test), ([], [29])]).fit(X, y)
+        assert search.n_splits_ == 1
+        scores.append(search.cv_results_["split0_test_score"].tolist())
+    assert scores[0] == scores[1] == scores[2]
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -497,6 +512,15 @@ def test_a_masked_array_is_refused_by_name(name):
     rows[name] = np.ma.masked_array(rows[name])
     with pytest.raises(TypeError, match=rf"^{name} is a masked array.*filled"):
         DPGridSearchCV(LogisticRegression(), {"C": [1.0]}).fit(**rows)
+
+
+@pytest.mark.parametrize("name", ["X", "X_val"])
+@pytest.mark.parametrize("protect", ["validation", "all"])
+def test_columns_of_equal_names_are_refused_by_name(protect, name):
+    rows = {"X": FRAME, "X_val": FRAME_VAL, "y": y, "y_val": y_val}
+    rows[name] = rows[name].set_axis(["a", "b", "a"], axis=1)
+    match = rf"^{name} must have columns of different names, got several of: 'a'\.$"
+    refuse(make(protect=protect, cv=None), match, **rows)
 
 
 class Columns:

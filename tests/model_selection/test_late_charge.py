@@ -236,7 +236,6 @@ OF_THE_SCHEMA = {
 }
 
 
-@pytest.mark.quick_cases(4)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mistake", sorted(OF_THE_SCHEMA))
 def test_with_chunks(mistake):
@@ -539,6 +538,11 @@ def negated(y, prediction):
     return -np.abs(y - prediction)
 
 
+def share_of_errors(y, prediction):
+    return np.mean(y != prediction)
+
+
+OF_ALL = make_per_record_scorer(share_of_errors, bound=1.0)
 NEGATED = make_per_record_scorer(negated, bound=10.0)
 PROTECTIONS = ({}, {"guide": False}, {"protect": Chunks(4)}, {"protect": "all"})
 
@@ -564,8 +568,23 @@ def test_a_score_of_probabilities_is_refused_for_several_targets(scoring, option
     # The classes of a network of several targets are their numbers: every record would have the
     # worst loss.
     search = DPGridSearchCV(MLPClassifier(), {"alpha": [1.0]}, scoring=scoring, **options)
-    match = f"scoring='{scoring}' needs one target for each row; y has the shape .*'accuracy'"
-    refused(search, match, (X > 0).astype(int))
+    match = f"scoring='{scoring}' needs one target for each row; y has {X.shape[1]} .*'accuracy'"
+    labels = (X > 0).astype(int)
+    for y in (labels, labels.tolist()):
+        refused(search, match, y)
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
+@pytest.mark.filterwarnings("ignore:2 of 2 candidates")
+@pytest.mark.parametrize("options", PROTECTIONS)
+def test_a_loss_that_is_no_number_of_each_record_is_refused_by_name(options):
+    model = DPLogisticRegression(X_bounds=(-3, 3), classes=[0, 1])
+    search = DPGridSearchCV(model, {"C": [1.0, 2.0]}, scoring=OF_ALL, **options)
+    with PrivacyLedger(epsilon=9.0, delta=1e-3) as ledger:
+        match = r"scoring: the loss share_of_errors must .* shape \(n,\); it .* of shape \(\)"
+        with pytest.raises((TypeError, ValueError), match=match):
+            search.fit(X, LABELS)
+    assert not ledger.entries
 
 
 @pytest.mark.quick_cases(2)

@@ -5,6 +5,7 @@ import re
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn import config_context
 from sklearn.datasets import make_classification, make_regression
@@ -116,6 +117,22 @@ def test_an_absent_score_of_a_descent_gives_the_reason():
         search.best_score_  # noqa: B018
 
 
+@pytest.mark.parametrize("kind", [DPGridSearchCV, DPBayesSearchCV, DPGIBOSearchCV])
+def test_a_search_without_a_refit_gives_the_reason_for_each_attribute_of_its_model(kind):
+    search = kind(GaussianNB(), {"var_smoothing": [1e-9]}, refit=False)
+    if kind is DPGIBOSearchCV:
+        search.set_params(search_spaces={"var_smoothing": (1e-9, 1.0)}, n_iter=1, guide=False)
+    frames = {name: pd.DataFrame(ROWS[name]).add_prefix("x") for name in ("X", "X_val")}
+    told(search, **ROWS | frames)
+    for name in ("best_estimator_", "classes_", "n_features_in_", "feature_names_in_", "predict"):
+        assert not hasattr(search, name)
+        with pytest.raises(AttributeError) as error:
+            getattr(search, name)
+        text = str(error.value.__cause__ or error.value).replace("`", "")
+        assert f"This {kind.__name__} " in text
+        assert "initialized with refit=False" in text
+
+
 @pytest.mark.parametrize(
     "fitted",
     [
@@ -150,7 +167,7 @@ def test_a_low_bound_is_followed_by_one_in_plain_digits_before_the_charge(search
 RATIOS_AND_ROOTS = [
     ("r2", "squared error", 220),
     ("neg_root_mean_squared_error", "squared error", 220),
-    ("d2_absolute_error_score", "absolute error", 22),  # three times the mean distance, 7.5
+    ("d2_absolute_error_score", "absolute error", 15),
     ("neg_root_mean_squared_log_error", "squared log error", 7.7),
 ]
 
@@ -191,6 +208,28 @@ def test_r2_at_the_bound_that_is_told_is_that_of_sklearn(noise):
     exact = search.score(rows["X_val"], rows["y_val"])
     # The noise of the score is a thousandth; the clipping of both sums is left.
     assert search.best_score_ == pytest.approx(exact, abs=0.05)
+
+
+@pytest.mark.parametrize("skewed", [False, True])
+@pytest.mark.parametrize(("scoring", "noise"), [("r2", 0.5), ("d2_absolute_error_score", 0.25)])
+def test_a_bound_that_cuts_the_spread_alone_is_told(scoring, noise, skewed):
+    """Good models lose little: of targets far from the mean nothing was said, R2 .80 became .48."""
+    X = np.random.RandomState(0).randn(6000, 1)
+    signal = np.exp(X) if skewed else X
+    y = (signal + noise * signal.std() * np.random.RandomState(1).randn(6000, 1)).ravel()
+    spread = y.var() if scoring == "r2" else np.abs(y - np.median(y)).mean()
+    rows = {"X": signal[:1000], "y": y[:1000], "X_val": signal[1000:], "y_val": y[1000:]}
+    search = DPGridSearchCV(Ridge(), {}, scoring=scoring, epsilon=50.0, loss_bound=spread)
+    text = dict(told(search, **rows))[LowBoundWarning]
+    exact = search.scorer_(search, rows["X_val"], rows["y_val"])
+    assert "which best_score_std_ leaves out" in text
+    bias = float(re.search(r"too low by about (\S+),", text)[1])
+    assert exact - search.best_score_ == pytest.approx(bias, abs=0.05)
+    bound = float(text.rpartition("=")[2].rstrip("."))
+    assert LowBoundWarning not in dict(told(search.set_params(loss_bound=bound), **rows))
+    assert search.best_score_ == pytest.approx(exact, abs=0.05)
+    without = search.set_params(loss_bound=spread, score_fraction=0)
+    assert LowBoundWarning not in dict(told(without, **rows))
 
 
 @pytest.mark.quick_cases(1)

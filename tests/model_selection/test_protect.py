@@ -212,7 +212,7 @@ class TestAll:
         refused("a release of its own")
         validation = {"X_val": self.X[:500], "y_val": self.LABELS[:500]}
         search.set_params(protect="validation", refit=False).fit(self.X, self.LABELS, **validation)
-        refused("refit is False")
+        refused("initialized with refit=False")
         search.set_params(refit=True).fit(self.X, self.LABELS, **validation)
         assert list(search.classes_) == list(search.best_estimator_.classes_)
 

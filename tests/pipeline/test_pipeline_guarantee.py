@@ -34,6 +34,13 @@ def test_exact_scaler_before_a_private_model_is_void():
     assert any("from its own record" in text for text in pipeline[-1].privacy_.assumptions)
 
 
+def test_what_is_public_of_all_steps_is_stated_once():
+    steps = DPSimpleImputer(), DPStandardScaler(), DPOneHotEncoder(), DPLogisticRegression()
+    sentence = str(pipeline_guarantee(make_pipeline(*steps)))
+    for text in ("number of records, the columns and the types", "all values are finite"):
+        assert sentence.count(text) == 1
+
+
 @pytest.mark.parametrize(
     "estimator",
     [

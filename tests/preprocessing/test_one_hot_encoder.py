@@ -22,7 +22,7 @@ from _support.internals import (
 from _support.sklearn_checks import failed_checks
 from _support.transcripts import spent
 from skdpbo import DPGridSearchCV
-from skdpbo.exceptions import SeededNoiseWarning
+from skdpbo.exceptions import HiddenColumnsWarning, SeededNoiseWarning
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.preprocessing import DPOneHotEncoder
 from skdpbo.privacy import PrivacyLedger, compose
@@ -84,6 +84,18 @@ def test_frequent_categories_are_released_and_rare_ones_share_an_indicator():
     )
     sparse = fitted(X, sparse_output=True).transform(X)
     np.testing.assert_array_equal(sparse.toarray(), encoder.transform(X))
+
+
+def test_a_column_without_a_released_category_is_named():
+    X = frame().assign(amount=lambda X: np.arange(len(X)) + 0.5)
+    with pytest.warns(HiddenColumnsWarning, match="^No category of amount is released") as caught:
+        encoder = fitted(X)
+    assert [len(found) > 0 for found in encoder.categories_] == [True, True, False]
+    assert len([w for w in caught if w.category is HiddenColumnsWarning]) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted(frame())
+        DPOneHotEncoder(categories=[[], [], []]).fit(X)
 
 
 @pytest.mark.parametrize("missing", [None, np.nan])
@@ -220,12 +232,14 @@ def shown_alone(monkeypatch, n_runs=120):
     return shown, distance + 5.5 * math.sqrt(distance / n_runs)
 
 
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.HiddenColumnsWarning")
 def test_share_of_runs_that_show_a_single_record(monkeypatch):
     """120 runs; false alarm below 1e-6: five and a half standard deviations."""
     shown, limit = shown_alone(monkeypatch)
     assert shown <= limit
 
 
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.HiddenColumnsWarning")
 def test_threshold_without_the_record_s_own_count_is_found(monkeypatch):
     monkeypatch.setattr(ENCODER, "category_threshold", lambda sigma, d, failure: 1)
     shown, limit = shown_alone(monkeypatch)

@@ -22,6 +22,7 @@ from skdpbo.model_selection.scoring._losses import refuse_negated
 _NOISY = 0.5  # noise of a score, as a share of the loss that it measures, that is warned of
 _FALSE_ALARMS = 1e-4  # of fits whose public and protected rows are drawn alike
 _COMMON = 0.03  # share of records above the largest loss that counts from which it misleads
+_BIAS = 0.05  # of a score that is a ratio, by a bound that cuts its denominator
 
 
 class FoldLosses:
@@ -107,7 +108,7 @@ class FoldLosses:
         (losses,) = self.losses([params], _unclipped_losses)
         if losses is not None:
             refuse_negated(losses, self._training.scorer.clipped)
-            self._warn_of_low_bound(losses)
+            self._warn_of_low_bound(losses, score_noise > 0)
             self._warn_of_noise(losses, score_noise)
 
     def _warn_of_noise(self, losses, noise):
@@ -130,25 +131,37 @@ class FoldLosses:
                 NoisyScoreWarning,
             )
 
-    def _warn_of_low_bound(self, losses):
-        """Warn where a few per cent of the public records have the largest loss."""
+    def _warn_of_low_bound(self, losses, has_score):
+        """Warn where a few per cent of the public records have the largest loss, or R2 is too low.
+
+        `has_score`: whether a score is released, and is not mostly noise.
+        """
         given = self._training.scorer
         scorer = given.clipped
         share = float(np.mean(losses > scorer.bound * (1 + 1e-9)))  # above, not by rounding alone
-        if share > _COMMON:
-            # A bound that few enough records exceed, and at least twice the one that was too low.
-            enough = max(float(np.quantile(losses, 1 - _COMMON / 2)), 2 * scorer.bound)
-            enough = max(enough, given.bound_of_spread(self._training.y))
-            enough = enough if np.isfinite(enough) else 2 * scorer.bound
-            # A ratio or a root is not in the units of its losses.
-            loss = "" if given.is_mean else f" (by {given.nearest_mean})"
-            warn_caller(
-                f"{share:.0%} of the public records lose more than {scorer.bound:.4g}{loss} at the "
-                "best public candidate, and no loss above that counts: worse predictions of these "
-                "cost nothing, so that candidates may win that are badly wrong on some records. By "
-                f"the public rows, take loss_bound={float(f'{enough:.2g}'):g}.",
-                LowBoundWarning,
+        bias, enough = given.bias_of_bound(losses, self._training.y)
+        if share <= _COMMON and not (has_score and bias > _BIAS):
+            return
+        # A bound that few enough records exceed, and at least twice the one that was too low.
+        enough = max(float(np.quantile(losses, 1 - _COMMON / 2)), 2 * scorer.bound, enough)
+        enough = enough if np.isfinite(enough) else 2 * scorer.bound
+        # A ratio or a root is not in the units of its losses.
+        loss = "" if given.is_mean else f" (by {given.nearest_mean})"
+        text = (
+            f"{share:.0%} of the public records lose more than {scorer.bound:.4g}{loss} at the "
+            "best public candidate, and no loss above that counts: worse predictions of these "
+            "cost nothing, so that candidates may win that are badly wrong on some records."
+        )
+        if share <= _COMMON:
+            text = (
+                f"best_score_ will be too low by about {bias:.2g}, which best_score_std_ leaves "
+                f"out: {given.name!r} divides by the loss of a constant, and many public targets "
+                f"lose more than {scorer.bound:.4g}{loss} by it. The choice is not affected."
             )
+        warn_caller(
+            f"{text} By the public rows, take loss_bound={float(f'{enough:.2g}'):g}.",
+            LowBoundWarning,
+        )
 
     def warn_of_gap(self, released, scores, stated, n_candidates):
         """Warn where a released score is further below the public one than chance explains.

@@ -11,7 +11,7 @@ from joblib import effective_n_jobs
 from sklearn import get_config
 from sklearn.metrics import check_scoring
 
-from skdpbo._class_labels import refuse_other_kind
+from skdpbo._class_labels import refuse_fractions, refuse_other_kind
 from skdpbo._isolation._isolated_calls import in_isolation, refuse_cached_functions
 from skdpbo._parameters import of_class, warn_caller
 from skdpbo._record_groups import group_codes
@@ -257,6 +257,7 @@ class AllRecordsProtection(Protection):
         if classes is not None:
             # Also of texts, which trainings get as objects.
             refuse_other_kind(classes, y)
+            refuse_fractions(classes)
         if groups is not None or groups_val is not None:
             # A part without groups would be of single records, and have another guarantee.
             if groups is None or (groups_val is None) != (X_val is None):

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import type_of_target
 from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._parameters import warn_caller
 from skdpbo._record_groups import group_codes
-from skdpbo._schema import refuse_masked
+from skdpbo._schema import refuse_equal_names, refuse_masked
 from skdpbo.exceptions import (
     PublicTrainingWarning,
     UnboundedSensitivityError,
@@ -129,6 +129,7 @@ def _refuse_containers(**containers):
         if isinstance(values, np.matrix):  # scikit-learn refuses it: every record would be lost
             raise TypeError(f"{name} is a np.matrix, which is not supported: give np.asarray(...).")
         refuse_masked(values, name)
+        refuse_equal_names(values, name)
         # Types inferred by a library other than numpy, scipy and pandas are not known to be public.
         typed = any(hasattr(values, kind) for kind in _TYPED)
         home = type(values).__module__.partition(".")[0]
@@ -157,8 +158,8 @@ def split_rows(searcher, X, y, params):
     -------
     public : tuple (X, y, params)
     protected : tuple (X, y)
-    positions : ndarray
-        Of the public rows.
+    places : ndarray of shape (n_samples,)
+        Of each row among the public ones, -1 for a protected row.
     labels : ndarray or None
         Groups of the protected rows.
     """
@@ -189,7 +190,9 @@ def split_rows(searcher, X, y, params):
     # The public positions as well: they are the columns of a precomputed kernel.
     held_out = split_for_estimator(searcher.estimator, X, y, protected, public)
     labels = None if groups is None else codes[protected]
-    return (X_public, y_public, take_method_params(X, params, public)), held_out, public, labels
+    places = np.full(n_samples, -1)
+    places[public] = np.arange(len(public))
+    return (X_public, y_public, take_method_params(X, params, public)), held_out, places, labels
 
 
 def _position_pairs(splits):
@@ -200,10 +203,29 @@ def _position_pairs(splits):
         folds = None
     if folds is None or any(p.size and p.dtype.kind not in "biu" for fold in folds for p in fold):
         raise ValueError("cv must hold pairs (train, test) of positions of rows, as integers.")
-    return folds
+    return [tuple(p if p.dtype.kind == "b" else p.astype(np.intp) for p in fold) for fold in folds]
 
 
-def public_cv(searcher, X, y, positions, grouped=False):
+def _folds_of_public_rows(folds, places, n_public):
+    """Return folds as positions among the public rows; `places` as in `public_cv`."""
+    parts = [part for fold in folds for part in fold if part.size]
+    # Numbers of rows that there must be for each part, a mask or positions, also from the end.
+    least = [len(p) if p.dtype.kind == "b" else max(p.max() + 1, -p.min()) for p in parts]
+    of_public = places is None or max(least, default=0) <= n_public
+    places = np.arange(n_public) if of_public else places
+    try:
+        folds = [tuple(places[part] for part in fold) for fold in folds]
+    except IndexError:
+        rows = "public rows: protected ones are in no fold" if of_public else "rows of X"
+        text = f"cv must hold positions, or masks, of the {len(places)} {rows}."
+        raise ValueError(text) from None
+    if of_public:
+        return folds
+    public = [tuple(part[part >= 0] for part in fold) for fold in folds]
+    return [fold for fold in public if all(part.size for part in fold)]
+
+
+def public_cv(searcher, X, y, places, grouped=False):
     """Return the splitter of the public rows.
 
     Parameters
@@ -211,10 +233,11 @@ def public_cv(searcher, X, y, positions, grouped=False):
     searcher : BasePrivateSearchCV
         Its `cv` and `estimator` are read.
     X, y : public rows and targets
-    positions : ndarray or None
-        Of the public rows among all rows that ``fit`` was given, None if it was given `X_val`.
+    places : ndarray or None
+        Place of each row that ``fit`` was given among the public ones, -1 for a protected row;
+        None if it was given `X_val`.
     grouped : bool, default=False
-        Whether `positions` depend on the sizes of protected groups, which are secret.
+        Whether `places` depend on the sizes of protected groups, which are secret.
 
     Returns
     -------
@@ -234,22 +257,11 @@ def public_cv(searcher, X, y, positions, grouped=False):
         return int(min(max(fewest, _FEWEST_FOLDS), _MOST_FOLDS))
     if isinstance(cv, numbers.Integral):
         return cv
-    if hasattr(cv, "split") and (positions is None or not isinstance(cv, PredefinedSplit)):
+    if hasattr(cv, "split") and (places is None or not isinstance(cv, PredefinedSplit)):
         return cv
-    if grouped and positions is not None:
+    if grouped and places is not None:
         raise ValueError(
             "cv must be a number or a splitter, such as GroupKFold(5), where groups are set apart: "
             "positions of rows depend on the sizes of the protected groups."
         )
-    splits = check_cv(cv)
-    folds = _position_pairs(splits)
-    if max((part.max() for fold in folds for part in fold if part.size), default=0) < n_rows(X):
-        return splits  # of the public rows alone
-    if positions is None:
-        raise ValueError(f"cv has positions beyond the {n_rows(X)} public rows: it splits X alone.")
-    # Places among the public rows, for those of the rows that are public.
-    public = [
-        tuple(np.searchsorted(positions, part[np.isin(part, positions)]) for part in fold)
-        for fold in folds
-    ]
-    return [fold for fold in public if all(part.size for part in fold)]
+    return _folds_of_public_rows(_position_pairs(check_cv(cv)), places, n_rows(X))

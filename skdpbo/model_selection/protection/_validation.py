@@ -231,7 +231,7 @@ class ValidationProtection(PublicSearch):
         """Return the losses of the public folds; halve the candidates and open the memory."""
         searcher, (X, y, fit_params) = self.searcher, self.public
         grouped = self.groups is not None
-        cv = public_cv(searcher, X, y, self.public_positions, grouped=grouped)
+        cv = public_cv(searcher, X, y, self.places, grouped=grouped)
         # A generator of splits is used up once.
         searcher.cv = check_cv(cv, y, classifier=is_classifier(searcher.estimator))
         if searcher.halving is not None:
@@ -250,7 +250,7 @@ class ValidationProtection(PublicSearch):
         X, y, X_val, y_val, labels = rows
         counted = params.get("groups") is None
         X, y, X_val = check_rows(X, y, X_val, y_val, labels, counted)
-        self.public_positions = None
+        self.places = None
         if X_val is None and not self.counted:
             raise ValueError(
                 'neighbours="add-remove" needs the protected rows as X_val: which rows of X are '
@@ -263,7 +263,7 @@ class ValidationProtection(PublicSearch):
             X, y = without_long_integers(from_public_values(X)), from_public_values(y)
             return (X, y, params), (X_val, y_val), labels
         refuse_rows_among_entries(params, [X, y], {n_rows(X)}, counted=counted)
-        public, protected, self.public_positions, labels = split_rows(self.searcher, X, y, params)
+        public, protected, self.places, labels = split_rows(self.searcher, X, y, params)
         # Entries that go with the rows were typed by all of them, as targets are.
         cut = [name for name, entry in params.items() if entry_length(entry) == n_rows(X)]
         X, y, params = public

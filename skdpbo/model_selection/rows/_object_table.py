@@ -4,7 +4,7 @@ Sparse rows get one form, which no record decides. Used after the charge alone: 
 """
 
 from collections import Counter
-from numbers import Real
+from numbers import Complex, Real
 
 import numpy as np
 
@@ -128,6 +128,19 @@ def as_plain_numbers(y):
         return y
     values = [attempt(float, cell)[0] for cell in cells.flat]  # None, too, becomes NaN
     return like(y, np.array(values, dtype=np.float64).reshape(cells.shape))
+
+
+def of_one_kind(y):
+    """Return targets that are objects as numbers, or as texts, if all are; else as they are."""
+    # By `type`: a label may raise when it is asked for its class.
+    kinds = {type(label) for label in np.asarray(y).flat}
+    # A missing one has made objects of texts.
+    wanted = [Complex, *((str, bytes) if isinstance(y, np.ndarray) else ())]
+    if not any(all(issubclass(kind, known) for kind in kinds) for known in wanted):
+        return y
+    typed, error = attempt(np.array, y.tolist())  # one of a sub-class may raise
+    # A duration is an integer of numpy, and would make durations of all.
+    return y if error is not None or typed.dtype.kind == "m" else typed
 
 
 def without_signals(X_val):

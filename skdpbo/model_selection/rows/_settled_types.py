@@ -33,6 +33,7 @@ from skdpbo.model_selection.rows._object_table import (
     as_plain_numbers,
     in_canonical_form,
     like,
+    of_one_kind,
     with_stored,
 )
 
@@ -306,6 +307,8 @@ def settled_public_targets(y, labels):
     if sparse.issparse(y):
         y = in_canonical_form(y)
         return with_stored(y, settled_public_targets(y.data, labels))
+    if hasattr(y, "columns"):  # the type of one column is that of no other
+        return _by_column(_with_own_index(y), lambda column: settled_public_targets(column, labels))
     y = _own_targets(_with_own_index(y), labels)
     # One complex label among objects makes all of them complex, and none the label of a class.
     is_complex = labels and getattr(getattr(y, "dtype", None), "kind", "") == "c"
@@ -313,8 +316,6 @@ def settled_public_targets(y, labels):
 
 
 def _own_targets(y, labels):
-    if hasattr(y, "columns"):  # the type of one column is that of no other
-        return _by_column(y, lambda column: _own_targets(column, labels))
     if fields := getattr(getattr(y, "dtype", None), "names", None):
         own = {name: _own_targets(y[name].copy(), labels) for name in fields}
         typed = np.empty(len(y), [(name, f.dtype, f.shape[1:]) for name, f in own.items()])
@@ -326,18 +327,9 @@ def _own_targets(y, labels):
     if getattr(getattr(y, "dtype", None), "kind", "") in _DATES:  # a copy: it has no cache yet
         return (_own_column(y) if hasattr(y, "dt") else settled_public_rows(y)).copy()
     y = _real_if_exact(y)
+    if getattr(y, "dtype", None) == np.object_:
+        y = _real_if_exact(of_one_kind(y))
     dtype = getattr(y, "dtype", None)
-    # By `type`: a label may raise when it is asked for its class.
-    kinds = {type(label) for label in np.asarray(y).flat} if dtype == np.object_ else set()
-    if dtype == np.object_ and all(issubclass(kind, Complex) for kind in kinds):
-        y = _real_if_exact(np.array(y.tolist()))
-        dtype = y.dtype
-    elif isinstance(y, np.ndarray) and dtype == np.object_:
-        # A missing one has made objects of texts, of which one of a sub-class may raise.
-        texts = any(all(issubclass(kind, text) for kind in kinds) for text in (str, bytes))
-        typed = attempt(np.array, y.tolist())[0] if texts else None
-        y = y if typed is None else typed
-        dtype = y.dtype
     if getattr(dtype, "kind", "") in ("U", "S"):
         return from_public_values(y)
     if getattr(dtype, "categories", None) is not None and hasattr(y, "cat"):

@@ -180,10 +180,13 @@ class UserLoss:
         n = n_predictions(prediction)
         if y is not None:
             y = y.toarray() if hasattr(y, "toarray") else np.asarray(y)
-        losses = self.function(y, prediction)
-        losses = np.asarray(losses, dtype=np.float64)
+        losses = np.asarray(self.function(y, prediction), dtype=np.float64)
         if losses.shape != (n,):
-            raise ValueError("the loss must return one number for each record, shape (n,)")
+            name = getattr(self.function, "__name__", type(self.function).__name__)
+            raise TypeError(
+                f"scoring: the loss {name} must return one number for each record, an array of "
+                f"shape (n,); it returned one of shape {losses.shape}"
+            )
         return losses * self._weights(y, n)
 
     def isolated(self, y, prediction):

@@ -11,7 +11,7 @@ from sklearn.metrics import brier_score_loss, get_scorer, get_scorer_names, log_
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
 from skdpbo._parameters import warn_caller
-from skdpbo._schema import declared_types, kind_of_type
+from skdpbo._schema import declared_types, kind_of_type, public_shape
 from skdpbo.exceptions import DefaultBoundsWarning, UnboundedSensitivityError
 from skdpbo.model_selection._sklearn import final_step
 from skdpbo.model_selection.scoring import _losses, _unsupported
@@ -19,7 +19,6 @@ from skdpbo.model_selection.scoring._log_density import (
     DEFAULT_DENSITY_RANGE,
     make_log_density_scorer,
 )
-from skdpbo.model_selection.scoring._parsing import n_outputs
 from skdpbo.model_selection.scoring._scorer import FINE_UNITS, PerRecordScorer
 from skdpbo.model_selection.scoring.metrics._protected_metrics import (
     TrialMetric,
@@ -280,9 +279,10 @@ def refuse_other_task(scoring, estimator, y):
             )
         if kind == "_regression" and "texts" in map(kind_of_type, declared_types(y)):
             raise ValueError(f"{name} needs targets that are numbers, and y holds texts.")
-        if function in (log_loss, brier_score_loss) and n_outputs(y) > 1:
+        shape = public_shape(y) or ()
+        if function in (log_loss, brier_score_loss) and len(shape) == 2 and shape[1] > 1:
             raise ValueError(
-                f"{name} needs one target for each row; y has the shape {y.shape}. For several "
+                f"{name} needs one target for each row; y has {shape[1]} columns. For several "
                 "use 'accuracy', the share of rows of which all are right, or "
                 "make_per_record_scorer."
             )

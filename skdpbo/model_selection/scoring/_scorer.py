@@ -65,9 +65,9 @@ class PerRecordScorer:
         self._weight_request = None
         self._request_owner = type(self).__name__
 
-    def bound_of_spread(self, y):
-        """Return the least bound at which a score relative to *public* targets is not distorted."""
-        return 0.0
+    def bias_of_bound(self, losses, y):
+        """Return by how much the bound lowers a ratio of *public* losses, and a better bound."""
+        return 0.0, 0.0
 
     @property
     def clipped(self):

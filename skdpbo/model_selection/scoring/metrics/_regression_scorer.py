@@ -20,6 +20,7 @@ from skdpbo.model_selection.scoring._scorer import PerRecordScorer
 from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 
 _SPREAD = Fraction(1, 3)  # of the targets, as a share of the largest that the bound admits
+_KEPT = 0.95  # of the mean loss of a constant at a bound that hardly lowers the score
 _LOWEST = -1.0  # a released R2 or D2 below is clipped: the model is worse than any constant
 
 
@@ -137,9 +138,22 @@ class AgainstConstant(_Relative):
         spread = n_records * self.units * float(_SPREAD)
         return [spread / 2, spread, 0.0][: 3 if self.squared else 2]
 
-    def bound_of_spread(self, y):
-        """Return the bound at which the mean loss of the constant is the expected share of it."""
-        return float(np.mean(self._scorer._loss(None, y, np.full(len(y), self.center))) / _SPREAD)
+    def bias_of_bound(self, losses, y):
+        """Return by how much the bound lowers the score of *public* losses, and a better bound.
+
+        That one leaves the constant nearly all of its mean loss.
+        """
+        of_constant = np.sort(self._scorer._loss(None, y, np.full(len(y), self.center)))
+        n = len(of_constant)
+        # Sums of the losses, each at most the k-th of them.
+        kept = of_constant.cumsum() + of_constant * np.arange(n - 1, -1, -1)
+        enough = of_constant[min(np.searchsorted(kept, _KEPT * kept[-1]), n - 1)]
+        with np.errstate(all="ignore"):  # of targets that are all the same
+            ratio, of_clipped = (
+                np.minimum(losses, bound).mean() / np.minimum(of_constant, bound).mean()
+                for bound in (np.inf, self.bound)
+            )
+        return float(of_clipped - ratio), float(enough)
 
     def value_of(self, sums, n_records):
         """Return 1 - losses / spread."""
