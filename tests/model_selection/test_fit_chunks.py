@@ -141,7 +141,6 @@ def largest_change(totals):
 
 
 class TestSensitivity:
-    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize(("n", "k", "m"), [(3, 2, None), (3, 3, None), (2, 2, 1)])
     def test_brute_force(self, n, k, m):
         assert largest_change(table_of_totals(n, k, m)) == chunk_sensitivity(1, k, n, m)
@@ -231,7 +230,6 @@ class TestSensitivity:
         assert chunk_sensitivity(1, 3, 7) == 5 + 2
         assert n_chunk_losses(3, 7) == 4 + 5 + 5
 
-    @pytest.mark.quick_cases(10)
     @pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss", "neg_brier_score"])
     @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300, "text", None, [1.0], 10**400])
     @pytest.mark.parametrize("where", ["X", "y"])
