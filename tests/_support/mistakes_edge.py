@@ -440,7 +440,7 @@ _EDGE = [
         "private_training/_trials.py",
         "for number, trial in trials if number < used)",
         "for _, trial in trials)",
-        f"{_SEARCH}/test_fit_private_models.py",
+        "tests/attacks/test_selected_audit.py",
     ),
     (
         "private_training/_trial_score.py",

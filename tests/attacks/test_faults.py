@@ -341,7 +341,10 @@ class TestInterrupts:
             charge_active_ledger(PrivacyGuarantee(epsilon=0.5))
             return len(ledger.entries)
 
-    def test_a_payment_that_was_not_left_covers_no_later_fit(self, monkeypatch):
+    @pytest.mark.parametrize("in_own_context", [True, False])
+    def test_a_payment_that_was_not_left_covers_no_later_fit(self, in_own_context, monkeypatch):
+        if not in_own_context:  # either alone ends it
+            put(monkeypatch, "search: copy_context", SameContext)
         assert self.charges_after_one_inside(monkeypatch) == 1
 
     def test_a_payment_that_goes_on_is_caught(self, monkeypatch):

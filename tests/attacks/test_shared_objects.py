@@ -316,6 +316,29 @@ class TestFunctionsThatKeepRows:
         assert np.isfinite(best.predict(X)).all()
 
 
+class KeepingResponse:
+    """Response method of a scorer, an object that keeps the rows that it is shown."""
+
+    def __init__(self):
+        self.kept = []
+
+    def __call__(self, model, X):
+        self.kept.append(np.array(X))
+        return model.predict(X)
+
+
+def absolute_error(y_true, y_pred):
+    return np.abs(y_true - y_pred)
+
+
+def test_nothing_is_kept_by_a_response_method():
+    response = KeepingResponse()
+    scorer = make_per_record_scorer(absolute_error, bound=1.0, response_method=response)
+    search = DPGridSearchCV(Ridge(), {"alpha": [1.0]}, scoring=scorer, guide=False)
+    search.fit(X, Y, X_val=np.full((8, 2), SECRET), y_val=np.zeros(8))
+    assert not leak_scan((search, response.kept), [SECRET])
+
+
 class Committee(RegressorMixin, BaseEstimator):
     """Holds its parts in a list, which `get_params` does not look into."""
 
