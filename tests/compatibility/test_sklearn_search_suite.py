@@ -36,7 +36,6 @@ LISTED = {
     "test_custom_run_search": "compares cv_results_ under R2, which has no bounded sensitivity",
     "test_grid_search_cv_splits_consistency": CV_OF_ALL,
     "test_search_cv_sample_weight_equivalence": CV_OF_ALL,
-    "test_search_default_iid": CV_OF_ALL,
     "test_grid_search_precomputed_kernel": PAIRWISE,
     "test_search_cv_pairwise_property_equivalence_of_precomputed": PAIRWISE,
     "test_grid_search_cv_results_multimetric": "several metrics and refit=False: none decides, and "
