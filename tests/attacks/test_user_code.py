@@ -14,7 +14,7 @@ from sklearn.decomposition import NMF
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, get_scorer, make_scorer
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from _support.internals import PrivateChoice, PublicTraining, protected_positions
@@ -164,6 +164,15 @@ def test_another_failure_of_the_dry_run_does_not_hide_it():
     ):
         with pytest.raises(ValueError, match="looks at several rows"):
             chunks(make_pipeline(*steps, LogisticRegression()), np.asarray)
+
+
+@pytest.mark.parametrize("guide", [False, True])
+def test_one_among_the_candidates_is_found(guide):
+    """The model that was tried first has another step."""
+    model = Pipeline([("step", StandardScaler()), ("end", LogisticRegression())])
+    grid = {"step": [StandardScaler(), FunctionTransformer(standardise)]}
+    with pytest.raises(ValueError, match="looks at several rows"):
+        DPGridSearchCV(model, grid, cv=2, guide=guide).fit(X, Y, X_val=V, y_val=W)
 
 
 @pytest.mark.quick_cases(1)
