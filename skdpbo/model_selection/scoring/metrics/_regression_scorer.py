@@ -143,17 +143,18 @@ class AgainstConstant(_Relative):
 
         That one leaves the constant nearly all of its mean loss.
         """
-        of_constant = np.sort(self._scorer._loss(None, y, np.full(len(y), self.center)))
-        n = len(of_constant)
-        # Sums of the losses, each at most the k-th of them.
-        kept = of_constant.cumsum() + of_constant * np.arange(n - 1, -1, -1)
-        enough = of_constant[min(np.searchsorted(kept, _KEPT * kept[-1]), n - 1)]
-        with np.errstate(all="ignore"):  # of targets that are all the same
+        # Targets may all be the same, or have squares beyond the largest float.
+        with np.errstate(all="ignore"):
+            of_constant = np.sort(self._scorer._loss(None, y, np.full(len(y), self.center)))
+            n = len(of_constant)
+            # Sums of the losses, each at most the k-th of them.
+            kept = of_constant.cumsum() + of_constant * np.arange(n - 1, -1, -1)
+            enough = of_constant[min(np.searchsorted(kept, _KEPT * kept[-1]), n - 1)]
             ratio, of_clipped = (
                 np.minimum(losses, bound).mean() / np.minimum(of_constant, bound).mean()
                 for bound in (np.inf, self.bound)
             )
-        return float(of_clipped - ratio), float(enough)
+            return float(of_clipped - ratio), float(enough)
 
     def value_of(self, sums, n_records):
         """Return 1 - losses / spread."""
