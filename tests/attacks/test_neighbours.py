@@ -121,21 +121,18 @@ def i(request):
 
 
 class TestBruteForce:
-    @pytest.mark.quick_cases(1)
     def test_rows_of_lists(self, i):
         rows = X_VAL.tolist()
         neighbours = [(with_record(rows, i, bad), LABELS_VAL) for bad in BAD_ROWS]
         for estimator in (LogisticRegression(), DecisionTreeClassifier(random_state=0)):
             assert largest_change(estimator, X, LABELS, rows, LABELS_VAL, neighbours) <= 1
 
-    @pytest.mark.quick_cases(1)
     def test_targets(self, i):
         for bad in BAD_TARGETS:
             y_val = LABELS_VAL.tolist()
             neighbours = [(X_VAL, with_record(y_val, i, bad))]
             assert largest_change(LogisticRegression(), X, LABELS, X_VAL, y_val, neighbours) <= 1
 
-    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("scoring", ["neg_log_loss", "neg_brier_score"])
     def test_probabilities(self, scoring, i):
         y_val = LABELS_VAL.tolist()
@@ -145,7 +142,6 @@ class TestBruteForce:
         scorer = resolve_scorer(scoring, tree, n_classes=2)
         assert largest_change(tree, X, LABELS, X_VAL, y_val, neighbours, scorer) <= 1
 
-    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "neg_mean_absolute_error"])
     @pytest.mark.parametrize("bound", [1e-3, 1e6])
     def test_errors_of_regressors(self, scoring, bound, i):

@@ -31,7 +31,6 @@ def one_step(threshold_of=2.0, **kwargs):
 class TestSensitivity:
     """Largest change over neighbours: every record that the mechanism could tell apart."""
 
-    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("d", [1, 2, 3])
     @pytest.mark.parametrize("n", [1, 4])
     def test_step_of_coinpress(self, d, n):
@@ -44,7 +43,6 @@ class TestSensitivity:
         bound = clipped_mean_sensitivity(step.clip, n)
         assert 0.999 * bound < changes.max() <= bound * (1 + 1e-9)
 
-    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("n", [1, 5])
     @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-3.0, 0.5), (1e6, 1e6 + 1), (-7, -2)])
     def test_interval(self, low, high, n):

@@ -197,7 +197,6 @@ class TestSensitivity:
     def test_a_group_moves_a_total_as_one_record_does(self, scoring):
         assert 0 < largest_change(scoring) <= 1
 
-    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize(
         "name", ["groups: the losses of the records are summed", "groups: counted by rows"]
     )

@@ -59,7 +59,6 @@ SCORERS = {
 }
 
 
-@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("scorer", SCORERS.values(), ids=SCORERS)
 def test_sensitivity_is_the_largest_change_over_neighbours(scorer):
     records = list(itertools.product(VALUES, VALUES))
