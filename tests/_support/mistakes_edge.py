@@ -92,7 +92,7 @@ _EDGE = [
         "rows/_protected.py",
         "settled_targets(y, labels)\n",
         "y\n",
-        f"{_SEARCH}/rows/test_settled_types.py -k target_changes",
+        "tests/attacks/test_user_code.py -k decides_no_type",
     ),
     (
         "rows/_protected.py",
@@ -110,12 +110,6 @@ _EDGE = [
         "rows/_protected.py",
         "settled_rows(X), settled",
         "X, settled",
-        f"{_SEARCH}/rows/test_settled_types.py -k private",
-    ),
-    (
-        "rows/_protected.py",
-        "settled_targets(y, labels)\n",
-        "y\n",
         f"{_SEARCH}/rows/test_settled_types.py -k private",
     ),
     (
@@ -308,7 +302,7 @@ _EDGE = [
         "evaluation/_row_independence.py",
         "if not parts and not any(_differs(response, X) for response in responses):",
         "if not any(_differs(response, X) for response in responses):",
-        "tests/attacks/test_user_code.py",
+        f"{_SEARCH}/evaluation/test_row_independence.py -k tested_themselves",
     ),
     (
         "evaluation/_row_independence.py",

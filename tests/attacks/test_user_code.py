@@ -9,7 +9,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.decomposition import NMF
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LogisticRegression
@@ -17,7 +17,7 @@ from sklearn.metrics import f1_score, get_scorer, make_scorer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from _support.internals import PrivateChoice, PublicTraining, protected_positions
+from _support.internals import PrivateChoice, PublicTraining, UserLoss, protected_positions
 from skdpbo import (
     DPGIBOSearchCV,
     DPGridSearchCV,
@@ -25,6 +25,7 @@ from skdpbo import (
     make_per_record_scorer,
 )
 from skdpbo.exceptions import UnboundedSensitivityError
+from skdpbo.linear_model import DPLogisticRegression
 from skdpbo.model_selection import Chunks, PrivateSelection
 from skdpbo.privacy import PrivacyGuarantee
 
@@ -175,6 +176,33 @@ def test_one_among_the_candidates_is_found(guide):
         DPGridSearchCV(model, grid, cv=2, guide=guide).fit(X, Y, X_val=V, y_val=W)
 
 
+class OutOfSight(ClassifierMixin, BaseEstimator):
+    """Keeps its step where no attribute leads to it, and gives labels that do not show it."""
+
+    def __init__(self, step, cut=10.0):
+        self.step, self.cut = step, cut
+
+    def fit(self, X, y):
+        step, cut = clone(self.step), self.cut
+        step.fit_transform(X)
+        self.classes_ = np.unique(y)
+        self.labels_ = lambda rows: (step.transform(rows)[:, 0] > cut).astype(int)
+        return self
+
+    def predict(self, X):
+        return self.labels_(X)
+
+
+@pytest.mark.parametrize("mixes", [False, True])
+def test_a_step_that_shows_in_training_alone_is_found(mixes):
+    search = DPGridSearchCV(OutOfSight(Standardise(mixes)), {"cut": [10.0, 11.0]}, guide=False)
+    if not mixes:
+        search.fit(X, Y, X_val=V, y_val=W)
+        return
+    with pytest.raises(ValueError, match=r"Standardise .* looks at several rows"):
+        search.fit(X, Y, X_val=V, y_val=W)
+
+
 @pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("mode", ["chunks", "gibo", "unguided", "validation"])
 def test_unverified_steps_are_named(mode):
@@ -315,6 +343,33 @@ def test_one_label_moves_one_loss_of_a_users(name, label, container, protected_t
         assert f"the scorer {SCORERS[name].name!r}" in str(search.privacy_)
     first, second = protected_totals
     assert np.abs(np.subtract(first, second)).max() <= SCORERS[name].units
+
+
+def type_of_label(y_true, scores):
+    return np.full(len(y_true), float(y_true.dtype.kind == "f"))
+
+
+@pytest.mark.parametrize("label", [np.nan, 0.5])
+def test_one_label_decides_no_type_of_the_rows_that_score(label, monkeypatch):
+    """A user's loss may read the type of labels; trials score all rows at once."""
+    losses, isolated = [], UserLoss.isolated
+
+    def noted(self, y, prediction):
+        losses.append(isolated(self, y, prediction))
+        return losses[-1]
+
+    monkeypatch.setattr(UserLoss, "isolated", noted)
+    scorer = make_per_record_scorer(type_of_label, bound=1.0, response_method="decision_function")
+    model = DPLogisticRegression(classes=[0, 1], X_bounds=(-4, 4))
+    search = DPGridSearchCV(model, {"fit_intercept": [True, False]}, scoring=scorer)
+    search.set_params(protect=PrivateSelection(), random_state=0)
+    broken = W.astype(float)
+    broken[5] = label
+    for y_val in (W, broken):
+        search.fit(X, Y, X_val=V, y_val=y_val)
+    protected = [each for each in losses if len(each) == len(V)]
+    assert len(protected) >= 2
+    assert max(each.sum() for each in protected) <= 1
 
 
 @pytest.mark.parametrize("mode", ["validation", "chunks"])

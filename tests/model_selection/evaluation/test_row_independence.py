@@ -179,6 +179,15 @@ class Ranked(ClassifierMixin, BaseEstimator):
         return self.classes_[(rankdata(values(X)[:, 0]) > len(X) / 2).astype(int)]
 
 
+class Filled(Ridge):
+    """Missing values alone are taken from the batch."""
+
+    def predict(self, X):
+        X = values(X)
+        mean = np.nanmean(X, axis=0) if np.isfinite(X).any(axis=0).all() else 0.0
+        return super().predict(np.where(np.isnan(X), mean, X))
+
+
 class Deviations(Ridge):
     """The mean is its own, the deviation that of the batch."""
 
@@ -216,9 +225,9 @@ def test_the_same_without_mixing_passes(place):
     refuse_row_mixing(places(Standardise(mixes=False))[place].fit(X, Y), X)
 
 
-@pytest.mark.parametrize("model", [Ranked(), Deviations(), make_pipeline(Ranked())])
+@pytest.mark.parametrize("model", [Ranked(), Deviations(), Filled(), make_pipeline(Ranked())])
 def test_models_are_tested_themselves(model):
-    with pytest.raises(MixedRowsError, match=r"Ranked|Deviations"):
+    with pytest.raises(MixedRowsError, match=r"Ranked|Deviations|Filled"):
         refuse_row_mixing(model.fit(X, Y), X)
 
 
