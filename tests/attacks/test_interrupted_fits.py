@@ -61,7 +61,7 @@ def fitted(estimator):
 
 
 def half_made(estimator, fit, modules):
-    """Return the names that were left without their guarantee, for interrupts at many places."""
+    """Return names that one of many interrupts has left without their guarantee."""
     found, at, before = set(), 1, {}
 
     def noted():
@@ -71,7 +71,7 @@ def half_made(estimator, fit, modules):
 
     fit()
     names = {*fitted(estimator)}
-    while interrupted(noted, modules, at):
+    while not found and interrupted(noted, modules, at):
         after = fitted(estimator)
         is_new = "privacy_" in after and after["privacy_"] is not before.get("privacy_")
         if is_new and {*after} != names:
@@ -79,7 +79,7 @@ def half_made(estimator, fit, modules):
         elif not is_new:
             found |= {name for name in after if after[name] is not before.get(name)}
         at += 7
-    assert at > 50
+    assert found or at > 50
     return found
 
 
