@@ -339,7 +339,8 @@ def test_a_quoting_message_is_caught(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SEARCHERS)
 def test_many(kind):
-    @settled(150)
+    # What reads rows is the same in all searchers, and a descent takes six times as long.
+    @settled(60 if kind == "gibo" else 150)
     @given(searches((kind,)))
     def run(example):
         search, public, y, X_val, y_val = example

@@ -18,7 +18,7 @@ from skdpbo import (
     DPRandomizedSearchCV,
     DPSparseGPRegressor,
 )
-from skdpbo.model_selection import Chunks, Kusner2015, PrivateSelection
+from skdpbo.model_selection import Chunks, Kusner2015
 
 pytestmark = pytest.mark.usefixtures("few_public_candidates")
 MODELS = {
@@ -46,10 +46,6 @@ SEARCHERS = {
     "gibo, no guide": (DPGIBOSearchCV, {"n_iter": 2, "guide": False}),
     "gibo, all": (DPGIBOSearchCV, {"n_iter": 2, "protect": "all"}),
     "grid, all": (DPGridSearchCV, {"protect": "all"}),
-    "grid, all, composition": (
-        DPGridSearchCV,
-        {"protect": PrivateSelection(accounting="composition")},
-    ),
     "randomized, all": (DPRandomizedSearchCV, {"n_iter": 2, "protect": "all"}),
 }
 OF_PRIVATE_MODELS = {kind for kind in SEARCHERS if "all" in kind}
