@@ -133,7 +133,6 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
     """
 
     _mechanism = "Gaussian sums of clipped gradients"
-    _chosen = "the class labels and the bounds were"
     _accepts_sparse = True
 
     def __init__(
