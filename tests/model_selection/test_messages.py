@@ -243,7 +243,7 @@ def test_a_bound_that_hides_a_few_large_errors_is_told(scoring):
         model, bound = DecisionTreeClassifier(min_samples_leaf=20), None
         y = (X[:, 0] + 0.2 * rng.randn(6000) > 0).astype(int)
     rows = {"X": X[:3000], "y": y[:3000], "X_val": X[3000:], "y_val": y[3000:]}
-    search = DPGridSearchCV(model, {}, scoring=scoring, epsilon=50.0, loss_bound=bound)
+    search = DPGridSearchCV(model, {}, scoring=scoring_of(scoring), epsilon=50.0, loss_bound=bound)
     text = dict(told(search, **rows))[LowBoundWarning]
     exact = search.score(rows["X_val"], rows["y_val"])
     bias = float(re.search(r"too high by about (\S+),", text)[1])
