@@ -28,12 +28,13 @@ class GaussianEstimator(PrivateEstimator):
     """Base class: the guarantee of one Gaussian budget.
 
     A sub-class has parameters `epsilon`, `delta` and `random_state`, and class attributes
-    ``_mechanism``, ``_finite`` (of assumptions: what is public of the values), ``_chosen`` (values
-    that were chosen without looking at the records) and ``_theory`` (a page).
+    ``_mechanism``, ``_finite`` (of assumptions: what is public of the values) and ``_theory`` (a
+    page).
     """
 
-    _finite: ClassVar[tuple[str, ...]] = ("that all values are finite is public",)
-    _chosen = "the bounds were"
+    _finite: ClassVar[tuple[str, ...]] = (
+        "that no value is infinite, or missing where none may be, is public",
+    )
     _theory = "docs/theory/private_classifiers.md"
 
     # Whether the parameters alone decide what `fit` publishes, so that it costs nothing.
@@ -114,7 +115,10 @@ class GaussianEstimator(PrivateEstimator):
     def _of_records(self, unit):
         """Return the guarantee; the assumptions name the unit that is one part of the sums."""
         # The same for all steps of a pipeline, which state it once.
-        schema = f"the number of {unit}s, the columns and the types are public"
+        of_all = (
+            f"the number of {unit}s, the columns and the types are public",
+            "all parameters were chosen without looking at the records",
+        )
         if self.releases_nothing:
             check_positive(self.epsilon, "epsilon")  # a mistake, also where nothing is spent
             check_positive_delta(self.delta)
@@ -122,10 +126,7 @@ class GaussianEstimator(PrivateEstimator):
                 epsilon=0.0,
                 protects="training records",
                 mechanism="given parameters alone: no value of a record is read",
-                assumptions=(
-                    schema,
-                    f"{self._chosen} chosen without looking at the records",
-                ),
+                assumptions=of_all,
                 reference=self._theory,
             )
         # The largest mu of that epsilon and delta: sub-classes split mu^2 among their releases.
@@ -136,9 +137,10 @@ class GaussianEstimator(PrivateEstimator):
             protects="training records",
             mechanism=self._mechanism,
             assumptions=(
-                schema,
+                *of_all,
                 *self._finite,
-                f"{self._chosen} chosen without looking at the records",
+                # Of classifiers without a list of labels.
+                *("the labels that occur are public",)[: getattr(self, "classes", ()) is None],
                 # Matrix products round by place, which other groups decide without this order.
                 *((OWN_RECORD,) if unit == "record" else (OWN_GROUP, ORDER_OF_GROUPS)),
                 "running time and memory use are not observed",

@@ -52,7 +52,7 @@ class KernelUnitsWarning(SkdpboWarning):
 
 
 class LowBoundWarning(SkdpboWarning):
-    """Many public records have the largest loss that counts, or one cuts the spread of R2 or D2."""
+    """Many public records have the largest loss that counts, or R2 or D2 is off by it."""
 
 
 class NewBudgetWarning(SkdpboWarning):

@@ -183,8 +183,7 @@ class CoinPressMean(GaussianMean):
         Raises
         ------
         TypeError, ValueError
-            For an invalid shape or dtype; never for a value of an array. A list is typed by all of
-            its values: one that is no number is an error that tells of its record.
+            For an invalid shape or dtype; never for a value, as in :class:`BoundedMean`.
         """
         records = as_records(values, groups)
         *_, mean = self._path(records, source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skdpbo._attempt import attempt
 from skdpbo._record_groups import group_codes
 from skdpbo.mechanisms._clipping import ClippedMean, cache_blocks
 from skdpbo.mechanisms._gaussian import GaussianMechanism
@@ -188,8 +190,8 @@ class BoundedMean(GaussianMean):
         Raises
         ------
         TypeError, ValueError
-            For an invalid shape or dtype; never for a value of an array. A list is typed by all of
-            its values: one that is no number is an error that tells of its record.
+            For an invalid shape or dtype; never for a value. In a list, one that is no number
+            counts as not finite.
         """
         records = as_records(values, groups)
         # Rounded: a record at one end may be clipped by an ulp, which costs accuracy alone.
@@ -237,6 +239,11 @@ def as_records(values: ArrayLike, groups: Labels | None = None) -> FloatArray:
     Errors depend on shape and dtype, never on a value.
     """
     array = np.asarray(values)
+    if isinstance(values, list | tuple) and array.dtype.kind not in "fiu":
+        # Typed by one record for all: cell by cell instead.
+        array = np.array(values, dtype=object)
+        with np.errstate(all="ignore"):
+            array = np.reshape([_as_float(cell) for cell in array.flat], array.shape)
     if array.dtype.kind not in "fiu":
         raise TypeError("values must be an array of real numbers.")
     if array.ndim not in (1, 2):
@@ -248,6 +255,12 @@ def as_records(values: ArrayLike, groups: Labels | None = None) -> FloatArray:
     with np.errstate(all="ignore"):
         records = array.astype(np.float64, copy=False).reshape(n, -1)
     return records if groups is None else _group_means(records, groups)
+
+
+def _as_float(cell: object) -> float:
+    """Return a number as a float, NaN for what is none. Protected."""
+    number, _ = attempt(float, cell)  # type: ignore[no-untyped-call]
+    return math.nan if number is None else number
 
 
 def _group_means(records: FloatArray, groups: Labels) -> FloatArray:

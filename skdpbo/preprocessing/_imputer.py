@@ -89,7 +89,6 @@ class DPSimpleImputer(PrivateTransformer):
 
     _mechanism = "Gaussian sums and counts of columns"
     _flags = ("add_indicator",)
-    _finite = ("that no value is infinite is public",)
 
     def __init__(
         self,

@@ -109,7 +109,6 @@ class DPOneHotEncoder(PrivateTransformer):
     _mechanism = "Gaussian histogram of categories with a threshold"
     _flags = ("sparse_output",)
     _finite = ()  # any values
-    _chosen = "given categories were"
 
     def __init__(
         self,

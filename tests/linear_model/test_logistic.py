@@ -305,3 +305,11 @@ def test_class_weight_shifts_the_intercept(table):
     X, y = table
     heavy = fitted(X, y, class_weight={1: 5.0})
     assert heavy.predict(X).mean() > fitted(X, y).predict(X).mean() + 0.05
+
+
+def test_log_odds_are_those_of_the_data_where_the_noise_is_small(table):
+    """Clipped gradients of misclassified records made them a third too large at any budget."""
+    X, y = table
+    scores = fitted(X, y, epsilon=30.0).decision_function(X)
+    slope = LogisticRegression(C=1e9).fit(scores[:, None], y).coef_[0, 0]
+    assert slope == pytest.approx(1, abs=0.1)

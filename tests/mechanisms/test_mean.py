@@ -240,7 +240,17 @@ class TestRelease:
                 mean.release(wrong)
         for wrong in (["secret"], [1.0, None], [True], [1j]):
             with pytest.raises(TypeError, match=r"^values must be an array of real numbers\.$"):
-                mean.release(wrong)
+                mean.release(np.array(wrong))
+
+    @pytest.mark.parametrize(
+        "value", ["secret", None, 1j, pytest.param(10**400, id="large"), object()]
+    )
+    def test_a_cell_of_a_list_that_is_no_number_counts_as_the_centre(self, mean, value):
+        rest = [[7.0, 7]] * 99
+        expected = mean.release([[math.nan, 7.0], *rest])
+        np.testing.assert_allclose(mean.release([[value, 7.0], *rest]), expected)
+        numbers = [[2**70, 7], [True, np.float32(3)], ["3", 4], *rest]
+        np.testing.assert_allclose(mean.release(numbers), mean.release(np.array(numbers, float)))
 
     def test_kinds_of_real_numbers(self, mean):
         expected = mean.release(np.array([1.0, 2.0, 3.0]))

@@ -232,6 +232,27 @@ def test_a_bound_that_cuts_the_spread_alone_is_told(scoring, noise, skewed):
     assert LowBoundWarning not in dict(told(without, **rows))
 
 
+@pytest.mark.parametrize("scoring", ["d2_log_loss_score", "r2"])
+def test_a_bound_that_hides_a_few_large_errors_is_told(scoring):
+    """Probabilities of 0, or wild targets: D2 of .64 was released as .78, R2 of .07 as .74."""
+    rng = np.random.RandomState(0)
+    X = rng.randn(6000, 1)
+    if scoring == "r2":
+        model, bound, y = Ridge(), 10.0, X[:, 0] + 30.0 * (rng.rand(6000) < 0.01)
+    else:
+        model, bound = DecisionTreeClassifier(min_samples_leaf=20), None
+        y = (X[:, 0] + 0.2 * rng.randn(6000) > 0).astype(int)
+    rows = {"X": X[:3000], "y": y[:3000], "X_val": X[3000:], "y_val": y[3000:]}
+    search = DPGridSearchCV(model, {}, scoring=scoring_of(scoring), epsilon=50.0, loss_bound=bound)
+    text = dict(told(search, **rows))[LowBoundWarning]
+    exact = search.score(rows["X_val"], rows["y_val"])
+    bias = float(re.search(r"too high by about (\S+),", text)[1])
+    assert search.best_score_ - exact == pytest.approx(bias, abs=0.1)
+    bound = float(text.rpartition("=")[2].rstrip("."))
+    assert LowBoundWarning not in dict(told(search.set_params(loss_bound=bound), **rows))
+    assert search.best_score_ == pytest.approx(exact, abs=0.1)
+
+
 @pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "search",

@@ -37,8 +37,15 @@ def test_exact_scaler_before_a_private_model_is_void():
 def test_what_is_public_of_all_steps_is_stated_once():
     steps = DPSimpleImputer(), DPStandardScaler(), DPOneHotEncoder(), DPLogisticRegression()
     sentence = str(pipeline_guarantee(make_pipeline(*steps)))
-    for text in ("number of records, the columns and the types", "all values are finite"):
+    for text in (
+        "number of records, the columns and the types",
+        "chosen without looking",
+        "is infinite",
+        "the labels that occur",  # no classes are given
+    ):
         assert sentence.count(text) == 1
+    steps[-1].set_params(classes=[0, 1])
+    assert "labels" not in str(pipeline_guarantee(make_pipeline(*steps)))
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,6 @@ class PrivateProcess(GaussianEstimator):
     """
 
     _mechanism = "Gaussian second moments of whitened features"
-    _chosen = "the kernels, the inducing points and the bounds were"
     _theory = "docs/theory/sparse_gp.md"
     _other_bounds = ""  # what else the bounds may be, for a warning
     _least_share = math.sqrt(SHARE_OF_SPREAD)  # of mu: of the release with the most noise

@@ -22,7 +22,7 @@ from skdpbo.model_selection.scoring._losses import refuse_negated
 _NOISY = 0.5  # noise of a score, as a share of the loss that it measures, that is warned of
 _FALSE_ALARMS = 1e-4  # of fits whose public and protected rows are drawn alike
 _COMMON = 0.03  # share of records above the largest loss that counts from which it misleads
-_BIAS = 0.05  # of a score that is a ratio, by a bound that cuts its denominator
+_BIAS = 0.05  # of a score that is a ratio, by a bound that cuts one of its losses
 
 
 class FoldLosses:
@@ -132,7 +132,7 @@ class FoldLosses:
             )
 
     def _warn_of_low_bound(self, losses, has_score):
-        """Warn where a few per cent of the public records have the largest loss, or R2 is too low.
+        """Warn where a few per cent of the public records have the largest loss, or R2 is off.
 
         `has_score`: whether a score is released, and is not mostly noise.
         """
@@ -140,7 +140,7 @@ class FoldLosses:
         scorer = given.clipped
         share = float(np.mean(losses > scorer.bound * (1 + 1e-9)))  # above, not by rounding alone
         bias, enough = given.bias_of_bound(losses, self._training.y)
-        if share <= _COMMON and not (has_score and bias > _BIAS):
+        if share <= _COMMON and not (has_score and abs(bias) > _BIAS):
             return
         # A bound that few enough records exceed, and at least twice the one that was too low.
         enough = max(float(np.quantile(losses, 1 - _COMMON / 2)), 2 * scorer.bound, enough)
@@ -153,10 +153,12 @@ class FoldLosses:
             "cost nothing, so that candidates may win that are badly wrong on some records."
         )
         if share <= _COMMON:
+            side, reason = "high", "at the best public candidate, and no loss above that counts"
+            if bias > 0:
+                side, reason = "low", f"by a constant, whose loss divides that of {given.name!r}"
             text = (
-                f"best_score_ will be too low by about {bias:.2g}, which best_score_std_ leaves "
-                f"out: {given.name!r} divides by the loss of a constant, and many public targets "
-                f"lose more than {scorer.bound:.4g}{loss} by it. The choice is not affected."
+                f"best_score_ will be too {side} by about {abs(bias):.2g}, which best_score_std_ "
+                f"leaves out: public records lose more than {scorer.bound:.4g}{loss} {reason}."
             )
         warn_caller(
             f"{text} By the public rows, take loss_bound={float(f'{enough:.2g}'):g}.",

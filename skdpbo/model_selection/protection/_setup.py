@@ -76,9 +76,10 @@ def refuse_revealing_parts(estimator, candidates):
 
 
 def refuse_complex(**containers):
-    """Raise where no row is public and a declared type, of rows or of targets, is complex."""
+    """Raise where no row is public and a declared type, also of categories, is complex."""
     for name, values in containers.items():
         dtypes = values.dtypes if hasattr(values, "columns") else [getattr(values, "dtype", None)]
+        dtypes = [getattr(getattr(one, "categories", one), "dtype", one) for one in dtypes]
         if "c" in [getattr(dtype, "kind", "") for dtype in dtypes]:
             raise ValueError(f"Complex data not supported: {name} must be real.")
 

@@ -682,9 +682,10 @@ def test_public_targets_are_real_beside_a_complex_one(container):
 
 @pytest.mark.parametrize("protect", ["all", Chunks(3)])
 @pytest.mark.parametrize("name", ["X", "y"])
-def test_complex_types_are_refused_where_no_row_is_public(name, protect):
+@pytest.mark.parametrize("kind", [None, "category"])
+def test_complex_types_are_refused_where_no_row_is_public(kind, name, protect):
     rows = {"X": pd.DataFrame({"a": np.arange(60.0)}), "y": pd.Series(LABELS)}
-    rows[name] = rows[name].astype(complex)
+    rows[name] = rows[name].astype(complex).astype(kind or complex)
     search = DPGridSearchCV(DecisionTreeClassifier(), {}, protect=protect)
     with pytest.raises(ValueError, match=f"Complex data not supported: {name} must be real"):
         search.fit(rows["X"], rows["y"])

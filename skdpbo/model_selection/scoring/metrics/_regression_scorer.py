@@ -99,6 +99,25 @@ class _Relative(MetricScorer):
         """Change of the total loss for one unit of the score, at the expected spread."""
         return n_records * self.units * float(_SPREAD)
 
+    def bias_of_bound(self, losses, y):
+        """Return by how much the bound lowers the score of *public* losses, and a better bound.
+
+        That one leaves nearly all of a mean loss: of the constant's, where the score is too low, of
+        the model's, where it is too high.
+        """
+        # Targets may all be the same, or have squares beyond the largest float.
+        with np.errstate(all="ignore"):
+            exact, clipped = (
+                1 - np.minimum(losses, bound).mean() / self._constant_losses(y, bound).mean()
+                for bound in (np.inf, self.bound)
+            )
+            bias = max(exact, _LOWEST) - clipped
+            cut = np.sort(self._constant_losses(y, np.inf) if bias > 0 else losses)
+            # Sums of the losses, each at most the k-th of them.
+            kept = cut.cumsum() + cut * np.arange(len(cut) - 1, -1, -1)
+            enough = cut[min(np.searchsorted(kept, _KEPT * kept[-1]), len(cut) - 1)]
+            return float(bias), float(enough)
+
     def _losses(self, estimator, y, prediction):
         return self._scorer.integer_losses(self._scorer._loss(estimator, y, prediction))
 
@@ -138,23 +157,8 @@ class AgainstConstant(_Relative):
         spread = n_records * self.units * float(_SPREAD)
         return [spread / 2, spread, 0.0][: 3 if self.squared else 2]
 
-    def bias_of_bound(self, losses, y):
-        """Return by how much the bound lowers the score of *public* losses, and a better bound.
-
-        That one leaves the constant nearly all of its mean loss.
-        """
-        # Targets may all be the same, or have squares beyond the largest float.
-        with np.errstate(all="ignore"):
-            of_constant = np.sort(self._scorer._loss(None, y, np.full(len(y), self.center)))
-            n = len(of_constant)
-            # Sums of the losses, each at most the k-th of them.
-            kept = of_constant.cumsum() + of_constant * np.arange(n - 1, -1, -1)
-            enough = of_constant[min(np.searchsorted(kept, _KEPT * kept[-1]), n - 1)]
-            ratio, of_clipped = (
-                np.minimum(losses, bound).mean() / np.minimum(of_constant, bound).mean()
-                for bound in (np.inf, self.bound)
-            )
-            return float(of_clipped - ratio), float(enough)
+    def _constant_losses(self, y, bound):
+        return np.minimum(self._scorer._loss(None, y, np.full(len(y), self.center)), bound)
 
     def value_of(self, sums, n_records):
         """Return 1 - losses / spread."""
@@ -221,6 +225,10 @@ class AgainstFrequencies(_Relative):
         p = p / p.sum(axis=-1, keepdims=True)
         mean = sums[..., 0] * self.bound / (self.units * n_records)
         return 1 - mean / np.maximum(self._constant_loss(p), 1e-6)
+
+    def _constant_losses(self, y, bound):
+        # Of the frequencies of all records, without a bound.
+        return self._constant_loss(self.frequencies)
 
     def _constant_loss(self, p):
         """Mean loss of predicting the frequencies p."""
