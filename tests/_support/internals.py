@@ -74,7 +74,7 @@ HOMES = {
     ),
     "gaussian_process._isolated_rows": "isolated_answers",
     "gaussian_process._linear_kernel": "LinearKernel",
-    "gaussian_process.sparse._label_codes": "class_probabilities label_codes",
+    "gaussian_process.sparse._label_codes": "class_offsets class_probabilities label_codes",
     "gaussian_process.sparse._mixtures": (
         "AMPLITUDES FittedWeights amplitude_prior averaged feature_maps map_error mixture_moments "
         "nearest_points"

@@ -18,6 +18,7 @@ from skdpbo.gaussian_process.sparse._denoising import nearest_mixture
 from skdpbo.gaussian_process.sparse._inducing import SUPPORT_DESIGNS, support_design
 from skdpbo.gaussian_process.sparse._kernel_family import label_family
 from skdpbo.gaussian_process.sparse._label_codes import (
+    class_offsets,
     class_probabilities,
     label_codes,
     reliability,
@@ -92,6 +93,10 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         Mean squared distance of a code's coordinate from the process, estimated. Released.
     reliability_ : float
         Share of the labels' own estimate in the posterior mean, at least 0.2. Released.
+    offsets_ : ndarray of shape (n_classes,)
+        Times the length of the mean added to the standardised codes. They bring mean probabilities
+        over the records, as far as the release shows where they are, near the released shares of
+        the classes, which without them rare ones do not have. Released.
     n_records_ : int
         Number of records, or of groups. Public.
     n_features_in_ : int
@@ -112,8 +117,7 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
 
     Beyond about five columns the inducing points are far from most records: the linear kernel of
     the default prevails, and `DPLogisticRegression` is better. Where the noise prevails,
-    probabilities are closer to equal than they should be. Those of a class of less than a tenth of
-    the records are too small, .0003 on average instead of .02: take `DPLogisticRegression` there.
+    probabilities are closer to equal than they should be.
 
     References
     ----------
@@ -212,8 +216,20 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         support = support_design(Z)
         records = nearest_mixture(released.B, method.features(support), SUPPORT_DESIGNS)
         self.reliability_ = reliability(self._predictor, support, records)
+        self.offsets_ = self._offsets(support, records, codes[:-1], n_units(X))
         self.classes_ = classes
         return self._close(n_units(X), guarantee)
+
+    def _offsets(self, support, records, codes, n_records):
+        """Return offsets that bring mean probabilities near the released shares of the classes."""
+        total, K = records.sum(), len(codes)
+        if not total > 0:  # noise may leave no record at any point
+            return np.zeros(K)
+        weights, mean = records / total, self._predictor.mean(support)
+        # Not divided by the reliability: a mean over all records is more reliable than at a point.
+        shares = np.maximum((1 + codes @ (weights @ mean)) / K, 1 / n_records)
+        how = codes, self.noise_variance_, shares / shares.sum()
+        return class_offsets(mean / self.reliability_, weights, *how)
 
     def _planned(self, mu, X):
         """Return what the release needs from shapes and parameters; raises what can be raised."""
@@ -243,7 +259,7 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         codes = label_codes(len(self.classes_))[:-1]
         # Prior and noise draw the mean to 0, where all classes are equally likely: undone here.
         mean = self._predictor.mean(X) / self.reliability_
-        return class_probabilities(mean, codes, self.noise_variance_)
+        return class_probabilities(mean, codes, self.noise_variance_, self.offsets_)
 
     def predict(self, X):
         """Most probable classes.

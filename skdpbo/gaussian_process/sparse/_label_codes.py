@@ -6,13 +6,15 @@ centred one-hot vectors in a basis of their plane. Two classes are -1 and 1.
 
 import numpy as np
 from scipy.linalg import helmert
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtr, ndtri
 from scipy.stats import norm
 
 # Values of the largest a_c + g_c, where the largest a_c is 0: wide and fine enough for a sum.
 _STEPS = np.linspace(-9.0, 7.0, 65)
 # The mean is divided by it: below, noise would be multiplied by more than 5.
 _SMALLEST_RELIABILITY = 0.2
+_MOST_STEPS, _TOLERANCE = 50, 5e-3  # towards the offsets, in standard deviations
+_NOISE_OF_SHARES = 0.25  # in standard deviations: of smaller differences little is believed
 
 
 def label_codes(n_classes):
@@ -54,7 +56,48 @@ def reliability(predictor, points, weights):
     return float(np.clip(share, _SMALLEST_RELIABILITY, 1.0))
 
 
-def class_probabilities(mean, codes, noise_variance):
+def class_offsets(mean, weights, codes, noise_variance, shares):
+    """Return offsets that bring the mean probabilities at weighted points near given shares.
+
+    docs/theory/sparse_gp_classifier.md, Probabilities. A step is exact for two classes and equal
+    means, of which none is 0.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n, q)
+    weights : ndarray of shape (n,)
+        Of sum 1.
+    codes : ndarray of shape (n_classes, q)
+    noise_variance : float
+    shares : ndarray of shape (n_classes,)
+        In (0, 1), of sum 1.
+
+    Returns
+    -------
+    ndarray of shape (n_classes,)
+        Of sum 0.
+    """
+
+    def found():
+        mean_shares = weights @ class_probabilities(mean, codes, noise_variance, offsets)
+        return ndtri(np.clip(mean_shares, 1e-12, 1 - 1e-12))
+
+    offsets = np.zeros(len(codes))
+    difference = ndtri(shares) - found()
+    believed = difference**3 / (difference**2 + _NOISE_OF_SHARES**2)
+    targets = ndtr(found() + believed)
+    targets = ndtri(targets / targets.sum())
+    # Added to a, offsets count as much as the mean is long.
+    length = max(weights @ np.linalg.norm(mean, axis=1), np.finfo(float).tiny)
+    for _ in range(_MOST_STEPS):
+        step = (targets - found()) / np.sqrt(2.0)
+        offsets += (step - step.mean()) / length
+        if np.abs(step).max() < _TOLERANCE:
+            break
+    return offsets
+
+
+def class_probabilities(mean, codes, noise_variance, offsets=0.0):
     r"""Return the probability that each class's code is nearest to :math:`N(m, s^2 I)`.
 
     In terms of a = codes m / (s sqrt K) and of independent standard normal g it is that of
@@ -65,12 +108,15 @@ def class_probabilities(mean, codes, noise_variance):
     mean : ndarray of shape (n, q)
     codes : ndarray of shape (n_classes, q)
     noise_variance : float
+    offsets : ndarray of shape (n_classes,), default=0.0
+        Times the length of the mean added to a: at a mean of 0 no class is more likely.
 
     Returns
     -------
     ndarray of shape (n, n_classes)
     """
     a = mean @ codes.T / np.sqrt(noise_variance * len(codes))
+    a += np.linalg.norm(mean, axis=1, keepdims=True) * offsets
     a -= a.max(axis=1, keepdims=True)  # the common part does not matter
     total = np.zeros_like(a)
     for step in _STEPS:  # of the largest value

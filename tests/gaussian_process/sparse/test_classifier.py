@@ -9,6 +9,7 @@ from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, make_moons
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -17,6 +18,7 @@ from _support.internals import (
     LatticeRows,
     WhitenedFeatures,
     WhitenedRelease,
+    class_offsets,
     class_probabilities,
     label_codes,
     label_family,
@@ -70,6 +72,43 @@ def test_probabilities_are_those_of_the_nearest_code():
     found = class_probabilities(mean[None], codes, 1.3)[0]
     assert found.sum() == pytest.approx(1)
     assert np.abs(found - shares).max() < 5.5 * np.sqrt(0.25 / len(draws))  # 1e-7
+
+
+@pytest.mark.parametrize("shares", [[0.96, 0.04], [0.9, 0.06, 0.04], [0.06, 0.9, 0.04]])
+def test_offsets_bring_mean_probabilities_near_shares(shares):
+    rng = np.random.default_rng(1)
+    codes, weights = label_codes(len(shares))[:-1], rng.dirichlet(np.ones(50))
+    mean = codes[np.argmax(shares)] + 0.1 * rng.normal(size=(50, len(shares) - 1))
+    offsets = class_offsets(mean, weights, codes, 0.15, np.array(shares))
+    found, without = (
+        weights @ class_probabilities(mean, codes, 0.15, added) for added in (offsets, 0.0)
+    )
+    before, after = (np.abs(norm.ppf(p) - norm.ppf(shares)).max() for p in (without, found))
+    assert before > 0.3
+    # The part of a difference that is not believed remains, here of each class by itself.
+    assert after < before * (0.25**2 / (before**2 + 0.25**2) + 0.1)
+    assert offsets.sum() == pytest.approx(0, abs=1e-12)
+    # Far from all records no class is more likely; a small difference is as likely one of noise.
+    assert np.allclose(class_probabilities(0 * mean, codes, 0.15, offsets), 1 / len(shares))
+    nearly = without**0.99 / (without**0.99).sum()
+    assert np.abs(class_offsets(mean, weights, codes, 0.15, nearly)).max() < 0.01
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 3.0])
+def test_probabilities_of_a_rare_class(epsilon):
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1, 1, (8000, 3))
+    probability = 1 / (1 + np.exp(5 - 3 * X[:, 0]))
+    y = (rng.random(8000) < probability).astype(int)
+    model = fitted(X, y, classes=[0, 1], X_bounds=(-1, 1), epsilon=epsilon, random_state=0)
+    found = model.predict_proba(X)[:, 1]
+    assert found.mean() == pytest.approx(probability.mean(), rel=0.3)
+    loss = log_loss(y, found)
+    # Without offsets they are far too small.
+    model.offsets_ = np.zeros(2)
+    without = model.predict_proba(X)[:, 1]
+    assert without.mean() < probability.mean() / 5
+    assert loss < 0.8 * log_loss(y, without)
 
 
 def lattice_rows(n_classes):
