@@ -65,6 +65,14 @@ def in_isolation(function, *args):
     return undivided(_isolated_task, (None, False, function, args))
 
 
+def apart(function, *args):
+    """Return ``function(*args)``, apart from the others of a task: it shares no context with them.
+
+    Call in isolation.
+    """
+    return _isolated_task(this_process(), False, function, args)
+
+
 def _isolated_task(parent, secretly_often, function, args):
     """Protected: call a function where nothing else of it leaves; in workers, too."""
     # Streams and logging belong to a process: one that joblib has started is silenced here, and
