@@ -245,6 +245,24 @@ FLOOR = [
     (SILENCE, ', "__stdout__", "__stderr__"', "", EFFECTS),
     (SILENCE, 'yield logging.Logger, "callHandlers"', "pass", EFFECTS),
     (
+        "model_selection/evaluation/_public_training.py",
+        "model = _without_caches(model) if uncached else model",
+        "estimator = _without_caches(estimator) if uncached else estimator",
+        "tests/attacks/test_hidden_trajectory.py",
+    ),
+    (
+        "model_selection/protection/_setup.py",
+        "chain(model.get_params().items(), *settings)",
+        "model.get_params().items()",
+        "tests/attacks/test_hidden_trajectory.py",
+    ),
+    (
+        "model_selection/_sklearn.py",
+        "for part in parts_inside(estimator):",
+        "for part in [estimator, *estimator.get_params().values()]:",
+        "tests/attacks/test_hidden_trajectory.py",
+    ),
+    (
         "model_selection/evaluation/_chunk_training.py",
         "attempt(apart, loss_of_model",
         "attempt(loss_of_model",
