@@ -234,6 +234,41 @@ class TestOutputAnew:
         assert all("predicting 4" in text for text in streams)
 
 
+class Configuring(Drawing):
+    """Logs a record that it cannot predict by functions that configure the root logger."""
+
+    def predict(self, X):
+        if (np.abs(X) > 1e8).any():
+            logging.basicConfig(level=logging.DEBUG)
+            logging.warning("too large")
+        return super().predict(X)
+
+
+class TestRootLogger:
+    """Lines that the caller logs later would tell of the record."""
+
+    def configured(self, monkeypatch):
+        monkeypatch.setattr(logging.root, "handlers", [])
+        monkeypatch.setattr(logging.root, "level", logging.WARNING)
+        fitted("grid", BAD, Configuring(), refit=False)
+        return logging.root.handlers, logging.root.level
+
+    def test_it_is_as_before(self, monkeypatch):
+        assert self.configured(monkeypatch) == ([], logging.WARNING)
+
+    def test_a_change_is_found(self, monkeypatch):
+        usual = original("silence: _Undo.set")
+
+        def changed(undo, owner, name, value):
+            if name not in ("handlers", "level"):
+                usual(undo, owner, name, value)
+
+        put(monkeypatch, "silence: _Undo.set", changed)
+        handlers, level = self.configured(monkeypatch)
+        assert len(handlers) == 1
+        assert level == logging.DEBUG
+
+
 class Broken:
     """Something that raises where it is freed."""
 
