@@ -65,6 +65,14 @@ def in_isolation(function, *args):
     return undivided(_isolated_task, (None, False, function, args))
 
 
+def apart(function, *args):
+    """Return ``function(*args)``, apart from the others of a task: it shares no context with them.
+
+    Call in isolation.
+    """
+    return _isolated_task(this_process(), False, function, args)
+
+
 def _isolated_task(parent, secretly_often, function, args):
     """Protected: call a function where nothing else of it leaves; in workers, too."""
     # Streams and logging belong to a process: one that joblib has started is silenced here, and
@@ -187,8 +195,7 @@ def unshared(model):
     TypeError
         If a part is its own clone and its own copy.
     """
-    parts = [model, *model.get_params(deep=True).values()]
-    originals = {id(part): part for part in _frozen_among(parts)}
+    originals = {id(part): part for part in parts_inside(model) if _is_frozen(part)}
     if not originals:
         return model, []
     copies = {}  # deepcopy's memo: by the id of an original, its copy
@@ -202,16 +209,27 @@ def unshared(model):
     return model, [(copies[key], original) for key, original in originals.items()]
 
 
-def _frozen_among(parts, depth=3):
-    """Yield the frozen estimators among objects, and in lists and dicts among them."""
-    for part in parts:
-        usual = BaseEstimator.__sklearn_clone__
-        own = getattr(type(part), "__sklearn_clone__", usual)
-        if own is not usual and part.__sklearn_clone__() is part:
-            yield part
-        elif depth and isinstance(part, list | tuple | dict):
-            inner = part.values() if isinstance(part, dict) else part
-            yield from _frozen_among(inner, depth - 1)
+def parts_inside(value, depth=3):
+    """Yield an object, the parameters of estimators in it, and what lists and dicts of it hold.
+
+    Not what a frozen estimator is made of, which is not trained.
+    """
+    yield value
+    inner = ()
+    if _is_frozen(value):
+        return
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        inner, depth = value.get_params(deep=False).values(), 3
+    elif depth and isinstance(value, list | tuple | dict):
+        inner, depth = value.values() if isinstance(value, dict) else value, depth - 1
+    for part in inner:
+        yield from parts_inside(part, depth)
+
+
+def _is_frozen(part):
+    usual = BaseEstimator.__sklearn_clone__
+    own = getattr(type(part), "__sklearn_clone__", usual)
+    return own is not usual and part.__sklearn_clone__() is part
 
 
 def separate_copy(model):

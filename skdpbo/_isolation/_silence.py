@@ -171,14 +171,18 @@ def _silence(nowhere, streams, filters, generators, caches):
     # A dict: the tuple is for MT19937 alone, and asking for it warns with another source.
     state = np.random.get_state(legacy=False)  # noqa: NPY002
     generators.append((partial(np.random.set_state, state), None))
-    streams.set(sys, "stdout", nowhere)
-    streams.set(sys, "stderr", nowhere)
+    # Also those from which code that has silenced itself takes its streams back.
+    for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
+        streams.set(sys, name, nowhere)
     for owner, hook in _hooks():
         streams.set(owner, hook, _drop)
     manager = logging.root.manager
     undo = partial(logging.disable, manager.disable)
     streams.append((undo, lambda: manager.disable >= _ALL_LEVELS))
     logging.disable(_ALL_LEVELS)
+    # ``logging.warning`` itself configures the root, with a handler of the stream that it finds.
+    streams.set(logging.root, "handlers", [*logging.root.handlers])
+    streams.set(logging.root, "level", logging.root.level)
     # Recorded, that is not shown: threads that reset the filters let some warnings through.
     recorder = warnings.catch_warnings(record=True)
     filters.append((partial(attempt, recorder.__exit__), None))  # raises before it was entered
@@ -187,7 +191,11 @@ def _silence(nowhere, streams, filters, generators, caches):
 
 
 def _hooks():
-    """Yield what else shows something: errors in threads and finalizers, and what notebooks do."""
+    """Yield what else shows something: errors in threads and finalizers, and what notebooks do.
+
+    And loggers: one that no manager knows keeps its level, and code may enable all of them.
+    """
+    yield logging.Logger, "callHandlers"
     yield threading, "excepthook"
     yield sys, "unraisablehook"
     # Progress bars and tables in a notebook are not written to a stream.

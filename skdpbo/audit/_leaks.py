@@ -25,7 +25,7 @@ class Leak:
     channel : {"object", "pickle", "repr", "html", "text"}
         Kind of place.
     path : str, default=""
-        Path in the object.
+        Path in the object; not one with a secret key in it.
     """
 
     channel: str
@@ -214,7 +214,9 @@ def leak_scan(thing, secrets, *, texts=()):
         return [Leak("text")] if secrets.in_text(thing.text()) else []
     # Arrays without a secret are not visited item by item, which takes minutes.
     objects = reachable(thing, skip=secrets.absent_from)
-    leaks = [Leak("object", path) for path, value in objects if secrets.match(value)]
+    places = [path for path, value in objects if secrets.match(value)]
+    # A secret may be a key on the way.
+    leaks = [Leak("object", "a secret key" if secrets.in_text(p) else p) for p in places]
     # An object that cannot be pickled or printed has no such channel.
     data, _ = attempt(pickle.dumps, thing)
     if data is not None and secrets.in_bytes(data):

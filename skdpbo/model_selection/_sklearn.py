@@ -22,6 +22,8 @@ from sklearn.utils.metaestimators import _safe_split as split_for_estimator
 from sklearn.utils.validation import _check_method_params as take_method_params
 from sklearn.utils.validation import _num_samples as n_rows
 
+from skdpbo._isolation._isolated_calls import parts_inside
+
 __all__ = [
     "BaseSearchCV",
     "HalvingGridSearchCV",
@@ -83,7 +85,7 @@ def has_callbacks(parts):
 
 def without_callbacks(estimator):
     """An estimator whose callbacks of that protocol, and those of its parts, are taken away."""
-    for part in [estimator, *estimator.get_params().values()]:
+    for part in parts_inside(estimator):
         if getattr(part, "_skl_callbacks", None) and not isinstance(part, type):
             part.__dict__.pop("_skl_callbacks", None)
     return estimator

@@ -25,7 +25,7 @@ class GPPosteriorDisplay:
         Posterior standard deviation of the function, including the privacy noise where the model
         accounts for it. Released.
     inducing_points : ndarray of shape (n_inducing,) or None
-        Positions on the axis. Public.
+        Positions on the axis. Public, or moved by a release.
     guarantee : PrivacyGuarantee or None
         Guarantee of the fit, for the title.
     input_name, target_name : str

@@ -4,12 +4,15 @@ Candidates are trained on public rows, but in an order that is protected. Listen
 caches would note it. Each attack has a planted bug that it finds.
 """
 
+import copy
 from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -23,6 +26,24 @@ X, Y = RNG.normal(size=(20, 2)), RNG.normal(size=20)
 
 def doubled(X):
     return 2 * X
+
+
+class Holding(RegressorMixin, BaseEstimator):
+    """Holds a model in a list, which `get_params` does not look into."""
+
+    def __init__(self, models, alpha=1.0):
+        self.models = models
+        self.alpha = alpha
+
+    def fit(self, X, y):
+        model = copy.deepcopy(self.models[0])
+        if isinstance(model, Pipeline):
+            model.set_params(ridge__alpha=self.alpha)
+        self.model_ = model.fit(X, y)
+        return self
+
+    def predict(self, X):
+        return self.model_.predict(X)
 
 
 def searched(mechanism, estimator, target, **entries):
@@ -77,17 +98,19 @@ class TestHiddenTrajectory:
         plant(monkeypatch, "clones keep their callbacks")
         assert any(self.calls(NotingItsCallbacks()))
 
-    def cached(self, folder):
-        estimator = make_pipeline(FunctionTransformer(doubled), Ridge(), memory=str(folder))
-        self.search(estimator, 0.0)
+    def cached(self, folder, held):
+        pipeline = make_pipeline(FunctionTransformer(doubled), Ridge(), memory=str(folder))
+        self.search(Holding([pipeline]) if held else pipeline, 0.0)
         return list(folder.rglob("*.pkl"))
 
-    def test_nothing_is_cached(self, tmp_path):
-        assert not self.cached(tmp_path)
+    @pytest.mark.parametrize("held", [False, True])
+    def test_nothing_is_cached(self, held, tmp_path):
+        assert not self.cached(tmp_path, held)
 
-    def test_a_cache_is_found(self, tmp_path, monkeypatch):
+    @pytest.mark.parametrize("held", [False, True])
+    def test_a_cache_is_found(self, held, tmp_path, monkeypatch):
         plant(monkeypatch, "pipelines keep their caches")
-        assert self.cached(tmp_path)
+        assert self.cached(tmp_path, held)
 
 
 class TestSecretScores:
@@ -153,25 +176,39 @@ CHUNKS = {"protect": Chunks(2), "score_fraction": 0.0}
 class TestCallbacksOfCandidates:
     """A value of the space may be an estimator that has callbacks: copies of it keep them."""
 
-    SPACE: ClassVar = {"ridge": [with_callbacks(), Ridge()]}
+    SPACES: ClassVar = [
+        {"ridge": [with_callbacks(), Ridge()]},
+        {"ridge": [Holding([with_callbacks()]), Ridge()]},
+    ]
 
-    def calls(self):
+    def calls(self, space):
         CALLBACKS.clear()
         model = make_pipeline(FunctionTransformer(np.negative), Ridge())
-        search = DPGridSearchCV(model, self.SPACE, guide=False, loss_bound=4.0, refit=False)
+        search = DPGridSearchCV(model, space, guide=False, loss_bound=4.0, refit=False)
         search.fit(X, Y, X_val=X[:10], y_val=Y[:10])
         return CALLBACKS
 
-    def test_they_are_not_called(self):
-        assert self.calls()
+    @pytest.mark.parametrize("space", SPACES)
+    def test_they_are_not_called(self, space):
+        assert self.calls(space)
         assert not any(CALLBACKS)
 
-    def test_they_are_found_if_trainings_keep_them(self, monkeypatch):
+    @pytest.mark.parametrize("space", SPACES)
+    def test_they_are_found_if_trainings_keep_them(self, space, monkeypatch):
         put(monkeypatch, "train and score: without_callbacks", lambda model: model)
-        assert any(self.calls())
+        assert any(self.calls(space))
 
+    @pytest.mark.parametrize("space", SPACES)
     @pytest.mark.parametrize("protect", [Chunks(2), PrivateSelection()], ids=["chunks", "models"])
-    def test_where_they_are_shown_protected_rows_they_are_refused(self, protect):
+    def test_where_they_are_shown_protected_rows_they_are_refused(self, protect, space):
         model = make_pipeline(FunctionTransformer(np.negative), Ridge())
         with pytest.raises(ValueError, match="Callbacks of the estimator"):
-            DPGridSearchCV(model, self.SPACE, protect=protect, loss_bound=4.0).fit(X, Y)
+            DPGridSearchCV(model, space, protect=protect, loss_bound=4.0).fit(X, Y)
+
+    def test_so_are_caches_of_parts_in_lists(self, tmp_path):
+        pipeline = make_pipeline(FunctionTransformer(doubled), Ridge(), memory=str(tmp_path))
+        inner = GridSearchCV(Pipeline([("model", Ridge())]), {"model": [pipeline]}, cv=2)
+        for model, space in [(Holding([pipeline]), {"alpha": [1.0]}), (inner, {"cv": [2, 3]})]:
+            with pytest.raises(ValueError, match="memory must be None"):
+                DPGridSearchCV(model, space, protect=Chunks(2), loss_bound=4.0).fit(X, Y)
+        assert not list(tmp_path.rglob("*.pkl"))

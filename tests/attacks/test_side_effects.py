@@ -185,6 +185,90 @@ class TestOutput:
         assert said.count("predicting 4") >= 2
 
 
+OWN_LOGGER = logging.Logger("of no manager")
+
+
+class Louder(Drawing):
+    """Silences itself for a while, as many do, and logs aside from the loggers of the process."""
+
+    def predict(self, X):
+        sys.stdout = sys.stderr = io.StringIO()
+        logging.disable(logging.CRITICAL)
+        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+        logging.disable(logging.NOTSET)
+        OWN_LOGGER.warning("predicting %d", len(X))
+        return super().predict(X)
+
+
+class TestOutputAnew:
+    """Output of a model that has put back streams and logging by itself."""
+
+    def said(self, caplog, monkeypatch):
+        for name in ("__stdout__", "__stderr__"):
+            monkeypatch.setattr(sys, name, io.StringIO())
+        streams = sys.__stdout__, sys.__stderr__
+        monkeypatch.setattr(OWN_LOGGER, "handlers", [caplog.handler])
+        OWN_LOGGER.warning("public")  # it remembers that it may
+        own = caplog.text
+        fitted("grid", BAD, Louder(loud=True), refit=False)
+        assert (sys.__stdout__, sys.__stderr__) == streams
+        return [caplog.text.removeprefix(own), *(stream.getvalue() for stream in streams)]
+
+    def test_nothing_is_said(self, caplog, monkeypatch):
+        assert self.said(caplog, monkeypatch) == ["", "", ""]
+
+    def test_what_is_said_is_found(self, caplog, monkeypatch):
+        # Planted bug: what code puts back, and loggers that no manager knows, are let through.
+        usual, through = (
+            original("silence: _Undo.set"),
+            {"__stdout__", "__stderr__", "callHandlers"},
+        )
+
+        def changed(undo, owner, name, value):
+            if name not in through:
+                usual(undo, owner, name, value)
+
+        put(monkeypatch, "silence: _Undo.set", changed)
+        logged, *streams = self.said(caplog, monkeypatch)
+        assert logged
+        assert all("predicting 4" in text for text in streams)
+
+
+class Configuring(Drawing):
+    """Logs a record that it cannot predict by functions that configure the root logger."""
+
+    def predict(self, X):
+        if (np.abs(X) > 1e8).any():
+            logging.basicConfig(level=logging.DEBUG)
+            logging.warning("too large")
+        return super().predict(X)
+
+
+class TestRootLogger:
+    """Lines that the caller logs later would tell of the record."""
+
+    def configured(self, monkeypatch):
+        monkeypatch.setattr(logging.root, "handlers", [])
+        monkeypatch.setattr(logging.root, "level", logging.WARNING)
+        fitted("grid", BAD, Configuring(), refit=False)
+        return logging.root.handlers, logging.root.level
+
+    def test_it_is_as_before(self, monkeypatch):
+        assert self.configured(monkeypatch) == ([], logging.WARNING)
+
+    def test_a_change_is_found(self, monkeypatch):
+        usual = original("silence: _Undo.set")
+
+        def changed(undo, owner, name, value):
+            if name not in ("handlers", "level"):
+                usual(undo, owner, name, value)
+
+        put(monkeypatch, "silence: _Undo.set", changed)
+        handlers, level = self.configured(monkeypatch)
+        assert len(handlers) == 1
+        assert level == logging.DEBUG
+
+
 class Broken:
     """Something that raises where it is freed."""
 
@@ -264,7 +348,9 @@ class TestContext:
 
         def fit():
             if chunks:
-                search = DPGridSearchCV(Binding(), {"k": [0.0]}, protect=Chunks(2), loss_bound=1.0)
+                # More trainings than batches of them.
+                how = {"protect": Chunks(5), "loss_bound": 1.0}
+                search = DPGridSearchCV(Binding(), {"k": [0.0, 1.0]}, **how)
                 search.fit(np.vstack([X, BAD]), np.r_[Y, np.zeros(8)])
             else:
                 fitted("grid", BAD, Binding())

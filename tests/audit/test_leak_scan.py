@@ -108,6 +108,14 @@ class TestObjects:
         assert Leak("pickle") in leaks
         assert str(NUMBER) not in str(leaks)
 
+    def test_a_key_on_the_way_is_not_told(self):
+        leaks = leak_scan({TEXT: {"x": [TEXT]}}, SECRETS)
+        assert [leak.path for leak in leaks if leak.channel == "object"] == [
+            "a secret key",
+            ".key[0]",
+        ]
+        assert TEXT not in repr(leaks)
+
     def test_texts_of_an_object(self):
         model = Ridge(alpha=NUMBER)
         channels = {leak.channel for leak in leak_scan(model, SECRETS)}

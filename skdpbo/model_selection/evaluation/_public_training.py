@@ -9,11 +9,17 @@ import numpy as np
 from sklearn.base import clone
 
 from skdpbo._attempt import attempt_publicly
-from skdpbo._isolation._isolated_calls import in_isolation, run_isolated
+from skdpbo._isolation._isolated_calls import in_isolation, parts_inside, run_isolated
 from skdpbo._isolation._parallel import Progress
 from skdpbo._record_groups import random_batches
 from skdpbo.mechanisms import RandomSource
-from skdpbo.model_selection._sklearn import n_rows, take_rows, with_params, without_callbacks
+from skdpbo.model_selection._sklearn import (
+    is_estimator,
+    n_rows,
+    take_rows,
+    with_params,
+    without_callbacks,
+)
 from skdpbo.model_selection.evaluation._row_independence import (
     MixedRowsError,
     one_of_each_structure,
@@ -212,10 +218,10 @@ class PublicTraining(NotPickled):
         """Protected: what `reduce` makes of the outcomes of each candidate."""
         # The rounding of a prediction may depend on the size of its batch and on its place there.
         rows = self.records.X, self.records.y, self.records.unreadable, self._batches
-        common = (self.X, self.y, self.fit_params), rows, self.records.groups, self.scorer, reduce
+        public = self.X, self.y, self.fit_params
+        common = public, order_is_secret, rows, self.records.groups, self.scorer, reduce
         # Callbacks see the public folds alone: these models are shown protected rows.
         estimator = without_callbacks(clone(self.estimator))
-        estimator = _without_caches(estimator) if order_is_secret else estimator
         results = run_isolated(
             _reduced_outcomes,
             [(estimator, params, *common) for params in candidates],
@@ -254,10 +260,9 @@ class PublicTraining(NotPickled):
     def _try_public_rows(self):
         """Return a candidate and its model; raise the first public error if there is none."""
         first = None
-        estimator = _without_caches(clone(self.estimator)) if self.trials else None
         for params in self.trials:
             public = self.X, self.y, self.fit_params
-            trial = _trained_on_public_rows, estimator, params, public, self.scorer
+            trial = _trained_on_public_rows, self.estimator, params, public, True, self.scorer
             model, error = in_isolation(attempt_publicly, *trial)
             if error is None:
                 return params, model
@@ -277,8 +282,10 @@ def _fit_and_refuse_mixing(estimator, params, public, some):
 
 
 def _without_caches(estimator):
-    names = [name for name in estimator.get_params() if name.rsplit("__", 1)[-1] == "memory"]
-    return estimator.set_params(**dict.fromkeys(names))
+    for part in filter(is_estimator, parts_inside(estimator)):
+        if "memory" in part.get_params(deep=False):
+            part.set_params(memory=None)
+    return estimator
 
 
 def _totals(sums):
@@ -286,18 +293,20 @@ def _totals(sums):
     return [None if of_candidate is None else of_candidate[0] for of_candidate in sums]
 
 
-def _reduced_outcomes(estimator, params, public, rows, groups, scorer, reduce):
+def _reduced_outcomes(estimator, params, public, uncached, rows, groups, scorer, reduce):
     """Return (reduced outcomes, None), protected, or (None, public error)."""
-    model, error = attempt_publicly(_trained_on_public_rows, estimator, params, public, scorer)
+    trial = _trained_on_public_rows, estimator, params, public, uncached, scorer
+    model, error = attempt_publicly(*trial)
     if error is not None:
         return None, error
     # Reduced in the worker: no more is sent back than the caller needs.
     return reduce(isolated_outcomes(model, scorer, *rows, groups)), None
 
 
-def _trained_on_public_rows(estimator, params, public, scorer):
+def _trained_on_public_rows(estimator, params, public, uncached, scorer):
     X, y, fit_params = public
     model = with_params(estimator, params)
+    model = _without_caches(model) if uncached else model
     model, _ = train(model, X, y, fit_params)
     first = np.arange(min(_N_TRIED, n_rows(X)))
     try_scorer(model, scorer, take_rows(X, first), None if y is None else take_rows(y, first))

@@ -3,9 +3,11 @@
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 
+from skdpbo._isolation._isolated_calls import parts_inside
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import VoidGuaranteeWarning
 from skdpbo.model_selection._private_choice import all_stated_for_groups
+from skdpbo.model_selection._sklearn import is_estimator
 from skdpbo.model_selection.private_training._estimators import is_shape_only, is_transformer
 from skdpbo.privacy import PrivacyGuarantee, PrivacyProfile
 from skdpbo.privacy._guarantee import GROUP_RELATIONS
@@ -60,15 +62,31 @@ def voided_by_seeds(guarantee, estimator):
 
     The search does not know how to give each trial a seed of its own there.
     """
-    for key, value in estimator.get_params(deep=True).items():
-        name = key.split("__")[-1]
-        seeds = name in _SEEDS or name.endswith("_seed")
-        if value is not None and seeds and _may_be_private(estimator, key):
+    named = estimator.get_params(deep=True)
+    seeds = [(k, v) for k, v in named.items() if _is_seed(k) and _may_be_private(estimator, k)]
+    known = {id(part) for part in (estimator, *named.values())}
+    for part in filter(is_estimator, parts_inside(estimator)):
+        if id(part) in known or (is_transformer(part) and is_shape_only(part)):
+            continue
+        # Of what only a list holds, no trial can set the random_state either.
+        own = part.get_params(deep=False).items()
+        seeds += [
+            (f"{k} of {type(part).__name__}", v)
+            for k, v in own
+            if k == "random_state" or _is_seed(k)
+        ]
+    for key, value in seeds:
+        if value is not None:
             return guarantee.voided(
                 f"{key} is not None: if it seeds the noise, every trial has the same, and it can "
                 "be removed"
             )
     return guarantee
+
+
+def _is_seed(key):
+    name = key.split("__")[-1]
+    return name in _SEEDS or name.endswith("_seed")
 
 
 def noise_seeds(estimator):

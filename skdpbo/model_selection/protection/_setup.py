@@ -1,6 +1,7 @@
 """Checks of options and rows, and warnings, at the start of a fit; no protected value is read."""
 
 import numbers
+from itertools import chain
 
 import numpy as np
 from scipy.sparse import issparse
@@ -9,7 +10,7 @@ from sklearn.model_selection import PredefinedSplit, check_cv
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.multiclass import type_of_target
 
-from skdpbo._isolation._isolated_calls import in_isolation
+from skdpbo._isolation._isolated_calls import in_isolation, parts_inside
 from skdpbo._parameters import warn_caller
 from skdpbo._record_groups import group_codes
 from skdpbo._schema import refuse_equal_names, refuse_masked
@@ -19,6 +20,7 @@ from skdpbo.exceptions import (
 )
 from skdpbo.model_selection._sklearn import (
     has_callbacks,
+    is_estimator,
     n_rows,
     split_for_estimator,
     take_method_params,
@@ -53,8 +55,10 @@ def refuse_revealing_parts(estimator, candidates):
     # Every candidate: one of its values may be an estimator with a cache or callbacks.
     for params in [{}, *candidates]:
         model = with_params(estimator, params)
-        parts = model.get_params()
-        for name, value in parts.items():
+        parts = [*parts_inside(model)]
+        # Also of those that only a list holds, which have no name among its parameters.
+        settings = [part.get_params(deep=False).items() for part in filter(is_estimator, parts)]
+        for name, value in chain(model.get_params().items(), *settings):
             last = name.rsplit("__", 1)[-1]
             if last == "memory" and value is not None:
                 raise ValueError(
@@ -68,7 +72,7 @@ def refuse_revealing_parts(estimator, candidates):
                 'A precomputed kernel or distance cannot be used with protect="all": one record '
                 "enters the rows of all others. Give the features."
             )
-        if has_callbacks([model, *parts.values()]):
+        if has_callbacks(parts):
             raise ValueError(
                 'Callbacks of the estimator cannot be used with protect="all": they are shown fits '
                 "on protected rows, and their number."

@@ -307,6 +307,10 @@ def settled_public_targets(y, labels):
     if sparse.issparse(y):
         y = in_canonical_form(y)
         return with_stored(y, settled_public_targets(y.data, labels))
+    if hasattr(y, "to_series"):  # an index is typed as a series
+        y = y.to_series(index=np.arange(len(y)))
+    elif getattr(getattr(y, "dtype", None), "categories", None) is not None:
+        y = y if hasattr(y, "cat") else np.asarray(y, dtype=object)  # of no series
     if hasattr(y, "columns"):  # the type of one column is that of no other
         return _by_column(_with_own_index(y), lambda column: settled_public_targets(column, labels))
     y = _own_targets(_with_own_index(y), labels)

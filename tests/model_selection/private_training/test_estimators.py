@@ -384,6 +384,19 @@ class TestBudgets:
             assert made.guarantee.status == status
             assert any(name in text for text in made.own_assumptions) == (status == "void")
 
+    @pytest.mark.parametrize("declared", [PrivacyGuarantee(epsilon=0.1), lambda epsilon: 1e-6])
+    def test_seeds_of_parts_in_lists_void(self, declared):
+        class Committee(RegressorMixin, BaseEstimator):
+            def __init__(self, parts):
+                self.parts = parts
+
+        def status(*parts):
+            return plan(Committee([*parts]), estimator_guarantee=declared).guarantee.status
+
+        assert status(Private(), RBFSampler(gamma=0.5, random_state=0)) == "conditional"
+        assert status(Private(random_state=0)) == "void"
+        assert status({"inner": make_pipeline(Normalizer(), Private(random_state=0))}) == "void"
+
     def test_the_number_of_rows_is_handed_on(self):
         class Counting(Private):
             def privacy_guarantee(self, n_samples=None):

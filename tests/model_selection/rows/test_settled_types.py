@@ -138,15 +138,29 @@ def test_one_protected_cell_does_not_type_public_categories(ordinary, odd):
         assert usual.tolist() == other.tolist() == ordinary
 
 
-@pytest.mark.quick_cases(1)
+@pytest.mark.parametrize("kind", [pd.Categorical, pd.CategoricalIndex, pd.Index])
+def test_targets_of_no_series_are_typed_by_public_ones_too(kind):
+    usual, other = (
+        settled_public_targets(kind([2, 0, 1, 2, cell])[:4], True) for cell in (2, "HIV-positive")
+    )
+    assert type(usual) is type(other)
+    assert usual.dtype == other.dtype
+    assert usual.tolist() == other.tolist() == [2, 0, 1, 2]
+    assert b"HIV" not in pickle.dumps(other)
+    dates = pd.DatetimeIndex(["2020-01-01"] * 4, tz="UTC")
+    assert settled_public_targets(dates, True).dt.tz is not None
+
+
+@pytest.mark.quick_cases(2)
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("odd", ["a text", 0.5])
-def test_a_search_by_labels_that_are_categories_is_no_other_for_one_protected_label(odd):
+@pytest.mark.parametrize("kind", [pd.Series, pd.Categorical, pd.CategoricalIndex])
+@pytest.mark.parametrize("odd", ["a text", 0.5, 2**70])
+def test_a_search_by_labels_that_are_categories_is_no_other_for_one_protected_label(odd, kind):
     X, labels = np.arange(40.0)[:, None], [0, 1] * 20
     (position,) = protected_positions(40, 0.02)
 
     def classes(cell):
-        y = pd.Series([*labels[:position], cell, *labels[position + 1 :]]).astype("category")
+        y = kind(pd.Categorical([*labels[:position], cell, *labels[position + 1 :]]))
         search = DPGridSearchCV(
             LogisticRegression(), {"C": [1.0]}, cv=2, validation_fraction=0.02, score_fraction=0.0
         )
