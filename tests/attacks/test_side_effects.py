@@ -569,6 +569,9 @@ class TestInterruptedPuttingBack:
         before, found, at = self.state(), 0, 1
         while interrupted(lambda: in_isolation(abs, 1), self.MODULES, at):
             found += self.state() != before
+            # Python's own, between taking it and the next instruction: other threads would wait.
+            while logging._lock._is_owned():
+                logging._lock.release()
             for (owner, name), value in zip((*self.CHANGED, *self.CACHED), before, strict=False):
                 setattr(owner, name, value)
             logging.disable(before[-2])

@@ -41,7 +41,6 @@ LISTED = {
     "test_grid_search_cv_results_multimetric": "several metrics and refit=False: none decides, and "
     "a private choice needs one that does",
     "test_grid_search_correct_score_results": TRAINED_ON_FEWER,
-    "test_grid_search_allows_nans": "its model predicts one number for all rows, which is an error",
     "test_gridsearch_nd": "targets of three dimensions, for which there is no loss of a record",
 }
 

@@ -74,14 +74,15 @@ def refuse_row_mixing(model, X, response_method=None):
     MixedRowsError
         Naming the step where it can be identified, else the model.
     """
-    # The finest prediction of a model, and that with deviations.
-    names = [name for name in _RESPONSES if hasattr(model, name)][:1]
-    responses = [getattr(model, name) for name in names]
-    predict = getattr(model, "predict", None)
-    if predict is not None and "return_std" in inspect.signature(predict).parameters:
-        responses.append(lambda rows: predict(rows, return_std=True))
-    if callable(response_method) and mixes_rows(partial(response_method, model), X):
-        raise MixedRowsError.of_step("response_method of the scorer")
+    if callable(response_method):  # nothing else of the model is scored
+        responses = [partial(response_method, model)]
+        if mixes_rows(responses[0], X):
+            raise MixedRowsError.of_step("response_method of the scorer")
+    else:  # the finest prediction of a model, and that with deviations
+        responses = [getattr(model, name) for name in _RESPONSES if hasattr(model, name)][:1]
+        predict = getattr(model, "predict", None)
+        if predict is not None and "return_std" in inspect.signature(predict).parameters:
+            responses.append(lambda rows: predict(rows, return_std=True))
     parts = unverified_parts(model)
     # Verified steps alone were read: four batches are to find what was overlooked.
     if not parts and not any(_differs(response, X) for response in responses):
