@@ -129,6 +129,7 @@ class GaussianEstimator(PrivateEstimator):
                 assumptions=of_all,
                 reference=self._theory,
             )
+        labels_are_read = getattr(self, "classes", ()) is None  # no list of them was given
         # The largest mu of that epsilon and delta: sub-classes split mu^2 among their releases.
         return PrivacyGuarantee(
             epsilon=self.epsilon,
@@ -139,8 +140,7 @@ class GaussianEstimator(PrivateEstimator):
             assumptions=(
                 *of_all,
                 *self._finite,
-                # Of classifiers without a list of labels.
-                *("the labels that occur are public",)[: getattr(self, "classes", ()) is None],
+                *(("the labels that occur are public",) if labels_are_read else ()),
                 # Matrix products round by place, which other groups decide without this order.
                 *((OWN_RECORD,) if unit == "record" else (OWN_GROUP, ORDER_OF_GROUPS)),
                 "running time and memory use are not observed",

@@ -52,7 +52,7 @@ class KernelUnitsWarning(SkdpboWarning):
 
 
 class LowBoundWarning(SkdpboWarning):
-    """Many public records have the largest loss that counts, or R2 or D2 is off by it."""
+    """Many public records lose more than counts, or the bound makes R2 or D2 wrong."""
 
 
 class NewBudgetWarning(SkdpboWarning):

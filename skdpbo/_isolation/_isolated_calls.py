@@ -219,7 +219,11 @@ def parts_inside(value, depth=3):
     if _is_frozen(value):
         return
     if hasattr(value, "get_params") and not isinstance(value, type):
-        inner, depth = value.get_params(deep=False).values(), 3
+        try:
+            params = value.get_params(deep=False)
+        except TypeError:  # scikit-learn asks nested ones without arguments
+            params = value.get_params()
+        inner, depth = params.values(), 3
     elif depth and isinstance(value, list | tuple | dict):
         inner, depth = value.values() if isinstance(value, dict) else value, depth - 1
     for part in inner:

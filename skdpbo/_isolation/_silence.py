@@ -180,8 +180,9 @@ def _silence(nowhere, streams, filters, generators, caches):
     undo = partial(logging.disable, manager.disable)
     streams.append((undo, lambda: manager.disable >= _ALL_LEVELS))
     logging.disable(_ALL_LEVELS)
-    # ``logging.warning`` itself configures the root, with a handler of the stream that it finds.
-    streams.set(logging.root, "handlers", [*logging.root.handlers])
+    # ``logging.warning`` itself configures a root without handlers, with the stream that it finds;
+    # code that configures it anew closes those that it has.
+    streams.set(logging.root, "handlers", [logging.NullHandler()])
     streams.set(logging.root, "level", logging.root.level)
     # Recorded, that is not shown: threads that reset the filters let some warnings through.
     recorder = warnings.catch_warnings(record=True)

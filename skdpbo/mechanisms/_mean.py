@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from numbers import Complex, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -190,8 +192,8 @@ class BoundedMean(GaussianMean):
         Raises
         ------
         TypeError, ValueError
-            For an invalid shape or dtype; never for a value. In a list, one that is no number
-            counts as not finite.
+            For an invalid shape or dtype, in a list also for records of several lengths; never
+            for a value. In a list, one that is no number counts as not finite.
         """
         records = as_records(values, groups)
         # Rounded: a record at one end may be clipped by an ulp, which costs accuracy alone.
@@ -230,7 +232,8 @@ def centred_blocks(records: FloatArray, center: FloatArray, scale: float) -> Ite
 
 def as_given(mean: FloatArray, values: ArrayLike) -> float | FloatArray:
     """Return a float where the records were numbers, else the vector."""
-    return float(mean[0]) if np.ndim(values) == 1 else mean
+    with warnings.catch_warnings(action="ignore"):  # of a masked cell of a list
+        return float(mean[0]) if np.ndim(values) == 1 else mean
 
 
 def as_records(values: ArrayLike, groups: Labels | None = None) -> FloatArray:
@@ -238,12 +241,14 @@ def as_records(values: ArrayLike, groups: Labels | None = None) -> FloatArray:
 
     Errors depend on shape and dtype, never on a value.
     """
-    array = np.asarray(values)
-    if isinstance(values, list | tuple) and array.dtype.kind not in "fiu":
-        # Typed by one record for all: cell by cell instead.
-        array = np.array(values, dtype=object)
-        with np.errstate(all="ignore"):
-            array = np.reshape([_as_float(cell) for cell in array.flat], array.shape)
+    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
+        array, error = attempt(np.asarray, values)  # type: ignore[no-untyped-call]
+        if isinstance(values, list | tuple) and error is None and array.dtype.kind not in "fiu":
+            # Typed by one record for all: cell by cell instead.
+            cells = np.array(values, dtype=object)
+            array = np.reshape([_as_float(cell) for cell in cells.flat], cells.shape)
+    if error is not None:
+        raise ValueError("values must be an array, or a list of records of one length.")
     if array.dtype.kind not in "fiu":
         raise TypeError("values must be an array of real numbers.")
     if array.ndim not in (1, 2):
@@ -259,8 +264,13 @@ def as_records(values: ArrayLike, groups: Labels | None = None) -> FloatArray:
 
 def _as_float(cell: object) -> float:
     """Return a number as a float, NaN for what is none. Protected."""
-    number, _ = attempt(float, cell)  # type: ignore[no-untyped-call]
+    number, _ = attempt(_real, cell)  # type: ignore[no-untyped-call]
     return math.nan if number is None else number
+
+
+def _real(cell: Any) -> float:
+    # A complex number of numpy would be its real part, with a warning.
+    return math.nan if isinstance(cell, Complex) and not isinstance(cell, Real) else float(cell)
 
 
 def _group_means(records: FloatArray, groups: Labels) -> FloatArray:

@@ -244,7 +244,12 @@ FLOOR = [
     (SILENCE, '"stdout", "stderr", ', '"stdout", ', EFFECTS),
     (SILENCE, ', "__stdout__", "__stderr__"', "", EFFECTS),
     (SILENCE, 'yield logging.Logger, "callHandlers"', "pass", EFFECTS),
-    (SILENCE, '"handlers", [*logging.root.handlers]', '"handlers", logging.root.handlers', EFFECTS),
+    (
+        SILENCE,
+        '"handlers", [logging.NullHandler()]',
+        '"handlers", [*logging.root.handlers]',
+        EFFECTS,
+    ),
     (
         "model_selection/evaluation/_public_training.py",
         "model = _without_caches(model) if uncached else model",

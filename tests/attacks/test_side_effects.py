@@ -239,7 +239,8 @@ class Configuring(Drawing):
 
     def predict(self, X):
         if (np.abs(X) > 1e8).any():
-            logging.basicConfig(level=logging.DEBUG)
+            logging.basicConfig(level=logging.DEBUG, force=True)
+            logging.root.handlers[0].setLevel(logging.CRITICAL)
             logging.warning("too large")
         return super().predict(X)
 

@@ -83,7 +83,8 @@ def every_pair():
     settings = {kind for kind in SEARCHERS if ", " in kind or kind in {"gaussian", "Kusner"}}
     pairs = [(kind, m) for kind in SEARCHERS for m in ("Ridge", "Pipeline") if kind not in settings]
     pairs.remove(("gibo", "Pipeline"))
-    alone = sorted(settings - OF_PRIVATE_MODELS)
+    pairs.append(("gibo, no guide", "LogisticRegression"))
+    alone = sorted(settings - OF_PRIVATE_MODELS - {"gibo, no guide"})
     pairs += zip(alone, itertools.cycle(["LogisticRegression", "Ridge"]))
     for kind, model in pairs:
         marks = () if (kind, model) == ("randomized", "Ridge") else pytest.mark.slow

@@ -243,7 +243,9 @@ class TestRelease:
                 mean.release(np.array(wrong))
 
     @pytest.mark.parametrize(
-        "value", ["secret", None, 1j, pytest.param(10**400, id="large"), object()]
+        "value",
+        ["secret", None, 1j, np.complex128(1j), np.ma.masked, 10**400, object()],
+        ids=lambda value: type(value).__name__,
     )
     def test_a_cell_of_a_list_that_is_no_number_counts_as_the_centre(self, mean, value):
         rest = [[7.0, 7]] * 99
@@ -251,6 +253,8 @@ class TestRelease:
         np.testing.assert_allclose(mean.release([[value, 7.0], *rest]), expected)
         numbers = [[2**70, 7], [True, np.float32(3)], ["3", 4], *rest]
         np.testing.assert_allclose(mean.release(numbers), mean.release(np.array(numbers, float)))
+        with pytest.raises(ValueError, match=r"^values must be .* of one length"):
+            mean.release([[value, 7.0, 7.0], *rest])
 
     def test_kinds_of_real_numbers(self, mean):
         expected = mean.release(np.array([1.0, 2.0, 3.0]))

@@ -11,7 +11,7 @@ from sklearn import config_context
 from sklearn.datasets import make_classification, make_regression
 from sklearn.dummy import DummyRegressor
 from sklearn.exceptions import FitFailedWarning
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -230,6 +230,25 @@ def test_a_bound_that_cuts_the_spread_alone_is_told(scoring, noise, skewed):
     assert search.best_score_ == pytest.approx(exact, abs=0.05)
     without = search.set_params(loss_bound=spread, score_fraction=0)
     assert LowBoundWarning not in dict(told(without, **rows))
+
+
+class Opposite(LogisticRegression):
+    """Is sure of the other class."""
+
+    def predict_proba(self, X):
+        return super().predict_proba(100 * X)[:, ::-1]
+
+
+@pytest.mark.parametrize("scoring", ["d2_log_loss_score", "d2_brier_score"])
+@pytest.mark.parametrize("bound", [None, 5.0])
+def test_of_a_model_that_is_worse_than_any_constant_no_bias_is_told(scoring, bound):
+    rng = np.random.RandomState(0)
+    X = rng.randn(600, 1)
+    search = DPGridSearchCV(Opposite(), {}, scoring=scoring_of(scoring), epsilon=50.0)
+    search.set_params(loss_bound=bound if "log" in scoring else None)
+    messages = told(search, X=X, y=(X[:, 0] > 0).astype(int))
+    assert not [text for _, text in messages if "best_score_ will be too" in text]
+    assert search.best_score_ == -1.0
 
 
 @pytest.mark.parametrize("scoring", ["d2_log_loss_score", "r2"])

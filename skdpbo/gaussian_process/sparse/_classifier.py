@@ -26,6 +26,8 @@ from skdpbo.gaussian_process.sparse._label_codes import (
 from skdpbo.gaussian_process.sparse._private_process import PrivateProcess
 from skdpbo.gaussian_process.sparse._release_methods import WhitenedMethod
 
+_NOISE_OF_SHARES = 0.25  # of those of the classes that a release shows, where it shows all
+
 
 class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
     r"""Sparse Gaussian process classification with private inputs and labels.
@@ -96,7 +98,7 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
     offsets_ : ndarray of shape (n_classes,)
         Times the length of the mean added to the standardised codes. They bring mean probabilities
         over the records, as far as the release shows where they are, near the released shares of
-        the classes, which without them rare ones do not have. Released.
+        the classes. Without them rare classes get too little. Released.
     n_records_ : int
         Number of records, or of groups. Public.
     n_features_in_ : int
@@ -229,7 +231,8 @@ class DPSparseGPClassifier(ProbabilityClassifier, PrivateProcess):
         # Not divided by the reliability: a mean over all records is more reliable than at a point.
         shares = np.maximum((1 + codes @ (weights @ mean)) / K, 1 / n_records)
         how = codes, self.noise_variance_, shares / shares.sum()
-        return class_offsets(mean / self.reliability_, weights, *how)
+        noise = _NOISE_OF_SHARES / self.reliability_**2
+        return class_offsets(mean / self.reliability_, weights, *how, noise)
 
     def _planned(self, mu, X):
         """Return what the release needs from shapes and parameters; raises what can be raised."""

@@ -14,7 +14,6 @@ _STEPS = np.linspace(-9.0, 7.0, 65)
 # The mean is divided by it: below, noise would be multiplied by more than 5.
 _SMALLEST_RELIABILITY = 0.2
 _MOST_STEPS, _TOLERANCE = 50, 5e-3  # towards the offsets, in standard deviations
-_NOISE_OF_SHARES = 0.25  # in standard deviations: of smaller differences little is believed
 
 
 def label_codes(n_classes):
@@ -56,11 +55,11 @@ def reliability(predictor, points, weights):
     return float(np.clip(share, _SMALLEST_RELIABILITY, 1.0))
 
 
-def class_offsets(mean, weights, codes, noise_variance, shares):
+def class_offsets(mean, weights, codes, noise_variance, shares, noise):
     """Return offsets that bring the mean probabilities at weighted points near given shares.
 
     docs/theory/sparse_gp_classifier.md, Probabilities. A step is exact for two classes and equal
-    means, of which none is 0.
+    means; for several classes, and means of several lengths, the last of 50 may be short of it.
 
     Parameters
     ----------
@@ -71,6 +70,8 @@ def class_offsets(mean, weights, codes, noise_variance, shares):
     noise_variance : float
     shares : ndarray of shape (n_classes,)
         In (0, 1), of sum 1.
+    noise : float
+        In standard deviations of a normal variable: of smaller differences little is believed.
 
     Returns
     -------
@@ -84,16 +85,18 @@ def class_offsets(mean, weights, codes, noise_variance, shares):
 
     offsets = np.zeros(len(codes))
     difference = ndtri(shares) - found()
-    believed = difference**3 / (difference**2 + _NOISE_OF_SHARES**2)
+    believed = difference**3 / (difference**2 + noise**2)
     targets = ndtr(found() + believed)
     targets = ndtri(targets / targets.sum())
     # Added to a, offsets count as much as the mean is long.
-    length = max(weights @ np.linalg.norm(mean, axis=1), np.finfo(float).tiny)
+    rate, largest = 1 / (np.sqrt(2.0) * max(weights @ np.linalg.norm(mean, axis=1), 1e-6)), np.inf
     for _ in range(_MOST_STEPS):
-        step = (targets - found()) / np.sqrt(2.0)
-        offsets += (step - step.mean()) / length
-        if np.abs(step).max() < _TOLERANCE:
+        step = targets - found()
+        before, largest = largest, np.abs(step).max()
+        if largest < _TOLERANCE:
             break
+        rate /= 2 if largest > before else 1  # too far
+        offsets += rate * (step - step.mean())
     return offsets
 
 

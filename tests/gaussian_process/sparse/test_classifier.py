@@ -79,7 +79,7 @@ def test_offsets_bring_mean_probabilities_near_shares(shares):
     rng = np.random.default_rng(1)
     codes, weights = label_codes(len(shares))[:-1], rng.dirichlet(np.ones(50))
     mean = codes[np.argmax(shares)] + 0.1 * rng.normal(size=(50, len(shares) - 1))
-    offsets = class_offsets(mean, weights, codes, 0.15, np.array(shares))
+    offsets = class_offsets(mean, weights, codes, 0.15, np.array(shares), 0.25)
     found, without = (
         weights @ class_probabilities(mean, codes, 0.15, added) for added in (offsets, 0.0)
     )
@@ -91,7 +91,7 @@ def test_offsets_bring_mean_probabilities_near_shares(shares):
     # Far from all records no class is more likely; a small difference is as likely one of noise.
     assert np.allclose(class_probabilities(0 * mean, codes, 0.15, offsets), 1 / len(shares))
     nearly = without**0.99 / (without**0.99).sum()
-    assert np.abs(class_offsets(mean, weights, codes, 0.15, nearly)).max() < 0.01
+    assert np.abs(class_offsets(mean, weights, codes, 0.15, nearly, 0.25)).max() < 0.01
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 3.0])

@@ -108,10 +108,10 @@ class _Relative(MetricScorer):
         # Targets may all be the same, or have squares beyond the largest float.
         with np.errstate(all="ignore"):
             exact, clipped = (
-                1 - np.minimum(losses, bound).mean() / self._constant_losses(y, bound).mean()
-                for bound in (np.inf, self.bound)
+                max(1 - np.minimum(losses, b).mean() / self._constant_losses(y, b).mean(), _LOWEST)
+                for b in (np.inf, self.bound)
             )
-            bias = max(exact, _LOWEST) - clipped
+            bias = exact - clipped
             cut = np.sort(self._constant_losses(y, np.inf) if bias > 0 else losses)
             # Sums of the losses, each at most the k-th of them.
             kept = cut.cumsum() + cut * np.arange(len(cut) - 1, -1, -1)
