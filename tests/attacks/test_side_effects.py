@@ -248,14 +248,20 @@ class Configuring(Drawing):
 class TestRootLogger:
     """Lines that the caller logs later would tell of the record."""
 
-    def configured(self, monkeypatch):
-        monkeypatch.setattr(logging.root, "handlers", [])
+    def configured(self, monkeypatch, *handlers):
+        monkeypatch.setattr(logging.root, "handlers", [*handlers])
         monkeypatch.setattr(logging.root, "level", logging.WARNING)
         fitted("grid", BAD, Configuring(), refit=False)
         return logging.root.handlers, logging.root.level
 
     def test_it_is_as_before(self, monkeypatch):
         assert self.configured(monkeypatch) == ([], logging.WARNING)
+
+    def test_handlers_of_the_caller_are_neither_closed_nor_changed(self, monkeypatch):
+        own, closed = logging.NullHandler(), []
+        monkeypatch.setattr(own, "close", lambda: closed.append(own))
+        assert self.configured(monkeypatch, own) == ([own], logging.WARNING)
+        assert (own.level, closed) == (logging.NOTSET, [])
 
     def test_a_change_is_found(self, monkeypatch):
         usual = original("silence: _Undo.set")

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from _support.scorings import scoring_of
+from _support.scorings import installed, scoring_of
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV
 from skdpbo.exceptions import DefaultBoundsWarning, LowBoundWarning
 from skdpbo.linear_model import DPLogisticRegression
@@ -239,7 +239,7 @@ class Opposite(LogisticRegression):
         return super().predict_proba(100 * X)[:, ::-1]
 
 
-@pytest.mark.parametrize("scoring", ["d2_log_loss_score", "d2_brier_score"])
+@pytest.mark.parametrize("scoring", installed(["d2_log_loss_score", "d2_brier_score"]))
 @pytest.mark.parametrize("bound", [None, 5.0])
 def test_of_a_model_that_is_worse_than_any_constant_no_bias_is_told(scoring, bound):
     rng = np.random.RandomState(0)
