@@ -215,19 +215,20 @@ def parts_inside(value, depth=3):
     Not what a frozen estimator is made of, which is not trained.
     """
     yield value
-    inner = ()
     if _is_frozen(value):
         return
-    if hasattr(value, "get_params") and not isinstance(value, type):
-        try:
-            params = value.get_params(deep=False)
-        except TypeError:  # scikit-learn asks nested ones without arguments
-            params = value.get_params()
-        inner, depth = params.values(), 3
-    elif depth and isinstance(value, list | tuple | dict):
+    if isinstance(value, list | tuple | dict):
         inner, depth = value.values() if isinstance(value, dict) else value, depth - 1
-    for part in inner:
+    else:
+        inner, depth = own_params(value).values(), 3
+    for part in inner if depth >= 0 else ():
         yield from parts_inside(part, depth)
+
+
+def own_params(value):
+    """Return the parameters of an estimator itself, by name; none of anything else."""
+    is_estimator = hasattr(value, "get_params") and not isinstance(value, type)
+    return value.get_params(deep=False) if is_estimator else {}
 
 
 def _is_frozen(part):

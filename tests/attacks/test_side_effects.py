@@ -561,7 +561,11 @@ class TestInterruptedSilence:
 class TestInterruptedPuttingBack:
     """What was silenced is put back, wherever an interrupt comes, with its traceback."""
 
-    CHANGED = (sys, "stdout"), (sys, "stderr"), (sys, "unraisablehook"), (threading, "excepthook")
+    CHANGED = (
+        *((sys, name) for name in ("stdout", "stderr", "__stdout__", "__stderr__")),
+        *((sys, "unraisablehook"), (threading, "excepthook"), (logging.Logger, "callHandlers")),
+        *((logging.root, "handlers"), (logging.root, "level")),
+    )
     CACHED = tuple((MemorizedFunc, name) for name in original("silence: _CACHED_CALLS"))
     MODULES = nothing_leaves.__module__, "contextlib", "logging", "warnings"
 

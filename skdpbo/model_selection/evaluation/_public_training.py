@@ -9,12 +9,16 @@ import numpy as np
 from sklearn.base import clone
 
 from skdpbo._attempt import attempt_publicly
-from skdpbo._isolation._isolated_calls import in_isolation, parts_inside, run_isolated
+from skdpbo._isolation._isolated_calls import (
+    in_isolation,
+    own_params,
+    parts_inside,
+    run_isolated,
+)
 from skdpbo._isolation._parallel import Progress
 from skdpbo._record_groups import random_batches
 from skdpbo.mechanisms import RandomSource
 from skdpbo.model_selection._sklearn import (
-    is_estimator,
     n_rows,
     take_rows,
     with_params,
@@ -282,8 +286,8 @@ def _fit_and_refuse_mixing(estimator, params, public, some):
 
 
 def _without_caches(estimator):
-    for part in filter(is_estimator, parts_inside(estimator)):
-        if "memory" in part.get_params(deep=False):
+    for part in parts_inside(estimator):
+        if "memory" in own_params(part):
             part.set_params(memory=None)
     return estimator
 

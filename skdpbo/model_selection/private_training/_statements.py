@@ -3,11 +3,10 @@
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 
-from skdpbo._isolation._isolated_calls import parts_inside
+from skdpbo._isolation._isolated_calls import own_params, parts_inside
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import VoidGuaranteeWarning
 from skdpbo.model_selection._private_choice import all_stated_for_groups
-from skdpbo.model_selection._sklearn import is_estimator
 from skdpbo.model_selection.private_training._estimators import is_shape_only, is_transformer
 from skdpbo.privacy import PrivacyGuarantee, PrivacyProfile
 from skdpbo.privacy._guarantee import GROUP_RELATIONS
@@ -65,16 +64,13 @@ def voided_by_seeds(guarantee, estimator):
     named = estimator.get_params(deep=True)
     seeds = [(k, v) for k, v in named.items() if _is_seed(k) and _may_be_private(estimator, k)]
     known = {id(part) for part in (estimator, *named.values())}
-    for part in filter(is_estimator, parts_inside(estimator)):
-        if id(part) in known or (is_transformer(part) and is_shape_only(part)):
+    for part in parts_inside(estimator):
+        own = own_params(part)
+        if not own or id(part) in known or (is_transformer(part) and is_shape_only(part)):
             continue
         # Of what only a list holds, no trial can set the random_state either.
-        own = part.get_params(deep=False).items()
-        seeds += [
-            (f"{k} of {type(part).__name__}", v)
-            for k, v in own
-            if k == "random_state" or _is_seed(k)
-        ]
+        own_seeds = [key for key in own if key == "random_state" or _is_seed(key)]
+        seeds += [(f"{key} of {type(part).__name__}", own[key]) for key in own_seeds]
     for key, value in seeds:
         if value is not None:
             return guarantee.voided(

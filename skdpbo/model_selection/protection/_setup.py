@@ -10,7 +10,7 @@ from sklearn.model_selection import PredefinedSplit, check_cv
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.multiclass import type_of_target
 
-from skdpbo._isolation._isolated_calls import in_isolation, parts_inside
+from skdpbo._isolation._isolated_calls import in_isolation, own_params, parts_inside
 from skdpbo._parameters import warn_caller
 from skdpbo._record_groups import group_codes
 from skdpbo._schema import refuse_equal_names, refuse_masked
@@ -20,7 +20,6 @@ from skdpbo.exceptions import (
 )
 from skdpbo.model_selection._sklearn import (
     has_callbacks,
-    is_estimator,
     n_rows,
     split_for_estimator,
     take_method_params,
@@ -57,7 +56,7 @@ def refuse_revealing_parts(estimator, candidates):
         model = with_params(estimator, params)
         parts = [*parts_inside(model)]
         # Also of those that only a list holds, which have no name among its parameters.
-        settings = [part.get_params(deep=False).items() for part in filter(is_estimator, parts)]
+        settings = [own_params(part).items() for part in parts]
         for name, value in chain(model.get_params().items(), *settings):
             last = name.rsplit("__", 1)[-1]
             if last == "memory" and value is not None:

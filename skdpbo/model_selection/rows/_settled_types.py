@@ -307,7 +307,7 @@ def settled_public_targets(y, labels):
     if sparse.issparse(y):
         y = in_canonical_form(y)
         return with_stored(y, settled_public_targets(y.data, labels))
-    if hasattr(y, "to_series"):  # an index is typed as a series
+    if hasattr(y, "to_series") and not hasattr(y, "columns"):  # an index is typed as a series
         y = y.to_series(index=np.arange(len(y)))
     elif getattr(getattr(y, "dtype", None), "categories", None) is not None:
         y = y if hasattr(y, "cat") else np.asarray(y, dtype=object)  # of no series
