@@ -100,7 +100,7 @@ def test_a_missing_label_in_a_column_is_of_no_class_and_no_error(model, dtype):
         clone(model).set_params(classes=None).fit(np.zeros((len(LABELS), 2)), y.astype(float))
 
 
-@pytest.mark.quick_cases(5)
+@pytest.mark.quick_cases(2)
 @pytest.mark.filterwarnings("ignore:y is of the type of objects")
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SelectionCostWarning")
 @pytest.mark.parametrize("row", range(5))  # rows that train, and some that score

@@ -126,6 +126,7 @@ def losses_of_fit(monkeypatch, estimator, data, *neighbours):
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 class TestLoss:
+    @pytest.mark.quick_cases(6)
     def test_a_replaced_group_loses_what_is_stated(self, monkeypatch, name):
         assert 0.05 < max(losses_of_fit(monkeypatch, ESTIMATORS[name], *NEIGHBOURS)) <= 1
 

@@ -168,6 +168,7 @@ class TestLipschitzScore:
         bound = audit_lipschitz(2000, epsilon=1.0, constants="corrected")
         assert 0.5 < bound <= 1.0
 
+    @pytest.mark.slow
     def test_printed_constant_is_caught(self):
         """The published scale, on the pair that the erratum gives: the guarantee is void."""
         assert audit_lipschitz(2000, epsilon=1.0, constants="printed") > 1.0

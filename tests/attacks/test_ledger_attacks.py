@@ -315,6 +315,7 @@ class TestNestedSearches:
         assert "does not fit" in repr(error)
         assert ledger.spent().epsilon <= 1.0
 
+    @pytest.mark.slow
     def test_rows_of_the_outer_search_are_paid_for_once(self):
         ledger, _ = self.fit(1000.0, inner_rows=False)
         assert [entry.guarantee.epsilon for entry in ledger.entries] == [1.0]

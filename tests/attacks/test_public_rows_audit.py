@@ -92,6 +92,7 @@ def test_with_all_noise_the_gate_does_not_depend_on_the_records():
     assert largest_change(DPSparseGPRegressor, gate, epsilon=1e-7) < 1e-2
 
 
+@pytest.mark.slow
 def test_a_gate_that_sees_exact_residuals_is_caught():
     assert largest_change(GateOfExactResiduals, gate, epsilon=1e-7) > 1
 

@@ -188,6 +188,7 @@ class TestSecrecyOfTheNumberOfTrials:
             fitted(search(selection=selection))
         return trained
 
+    @pytest.mark.slow
     def test_padded(self, monkeypatch):
         trained = self.models_trained(monkeypatch, pad_trials=True, max_trials=60)
         assert trained == {2: 60, 9: 60}

@@ -285,6 +285,7 @@ class TestFunctionsThatKeepRows:
         assert search.best_estimator_.predict(X).shape == (20,)
         return found
 
+    @pytest.mark.quick_cases(3)
     @pytest.mark.parametrize("kind", KEEPING_STEPS)
     def test_nothing_is_kept(self, kind):
         assert not self.kept(kind)

@@ -211,6 +211,7 @@ def test_rounded_normal_law_with_ties(scale):
     assert p_value(draws, *rounded_normal(scale)) > ALARM
 
 
+@pytest.mark.slow
 def test_the_chi_square_notices_a_discrete_gaussian():
     # Twin: the law that is not rounded-normal, same parameter, at a size that tells them apart.
     sampler = ExactSampler()
@@ -241,6 +242,7 @@ def test_normal_tail_frequencies():
         assert stats.binomtest(count, n, 2 * stats.norm.sf(threshold)).pvalue > ALARM
 
 
+@pytest.mark.slow
 def test_expanded_digits_are_the_digits_of_a_normal():
     magnitude, digits, negative = NormalSampler().expanded(40_000, 1, n_words=2)
     z = np.where(negative, -1, 1) * (magnitude + digits[:, 0] / 2.0**64)

@@ -546,6 +546,7 @@ class TestFailures:
         scores = search.fit(X, -Y).cv_results_["private_validation_score"]
         assert np.isnan(scores).tolist() == [True, True, False]
 
+    @pytest.mark.slow
     def test_a_winner_that_fails_for_any_rows_is_named_and_charged(self, monkeypatch):
         put(monkeypatch, "trials: draw_trials", lambda *a, **k: 1)  # of the first: 1e-3
         ridge = DPRidge(X_bounds=(-3, 3), y_bounds=(-1, 1))

@@ -173,6 +173,7 @@ class TestProtectedRows:
     def test_equal(self, capsys):
         assert len({self.observed(rows, capsys) for rows in self.OTHERS}) == 1
 
+    @pytest.mark.slow
     @pytest.mark.filterwarnings("ignore")
     def test_a_planted_bug_is_found(self, capsys, monkeypatch):
         plant(monkeypatch, "halving sees protected rows")

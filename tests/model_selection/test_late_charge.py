@@ -236,6 +236,7 @@ OF_THE_SCHEMA = {
 }
 
 
+@pytest.mark.quick_cases(6)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mistake", sorted(OF_THE_SCHEMA))
 def test_with_chunks(mistake):
@@ -574,6 +575,7 @@ def test_a_score_of_probabilities_is_refused_for_several_targets(scoring, option
         refused(search, match, y)
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
 @pytest.mark.filterwarnings("ignore:2 of 2 candidates")
 @pytest.mark.parametrize("options", PROTECTIONS)

@@ -279,6 +279,7 @@ def test_chunks_leave_nothing_of_the_last_and_no_public_score_is_the_score():
     assert not {"n_splits_", "refit_time_", "best_estimator_"} & set(vars(search))
 
 
+@pytest.mark.slow
 def test_the_estimator_is_asked_for_the_part_that_trains():
     asked = set()
 

@@ -46,7 +46,7 @@ def warned(order, name="grid", groups=None, weights=False, **params):
 
 
 class TestSortedTable:
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("name", SEARCHES)
     def test_a_warning_with_the_reason_and_the_mend(self, name):
         # The models err by more than 2 of 9 on the protected rows: 0.9 for chance.

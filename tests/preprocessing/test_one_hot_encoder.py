@@ -232,6 +232,7 @@ def shown_alone(monkeypatch, n_runs=120):
     return shown, distance + 5.5 * math.sqrt(distance / n_runs)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.HiddenColumnsWarning")
 def test_share_of_runs_that_show_a_single_record(monkeypatch):
     """120 runs; false alarm below 1e-6: five and a half standard deviations."""
@@ -239,6 +240,7 @@ def test_share_of_runs_that_show_a_single_record(monkeypatch):
     assert shown <= limit
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.HiddenColumnsWarning")
 def test_threshold_without_the_record_s_own_count_is_found(monkeypatch):
     monkeypatch.setattr(ENCODER, "category_threshold", lambda sigma, d, failure: 1)

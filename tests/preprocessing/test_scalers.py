@@ -23,6 +23,7 @@ def fitted(scaler, X):
         return scaler.set_params(random_state=0).fit(X)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("private", "exact"),
     [

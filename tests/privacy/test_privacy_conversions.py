@@ -99,6 +99,7 @@ def test_round_trip_from_mu_never_gains_privacy(mu, delta):
         assert back >= mu * (1 - 1e-7)
 
 
+@pytest.mark.slow
 @given(epsilons, deltas)
 @settings(max_examples=150, deadline=None)
 def test_round_trip_from_epsilon_never_gains_privacy(epsilon, delta):

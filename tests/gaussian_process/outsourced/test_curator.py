@@ -47,6 +47,7 @@ def void(call):
         return call()
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize(
     "parameters",
     [

@@ -84,6 +84,7 @@ def without_gradients(likelihood, start, bounds):
     return found.x, found.fun
 
 
+@pytest.mark.slow
 def test_parameters_are_fitted_as_scikit_learn_fits_them():
     ours = model(**NO_NOISE, noise_variance=0.0025).fit(X, Y)
     y, how = (Y - Y.mean()) / Y.std(), {"optimizer": without_gradients}

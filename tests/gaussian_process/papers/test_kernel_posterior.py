@@ -65,6 +65,7 @@ class TestLinearised:
         expected += problem["sa"] ** 2 / s2**2 * Sigma @ Sigma  # Eq. 14
         np.testing.assert_allclose(published, expected, rtol=1e-9)
 
+    @pytest.mark.slow
     def test_exact_form_is_the_covariance_of_the_linear_map(self, problem):
         """E_b -> -sigma^-4 Sigma E_b v and E_a -> sigma^-2 Sigma E_a, 200 000 draws."""
         Sigma, v, published, exact = covariances(problem)

@@ -102,6 +102,7 @@ class Unclipped:
         return getattr(np, name)
 
 
+@pytest.mark.slow
 def test_groups_whose_members_count_alike_are_caught(monkeypatch):
     put(monkeypatch, "column effects: shared", lambda units, sizes, part: units)
     assert change_of_effects(monkeypatch, np.arange(60) // 3) > 1.01
@@ -140,6 +141,7 @@ def test_with_all_noise_the_columns_do_not_depend_on_the_records(monkeypatch):
     assert columns_of(X, y) == columns_of(X[:, ::-1] * 0.5, -y)
 
 
+@pytest.mark.slow
 def test_columns_of_exact_sums_are_caught(monkeypatch):
     plant(monkeypatch, "sparse: columns of exact sums")
     X, y = records(400)

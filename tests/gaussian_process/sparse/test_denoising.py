@@ -96,6 +96,7 @@ def test_it_is_nearer_the_truth_than_clipping_the_eigenvalues(sb, where):
     assert np.mean(ratios) < 0.6  # about a quarter
 
 
+@pytest.mark.slow
 def test_noise_that_the_estimate_has_kept():
     generator = np.random.default_rng(5)
     features = WhitenedFeatures(RBF(0.5), np.linspace(-3, 3, 30)[:, None])

@@ -198,6 +198,7 @@ def test_with_all_noise_the_weights_do_not_depend_on_the_records():
     np.testing.assert_allclose(weights(X, y), weights(X[:, ::-1] * 0.5, -y), atol=1e-3)
 
 
+@pytest.mark.slow
 def test_weights_of_exact_sums_are_caught(monkeypatch):
     plant(monkeypatch, "sparse: kernels weighed by exact sums")
     X, y = records(2, 400)

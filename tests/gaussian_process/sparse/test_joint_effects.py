@@ -77,6 +77,7 @@ def change_of_effects(monkeypatch, p=2, groups=None):
     return largest_change(effects_of(p), heard, p, groups)
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("p", [2, 3, 5])
 @pytest.mark.parametrize("groups", [None, np.arange(60) // 3], ids=["records", "groups"])
 def test_neighbours_differ_by_at_most_the_sensitivity(p, groups, monkeypatch):
@@ -108,6 +109,7 @@ def test_a_sensitivity_of_the_sets_alone_is_caught(monkeypatch):
     assert np.linalg.norm(a - b) > 1.4 * bound
 
 
+@pytest.mark.slow
 def test_groups_whose_members_count_alike_are_caught(monkeypatch):
     put(monkeypatch, "joint effects: shared", lambda units, sizes, part: units)
     assert change_of_effects(monkeypatch, groups=np.arange(60) // 3) > 1.01

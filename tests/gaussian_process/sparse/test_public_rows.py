@@ -156,6 +156,7 @@ def test_targets_in_a_tuple_are_a_vector():
     assert as_tuple.predict(T).tolist() == as_array.predict(T).tolist()
 
 
+@pytest.mark.slow
 def test_public_rows_are_forgotten_by_the_next_fit():
     gp = fitted(y_bounds=(-4, 4), X_bounds=(-3, 3), base=LinearRegression())
     with warnings.catch_warnings():
@@ -164,6 +165,7 @@ def test_public_rows_are_forgotten_by_the_next_fit():
     assert not {"base_", "signal_probability_", "residual_bound_"} & set(vars(gp))
 
 
+@pytest.mark.slow
 def test_clones_copies_and_threads():
     gp = DPSparseGPRegressor(base=DecisionTreeRegressor(max_depth=2))
     assert clone(gp).get_params()["base__max_depth"] == 2
@@ -186,6 +188,7 @@ def test_pipelines_transform_the_public_rows():
     assert np.abs(model["gp"].inducing_points_).max() < 2
 
 
+@pytest.mark.slow
 def test_dask_blocks_give_the_same_sums():
     da = pytest.importorskip("dask.array")
     blocks = da.from_array(X, chunks=(700, 1)), da.from_array(Y, chunks=700)

@@ -111,6 +111,7 @@ class TestSensitivity:
         plant(monkeypatch, "chunk training: a model is scored on other chunks")
         assert max(self.changed_chunks("roc_auc", 1)) > 1
 
+    @pytest.mark.quick_cases(7)
     @pytest.mark.parametrize("scoring", ["roc_auc", "f1", "neg_max_error"])
     @pytest.mark.parametrize("bad", [np.nan, 1e300, "text", None, [1.0], 10**400])
     def test_a_bad_record_changes_one_number(self, scoring, bad):
@@ -124,6 +125,7 @@ class TestSensitivity:
             assert np.flatnonzero(before != after).tolist() in ([1], [])
             assert after.max() <= 2**20
 
+    @pytest.mark.quick_cases(5)
     @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])
     @pytest.mark.parametrize("scoring", REGRESSION)
     def test_a_bad_target_changes_one_number(self, scoring, bad):

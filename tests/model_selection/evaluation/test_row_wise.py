@@ -106,6 +106,7 @@ def test_every_estimator_of_ours_is_verified(floor):
     assert {name for name, kind in kinds.items() if hasattr(kind, "fit")} <= OURS
 
 
+@pytest.mark.quick_cases(60)
 @pytest.mark.parametrize("name", CHECKED)
 def test_verified_classes_pass_the_differential_check(name):
     compared, found = failures(checked(name), n_tables=1)

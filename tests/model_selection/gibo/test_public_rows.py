@@ -257,12 +257,14 @@ class TestEnd:
 
 
 class TestFit:
+    @pytest.mark.slow
     def test_a_large_budget_follows_the_protected_rows(self):
         search = fitted(rows(60, 0.5, 0.5, 0.3), rows(4000, 0.8, 0.3), epsilon=200.0, n_iter=15)
         assert search.best_params_ == pytest.approx({"a": 0.8, "b": 0.3}, abs=0.1)
         assert search.descent_.public_weights.mean() < 0.1
         assert search.n_splits_ == 3
 
+    @pytest.mark.slow
     @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyGradientWarning")
     @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.NoisyScoreWarning")
     def test_no_budget_is_the_public_search(self):

@@ -485,6 +485,7 @@ WITH_MODES = [(mode, table) for table in sorted(TABLES) for mode in ("default sp
 WITH_MODES += [("private", table) for table in ("integers-nan", "truth-nan", "array-text")]
 
 
+@pytest.mark.quick_cases(8)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("mode", "table"), WITH_MODES)
 def test_a_record_changes_no_type_that_a_step_sees(mode, table):
@@ -567,6 +568,7 @@ def column_with(column, i, cell):
     return pd.DataFrame({"a": [*column[:i], cell, *column[i + 1 :]]})
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", sorted(TYPED))
 def test_a_cell_of_another_kind_changes_no_public_type(kind):

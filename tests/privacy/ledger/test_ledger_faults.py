@@ -156,6 +156,7 @@ def test_a_charge_between_a_check_and_its_write_is_caught(tmp_path, monkeypatch)
     assert result == ("", ["within", "other"])
 
 
+@pytest.mark.slow
 def test_processes_that_create_a_file_together_agree(tmp_path):
     def create(path, together, epsilon):
         meet(together, "the first file")

@@ -316,6 +316,7 @@ def test_fits_after_the_block_are_charged(ledger, how):
     assert len(ledger.entries) == before + 2 * len(copies) + 1
 
 
+@pytest.mark.slow
 def test_a_ledger_in_memory_lives_as_long_as_an_estimator_that_it_charges():
     with PrivacyLedger(0.25) as ledger:
         model = Paid()
@@ -387,6 +388,7 @@ def test_an_estimator_and_the_one_inside_it_bring_their_own_ledgers():
     assert len(inner_ledger.entries) == len(outer_ledger.entries) == 1
 
 
+@pytest.mark.slow
 def test_estimators_that_are_equal_carry_their_own():
     class Equal(Paid):
         def __eq__(self, other):
@@ -684,6 +686,7 @@ def test_a_forked_process_charges_file_and_memory(ledger):
     assert len(ledger.entries) == 3
 
 
+@pytest.mark.slow
 @forking
 def test_a_forked_process_deletes_no_ledger_of_its_parent():
     ledger = PrivacyLedger(1.0)
