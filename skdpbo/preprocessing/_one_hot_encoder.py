@@ -12,6 +12,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 
 from skdpbo._column_ranges import counts_sensitivity
 from skdpbo._parameters import warn_caller
+from skdpbo._private_estimator import read
 from skdpbo._schema import (
     declared_types,
     kind_of_type,
@@ -151,7 +152,7 @@ class DPOneHotEncoder(PrivateTransformer):
             Float64; a one in each column's indicators.
         """
         check_is_fitted(self)
-        columns = columns_of(X, self)
+        columns = read(columns_of, X, self)  # in a pipeline, what a cell says would tell of it
         validate_data(self, X, reset=False, skip_check_array=True)
         sizes = [len(keys) + 1 for keys in self._keys]  # one more for all other values
         starts = np.cumsum([0, *sizes[:-1]])
