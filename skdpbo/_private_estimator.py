@@ -107,7 +107,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         rehearsed = not readable and self._rehearse(check, X, *targets)
         if not readable:  # lists and objects are read to learn their shape and type
             charge_active_ledger(guarantee, type(self).__name__, self)
-        table = _read(self._checked_table, lazy(X))
+        table = read(self._checked_table, lazy(X))
         targets = [lazy(y) for y in targets]
         validate_data(self, X, skip_check_array=True)  # names and number of the columns
         # Whatever can fail for public reasons fails here: a charge is never taken back.
@@ -118,7 +118,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         if readable:  # before any value is read
             charge_active_ledger(guarantee, type(self).__name__, self)
         if groups is not None:
-            codes = _read(group_codes, groups, length_of(X, "X"), "groups", "X")
+            codes = read(group_codes, groups, length_of(X, "X"), "groups", "X")
             table = self._grouped(table, codes)
         return table, checked, source
 
@@ -160,7 +160,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
 
     def _checked_targets(self, y):
         """Protected: return the targets as an array of real numbers."""
-        return _read(partial(checked_table, name="y", ensure_2d=False, estimator=self), y)
+        return read(partial(checked_table, name="y", ensure_2d=False, estimator=self), y)
 
     def _grouped(self, table, codes):
         """Protected: return the rows with their groups."""
@@ -185,7 +185,7 @@ class NoisyRegressor(MultiOutputMixin, RegressorMixin):
         return tags
 
 
-def _read(function, values, *args):
+def read(function, values, *args):
     """Protected: call a function of values; in isolation where they may have code of their own."""
     if has_numeric_type(values):
         return function(values, *args)

@@ -6,7 +6,7 @@ Medians come from noisy counts in halves, quarters, ... of a public interval.
 import math
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skdpbo._column_moments import release_counts
 from skdpbo._column_ranges import counts_sensitivity
@@ -121,8 +121,7 @@ class DPSimpleImputer(PrivateTransformer):
             Float64.
         """
         check_is_fitted(self)
-        with np.errstate(all="ignore"):  # in a pipeline a warning would tell of a record
-            X = validate_data(self, X, dtype="float64", ensure_all_finite="allow-nan", reset=False)
+        X = self._rows(X, ensure_all_finite="allow-nan")
         missing = np.isnan(X)
         filled = np.where(missing, self.statistics_, X)
         return np.hstack([filled, missing]) if self.add_indicator else filled

@@ -2,6 +2,8 @@
 
 import math
 from dataclasses import replace
+from itertools import cycle
+from numbers import Number
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -10,7 +12,13 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 
 from skdpbo._column_ranges import counts_sensitivity
 from skdpbo._parameters import warn_caller
-from skdpbo._schema import refuse_sparse_and_complex, refuse_types
+from skdpbo._private_estimator import read
+from skdpbo._schema import (
+    declared_types,
+    kind_of_type,
+    refuse_sparse_and_complex,
+    refuse_types,
+)
 from skdpbo.exceptions import HiddenColumnsWarning
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.preprocessing._category_columns import (
@@ -144,7 +152,7 @@ class DPOneHotEncoder(PrivateTransformer):
             Float64; a one in each column's indicators.
         """
         check_is_fitted(self)
-        columns = columns_of(X, self)
+        columns = read(columns_of, X, self)  # in a pipeline, what a cell says would tell of it
         validate_data(self, X, reset=False, skip_check_array=True)
         sizes = [len(keys) + 1 for keys in self._keys]  # one more for all other values
         starts = np.cumsum([0, *sizes[:-1]])
@@ -215,6 +223,8 @@ class DPOneHotEncoder(PrivateTransformer):
         if not hasattr(X, "columns"):  # each column of a frame is read by itself
             refuse_sparse_and_complex(X, "X")
         refuse_types(X, "X", texts=True)
+        if self.releases_nothing:
+            _refuse_other_kinds(self.categories, X)
 
     def _checked_table(self, X):
         return columns_of(X, self)
@@ -294,11 +304,22 @@ class DPOneHotEncoder(PrivateTransformer):
         return tags
 
 
+def _refuse_other_kinds(categories, X):
+    """Raise for given categories that no value of a column can be, by its declared type."""
+    for j, (dtype, given) in enumerate(zip(cycle(declared_types(X)), categories, strict=False)):
+        kind = kind_of_type(dtype)
+        others = {"numbers": str, "texts": Number}.get(kind, ())
+        if any(isinstance(value, others) for value in np.asarray(given, dtype=object).flat):
+            raise ValueError(f"categories of column {j} must be {kind}, as its values are.")
+
+
 def _as_given(keys, column):
     """Return the values of keys in the type of a column of numbers, as objects in any other."""
     # As in frames: whether records hold None or NaN is protected.
     values = [np.nan if value is None else value for _, value in keys]
     if column.dtype.kind in "biuf":
         array = np.array(values, dtype=np.float64)
-        return array if np.isnan(array).any() else array.astype(column.dtype)
+        typed = array.astype(column.dtype)
+        # A number that the type does not have, such as 0.5 of integers, or NaN, is shown as it is.
+        return typed if np.array_equal(typed, array) else array
     return np.array(values, dtype=object)

@@ -1,5 +1,6 @@
 """Base classes of transformers that release something about the columns of protected rows."""
 
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -7,6 +8,7 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skdpbo._gaussian_estimator import GaussianEstimator
+from skdpbo._private_estimator import read
 from skdpbo._record_groups import n_units
 from skdpbo.privacy._checks import check_flag
 
@@ -59,6 +61,14 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
         n_records = n_units(table[0] if isinstance(table, list) else table)
         return self._close(n_records, guarantee, *(shown or ()))
 
+    def _rows(self, X, **how):
+        """Return rows as doubles in silence: in a pipeline, what is said would tell of a record."""
+        check = partial(check_array, dtype="float64", input_name="X", estimator=self, **how)
+        with np.errstate(all="ignore"):
+            rows = read(check, X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return rows
+
     def _check_settings(self):
         """Check the parameters that are the same for every table."""
         for name in self._flags:
@@ -83,9 +93,8 @@ class PrivateScaler(PrivateTransformer):
         """
         check_is_fitted(self)
         offset, divisor = self._shift()
-        with np.errstate(all="ignore"):  # in a pipeline a warning would tell of a record
-            # A copy, as the rows are changed in place below.
-            X = validate_data(self, X, dtype="float64", copy=True, reset=False)
+        X = self._rows(X, copy=True)  # as they are changed in place below
+        with np.errstate(all="ignore"):
             largest = np.finfo(X.dtype).max
             # One record that overflowed would end the fit of a step after this one.
             for change, part in ((np.subtract, offset), (np.divide, divisor)):

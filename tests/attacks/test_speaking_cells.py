@@ -85,7 +85,9 @@ def of_private(name, form):
     """Return for cells of X, for targets and for groups whether they are heard."""
     model, y = PRIVATE[name]
     targets = () if y is None else (y,)
-    found = {"X": heard(model.fit, speaking(X, form), *targets)}
+    # A pipeline hands the rows on: they are read once more.
+    fit = getattr(model, "fit_transform", model.fit)
+    found = {"X": heard(fit, speaking(X, form), *targets)}
     if y is not None:
         found["y"] = heard(model.fit, X, speaking(y, form))
     if name not in ("projection", "curator"):

@@ -146,6 +146,27 @@ def test_bad_parameters(parameters):
         fitted(frame(20), **parameters)
 
 
+@pytest.mark.parametrize("dtype", ["int64", "float32", "bool", "Int64", "category", "string", "U1"])
+def test_given_categories_that_no_value_of_a_column_can_be(dtype):
+    """Texts given for numbers would make all records one rare category, without a word."""
+    column = pd.Series([0, 1, 1]).astype("string" if dtype == "U1" else dtype)
+    X = column.to_numpy().astype(dtype)[:, None] if dtype == "U1" else column.to_frame()
+    texts = dtype in ("string", "U1")
+    for categories, kind in ([["0", "1"]], "numbers"), ([[0, 1]], "texts"):
+        encoder = DPOneHotEncoder(categories=categories)
+        if texts == (kind == "numbers"):
+            assert encoder.fit_transform(X).argmax(axis=1).tolist() == [0, 1, 1]
+        else:
+            with pytest.raises(ValueError, match=f"^categories of column 0 must be {kind}"):
+                encoder.fit(X)
+
+
+@pytest.mark.parametrize(("category", "dtype"), [(0.5, int), (300, np.uint8), (2**63, np.int64)])
+def test_a_category_that_the_type_of_a_column_does_not_have_is_shown_as_it_is(category, dtype):
+    encoder = DPOneHotEncoder(categories=[[category]]).fit(np.array([[0], [1]], dtype=dtype))
+    assert encoder.categories_[0].tolist() == [category]
+
+
 def test_equal_values_of_other_types_cannot_choose_a_category_s_name():
     """One record with True among thousands with 1 would show in the name of the category."""
     ones, first = np.array([1] * 500, dtype=object), np.array([True] + [1] * 499, dtype=object)

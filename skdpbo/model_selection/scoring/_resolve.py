@@ -323,6 +323,9 @@ def _scoring_name(scoring, estimator):
                     return name
             except Exception:  # foreign keyword arguments may refuse to be compared  # noqa: S112
                 continue
+        if chunk_scorer(scoring) is not None:  # also of metrics without a name in scikit-learn
+            name = scoring._score_func.__name__
+            raise UnboundedSensitivityError(_unsupported.refusal(name, True))
         raise UnboundedSensitivityError(_unsupported.CALLABLE)
     if isinstance(scoring, Iterable):
         raise UnboundedSensitivityError(_unsupported.SEVERAL)

@@ -476,6 +476,19 @@ def test_refusals_name_a_supported_alternative(name, alternative):
         resolve_scorer(name, None, 1.0 if name == "r2" else None)
 
 
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [
+        (metrics.d2_pinball_score, {"alpha": 0.9}),
+        (metrics.cohen_kappa_score, {}),
+        (metrics.explained_variance_score, {"multioutput": "variance_weighted"}),
+    ],
+)
+def test_a_metric_without_a_name_is_refused_by_that_of_its_function(function, options):
+    with pytest.raises(UnboundedSensitivityError, match=rf"{function.__name__}.*Chunks\(\)"):
+        resolve_scorer(metrics.make_scorer(function, **options), None)
+
+
 def test_refused_metrics_have_the_sensitivity_that_is_claimed():
     """One replaced record moves them by order one, which is why they are refused."""
     y, before = np.zeros(100), np.zeros(100)
