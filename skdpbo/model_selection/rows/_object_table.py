@@ -8,7 +8,7 @@ from numbers import Complex, Real
 
 import numpy as np
 
-from skdpbo._attempt import attempt
+from skdpbo._attempt import attempt, is_known
 
 
 def as_objects(rows, width=None):
@@ -108,11 +108,6 @@ def like(y, values):
     return type(y)(values, index=y.index, **names)
 
 
-def _is_known(cell):
-    """Whether a cell is not missing: NaN, NaT and NA are not equal to themselves."""
-    return cell is not None and bool(attempt(lambda: bool(cell == cell))[0])
-
-
 def as_plain_numbers(y):
     """Return numbers and truth values as floats, also among missing ones: these make objects."""
     dtypes = list(y.dtypes) if hasattr(y, "columns") else [getattr(y, "dtype", None)]
@@ -124,7 +119,7 @@ def as_plain_numbers(y):
     cells = np.asarray(y, dtype=object)
     numeric = [bool(attempt(isinstance, cell, Real | np.bool_)[0]) for cell in cells.flat]
     others = (cell for cell, number in zip(cells.flat, numeric, strict=True) if not number)
-    if not any(numeric) or any(map(_is_known, others)):
+    if not any(numeric) or any(map(is_known, others)):
         return y
     values = [attempt(float, cell)[0] for cell in cells.flat]  # None, too, becomes NaN
     return like(y, np.array(values, dtype=np.float64).reshape(cells.shape))
