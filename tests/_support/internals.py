@@ -180,7 +180,7 @@ HOMES = {
         "entries_assumption refuse_rows_among_entries refuse_shared_rows"
     ),
     "model_selection.rows._protected": (
-        "ProtectedRows check_schema in_public_schema protected_positions"
+        "ProtectedRows check_schema in_public_schema protected_positions rows_of_units"
     ),
     "model_selection.scoring._log_density": "concentrated_mu",
     "model_selection.scoring._losses": "UserLoss codes_among zero_one",

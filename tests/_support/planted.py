@@ -333,9 +333,9 @@ def visited_alone(search):
         how = {"none_may_be_left": True, "order_is_secret": True}
         return 1 - problem.totals([k], **how)[0] / problem.largest
 
-    how = {"n_iter": 8, "acquisition": "ucb", "sqrt_beta": 2.0, "source": problem.source}
-    visits = parts.visited_candidates(posterior, parts.Gains(gain, len(X)), **how)
-    return module_of("visited choice").Chosen(problem.candidates, visits[-1], None)
+    parts.run_gp_ucb(posterior, parts.Gains(gain, len(X)), float, [2.0] * 8, problem.source)
+    last = int(posterior.observed[-1])
+    return module_of("visited choice").Chosen(problem.candidates, last, None)
 
 
 def with_scored_rows(data):

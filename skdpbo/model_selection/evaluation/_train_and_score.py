@@ -177,7 +177,7 @@ def isolated_outcomes(model, scorer, X, y, unreadable=None, batches=None, groups
 
 def _outcomes_in_batches(model, scorer, X, y, unreadable, batches):
     """Protected: outcomes of the records, which are shown in batches of one size."""
-    outcomes = _worst_outcomes(scorer.worst_outcome, len(unreadable))
+    outcomes = np.repeat([scorer.worst_outcome], len(unreadable), axis=0)
     for batch in batches:
         # Empty places hold some record of the batch, so that all batches are equally long.
         shown, held = np.where(batch < 0, batch.max(), batch), batch >= 0
@@ -187,13 +187,9 @@ def _outcomes_in_batches(model, scorer, X, y, unreadable, batches):
     return outcomes
 
 
-def _worst_outcomes(worst, n_records):
-    return np.tile(worst, (n_records, *[1] * np.ndim(worst)))
-
-
 def _outcomes_apart(outcomes_of, unreadable, worst):
     """Protected: outcomes of ever smaller groups, by bisection, and the records that have none."""
-    outcomes = _worst_outcomes(worst, len(unreadable))
+    outcomes = np.repeat([worst], len(unreadable), axis=0)
     bad = unreadable.copy()
     # In halves: one bad record among m costs about 2 log2(m) predictions.
     pending = [np.flatnonzero(~unreadable)]

@@ -179,14 +179,7 @@ def run_gp_ucb(posterior, gains, modelled, sqrt_betas, source, utilities=_gp_ucb
     return values
 
 
-def visited_candidates(posterior, gains, *, n_iter, acquisition, sqrt_beta, source):
-    """Return the candidates that GP-UCB or expected improvement visits (Alg. 3). Protected."""
-    how = {"utilities": _expected_improvement} if acquisition == "ei" else {}
-    run_gp_ucb(posterior, gains, float, [sqrt_beta] * n_iter, source, **how)
-    return posterior.observed.tolist()
-
-
-def _expected_improvement(posterior, _):
+def expected_improvement(posterior, _):
     """Return the logarithms of the expected improvements on the best value so far."""
     best = posterior.values.max() if len(posterior) else 0.0
     return log_expected_improvement(posterior.mean, posterior.std, best)

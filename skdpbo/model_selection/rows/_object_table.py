@@ -9,6 +9,7 @@ from numbers import Complex, Real
 import numpy as np
 
 from skdpbo._attempt import attempt, is_known
+from skdpbo._schema import declared_types
 
 
 def as_objects(rows, width=None):
@@ -110,8 +111,7 @@ def like(y, values):
 
 def as_plain_numbers(y):
     """Return numbers and truth values as floats, also among missing ones: these make objects."""
-    dtypes = list(y.dtypes) if hasattr(y, "columns") else [getattr(y, "dtype", None)]
-    kinds = set(map(str, dtypes))
+    kinds = set(map(str, declared_types(y)))
     if kinds == {"bool"}:
         return like(y, np.asarray(y, dtype=np.float64))
     if not kinds <= {"bool", "object"}:

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpbo._attempt import attempt
-from skdpbo._schema import real_if_exact
+from skdpbo._schema import declared_types, real_if_exact
 from skdpbo.model_selection._sklearn import n_rows
 from skdpbo.model_selection.rows._object_table import (
     as_objects,
@@ -140,9 +140,8 @@ def _number_of_kind(cell, kind):
 
 def _kinds(y):
     """Return the kinds of the types of targets, "O" for those of lists and of pandas' texts."""
-    dtypes = y.dtypes if hasattr(y, "columns") else [getattr(y, "dtype", None)]
-    long = (getattr(dtype, "char", "") == "g" for dtype in dtypes)
-    return {"g" if g else getattr(d, "kind", "O") for g, d in zip(long, dtypes, strict=True)}
+    types = ((getattr(d, "char", ""), getattr(d, "kind", "O")) for d in declared_types(y))
+    return {"g" if char == "g" else kind for char, kind in types}
 
 
 def _type_of_table(X_public):

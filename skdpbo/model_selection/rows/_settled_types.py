@@ -29,6 +29,7 @@ from scipy import sparse
 
 from skdpbo._attempt import attempt
 from skdpbo._class_labels import NO_LABEL
+from skdpbo._schema import declared_types
 from skdpbo.model_selection.rows._object_table import (
     as_plain_numbers,
     in_canonical_form,
@@ -129,7 +130,7 @@ def settled_targets(y, labels):
         return with_stored(y, settled_targets(y.data, labels))
     y = as_plain_numbers(y)
     # Nullable and Arrow numbers have a type of their own for each width: as doubles they have one.
-    dtypes = list(y.dtypes) if hasattr(y, "columns") else [getattr(y, "dtype", None)]
+    dtypes = declared_types(y)
     numbers = all(getattr(dtype, "kind", "") in ("i", "u", "f") for dtype in dtypes)
     if numbers and not all(isinstance(dtype, np.dtype) for dtype in dtypes):
         y = y.astype("float64")
