@@ -20,7 +20,6 @@ STAGES = {
     "answers": "gaussian_process.outsourced._answers",
     "attempt": "_attempt",
     "chunk training": "model_selection.evaluation._chunk_training",
-    "chunked rows": "model_selection.evaluation._chunks",
     "chunks": "model_selection.protection._chunked",
     "clipping": "mechanisms._clipping",
     "coinpress": "mechanisms._coinpress",
@@ -470,8 +469,8 @@ BUGS = {
         "train and score: place_batches": lambda groups: [np.arange(len(groups))]
     },
     "chunks: a group is split over chunks": {
-        "chunked rows: ChunkedRows.training": lambda rows, units: np.flatnonzero(
-            np.isin(np.arange(len(rows.X)) % rows.n_samples, units)
+        "chunk training: rows_of_units": lambda groups, units: np.flatnonzero(
+            np.isin(np.arange(len(groups)) % (groups.max() + 1), units)
         )
     },
     "private models: parts divide groups": {

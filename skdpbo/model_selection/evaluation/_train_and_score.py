@@ -155,7 +155,7 @@ def isolated_outcomes(model, scorer, X, y, unreadable=None, batches=None, groups
 
     def outcomes_of(rows):
         # The error is dropped at once: held by a frame it would be in tracebacks of later ones.
-        return attempt(_outcomes, model, own_scorer, X, y, rows)[0]
+        return attempt(_outcomes_together, model, own_scorer, X, y, rows)[0]
 
     def outcomes_without(bad):
         # The readable records are predicted in their own places of a batch of the same size, so
@@ -207,7 +207,7 @@ def _outcomes_apart(outcomes_of, unreadable, worst):
     return outcomes, bad
 
 
-def _outcomes(model, scorer, X, y, rows):
+def _outcomes_together(model, scorer, X, y, rows):
     """Protected: outcomes of some records, or whatever the scorer raises.
 
     The model gets a copy, always laid out in the same way: it may write into what it predicts

@@ -182,7 +182,7 @@ class PrivateDescent:
         thetas, steps, n_faint = [theta], [], 0
         for t, mu in enumerate(self._budgets):
             if refit is not None and steps:  # before the design, which follows the length-scale
-                posterior = _refitted(posterior, refit, thetas[:-1], steps, public)
+                posterior = _next_surrogate(posterior, refit, thetas[:-1], steps, public)
             points = self.design(posterior, theta, t)
             if len(points):  # Algorithm 2 may find that the earlier points suffice
                 posterior.add(points)  # first: it says how many of the last points it keeps
@@ -261,7 +261,7 @@ class PrivateDescent:
         )
 
 
-def _refitted(posterior, refit, thetas, steps, public):
+def _next_surrogate(posterior, refit, thetas, steps, public):
     """Return the surrogate of the steps to come. Released and public gradients alone choose it."""
     gradients, sigmas, *_ = zip(*steps, strict=True)
     if public is not None:  # the means of both are known better

@@ -59,7 +59,7 @@ def as_public_schema(X_val, X_public):
         return with_stored(X, values), fine
     if hasattr(X_val, "iloc"):  # its columns have types of their own, by all of their values
         objects = dtype is None
-        X_val = np.asarray(X_val, dtype=object) if objects else _cells(without_signals(X_val))
+        X_val = np.asarray(X_val, dtype=object) if objects else _cells_of(without_signals(X_val))
     if dtype is None:
         dims, columns = sizes(X_public)
         is_table = (dims or 1) > 1  # else of single objects, as texts
@@ -177,7 +177,7 @@ def _rows_as_numbers(rows, width, dtype=float):
     return X, unreadable
 
 
-def _cells(data):
+def _cells_of(data):
     """Return the cells of a pandas container as objects, NaN for missing ones of any type."""
     cells = np.array(data, dtype=object)
     cells[np.asarray(data.isna())] = np.nan
@@ -316,7 +316,7 @@ def _as_numbers(column, dtype):
         values = column.to_numpy()
         values, bad = values.real, values.imag != 0
     else:
-        values, bad = _rows_as_numbers(_cells(column).reshape(-1, 1), 1)
+        values, bad = _rows_as_numbers(_cells_of(column).reshape(-1, 1), 1)
         values = values[:, 0]
     return values, bad | ~_fits(values, dtype)
 
