@@ -105,7 +105,7 @@ HOMES = {
     "model_selection.evaluation._fold_losses": "largest_gap",
     "model_selection.protection._setup": "refuse_revealing_parts",
     "model_selection._private_choice": "PrivateChoice",
-    "model_selection._search_mechanism": "PublicScores SearchProblem VisitingSearch",
+    "model_selection._search_mechanism": "ListChoice PublicScores SearchProblem VisitingSearch",
     "model_selection._sklearn": "BaseSearchCV",
     "model_selection.bayes._gaussian_trajectory": (
         "PrivateScores coarse_step trajectory_sensitivity"
