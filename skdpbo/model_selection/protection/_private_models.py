@@ -219,11 +219,9 @@ class PrivateModelsProtection(AllRecordsProtection):
         parts = in_isolation(self.parts.opened, is_classifier(self.searcher.estimator))
         everything = parts.X, parts.y, parts.groups
         own = parts.X_val, parts.y_val, parts.groups_val
-        X, y, groups = own if scored is None else take_units(*everything, scored)
         data = TrialData(
             **_training(take_units(*everything, trained), self.fit_params),
-            # None is unreadable: with no public schema, a model decides what it can read.
-            rows=(X, y, np.zeros(n_rows(X), dtype=bool), groups),
+            rows=own if scored is None else take_units(*everything, scored),
             scorer=self.scorer,
             budget=self.plan.budget,
         )
