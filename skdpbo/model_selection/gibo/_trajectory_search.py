@@ -77,7 +77,6 @@ class TrajectorySearch(SearchMechanism):
         self._automatic = [name for name in AUTOMATIC if getattr(descent, name) == "auto"]
         self._start = start
         self._public_search = public_search
-        self._averaging = descent.averaging
         self._verbose = verbose
 
     def score_noise(self, *, sensitivity, largest):
@@ -200,7 +199,9 @@ class TrajectorySearch(SearchMechanism):
         steps, public = (self._steps, None) if informed is None else informed
         surrogate, refit = self._surrogate._posterior(), self._surrogate._refitted
         found = steps.run(losses, start, surrogate, problem.source, refit, public)
-        points = np.vstack([found.trajectory, found.final]) if self._averaging else found.trajectory
+        points = found.trajectory
+        if self._settings.averaging:
+            points = np.vstack([points, found.final])
         settings = space.settings(points)
         if self.release.choice is not None:
             index = self._end(found, points, settings, public)

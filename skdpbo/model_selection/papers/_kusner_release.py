@@ -79,7 +79,9 @@ class Gains:
             # Nothing may reveal that k was visited: no warning, no error.
             with warnings.catch_warnings(record=True):
                 warnings.simplefilter("ignore")
-                gain, error = attempt(self._observed, k)
+                gain, error = attempt(self._observe, k)
+                if gain is not None:
+                    gain, error = attempt(float, gain)
             is_gain = error is None and (gain is None or 0.0 <= gain <= 1.0)
             # The worst gain for an error: raised, it would reveal which candidate was visited.
             self._known[k] = gain if is_gain else 0.0
@@ -93,10 +95,6 @@ class Gains:
             if self(k) is not None:
                 return k
         raise ValueError("no candidate can be trained on the public rows.")
-
-    def _observed(self, k):
-        answer = self._observe(k)
-        return None if answer is None else float(answer)
 
 
 class BranchAndBound:

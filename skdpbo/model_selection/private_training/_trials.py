@@ -8,6 +8,7 @@ import copy
 import math
 from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 
 import joblib
 import numpy as np
@@ -115,7 +116,7 @@ def best_of_trials(plan, data, source, *, verbose=0, **parallel):
         trials = _tried(plan, data, drawn, run, randomness, shown, **parallel)
         # Those that count; they are alike, so that the first of equal scores is as good as any.
         counted = (trial for number, trial in trials if number < used)
-        return max(counted, key=lambda trial: trial.score.value)
+        return max(counted, key=attrgetter("score.value"))
 
 
 def published_trials(plan, data, source, *, verbose=0, **parallel):

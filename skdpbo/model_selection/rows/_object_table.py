@@ -62,7 +62,8 @@ def as_objects(rows, width=None):
         if cells is not None and len(cells) == width:
             # Cell by cell: numpy would read the cells of a row, and quote them in its errors.
             for j, cell in enumerate(cells):
-                table[i, j] = _hashable(cell)
+                if attempt(hash, cell)[1] is None:
+                    table[i, j] = cell
     return table
 
 
@@ -89,16 +90,12 @@ def _vector_length(row):
 
 def _hashable_cells(cells):
     """Return the cells, or a copy with NaN in the place of those that cannot be hashed."""
-    bad = np.array([_hashable(cell) is not cell for cell in cells.flat], dtype=bool)
+    bad = np.array([attempt(hash, cell)[1] is not None for cell in cells.flat], dtype=bool)
     if not bad.any():
         return cells
     cells = cells.copy()
     cells[bad.reshape(cells.shape)] = np.nan
     return cells
-
-
-def _hashable(cell):
-    return np.nan if attempt(hash, cell)[1] is not None else cell
 
 
 def like(y, values):

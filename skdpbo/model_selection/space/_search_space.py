@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from operator import itemgetter
 
 import numpy as np
 from scipy.stats import qmc
@@ -257,4 +258,4 @@ def _sorted_items(space, name):
             if not isinstance(key, str):
                 raise TypeError(f"the keys of {name} must be str, got {type(key).__name__}")
     # By name: equal dicts have equal candidates for a seed, however they were written.
-    return [sorted(sub.items(), key=lambda item: item[0]) for sub in space]
+    return [sorted(sub.items(), key=itemgetter(0)) for sub in space]
