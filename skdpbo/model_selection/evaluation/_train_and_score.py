@@ -112,12 +112,12 @@ def try_scorer(model, scorer, X, y):
         )
 
 
-def isolated_losses(model, scorer, X, y, unreadable=None, groups=None):
+def isolated_losses(model, scorer, X, y, groups=None):
     """Return integer losses, one for each record or group. Protected: pass only to a mechanism.
 
     As `isolated_outcomes`, for scores that are means of losses: in {0, ..., ``scorer.units``}.
     """
-    return scorer.losses_of(isolated_outcomes(model, scorer, X, y, unreadable, groups=groups))
+    return scorer.losses_of(isolated_outcomes(model, scorer, X, y, groups=groups))
 
 
 def isolated_outcomes(model, scorer, X, y, unreadable=None, batches=None, groups=None):
