@@ -85,8 +85,6 @@ class PrivateDescent:
         End after this many successive steps whose gradient is not above its known error: the
         noise, or with public rows the standard error of both. What is left of `mu` is not spent.
         None: all the steps.
-    centre : bool, default=False
-        Whether each record's mean loss is subtracted from its losses first.
     random_state : int, default=0
         Public randomness of the designs.
 
@@ -133,7 +131,6 @@ class PrivateDescent:
     loss_bound: int | float | None = None
     loss_scale: float = 1.0
     patience: int | None = None
-    centre: bool = False
     random_state: int = 0
     _budgets: np.ndarray = field(init=False, repr=False, compare=False)
 
@@ -176,7 +173,7 @@ class PrivateDescent:
         source = noise_source(source)
         theta = self._projected(np.array(start, dtype=np.float64))
         # Protected, and never in the surrogate: its points decide designs, which are public.
-        losses = RecordLosses(self.loss_bound, self.loss_scale, centre=self.centre)
+        losses = RecordLosses(self.loss_bound, self.loss_scale)
         optimizer = OPTIMIZERS[self.optimizer](self.learning_rate)
         clip = self.clip
         thetas, steps, n_faint = [theta], [], 0
