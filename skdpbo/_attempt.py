@@ -48,6 +48,11 @@ def attempt_publicly(function, *args):
     return result, error if error is None else error.with_traceback(frames[0])
 
 
+def is_known(value):
+    """Whether a value is not missing: NaN, NaT and NA are not equal to themselves."""
+    return value is not None and bool(attempt(lambda: bool(value == value))[0])
+
+
 def _drop_frames(error):
     """Drop the frames of an error, and the errors that led to it, which have frames, too."""
     BaseException.with_traceback(error, None)  # of the base class: others may raise

@@ -9,7 +9,6 @@ Where a record is added or removed, every total grows or stays: both selections 
 twice the rate. The number of records is secret, and a score is divided by a noisy count.
 """
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -150,16 +149,6 @@ class PrivateChoice:
             assumptions=_SECRET_COUNT if self.counts else CHOICE_ASSUMPTIONS,
             reference="McKenna & Sheldon 2020; Ghosh, Roughgarden & Sundararajan 2012",
         )
-
-    def score_noise(self, *, sensitivity, largest):
-        """Standard deviation of the score's noise, as a share of the score's range; public.
-
-        That of discrete Laplace noise of scale s is sqrt(2) s within 1 % for s above 3, and less
-        below. 0 without a score.
-        """
-        if not self.epsilon_score:
-            return 0.0
-        return math.sqrt(2) * sensitivity / (float(self.epsilon_score) * largest)
 
     def release_count(self, n_records, source):
         """Release a secret number of records, at least 1; None without a budget for it.

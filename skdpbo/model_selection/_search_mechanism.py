@@ -194,11 +194,12 @@ class SearchMechanism:
     def score_noise(self, *, sensitivity, largest):
         """Return the standard deviation of the released score's noise, as a share of its range.
 
-        0 without a score, and where it depends on more than the sizes.
+        That of discrete Laplace noise of scale s is sqrt(2) s within 1 % for s above 3, and less
+        below. 0 without a score, and where it depends on more than the sizes.
         """
-        if self._choice is None:
+        if not self.epsilon_score:
             return 0.0
-        return self._choice.score_noise(sensitivity=sensitivity, largest=largest)
+        return math.sqrt(2) * sensitivity / (float(self.epsilon_score) * largest)
 
 
 class ListChoice(SearchMechanism):

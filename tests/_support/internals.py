@@ -105,7 +105,7 @@ HOMES = {
     "model_selection.evaluation._fold_losses": "largest_gap",
     "model_selection.protection._setup": "refuse_revealing_parts",
     "model_selection._private_choice": "PrivateChoice",
-    "model_selection._search_mechanism": "PublicScores SearchProblem VisitingSearch",
+    "model_selection._search_mechanism": "ListChoice PublicScores SearchProblem VisitingSearch",
     "model_selection._sklearn": "BaseSearchCV",
     "model_selection.bayes._gaussian_trajectory": (
         "PrivateScores coarse_step trajectory_sensitivity"
@@ -180,7 +180,7 @@ HOMES = {
         "entries_assumption refuse_rows_among_entries refuse_shared_rows"
     ),
     "model_selection.rows._protected": (
-        "ProtectedRows check_schema in_public_schema protected_positions"
+        "ProtectedRows check_schema in_public_schema protected_positions rows_of_units"
     ),
     "model_selection.scoring._log_density": "concentrated_mu",
     "model_selection.scoring._losses": "UserLoss codes_among zero_one",

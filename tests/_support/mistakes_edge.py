@@ -336,7 +336,7 @@ _EDGE = [
     ),
     (
         "rows/_overlap.py",
-        "if entry_length(part) in all_lengths or",
+        "if length in all_lengths or",
         "if",
         f"{_SEARCH}/rows/test_overlap.py",
     ),

@@ -20,7 +20,6 @@ STAGES = {
     "answers": "gaussian_process.outsourced._answers",
     "attempt": "_attempt",
     "chunk training": "model_selection.evaluation._chunk_training",
-    "chunked rows": "model_selection.evaluation._chunks",
     "chunks": "model_selection.protection._chunked",
     "clipping": "mechanisms._clipping",
     "coinpress": "mechanisms._coinpress",
@@ -333,9 +332,9 @@ def visited_alone(search):
         how = {"none_may_be_left": True, "order_is_secret": True}
         return 1 - problem.totals([k], **how)[0] / problem.largest
 
-    how = {"n_iter": 8, "acquisition": "ucb", "sqrt_beta": 2.0, "source": problem.source}
-    visits = parts.visited_candidates(posterior, parts.Gains(gain, len(X)), **how)
-    return module_of("visited choice").Chosen(problem.candidates, visits[-1], None)
+    parts.run_gp_ucb(posterior, parts.Gains(gain, len(X)), float, [2.0] * 8, problem.source)
+    last = int(posterior.observed[-1])
+    return module_of("visited choice").Chosen(problem.candidates, last, None)
 
 
 def with_scored_rows(data):
@@ -470,8 +469,8 @@ BUGS = {
         "train and score: place_batches": lambda groups: [np.arange(len(groups))]
     },
     "chunks: a group is split over chunks": {
-        "chunked rows: ChunkedRows.training": lambda rows, units: np.flatnonzero(
-            np.isin(np.arange(len(rows.X)) % rows.n_samples, units)
+        "chunk training: rows_of_units": lambda groups, units: np.flatnonzero(
+            np.isin(np.arange(len(groups)) % (groups.max() + 1), units)
         )
     },
     "private models: parts divide groups": {

@@ -26,7 +26,7 @@ def losses(rows=X):
 def test_a_name_that_is_no_longer_callable(noted, monkeypatch):
     put(monkeypatch, "train and score: take_rows", None)
     assert len(set(losses())) == 1  # in silence
-    assert noted[0].startswith("TypeError in _outcomes (_train_and_score.py")
+    assert noted[0].startswith("TypeError in _outcomes_together (_train_and_score.py")
 
 
 def test_a_call_with_other_arguments(noted):

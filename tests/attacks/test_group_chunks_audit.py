@@ -11,6 +11,7 @@ from _support.internals import (
     chunk_positions,
     chunk_sensitivity,
     resolve_scorer,
+    rows_of_units,
 )
 from _support.numbers_shown import numbers_in
 from _support.planted import plant
@@ -67,7 +68,8 @@ class TestSensitivity:
     def test_no_group_is_divided(self):
         rows = training(0).rows
         for j, chunk in enumerate(rows.chunks):
-            inside, outside = rows.training(chunk), rows.training(rows.outside(j))
+            inside = rows_of_units(rows.groups, chunk)
+            outside = rows_of_units(rows.groups, rows.outside(j))
             assert not set(GROUPS[inside]) & set(GROUPS[outside])
             assert len(inside) + len(outside) == len(GROUPS)
 

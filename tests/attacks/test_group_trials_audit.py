@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import make_pipeline
 
-from _support.internals import ProtectedRows, losses_of, resolve_scorer
+from _support.internals import losses_of, resolve_scorer
 from _support.numbers_shown import numbers_in
 from _support.planted import original, plant, put
 from skdpbo import DPGridSearchCV, DPRandomizedSearchCV
@@ -46,7 +46,7 @@ def parts_of_a_fit(monkeypatch, protect, **given):
     run = original("private models: best_of_trials")
     put(monkeypatch, "private models: best_of_trials", trials)
     search = search_of(protect=protect).fit(X, Y, **({"groups": LABELS} | given))
-    trained, X_trained, (X_scored, _, _, scored) = seen
+    trained, X_trained, (X_scored, _, scored) = seen
     return search, (X_trained, trained), (X_scored, scored)
 
 
@@ -101,7 +101,7 @@ class TestScore:
     def total(self, label, size=SIZE):
         groups = np.append(np.repeat(0, size), [1, 2])
         y = np.append(np.repeat(label, size), [0, 0])
-        rows = ProtectedRows(np.zeros((len(y), 1)), y, np.zeros(len(y), dtype=bool), groups)
+        rows = np.zeros((len(y), 1)), y, groups
         scorer = resolve_scorer("accuracy", self.MAJORITY).for_groups()
         losses = losses_of(self.MAJORITY, rows, scorer)
         return int(losses.sum()) / scorer.units, len(losses)

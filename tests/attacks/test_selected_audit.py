@@ -582,7 +582,7 @@ class TestLikelihoodRatio:
         return float(epsilon_of(low, high, 0.0))
 
     def says_no(self, plan, target, source):
-        rows = X_VAL, Y_VAL, np.zeros(30, dtype=bool)
+        rows = X_VAL, Y_VAL, None
         data = TrialData(np.zeros((1, 1)), np.array([target]), {}, rows, None, plan.budget)
         parallel = {"n_jobs": None, "pre_dispatch": 2}
         winner = best_of_trials(plan, data, source, **parallel)

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from _support.batched_noise import batched  # noqa: F401  (a fixture)
 from _support.bounds import mu_at_least
 from _support.evaluators import score_of_trial
-from _support.internals import PerRecordScorer, ProtectedRows, resolve_scorer
+from _support.internals import PerRecordScorer, resolve_scorer
 from _support.planted import plant, put
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection import make_log_density_scorer
@@ -39,7 +39,7 @@ def scores(y_of_the_record, scorer, budget, n=DRAWS):
     """Scores of one data set: all targets .5 but the last, which is far or exactly predicted."""
     y = np.full(M, 0.5)
     y[-1] = y_of_the_record
-    rows = ProtectedRows(np.zeros((M, 1)), y, np.zeros(M, dtype=bool))
+    rows = np.zeros((M, 1)), y, None
     source = noise_source()
     return np.array(
         [score_of_trial(Zero(), rows, scorer, budget=budget, source=source) for _ in range(n)]
@@ -93,7 +93,7 @@ class TestPlantedBugs:
         put(
             monkeypatch,
             "trial score: losses_of",
-            lambda model, rows, scorer: scorer.record_losses(model, rows.X, rows.y),
+            lambda model, rows, scorer: scorer.record_losses(model, *rows[:2]),
         )
         assert measured_mu(record=3.0) > MU
 

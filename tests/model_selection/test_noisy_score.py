@@ -8,7 +8,13 @@ from sklearn.datasets import make_classification
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from _support.internals import PerRecordScorer, PrivateChoice, add_laplace, laplace_noise_std
+from _support.internals import (
+    ListChoice,
+    PerRecordScorer,
+    PrivateChoice,
+    add_laplace,
+    laplace_noise_std,
+)
 from skdpbo import DPBayesSearchCV, DPGIBOSearchCV, DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.exceptions import NoisyScoreWarning
 from skdpbo.mechanisms import noise_source
@@ -153,7 +159,7 @@ def test_as_an_error_it_leaves_the_budget_alone():
 
 def test_the_share_is_that_of_the_noise():
     choice = PrivateChoice("permute_and_flip", 2.0, 0.25)
-    claimed = choice.score_noise(sensitivity=7, largest=7_000)
+    claimed = ListChoice(choice).score_noise(sensitivity=7, largest=7_000)
     source, scorer = noise_source(0), PerRecordScorer(None, name="loss", bound=1.0, units=7)
     released = [
         scorer.release_score((3_500,), choice.epsilon_score, 1_000, source) for _ in range(4_000)

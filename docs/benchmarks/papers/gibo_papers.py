@@ -107,7 +107,7 @@ class Coordinates:
 
 def make_descent(settings, view, seed):
     options = ("clip", "learning_rate", "optimizer", "budget_schedule", "contraction")
-    options += ("clip_share", "clip_quantile", "clip_rate", "centre")
+    options += ("clip_share", "clip_quantile", "clip_rate")
     return PrivateDescent(
         n_iter=settings["T"],
         mu=settings["mu"],

@@ -228,20 +228,10 @@ class PrivateTrajectoryProposer:
         if not self.guided and any(refit_due(t) for t in range(known + 1, known + len(new) + 1)):
             self._model = None
 
-    def best(self, eligible=None):
-        """Return the visited candidate with the largest posterior mean of the protected score.
-
-        Parameters
-        ----------
-        eligible : sequence of int or None, default=None
-            Visited candidates that may be returned; None: all that have not failed.
-
-        Returns
-        -------
-        int
-        """
-        allowed = self._usable() if eligible is None else np.asarray(eligible)
-        return int(allowed[self._posterior().mean[self._own + allowed].argmax()])
+    def best(self):
+        """Return the visited candidate with the largest posterior mean of the protected score."""
+        usable = self._usable()
+        return int(usable[self._posterior().mean[self._own + usable].argmax()])
 
     def posterior_at(self, index):
         """Posterior mean and standard deviation of the protected score of a candidate."""

@@ -28,7 +28,7 @@ from skdpbo.model_selection.evaluation._chunks import (
     n_chunk_losses,
 )
 from skdpbo.model_selection.evaluation._train_and_score import SEED, isolated_losses, train
-from skdpbo.model_selection.rows._protected import NotPickled
+from skdpbo.model_selection.rows._protected import NotPickled, rows_of_units
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer, total_loss_sensitivity
 
 # Batches of work for each job: the rows are sent with every batch, and the last one is waited for.
@@ -182,7 +182,7 @@ class ChunkTraining(NotPickled):
 
 def trained_on(units, estimator, params, j, rows, fit_params):
     """Return a candidate trained on some units of chunk j. Protected."""
-    positions = rows.training(units)
+    positions = rows_of_units(rows.groups, units)
     model = with_params(estimator, params)
     # The seed is of the chunk, not of the candidate: candidates are compared under equal draws.
     # In the types of the chunk: a text of another one has made objects of all labels.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from skdpbo.model_selection._frozen_parameters import FrozenParameters
-from skdpbo.model_selection.rows._protected import ProtectedParts, rows_of_units, take_units
+from skdpbo.model_selection.rows._protected import ProtectedParts, take_units
 from skdpbo.privacy._checks import check_count, check_within
 
 # Chosen once and for all; any constant would do. It is public: the chunks must not depend on data.
@@ -241,10 +241,6 @@ class ChunkedRows(ProtectedParts):
     def outside(self, j):
         """Units outside chunk j."""
         return np.setdiff1d(np.arange(self.n_samples), self.chunks[j], assume_unique=True)
-
-    def training(self, units):
-        """Protected: return the positions of the rows of some units in ``X``."""
-        return rows_of_units(self.groups, units)
 
     def scoring(self, units=None):
         """Protected: return rows, targets and group numbers of what scores; None: all of X_val."""

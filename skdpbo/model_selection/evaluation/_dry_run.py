@@ -229,7 +229,9 @@ def _tables(X, rng, rename):
         for cells in [dtypes, [np.dtype(float)] * len(dtypes)][: 1 + objects]:
             columns = dict(enumerate(_column(dtype, rng) for dtype in cells))
             # Of a type that is not known here no rows are made, nor of categories that raise.
-            frame, error = attempt(_frame, type(X), columns, dict(enumerate(dtypes)))
+            frame, error = attempt(type(X), columns)
+            if error is None:
+                frame, error = attempt(frame.astype, dict(enumerate(dtypes)))
             if error is None:
                 frame.columns = X.columns
                 yield frame
@@ -242,10 +244,6 @@ def _tables(X, rng, rename):
             values = _values(kind, (_N_SHOWN, *X.shape[1:]), rng)
             if values is not None:
                 yield values.astype(X.dtype)
-
-
-def _frame(kind, columns, dtypes):
-    return kind(columns).astype(dtypes)
 
 
 def _column(dtype, rng):

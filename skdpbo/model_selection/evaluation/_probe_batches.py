@@ -59,7 +59,7 @@ def probe_batches(rows, few=False):
     """
     n = n_rows(rows)
     picked = take_rows(rows, np.arange(_N_KEPT + _N_OTHERS) % n)  # again from 0 if there are fewer
-    cells = _cells(picked)
+    cells = _as_table(picked)
     width = 0 if cells is None else cells.shape[1]
     plain = np.zeros((_N_KEPT, width), dtype=int)
     bad = plain.copy()
@@ -110,7 +110,7 @@ def _family(picked, cells, kept_modes, few):
     return probes
 
 
-def _cells(rows):
+def _as_table(rows):
     """Values of rows as a table, or None for a container that cannot be taken apart."""
     if sparse.issparse(rows):
         return rows.toarray()

@@ -23,9 +23,6 @@ class RecordLosses(NotPickled):
         are clipped; but one infinite loss makes its record count as zero.
     scale : float, default=1.0
         Loss per unit.
-    centre : bool, default=False
-        Whether to subtract from each record's losses their own mean over the kept points, so that
-        the constant part of a loss does not enter its gradient.
 
     Attributes
     ----------
@@ -33,12 +30,11 @@ class RecordLosses(NotPickled):
         Number of columns; None before the first row. Public.
     """
 
-    def __init__(self, bound=None, scale=1.0, *, centre=False):
+    def __init__(self, bound=None, scale=1.0):
         self._bound = bound
         self._is_integer = isinstance(bound, int)
         self._dtype = np.min_scalar_type(bound) if self._is_integer else np.float64
         self._scale = float(scale)
-        self._centre = centre
         self._rows = []
         self.n_records = None
 
@@ -95,8 +91,6 @@ class RecordLosses(NotPickled):
         if weights.shape[1] != len(self._rows):
             raise ValueError("weights must have one column for each kept point")
         weights = self._scale * np.asarray(weights, dtype=np.float64)
-        if self._centre:  # W (I - 11'/N): a linear map of each record's own losses
-            weights = weights - weights.mean(axis=1, keepdims=True)
         # In blocks: as floats all losses at once would take several times their memory.
         width = max(1, _CHUNK // len(self._rows))
         for start in range(0, self.n_records, width):

@@ -183,10 +183,10 @@ def _departures(answers, family, first):
 
 def _answers(function, rows):
     """Return the answer as a list of arrays, or None if the function raises."""
-    return attempt(_parts, function, rows)[0]
+    return attempt(_answer_parts, function, rows)[0]
 
 
-def _parts(function, rows):
+def _answer_parts(function, rows):
     copied = take_rows(rows, np.arange(n_rows(rows)))  # the function may write into its argument
     with seeded_generators(_SEED):
         answer = function(copied)

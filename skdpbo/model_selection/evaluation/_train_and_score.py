@@ -112,12 +112,12 @@ def try_scorer(model, scorer, X, y):
         )
 
 
-def isolated_losses(model, scorer, X, y, unreadable=None, groups=None):
+def isolated_losses(model, scorer, X, y, groups=None):
     """Return integer losses, one for each record or group. Protected: pass only to a mechanism.
 
     As `isolated_outcomes`, for scores that are means of losses: in {0, ..., ``scorer.units``}.
     """
-    return scorer.losses_of(isolated_outcomes(model, scorer, X, y, unreadable, groups=groups))
+    return scorer.losses_of(isolated_outcomes(model, scorer, X, y, groups=groups))
 
 
 def isolated_outcomes(model, scorer, X, y, unreadable=None, batches=None, groups=None):
@@ -155,7 +155,7 @@ def isolated_outcomes(model, scorer, X, y, unreadable=None, batches=None, groups
 
     def outcomes_of(rows):
         # The error is dropped at once: held by a frame it would be in tracebacks of later ones.
-        return attempt(_outcomes, model, own_scorer, X, y, rows)[0]
+        return attempt(_outcomes_together, model, own_scorer, X, y, rows)[0]
 
     def outcomes_without(bad):
         # The readable records are predicted in their own places of a batch of the same size, so
@@ -177,7 +177,7 @@ def isolated_outcomes(model, scorer, X, y, unreadable=None, batches=None, groups
 
 def _outcomes_in_batches(model, scorer, X, y, unreadable, batches):
     """Protected: outcomes of the records, which are shown in batches of one size."""
-    outcomes = _worst_outcomes(scorer.worst_outcome, len(unreadable))
+    outcomes = np.repeat([scorer.worst_outcome], len(unreadable), axis=0)
     for batch in batches:
         # Empty places hold some record of the batch, so that all batches are equally long.
         shown, held = np.where(batch < 0, batch.max(), batch), batch >= 0
@@ -187,13 +187,9 @@ def _outcomes_in_batches(model, scorer, X, y, unreadable, batches):
     return outcomes
 
 
-def _worst_outcomes(worst, n_records):
-    return np.tile(worst, (n_records, *[1] * np.ndim(worst)))
-
-
 def _outcomes_apart(outcomes_of, unreadable, worst):
     """Protected: outcomes of ever smaller groups, by bisection, and the records that have none."""
-    outcomes = _worst_outcomes(worst, len(unreadable))
+    outcomes = np.repeat([worst], len(unreadable), axis=0)
     bad = unreadable.copy()
     # In halves: one bad record among m costs about 2 log2(m) predictions.
     pending = [np.flatnonzero(~unreadable)]
@@ -211,7 +207,7 @@ def _outcomes_apart(outcomes_of, unreadable, worst):
     return outcomes, bad
 
 
-def _outcomes(model, scorer, X, y, rows):
+def _outcomes_together(model, scorer, X, y, rows):
     """Protected: outcomes of some records, or whatever the scorer raises.
 
     The model gets a copy, always laid out in the same way: it may write into what it predicts

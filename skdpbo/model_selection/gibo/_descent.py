@@ -85,8 +85,6 @@ class PrivateDescent:
         End after this many successive steps whose gradient is not above its known error: the
         noise, or with public rows the standard error of both. What is left of `mu` is not spent.
         None: all the steps.
-    centre : bool, default=False
-        Whether each record's mean loss is subtracted from its losses first.
     random_state : int, default=0
         Public randomness of the designs.
 
@@ -133,7 +131,6 @@ class PrivateDescent:
     loss_bound: int | float | None = None
     loss_scale: float = 1.0
     patience: int | None = None
-    centre: bool = False
     random_state: int = 0
     _budgets: np.ndarray = field(init=False, repr=False, compare=False)
 
@@ -176,13 +173,13 @@ class PrivateDescent:
         source = noise_source(source)
         theta = self._projected(np.array(start, dtype=np.float64))
         # Protected, and never in the surrogate: its points decide designs, which are public.
-        losses = RecordLosses(self.loss_bound, self.loss_scale, centre=self.centre)
+        losses = RecordLosses(self.loss_bound, self.loss_scale)
         optimizer = OPTIMIZERS[self.optimizer](self.learning_rate)
         clip = self.clip
         thetas, steps, n_faint = [theta], [], 0
         for t, mu in enumerate(self._budgets):
             if refit is not None and steps:  # before the design, which follows the length-scale
-                posterior = _refitted(posterior, refit, thetas[:-1], steps, public)
+                posterior = _next_surrogate(posterior, refit, thetas[:-1], steps, public)
             points = self.design(posterior, theta, t)
             if len(points):  # Algorithm 2 may find that the earlier points suffice
                 posterior.add(points)  # first: it says how many of the last points it keeps
@@ -261,7 +258,7 @@ class PrivateDescent:
         )
 
 
-def _refitted(posterior, refit, thetas, steps, public):
+def _next_surrogate(posterior, refit, thetas, steps, public):
     """Return the surrogate of the steps to come. Released and public gradients alone choose it."""
     gradients, sigmas, *_ = zip(*steps, strict=True)
     if public is not None:  # the means of both are known better

@@ -77,7 +77,6 @@ class TrajectorySearch(SearchMechanism):
         self._automatic = [name for name in AUTOMATIC if getattr(descent, name) == "auto"]
         self._start = start
         self._public_search = public_search
-        self._averaging = descent.averaging
         self._verbose = verbose
 
     def score_noise(self, *, sensitivity, largest):
@@ -164,7 +163,7 @@ class TrajectorySearch(SearchMechanism):
         if best is not None and self.release.start_choice is not None:
             start = space.encode([self._private_start(best.candidates, public)])[0]
         # Made here, and not in `choose`: scikit-learn cross-validates the released points, too.
-        self._chosen = self._search(start, folds, informed)
+        self._chosen = self._search(start, informed)
         return self._chosen.candidates
 
     def choose(self, public):
@@ -184,7 +183,7 @@ class TrajectorySearch(SearchMechanism):
         """
         return self._search(self._start(self._problem.space), can_end=can_end)
 
-    def _search(self, start, folds=None, informed=None, can_end=None):
+    def _search(self, start, informed=None, can_end=None):
         problem, space = self._problem, self._problem.space
         batches = []
 
@@ -200,10 +199,12 @@ class TrajectorySearch(SearchMechanism):
         steps, public = (self._steps, None) if informed is None else informed
         surrogate, refit = self._surrogate._posterior(), self._surrogate._refitted
         found = steps.run(losses, start, surrogate, problem.source, refit, public)
-        points = np.vstack([found.trajectory, found.final]) if self._averaging else found.trajectory
+        points = found.trajectory
+        if self._settings.averaging:
+            points = np.vstack([points, found.final])
         settings = space.settings(points)
         if self.release.choice is not None:
-            index = self._end(found, points, settings, folds, public)
+            index = self._end(found, points, settings, public)
         else:  # by rule: the last point that may be
             backwards = reversed(range(len(points)))
             index = next((k for k in backwards if can_end is None or can_end(settings[k])), 0)
@@ -216,7 +217,7 @@ class TrajectorySearch(SearchMechanism):
         order = np.argsort(-np.where(np.isfinite(scores), scores, -np.inf), kind="stable")
         best = [candidates[k] for k in order[:_N_STARTS]]
         folds, choice = self._problem.folds, self.release.start_choice
-        changes = self._public_changes(best, folds, choice)
+        changes = self._public_changes(best, choice)
         offsets = changes.end_offsets(margin=_START_MARGIN)
         guesses, means, variances = self._public_search.promising(_N_GUESSES)
         # from scores to losses
@@ -233,7 +234,7 @@ class TrajectorySearch(SearchMechanism):
         informed = {"limit": changes.limit, "offsets": offsets + more}
         return best[self._picked(choice, best, points, self._steps.clip, **informed)]
 
-    def _end(self, found, points, settings, folds, public):
+    def _end(self, found, points, settings, public):
         """Release the position of the end."""
         choice = self.release.choice
         positions = end_positions(len(points), len(found.gradients))
@@ -241,15 +242,16 @@ class TrajectorySearch(SearchMechanism):
         if public is not None:
             averages = len(points) - len(found.trajectory)
             optimism = np.array(public.optimism + public.optimism[-1:] * averages)[positions]
-            changes = self._public_changes(candidates, folds, choice)
+            changes = self._public_changes(candidates, choice)
             how = {"margin": _END_MARGIN, "reused": _REUSED}
-            offsets = changes.end_offsets(optimism * folds.units, **how)
+            offsets = changes.end_offsets(optimism * self._problem.folds.units, **how)
             informed = {"limit": changes.limit, "offsets": offsets}
         clip = float(found.clips.max())  # adaptive norms differ by step; released
         return positions[self._picked(choice, candidates, points[positions], clip, **informed)]
 
-    def _public_changes(self, candidates, folds, choice):
+    def _public_changes(self, candidates, choice):
         """Return the `PublicChanges` of candidates, the first of which is the start."""
+        folds = self._problem.folds
         # A candidate that fails in a fold counts as the worst, as it would on protected rows.
         worst = np.full(len(folds.folds), folds.units)
         rows = np.array([worst if row is None else row for row in folds.losses(candidates)])

@@ -28,7 +28,14 @@ from skdpbo.model_selection.papers._kusner_release import (
     run_gp_ucb,
 )
 from skdpbo.privacy import PrivacyGuarantee
-from skdpbo.privacy._checks import check_count, check_positive, check_real, check_within, set_fields
+from skdpbo.privacy._checks import (
+    check_choice,
+    check_count,
+    check_positive,
+    check_real,
+    check_within,
+    set_fields,
+)
 from skdpbo.surrogate import (
     CandidatePosterior,
     greedy_information_gain,
@@ -141,8 +148,7 @@ class Kusner2015(FrozenParameters):
             check_within(self.information_gain, "information_gain", "[0, 1e100]")
         elif self.information_gain != "greedy":
             raise ValueError('information_gain must be "greedy" or a number.')
-        if self.constants not in ("corrected", "printed"):
-            raise ValueError('constants must be "corrected" or "printed".')
+        check_choice(self.constants, "constants", ["corrected", "printed"])
         if self.acquisition not in ("ucb", "branch_and_bound")[: 1 if self.noise_variance else 2]:
             raise ValueError('acquisition must be "ucb", or with Algorithm 2 "branch_and_bound".')
         for name in ("A", "tau", "score_scale"):
@@ -243,7 +249,7 @@ class Kusner2015(FrozenParameters):
         # Public, and so are their errors: computed before a protected score is read.
         posterior = self._posterior(X)
         choice = formulas.choice_sensitivity(delta=shares.delta_choice, **public)
-        score = self._score_sensitivity(X, shares, **public) if shares.epsilon_score else None
+        score = self._score_sensitivity(X, shares, n_iter) if shares.epsilon_score else None
         gains = Gains(observe, len(X))
         # Those for which the regret in the score's sensitivity is bounded, where there is a score.
         share = shares.delta_score if shares.epsilon_score else shares.delta_choice
@@ -275,12 +281,11 @@ class Kusner2015(FrozenParameters):
             Standard deviation, in units of the gain.
         """
         shares = Shares.of(epsilon, delta, score_fraction)
-        public = {"n_candidates": len(X), "n_iter": n_iter, "correlation": self.dataset_correlation}
-        sensitivity = self._score_sensitivity(np.asarray(X, dtype=np.float64), shares, **public)
+        sensitivity = self._score_sensitivity(np.asarray(X, dtype=np.float64), shares, n_iter)
         return self.score_scale * laplace_noise_std(sensitivity, shares.epsilon_score)
 
-    def _score_sensitivity(self, X, shares, *, n_candidates, n_iter, correlation):
-        public = {"n_candidates": n_candidates, "n_iter": n_iter, "correlation": correlation}
+    def _score_sensitivity(self, X, shares, n_iter):
+        public = {"n_candidates": len(X), "n_iter": n_iter, "correlation": self.dataset_correlation}
         if not self.noise_variance:
             regret = {"A": float(self.A), "tau": float(self.tau)}
             return formulas.exact_score_sensitivity(

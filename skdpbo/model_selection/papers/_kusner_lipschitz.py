@@ -12,8 +12,12 @@ from skdpbo.mechanisms import DiscreteLaplace
 from skdpbo.model_selection._frozen_parameters import FrozenParameters
 from skdpbo.model_selection._private_choice import PrivateChoice
 from skdpbo.model_selection.papers._kusner_constants import lipschitz_score_sensitivity
-from skdpbo.model_selection.papers._kusner_release import Gains, visited_candidates
-from skdpbo.privacy._checks import check_positive
+from skdpbo.model_selection.papers._kusner_release import (
+    Gains,
+    expected_improvement,
+    run_gp_ucb,
+)
+from skdpbo.privacy._checks import check_choice, check_positive
 from skdpbo.surrogate import CandidatePosterior
 
 _PRINTED_IS_VOID = (
@@ -98,12 +102,10 @@ class Kusner2015Lipschitz(FrozenParameters):
         check_positive(self.lipschitz, "lipschitz")
         if not (isinstance(self.lambda_name, str) and self.lambda_name):
             raise TypeError("lambda_name must be the name of a parameter.")
-        if self.constants not in ("corrected", "printed"):
-            raise ValueError('constants must be "corrected" or "printed".')
+        check_choice(self.constants, "constants", ["corrected", "printed"])
         if self.transform is not None and not callable(self.transform):
             raise TypeError("transform must be callable or None.")
-        if self.trajectory not in ("public", "secret"):
-            raise ValueError('trajectory must be "public" or "secret".')
+        check_choice(self.trajectory, "trajectory", ["public", "secret"])
 
     def lambdas(self, candidates):
         """Return the regularisation of each candidate, public.
@@ -206,15 +208,10 @@ class Kusner2015Lipschitz(FrozenParameters):
         # GP-UCB maximises: the gain is 1 minus the mean loss over its bound.
         gains = [None if total is None else 1 - total / largest for total in totals]
         posterior = CandidatePosterior(RBF(_LENGTH_SCALE), X, noise_variance=_LEAST_NOISE_VARIANCE)
-        visited = visited_candidates(
-            posterior,
-            Gains(gains.__getitem__, len(gains)),
-            n_iter=n_iter,
-            acquisition=acquisition,
-            sqrt_beta=sqrt_beta,
-            source=source,
-        )
-        return min(totals[k] for k in visited)
+        how = {"utilities": expected_improvement} if acquisition == "ei" else {}
+        usable = Gains(gains.__getitem__, len(gains))
+        run_gp_ucb(posterior, usable, float, [sqrt_beta] * n_iter, source, **how)
+        return min(totals[k] for k in posterior.observed)
 
     def release_score(self, total_min, *, lambdas, units, bound, n_records, epsilon, source):
         """Release the smallest total loss of the visited candidates.

@@ -79,7 +79,9 @@ class Gains:
             # Nothing may reveal that k was visited: no warning, no error.
             with warnings.catch_warnings(record=True):
                 warnings.simplefilter("ignore")
-                gain, error = attempt(self._observed, k)
+                gain, error = attempt(self._observe, k)
+                if gain is not None:
+                    gain, error = attempt(float, gain)
             is_gain = error is None and (gain is None or 0.0 <= gain <= 1.0)
             # The worst gain for an error: raised, it would reveal which candidate was visited.
             self._known[k] = gain if is_gain else 0.0
@@ -93,10 +95,6 @@ class Gains:
             if self(k) is not None:
                 return k
         raise ValueError("no candidate can be trained on the public rows.")
-
-    def _observed(self, k):
-        answer = self._observe(k)
-        return None if answer is None else float(answer)
 
 
 class BranchAndBound:
@@ -179,14 +177,7 @@ def run_gp_ucb(posterior, gains, modelled, sqrt_betas, source, utilities=_gp_ucb
     return values
 
 
-def visited_candidates(posterior, gains, *, n_iter, acquisition, sqrt_beta, source):
-    """Return the candidates that GP-UCB or expected improvement visits (Alg. 3). Protected."""
-    how = {"utilities": _expected_improvement} if acquisition == "ei" else {}
-    run_gp_ucb(posterior, gains, float, [sqrt_beta] * n_iter, source, **how)
-    return posterior.observed.tolist()
-
-
-def _expected_improvement(posterior, _):
+def expected_improvement(posterior, _):
     """Return the logarithms of the expected improvements on the best value so far."""
     best = posterior.values.max() if len(posterior) else 0.0
     return log_expected_improvement(posterior.mean, posterior.std, best)

@@ -24,7 +24,7 @@ from skdpbo.model_selection.private_training._plan import ASSUMPTIONS, UNWATCHED
 from skdpbo.model_selection.private_training._selection_rules import PublishedScores
 from skdpbo.model_selection.private_training._trial_score import losses_of
 from skdpbo.model_selection.private_training._trials import TrialRandomness, attempted_model
-from skdpbo.model_selection.rows._protected import NotPickled, ProtectedRows
+from skdpbo.model_selection.rows._protected import NotPickled
 from skdpbo.privacy import PrivacyGuarantee, compose, compose_parallel, mu_from_epsilon
 
 # Share of the released model in the squared budget of the training records.
@@ -224,9 +224,7 @@ class DescentTrainings(NotPickled):
     def totals(self, candidates, *, none_may_be_left):
         """Return the total loss of the last model, in a list. Protected."""
         (params,) = candidates  # the end, whose model is released: no other has a score
-        losses = in_isolation(
-            losses_of, self.last_model(params), ProtectedRows(*self.data.rows), self.scorer
-        )
+        losses = in_isolation(losses_of, self.last_model(params), self.data.rows, self.scorer)
         return [int(losses.sum())]
 
     def can_end(self, params):
@@ -254,10 +252,10 @@ class DescentTrainings(NotPickled):
 
     def _model(self, params, budget):
         """Return what is trained, None where its cost is not known: a function of `params`."""
-        return self._plan.model(params, budget, groups=self.data.rows[3] is not None)
+        return self._plan.model(params, budget, groups=self.data.rows[2] is not None)
 
 
 def _losses_of_training(model, data, seeded, sequence):
     """Protected: return the losses of the validation rows by a model trained now."""
     model = attempted_model(model, data, seeded, sequence)
-    return losses_of(model, ProtectedRows(*data.rows), data.scorer)
+    return losses_of(model, data.rows, data.scorer)

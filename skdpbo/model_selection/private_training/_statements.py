@@ -29,7 +29,7 @@ def stated_guarantee(step, n_samples, *, groups=False):
     """
     known = {"groups": True} if groups else {}  # foreign steps need not have the parameter
     stated = step.privacy_guarantee(n_samples=n_samples, **known)
-    return _checked(stated, step, GROUP_RELATIONS[_NEIGHBOURS] if groups else _NEIGHBOURS)
+    return _covering_training(stated, step, GROUP_RELATIONS[_NEIGHBOURS] if groups else _NEIGHBOURS)
 
 
 def declared_cost(declaration):
@@ -46,12 +46,12 @@ def declared_cost(declaration):
     """
     name = "estimator_guarantee"
     if isinstance(declaration, PrivacyGuarantee):
-        return _checked(declaration, name)
+        return _covering_training(declaration, name)
     try:
         profile = as_profile(declaration)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name} gives no guarantee. {error}") from None
-    return _checked(
+    return _covering_training(
         as_replace_one(profile) if profile.neighbours == "add-remove" else profile, name
     )
 
@@ -61,53 +61,55 @@ def voided_by_seeds(guarantee, estimator):
 
     The search does not know how to give each trial a seed of its own there.
     """
-    named = estimator.get_params(deep=True)
-    seeds = [(k, v) for k, v in named.items() if _is_seed(k) and _may_be_private(estimator, k)]
-    known = {id(part) for part in (estimator, *named.values())}
+    named = noise_seeds(estimator, other_names=True)
+    seeds = [key for key, value in named.items() if value is not None]
+    known = {id(part) for part in (estimator, *estimator.get_params(deep=True).values())}
     for part in parts_inside(estimator):
         own = own_params(part)
         if not own or id(part) in known or (is_transformer(part) and is_shape_only(part)):
             continue
         # Of what only a list holds, no trial can set the random_state either.
-        own_seeds = [key for key in own if key == "random_state" or _is_seed(key)]
-        seeds += [(f"{key} of {type(part).__name__}", own[key]) for key in own_seeds]
-    for key, value in seeds:
-        if value is not None:
-            return guarantee.voided(
-                f"{key} is not None: if it seeds the noise, every trial has the same, and it can "
-                "be removed"
-            )
-    return guarantee
+        set_here = (key for key, value in own.items() if value is not None)
+        own_seeds = (key for key in set_here if key == "random_state" or _is_seed(key))
+        seeds += [f"{key} of {type(part).__name__}" for key in own_seeds]
+    if not seeds:
+        return guarantee
+    return guarantee.voided(
+        f"{seeds[0]} is not None: if it seeds the noise, every trial has the same, and it can be "
+        "removed"
+    )
 
 
-def _is_seed(key):
-    name = key.split("__")[-1]
+def _is_seed(name):
     return name in _SEEDS or name.endswith("_seed")
 
 
-def noise_seeds(estimator):
+def noise_seeds(estimator, other_names=False):
     """Parameters ``random_state`` that may seed privacy noise: all but those of shape-only steps.
+
+    Parameters
+    ----------
+    estimator : estimator
+    other_names : bool, default=False
+        Those of the other names of seeds, in their place.
 
     Returns
     -------
     seeds : dict of str -> object
         Names and values.
     """
-    return {
-        key: value
-        for key, value in estimator.get_params(deep=True).items()
-        if key.split("__")[-1] == "random_state" and _may_be_private(estimator, key)
-    }
+    named, seeds = estimator.get_params(deep=True), {}
+    for key, value in named.items():
+        prefix = key.rpartition("__")[0]
+        owner = named.get(prefix, estimator) if prefix else estimator
+        name = key.split("__")[-1]
+        is_seed = _is_seed(name) if other_names else name == "random_state"
+        if is_seed and not (is_transformer(owner) and is_shape_only(owner)):
+            seeds[key] = value
+    return seeds
 
 
-def _may_be_private(estimator, key):
-    """Whether the step that a parameter belongs to may be private."""
-    prefix = key.rpartition("__")[0]
-    owner = estimator.get_params(deep=True).get(prefix, estimator) if prefix else estimator
-    return not (is_transformer(owner) and is_shape_only(owner))
-
-
-def _checked(guarantee, origin, neighbours=_NEIGHBOURS):
+def _covering_training(guarantee, origin, neighbours=_NEIGHBOURS):
     """Return a guarantee of a step, or of a parameter of this name, that covers training rows."""
     stated = f"{type(origin).__name__}.privacy_guarantee()"
     name = origin if isinstance(origin, str) else stated

@@ -15,6 +15,7 @@ from skdpbo._isolation._isolated_calls import separate_copy
 from skdpbo.mechanisms import DiscreteLaplace, GaussianMechanism
 from skdpbo.mechanisms._laplace import laplace_std
 from skdpbo.model_selection.evaluation._train_and_score import isolated_losses, isolated_outcomes
+from skdpbo.model_selection.rows._protected import number_of_units
 from skdpbo.model_selection.scoring._log_density import LogDensityScorer
 from skdpbo.model_selection.scoring._score_release import (
     GaussianNoise,
@@ -34,11 +35,13 @@ def losses_of(model, rows, scorer):
     scored has the loss B by itself, and so have all rows of a model that is None (its training
     failed) or that cannot be copied.
     """
+    X, y, groups = rows
     # A copy: a foreign estimator may keep what it predicts, and may be released afterwards.
     shown, _ = attempt(separate_copy, model)
     if shown is None:
-        return np.full(rows.n_losses, scorer.units, dtype=np.int64)
-    return isolated_losses(shown, scorer, rows.X, rows.y, rows.unreadable, rows.groups)
+        return np.full(number_of_units(X, groups), scorer.units, dtype=np.int64)
+    # None is unreadable: with no public schema, a model decides what it can read.
+    return isolated_losses(shown, scorer, X, y, groups=groups)
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,7 @@ def trial_score(model, rows, scorer, *, budget, source):
     model : estimator or None
         Fitted, without sight of `rows`; a copy of it is scored. None: the worst score, with the
         same noise.
-    rows : ProtectedRows
+    rows : tuple (X, y, groups)
         Rows that the model was not trained on. Their number, or that of their groups, m is public.
     scorer : PerRecordScorer
     budget : PrivacyGuarantee
@@ -126,17 +129,19 @@ def trial_score(model, rows, scorer, *, budget, source):
         Greater is better, on the scorer's scale: in [offset - bound, offset]. With the standard
         deviation of the noise.
     """
+    X, y, groups = rows
+    n_losses = number_of_units(X, groups)
     # A metric needs the classes of the model, and noise on its counts: no total of losses.
     if isinstance(scorer, TrialMetric):
         shown, _ = attempt(separate_copy, model)
         own, _ = attempt(scorer.of, shown)
         if own is None:  # the worst score: the model alone decides, and it is private
             return ReleasedScore(scorer.lower, 0.0)
-        outcomes = isolated_outcomes(shown, own, rows.X, rows.y, rows.unreadable)
+        outcomes = isolated_outcomes(shown, own, X, y)
         mu = gaussian_mu(budget)
         noise = LaplaceNoise(budget.epsilon) if mu is None else GaussianNoise(mu)
         # Sensitivity: that of `sum_groups`, in l1 for Laplace and in l2 for Gaussian noise.
-        return own.release_with(noise, own.exact_sums(outcomes), rows.n_losses, source)
+        return own.release_with(noise, own.exact_sums(outcomes), n_losses, source)
     if isinstance(scorer, LogDensityScorer):
         private_mean = scorer.private_mean(budget, gaussian_mu(budget))
         if private_mean is not None:
@@ -146,7 +151,7 @@ def trial_score(model, rows, scorer, *, budget, source):
             mean = private_mean.release(scores, source)
             clipped = float(min(max(mean, scorer.offset - scorer.bound), scorer.offset))
             # Of the noise alone: what a tight clipping takes from the mean is not in it.
-            return ReleasedScore(clipped, float(private_mean.noise_sd(rows.n_losses)))
-    release = TotalRelease(budget, scorer.units, rows.n_losses)
+            return ReleasedScore(clipped, float(private_mean.noise_sd(n_losses)))
+    release = TotalRelease(budget, scorer.units, n_losses)
     total = release.release(int(losses_of(model, rows, scorer).sum()), source)
-    return scorer.score_with_std(total, rows.n_losses, release.std)
+    return scorer.score_with_std(total, n_losses, release.std)

@@ -8,6 +8,7 @@ import copy
 import math
 from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 
 import joblib
 import numpy as np
@@ -25,7 +26,6 @@ from skdpbo.model_selection.evaluation._train_and_score import train
 from skdpbo.model_selection.private_training._estimators import forget_rows
 from skdpbo.model_selection.private_training._statements import noise_seeds
 from skdpbo.model_selection.private_training._trial_score import trial_score
-from skdpbo.model_selection.rows._protected import ProtectedRows
 from skdpbo.model_selection.scoring._score_release import ReleasedScore
 from skdpbo.privacy import PrivacyGuarantee
 
@@ -41,8 +41,8 @@ class TrialData:
     ----------
     X, y, fit_params
         Training rows, and what else ``fit`` is given.
-    rows : tuple (X, y, unreadable, groups)
-        What `ProtectedRows` are made of: the validation rows.
+    rows : tuple (X, y, groups)
+        Validation rows, their targets, and numbers of groups or None.
     scorer : PerRecordScorer
     budget : PrivacyGuarantee
         Of one score.
@@ -51,7 +51,7 @@ class TrialData:
     X: object
     y: object
     fit_params: dict
-    rows: tuple  # not `ProtectedRows`, which refuse to be pickled: workers get these
+    rows: tuple
     scorer: object
     budget: PrivacyGuarantee
 
@@ -116,7 +116,7 @@ def best_of_trials(plan, data, source, *, verbose=0, **parallel):
         trials = _tried(plan, data, drawn, run, randomness, shown, **parallel)
         # Those that count; they are alike, so that the first of equal scores is as good as any.
         counted = (trial for number, trial in trials if number < used)
-        return max(counted, key=lambda trial: trial.score.value)
+        return max(counted, key=attrgetter("score.value"))
 
 
 def published_trials(plan, data, source, *, verbose=0, **parallel):
@@ -182,9 +182,8 @@ def _trial(model, data, seeded, sequence):
     if model is None:
         return _WORST, None
     source = noise_source(np.random.Generator(np.random.PCG64(scoring)) if seeded else None)
-    rows = ProtectedRows(*data.rows)
     # A NaN, of a mean that overflowed, would compare as neither better nor worse.
-    score = trial_score(model, rows, data.scorer, budget=data.budget, source=source)
+    score = trial_score(model, data.rows, data.scorer, budget=data.budget, source=source)
     return (_WORST if math.isnan(score.value) else score), model
 
 

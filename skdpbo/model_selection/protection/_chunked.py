@@ -70,9 +70,9 @@ class ChunkedProtection(AllRecordsProtection):
         self.mechanism = searcher._mechanism(guided=False)  # raises for parameters that do not fit
 
     def promise(self, n_samples, n_validation=None):
-        """Settle chunks and mechanism; return the guarantee of the mechanism, for all records."""
+        """Settle the mechanism; return the guarantee of the mechanism, for all records."""
         searcher, mechanism = self.searcher, self.mechanism
-        self.n_chunks = k = number_of_chunks(self.chunks, searcher.epsilon, n_samples)
+        k = number_of_chunks(self.chunks, searcher.epsilon, n_samples)
         if n_samples is not None:
             # What one record can move of a total of losses of 1, and the largest total.
             size = k, n_samples, n_validation
@@ -97,10 +97,10 @@ class ChunkedProtection(AllRecordsProtection):
     def planned(self, parts):
         """Settle scorer and mechanism, from public sizes; return the guarantee of records."""
         searcher, n_samples = self.searcher, parts.n_samples
-        n_chunks = number_of_chunks(self.chunks, searcher.epsilon, n_samples)
-        _refuse_schema(searcher.estimator, n_chunks, parts)
+        self.n_chunks = number_of_chunks(self.chunks, searcher.epsilon, n_samples)
+        _refuse_schema(searcher.estimator, self.n_chunks, parts)
         if self.by_metric:
-            refuse_empty_parts(n_chunks, n_samples, parts.n_validation)
+            refuse_empty_parts(self.n_chunks, n_samples, parts.n_validation)
         # Entries as long as X are cut with the chunks; others go to every training.
         how = {"counted": parts.groups is None}
         refuse_rows_among_entries(self.params, parts.containers, {n_rows(parts.X)}, **how)
@@ -139,7 +139,7 @@ class ChunkedProtection(AllRecordsProtection):
             warn_caller(failure, DryRunWarning)
         self.evaluator = (ChunkMetricTraining if self.by_metric else ChunkTraining)(
             estimator=searcher.estimator,
-            rows=ChunkedRows(**vars(parts), chunks=chunk_positions(parts.n_samples, self.n_chunks)),
+            rows=ChunkedRows(**vars(parts), chunks=chunk_positions(parts.n_samples, k)),
             fit_params=fit_params,
             scorer=self.scorer,
             excess_bound=self.chunks.excess_bound,

@@ -17,7 +17,6 @@ from skdpbo.model_selection.private_training._descent_trainings import (
 )
 from skdpbo.model_selection.private_training._estimators import has_private_part
 from skdpbo.model_selection.private_training._selection_rules import PrivateSelection
-from skdpbo.model_selection.private_training._trials import Winner
 from skdpbo.model_selection.protection._private_models import PrivateModelsProtection
 from skdpbo.model_selection.protection._setup import refuse_revealing_parts
 
@@ -101,4 +100,4 @@ class PrivateDescentProtection(PrivateModelsProtection):
         if self.plan.releases_model:
             Progress(self.searcher.verbose, "The model of the end is trained")
             model = self._trainings.last_model(chosen.candidates[chosen.index])
-        return chosen, Winner(chosen.index, chosen.score, model)
+        return chosen, model

@@ -196,13 +196,12 @@ class PrivateModelsProtection(AllRecordsProtection):
         """
         charge()
         data, data_of_final = self._opened_data()
-        released, winner = self._run(data)
+        released, model = self._run(data)
         if self.final is not None:
             Progress(self.searcher.verbose, "Training the winner again on the other rows")
             source = noise_source(self.searcher.random_state)
-            model = train_final(self.final.models[winner.index], data_of_final, source)
-            winner = replace(winner, model=model)
-        if winner.model is None and self.plan.releases_model:
+            model = train_final(self.final.models[released.index], data_of_final, source)
+        if model is None and self.plan.releases_model:
             # One of each structure was tried before, and not the end of a descent.
             given = self.parts.X, self.parts.y, self.scorer, self.fit_params, self.cuts_entries
             end = [released.candidates[released.index]]
@@ -211,8 +210,8 @@ class PrivateModelsProtection(AllRecordsProtection):
             if getattr(final_step(self.searcher.estimator), "classes", ()) is None:
                 own = [_OF_LABELS, *own]
             raise _no_model(self.parts.X, dict.fromkeys([*self.failures, *own]))
-        model = {"best_estimator_": winner.model} if self.searcher.refit else {}
-        return replace(released, attributes=released.attributes | model)
+        of_model = {"best_estimator_": model} if self.searcher.refit else {}
+        return replace(released, attributes=released.attributes | of_model)
 
     def _opened_data(self):
         """Protected, after the charge: data of the trials, and of the last training or None."""
@@ -220,11 +219,9 @@ class PrivateModelsProtection(AllRecordsProtection):
         parts = in_isolation(self.parts.opened, is_classifier(self.searcher.estimator))
         everything = parts.X, parts.y, parts.groups
         own = parts.X_val, parts.y_val, parts.groups_val
-        X, y, groups = own if scored is None else take_units(*everything, scored)
         data = TrialData(
             **_training(take_units(*everything, trained), self.fit_params),
-            # None is unreadable: with no public schema, a model decides what it can read.
-            rows=(X, y, np.zeros(n_rows(X), dtype=bool), groups),
+            rows=own if scored is None else take_units(*everything, scored),
             scorer=self.scorer,
             budget=self.plan.budget,
         )
@@ -283,7 +280,7 @@ class PrivateModelsProtection(AllRecordsProtection):
         return np.setdiff1d(tuned, scored), scored, rest
 
     def _run(self, data):
-        """Protected: return what is released, as `Chosen`, and the `Winner`."""
+        """Protected: return what is released, as `Chosen`, and the winning model."""
         plan, names = self.plan, ("n_jobs", "pre_dispatch", "verbose")
         how = {name: getattr(self.searcher, name) for name in names}
         run = published_trials if plan.rule.publishes_scores else best_of_trials
@@ -294,7 +291,7 @@ class PrivateModelsProtection(AllRecordsProtection):
             "expected_trials_": plan.rule.expected_trials,
             "hit_probability_": plan.rule.hit_probability,
         }
-        return Chosen(self.candidates, winner.index, winner.score, columns, law), winner
+        return Chosen(self.candidates, winner.index, winner.score, columns, law), winner.model
 
     def publish(self, guarantee, chosen):
         """Set the fitted attributes; the model states the guarantee of the whole search."""

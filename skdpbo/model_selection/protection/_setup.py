@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import type_of_target
 from skdpbo._isolation._isolated_calls import in_isolation, own_params, parts_inside
 from skdpbo._parameters import warn_caller
 from skdpbo._record_groups import group_codes
-from skdpbo._schema import refuse_equal_names, refuse_masked
+from skdpbo._schema import declared_types, refuse_equal_names, refuse_masked
 from skdpbo.exceptions import (
     PublicTrainingWarning,
     UnboundedSensitivityError,
@@ -81,7 +81,7 @@ def refuse_revealing_parts(estimator, candidates):
 def refuse_complex(**containers):
     """Raise where no row is public and a declared type, also of categories, is complex."""
     for name, values in containers.items():
-        dtypes = values.dtypes if hasattr(values, "columns") else [getattr(values, "dtype", None)]
+        dtypes = declared_types(values)
         dtypes = [getattr(getattr(one, "categories", one), "dtype", one) for one in dtypes]
         if "c" in [getattr(dtype, "kind", "") for dtype in dtypes]:
             raise ValueError(f"Complex data not supported: {name} must be real.")
@@ -199,19 +199,15 @@ def split_rows(searcher, X, y, params):
     return (X_public, y_public, take_method_params(X, params, public)), held_out, places, labels
 
 
-def _position_pairs(splits):
-    """Return the splits as pairs of arrays of positions, or masks."""
+def _folds_of_public_rows(splits, places, n_public):
+    """Return splits as positions among the public rows; `places` as in `public_cv`."""
     try:
         folds = [(np.asarray(train), np.asarray(test)) for train, test in splits.split()]
     except (TypeError, ValueError):
         folds = None
     if folds is None or any(p.size and p.dtype.kind not in "biu" for fold in folds for p in fold):
         raise ValueError("cv must hold pairs (train, test) of positions of rows, as integers.")
-    return [tuple(p if p.dtype.kind == "b" else p.astype(np.intp) for p in fold) for fold in folds]
-
-
-def _folds_of_public_rows(folds, places, n_public):
-    """Return folds as positions among the public rows; `places` as in `public_cv`."""
+    folds = [[p if p.dtype.kind == "b" else p.astype(np.intp) for p in fold] for fold in folds]
     parts = [part for fold in folds for part in fold if part.size]
     # Numbers of rows that there must be for each part, a mask or positions, also from the end.
     least = [len(p) if p.dtype.kind == "b" else max(p.max() + 1, -p.min()) for p in parts]
@@ -268,4 +264,4 @@ def public_cv(searcher, X, y, places, grouped=False):
             "cv must be a number or a splitter, such as GroupKFold(5), where groups are set apart: "
             "positions of rows depend on the sizes of the protected groups."
         )
-    return _folds_of_public_rows(_position_pairs(check_cv(cv)), places, n_rows(X))
+    return _folds_of_public_rows(check_cv(cv), places, n_rows(X))

@@ -117,7 +117,7 @@ class ValidationProtection(PublicSearch):
     def set_up(self, rows, params):
         """Refuse rows by their schema and return the guarantee of this fit; no value is read."""
         searcher = self.searcher
-        self.public, self.protected, labels = self._parts(rows, params)
+        self.public, self.protected, labels = self._divided(rows, params)
         X, y, _ = self.public
         # With groups their number is public; that of the rows, the sum of their sizes, is not.
         self.rows_counted = self.counted and labels is None
@@ -183,7 +183,7 @@ class ValidationProtection(PublicSearch):
             # If these fail, it visits no others.
             self.evaluator.trials = self.candidates[: self.mechanism.n_proposals]
             chosen = self.mechanism.search_unguided()
-            return replace(chosen, attributes=self._refitted(chosen) | chosen.attributes)
+            return replace(chosen, attributes=self._best_model(chosen) | chosen.attributes)
 
     def _evaluator(self, charge, source):
         """Return the evaluator of the protected losses; it charges when it opens the rows."""
@@ -245,7 +245,7 @@ class ValidationProtection(PublicSearch):
             self.memory = PublicMemory(searcher, X, y, fit_params, self.scorers)
         return FoldLosses(self.evaluator, searcher.cv, fit_params.get("groups"))
 
-    def _parts(self, rows, params):
+    def _divided(self, rows, params):
         """Return (public X, y, entries of fit), (protected X, y) and the labels of their groups."""
         X, y, X_val, y_val, labels = rows
         counted = params.get("groups") is None
@@ -287,7 +287,7 @@ class ValidationProtection(PublicSearch):
         table = self.searcher.cv_results_ | chosen.columns
         return {"cv_results_": table} | self.halved | chosen.attributes
 
-    def _refitted(self, chosen):
+    def _best_model(self, chosen):
         """Train the winner on the public rows, as `BaseSearchCV` would."""
         if not self.searcher.refit:
             return {}

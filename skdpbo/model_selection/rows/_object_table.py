@@ -8,7 +8,8 @@ from numbers import Complex, Real
 
 import numpy as np
 
-from skdpbo._attempt import attempt
+from skdpbo._attempt import attempt, is_known
+from skdpbo._schema import declared_types
 
 
 def as_objects(rows, width=None):
@@ -61,7 +62,8 @@ def as_objects(rows, width=None):
         if cells is not None and len(cells) == width:
             # Cell by cell: numpy would read the cells of a row, and quote them in its errors.
             for j, cell in enumerate(cells):
-                table[i, j] = _hashable(cell)
+                if attempt(hash, cell)[1] is None:
+                    table[i, j] = cell
     return table
 
 
@@ -88,16 +90,12 @@ def _vector_length(row):
 
 def _hashable_cells(cells):
     """Return the cells, or a copy with NaN in the place of those that cannot be hashed."""
-    bad = np.array([_hashable(cell) is not cell for cell in cells.flat], dtype=bool)
+    bad = np.array([attempt(hash, cell)[1] is not None for cell in cells.flat], dtype=bool)
     if not bad.any():
         return cells
     cells = cells.copy()
     cells[bad.reshape(cells.shape)] = np.nan
     return cells
-
-
-def _hashable(cell):
-    return np.nan if attempt(hash, cell)[1] is not None else cell
 
 
 def like(y, values):
@@ -108,15 +106,9 @@ def like(y, values):
     return type(y)(values, index=y.index, **names)
 
 
-def _is_known(cell):
-    """Whether a cell is not missing: NaN, NaT and NA are not equal to themselves."""
-    return cell is not None and bool(attempt(lambda: bool(cell == cell))[0])
-
-
 def as_plain_numbers(y):
     """Return numbers and truth values as floats, also among missing ones: these make objects."""
-    dtypes = list(y.dtypes) if hasattr(y, "columns") else [getattr(y, "dtype", None)]
-    kinds = set(map(str, dtypes))
+    kinds = set(map(str, declared_types(y)))
     if kinds == {"bool"}:
         return like(y, np.asarray(y, dtype=np.float64))
     if not kinds <= {"bool", "object"}:
@@ -124,7 +116,7 @@ def as_plain_numbers(y):
     cells = np.asarray(y, dtype=object)
     numeric = [bool(attempt(isinstance, cell, Real | np.bool_)[0]) for cell in cells.flat]
     others = (cell for cell, number in zip(cells.flat, numeric, strict=True) if not number)
-    if not any(numeric) or any(map(_is_known, others)):
+    if not any(numeric) or any(map(is_known, others)):
         return y
     values = [attempt(float, cell)[0] for cell in cells.flat]  # None, too, becomes NaN
     return like(y, np.array(values, dtype=np.float64).reshape(cells.shape))

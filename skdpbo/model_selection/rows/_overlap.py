@@ -64,23 +64,21 @@ def refuse_rows_among_entries(params, protected, lengths, n_public=None, counted
     for name, entry in params.items():
         # A cell of an entry that is cut is protected, and goes with its own row: not looked into.
         is_cut = entry_length(entry) in lengths
-        for depth, part in [(0, entry)] if is_cut else _parts(entry):
-            # Only an entry itself is cut by row; what is inside of one goes to every training.
-            aligned = depth == 0 and entry_length(part) in (*lengths, n_public)
-            if _is_single(part) or (aligned and not _is_among(part, protected, lengths)):
+        for depth, part in [(0, entry)] if is_cut else _with_parts(entry):
+            if _is_single(part):
                 continue
-            if entry_length(part) in all_lengths or _is_among(part, protected, ()):
+            length = entry_length(part)
+            is_protected = any(share_memory(part, rows) for rows in protected)
+            # Only an entry itself is cut by row; what is inside of one goes to every training.
+            if depth == 0 and (length in lengths or (length == n_public and not is_protected)):
+                continue
+            if length in all_lengths or is_protected:
                 own = "The groups of X_val are groups_val. " if name == "groups" else ""
                 raise ValueError(
                     f"{name} holds protected rows, or as many values as there are: every training "
                     f"would be given them, which no guarantee covers. {own}Give public rows only, "
                     "such as those of an early stopping, in another number."
                 )
-
-
-def _is_among(part, protected, lengths):
-    """Whether a part is one of the protected containers, or shares its memory, and is not cut."""
-    return entry_length(part) not in lengths and any(share_memory(part, rows) for rows in protected)
 
 
 def entries_assumption(params, n_cut, n_protected):
@@ -111,14 +109,14 @@ def _is_single(entry):
     return entry is None or isinstance(entry, numbers.Number | str | bytes | np.generic)
 
 
-def _parts(entry, depth=0):
+def _with_parts(entry, depth=0):
     """Yield (depth, part): the entry and what is in its lists, tuples and dicts."""
     yield depth, entry
     if depth == _DEPTH or not isinstance(entry, list | tuple | dict):
         return
     if len(entry) <= _LONGEST_LIST:
         for part in entry.values() if isinstance(entry, dict) else entry:
-            yield from _parts(part, depth + 1)
+            yield from _with_parts(part, depth + 1)
 
 
 def entry_length(value):

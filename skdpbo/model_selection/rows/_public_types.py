@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpbo._attempt import attempt
-from skdpbo._schema import real_if_exact
+from skdpbo._schema import declared_types, real_if_exact
 from skdpbo.model_selection._sklearn import n_rows
 from skdpbo.model_selection.rows._object_table import (
     as_objects,
@@ -59,7 +59,7 @@ def as_public_schema(X_val, X_public):
         return with_stored(X, values), fine
     if hasattr(X_val, "iloc"):  # its columns have types of their own, by all of their values
         objects = dtype is None
-        X_val = np.asarray(X_val, dtype=object) if objects else _cells(without_signals(X_val))
+        X_val = np.asarray(X_val, dtype=object) if objects else _cells_of(without_signals(X_val))
     if dtype is None:
         dims, columns = sizes(X_public)
         is_table = (dims or 1) > 1  # else of single objects, as texts
@@ -140,9 +140,8 @@ def _number_of_kind(cell, kind):
 
 def _kinds(y):
     """Return the kinds of the types of targets, "O" for those of lists and of pandas' texts."""
-    dtypes = y.dtypes if hasattr(y, "columns") else [getattr(y, "dtype", None)]
-    long = (getattr(dtype, "char", "") == "g" for dtype in dtypes)
-    return {"g" if g else getattr(d, "kind", "O") for g, d in zip(long, dtypes, strict=True)}
+    types = ((getattr(d, "char", ""), getattr(d, "kind", "O")) for d in declared_types(y))
+    return {"g" if char == "g" else kind for char, kind in types}
 
 
 def _type_of_table(X_public):
@@ -178,7 +177,7 @@ def _rows_as_numbers(rows, width, dtype=float):
     return X, unreadable
 
 
-def _cells(data):
+def _cells_of(data):
     """Return the cells of a pandas container as objects, NaN for missing ones of any type."""
     cells = np.array(data, dtype=object)
     cells[np.asarray(data.isna())] = np.nan
@@ -317,7 +316,7 @@ def _as_numbers(column, dtype):
         values = column.to_numpy()
         values, bad = values.real, values.imag != 0
     else:
-        values, bad = _rows_as_numbers(_cells(column).reshape(-1, 1), 1)
+        values, bad = _rows_as_numbers(_cells_of(column).reshape(-1, 1), 1)
         values = values[:, 0]
     return values, bad | ~_fits(values, dtype)
 

@@ -29,6 +29,7 @@ from scipy import sparse
 
 from skdpbo._attempt import attempt
 from skdpbo._class_labels import NO_LABEL
+from skdpbo._schema import declared_types
 from skdpbo.model_selection.rows._object_table import (
     as_plain_numbers,
     in_canonical_form,
@@ -52,16 +53,17 @@ _ARROW = {"M": "timestamp", "m": "duration"}
 _UNIT = "us"  # of arrays of them, whose finest date decides in numpy; as in pandas
 
 
-def settled_rows(X):
+def settled_rows(X, which=None):
     """Return rows in types that neither a missing value nor a fraction can turn into others.
 
-    No value decides. Call it after the charge, or on synthetic or public rows.
+    No value decides. Call it after the charge, or on synthetic or public rows. `which`, of *public*
+    rows: whether a column of a frame is to be settled; None: all are.
     """
     if is_single_column(X):
-        return of_single_column(settled_rows(X.to_frame()), X)
+        return of_single_column(settled_rows(X.to_frame(), which), X)
     if hasattr(X, "isetitem"):
         columns = [X.iloc[:, j] for j in range(X.shape[1])]
-        settled = [_settled_column(column) for column in columns]
+        settled = [_settled_column(c) if which is None or which(c) else c for c in columns]
         # The caller's frame is left as it is, and copied only where a column changes.
         changes = [j for j, column in enumerate(columns) if settled[j] is not column]
         X = X.copy() if changes else X
@@ -71,7 +73,7 @@ def settled_rows(X):
     X = in_canonical_form(X) if sparse.issparse(X) else X
     if isinstance(X, np.ndarray) or sparse.issparse(X):
         in_unit = f"{X.dtype.kind}8[{_UNIT}]" if X.dtype.kind in _DATES else None
-        dtype = in_unit or _settled(X.dtype, "float64")
+        dtype = in_unit or _settled_type(X.dtype, "float64")
         return X if dtype is None else X.astype(dtype)
     return X
 
@@ -89,7 +91,7 @@ def of_single_column(frame, X):
 
 def _settled_column(column):
     if getattr(column.dtype, "kind", "") not in _DATES:
-        dtype = _settled(column.dtype, object)  # objects hold truth values beside missing ones
+        dtype = _settled_type(column.dtype, object)  # objects hold truth values beside missing ones
         return column if dtype is None else column.astype(dtype)
     # Dates and durations without nanoseconds, which readers take if one value needs them. Coarser
     # units are the user's declaration.
@@ -105,7 +107,7 @@ def _settled_column(column):
     return column if usual == "ns" or column.dt.unit != "ns" else column.dt.as_unit(usual)
 
 
-def _settled(dtype, of_truth_values):
+def _settled_type(dtype, of_truth_values):
     """Return the type to take in place of one that readers infer, or None."""
     if str(dtype) in ("Sparse[int64, 0]", "Sparse[uint64, 0]"):
         return type(dtype)(np.float64, 0.0)
@@ -128,7 +130,7 @@ def settled_targets(y, labels):
         return with_stored(y, settled_targets(y.data, labels))
     y = as_plain_numbers(y)
     # Nullable and Arrow numbers have a type of their own for each width: as doubles they have one.
-    dtypes = list(y.dtypes) if hasattr(y, "columns") else [getattr(y, "dtype", None)]
+    dtypes = declared_types(y)
     numbers = all(getattr(dtype, "kind", "") in ("i", "u", "f") for dtype in dtypes)
     if numbers and not all(isinstance(dtype, np.dtype) for dtype in dtypes):
         y = y.astype("float64")
@@ -168,16 +170,9 @@ def without_long_integers(X):
 
     One protected missing value rounds the others of such a column.
     """
-    if is_single_column(X):
-        return of_single_column(without_long_integers(X.to_frame()), X)
-    if hasattr(X, "isetitem"):
-        columns = [X.iloc[:, j] for j in range(X.shape[1])]
-        long = [j for j, column in enumerate(columns) if _holds_long_integers(column)]
-        X = X.copy() if long else X
-        for j in long:
-            X.isetitem(j, _settled_column(columns[j]))
+    if sparse.issparse(X) or (isinstance(X, np.ndarray) and not _holds_long_integers(X)):
         return X
-    return settled_rows(X) if isinstance(X, np.ndarray) and _holds_long_integers(X) else X
+    return settled_rows(X, _holds_long_integers)
 
 
 def _holds_long_integers(values):

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 from scipy.sparse import issparse
 
-from skdpbo._attempt import attempt
+from skdpbo._attempt import attempt, is_known
 from skdpbo._schema import real_if_exact
 
 _NUMERIC = "biuf"
@@ -99,7 +99,9 @@ def as_labels(values, width):
         items = _items(record, width)
         if items is not None:
             items = tuple(item.item() if isinstance(item, np.generic) else item for item in items)
-            items = items if all(map(_is_label, items)) else None
+            # A label may have a length only as a text; else it is nested.
+            flat = (isinstance(x, str | bytes) or not hasattr(x, "__len__") for x in items)
+            items = items if all(flat) and all(map(is_known, items)) else None
         labels.append(items)
     return labels
 
@@ -120,10 +122,3 @@ def _number(item):
         return math.nan
     number, error = attempt(float, item)
     return number if error is None else math.nan  # too large, signalling NaN, of a foreign type
-
-
-def _is_label(label):
-    if label is None or (hasattr(label, "__len__") and not isinstance(label, str | bytes)):
-        return False
-    # NaN, NaT and NA are not equal to themselves.
-    return bool(attempt(lambda: bool(label == label))[0])

@@ -161,7 +161,6 @@ class PerRecordScorer:
         return finer
 
     # The interface towards evaluators and mechanisms; `MetricScorer` overrides it.
-    per_record = True
     is_mean = True  # of losses, so that noise on a total is noise on the score
     nearest_mean = "make_per_record_scorer"  # for searches that need a mean
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from operator import itemgetter
 
 import numpy as np
 from scipy.stats import qmc
@@ -50,7 +51,7 @@ class SearchSpace:
     --------
     >>> from skdpbo.model_selection.space._search_space import SearchSpace
     >>> space = SearchSpace({"depth": (1, 3), "criterion": ["gini", "entropy"]})
-    >>> len(space)
+    >>> space.size
     6
     >>> space.candidates(10)[0]
     {'criterion': 'gini', 'depth': 1}
@@ -73,16 +74,6 @@ class SearchSpace:
         n_indicators = len(self._subspaces) if len(self._subspaces) > 1 else 0
         widths = (sum(dim.width for dim in dims.values()) for dims in self._subspaces)
         *self._starts, self.n_features = accumulate(widths, initial=n_indicators)
-
-    def __len__(self):
-        """Return the number of settings; a continuous space has none and raises TypeError."""
-        if not self.is_finite:
-            raise TypeError(f"{self.name} is continuous and has no length")
-        return self.size
-
-    def __repr__(self):
-        """Return the name and the size."""
-        return f"SearchSpace(name={self.name!r}, size={self.size}, n_features={self.n_features})"
 
     def sample(self, n, random_state=None):
         """Draw at most ``n`` distinct settings with public randomness.
@@ -267,4 +258,4 @@ def _sorted_items(space, name):
             if not isinstance(key, str):
                 raise TypeError(f"the keys of {name} must be str, got {type(key).__name__}")
     # By name: equal dicts have equal candidates for a seed, however they were written.
-    return [sorted(sub.items(), key=lambda item: item[0]) for sub in space]
+    return [sorted(sub.items(), key=itemgetter(0)) for sub in space]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.dummy import DummyRegressor
 
-from _support.internals import isolated_losses, resolve_scorer
+from _support.internals import isolated_losses, isolated_outcomes, resolve_scorer
 
 X = np.arange(16.0)[:, None]
 
@@ -22,7 +22,7 @@ def test_unreadable_records_need_no_second_prediction(bad, n_predictions):
     model, bad = Counting().fit(X, np.zeros(16)), bad.ravel()
     model.sizes = []
     scorer = resolve_scorer("neg_mean_squared_error", model, 1.0)
-    losses = isolated_losses(model, scorer, X, np.zeros(16), bad)
+    losses = isolated_outcomes(model, scorer, X, np.zeros(16), bad)
     assert model.sizes == [16] * n_predictions
     assert losses.tolist() == np.where(bad, scorer.units, 0).tolist()
 

@@ -208,11 +208,6 @@ class TestOptions:
         found = run(integers, loss_bound=2**20, loss_scale=3 / 2**20)
         np.testing.assert_allclose(found.trajectory, run().trajectory, atol=1e-3)
 
-    def test_constant_part_of_the_losses(self):
-        how = {"clip": 100.0, "n_iter": 3, "centre": True}
-        plain, shifted = (run(lambda points, c=c: losses(points) + c, **how) for c in (0.0, 1000.0))
-        np.testing.assert_allclose(plain.trajectory, shifted.trajectory, atol=1e-5)
-
     @pytest.mark.parametrize(
         "bad",
         [

@@ -14,7 +14,6 @@ from _support.batched_noise import batched  # noqa: F401  (a fixture)
 from _support.internals import (
     GaussianNoise,
     LaplaceNoise,
-    ProtectedRows,
     ReleasedScore,
     SumGroup,
     confusion_cells,
@@ -67,7 +66,7 @@ def rows(n=600):
     rng = np.random.RandomState(1)
     y = (rng.random_sample(n) < 0.3).astype(int)
     X = (y - 0.5 + rng.normal(size=n))[:, None]
-    return ProtectedRows(X, y, np.zeros(n, dtype=bool))
+    return X, y, None
 
 
 class TestValues:
@@ -77,10 +76,10 @@ class TestValues:
     def test_with_a_large_budget_it_is_scikit_learns(self, name, noise):
         data, scorer = rows(), resolve_trial_scorer(name, Line())
         score = trial_score(Line(), data, scorer, budget=budget(**noise), source=None)
-        expected = get_scorer(name)(Line(), data.X, data.y)
+        expected = get_scorer(name)(Line(), *data[:2])
         assert score.value == pytest.approx(expected, abs=2e-3)
         assert 0 <= score.std < 2e-3
-        assert scorer(Line(), data.X, data.y) == expected
+        assert scorer(Line(), *data[:2]) == expected
 
     @pytest.mark.parametrize(
         "scoring",
@@ -90,7 +89,7 @@ class TestValues:
     def test_made_scorers(self, scoring):
         data, scorer = rows(), resolve_trial_scorer(scoring, Line())
         score = trial_score(Line(), data, scorer, budget=budget(1e5), source=None)
-        assert score.value == pytest.approx(scoring(Line(), data.X, data.y), abs=2e-3)
+        assert score.value == pytest.approx(scoring(Line(), *data[:2]), abs=2e-3)
 
     @pytest.mark.slow
     @pytest.mark.usefixtures("batched")
@@ -107,14 +106,14 @@ class TestValues:
     @pytest.mark.parametrize("name", OFFERED)
     def test_bad_records_have_the_worst_outcome(self, name):
         data, scorer = rows(100), resolve_trial_scorer(name, Line())
-        X, y = data.X.astype(object), data.y.astype(object)
+        X, y = data[0].astype(object), data[1].astype(object)
         X[4, 0], y[5], y[6] = "text", None, (1, 2)
-        bad = ProtectedRows(X, y, np.zeros(100, dtype=bool))
+        bad = X, y, None
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             score = trial_score(Line(), bad, scorer, budget=budget(1e5), source=None)
         own = scorer.of(Line())
-        outcomes = own.record_outcomes(Line(), data.X, data.y)
+        outcomes = own.record_outcomes(Line(), *data[:2])
         outcomes[[4, 5, 6]] = own.worst_outcome
         expected = own.value_of(np.array(own.exact_sums(outcomes)[1:], dtype=float), 100)
         assert score.value == pytest.approx(expected, abs=2e-3)

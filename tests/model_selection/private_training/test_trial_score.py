@@ -12,7 +12,6 @@ from sklearn.linear_model import LinearRegression
 
 from _support.evaluators import score_of_trial, total_loss
 from _support.internals import (
-    ProtectedRows,
     TotalRelease,
     gaussian_mu,
     resolve_scorer,
@@ -44,8 +43,7 @@ def gaussian(mu):
 
 
 def rows(X, y):
-    X = np.asarray(X, dtype=float)
-    return ProtectedRows(X, np.asarray(y), np.zeros(len(X), dtype=bool))
+    return np.asarray(X, dtype=float), np.asarray(y), None
 
 
 def absolute(y_true, y_pred):
@@ -85,7 +83,7 @@ def test_one_bad_record_costs_its_own_worst_loss_and_leaves_the_others():
 def test_rows_are_not_written_to():
     data = rows([[0.0], [1.0]], [0.5, 1.5])
     total_loss(Same(), data, SCORERS["neg_mean_absolute_error"])
-    assert data.X.tolist() == [[0.0], [1.0]]
+    assert data[0].tolist() == [[0.0], [1.0]]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +118,7 @@ def test_score_is_the_mean_with_noise_of_the_stated_size(budget):
     generator = np.random.default_rng(0)
     X = generator.uniform(-1, 1, (m, 1))
     data = rows(X, X[:, 0] + generator.uniform(-1, 1, m))
-    exact = scorer(LinearRegression().fit([[0.0], [1.0]], [0.0, 1.0]), X, data.y)
+    exact = scorer(LinearRegression().fit([[0.0], [1.0]], [0.0, 1.0]), X, data[1])
     model = LinearRegression().fit([[0.0], [1.0]], [0.0, 1.0])
     scores = [score_of_trial(model, data, scorer, budget=budget, source=None) for _ in range(400)]
     if budget is PURE:
@@ -166,7 +164,7 @@ def test_the_model_has_not_seen_the_rows_afterwards():
     model, data = Keeper(), rows([[0.731], [0.2]], [0.0, 0.0])
     score_of_trial(model, data, SCORERS["user"], budget=PURE, source=None)
     assert not vars(model)
-    model.predict(data.X)
+    model.predict(data[0])
     assert vars(model)  # what it would have kept
 
 

@@ -20,6 +20,7 @@ from _support.internals import (
     check_schema,
     in_public_schema,
     isolated_losses,
+    isolated_outcomes,
     protected_positions,
     resolve_scorer,
     settled_public_rows,
@@ -596,7 +597,7 @@ def test_losses_beside_one_text_among_labels_are_those_beside_a_missing_one(scor
     for odd in ("unknown", np.nan):
         y_val = np.array([odd, *y.tolist()[1:]])
         rows = in_public_schema(X, y_val, X, y)
-        losses.append(isolated_losses(model, scorer, rows.X, rows.y, rows.unreadable))
+        losses.append(isolated_outcomes(model, scorer, rows.X, rows.y, rows.unreadable))
     np.testing.assert_array_equal(*losses)
     if scoring == "accuracy":
         assert np.flatnonzero(losses[0]).tolist() == [0]

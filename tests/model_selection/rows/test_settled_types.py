@@ -23,7 +23,7 @@ from _support.internals import (
     as_objects,
     from_public_values,
     in_public_schema,
-    isolated_losses,
+    isolated_outcomes,
     protected_positions,
     resolve_scorer,
     settled_public_rows,
@@ -748,7 +748,7 @@ def days_losses(cell=None):
     X_val = X if cell is None else column_with(DAYS, 3, cell)
     rows = in_public_schema(X_val, y, X, y)
     scorer = resolve_scorer("accuracy", model, n_classes=2)
-    return isolated_losses(model, scorer, rows.X, rows.y, rows.unreadable) / scorer.units
+    return isolated_outcomes(model, scorer, rows.X, rows.y, rows.unreadable) / scorer.units
 
 
 def test_one_text_among_dates_has_the_worst_loss_and_moves_no_other():

@@ -69,7 +69,6 @@ class ConfusionScorer(MetricScorer):
         Rescale the score so that chance is 0, as ``balanced_accuracy_score(adjusted=True)``.
     """
 
-    per_record = True
     nearest_mean = "'accuracy' or make_per_record_scorer with class_weight"
 
     def __init__(

@@ -45,14 +45,8 @@ class MetricScorer(SklearnMetric):
         Range of the score; a released one is clipped to it.
     units : int, default=1
         Largest integer loss of a record; only for losses of single records.
-
-    Attributes
-    ----------
-    per_record : bool
-        Whether the total that the choice minimises is a sum of losses of single records.
     """
 
-    per_record = False
     is_mean = False
     clipped = None
     of_chance = 0.0  # score of predictions that do not look at X, about

@@ -10,7 +10,6 @@ records within a public range. Proof: Theorem 5 of
 
 import math
 import warnings
-from dataclasses import dataclass
 from inspect import signature
 
 import numpy as np
@@ -24,6 +23,7 @@ from skdpbo.model_selection.scoring._parsing import as_labels, as_numbers, n_out
 from skdpbo.model_selection.scoring._scorer import FINE_UNITS, PerRecordScorer, SklearnMetric
 from skdpbo.model_selection.scoring.metrics._sklearn_metrics import (
     KNOWN,
+    PublicTargets,
     is_accuracy,
     own_function,
 )
@@ -154,20 +154,6 @@ def chunk_scorer(scoring):
     return None if is_other else scorer
 
 
-@dataclass(frozen=True)
-class _ModelClasses:
-    """Stands in for the public targets: classes of a private model, none rarer than another."""
-
-    classes_: np.ndarray
-
-    def classes(self, name):
-        """Return the classes and their weights."""
-        if np.ndim(self.classes_) != 1 or len(self.classes_) < 2:
-            raise ValueError(f"scoring={name!r} needs a model of at least two classes.")
-        # Alike, as no row is public; the costs made of them are private whatever they are.
-        return np.sort(self.classes_), np.ones(len(self.classes_))
-
-
 class TrialMetric(SklearnMetric):
     """A ratio of counts, or ROC AUC, of the rows that score a trial; greater is better.
 
@@ -207,4 +193,9 @@ class TrialMetric(SklearnMetric):
 
     def of(self, model):
         """Return the `MetricScorer` with the classes of a trained model, or raise."""
-        return self.metric.known.build(self.metric, _ModelClasses(np.asarray(model.classes_)), None)
+        classes = np.asarray(model.classes_)
+        if classes.ndim != 1 or len(classes) < 2:
+            raise ValueError(f"scoring={self.name!r} needs a model of at least two classes.")
+        # One target of each, as no row is public: the costs made of them are private whatever they
+        # are.
+        return self.metric.known.build(self.metric, PublicTargets(classes), None)

@@ -70,8 +70,6 @@ class RootScorer(PerRecordScorer):
 class _Relative(MetricScorer):
     """One minus the ratio of a bounded loss to that of a constant."""
 
-    per_record = True
-
     def __init__(self, public_scorer, scorer, *, name):
         super().__init__(
             public_scorer,

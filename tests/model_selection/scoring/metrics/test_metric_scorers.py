@@ -427,7 +427,8 @@ class TestRefusals:
         [("neg_root_mean_squared_error", 1.0), ("f1_micro", None), ("top_k_accuracy", None)],
     )
     def test_without_public_rows_where_none_is_needed(self, name, bound):
-        assert resolve_scorer(name, None, bound).per_record
+        scorer = resolve_scorer(name, None, bound)
+        assert scorer.exact_sums(np.array([1, 2])) == (3,)  # of losses of records
 
     @pytest.mark.parametrize("name", ["f1", "roc_auc", "balanced_accuracy", "f1_micro"])
     def test_bound_of_a_fixed_range(self, name):
@@ -453,7 +454,6 @@ class TestRefusals:
     def test_pairs_are_no_losses_of_records(self):
         estimator, X, y = classification(2)
         scorer = scorer_of("roc_auc", estimator, y)
-        assert not scorer.per_record
         with pytest.raises(UnboundedSensitivityError, match="not a sum of losses"):
             scorer.record_losses(estimator, X, y)
 
