@@ -11,6 +11,7 @@ from collections import deque
 from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
 from enum import Enum
+from operator import getitem
 from types import FunctionType, MethodType, ModuleType
 
 import numpy as np
@@ -109,15 +110,11 @@ class _SentResult:
         self._result = result
 
     def __reduce__(self):
-        return _as_given, (self._result,)
+        return getitem, ([self._result], 0)  # which returns the result
 
     def __del__(self):
         with nothing_leaves():
             del self._result
-
-
-def _as_given(result):
-    return result
 
 
 class OneAtATime(ReentrantLock):

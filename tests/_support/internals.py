@@ -89,12 +89,10 @@ HOMES = {
     ),
     "linear_model._record_rows": "ColumnScales JoinedRows StandardisedRecords",
     "mechanisms._clip_quantile": "clipped_count_sensitivity",
-    "mechanisms._clipping": (
-        "clip_to_lattice clipped_mean_sensitivity clipped_sum clipped_sum_sensitivity"
-    ),
+    "mechanisms._clipping": "clip_to_lattice clipped_mean_sensitivity clipped_sum_sensitivity",
     "mechanisms._coinpress": "clipping_radius default_shares share_of_budget",
     "mechanisms._lattice": "add_integers",
-    "mechanisms._mean": "as_records centred centred_blocks interval_mean_sensitivity",
+    "mechanisms._mean": "as_records centred_blocks interval_mean_sensitivity",
     "mechanisms._normal_sampler": "NormalSampler",
     "mechanisms._laplace": "laplace_std",
     "mechanisms._sampling": "ExactSampler",
