@@ -41,9 +41,7 @@ HOMES = {
     "gaussian_process.outsourced._noisy_covariance": (
         "NoisyInputRBF check_averaged_kernel noisy_inputs"
     ),
-    "gaussian_process.outsourced._noisy_kernels": (
-        "NoisyRowsKernel gaussian_mixture noisy_input_rbf shrinkage"
-    ),
+    "gaussian_process.outsourced._noisy_kernels": ("NoisyRowsKernel gaussian_mixture shrinkage"),
     "gaussian_process.outsourced._noisy_rows": "NoisyRows",
     "gaussian_process.outsourced._random_projection": (
         "operator_norm_bound random_projection row_sensitivity"
