@@ -51,7 +51,7 @@ HOMES = {
     ),
     "gaussian_process.papers._branch_and_bound": "_upper _values largest_squared_norm",
     "gaussian_process.papers._kernel_posterior": (
-        "JITTER POSTERIORS _covariance_from_noise kernel_posterior regulariser"
+        "JITTER POSTERIORS _covariance_from_noise in_coordinates kernel_posterior regulariser"
     ),
     "gaussian_process.papers._kernel_release": "KernelRelease KernelRows",
     "gaussian_process.papers._kernel_sensitivity": (

@@ -8,7 +8,7 @@ Gaussian mechanism on the d numbers of A and the d (d + 1)/2 of the upper triang
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -20,8 +20,6 @@ from skdpbo.gaussian_process.papers._kernel_sensitivity import (
     unit_sensitivity,
 )
 from skdpbo.mechanisms import GaussianMechanism
-from skdpbo.mechanisms._gaussian import DEFAULT_DELTA
-from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu
 from skdpbo.privacy._checks import check_mu, check_positive, set_fields
 
 _N_DRAWS = 2**40  # no limit: the sampler is exact
@@ -149,11 +147,8 @@ class KernelRelease:
     @property
     def guarantee(self):
         """Guarantee of one release."""
-        epsilon = epsilon_from_mu(self.mu, DEFAULT_DELTA)
-        return PrivacyGuarantee(
-            epsilon=max(epsilon, 1e-12),  # a tiny mu has an epsilon of 0 at this delta
-            delta=DEFAULT_DELTA,
-            mu=self.mu,
+        return replace(
+            self._mechanisms[0].guarantee,
             protects="training records",
             mechanism="Gaussian mechanism on kernel statistics",
             assumptions=(
