@@ -168,12 +168,8 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
 
     def _checked_table(self, X):
         """Check the schema and leave the values alone: they are checked as they are read."""
-        table = checked_table(
-            X, "X", ensure_2d=True, estimator=self, accept_sparse=self._accepts_sparse
-        )
-        if table.ndim != 2:
-            raise ValueError("X must have two dimensions.")
-        return table
+        how = {"ensure_2d": True, "accept_sparse": self._accepts_sparse}
+        return checked_table(X, "X", estimator=self, **how)
 
 
 class NoisyRegressor(MultiOutputMixin, RegressorMixin):

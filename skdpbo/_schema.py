@@ -91,6 +91,8 @@ def checked_table(values, name, *, ensure_2d, estimator, accept_sparse=False):
     if table.dtype.kind not in "biuf":
         advice = _advice_on_columns(values, name)
         raise TypeError(f"{name} must be numeric, got type {table.dtype}.{advice}")
+    if table.ndim > 2 or table.ndim < 1 + ensure_2d:  # of a Dask array, unseen by scikit-learn
+        raise ValueError(f"{name} must have {'two' if ensure_2d else 'one or two'} dimensions.")
     return table
 
 

@@ -11,6 +11,7 @@ from collections import deque
 from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
 from enum import Enum
+from operator import getitem
 from types import FunctionType, MethodType, ModuleType
 
 import numpy as np
@@ -109,15 +110,11 @@ class _SentResult:
         self._result = result
 
     def __reduce__(self):
-        return _as_given, (self._result,)
+        return getitem, ([self._result], 0)  # which returns the result
 
     def __del__(self):
         with nothing_leaves():
             del self._result
-
-
-def _as_given(result):
-    return result
 
 
 class OneAtATime(ReentrantLock):
@@ -261,7 +258,12 @@ def _changeable_parts(value):
     found, seen, pending = {}, {}, [value]
     while pending:
         part = pending.pop()
-        if id(part) in seen or isinstance(part, _GLOBAL) or _is_named_function(part):
+        if id(part) in seen or isinstance(part, _GLOBAL):
+            continue
+        # What a module has by its own name, as functions of compiled code, is global, too.
+        name, module = (getattr(part, key, None) for key in ("__qualname__", "__module__"))
+        is_named = isinstance(name, str) and isinstance(module, str)
+        if is_named and getattr(sys.modules.get(module), name, None) is part:
             continue
         seen[id(part)] = part
         slots = (name for kind in type(part).__mro__ for name in vars(kind).get("__slots__", ()))
@@ -284,14 +286,6 @@ def _changeable_parts(value):
 _CHANGEABLE = (dict, list, set, deque, bytearray, np.ndarray)
 # State of these is that of the process, whatever the model is.
 _GLOBAL = (type, ModuleType, FunctionType, Enum, np.ufunc)
-
-
-def _is_named_function(part):
-    """Whether a module has an object by its own name, as functions of compiled code."""
-    name, module = (getattr(part, key, None) for key in ("__qualname__", "__module__"))
-    if not isinstance(name, str) or not isinstance(module, str):
-        return False
-    return getattr(sys.modules.get(module), name, None) is part
 
 
 def refuse_cached_functions(estimator, candidates=(), scoring=None):

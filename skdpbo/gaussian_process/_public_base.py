@@ -162,16 +162,13 @@ class ResidualRows:
 
     def __call__(self, X, Y, workspace):
         """Protected: return a chunk's rows, shape (n, width): integers in a shared float buffer."""
-        predicted = self._predicted(X)
+        # The centre where the model raises.
+        predicted = isolated_answers(self.public, X, self.public.centre)
         with np.errstate(all="ignore"):  # a warning would depend on the values
             # docs/theory/public_rows.md, Theorem 1: a function of the record itself and of public
             # values.
             residuals = Y - predicted
         return self.rows(X, residuals, workspace)
-
-    def _predicted(self, X):
-        """Protected: return the predictions; the centre where the model raises."""
-        return isolated_answers(self.public, X, self.public.centre)
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,8 @@ class StandardisedRecords:
         The number of groups where there are some.
     sizes : ndarray or None
         As of `BoxedRows`.
+    largest_target : float
+        Bound on the targets of a record in the box; from released values.
     """
 
     def __init__(self, joined, z_scales, t_scales):
@@ -128,6 +130,9 @@ class StandardisedRecords:
         self.sizes = joined.sizes
         self.width = joined.shape[1] + 1
         self.shape = (joined.shape[0], joined.n_targets)
+        # Both ends of the box are 1 from its centre, here in the units of t.
+        ends = (1 / t_scales.radius + np.abs(t_scales.mean)) * t_scales.factor / t_scales.size
+        self.largest_target = float(ends.max())
 
     def blocks(self):
         """Protected: yield the slice of the rows, and (z, t) of norm |z| at most 1.
@@ -142,14 +147,6 @@ class StandardisedRecords:
             # Both by one factor: a shortened record is then a record of less weight.
             longer = np.maximum(np.sqrt(np.einsum("ij,ij->i", z, z)), 1.0)[:, None]
             yield part, z / longer, t / longer
-
-    @property
-    def largest_target(self):
-        """Bound on the targets of a record in the box; from released values."""
-        t = self._t
-        # Both ends of the box are 1 from its centre, here in the units of t.
-        ends = (1 / t.radius + np.abs(t.mean)) * t.factor / t.size
-        return float(ends.max())
 
     def exact_gram(self, release, half_width):
         """Protected: sum the outer products of (z, beta t), t cut to the half width, in integers.

@@ -218,8 +218,6 @@ class DPRidge(NoisyRegressor, GaussianEstimator):
     def _check_public(self, table, y):
         """Check the shape of y; return y as an array, and both boxes."""
         targets = self._checked_targets(y)
-        if targets.ndim not in (1, 2):
-            raise ValueError("y must have shape (n_samples,) or (n_samples, n_targets).")
         n_targets = 1 if targets.ndim == 1 else targets.shape[1]
         X_box = bounds_or_default(self.X_bounds, table.shape[1], "X_bounds", self)
         y_box = bounds_or_default(self.y_bounds, n_targets, "y_bounds", self)

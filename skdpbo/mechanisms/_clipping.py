@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -104,36 +104,6 @@ def clip_to_lattice(
     return units, inside
 
 
-def clipped_sum(
-    blocks: Iterable[FloatArray],
-    clip: float,
-    step: float,
-    sizes: NDArray[np.int64] | None = None,
-) -> tuple[NDArray[np.int64], int, int]:
-    """Sum clipped rows exactly. Protected: pass only to a mechanism.
-
-    Every block has shape (any, d). With the `sizes` of their groups, rows are divided by them.
-
-    Returns
-    -------
-    total : ndarray of shape (d,)
-        int64, in lattice steps. Protected.
-    n_inside : int
-        Number of rows that needed no clipping. Protected.
-    n_rows : int
-        Number of rows.
-    """
-    total: Any = 0
-    n_inside = n_rows = 0
-    for block in blocks:
-        units, inside = clip_to_lattice(block, clip, step)
-        rows = slice(n_rows, n_rows + len(units))
-        total = total + shared(units, sizes, rows).sum(axis=0)
-        n_inside += int(np.count_nonzero(inside))
-        n_rows += len(units)
-    return np.asarray(total, dtype=np.int64), n_inside, n_rows
-
-
 @dataclass(frozen=True, kw_only=True)
 class ClippedMean:
     r"""Mean of one vector per record, clipped to l2 norm B, plus Gaussian noise.
@@ -208,11 +178,8 @@ class ClippedMean:
     @property
     def guarantee(self) -> PrivacyGuarantee:
         """Gaussian differential privacy of one release."""
-        gaussian = self._noise.guarantee
-        return PrivacyGuarantee(
-            epsilon=gaussian.epsilon,
-            delta=gaussian.delta,
-            mu=gaussian.mu,
+        return replace(
+            self._noise.guarantee,
             protects="records behind the vectors",
             mechanism="clipped mean with Gaussian noise",
             assumptions=("each vector is computed from its own record and from public values",),
@@ -266,11 +233,18 @@ class ClippedMean:
             if vectors.ndim != 2:
                 raise ValueError("vectors must be two-dimensional, one row per record.")
             vectors = cache_blocks(vectors)
-        total, n_inside, n_rows = clipped_sum(vectors, self.clip, self.step, sizes)
+        total: Any = 0
+        n_inside = n_rows = 0
+        for block in vectors:
+            units, inside = clip_to_lattice(block, self.clip, self.step)
+            rows = slice(n_rows, n_rows + len(units))
+            total = total + shared(units, sizes, rows).sum(axis=0)
+            n_inside += int(np.count_nonzero(inside))
+            n_rows += len(units)
         # With groups the number of rows is protected, and no error may depend on it.
         if sizes is None and n_rows != self.n_records:
             raise ValueError(f"expected {self.n_records} vectors, one per record, got {n_rows}.")
-        return total, n_inside
+        return np.asarray(total, dtype=np.int64), n_inside
 
     def noisy_mean(
         self, total: NDArray[np.int64], source: RandomSource | None = None

@@ -215,19 +215,14 @@ class BoundedMean(GaussianMean):
         return [ClippedMean(clip=half, n_records=n_records, mu=float(mu)) for mu in budgets]
 
 
-def centred(records: FloatArray, center: FloatArray, scale: float) -> FloatArray:
-    """Return records / scale - center, zero for a record that is not finite. Protected."""
-    with np.errstate(all="ignore"):
-        offsets: FloatArray = np.clip(records / scale - center, -HUGE, HUGE)
-    # Last: an overflow of a finite record keeps its side, NaN and infinity become the centre.
-    offsets[~np.isfinite(records).all(axis=1)] = 0.0
-    return offsets
-
-
 def centred_blocks(records: FloatArray, center: FloatArray, scale: float) -> Iterator[FloatArray]:
-    """Yield `centred` in blocks of rows, to bound the memory. Protected."""
+    """Yield records / scale - center by blocks, zero for a record that is not finite. Protected."""
     for block in cache_blocks(records):
-        yield centred(block, center, scale)
+        with np.errstate(all="ignore"):
+            offsets: FloatArray = np.clip(block / scale - center, -HUGE, HUGE)
+        # Last: an overflow of a finite record keeps its side, NaN and infinity become the centre.
+        offsets[~np.isfinite(block).all(axis=1)] = 0.0
+        yield offsets
 
 
 def as_given(mean: FloatArray, values: ArrayLike) -> float | FloatArray:
@@ -262,15 +257,13 @@ def as_records(values: ArrayLike, groups: Labels | None = None) -> FloatArray:
     return records if groups is None else _group_means(records, groups)
 
 
-def _as_float(cell: object) -> float:
+def _as_float(cell: Any) -> float:
     """Return a number as a float, NaN for what is none. Protected."""
-    number, _ = attempt(_real, cell)  # type: ignore[no-untyped-call]
-    return math.nan if number is None else number
-
-
-def _real(cell: Any) -> float:
     # A complex number of numpy would be its real part, with a warning.
-    return math.nan if isinstance(cell, Complex) and not isinstance(cell, Real) else float(cell)
+    number, _ = attempt(  # type: ignore[no-untyped-call]
+        lambda: None if isinstance(cell, Complex) and not isinstance(cell, Real) else float(cell)
+    )
+    return math.nan if number is None else number
 
 
 def _group_means(records: FloatArray, groups: Labels) -> FloatArray:

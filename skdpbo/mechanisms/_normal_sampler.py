@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from skdpbo.mechanisms._source import RandomSource, noise_source
 
 Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]
+Known = dict[int, list[int]]  # by lane, the words of f that comparisons have looked at
 
 # Largest scale of a normal deviate: (2 k + 2) scale stays below 2^63 for every k that occurs.
 _MAX_SCALE = 2**50
@@ -78,14 +78,14 @@ class NormalSampler:
         """Propose `size` half-normal deviates and return the accepted ones."""
         k = self._integer_parts(size)
         j = self._below(scale, len(k))
-        fractions = _Fractions(self._read)
-        kept = self._keep(k, j, scale, fractions)
+        known: Known = {}
+        kept = self._keep(k, j, scale, known)
         words = np.frombuffer(self._read(8 * n_words * len(k)), dtype=np.uint64)
         # A view of bytes is read-only, and known digits are written below.
         words = words.reshape(len(k), n_words).copy()
         # Fresh digits, but for those that comparisons have looked at.
-        for lane, known in fractions.known.items():
-            words[lane, : len(known)] = known[:n_words]
+        for lane, seen in known.items():
+            words[lane, : len(seen)] = seen[:n_words]
         return (k * scale + j)[kept], words[kept]
 
     def _integer_parts(self, size: int) -> Integers:
@@ -114,14 +114,12 @@ class NormalSampler:
             stream = np.concatenate([stream, more])
         return np.diff(failures[:size], prepend=-1) - 1
 
-    def _keep(
-        self, k: Integers, j: Integers, scale: int, fractions: _Fractions
-    ) -> NDArray[np.bool_]:
+    def _keep(self, k: Integers, j: Integers, scale: int, known: Known) -> NDArray[np.bool_]:
         """Keep each deviate with probability exp(-x (2k + x) / 2), x = (j + f) / scale."""
         kept = np.ones(len(k), dtype=bool)
         lanes, trials = np.arange(len(k)), 0
         while lanes.size:  # k + 1 successes of exp(-x (2k + x) / (2k + 2))
-            success = self._bernoulli_exp(lanes, k, j, scale, fractions)
+            success = self._bernoulli_exp(lanes, k, j, scale, known)
             kept[lanes[~success]] = False
             trials += 1
             lanes = lanes[success]
@@ -129,7 +127,7 @@ class NormalSampler:
         return kept
 
     def _bernoulli_exp(
-        self, lanes: Integers, k: Integers, j: Integers, scale: int, fractions: _Fractions
+        self, lanes: Integers, k: Integers, j: Integers, scale: int, known: Known
     ) -> NDArray[np.bool_]:
         """Return True with probability exp(-g), g = x (2k + x) / (2k + 2), for each lane."""
         # As ExactSampler._bernoulli_exp_unit, with Bernoulli(g / n) the product of Bernoulli(1/n),
@@ -143,22 +141,32 @@ class NormalSampler:
             even = 2 * k[lanes[alive]]
             c = self._below(even + 2, alive.size)
             alive, again = alive[c <= even], (c == even)[c <= even]
-            less = self._less(lanes[alive], j, scale, fractions)
+            less = self._less(lanes[alive], j, scale, known)
             twice = np.flatnonzero(less & again)
-            less[twice] = self._less(lanes[alive[twice]], j, scale, fractions)
+            less[twice] = self._less(lanes[alive[twice]], j, scale, known)
             alive = alive[less]
             n += 1
         return odd
 
-    def _less(
-        self, lanes: Integers, j: Integers, scale: int, fractions: _Fractions
-    ) -> NDArray[np.bool_]:
+    def _less(self, lanes: Integers, j: Integers, scale: int, known: Known) -> NDArray[np.bool_]:
         """Compare scale * U < j + f for uniform U, exactly, for each lane."""
         drawn, whole = self._below(scale, len(lanes)), j[lanes]
         less = drawn < whole
         for i in np.flatnonzero(drawn == whole):
-            less[i] = fractions.exceeds_uniform(int(lanes[i]))
+            less[i] = self._exceeds_uniform(known.setdefault(int(lanes[i]), []))
         return less
+
+    def _exceeds_uniform(self, words: list[int]) -> bool:
+        """Return whether a fresh uniform deviate is less than f, of which `words` are known."""
+        depth = 0
+        while True:
+            if depth == len(words):
+                # Digits that a comparison has shown are kept: they condition the accepted deviate.
+                words.append(int.from_bytes(self._read(8), "little"))
+            drawn = int.from_bytes(self._read(8), "little")
+            if drawn != words[depth]:
+                return drawn < words[depth]
+            depth += 1
 
     def _bernoulli_exp_half(self, size: int) -> NDArray[np.bool_]:
         """Return `size` outcomes that are True with probability exp(-1 / 2)."""
@@ -185,24 +193,3 @@ class NormalSampler:
             again = bound[bad] if isinstance(bound, np.ndarray) else bound
             result[bad] = self._below(again, bad.size)
         return result
-
-
-class _Fractions:
-    """Uniform fractions, one per lane, with binary digits drawn on demand."""
-
-    def __init__(self, read: Callable[[int], bytes]) -> None:
-        self._read = read
-        self.known: dict[int, list[int]] = {}
-
-    def exceeds_uniform(self, lane: int) -> bool:
-        """Return whether a fresh uniform deviate is less than f of this lane."""
-        words = self.known.setdefault(lane, [])
-        depth = 0
-        while True:
-            if depth == len(words):
-                # Digits that a comparison has shown are kept: they condition the accepted deviate.
-                words.append(int.from_bytes(self._read(8), "little"))
-            drawn = int.from_bytes(self._read(8), "little")
-            if drawn != words[depth]:
-                return drawn < words[depth]
-            depth += 1

@@ -137,7 +137,10 @@ class GradientPosterior:
         self._system = self._system.extended(cross)
         if self.cache_size is not None and len(points) > self.cache_size:
             points = points[-self.cache_size :]
-            self._system = self._system.latest(self.cache_size)
+            # Rows leave at the top of the factor, where nothing can be cut off: anew.
+            # A copy: a view would keep the rows that left in memory.
+            kept = self._system.matrix[-self.cache_size :, -self.cache_size :].copy()
+            self._system = self._system.factored(kept)
         self._points = points
 
     def weights(self, theta: npt.ArrayLike) -> FloatArray:

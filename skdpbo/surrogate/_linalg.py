@@ -136,16 +136,10 @@ class GrowingSystem:
         block, info = dpotrf(S, lower=1, clean=1)
         # A pivot below the added jitter is rounding error: the whole matrix is factored anew.
         if info or block.diagonal().min() ** 2 < 0.5 * self.jitter:
-            return self._factored(M)
+            return self.factored(M)
         L = np.zeros((N + b, N + b))
         L[:N, :N], L[N:, :N], L[N:, N:] = self.root, V.T, block
         return GrowingSystem(self.jitter, M, L)
-
-    def latest(self, n: int) -> GrowingSystem:
-        """Return the system of the last n rows."""
-        # Rows leave at the top of the factor, where nothing can be cut off: anew.
-        # A copy: a view would keep the rows that left in memory.
-        return self._factored(self.matrix[-n:, -n:].copy())
 
     def solutions(self, G: FloatArray) -> FloatArray:
         """Return G M^{-1}, shape (d, N), for G of shape (d, N)."""
@@ -155,8 +149,8 @@ class GrowingSystem:
             W = W + cholesky_solve(self.root, (G - W @ self.matrix).T).T
         return np.ascontiguousarray(W)
 
-    def _factored(self, M: FloatArray) -> GrowingSystem:
-        """Factor M + jitter I, with a larger jitter if need be."""
+    def factored(self, M: FloatArray) -> GrowingSystem:
+        """Return the system of M; M + jitter I is factored anew, with more jitter if need be."""
         shifted = M.copy()
         shifted.flat[:: len(M) + 1] += self.jitter
         return GrowingSystem(self.jitter, M, jittered_cholesky(shifted)[0])

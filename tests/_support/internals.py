@@ -41,9 +41,7 @@ HOMES = {
     "gaussian_process.outsourced._noisy_covariance": (
         "NoisyInputRBF check_averaged_kernel noisy_inputs"
     ),
-    "gaussian_process.outsourced._noisy_kernels": (
-        "NoisyRowsKernel gaussian_mixture noisy_input_rbf shrinkage"
-    ),
+    "gaussian_process.outsourced._noisy_kernels": ("NoisyRowsKernel gaussian_mixture shrinkage"),
     "gaussian_process.outsourced._noisy_rows": "NoisyRows",
     "gaussian_process.outsourced._random_projection": (
         "operator_norm_bound random_projection row_sensitivity"
@@ -53,7 +51,7 @@ HOMES = {
     ),
     "gaussian_process.papers._branch_and_bound": "_upper _values largest_squared_norm",
     "gaussian_process.papers._kernel_posterior": (
-        "JITTER POSTERIORS _covariance_from_noise kernel_posterior regulariser"
+        "JITTER POSTERIORS _covariance_from_noise in_coordinates kernel_posterior regulariser"
     ),
     "gaussian_process.papers._kernel_release": "KernelRelease KernelRows",
     "gaussian_process.papers._kernel_sensitivity": (
@@ -89,12 +87,10 @@ HOMES = {
     ),
     "linear_model._record_rows": "ColumnScales JoinedRows StandardisedRecords",
     "mechanisms._clip_quantile": "clipped_count_sensitivity",
-    "mechanisms._clipping": (
-        "clip_to_lattice clipped_mean_sensitivity clipped_sum clipped_sum_sensitivity"
-    ),
+    "mechanisms._clipping": "clip_to_lattice clipped_mean_sensitivity clipped_sum_sensitivity",
     "mechanisms._coinpress": "clipping_radius default_shares share_of_budget",
     "mechanisms._lattice": "add_integers",
-    "mechanisms._mean": "as_records centred centred_blocks interval_mean_sensitivity",
+    "mechanisms._mean": "as_records centred_blocks interval_mean_sensitivity",
     "mechanisms._normal_sampler": "NormalSampler",
     "mechanisms._laplace": "laplace_std",
     "mechanisms._sampling": "ExactSampler",

@@ -33,7 +33,12 @@ MECHANISMS = [
         "alive, again = alive[c < even]",
         SAMPLING,
     ),
-    ("_normal_sampler.py", "less[i] = fractions.exceeds_uniform(int(lanes[i]))", "pass", SAMPLING),
+    (
+        "_normal_sampler.py",
+        "less[i] = self._exceeds_uniform(known.setdefault(int(lanes[i]), []))",
+        "pass",
+        SAMPLING,
+    ),
     (
         "_normal_sampler.py",
         "digits[:, 0] >> np.uint64(63)",

@@ -8,7 +8,7 @@ from _support.internals import JITTER
 
 def at_inducing_points(posterior, K_ZZ):
     """Mean m, Eq. (12), and covariance S, Eq. (18), of u = f(Z)."""
-    return K_ZZ @ posterior.weights, K_ZZ @ posterior.weight_covariance @ K_ZZ
+    return K_ZZ @ posterior.mean, K_ZZ @ posterior.covariance @ K_ZZ
 
 
 def predicted(posterior, K_ZZ, K_vZ, K_vv):
@@ -16,8 +16,8 @@ def predicted(posterior, K_ZZ, K_vZ, K_vv):
     # K_vZ K_ZZ^-1 (K_ZZ - S) K_ZZ^-1 K_Zv with S = K_ZZ cov(w) K_ZZ
     jitter = JITTER * K_ZZ.diagonal().max() * np.eye(len(K_ZZ))
     a = solve_triangular(cholesky(K_ZZ + jitter, lower=True), K_vZ.T, lower=True)  # (d, n)
-    spread = K_vZ @ posterior.weight_covariance  # (n, d)
+    spread = K_vZ @ posterior.covariance  # (n, d)
     if K_vv.ndim == 1:
         gained = np.einsum("in,in->n", a, a)
-        return K_vZ @ posterior.weights, K_vv - gained + np.einsum("nd,nd->n", spread, K_vZ)
-    return K_vZ @ posterior.weights, K_vv - a.T @ a + spread @ K_vZ.T
+        return K_vZ @ posterior.mean, K_vv - gained + np.einsum("nd,nd->n", spread, K_vZ)
+    return K_vZ @ posterior.mean, K_vv - a.T @ a + spread @ K_vZ.T

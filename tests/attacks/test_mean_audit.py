@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from _support.batched_noise import batched  # noqa: F401  (a fixture)
-from _support.internals import as_records, centred
+from _support.internals import as_records, centred_blocks
 from _support.planted import plant
 from skdpbo.audit import normal_mu_bound
 from skdpbo.mechanisms import BoundedMean, ClippedMean, CoinPressMean
@@ -115,7 +115,7 @@ class CentreWithoutNoise(CoinPressMean):
     def _path(self, records, source):
         center = np.asarray(self.center) / self.scale
         for step in self._steps(*records.shape):
-            offsets = centred(records, center, self.scale)
+            offsets = np.concatenate([*centred_blocks(records, center, self.scale)])
             yield center + step.release(offsets, source)
             exact = ClippedMean(clip=step.clip, n_records=len(records), mu=1e12)
             center = center + exact.release(offsets, source)

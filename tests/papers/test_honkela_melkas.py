@@ -27,6 +27,7 @@ from _support.published_posterior import predicted
 from _support.published_sensitivity import published_sensitivity
 from _support.record_sums import exact_gram
 from skdpbo.mechanisms import noise_source
+from skdpbo.privacy import mu_from_epsilon
 
 KERNEL = RBF(1.0)
 NINE = np.linspace(-3, 3, 9)[:, None]
@@ -82,8 +83,7 @@ def test_joint_sensitivity(y_norm, k_norm, printed, tight):
 )
 def test_noise_of_the_release(epsilon, sa):
     release = KernelRelease(
-        epsilon=epsilon,
-        delta=1e-4,
+        mu=mu_from_epsilon(epsilon, 1e-4),
         k_norm=line_norm(KERNEL, NINE),
         half_width=(1.0,),
         n_records=1024,
@@ -99,8 +99,7 @@ def test_regulariser_of_nine_points():
 def published_posterior(Z, x, y, *, epsilon, noise_variance, y_bound, bound, seed, method):
     """Algorithm 1 with c = 1, delta = 1e-4, rho = .01."""
     release = KernelRelease(
-        epsilon=epsilon,
-        delta=1e-4,
+        mu=mu_from_epsilon(epsilon, 1e-4),
         k_norm=norm_bound(KERNEL, Z, bound),
         half_width=(y_bound,),
         n_records=len(x),

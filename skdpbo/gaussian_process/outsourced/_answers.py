@@ -4,7 +4,7 @@ import math
 import numbers
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,8 +13,7 @@ from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import in_isolation
 from skdpbo._parameters import check_bounds
 from skdpbo.mechanisms import GaussianMechanism
-from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
-from skdpbo.privacy._checks import check_delta, check_index, check_positive, set_fields
+from skdpbo.privacy._checks import check_index, set_fields
 from skdpbo.privacy._rounding import round_up_root
 from skdpbo.privacy.ledger._process import PROCESS
 
@@ -86,11 +85,8 @@ class AnswerNoise:
     def guarantee(self):
         """Guarantee of all answers together."""
         low, high = self.y_bounds
-        epsilon, delta = check_positive(self.epsilon, "epsilon"), check_delta(self.delta)
-        return PrivacyGuarantee(
-            epsilon=epsilon,
-            delta=delta,
-            mu=mu_from_epsilon(epsilon, delta),
+        return replace(
+            self._mechanism.guarantee,
             neighbours=f"the y of one record replaced, within [{low:.6g}, {high:.6g}]",
             protects="answered values y",
             mechanism="Gaussian answers",

@@ -15,16 +15,14 @@ from skdpbo.gaussian_process.outsourced._random_projection import random_project
 from skdpbo.gaussian_process.outsourced._row_release import ProjectionRelease
 from skdpbo.gaussian_process.papers._kharkovskii2020 import (
     VOID_REASON,
+    PublishedRows,
     published_guarantee,
-    published_transform,
-    secret_matrix,
 )
 from skdpbo.privacy._checks import (
     check_choice,
     check_count,
     check_delta,
     check_positive,
-    check_positive_delta,
 )
 
 _CLEAR, _FAR = 0.05, 3.0  # of the domain; standard deviations of the noise
@@ -139,7 +137,7 @@ class RowReleaser(PrivateEstimator):
                 raise ValueError("The published transform is about a displacement of 1.")
             message = f'mechanism="kharkovskii2020" protects nothing: {VOID_REASON}.'
             warn_caller(message, VoidGuaranteeWarning)
-            return _PublishedRows(self.epsilon, self.delta, r, domain)
+            return PublishedRows(self.epsilon, self.delta, r, domain)
         if self.data_norm is None and self.X_bounds is None:
             warn_caller(
                 f"data_norm was not given: rows are shortened to the norm {domain.norm:.6g} "
@@ -240,27 +238,3 @@ class RowReleaser(PrivateEstimator):
         elif ends.size:
             warn_of_ends("the ball of data_norm")
         return self
-
-
-class _PublishedRows:
-    """The published transform in the form of `NoisyRows`."""
-
-    projection, image = None, None
-
-    def __init__(self, epsilon, delta, n_components, domain):
-        self.epsilon, self.delta = float(epsilon), check_positive_delta(delta)
-        self.n_components, self.domain = n_components, domain
-
-    def mechanism_for(self, n_rows):
-        """No noise."""
-        return None, 0.0
-
-    def release(self, X, noise, source):
-        """Protected X: return Z and keep the map, which is secret."""
-        M = secret_matrix(X.shape[1], self.n_components, source)
-        self._transform = published_transform(X, M, self.epsilon, self.delta)
-        return self._transform.Z
-
-    def exact(self, X):
-        """Protected: return the rows of X under the secret map."""
-        return self._transform.exact(X)

@@ -67,49 +67,6 @@ def shrinkage(length_scale, noise_std, n_features, *, n_noisy=2):
     return math.exp(-0.5 * float(np.log1p(noise / squared).sum()))
 
 
-def noisy_input_rbf(A, B, *, length_scale, signal_variance, noise_std, n_noisy=2):
-    r"""Prior covariance of f at different rows of which one or both are noisy.
-
-    The mean of the squared exponential kernel over Gaussian noise of both rows: again squared
-    exponential, with length-scale :math:`\sqrt{\ell^2 + m s^2}`, times `shrinkage`.
-
-    Parameters
-    ----------
-    A : array-like of shape (n_a, d)
-    B : array-like of shape (n_b, d)
-        Released rows. With ``n_noisy=1`` one of the two holds exact rows.
-    length_scale : float or array-like of shape (d,)
-        l of the kernel on exact rows, > 0.
-    signal_variance : float
-        k(x, x), > 0, in squared units of y.
-    noise_std : float or array-like of shape (d,)
-        s, standard deviation of the noise of a released row per coordinate, >= 0.
-    n_noisy : {1, 2}, default=2
-        m, how many of the two rows are noisy.
-
-    Returns
-    -------
-    ndarray of shape (n_a, n_b)
-        Where a row of A is the same released row as one of B, the entry is that of two rows with
-        noises of their own: see `NoisyRowsKernel`.
-
-    Notes
-    -----
-    For noise of another law with the same standard deviation it is an approximation; with
-    l2-Laplace noise it is so close that the choice makes no measurable difference.
-    """
-    A, B = np.asarray(A, dtype=np.float64), np.asarray(B, dtype=np.float64)
-    d = A.shape[1]
-    # l^2 + m s^2 of docs/theory/outsourced.md, The model.
-    squared = np.broadcast_to(np.square(length_scale, dtype=np.float64), d)
-    widened = np.sqrt(squared + n_noisy * np.square(noise_std, dtype=np.float64))
-    K = cdist(A / widened, B / widened, "sqeuclidean")
-    K *= -0.5
-    np.exp(K, out=K)
-    K *= signal_variance * shrinkage(length_scale, noise_std, d, n_noisy=n_noisy)
-    return K
-
-
 def gaussian_mixture(kernel):
     r"""Squared exponential kernels of which an isotropic kernel is the weighted sum.
 
@@ -191,7 +148,7 @@ class NoisyRowsKernel(Kernel):
     kernel : sklearn kernel
         On exact rows, as `gaussian_mixture` accepts.
     noise_std : float
-        As in `noisy_input_rbf`.
+        Standard deviation of the noise of a released row per coordinate, >= 0.
     """
 
     def __init__(self, Z, *, kernel, noise_std):
@@ -199,7 +156,7 @@ class NoisyRowsKernel(Kernel):
         self.kernel = kernel
         self.noise_std = noise_std
         p, w = gaussian_mixture(kernel)
-        # as in `noisy_input_rbf`, whose l^2 is 1 / p, with n_noisy=2
+        # as in `NoisyInputRBF`, whose l^2 is 1 / p, with n_noisy=2
         widening = 1.0 + 2.0 * np.square(noise_std * np.sqrt(p))
         self._precisions = p / widening
         # a = prod_c (1 + m s^2 p)^(-1/2): the same factor in each of the d coordinates.

@@ -204,8 +204,6 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
 
         # Before the charge: whatever public values can make fail fails here.
         def check(shape, y):
-            if y.ndim not in (1, 2):
-                raise ValueError("y must have one or two dimensions.")
             q = 1 if y.ndim == 1 else y.shape[1]
             if not isinstance(self.noise_variance, str):
                 noise_variance = positive_values(self.noise_variance, q, "noise_variance")

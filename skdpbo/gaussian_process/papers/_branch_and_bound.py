@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from sklearn.utils import gen_batches
 
 _BATCH = 512  # boxes split at a time
 _ENTRIES = 2_000_000  # of one array of distances, so that memory stays below 100 MB
@@ -78,14 +79,9 @@ def largest_squared_norm(kernel, Z, *, max_boxes=50_000):
     return max(float(bounds.max(initial=0.0)), float(best)), float(best)
 
 
-def _chunks(n_boxes, Z):
-    step = max(1, _ENTRIES // Z.size)
-    return [slice(i, i + step) for i in range(0, n_boxes, step)]
-
-
 def _values(kernel, Z, points):
     """Squared norm at points of shape (n, p)."""
-    parts = _chunks(len(points), Z)
+    parts = gen_batches(len(points), max(1, _ENTRIES // Z.size))
     return np.concatenate(
         [np.square(kernel.value(points[s, None, :] - Z)).sum(axis=1) for s in parts]
     )
@@ -94,7 +90,7 @@ def _values(kernel, Z, points):
 def _upper(kernel, Z, boxes):
     """Upper bound of the squared norm over each box."""
     bounds = []
-    for part in _chunks(boxes.shape[1], Z):
+    for part in gen_batches(boxes.shape[1], max(1, _ENTRIES // Z.size)):
         low, high = boxes[:, part, None, :]
         nearest = np.maximum(np.maximum(low - Z, Z - high), 0.0)
         # Each term at the box's point nearest to its z_j: a decreasing kernel is larger nowhere.

@@ -8,10 +8,11 @@ plus the independent residual of the prior.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
+
+from skdpbo._noise_aware import WeightPosterior
 
 _FAILURE = 0.01  # rho of Eq. (13), the paper's value
 JITTER = 1e-6  # of K_ZZ, relative to the prior variance, wherever it is inverted
@@ -20,33 +21,20 @@ _N_ITERATIONS = 8
 POSTERIORS = ("noise_aware", "linearised", "linearised_published", "naive")
 
 
-@dataclass(frozen=True)
-class KernelPosterior:
-    """Gaussian posterior of the weights w of one target.
+def in_coordinates(posterior, whitener):
+    """Mean and covariance of v in f(x) = phi(x)'v, phi(x) = whitener' k_Z(x).
 
-    Attributes
+    Parameters
     ----------
-    weights : ndarray of shape (d,)
-        Mean of w: the mean of f(x) is k_Z(x)'weights.
-    weight_covariance : ndarray of shape (d, d)
-        Covariance of w.
+    posterior : WeightPosterior
+        Of w, where the mean of f(x) is k_Z(x)'w.
+    whitener : ndarray of shape (d, d)
+        Upper triangular.
     """
-
-    weights: np.ndarray
-    weight_covariance: np.ndarray
-
-    def in_coordinates(self, whitener):
-        """Mean and covariance of v in f(x) = phi(x)'v, phi(x) = whitener' k_Z(x).
-
-        Parameters
-        ----------
-        whitener : ndarray of shape (d, d)
-            Upper triangular.
-        """
-        # k_Z'w = phi'v with phi = whitener' k_Z: w = whitener v.
-        half = solve_triangular(whitener, self.weight_covariance)
-        covariance = solve_triangular(whitener, half.T)
-        return solve_triangular(whitener, self.weights), 0.5 * (covariance + covariance.T)
+    # k_Z'w = phi'v with phi = whitener' k_Z: w = whitener v.
+    half = solve_triangular(whitener, posterior.covariance)
+    covariance = solve_triangular(whitener, half.T)
+    return solve_triangular(whitener, posterior.mean), 0.5 * (covariance + covariance.T)
 
 
 def regulariser(sb, noise_variance, d):
@@ -78,7 +66,7 @@ def kernel_posterior(A, B, K_ZZ, *, noise_variance, sa, sb, method="linearised",
 
     Returns
     -------
-    KernelPosterior
+    WeightPosterior
     """
     if method == "noise_aware":
         return _noise_aware(A, B, K_ZZ, noise_variance, sa, sb, n_records)
@@ -103,7 +91,7 @@ def kernel_posterior(A, B, K_ZZ, *, noise_variance, sa, sb, method="linearised",
         published = method == "linearised_published"
         added = _covariance_from_noise(Sigma, weights, noise_variance, sa, sb, published)
         covariance = Sigma + added  # Eq. 18
-    return KernelPosterior(weights, covariance)
+    return WeightPosterior(weights, covariance)
 
 
 def _covariance_from_noise(Sigma, weights, noise_variance, sa, sb, published):
@@ -138,4 +126,4 @@ def _noise_aware(A, B, K_ZZ, noise_variance, sa, sb, n_records):
         weights = P @ (BC @ A)
         # E |E_b w|^2 / d = (sb^2 / 2)(1 + 1/d) E |w|^2, with the current posterior of w.
         tau2 = sa**2 + 0.5 * sb**2 * (1.0 + 1.0 / d) * (weights @ weights + np.trace(P))
-    return KernelPosterior(weights, 0.5 * (P + P.T))
+    return WeightPosterior(weights, 0.5 * (P + P.T))

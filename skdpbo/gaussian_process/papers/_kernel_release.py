@@ -8,7 +8,7 @@ Gaussian mechanism on the d numbers of A and the d (d + 1)/2 of the upper triang
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -20,9 +20,7 @@ from skdpbo.gaussian_process.papers._kernel_sensitivity import (
     unit_sensitivity,
 )
 from skdpbo.mechanisms import GaussianMechanism
-from skdpbo.mechanisms._gaussian import DEFAULT_DELTA
-from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu, mu_from_epsilon
-from skdpbo.privacy._checks import check_mu, set_fields
+from skdpbo.privacy._checks import check_mu, check_positive, set_fields
 
 _N_DRAWS = 2**40  # no limit: the sampler is exact
 _REFERENCE = "Honkela & Melkas 2021, Theorem 2 and Lemma 5; Dong, Roth & Su 2022, Theorem 2.7"
@@ -62,12 +60,8 @@ class KernelRelease:
 
     Parameters
     ----------
-    mu : float, optional
-        Gaussian privacy parameter, > 0. Either `mu`, or `epsilon` and `delta`.
-    epsilon : float, optional
-        Privacy loss bound, > 0.
-    delta : float, optional
-        In (0, 1). With `mu`, the delta at which the guarantee states epsilon (default 1e-5).
+    mu : float
+        Gaussian privacy parameter, > 0; the guarantee states epsilon at delta = 1e-5.
     k_norm : float
         R_k, > 0: bound on the norm of k_Z(x), in the units of the kernel. Longer vectors are
         shortened.
@@ -97,42 +91,32 @@ class KernelRelease:
     --------
     >>> import numpy as np
     >>> from skdpbo.gaussian_process.papers._kernel_release import KernelRelease
-    >>> release = KernelRelease(
-    ...     epsilon=1.0, delta=1e-4, k_norm=1.83392, half_width=(1.0,), n_records=1024
-    ... )
+    >>> from skdpbo.privacy import mu_from_epsilon
+    >>> mu = mu_from_epsilon(1.0, 1e-4)
+    >>> release = KernelRelease(mu=mu, k_norm=1.83392, half_width=(1.0,), n_records=1024)
     >>> round(release.sensitivity, 3), release.sigma_a.round(2), round(release.sigma_b, 2)
     (5.463, array([17.41]), 17.41)
     """
 
-    mu: float | None = None
-    epsilon: float | None = None
-    delta: float | None = None
+    mu: float
     k_norm: float
     half_width: tuple[float, ...]
     n_records: int
     ratio: float = 1.0
 
     def __post_init__(self):
-        if (self.mu is None) == (self.epsilon is None):
-            raise ValueError("give either mu, or epsilon and delta")
-        if self.epsilon is not None and self.delta is None:
-            raise ValueError("delta must be given with epsilon")
-        for name, values in (
-            ("k_norm", (self.k_norm,)),
-            ("half_width", self.half_width),
-            ("ratio", (self.ratio,)),
-        ):
-            if not all(math.isfinite(value) and value > 0 for value in values):
-                raise ValueError(f"{name} must be positive and finite")
+        check_positive(self.k_norm, "k_norm")
+        check_positive(self.ratio, "ratio")
+        for width in self.half_width:
+            check_positive(width, "half_width")
         if not self.half_width:
             raise ValueError("half_width must have one value for each target")
-        mu = self.mu if self.mu is not None else mu_from_epsilon(self.epsilon, self.delta)
-        total_mu = check_mu(mu)
+        mu = check_mu(self.mu)
         # A record's targets as one vector: each is clipped to its own half-width.
         y_norm = math.sqrt(math.fsum(R * R for R in self.half_width))
         shape = noise_shape(self.k_norm, y_norm, self.ratio)
         # On the diagonal of B, in units of R_k^2: sigma_b = sigma_a / sqrt c.
-        noise_of_A = unit_sensitivity(shape) / total_mu  # in units of R_k R_y
+        noise_of_A = unit_sensitivity(shape) / mu  # in units of R_k R_y
         # Algorithm 1 prints sigma_a / sigma_b for c, the supplement its square
         # (docs/theory/sparse_gp_release.md, Errata).
         noise_of_B = noise_of_A * math.sqrt(2.0) / shape
@@ -140,7 +124,7 @@ class KernelRelease:
         # y_j / R_j of q targets: a norm of sqrt(q) at most, which is `radius` steps.
         step_y = np.asarray(self.half_width) * (math.sqrt(len(self.half_width)) / radius)
         derived = {
-            "_total_mu": total_mu,
+            "mu": mu,
             "y_norm": y_norm,
             "shape": shape,
             "sensitivity": joint_sensitivity(self.k_norm, y_norm, self.ratio),
@@ -163,12 +147,8 @@ class KernelRelease:
     @property
     def guarantee(self):
         """Guarantee of one release."""
-        mu, delta = self._total_mu, self.delta if self.delta is not None else DEFAULT_DELTA
-        epsilon = self.epsilon if self.epsilon is not None else epsilon_from_mu(mu, delta)
-        return PrivacyGuarantee(
-            epsilon=max(epsilon, 1e-12),  # a tiny mu has an epsilon of 0 at this delta
-            delta=delta,
-            mu=mu,
+        return replace(
+            self._mechanisms[0].guarantee,
             protects="training records",
             mechanism="Gaussian mechanism on kernel statistics",
             assumptions=(
@@ -218,14 +198,13 @@ class KernelRelease:
         Together: |dA|^2 / sa^2 + sum of dB_ii^2 / sb^2 + sum over i < j of dB_ij^2 / (sb^2 / 2) is
         (|dA|^2 + c |dB|_F^2) / sa^2 <= (Delta / sa)^2 = mu^2, with norms of at most `radius`.
         """
-        mu = self._total_mu
         # docs/theory/sparse_gp_release.md, Theorem 1, with R_k = R_y = `radius` steps.
         sa = unit_sensitivity(self.shape) * self.radius**2
         # sb = sa / sqrt c in units of R_k^2, and sb / sqrt 2 off the diagonal; rounded up by 2^-50.
         sb = sa * math.sqrt(2.0) / self.shape * (1.0 + 2.0**-50)
         off = sa / self.shape * (1.0 + 2.0**-50)
         return tuple(
-            GaussianMechanism(mu=mu, sensitivity=value, lattice=1.0, n_draws=_N_DRAWS)
+            GaussianMechanism(mu=self.mu, sensitivity=value, lattice=1.0, n_draws=_N_DRAWS)
             for value in (sa, sb, off)
         )
 

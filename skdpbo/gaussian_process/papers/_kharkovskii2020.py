@@ -7,7 +7,7 @@ import numpy as np
 
 from skdpbo.mechanisms import GaussianMechanism
 from skdpbo.privacy import PrivacyGuarantee
-from skdpbo.privacy._checks import check_delta, check_positive
+from skdpbo.privacy._checks import check_delta, check_positive, check_positive_delta
 
 VOID_REASON = (
     "Theorem 1 of the paper is false for more than d + 1 rows: the transform keeps the column "
@@ -102,11 +102,31 @@ def published_transform(X, M, epsilon, delta):
     return PublishedTransform(Z, mean, matrix, omega, increased)
 
 
-def secret_matrix(n_features, n_components, source):
-    """Draw M, shape (d, r): independent standard normal entries, on a lattice."""
-    # As a sampler from the curator's source of noise, not for the guarantee.
-    noise = GaussianMechanism(mu=1.0, sensitivity=1.0, lattice=_STEP)
-    return noise.release(np.zeros((n_features, n_components), dtype=np.int64), source) * _STEP
+class PublishedRows:
+    """The published transform in the form of `NoisyRows`."""
+
+    projection, image = None, None
+
+    def __init__(self, epsilon, delta, n_components, domain):
+        self.epsilon, self.delta = float(epsilon), check_positive_delta(delta)
+        self.n_components, self.domain = n_components, domain
+
+    def mechanism_for(self, n_rows):
+        """No noise."""
+        return None, 0.0
+
+    def release(self, X, noise, source):
+        """Protected X: return Z and keep the map, which is secret."""
+        # M: a sampler from the curator's source of noise, not for the guarantee.
+        normal = GaussianMechanism(mu=1.0, sensitivity=1.0, lattice=_STEP)
+        zeros = np.zeros((X.shape[1], self.n_components), dtype=np.int64)
+        M = normal.release(zeros, source) * _STEP
+        self._transform = published_transform(X, M, self.epsilon, self.delta)
+        return self._transform.Z
+
+    def exact(self, X):
+        """Protected: return the rows of X under the secret map."""
+        return self._transform.exact(X)
 
 
 def published_guarantee(epsilon, delta):

@@ -55,14 +55,6 @@ class Term:
             value = value * factor.profile(squares @ factor.precision)
         return value
 
-    def times(self, other):
-        """Product of two terms; Gaussian correlations merge into one."""
-        return Term(
-            self.constant * other.constant,
-            self.gaussian + other.gaussian,
-            self.factors + other.factors,
-        )
-
 
 @dataclass(frozen=True)
 class StationaryKernel:
@@ -148,7 +140,12 @@ def _terms(kernel, p):
         return _terms(kernel.k1, p) + _terms(kernel.k2, p)
     if kind is Product:
         left, right = _terms(kernel.k1, p), _terms(kernel.k2, p)
-        return tuple(a.times(b) for a in left for b in right)  # (a + b)(c + d), term by term
+        # (a + b)(c + d), term by term; Gaussian correlations merge into one.
+        return tuple(
+            Term(a.constant * b.constant, a.gaussian + b.gaussian, a.factors + b.factors)
+            for a in left
+            for b in right
+        )
     none = np.zeros(p)  # an infinite length-scale: the constant function
     if kind is ConstantKernel:
         return (Term(float(_positive(kernel.constant_value)), none, ()),)

@@ -321,8 +321,6 @@ def average_kernel(kernels, Z, shares=None):
     # Variances are the kernels' scales, not their weights in the release: they cancel here, and
     # come back in the prior of each kernel's weights.
     variances = [reference_variance(kernel, Z) for kernel in kernels]
-    if not all(0 < variance < math.inf for variance in variances):
-        raise ValueError("every kernel must have a positive variance.")
     if len(kernels) == 1:
         return kernels[0]
     shares = np.full(len(kernels), 1 / len(kernels)) if shares is None else shares

@@ -301,8 +301,6 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     def _planned(self, mu, X_public, y_public, bounds, X, y):
         """Return what the release needs from shapes and parameters; raises what can be raised."""
         y = self._checked_targets(y)
-        if y.ndim not in (1, 2):
-            raise ValueError("y must have one or two dimensions.")
         q = math.prod(y.shape[1:])
         estimated = isinstance(self.noise_variance, str)
         given = None if estimated else positive_values(self.noise_variance, q, "noise_variance")

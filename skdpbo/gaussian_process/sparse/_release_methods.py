@@ -13,8 +13,12 @@ import numpy as np
 from scipy.special import expit, logit, logsumexp
 
 from skdpbo._gram_release import GramMethod, WhitenedRelease
-from skdpbo._noise_aware import MomentModel, WeightPosterior, released_noise_variance
-from skdpbo.gaussian_process.papers._kernel_posterior import kernel_posterior, regulariser
+from skdpbo._noise_aware import MomentModel, released_noise_variance
+from skdpbo.gaussian_process.papers._kernel_posterior import (
+    in_coordinates,
+    kernel_posterior,
+    regulariser,
+)
 from skdpbo.gaussian_process.papers._kernel_release import KernelRelease, KernelRows
 from skdpbo.gaussian_process.papers._kernel_sensitivity import norm_bound, optimal_ratio
 from skdpbo.gaussian_process.sparse._denoising import (
@@ -259,7 +263,6 @@ class WhitenedMethod(GramMethod):
                 )
                 for j, (model, s2) in enumerate(pairs)
             ]
-            posteriors = [WeightPosterior(p.weights, p.weight_covariance) for p in posteriors]
         covariances = [p.covariance for p in posteriors]
         if len(self.parts) > 1:  # a map that is not exact would leave bands too narrow
             spread = [model.dispersion(s2) for model, s2 in pairs]
@@ -325,6 +328,6 @@ class KernelMethod(GramMethod):
                 method=self.posterior_name,
                 n_records=self.n_records,
             )
-            pairs.append(posterior.in_coordinates(self.features.whitener))
+            pairs.append(in_coordinates(posterior, self.features.whitener))
         means, covariances = zip(*pairs, strict=True)
         return [FittedWeights(np.stack(means, axis=1), np.stack(covariances), noise_variance)]

@@ -183,21 +183,17 @@ def renyi_log_delta(profile: CandidateProfile, law: TrialLaw, epsilon: float) ->
             profile.mu**2 / 2 * (1 + 1e-14), epsilon - (law.eta + 1) * rank * (1 + 1e-14)
         )
     elif isinstance(profile, StaircaseProfile) and profile.delta == 0:
-        log_one = _pure_log_delta(profile.epsilon, law, epsilon)
+        # R(lambda) of randomised response, which dominates every pure candidate.
+        b, divergence = _ORDERS_ABOVE_ONE, _response_divergence(profile.epsilon)
+        rank = float(np.min((b * divergence - math.log(law.gamma)) / (b + 1)))
+        rank = min(rank, profile.epsilon, -math.log(law.gamma))  # lambda_hat infinite, and 1
+        rest = epsilon - (law.eta + 1) * rank
+        log_one = float(np.min(b * (divergence - rest) - b * np.log1p(1 / b) - np.log1p(b)))
+        if rest >= profile.epsilon * (1 + 1e-14):
+            log_one = -math.inf  # pure: lambda infinite
     else:
         raise ValueError("Renyi accounting needs a pure or a Gaussian-DP candidate.")
     return min(0.0, with_error(math.log(law.mean) + log_one))
-
-
-def _pure_log_delta(epsilon0: float, law: TrialLaw, epsilon: float) -> float:
-    """R(lambda) of randomised response, which dominates every pure candidate."""
-    b, divergence = _ORDERS_ABOVE_ONE, _response_divergence(epsilon0)
-    rank = float(np.min((b * divergence - math.log(law.gamma)) / (b + 1)))
-    rank = min(rank, epsilon0, -math.log(law.gamma))  # lambda_hat infinite, and 1
-    rest = epsilon - (law.eta + 1) * rank
-    if rest >= epsilon0 * (1 + 1e-14):
-        return -math.inf  # pure: lambda infinite
-    return float(np.min(b * (divergence - rest) - b * np.log1p(1 / b) - np.log1p(b)))
 
 
 @lru_cache(maxsize=16)

@@ -6,8 +6,8 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
 from _support.internals import (
+    NoisyInputRBF,
     NoisyRowsKernel,
-    noisy_input_rbf,
     noisy_inputs,
     shrinkage,
 )
@@ -15,6 +15,11 @@ from skdpbo.surrogate import CandidatePosterior
 
 SETTING = {"length_scale": 1.3, "signal_variance": 2.0, "noise_std": 0.6}
 KERNEL = 2.0 * RBF(1.3)
+
+
+def noisy_kernel(z, w, n_noisy):
+    kernel = NoisyInputRBF(SETTING["length_scale"], noise_std=SETTING["noise_std"], n_noisy=n_noisy)
+    return SETTING["signal_variance"] * kernel([z], [w]).item()
 
 
 def gaussian(rng, shape, std):
@@ -44,12 +49,12 @@ def test_kernel_is_the_mean_over_gaussian_noise(n_noisy, distance):
     # 6 standard errors: false alarm below 2e-9 a case
     rng = np.random.default_rng(int(10 * distance) + n_noisy)
     z, w = np.array([0.2, -0.4, 1.0]), np.array([0.2, -0.4 + distance, 1.0])
-    (expected,) = noisy_input_rbf([z], [w], n_noisy=n_noisy, **SETTING).ravel()
+    expected = noisy_kernel(z, w, n_noisy)
     mean, error = mean_of_kernel(gaussian, z, w, n_noisy, rng)
     assert abs(mean - expected) < 6 * error
     # planted bugs: the noise forgotten, and counted for the other number of rows
     exact = SETTING["signal_variance"] * RBF(1.3)([z], [w]).item()
-    other = noisy_input_rbf([z], [w], n_noisy=3 - n_noisy, **SETTING).item()
+    other = noisy_kernel(z, w, 3 - n_noisy)
     if distance != 2.5:  # where all three cross
         assert abs(mean - exact) > 6 * error
         assert abs(mean - other) > 6 * error
@@ -60,15 +65,15 @@ def test_l2_laplace_noise_of_the_same_standard_deviation_is_close():
     for distance in (0.0, 1.0, 2.0):
         z, w = np.zeros(2), np.array([distance, 0.0])
         mean, _ = mean_of_kernel(l2_laplace, z, w, 2, rng)
-        gauss = noisy_input_rbf([z], [w], **SETTING).item()
+        gauss = noisy_kernel(z, w, 2)
         assert abs(mean - gauss) < 0.06 * SETTING["signal_variance"]
 
 
 def test_without_noise_it_is_the_kernel():
     rng = np.random.default_rng(1)
     Z = rng.normal(size=(7, 2))
-    K = noisy_input_rbf(Z, Z, length_scale=[0.5, 2.0], signal_variance=3.0, noise_std=0.0)
-    np.testing.assert_allclose(K, 3.0 * RBF([0.5, 2.0])(Z), rtol=1e-12)
+    K = NoisyInputRBF([0.5, 2.0], noise_std=0.0)(Z, Z)
+    np.testing.assert_allclose(K, RBF([0.5, 2.0])(Z), rtol=1e-12)
     assert shrinkage([0.5, 2.0], 0.0, 2) == 1.0
 
 

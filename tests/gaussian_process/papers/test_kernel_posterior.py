@@ -7,7 +7,13 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
-from _support.internals import POSTERIORS, _covariance_from_noise, kernel_posterior, regulariser
+from _support.internals import (
+    POSTERIORS,
+    _covariance_from_noise,
+    in_coordinates,
+    kernel_posterior,
+    regulariser,
+)
 from _support.published_posterior import at_inducing_points, predicted
 
 
@@ -51,7 +57,7 @@ def covariances(problem):
     """Sigma, v = Sigma A, and S_2 as published and exactly, all without the outer K_ZZ."""
     naive = kernel_posterior(**problem, method="naive")
     s2, sa, sb = (problem[name] for name in ("noise_variance", "sa", "sb"))
-    Sigma, weights = naive.weight_covariance, naive.weights
+    Sigma, weights = naive.covariance, naive.mean
     published = _covariance_from_noise(Sigma, weights, s2, sa, sb, True)
     exact = _covariance_from_noise(Sigma, weights, s2, sa, sb, False)
     return Sigma, s2 * weights, published, exact
@@ -92,8 +98,8 @@ class TestLinearised:
         naive = kernel_posterior(**problem, method="naive")
         for method in ("linearised", "linearised_published"):
             corrected = kernel_posterior(**problem, method=method)
-            np.testing.assert_array_equal(corrected.weights, naive.weights)
-            added = corrected.weight_covariance - naive.weight_covariance
+            np.testing.assert_array_equal(corrected.mean, naive.mean)
+            added = corrected.covariance - naive.covariance
             assert np.linalg.eigvalsh(added)[0] > 0
 
 
@@ -133,7 +139,7 @@ class TestLimits:
         # phi(x) = W'k_Z(x), W W' = K_ZZ^-1: mean phi'v, variance k - phi'phi + phi'P phi
         W = np.linalg.inv(np.linalg.cholesky(problem["K_ZZ"] + 1e-6 * np.eye(6))).T
         assert np.allclose(W @ W.T, inverse)
-        v_mean, P = posterior.in_coordinates(W)
+        v_mean, P = in_coordinates(posterior, W)
         phi = k @ W
         np.testing.assert_allclose(phi @ v_mean, mean, atol=1e-9)
         np.testing.assert_allclose(kernel(v) - phi @ phi.T + phi @ P @ phi.T, covariance, atol=1e-9)
@@ -179,7 +185,7 @@ class TestNoiseAware:
         posterior = kernel_posterior(
             **{**problem, "B": B, "sb": 100.0}, method="noise_aware", n_records=400
         )
-        assert np.linalg.eigvalsh(posterior.weight_covariance)[0] > 0
+        assert np.linalg.eigvalsh(posterior.covariance)[0] > 0
         assert np.abs(at_inducing_points(posterior, problem["K_ZZ"])[0]).max() < 5
 
     def test_noise_brings_it_back_to_the_prior(self, problem):

@@ -6,7 +6,7 @@ Noise of fits is seeded.
 import pickle
 import sys
 import warnings
-from types import SimpleNamespace
+from unittest.mock import Mock
 
 import joblib
 import numpy as np
@@ -330,8 +330,9 @@ def test_a_base_tells_nothing(deed, capsys):
 def test_a_record_on_which_the_base_fails_has_the_mean_as_prediction(deed):
     public = PublicModel(OddBase(deed), np.array([0.25]), np.array([3.0]))
     rows = np.array([[1.0], [3.0], [-2.0]])
-    predicted = ResidualRows(SimpleNamespace(radius=1, width=1), public)._predicted(rows)
-    assert predicted.ravel().tolist() == [1.0, 0.25, -2.0]
+    records = Mock(radius=1, width=1, side_effect=lambda X, residuals, workspace: residuals)
+    residuals = ResidualRows(records, public)(rows, np.zeros((3, 1)), None)
+    assert residuals.ravel().tolist() == [-1.0, -0.25, 2.0]
 
 
 def test_residuals_that_overflow_give_no_warning():
