@@ -338,13 +338,14 @@ class TestWhatAnErrorOwns:
 
     CASES = ({"protect": Chunks(2), "score_fraction": 0.5}, {})
 
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("params", CASES, ids=["chunks", "validation"])
     @pytest.mark.parametrize("kind", [Opening, OpeningAgain])
     @pytest.mark.parametrize("where", ["fit", "predict"])
     def test_nothing_is_said(self, kind, where, params, capsys):
         assert self.said(kind(where=where), capsys, **params) == ""
 
+    @pytest.mark.slow
     def test_kept_frames_are_found(self, capsys, monkeypatch):
         put(monkeypatch, "attempt: _drop_frames", lambda error: None)
         assert str(SECRET) in self.said(Opening(where="fit"), capsys, **self.CASES[0])

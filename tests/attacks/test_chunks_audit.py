@@ -327,7 +327,7 @@ def found(text, data, exact=()):
 
 
 class TestLeaks:
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("name", SEARCHES)
     @pytest.mark.parametrize("layout", ["cross", "held out"])
     def test_nothing_protected(self, name, layout, capfd, monkeypatch):

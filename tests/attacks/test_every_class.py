@@ -208,6 +208,7 @@ def test_all_noise_and_no_data(name):
     assert [found.path for found in differences(name, SUBJECTS[name])] == []
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("name", ["DPGIBOSearchCV", "DPSparseGPRegressor", "PrivateProjection"])
 def test_a_bound_read_from_the_data_is_found(name):
     def fit(records, **budget):

@@ -188,11 +188,13 @@ class TestCallbacksOfCandidates:
         search.fit(X, Y, X_val=X[:10], y_val=Y[:10])
         return CALLBACKS
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("space", SPACES)
     def test_they_are_not_called(self, space):
         assert self.calls(space)
         assert not any(CALLBACKS)
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("space", SPACES)
     def test_they_are_found_if_trainings_keep_them(self, space, monkeypatch):
         put(monkeypatch, "train and score: without_callbacks", lambda model: model)

@@ -156,6 +156,7 @@ def test_a_kept_sum_would_be_found():
     assert any(struct.pack("<d", value) in data for value in raw_values())
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_with_all_noise_nothing_depends_on_the_records(setting):
     parameters = {**SETTINGS[setting], "epsilon": 1e-7, "random_state": 0}

@@ -64,6 +64,7 @@ def audit(monkeypatch, n_classes):
     assert distance >= 0.98 * budget  # the bound is attained, so that the audit sees all of it
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 def test_neighbours_differ_by_the_budget(monkeypatch, n_classes):
     audit(monkeypatch, n_classes)
@@ -76,6 +77,7 @@ def test_noise_that_ignores_the_labels_is_found(monkeypatch):
         audit(monkeypatch, 3)
 
 
+@pytest.mark.slow
 def test_longer_codes_without_shortening_are_found(monkeypatch):
     original = CLASSIFIER.label_codes
     monkeypatch.setattr(CLASSIFIER, "label_codes", lambda K: 1.5 * original(K))

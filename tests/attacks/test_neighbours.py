@@ -133,6 +133,7 @@ class TestBruteForce:
             neighbours = [(X_VAL, with_record(y_val, i, bad))]
             assert largest_change(LogisticRegression(), X, LABELS, X_VAL, y_val, neighbours) <= 1
 
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("scoring", ["neg_log_loss", "neg_brier_score"])
     def test_probabilities(self, scoring, i):
         y_val = LABELS_VAL.tolist()

@@ -121,7 +121,7 @@ class TestNoInstanceExceedsTheBound:
             order = rng.permutation(len(edges) + 1)
             assert_private(exact_delta(law, *gaussian_cells(edges, mu, order), epsilon), bound)
 
-    @pytest.mark.quick_cases(5)
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize(("mean", "eta"), LAWS)
     @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
     def test_adversarial_order_of_a_gaussian(self, mean, eta, epsilon):

@@ -262,6 +262,7 @@ def test_forgotten_repeats_are_caught(monkeypatch):
     assert found > 1.1 * claimed
 
 
+@pytest.mark.slow
 def test_a_forgotten_clip_of_answers_is_caught(monkeypatch):
     plant(monkeypatch, "answers: not clipped")
     found, claimed = audited_answers(n=100, k=1)

@@ -423,7 +423,7 @@ class TestVanishingBudget:
         searcher = search(model, random_state=7, **{"epsilon": 1e-9} | options)
         return searcher.fit(*data[:2], X_val=data[2], y_val=data[3])
 
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("selection", ["profile", "composition"])
     @pytest.mark.parametrize("other", [1, 2, 3])
     def test_equal(self, selection, other):

@@ -290,7 +290,7 @@ class TestFunctionsThatKeepRows:
     def test_nothing_is_kept(self, kind):
         assert not self.kept(kind)
 
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("kind", KEEPING_STEPS)
     def test_kept_rows_are_found(self, kind, monkeypatch):
         plant(monkeypatch, "trials: steps are released as they are")

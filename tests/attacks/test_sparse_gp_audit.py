@@ -202,6 +202,7 @@ def test_a_kept_record_would_be_found():
     assert struct.pack("<d", FLOATS[0]) in pickle.dumps(gp)
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_with_all_noise_nothing_depends_on_the_records(setting):
     # The same noise on arbitrary records: all that is left is what the guarantee does not cover.

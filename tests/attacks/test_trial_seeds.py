@@ -111,7 +111,7 @@ def left(search, seeds):
     return leak_scan(search, secrets) or [seed for seed in seeded_steps(search) if seed in seeds]
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("case", sorted(CASES))
 def test_no_seed_is_left(case, seeds):
     search = fitted(case)

@@ -324,7 +324,7 @@ OF_LABELS = [np.asarray, pd.Series, lambda y: list(np.asarray(y))]
 
 
 # Any two of scorer, label and container meet.
-@pytest.mark.quick_cases(3)
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("name", "label", "container"),
     [
@@ -349,6 +349,7 @@ def type_of_label(y_true, scores):
     return np.full(len(y_true), float(y_true.dtype.kind == "f"))
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("label", [np.nan, 0.5])
 def test_one_label_decides_no_type_of_the_rows_that_score(label, monkeypatch):
     """A user's loss may read the type of labels; trials score all rows at once."""

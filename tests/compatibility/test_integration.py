@@ -121,7 +121,7 @@ class TestEverySearcher:
         model = CalibratedClassifierCV(make_search(kind), cv=2).fit(*data)
         np.testing.assert_allclose(model.predict_proba(data[0]).sum(axis=1), 1.0)
 
-    @pytest.mark.quick_cases(3)
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("container", [sparse.csr_matrix, sparse.csr_array, sparse.csc_array])
     def test_sparse(self, kind, data, container):
         X, y = data
@@ -221,7 +221,7 @@ class TestEverySearcher:
         assert "best_score_std_" in attributes
         assert [name for name in attributes if f"\n{name} :" not in inspect.getdoc(search)] == []
 
-    @pytest.mark.quick_cases(3)
+    @pytest.mark.quick_cases(1)
     @pytest.mark.filterwarnings("ignore:sample_weight, requested for scores:UserWarning")
     @pytest.mark.skipif(parse_version("1.9") > VERSION, reason="Pipeline.score routes nothing")
     @pytest.mark.parametrize("requested", [True, False, None])

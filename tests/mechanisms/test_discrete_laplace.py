@@ -19,6 +19,7 @@ def test_scale_and_guarantee():
     assert Fraction(third.guarantee.epsilon) >= Fraction(1, 3)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(("epsilon", "sensitivity"), [(1.0, 1), (0.25, 3), (Fraction(2, 7), 1)])
 def test_noise_law(epsilon, sensitivity):
     n, mechanism = 20_000, DiscreteLaplace(epsilon, sensitivity)

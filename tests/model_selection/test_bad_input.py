@@ -434,6 +434,7 @@ UNREADABLE = {
 }
 
 
+@pytest.mark.quick_cases(8)
 @pytest.mark.parametrize("guide", [True, False], ids=["guided", "unguided"])
 @pytest.mark.parametrize(("where", "value"), UNREADABLE.values(), ids=UNREADABLE)
 def test_a_bad_protected_record_costs_the_worst_loss_and_nothing_else(

@@ -210,6 +210,7 @@ def test_r2_at_the_bound_that_is_told_is_that_of_sklearn(noise):
     assert search.best_score_ == pytest.approx(exact, abs=0.05)
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("skewed", [False, True])
 @pytest.mark.parametrize(("scoring", "noise"), [("r2", 0.5), ("d2_absolute_error_score", 0.25)])
 def test_a_bound_that_cuts_the_spread_alone_is_told(scoring, noise, skewed):

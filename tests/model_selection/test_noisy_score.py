@@ -208,6 +208,7 @@ class TestStandardDeviation:
         (own,) = search.cv_results_["private_validation_score"][[search.best_index_]]
         assert abs(search.best_score_ - own) <= 1.05 * noise or search.best_score_ in (0.0, 1.0)
 
+    @pytest.mark.slow
     def test_formula_of_the_lattice_release(self):
         """Standard error of the deviation of 4000 Laplace draws: 1.8 %; five of them are 9 %."""
         source = noise_source(0)

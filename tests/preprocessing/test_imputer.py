@@ -41,6 +41,7 @@ def fitted(X, **parameters):
         return DPSimpleImputer(**({"X_bounds": (0, 20), "random_state": 0} | parameters)).fit(X)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_check_estimator_has_no_failure_at_its_defaults(strategy):
     assert failed_checks(DPSimpleImputer(strategy=strategy)) == {}

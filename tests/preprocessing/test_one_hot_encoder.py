@@ -48,6 +48,7 @@ def fitted(X, **parameters):
         return DPOneHotEncoder(**({"random_state": 0} | parameters)).fit(X)
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("sparse", [False, True])
 def test_check_estimator_has_no_failure_at_its_defaults(sparse):
     assert failed_checks(DPOneHotEncoder(sparse_output=sparse)) == {}

@@ -292,6 +292,7 @@ class TestSelection:
         assert total.status == "conditional"
         assert "the stated privacy profile holds" in total.assumptions
 
+    @pytest.mark.slow
     def test_gradient_descent_on_samples(self):
         losses = privacy_loss_distribution.from_gaussian_mechanism(
             1.0, sampling_prob=0.02, value_discretization_interval=1e-3

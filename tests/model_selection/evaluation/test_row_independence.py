@@ -87,6 +87,7 @@ CONTAINERS = {
 }
 
 
+@pytest.mark.quick_cases(44)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("container", sorted(CONTAINERS))
 @pytest.mark.parametrize("name", sorted(MIXING))
@@ -94,6 +95,7 @@ def test_statistics_of_a_batch_are_found(name, container):
     assert mixes_rows(MIXING[name], CONTAINERS[container](X))
 
 
+@pytest.mark.quick_cases(30)
 @pytest.mark.parametrize("container", sorted(CONTAINERS))
 @pytest.mark.parametrize("name", sorted(APART))
 def test_functions_of_single_rows_pass(name, container):
@@ -118,6 +120,7 @@ TYPES = {
 }
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize(
     ("name", "types"),
     [

@@ -384,6 +384,7 @@ class TestBudgets:
             assert made.guarantee.status == status
             assert any(name in text for text in made.own_assumptions) == (status == "void")
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("declared", [PrivacyGuarantee(epsilon=0.1), lambda epsilon: 1e-6])
     def test_seeds_of_parts_in_lists_void(self, declared):
         class Committee(RegressorMixin, BaseEstimator):

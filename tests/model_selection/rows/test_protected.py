@@ -415,6 +415,7 @@ TABLES = {
 }
 
 
+@pytest.mark.quick_cases(72)
 @pytest.mark.parametrize("container", sorted(TABLES))
 @pytest.mark.parametrize("dtype", [np.int64, np.float64, np.float32, bool])
 @pytest.mark.parametrize("public", [np.asarray, sparse.csr_array, lambda X: X.tolist()])

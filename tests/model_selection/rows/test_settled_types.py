@@ -354,6 +354,7 @@ def test_labels_of_levels_beside_another_label_are_levels():
     pd.testing.assert_index_equal(usual, other, exact=True)
 
 
+@pytest.mark.quick_cases(15)
 @pytest.mark.parametrize("kind", ["column", "index"])
 @pytest.mark.parametrize(
     ("dtype", "public", "odd"),

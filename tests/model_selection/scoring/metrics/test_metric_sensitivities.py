@@ -107,6 +107,7 @@ class TestWrongPairSensitivity:
         assert bound == max(change, 1)
         assert bound == wrong_pairs_l1_sensitivity(tables, 2, size)
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
     @pytest.mark.parametrize("weights", ["equal", "unequal"])
     def test_three_classes_is_attained(self, multi_class, weights):
@@ -119,12 +120,14 @@ class TestWrongPairSensitivity:
         bound = wrong_pair_sensitivity(tables, weights, 3, 2)
         assert largest_change(total, RANKED, 2) == bound
 
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
     def test_vector_of_three_classes_is_attained(self, multi_class):
         tables = pair_tables(3, multi_class)
         change = largest_change(lambda data: counts_of(data, tables), RANKED, 2)
         assert change == wrong_pairs_l1_sensitivity(tables, 3, 2)
 
+    @pytest.mark.quick_cases(4)
     @pytest.mark.parametrize("expected", [0, 2, 8, 13, 16])
     @pytest.mark.parametrize("n_classes", [2, 3])
     def test_of_an_excess_over_an_expected_share_it_is_the_same(self, expected, n_classes):
