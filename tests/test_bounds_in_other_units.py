@@ -71,7 +71,7 @@ def fitting():
     }
 
 
-@pytest.mark.quick_cases(4)
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize(("y", "bounds"), fitting().values(), ids=fitting())
 def test_targets_in_bounds_that_fit_are_not(kind, y, bounds):

@@ -100,7 +100,7 @@ def test_a_missing_label_in_a_column_is_of_no_class_and_no_error(model, dtype):
         clone(model).set_params(classes=None).fit(np.zeros((len(LABELS), 2)), y.astype(float))
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore:y is of the type of objects")
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SelectionCostWarning")
 @pytest.mark.parametrize("row", range(5))  # rows that train, and some that score
@@ -236,7 +236,7 @@ def test_every_search_refuses_labels_of_the_type_of_texts_beside_numbers(protect
         search.fit(ROWS, np.array(WORDS, dtype=object))  # of this type no record need be a text
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore:y is of the type of objects")
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
 @pytest.mark.parametrize("container", [list, lambda y: np.array(y, dtype=object), pd.Series])
@@ -288,7 +288,7 @@ def test_a_missing_label_becomes_no_class_of_a_trial(dtype):
     assert search.best_estimator_.classes_.tolist() == [0, 1]
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SelectionCostWarning")
 @pytest.mark.parametrize("container", [list, tuple])
 @pytest.mark.parametrize("odd", [None, np.nan, 0.5])

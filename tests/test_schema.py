@@ -117,7 +117,7 @@ def test_categories_are_refused_and_missing_numbers_are_nan():
     assert "DPSimpleImputer" in error.__notes__[0]
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64, np.float16, np.longdouble, object])
 def test_every_real_type_is_read(dtype):
     model = DPSparseGPRegressor(X_bounds=(0, 3), y_bounds=(-2, 2))
@@ -171,7 +171,7 @@ DEFAULT_BOUNDS = [
 ]
 
 
-@pytest.mark.quick_cases(6)
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("model", DEFAULT_BOUNDS, ids=lambda model: type(model).__name__)
 @pytest.mark.parametrize("dtype", ["float64", "Float64", object])
 def test_missing_bounds_are_told_before_the_charge_and_once(model, dtype):

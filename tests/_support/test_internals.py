@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+import pytest
+
 from _support import internals
 
 TESTS = Path(__file__).parents[1]
@@ -21,6 +23,7 @@ def test_no_name_stands_in_two_lines():
     assert len(listed) == len(set(listed))
 
 
+@pytest.mark.slow
 def test_every_name_is_imported_by_a_test():
     imported = set()
     for path in TESTS.rglob("*.py"):

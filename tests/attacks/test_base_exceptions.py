@@ -96,7 +96,7 @@ def test_a_record_that_trains(kind, where):
     assert search.fit(rows, Y).best_index_ in (0, 1)
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SelectionCostWarning")
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_a_private_training(kind):

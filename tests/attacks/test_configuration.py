@@ -88,7 +88,7 @@ def what_is_said(name, rows):
     return error, {str(warning.message) for warning in caught}
 
 
-@pytest.mark.quick_cases(4)
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("mode", ["warn", "raise"])
 @pytest.mark.parametrize("name", KINDS)
 def test_long_doubles_beyond_doubles_are_infinite_and_no_warning(name, mode):

@@ -172,13 +172,13 @@ def test_no_public_class_is_missing():
     assert public <= {name.split()[0] for name in SUBJECTS}
 
 
-@pytest.mark.quick_cases(14)
+@pytest.mark.quick_cases(7)
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_nothing_protected_is_held_or_said(name):
     assert scan(SUBJECTS[name], name)[1] == []
 
 
-@pytest.mark.quick_cases(10)
+@pytest.mark.quick_cases(5)
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_a_kept_row_is_found(name):
     def fit(records):
@@ -202,7 +202,7 @@ def differences(name, fit):
     return same_seed_difference(seeded, records_of(name), other_records(name), **SAME)
 
 
-@pytest.mark.quick_cases(14)
+@pytest.mark.quick_cases(7)
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_all_noise_and_no_data(name):
     assert [found.path for found in differences(name, SUBJECTS[name])] == []

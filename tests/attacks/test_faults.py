@@ -235,7 +235,7 @@ def fitted(estimator):
 
 class TestNonsense:
     # A choice and a descent see every answer; the other searches choose as the grid does.
-    @pytest.mark.quick_cases(4)
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize(
         ("kind", "answer"),
         [

@@ -126,7 +126,7 @@ def losses_of_fit(monkeypatch, estimator, data, *neighbours):
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 class TestLoss:
-    @pytest.mark.quick_cases(6)
+    @pytest.mark.quick_cases(3)
     def test_a_replaced_group_loses_what_is_stated(self, monkeypatch, name):
         assert 0.05 < max(losses_of_fit(monkeypatch, ESTIMATORS[name], *NEIGHBOURS)) <= 1
 
@@ -198,7 +198,7 @@ class TestSharing:
 class TestInput:
     """Labels are checked before the charge and read after it; sizes are in no message."""
 
-    @pytest.mark.quick_cases(4)
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("name", ESTIMATORS)
     def test_sizes_are_not_shown(self, name):
         model = fit(ESTIMATORS[name], *NEIGHBOURS[0])

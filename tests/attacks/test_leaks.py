@@ -284,7 +284,7 @@ class TestFittedObject:
         assert totals
         assert totals == exact_results(search)[::4]
 
-    @pytest.mark.quick_cases(8)
+    @pytest.mark.quick_cases(4)
     @pytest.mark.parametrize("name", SEARCHES)
     @pytest.mark.parametrize("score_fraction", [0.0, 0.1])
     def test_nothing_protected(self, name, score_fraction):

@@ -100,7 +100,7 @@ def assert_charged(ledger, answers, budget=8):
 class TestPools:
     """Pools that were made before the block, in it, and that outlive it."""
 
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     @every_pool
     def test_jobs_inside_the_block(self, ledger, pool):
         with workers(pool) as early, ledger, workers(pool) as late:

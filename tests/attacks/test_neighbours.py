@@ -143,7 +143,7 @@ class TestBruteForce:
         scorer = resolve_scorer(scoring, tree, n_classes=2)
         assert largest_change(tree, X, LABELS, X_VAL, y_val, neighbours, scorer) <= 1
 
-    @pytest.mark.quick_cases(3)
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "neg_mean_absolute_error"])
     @pytest.mark.parametrize("bound", [1e-3, 1e6])
     def test_errors_of_regressors(self, scoring, bound, i):

@@ -71,7 +71,7 @@ def share_of_low_bits(released):
     return int(np.count_nonzero(scaled != np.round(scaled)))
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @EVERY
 def test_no_low_bits_whatever_the_value(name):
     release, _ = MECHANISMS[name]()
@@ -90,7 +90,7 @@ def off_lattice(released, step):
     return int(np.count_nonzero(units != np.round(units)))
 
 
-@pytest.mark.quick_cases(5)
+@pytest.mark.quick_cases(2)
 @EVERY
 @pytest.mark.parametrize("x", [0.0, 0.3, 1.0, math.pi])
 def test_every_output_lies_on_the_declared_lattice(name, x):
@@ -113,7 +113,7 @@ def residue_p_value(first, second, step, modulus=16):
     return stats.chi2_contingency(table[:, table.sum(axis=0) > 0]).pvalue
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @EVERY
 def test_last_bits_have_the_same_law_for_both_values(name):
     release, step = MECHANISMS[name]()

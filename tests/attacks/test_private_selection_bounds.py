@@ -130,7 +130,7 @@ class TestNoInstanceExceedsTheBound:
             delta = adversarial_order(law, mu, epsilon)
             assert_private(delta, bound_of(GaussianProfile(mu), law, epsilon))
 
-    @pytest.mark.quick_cases(4)
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize(("mean", "eta"), LAWS)
     @pytest.mark.parametrize("delta", [0.0, 1e-3])
     def test_random_outputs_of_a_staircase(self, mean, eta, delta):
@@ -203,7 +203,7 @@ class TestPlantedBugs:
         root = brentq(lambda log_mu: log_bound(math.exp(log_mu)) - math.log(1e-5), -4, 0)
         return math.exp(root)
 
-    @pytest.mark.quick_cases(5)
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("eta", [-0.5, 0.0, 1.0])
     @pytest.mark.parametrize(
         "planted",
@@ -290,7 +290,7 @@ class TestSecrecyOfTheNumberOfTrials:
 class TestCap:
     """Theorem 3: the number of trials cut at max_trials."""
 
-    @pytest.mark.quick_cases(3)
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize(("mean", "eta"), [(5, 0.0), (5, 1.0), (3, 2.5)])
     @pytest.mark.parametrize("cap", [3, 8, 25])
     def test_both_prices_hold(self, mean, eta, cap):

@@ -92,7 +92,7 @@ def trained_on_protected(search, *data, protected_rows, **rows):
 
 
 class TestTraining:
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     @search_names
     def test_given_rows_train_nothing(self, name):
         model = make_pipeline(Spy(), StandardScaler(), Spy(), SpyClassifier())
@@ -102,7 +102,7 @@ class TestTraining:
         assert search.classes_.tolist() == [0, 1]
         assert abs(search.best_estimator_[1].mean_).max() < 1
 
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     @search_names
     def test_rows_set_apart_train_nothing(self, name):
         protected = protected_positions(40, 0.2)
@@ -167,7 +167,7 @@ class TestSplit:
 
 
 class TestStatements:
-    @pytest.mark.quick_cases(3)
+    @pytest.mark.quick_cases(1)
     @search_names
     @pytest.mark.parametrize("random_state", [0, np.random.RandomState(0)])
     def test_a_seed_voids_the_guarantee(self, name, random_state):

@@ -363,7 +363,7 @@ class TestNoise:
             fitted(search(estimator, {"factor": [1.0]}, **options))
         return len(set(means)), len(set(scores))
 
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("seed", [None, 0])
     @pytest.mark.parametrize("random_state", [None, 1, "RandomState"])
     def test_trials_have_their_own(self, seed, random_state, monkeypatch):

@@ -78,7 +78,7 @@ DRAWING = {
 }
 
 
-@pytest.mark.quick_cases(3)
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("k", [4, 10])
 @pytest.mark.parametrize("case", sorted(DRAWING))
 def test_chunks_that_may_share_a_stream_are_conditional(case, k):

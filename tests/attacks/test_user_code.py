@@ -130,7 +130,7 @@ COMBINATIONS = [
 ]
 
 
-@pytest.mark.quick_cases(5)
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize(
     ("container", "mode", "steps"),
     [
@@ -146,7 +146,7 @@ def test_steps_that_mix_rows_are_refused(container, mode, steps):
         MODES[mode](model, CONTAINERS[container])
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("steps", sorted(STEPS))
 def test_before_private_models_too(steps):
     gp = DPSparseGPRegressor(X_bounds=(-1, 1), y_bounds=(-1, 1))
@@ -593,7 +593,7 @@ def test_what_one_record_types_moves_the_model_of_its_own_chunk(kind, released, 
     assert abs(after[0] - before[0]) <= sensitivity
 
 
-@pytest.mark.quick_cases(4)
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("kind", KINDS[:-1])
 @pytest.mark.parametrize("tuning_fraction", [None, 0.8])
 def test_what_one_record_types_moves_the_training_of_its_own_part(
@@ -626,7 +626,7 @@ class ByLabels(ClassifierMixin, BaseEstimator):
         return (np.asarray(X)[:, 0] > 0) ^ (kind not in "iM")
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("protect", ["validation", Chunks(6)])
 @pytest.mark.parametrize("label", [0.5, np.nan, "x", None, (1, 2)])
 @pytest.mark.parametrize("dates", [False, True])

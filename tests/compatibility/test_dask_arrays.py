@@ -127,7 +127,7 @@ def fail(block):
     raise ValueError(f"{TEXT} {block}")
 
 
-@pytest.mark.quick_cases(5)
+@pytest.mark.quick_cases(2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("kind", "which"), CASES)
 def test_a_graph_is_computed_after_the_charge_and_in_silence(kind, which):

@@ -77,7 +77,7 @@ def frame():
 
 @pytest.mark.parametrize("kind", SEARCHERS)
 class TestEverySearcher:
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     def test_in_a_pipeline(self, kind, data):
         model = make_pipeline(StandardScaler(), make_search(kind)).fit(*data)
         assert model.score(*data) > 0.7
@@ -111,7 +111,7 @@ class TestEverySearcher:
         assert scores.shape == (3,)
         assert scores.mean() > 0.7
 
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     def test_voting(self, kind, data):
         vote = VotingClassifier([("private", make_search(kind)), ("other", LogisticRegression())])
         assert vote.fit(*data).score(*data) > 0.7
@@ -130,14 +130,14 @@ class TestEverySearcher:
         search.fit(container(X[:80]), y[:80], X_val=container(X[80:]), y_val=y[80:])
         assert search.score(container(X), y) > 0.7
 
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     def test_string_labels(self, kind, data):
         X, y = data
         search = make_search(kind).fit(X[:80], strings(y[:80]), X_val=X[80:], y_val=strings(y[80:]))
         assert list(search.classes_) == ["ill", "well"]
         assert search.score(X, strings(y)) > 0.7
 
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     def test_lists(self, kind, data):
         X, y = data
         search = make_search(kind).fit(X.tolist(), strings(y).tolist())
@@ -155,7 +155,7 @@ class TestEverySearcher:
         one, two = (fit.cv_results_["mean_test_score"] for fit in fits)
         np.testing.assert_array_equal(one, two)
 
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     def test_pickle_and_clone(self, kind, data):
         search = make_search(kind).fit(*data)
         again = pickle.loads(pickle.dumps(search))
@@ -164,7 +164,7 @@ class TestEverySearcher:
         assert not hasattr(clone(search), "best_params_")
         assert clone(search).get_params()["epsilon"] == search.epsilon
 
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     def test_html(self, kind, data):
         search = make_search(kind)
         for state in (search, search.fit(*data)):
@@ -172,7 +172,7 @@ class TestEverySearcher:
             assert type(search).__name__ in page
             assert "LogisticRegression" in page
 
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     def test_regression(self, kind):
         X, y = make_regression(n_samples=60, n_features=3, random_state=0)
         search = make_search(kind, Ridge(), {"alpha": [0.1, 1.0]}, loss_bound=1e4).fit(X, y)
@@ -193,7 +193,7 @@ class TestEverySearcher:
         assert isinstance(transformed, pd.DataFrame)
         assert transformed.index.equals(numbers.index)
 
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     def test_routes_weights_and_groups_to_the_public_part(self, kind, data):
         X, y = data
         public = {"sample_weight": np.linspace(0.1, 3, 80), "groups": np.arange(80) % 4}
@@ -214,7 +214,7 @@ class TestEverySearcher:
             with pytest.raises(ValueError, match="groups"):
                 search.fit(X[:80], y[:80], X_val=X[80:], y_val=y[80:])
 
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     def test_fitted_attributes_are_documented(self, kind, data):
         search = make_search(kind).fit(*data)
         attributes = [name for name in vars(search) if name.endswith("_")]
@@ -246,7 +246,7 @@ class TestEverySearcher:
         found = search.cv_results_["mean_test_score"][search.best_index_]
         assert found == pytest.approx(score)
 
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     def test_routes_protected_rows_through_a_pipeline(self, kind, data):
         X, y = data
         with sklearn.config_context(enable_metadata_routing=True):
@@ -256,7 +256,7 @@ class TestEverySearcher:
         # The score is that of the 40 protected rows, scaled as the public ones were.
         assert model[-1].best_score_ == pytest.approx(model.score(X[80:], y[80:]), abs=1e-3)
 
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     @pytest.mark.skipif(parse_version("1.9") > VERSION, reason="scikit-learn has no callbacks")
     def test_progress_bar(self, kind, data, capsys):
         pytest.importorskip("rich")

@@ -54,7 +54,7 @@ def test_a_target_in_a_far_too_wide_interval_is_named():
         model.fit(X, Y)
 
 
-@pytest.mark.quick_cases(3)
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 @pytest.mark.parametrize("kind", MODELS)
 def test_columns_in_bounds_that_fit_are_not(kind, epsilon):

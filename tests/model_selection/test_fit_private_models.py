@@ -255,7 +255,7 @@ class TestRelease:
 
 
 class TestBudget:
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
     @pytest.mark.parametrize("eta", [0.0, 1.0])
     def test_candidates_get_what_the_total_allows(self, epsilon, eta):

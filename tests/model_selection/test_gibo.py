@@ -133,7 +133,7 @@ class TestResults:
         assert search.best_score_ == pytest.approx(exact, abs=0.005)
         assert search.best_score_ != exact
 
-    @pytest.mark.quick_cases(3)
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize(
         "options",
         [

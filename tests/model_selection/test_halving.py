@@ -103,7 +103,7 @@ class TestHalving:
             fitted(make(space={"a": [f"cannot predict {i}" for i in range(9)]}, halving=2))
         assert not ledger.entries
 
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize(
         ("params", "fit"),
         [

@@ -575,7 +575,7 @@ def test_a_score_of_probabilities_is_refused_for_several_targets(scoring, option
         refused(search, match, y)
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
 @pytest.mark.filterwarnings("ignore:2 of 2 candidates")
 @pytest.mark.parametrize("options", PROTECTIONS)
@@ -589,7 +589,7 @@ def test_a_loss_that_is_no_number_of_each_record_is_refused_by_name(options):
     assert not ledger.entries
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SelectionCostWarning")
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DefaultBoundsWarning")

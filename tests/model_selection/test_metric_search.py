@@ -42,7 +42,7 @@ CLASSIFICATION += ["matthews_corrcoef", "f1_macro", "d2_log_loss_score"]
 class TestScores:
     """With a large budget the released score is scikit-learn's metric of the protected rows."""
 
-    @pytest.mark.quick_cases(4)
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("guide", [True, False])
     @pytest.mark.parametrize("name", CLASSIFICATION)
     def test_grid(self, name, guide):
@@ -158,7 +158,7 @@ def test_targets_that_are_missing_are_told(model, scoring):
         )
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
 @pytest.mark.parametrize("container", [np.asarray, pd.DataFrame])

@@ -62,7 +62,7 @@ class Charger(Ridge):
         return super().fit(X, y)
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
 @pytest.mark.parametrize("searcher", [*SEARCHERS, DPGIBOSearchCV])
 @pytest.mark.parametrize("cv", [2, None])

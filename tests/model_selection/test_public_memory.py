@@ -132,7 +132,7 @@ class TestWarmStart:
         "entries": ({}, {"sample_weight": np.arange(60)}),
     }
 
-    @pytest.mark.quick_cases(3)
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("name", CHANGES)
     def test_nothing_is_used_of_another_problem(self, name, tmp_path):
         params, how = self.CHANGES[name]
@@ -157,7 +157,7 @@ class TestWarmStart:
                 fitted(make(tmp_path))
         assert len(ledger.entries) == 2
 
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize(
         ("params", "fit"),
         [
@@ -478,7 +478,7 @@ class TestTypesOfPartsThatAreSetApart:
         usual, other = (self.names(tmp_path / str(k), X, Y, **e) for k, e in enumerate(entries))
         assert usual == other
 
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("kind", sorted(ODD_LABELS))
     @pytest.mark.parametrize("of_targets", [True, False])
     def test_labels_of_rows(self, kind, of_targets, tmp_path):

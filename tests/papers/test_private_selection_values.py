@@ -38,7 +38,7 @@ def test_papernot_steinke_logarithmic(epsilon, mean, printed, mu):
     assert mu - 5.1e-5 <= 1 / found <= mu * (1 + 6e-4)
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("epsilon", "mean", "refined", "best"),
     [

@@ -47,7 +47,7 @@ def void(call):
         return call()
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "parameters",
     [

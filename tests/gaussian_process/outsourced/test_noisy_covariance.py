@@ -30,7 +30,7 @@ KERNELS = {
 }
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("n_noisy", [1, 2])
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_is_the_mean_of_the_kernel_over_normal_noise(kernel, n_noisy):

@@ -65,7 +65,7 @@ def test_the_prior_favours_the_linear_kernel_beyond_ten_columns(p, favour):
     np.testing.assert_array_equal(priors, np.where(linear, favour, 0.0))
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("p", "mu", "factor"), [(3, 5, 1.0), (4, 5, 0.5), (10, 5, 0.5), (10, 10, 1.0), (11, 5, 1.0)]
 )

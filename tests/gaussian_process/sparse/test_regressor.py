@@ -49,8 +49,12 @@ def quiet(call):
         return call()
 
 
-def test_check_estimator():
-    results = quiet(lambda: check_estimator(DPSparseGPRegressor(), on_skip=None, on_fail=None))
+@pytest.mark.parametrize(
+    "parameters", [{"kernel": RBF()}, pytest.param({}, marks=pytest.mark.slow)], ids=str
+)
+def test_check_estimator(parameters):
+    model = DPSparseGPRegressor(**parameters)
+    results = quiet(lambda: check_estimator(model, on_skip=None, on_fail=None))
     assert len(results) > 40
     failed = {r["check_name"]: repr(r["exception"]) for r in results if r["status"] == "failed"}
     assert not failed
@@ -108,7 +112,7 @@ def test_predictions_agree_with_each_other():
         gp.predict(T, return_std=True, return_cov=True)
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "posterior", ["noise_aware", "linearised", "linearised_published", "naive"]
 )
@@ -191,7 +195,7 @@ class TestBudgetOfThePrivateMean:
         put(monkeypatch, "sparse regressor: DPSparseGPRegressor._release", listened_release)
         return budgets
 
-    @pytest.mark.quick_cases(3)
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize(
         "options",
         [{}, {"kernel": [RBF(0.5), RBF(2.0)]}, {"release": "kernel", "noise_variance": 0.1}],

@@ -111,7 +111,7 @@ class TestSensitivity:
         plant(monkeypatch, "chunk training: a model is scored on other chunks")
         assert max(self.changed_chunks("roc_auc", 1)) > 1
 
-    @pytest.mark.quick_cases(7)
+    @pytest.mark.quick_cases(3)
     @pytest.mark.parametrize("scoring", ["roc_auc", "f1", "neg_max_error"])
     @pytest.mark.parametrize("bad", [np.nan, 1e300, "text", None, [1.0], 10**400])
     def test_a_bad_record_changes_one_number(self, scoring, bad):
@@ -263,7 +263,7 @@ class TestSearchers:
             search.fit(BIG_X, BIG_Y)
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     "labels", [np.array(["no", "yes"]), np.array([3.0, 7.0]), np.array([0, 1])]
 )

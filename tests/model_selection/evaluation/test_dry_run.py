@@ -296,7 +296,7 @@ NO_NUMBERS = {
 }
 
 
-@pytest.mark.quick_cases(3)
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DefaultBoundsWarning")
 @pytest.mark.parametrize("model", [DPRidge(), DPLogisticRegression(classes=[0, 1])], ids=repr)
 @pytest.mark.parametrize("kind", NO_NUMBERS)

@@ -299,7 +299,7 @@ class TestSteps:
 
 
 class TestBudgets:
-    @pytest.mark.quick_cases(5)
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("kind", ["gaussian", "pure", "approximate"])
     @pytest.mark.parametrize("n_steps", [1, 2, 5])
     @pytest.mark.parametrize("selection", ["profile", "composition"])

@@ -107,7 +107,7 @@ def test_categories_of_protected_texts_alone_do_not_stay_in_a_public_series(dtyp
     assert public.name is None
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("protect", ["validation", Chunks(n_chunks=4)])
 @pytest.mark.parametrize("dtype", SERIES)
 def test_a_search_takes_a_series_of_texts(dtype, protect):
@@ -649,7 +649,7 @@ OF_ONE_TYPE = {
 }
 
 
-@pytest.mark.quick_cases(3)
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of pandas 2.1
 @pytest.mark.parametrize("public", OF_ONE_TYPE)
 def test_no_odd_cell_is_an_error_or_changes_another(public):

@@ -151,7 +151,7 @@ def test_targets_of_no_series_are_typed_by_public_ones_too(kind):
     assert settled_public_targets(dates, True).dt.tz is not None
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", [pd.Series, pd.Categorical, pd.CategoricalIndex])
 @pytest.mark.parametrize("odd", ["a text", 0.5, 2**70])
@@ -486,7 +486,7 @@ WITH_MODES = [(mode, table) for table in sorted(TABLES) for mode in ("default sp
 WITH_MODES += [("private", table) for table in ("integers-nan", "truth-nan", "array-text")]
 
 
-@pytest.mark.quick_cases(8)
+@pytest.mark.quick_cases(4)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("mode", "table"), WITH_MODES)
 def test_a_record_changes_no_type_that_a_step_sees(mode, table):
@@ -497,7 +497,7 @@ def test_a_record_changes_no_type_that_a_step_sees(mode, table):
     assert types_seen(mode, neighbour(X, i, cell), LABELS) == usual
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     "mode",
@@ -523,7 +523,7 @@ def test_a_protected_text_among_numbers_changes_no_public_type(container):
     assert types_seen("default split", container(with_text), LABELS) == usual
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mode", ["default split", "default split regression"])
 @pytest.mark.parametrize("container", [pd.Series, np.array, lambda y: pd.DataFrame({"y": y})])
@@ -569,7 +569,7 @@ def column_with(column, i, cell):
     return pd.DataFrame({"a": [*column[:i], cell, *column[i + 1 :]]})
 
 
-@pytest.mark.quick_cases(3)
+@pytest.mark.quick_cases(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", sorted(TYPED))
 def test_a_cell_of_another_kind_changes_no_public_type(kind):

@@ -296,7 +296,7 @@ BARE = pickle.dumps(Paid())
 WAYS = ["created", "clone", "cloned", "copied", "pickled", "loaded", "fitted"]
 
 
-@pytest.mark.quick_cases(4)
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("how", WAYS)
 def test_fits_after_the_block_are_charged(ledger, how):
     model = made_in_a_block(ledger, how)

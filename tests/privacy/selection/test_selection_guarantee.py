@@ -178,7 +178,7 @@ class TestCalibration:
         assert epsilon * (1 - 1e-7) < total.epsilon <= epsilon
         assert total.delta == delta
 
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("method", METHODS)
     @pytest.mark.parametrize("max_trials", [450, 1500])
     def test_round_trip_with_a_cap_and_a_distance(self, method, max_trials):
@@ -336,7 +336,7 @@ class TestPapernotSteinke:
         law = TrialLaw(mean, eta)
         return selection_guarantee(candidate, law, delta=delta, method=method).epsilon
 
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("eta", [0, 0.5, 1, 2])
     @pytest.mark.parametrize(("mu", "mean", "delta"), [(0.2, 10, 1e-5), (0.05, 200, 1e-8)])
     def test_gaussian(self, eta, mu, mean, delta):
@@ -409,7 +409,7 @@ class TestLiuTalwar:
         assert 3 * epsilon_from_mu(mu, root**2 / 2) + 3 * root == pytest.approx(total.epsilon)
         assert f"at most {cap}" in total.mechanism
 
-    @pytest.mark.quick_cases(3)
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
     @pytest.mark.parametrize("mean", [3, 30, 300])
     def test_is_implied_by_our_theorems(self, epsilon, mean):
@@ -439,7 +439,7 @@ class TestAdvice:
         gamma = share * (1 - wanted) / (wanted * (1 - share))
         return TrialLaw(max(1.0, 1 / gamma))
 
-    @pytest.mark.quick_cases(2)
+    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize(
         ("epsilon", "delta", "last"),
         [(0.1, 1e-5, 3), (1.0, 1e-5, 2), (3.0, 1e-5, 2), (10.0, 1e-5, 1), (1.0, 1e-8, 1)],

@@ -274,7 +274,7 @@ BAD_LABELS = [None, "x", float("nan"), 7, (1, 2), b"1", True]
 class TestNeighbours:
     """A replaced record, however bad, moves sums by at most what is stated, and by no less."""
 
-    @pytest.mark.quick_cases(9)
+    @pytest.mark.quick_cases(4)
     @pytest.mark.parametrize("name", [*BINARY, *MANY])
     def test_bounded(self, name):
         n_classes = 2 if name in BINARY else 3
