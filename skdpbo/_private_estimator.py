@@ -168,8 +168,9 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
 
     def _checked_table(self, X):
         """Check the schema and leave the values alone: they are checked as they are read."""
-        how = {"ensure_2d": True, "accept_sparse": self._accepts_sparse}
-        return checked_table(X, "X", estimator=self, **how)
+        return checked_table(
+            X, "X", ensure_2d=True, estimator=self, accept_sparse=self._accepts_sparse
+        )
 
 
 class NoisyRegressor(MultiOutputMixin, RegressorMixin):

@@ -36,7 +36,9 @@ def columns_of(X, estimator):
 
 def _cells(column):
     """Protected: return a vector of a declared type; pandas gives numpy one by missing values."""
-    return (column if isinstance(column.dtype, np.dtype) else column.astype(object)).to_numpy()
+    if isinstance(column.dtype, np.dtype):
+        return column.to_numpy()
+    return column.to_numpy(dtype=object, na_value=None)  # NA is missing, too
 
 
 def _checked_shape(shape, estimator):

@@ -10,7 +10,9 @@ from scipy.sparse import csr_matrix
 from scipy.stats import norm
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
+from skdpbo._attempt import is_known
 from skdpbo._column_ranges import counts_sensitivity
+from skdpbo._isolation._lazy_rows import lazy
 from skdpbo._parameters import warn_caller
 from skdpbo._private_estimator import read
 from skdpbo._schema import (
@@ -63,8 +65,8 @@ class DPOneHotEncoder(PrivateTransformer):
     delta : float, default=1e-5
         Probability that epsilon may fail, in (0, 1).
     categories : "auto" or list of array-like, default="auto"
-        Public categories of each column; then no value is read and no budget is spent. "auto":
-        found privately.
+        Public categories of each column, of its type, None or NaN; then no value is read and no
+        budget is spent. "auto": found privately.
     sparse_output : bool, default=False
         Whether `transform` returns a CSR matrix.
     random_state : None, int or RandomState, default=None
@@ -152,7 +154,8 @@ class DPOneHotEncoder(PrivateTransformer):
             Float64; a one in each column's indicators.
         """
         check_is_fitted(self)
-        columns = read(columns_of, X, self)  # in a pipeline, what a cell says would tell of it
+        # In a pipeline, what a cell says would tell of its record.
+        columns = read(columns_of, lazy(X), self)
         validate_data(self, X, reset=False, skip_check_array=True)
         sizes = [len(keys) + 1 for keys in self._keys]  # one more for all other values
         starts = np.cumsum([0, *sizes[:-1]])
@@ -306,10 +309,13 @@ class DPOneHotEncoder(PrivateTransformer):
 
 def _refuse_other_kinds(categories, X):
     """Raise for given categories that no value of a column can be, by its declared type."""
-    for j, (dtype, given) in enumerate(zip(cycle(declared_types(X)), categories, strict=False)):
+    types = declared_types(X)
+    types = types if hasattr(X, "columns") else cycle(types)
+    for j, (dtype, given) in enumerate(zip(types, categories, strict=False)):
         kind = kind_of_type(dtype)
         others = {"numbers": str, "texts": Number}.get(kind, ())
-        if any(isinstance(value, others) for value in np.asarray(given, dtype=object).flat):
+        values = np.asarray(given, dtype=object).flat
+        if any(isinstance(value, others) and is_known(value) for value in values):
             raise ValueError(f"categories of column {j} must be {kind}, as its values are.")
 
 

@@ -8,6 +8,7 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skdpbo._gaussian_estimator import GaussianEstimator
+from skdpbo._isolation._lazy_rows import lazy
 from skdpbo._private_estimator import read
 from skdpbo._record_groups import n_units
 from skdpbo.privacy._checks import check_flag
@@ -65,7 +66,7 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
         """Return rows as doubles in silence: in a pipeline, what is said would tell of a record."""
         check = partial(check_array, dtype="float64", input_name="X", estimator=self, **how)
         with np.errstate(all="ignore"):
-            rows = read(check, X)
+            rows = read(check, lazy(X))
         validate_data(self, X, reset=False, skip_check_array=True)
         return rows
 

@@ -549,4 +549,16 @@ MISTAKES += [
         "pass",
         "tests/attacks/test_neighbours.py -k equal_labels",
     ),
+    (
+        "preprocessing/_one_hot_encoder.py",
+        "read(columns_of, lazy(X), self)",
+        "columns_of(X, self)",
+        "tests/attacks/test_speaking_cells.py -k encoder",
+    ),
+    (
+        "preprocessing/_private_transformer.py",
+        "read(check, lazy(X))",
+        "check(X)",
+        "tests/attacks/test_speaking_cells.py tests/compatibility/test_dask_arrays.py",
+    ),
 ]

@@ -125,7 +125,7 @@ def total(name, seed, monkeypatch):
     return math.sqrt(sum(squares)) / model.privacy_.mu
 
 
-@pytest.mark.quick_cases(2)
+@pytest.mark.quick_cases(4)
 @pytest.mark.parametrize("name", MODELS)
 def test_one_record_moves_all_releases_by_the_stated_mu(name, monkeypatch):
     totals = [total(name, seed, monkeypatch) for seed in SEEDS]

@@ -166,7 +166,6 @@ def assert_served_by_the_rules(told, measured):
 conversations = st.lists(lines(st.builds(Query, steps, rows)) | lines(), max_size=12)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("n", many(40))
 def test_the_curator_says_what_is_agreed(n):
     @settled(n)

@@ -74,7 +74,6 @@ def test_discrete_laplace_loss(sensitivity):
     assert 0.88 < laplace_loss(DiscreteLaplace(1.0, sensitivity), sensitivity) <= 1.0
 
 
-@pytest.mark.slow
 def test_discrete_laplace_with_half_the_sensitivity_is_caught():
     assert laplace_loss(DiscreteLaplace(1.0, 1), 2) > 1.5
 
@@ -88,7 +87,6 @@ def gaussian_loss(mechanism, moved, coordinates=20, n=20_000):
     return normal_mu_bound(first, second)
 
 
-@pytest.mark.slow
 def test_gaussian_loss():
     mechanism = GaussianMechanism(epsilon=1.0, delta=1e-5, sensitivity=math.sqrt(20.0))
     assert 0.17 < gaussian_loss(mechanism, 1.0) <= mechanism.guarantee.mu

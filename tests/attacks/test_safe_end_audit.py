@@ -118,7 +118,6 @@ class TestChoice:
         plant(monkeypatch, "gibo: all records have one middle")
         assert self.moved_by_one() > EPSILON
 
-    @pytest.mark.slow
     def test_unclipped_losses_are_caught(self, monkeypatch):
         plant(monkeypatch, "gibo: the end compares unclipped losses")
         assert bound(3000, size=UNITS // 2) > EPSILON

@@ -95,7 +95,7 @@ def of_private(name, form):
     return found
 
 
-@pytest.mark.quick_cases(3)
+@pytest.mark.quick_cases(7)
 @pytest.mark.parametrize("form", ["array", "list", "frame"])
 @pytest.mark.parametrize("name", PRIVATE)
 def test_cells_and_groups_of_private_models(name, form):

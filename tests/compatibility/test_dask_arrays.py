@@ -114,7 +114,9 @@ def fit(kind, which, step):
     rows[which] = in_blocks(rows[which]).map_blocks(step, meta=rows[which][:0])
     model = PRIVATE[kind]
     model = type(model)(**model.get_params())  # not charged to the ledgers of other fits
-    model.fit(*rows.values() if kind in SUPERVISED else (rows["X"],))
+    # A pipeline hands the rows on: they are computed once more.
+    fit = getattr(model, "fit_transform", model.fit)
+    fit(*rows.values() if kind in SUPERVISED else (rows["X"],))
 
 
 def speak(block):

@@ -31,7 +31,7 @@ def one_step(threshold_of=2.0, **kwargs):
 class TestSensitivity:
     """Largest change over neighbours: every record that the mechanism could tell apart."""
 
-    @pytest.mark.quick_cases(1)
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("d", [1, 2, 3])
     @pytest.mark.parametrize("n", [1, 4])
     def test_step_of_coinpress(self, d, n):

@@ -57,7 +57,7 @@ def test_probabilities_sum_to_one_for_any_length(mechanism, n):
     assert np.allclose(mechanism(1.0, 1).probabilities(np.zeros(n, int)), 1 / n, rtol=1e-9)
 
 
-@pytest.mark.quick_cases(1)
+@pytest.mark.quick_cases(2)
 @BOTH
 @pytest.mark.parametrize("epsilon", [1.0, 0.3, 4, Fraction(2, 3)])
 def test_draws_follow_the_law(mechanism, epsilon):

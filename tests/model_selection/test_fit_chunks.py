@@ -141,7 +141,7 @@ def largest_change(totals):
 
 
 class TestSensitivity:
-    @pytest.mark.quick_cases(1)
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize(("n", "k", "m"), [(3, 2, None), (3, 3, None), (2, 2, 1)])
     def test_brute_force(self, n, k, m):
         assert largest_change(table_of_totals(n, k, m)) == chunk_sensitivity(1, k, n, m)

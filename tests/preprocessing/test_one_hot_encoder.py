@@ -162,6 +162,22 @@ def test_given_categories_that_no_value_of_a_column_can_be(dtype):
                 encoder.fit(X)
 
 
+@pytest.mark.parametrize("dtype", ["string", "category", "Int64", None])
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_a_missing_value_is_a_category_of_every_type(dtype, missing):
+    value = 1 if dtype == "Int64" else "x"
+    X = pd.DataFrame({"a": pd.Series([value, None, value] * 40, dtype=dtype)})
+    given = DPOneHotEncoder(categories=[[value, missing]])
+    for encoder in given, DPOneHotEncoder(epsilon=5):
+        assert encoder.fit_transform(X)[:2].argmax(axis=1).tolist() == [1, 0]
+
+
+def test_lists_beyond_the_columns_are_told_by_their_number():
+    X = pd.DataFrame({"a": ["x", "y"], "b": [1, 2]})
+    with pytest.raises(ValueError, match="2 lists"):
+        DPOneHotEncoder(categories=[["x"], [1], [5]]).fit(X)
+
+
 @pytest.mark.parametrize(("category", "dtype"), [(0.5, int), (300, np.uint8), (2**63, np.int64)])
 def test_a_category_that_the_type_of_a_column_does_not_have_is_shown_as_it_is(category, dtype):
     encoder = DPOneHotEncoder(categories=[[category]]).fit(np.array([[0], [1]], dtype=dtype))

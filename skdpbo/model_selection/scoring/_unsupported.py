@@ -58,7 +58,8 @@ def refusal(name, of_chunks):
 
     `of_chunks`: whether a chunk of the rows may be scored by it.
     """
-    prefixes = [prefix for prefix in _REASONS if name.startswith(prefix)]
+    names = name, f"neg_{name}"  # the function's own name, too
+    prefixes = [prefix for prefix in _REASONS if any(one.startswith(prefix) for one in names)]
     reason, instead = _REASONS[max(prefixes, key=len)] if prefixes else _UNKNOWN
     chunks = (
         ", or protect=Chunks(), which takes it and protects every record with any estimator, but "

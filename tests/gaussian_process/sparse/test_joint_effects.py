@@ -77,7 +77,7 @@ def change_of_effects(monkeypatch, p=2, groups=None):
     return largest_change(effects_of(p), heard, p, groups)
 
 
-@pytest.mark.quick_cases(1)
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("p", [2, 3, 5])
 @pytest.mark.parametrize("groups", [None, np.arange(60) // 3], ids=["records", "groups"])
 def test_neighbours_differ_by_at_most_the_sensitivity(p, groups, monkeypatch):

@@ -476,6 +476,12 @@ def test_refusals_name_a_supported_alternative(name, alternative):
         resolve_scorer(name, None, 1.0 if name == "r2" else None)
 
 
+def test_a_function_has_the_reason_of_its_scorer():
+    scorer = metrics.make_scorer(metrics.median_absolute_error, multioutput=[1.0])
+    with pytest.raises(UnboundedSensitivityError, match="neg_mean_absolute_error"):
+        resolve_scorer(scorer, None)
+
+
 @pytest.mark.parametrize(
     ("function", "options"),
     [

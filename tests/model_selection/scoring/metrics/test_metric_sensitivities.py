@@ -107,7 +107,7 @@ class TestWrongPairSensitivity:
         assert bound == max(change, 1)
         assert bound == wrong_pairs_l1_sensitivity(tables, 2, size)
 
-    @pytest.mark.quick_cases(1)
+    @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
     @pytest.mark.parametrize("weights", ["equal", "unequal"])
     def test_three_classes_is_attained(self, multi_class, weights):
@@ -120,7 +120,6 @@ class TestWrongPairSensitivity:
         bound = wrong_pair_sensitivity(tables, weights, 3, 2)
         assert largest_change(total, RANKED, 2) == bound
 
-    @pytest.mark.quick_cases(1)
     @pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
     def test_vector_of_three_classes_is_attained(self, multi_class):
         tables = pair_tables(3, multi_class)
