@@ -6,6 +6,7 @@ from skdpbo._attempt import attempt
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import NoisyScoreWarning
 from skdpbo.model_selection.scoring._score_release import MOSTLY_NOISE
+from skdpbo.model_selection.scoring.metrics._protected_metrics import TrialMetric
 
 _SMALL_NOISE = 0.05  # of the range of the score
 _LARGE_BESIDE_GAIN = 0.5  # noise of a ratio or of pairs, as a share of the gain over chance
@@ -104,13 +105,14 @@ def warn_if_trial_is_noisy(scorer, score, model):
         return
     # The best of several noisy scores is too high by about one standard deviation.
     likely = score.value - score.std
-    if scorer.is_mean:
-        size, compared = scorer.offset - likely, f"a perfect one is {scorer.offset:g}"
-    else:
+    is_metric = isinstance(scorer, TrialMetric)
+    if is_metric:
         own, _ = attempt(scorer.of, model)  # with the classes of the model
         chance = (own or scorer).of_chance
         size, compared = likely - chance, f"chance has {chance:g}"
-    fixed = not scorer.is_mean or scorer.name == "accuracy"  # a range that says what is small
+    else:  # of losses, or its root
+        size, compared = scorer.offset - likely, f"a perfect one is {scorer.offset:g}"
+    fixed = is_metric or scorer.name == "accuracy"  # a range that says what is small
     if score.std > max(_LARGE_BESIDE_GAIN * size, _SMALL_NOISE * scorer.bound * fixed):
         warn_caller(
             f"best_score_ of the best trial is mostly noise: it is {score.value:.3g}, the standard "

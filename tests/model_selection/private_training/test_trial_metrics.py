@@ -30,7 +30,7 @@ from skdpbo.exceptions import (
     SkdpboWarning,
     UnboundedSensitivityError,
 )
-from skdpbo.linear_model import DPLogisticRegression
+from skdpbo.linear_model import DPLogisticRegression, DPRidge
 from skdpbo.mechanisms import noise_source
 from skdpbo.model_selection import PrivateSelection
 from skdpbo.privacy import PrivacyGuarantee, PrivacyLedger, epsilon_from_mu
@@ -229,6 +229,20 @@ class TestSearch:
         texts = [str(w.message) for w in caught if w.category is NoisyScoreWarning]
         assert len(texts) == told
         assert all(f"it is {search.best_score_:.3g}, " in text for text in texts)
+
+    @pytest.mark.parametrize("scale", [1.0, 0.001])
+    def test_the_root_of_a_mean_loss(self, scale):
+        y = scale * self.X[:, 0] * self.X[:, 1]  # no line
+        bounds = {"X_bounds": (-5, 5), "y_bounds": (-5 * scale, 5 * scale)}
+        how = {"scoring": "neg_root_mean_squared_error", "loss_bound": 1.0, "protect": "all"}
+        search = DPGridSearchCV(DPRidge(**bounds), {"alpha": [0.1, 1.0]}, epsilon=20, **how)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            search.fit(self.X, y)
+        assert search.predict(self.X).shape == y.shape
+        # Noise on a mean loss of up to 1 hides errors of a thousandth.
+        texts = [str(w.message) for w in caught if w.category is NoisyScoreWarning]
+        assert sum("a perfect one is 0" in text for text in texts) == (scale < 1)
 
     @pytest.mark.parametrize("name", ["balanced_accuracy", "recall_macro", "roc_auc", "f1"])
     @pytest.mark.parametrize("value", [0.65, 0.9])
