@@ -98,15 +98,15 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         scores anyway.
     validation_fraction : float, default=0.2
         Share of the rows that is protected without `X_val`, in (0, 1). Row 0 is always public.
-    protect : {"validation", "all"}, Chunks or PrivateSelection, default="validation"
-        Which records the guarantee covers: the validation records, or all of them. "all" takes
-        `PrivateSelection` where the estimator states its own guarantee, and `Chunks` otherwise;
-        either may be given with its parameters. No row is public then and nothing is
-        cross-validated: `cv`, `return_train_score`, `memory`, several metrics and
-        ``error_score="raise"`` are refused, and `guide` plays no part. With chunks no model is
-        released, whatever `refit` is. Private models are tuned by `DPRandomizedSearchCV` or
-        `DPGridSearchCV`. Without public scores, "gaussian" follows its own released scores, and
-        the others choose among `n_iter` quasi-random candidates.
+    protect : {"validation", "all"} or Chunks, default="validation"
+        Which records the guarantee covers: the validation records, or all of them. "all" is
+        ``Chunks()``, which may be given with its parameters; an estimator that states its own
+        guarantee is refused. No row is public then and nothing is cross-validated: `cv`,
+        `return_train_score`, `memory`, several metrics and ``error_score="raise"`` are refused, and
+        `guide` plays no part. With chunks no model is released, whatever `refit` is. Private models
+        are tuned by `DPRandomizedSearchCV` or `DPGridSearchCV`. Without public scores, "gaussian"
+        follows its own released scores, and the others choose among `n_iter` quasi-random
+        candidates.
     neighbours : {"replace-one", "add-remove"}, default="replace-one"
         Relation of neighbouring data sets. "add-remove": one protected record more or less, and
         the number of protected records stays secret. As losses only grow with a record, the choice
@@ -163,7 +163,7 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
         `private_validation_score`, released: noisy scores on the protected rows, without bias and
         hence possibly outside the range of the score; NaN where none was taken. With `Kusner2015`
         and a secret trajectory it lists the whole candidate set, as the visited part is secret.
-        With chunks, parameters and `private_validation_score` only.
+        With chunks, parameters and, with "gaussian", `private_validation_score` only.
     privacy_ : PrivacyGuarantee
         Of the whole fit.
     scorer_ : callable or dict

@@ -91,7 +91,7 @@ class DPGridSearchCV(BaseChoiceSearchCV):
         Needs ``guide=True`` and ``protect="validation"``.
     refit : bool or str, default=True
         Train the winner on all public rows. A str names the deciding metric. A callable is refused.
-        With ``protect="all"`` and a private estimator: keep the winning model as it was trained.
+        With ``protect="all"`` and a private estimator: release the winning model.
     n_jobs : int or None, default=None
         Jobs run in parallel by joblib. The estimator's own has no effect on protected rows.
     verbose : int, default=0
@@ -123,8 +123,9 @@ class DPGridSearchCV(BaseChoiceSearchCV):
         Public, or computed from released values. Standard deviation of the noise of `best_score_`;
         absent where that is.
     best_estimator_ : estimator
-        The winner trained on the public rows, or the winning private model as it was trained;
-        absent when `refit=False` and with chunks. Its ``privacy_`` is that of the whole search.
+        The winner trained on the public rows, or the winning private model, where a part tunes
+        trained once more; absent when `refit=False` and with chunks. Its ``privacy_`` is that of
+        the whole search.
     cv_results_ : dict of ndarrays
         Public. The columns of `GridSearchCV`, from the public rows. With ``protect="all"`` the
         parameters of all candidates; with ``accounting="composition"`` also, released, the column

@@ -95,8 +95,9 @@ class DPOneHotEncoder(PrivateTransformer):
     The last indicator of a column stands for all other values: rare, unknown, or neither string
     nor number. None and NaN are one category; numbers are compared as floats.
 
-    A category is found when it has about 1.4 sqrt(d) z / mu records, z near 7.5: at epsilon 1 and
-    eight columns some 110. A `HiddenColumnsWarning` names the columns without any.
+    A category of d columns is found when it has about 10 sqrt(d) / mu records, mu that of
+    `privacy_`: at epsilon 1 and eight columns some 110. A `HiddenColumnsWarning` names the columns
+    without any.
 
     References
     ----------

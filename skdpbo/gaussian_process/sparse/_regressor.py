@@ -41,10 +41,10 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         polynomials), records of more than its mean over the inducing points count with a smaller
         weight. None: seven RBF kernels, a Matern and a linear kernel, in the units of the inducing
         points (a sixth of their range in each column, times sqrt(n_features), times 1/8 to 8) and
-        of `y_bounds`; of 2 and 3 columns also kernels on some. Of 2 to 100 two releases, from 14 %
-        of the squared budget, show which matter and how far records and targets reach; of one
-        column, where noise is large, counts show that first, from 10 %. Your own class makes the
-        guarantee conditional on values of two points at a time.
+        of `y_bounds`; of 2 and 3 columns also kernels on some. Of 2 to 100 two releases, for 11 %
+        (of two) or 14 % of the squared budget, show which matter and how far records and targets
+        reach; of one column, where noise is large, counts show that first, for 10 %. Your own class
+        makes the guarantee conditional on values of two points at a time.
     noise_variance : float, array-like of shape (n_targets,) or "released", default="released"
         Variance of an observation about the function, > 0, in squared units of y. "released":
         estimated from the released sums, at no further cost.
@@ -84,7 +84,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         ("linearised"), by Eq. (17) ("linearised_published") or not at all ("naive").
     prior_mean : {"none", "private"}, default="none"
         "none": the centre of `y_bounds`, with the default kernels what is released of the mean (see
-        there). "private": a released mean of the targets, from 5 % of the squared budget; the
+        there). "private": a released mean of the targets, for 5 % of the squared budget; the
         interval of `y_bounds` is moved there.
     y_scale : float or array-like of shape (n_targets,), default=None
         Public standard deviation of the targets, > 0, for ``prior_mean="private"`` by COINPRESS:

@@ -34,9 +34,9 @@ class PrivacyLedger:
     charged what it claims: it promises nothing, but it is not free. Blocks may be nested; a charge
     counts in all enclosing ledgers, or in none if one cannot afford it. A ledger is never copied.
 
-    Estimators always belong to the ledgers that they are made or fitted under: see
-    :class:`LedgerMixin`. A thread without a ledger of its own is charged to all that are open in
-    the process.
+    An estimator that is made or fitted inside ``with ledger:`` is charged there at each fit, also
+    after the block: see :class:`LedgerMixin`. A thread without a ledger of its own is charged to
+    all that are open in the process.
 
     Parameters
     ----------
