@@ -47,8 +47,14 @@ def raising(y, prediction):
     raise RuntimeError("a bad scorer")
 
 
+def of_its_batch(y, prediction):
+    return np.full(len(y), np.mean(y))
+
+
 BAD_SCORER = make_per_record_scorer(raising, bound=1.0)
+MIXING_SCORER = make_per_record_scorer(of_its_batch, bound=1.0)
 MISTAKES = {
+    "mixed losses": (LogisticRegression(), {"C": [1e-4, 1.0]}, {"scoring": MIXING_SCORER}, X),
     "response": (SVC(), {"C": [1.0, 2.0]}, {"scoring": "neg_log_loss"}, X),
     "value": (LogisticRegression(), {"C": [-1, "a"]}, {}, X),
     "name": (LogisticRegression(), {"c": [1.0]}, {}, X),

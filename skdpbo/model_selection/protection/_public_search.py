@@ -21,6 +21,7 @@ from skdpbo._parameters import warn_caller
 from skdpbo.model_selection._sklearn import all_fits_failed, task
 from skdpbo.model_selection.protection._protection import Protection
 from skdpbo.model_selection.protection._score_share import warn_if_metric_is_noisy
+from skdpbo.model_selection.scoring._losses import UserLoss
 from skdpbo.model_selection.scoring.metrics._confusion_scorer import public_counts
 from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 
@@ -88,8 +89,10 @@ class PublicSearch(Protection):
             results = train(batch)
         else:
             results = self.memory.evaluate(batch, train, searcher._format_results)
-        # A candidate with a public score has been trained and scored: none is to be tried first.
-        if np.isfinite(results[f"mean_test_{self.metric}"]).any():
+        # A candidate with a public score has been trained and scored: none is to be tried first,
+        # unless it is not known whether a loss of the user's can be computed of one record alone.
+        is_known = not isinstance(self.scorer._loss, UserLoss)
+        if is_known and np.isfinite(results[f"mean_test_{self.metric}"]).any():
             self.evaluator.trials = []
         return results
 
