@@ -570,15 +570,25 @@ def test_a_metric_of_labels_is_refused_for_a_regressor(scoring, options):
 
 
 @pytest.mark.parametrize("options", PROTECTIONS)
-@pytest.mark.parametrize("scoring", ["neg_log_loss", "neg_brier_score"])
-def test_a_score_of_probabilities_is_refused_for_several_targets(scoring, options):
+@pytest.mark.parametrize("scoring", ["neg_log_loss", "neg_brier_score", "f1_micro"])
+def test_a_score_of_one_target_is_refused_for_several(scoring, options):
     # The classes of a network of several targets are their numbers: every record would have the
-    # worst loss.
+    # worst loss. Micro averages count single labels, not rows of which all are right.
     search = DPGridSearchCV(MLPClassifier(), {"alpha": [1.0]}, scoring=scoring, **options)
     match = f"scoring='{scoring}' needs one target for each row; y has {X.shape[1]} .*'accuracy'"
     labels = (X > 0).astype(int)
     for y in (labels, labels.tolist()):
         refused(search, match, y)
+
+
+@pytest.mark.parametrize("options", PROTECTIONS)
+def test_a_root_is_refused_for_several_targets(options):
+    # scikit-learn's is the mean of their roots.
+    model = DPRidge(X_bounds=(-3, 3), y_bounds=(-3, 3))
+    scoring = "neg_root_mean_squared_error"
+    search = DPGridSearchCV(model, {"alpha": [1.0]}, scoring=scoring, loss_bound=1.0, **options)
+    match = f"scoring='{scoring}' needs one target for each row; .*'neg_mean_squared_error', over"
+    refused(search, match, X[:, :2])
 
 
 @pytest.mark.quick_cases(1)

@@ -30,11 +30,11 @@ RATIO, RELATIVE, ROOT, ORDER = "m", "mt", "mg", "vmt"
 TABLE = {
     "two": {
         **dict.fromkeys(["accuracy", "neg_log_loss", "neg_brier_score", "f1_micro"], MEAN),
-        **dict.fromkeys(["precision_micro", "jaccard_micro", "recall_weighted"], MEAN),
+        **dict.fromkeys(["precision_micro", "recall_weighted"], MEAN),
         **dict.fromkeys(["roc_auc", "balanced_accuracy", "f1", "precision", "recall"], RATIO),
         **dict.fromkeys(["jaccard", "f1_macro", "f1_weighted", "precision_macro"], RATIO),
         **dict.fromkeys(["precision_weighted", "recall_macro", "jaccard_macro"], RATIO),
-        **dict.fromkeys(["jaccard_weighted", "matthews_corrcoef"], RATIO),
+        **dict.fromkeys(["jaccard_micro", "jaccard_weighted", "matthews_corrcoef"], RATIO),
         **dict.fromkeys(["d2_log_loss_score", "d2_brier_score"], RELATIVE),
         "average_precision": ORDER,
         "positive_likelihood_ratio": "vmcgt",
@@ -61,7 +61,7 @@ CASES = [
     for name in installed(TABLE[kind])
 ]
 # GIBO follows gradients, which a loss of labels does not have: that is refused elsewhere.
-LABELS = ("accuracy", "top_k_accuracy", "f1_micro", "precision_micro", "jaccard_micro")
+LABELS = ("accuracy", "top_k_accuracy", "f1_micro", "precision_micro")
 
 
 class ChargedError(Exception):

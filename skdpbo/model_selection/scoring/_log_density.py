@@ -11,8 +11,6 @@ from skdpbo.model_selection.scoring._parsing import as_numbers, n_outputs
 from skdpbo.model_selection.scoring._scorer import FINE_UNITS, PerRecordScorer
 from skdpbo.privacy._checks import check_choice, check_real
 
-# Standard deviations from .003 to 60 in the units of y; it does not depend on any data.
-DEFAULT_DENSITY_RANGE = (-5.0, 5.0)
 _MEANS = ("clipped", "coinpress")
 _ACCOUNTING = ("gdp", "zcdp")
 

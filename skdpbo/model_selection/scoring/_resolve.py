@@ -7,7 +7,14 @@ from numbers import Real
 from sklearn import get_config
 from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import UnsetMetadataPassedError
-from sklearn.metrics import brier_score_loss, get_scorer, get_scorer_names, log_loss
+from sklearn.metrics import (
+    brier_score_loss,
+    get_scorer,
+    get_scorer_names,
+    log_loss,
+    root_mean_squared_error,
+    root_mean_squared_log_error,
+)
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
 from skdpbo._parameters import warn_caller
@@ -15,10 +22,6 @@ from skdpbo._schema import declared_types, kind_of_type, public_shape
 from skdpbo.exceptions import DefaultBoundsWarning, UnboundedSensitivityError
 from skdpbo.model_selection._sklearn import final_step
 from skdpbo.model_selection.scoring import _losses, _unsupported
-from skdpbo.model_selection.scoring._log_density import (
-    DEFAULT_DENSITY_RANGE,
-    make_log_density_scorer,
-)
 from skdpbo.model_selection.scoring._scorer import FINE_UNITS, PerRecordScorer
 from skdpbo.model_selection.scoring.metrics._protected_metrics import (
     TrialMetric,
@@ -139,8 +142,7 @@ def _warn_of_error_bound(error, asked, estimator):
     )
 
 
-_LOG_DENSITY = "log_predictive_density"  # no name of scikit-learn's
-_MEANS = (_LOG_DENSITY, "accuracy", "neg_log_loss", "neg_brier_score", *_losses.ERRORS)
+_MEANS = ("accuracy", "neg_log_loss", "neg_brier_score", *_losses.ERRORS)
 
 
 def _mean_scorer(name, loss_bound, n_classes):
@@ -149,19 +151,6 @@ def _mean_scorer(name, loss_bound, n_classes):
         if loss_bound is not None and loss_bound != 1:
             raise ValueError("the loss of 'accuracy' is 0 or 1: leave loss_bound out")
         return PerRecordScorer(_losses.zero_one, name=name, bound=1.0, units=1, offset=1.0)
-    if name == _LOG_DENSITY:
-        lower, upper = DEFAULT_DENSITY_RANGE
-        if loss_bound is not None:
-            raise ValueError(
-                f"{name!r} has a range, not a bound: give "
-                "make_log_density_scorer(lower=..., upper=...)"
-            )
-        warn_caller(
-            f"no range is given: log densities are clipped to [{lower:g}, {upper:g}], whatever "
-            "the scale of y. Give make_log_density_scorer(lower=..., upper=...).",
-            DefaultBoundsWarning,
-        )
-        return make_log_density_scorer(lower=lower, upper=upper)
     response_method = "predict_proba"
     if name in _losses.ERRORS:
         response_method, loss = "predict", _losses.Elementwise(name)
@@ -183,8 +172,7 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
     Parameters
     ----------
     scoring : str, PerRecordScorer, scikit-learn scorer or None
-        A name of `sklearn.metrics.get_scorer_names`, or the very scorer that a name stands for;
-        "log_predictive_density" for regressors that predict standard deviations.
+        A name of `sklearn.metrics.get_scorer_names`, or the very scorer that a name stands for.
         None is "accuracy" for classifiers and "neg_mean_squared_error" for regressors.
     estimator : estimator
         Decides what None means; it is not fitted.
@@ -252,9 +240,10 @@ def resolve_trial_scorer(scoring, estimator, loss_bound=None):
     """Return the scorer of private trials: a `TrialMetric`, or that of `resolve_scorer`."""
     metric = metric_of(scoring)
     of_trials = metric is not None and metric.known.of_trials
-    if not of_trials or is_accuracy(metric.function, metric.options):
+    average = metric.options.get("average") if of_trials else None
+    # Micro averages are functions of the accuracy.
+    if not of_trials or average == "micro" or is_accuracy(metric.function, metric.options):
         return resolve_scorer(scoring, estimator, loss_bound)
-    average = metric.options.get("average")
     of_labels = "pos_label" in metric.known.options
     if of_labels and average not in (None, "binary", "macro", "weighted"):
         raise UnboundedSensitivityError(
@@ -270,7 +259,8 @@ def refuse_other_task(scoring, estimator, y):
     several = scoring.values() if isinstance(scoring, dict) else scoring
     for metric in several if isinstance(scoring, dict | list | tuple | set) else [scoring]:
         known = isinstance(metric, str) and metric in get_scorer_names()
-        function = own_function(get_scorer(metric) if known else metric)
+        scorer = get_scorer(metric) if known else metric
+        function = own_function(scorer)
         kind = getattr(function, "__module__", "").rpartition(".")[2]  # the file of the metric
         name = f"scoring={metric if known else getattr(function, '__name__', '')!r}"
         if kind in ("_classification", "_ranking") and is_regressor(estimator):
@@ -280,12 +270,22 @@ def refuse_other_task(scoring, estimator, y):
         if kind == "_regression" and "texts" in map(kind_of_type, declared_types(y)):
             raise ValueError(f"{name} needs targets that are numbers, and y holds texts.")
         shape = public_shape(y) or ()
-        if function in (log_loss, brier_score_loss) and len(shape) == 2 and shape[1] > 1:
+        if len(shape) == 2 and shape[1] > 1 and (instead := _instead_for_several(scorer)):
             raise ValueError(
-                f"{name} needs one target for each row; y has {shape[1]} columns. For several "
-                "use 'accuracy', the share of rows of which all are right, or "
-                "make_per_record_scorer."
+                f"{name} needs one target for each row; y has {shape[1]} columns. For several use "
+                f"{instead}."
             )
+
+
+def _instead_for_several(scorer):
+    """Return what serves for several targets in place of a metric that is another for these."""
+    function = own_function(scorer)
+    if function in (root_mean_squared_error, root_mean_squared_log_error):
+        return f"'neg_{function.__name__.removeprefix('root_')}', over all of them"
+    averages = function is not None and is_accuracy(function.__name__, scorer._kwargs)
+    if averages or function in (log_loss, brier_score_loss):
+        return "'accuracy', the share of rows of which all are right, or make_per_record_scorer"
+    return None
 
 
 def _bound_of(loss_bound, scoring):
@@ -336,7 +336,7 @@ def _weight_request(scoring, estimator):
     """Return the request of weights of what ``scoring`` stands for: public scores honour it."""
     is_routed = get_config()["enable_metadata_routing"]
     # Where nothing is routed, an estimator may have requests that cannot be read.
-    if scoring == _LOG_DENSITY or (scoring is None and not is_routed):
+    if scoring is None and not is_routed:
         return None
     owner = estimator if scoring is None else get_scorer(scoring)
     routing = get_routing_for_object(owner)

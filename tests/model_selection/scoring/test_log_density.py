@@ -17,10 +17,8 @@ from sklearn.preprocessing import StandardScaler
 from _support.evaluators import score_of_trial, total_loss
 from _support.internals import (
     concentrated_mu,
-    resolve_scorer,
 )
 from skdpbo import DPGridSearchCV
-from skdpbo.exceptions import DefaultBoundsWarning
 from skdpbo.gaussian_process import DPSparseGPRegressor
 from skdpbo.mechanisms import CoinPressMean
 from skdpbo.model_selection import make_log_density_scorer
@@ -106,14 +104,6 @@ def test_a_regressor_without_deviation_is_refused_on_public_rows(line):
     X, y = line
     with pytest.raises(TypeError):
         make_log_density_scorer(lower=-3.0, upper=1.0)(LinearRegression().fit(X, y), X, y)
-
-
-def test_by_name():
-    with pytest.warns(DefaultBoundsWarning, match="make_log_density_scorer"):
-        scorer = resolve_scorer("log_predictive_density", BayesianRidge())
-    assert (scorer.lower, scorer.upper) == (-5.0, 5.0)
-    with pytest.raises(ValueError, match="range"):
-        resolve_scorer("log_predictive_density", BayesianRidge(), loss_bound=1.0)
 
 
 @pytest.mark.parametrize(

@@ -24,38 +24,42 @@ _KEPT = 0.95  # of the mean loss of a constant at a bound that hardly lowers the
 _LOWEST = -1.0  # a released R2 or D2 below is clipped: the model is worse than any constant
 
 
-class RootScorer(PerRecordScorer):
-    """Minus the square root of a mean loss; it chooses as the mean loss does.
+class OfMeanScorer(PerRecordScorer):
+    """A monotone function of a mean of losses; it chooses as the mean does.
 
     Parameters
     ----------
     scorer : PerRecordScorer
-        Minus the mean loss.
+        The mean.
     name : str
+    function : callable
+        Of scores of the mean, numbers or arrays; increasing.
     """
 
     is_mean = False
 
-    def __init__(self, scorer, *, name):
+    def __init__(self, scorer, *, name, function):
         super().__init__(
             scorer._loss,
             name=name,
             bound=scorer.bound,
             units=scorer.units,
             response_method=scorer.response_method,
+            offset=scorer.offset,
         )
         self.nearest_mean = repr(scorer.name)
+        self._function = function
 
     def __call__(self, estimator, X, y=None, sample_weight=None):
         """Score *public* rows."""
-        return -float(np.sqrt(-super().__call__(estimator, X, y, sample_weight)))
+        return float(self._function(super().__call__(estimator, X, y, sample_weight)))
 
     def score_from_units(self, total_units, n):
-        """Return minus the root of the mean loss."""
-        return -np.sqrt(np.maximum(-super().score_from_units(total_units, n), 0.0))
+        """Return the function of the mean."""
+        return self._function(super().score_from_units(total_units, n))
 
     def score_with_std(self, total, n_records, std):
-        """Return the root of a released mean; its noise is followed through the root."""
+        """Return the function of a released mean; its noise is followed through the function."""
 
         def score_of(totals):
             return self.score_from_units(
@@ -65,6 +69,16 @@ class RootScorer(PerRecordScorer):
         # The slope of a root is infinite at 0: noise is drawn, in the place of the delta method.
         noisy = NoisySums(np.array([float(total)]), np.array([std]))
         return ReleasedScore(float(score_of(noisy.values)), score_std(score_of, noisy))
+
+
+def minus_root(score):
+    """Return minus the root of minus a mean, which noise may have made positive."""
+    return -np.sqrt(np.maximum(-score, 0.0))
+
+
+def jaccard_of_accuracy(accuracy):
+    """Return the micro average of Jaccard: TP / (TP + FP + FN), an error counts in FP and FN."""
+    return accuracy / (2.0 - accuracy)
 
 
 class _Relative(MetricScorer):

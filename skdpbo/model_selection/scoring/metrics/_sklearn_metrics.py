@@ -18,7 +18,9 @@ from skdpbo.model_selection.scoring.metrics._ranking_scorer import RankingScorer
 from skdpbo.model_selection.scoring.metrics._regression_scorer import (
     AgainstConstant,
     AgainstFrequencies,
-    RootScorer,
+    OfMeanScorer,
+    jaccard_of_accuracy,
+    minus_root,
 )
 
 _SCORER = type(get_scorer("accuracy"))
@@ -157,13 +159,22 @@ def _needs_public(metric, public, instead):
 def is_accuracy(function, options):
     """Whether a metric is the share of right labels under another name, a mean of losses."""
     average = options.get("average")
-    return average == "micro" or (function, average) == ("recall_score", "weighted")
+    if average == "micro":  # of Jaccard it is a function of the share
+        return function != "jaccard_score"
+    return (function, average) == ("recall_score", "weighted")
+
+
+def _accuracy(name):
+    return PerRecordScorer(_losses.zero_one, name=name, bound=1.0, units=1, offset=1.0)
 
 
 def _confusion(of_counts, default_average, metric, public, error_scorer):
     average = metric.options.get("average", default_average)
     if is_accuracy(metric.function, metric.options):  # with the least noise
-        return PerRecordScorer(_losses.zero_one, name=metric.name, bound=1.0, units=1, offset=1.0)
+        return _accuracy(metric.name)
+    if average == "micro":
+        of = _accuracy("accuracy")
+        return OfMeanScorer(of, name=metric.name, function=jaccard_of_accuracy)
     if average not in ("binary", "macro", "weighted"):
         _refuse_average(metric, average)
     _needs_public(metric, public, "'accuracy' or make_per_record_scorer with class_weight")
@@ -228,7 +239,7 @@ def _ranking(metric, public, error_scorer):
 
 
 def _root(of, metric, public, error_scorer):
-    return RootScorer(error_scorer(of), name=metric.name)
+    return OfMeanScorer(error_scorer(of), name=metric.name, function=minus_root)
 
 
 def _against_constant(of, metric, public, error_scorer):

@@ -35,7 +35,7 @@ AVERAGED = [
 ]
 RANKED = ["roc_auc_ovr", "roc_auc_ovo", "roc_auc_ovr_weighted", "roc_auc_ovo_weighted"]
 MANY = [*AVERAGED, *RANKED, "balanced_accuracy", "matthews_corrcoef", *D2]
-MANY += ["f1_micro", "top_k_accuracy"]
+MANY += ["f1_micro", "jaccard_micro", "top_k_accuracy"]
 REGRESSION = ["r2", "d2_absolute_error_score", "neg_root_mean_squared_error"]
 
 
