@@ -55,8 +55,8 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
         Largest loss of one record for losses without a bound of their own, in their units, in
         [1e-100, 1e100]; larger losses are clipped. A dict has one by the name of a score. None: a
         default that does not depend on the data, with a `DefaultBoundsWarning`. (A search over
-        private estimators cannot read the number of classes: give `"neg_brier_score"` the bound 1
-        for two.)
+        private estimators without `classes` does not know their number: give `"neg_brier_score"`
+        the bound 1 for two.)
     score_fraction : float or "auto", default="auto"
         Share of `epsilon` spent on `best_score_`, in [0, 1). 0: no score is released. "auto": a
         tenth, for scores that are no means, such as ROC AUC and F1, up to 0.3; there and with

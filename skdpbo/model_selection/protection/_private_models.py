@@ -32,7 +32,10 @@ from skdpbo.model_selection._sklearn import final_step, n_rows
 from skdpbo.model_selection.evaluation._dry_run import NOTHING_CHARGED, dry_run, synthetic_rows
 from skdpbo.model_selection.evaluation._train_and_score import train
 from skdpbo.model_selection.private_training._costs import costs_of_groups
-from skdpbo.model_selection.private_training._estimators import refuse_unknown_groups
+from skdpbo.model_selection.private_training._estimators import (
+    refuse_unknown_groups,
+    stated_classes,
+)
 from skdpbo.model_selection.private_training._plan import (
     SCORED_SHARE,
     largest_cost,
@@ -138,7 +141,10 @@ class PrivateModelsProtection(AllRecordsProtection):
         refuse_complex(X=parts.X, y=parts.y)
         guarantee = self.promise(parts.n_samples, own_rows)
         # Targets are protected: no scorer learns its classes from them.
-        scorer = resolve_trial_scorer(searcher.scoring, searcher.estimator, searcher.loss_bound)
+        classes = stated_classes(searcher.estimator)
+        n_classes = None if classes is None else len({*classes})
+        how = searcher.scoring, searcher.estimator, searcher.loss_bound
+        scorer = resolve_trial_scorer(*how, n_classes)
         if parts.groups is not None:
             refuse_metric_of_groups(scorer)
             scorer = scorer.for_groups()

@@ -112,15 +112,17 @@ def _with_codes(losses, codes):
 
 @dataclass(frozen=True)
 class TopK:
-    """0 where the true class is among the k largest of three or more scores, else 1."""
+    """0 where the true class is among the k largest scores, else 1."""
 
     k: int
 
     def __call__(self, estimator, y, prediction):
         """Return one loss per record; of equal scores those of later classes are larger."""
-        codes = codes_among(_classes(estimator), y)
+        codes, n_classes = codes_among(_classes(estimator), y), len(_classes(estimator))
         scores = as_numbers(prediction, n_outputs(prediction))
-        if scores.shape[1] != len(_classes(estimator)):
+        if scores.shape[1] == 1 and n_classes == 2:  # a decision function: that of the second
+            scores = np.hstack([-scores, scores])
+        if scores.shape[1] != n_classes:
             raise ValueError("the estimator must return one score for each class.")
         places = np.arange(scores.shape[1])
         own = np.maximum(codes, 0)[:, None]

@@ -180,7 +180,7 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
         Bound g* at which losses are clipped, or one for each name of a metric. Errors of
         regressors default to 1.0 with a `DefaultBoundsWarning`; log losses to ``-log(1e-3)``.
     n_classes : int, default=None
-        Number of classes of the *public* targets. With 2, Brier losses are bounded by 1 rather
+        Number of classes, where it is public. With 2, Brier losses are bounded by 1 rather
         than by 2, which halves the noise.
     public : PublicTargets, default=None
         Public targets; None where no row is public.
@@ -236,14 +236,14 @@ def resolve_chunk_scorer(scoring, estimator, loss_bound=None):
     return metric.set_score_request(sample_weight=_weight_request(scoring, estimator))
 
 
-def resolve_trial_scorer(scoring, estimator, loss_bound=None):
+def resolve_trial_scorer(scoring, estimator, loss_bound=None, n_classes=None):
     """Return the scorer of private trials: a `TrialMetric`, or that of `resolve_scorer`."""
     metric = metric_of(scoring)
     of_trials = metric is not None and metric.known.of_trials
     average = metric.options.get("average") if of_trials else None
     # Micro averages are functions of the accuracy.
     if not of_trials or average == "micro" or is_accuracy(metric.function, metric.options):
-        return resolve_scorer(scoring, estimator, loss_bound)
+        return resolve_scorer(scoring, estimator, loss_bound, n_classes=n_classes)
     of_labels = "pos_label" in metric.known.options
     if of_labels and average not in (None, "binary", "macro", "weighted"):
         raise UnboundedSensitivityError(

@@ -206,6 +206,13 @@ BIG_Y = (BIG_X[:, 0] + 0.3 * RNG.normal(size=1200) > 0.8).astype(int)
 
 
 class TestSearchers:
+    def test_labels_of_synthetic_rows_are_no_reason_for_a_warning(self):
+        # They are of two classes, of which a model has one score alone.
+        how = {"scoring": "top_k_accuracy", "protect": Chunks(2), "score_fraction": 0.5}
+        search = DPGridSearchCV(LogisticRegression(), {}, epsilon=1e6, **how)
+        labels = np.digitize(BIG_X[:200, 0], [-0.5, 0.5])
+        assert search.fit(BIG_X[:200], labels).best_score_ > 0.9
+
     @pytest.mark.quick_cases(2)
     @pytest.mark.parametrize("excess_bound", [None, 0.05])
     @pytest.mark.parametrize("scoring", ["roc_auc", "average_precision", "f1"])

@@ -253,3 +253,13 @@ class TestSearch:
             warn_if_trial_is_noisy(scorer, ReleasedScore(value, 0.1), Line())
         assert len(caught) == (value == 0.65 and name != "f1")
         assert all("chance has 0.5" in str(w.message) for w in caught)
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
+@pytest.mark.parametrize(("classes", "bound"), [([1, 0], 1.0), ([0, 1, 2], 2.0), (None, 2.0)])
+def test_the_bound_of_brier_losses_is_that_of_stated_classes(classes, bound):
+    X, y, _ = rows(60)
+    model = DPLogisticRegression(X_bounds=(-4, 4), classes=classes)
+    how = {"scoring": "neg_brier_score", "epsilon": 9.0, "protect": PrivateSelection()}
+    search = DPGridSearchCV(model, {}, **how).fit(X, y)
+    assert search.scorer_.bound == bound

@@ -18,6 +18,7 @@ A sub-class of `MetricScorer` defines ``exact_sums`` and
 """
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 
@@ -109,7 +110,13 @@ class MetricScorer(SklearnMetric):
         # The first sum is that of the choice, and has no part in the score.
         noisy = release_sums(sums[1:], self.sum_groups(n_records), noise, source)
         score_of = self._score_of(n_records)
-        return ReleasedScore(float(score_of(noisy.values)), score_std(score_of, noisy))
+        # Around sums that records can have: of impossible ones fresh noise may move no score.
+        around = replace(noisy, values=self.possible(noisy.values))
+        return ReleasedScore(float(score_of(noisy.values)), score_std(score_of, around))
+
+    def possible(self, sums):
+        """Return the nearest sums that records can have, of the same score."""
+        return sums
 
     def _score_of(self, n_records):
         # The range is public: clipping to it is post-processing.

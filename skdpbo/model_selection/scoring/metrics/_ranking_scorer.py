@@ -140,8 +140,9 @@ class RankingScorer(MetricScorer):
         shares = np.clip(members, 1.0, None) / n_records
         per_pair = excess / (float(n_records) ** 2 * self._pairs(shares))
         auc = 1 - (self.expected + per_pair) / _STEPS
+        # Not clipped before they are averaged: an area beyond 1 makes up for one below.
         averaging = self._averaging(shares)
-        return (np.clip(auc, 0.0, 1.0) * averaging).sum(axis=-1) / averaging.sum(axis=-1)
+        return (auc * averaging).sum(axis=-1) / averaging.sum(axis=-1)
 
     def _pairs(self, shares):
         """Pairs of each table as a share of m^2, shape (..., n_tables)."""

@@ -271,6 +271,43 @@ class TestChoice:
 BAD_LABELS = [None, "x", float("nan"), 7, (1, 2), b"1", True]
 
 
+class Told:
+    """Noise that moves all sums by so much, of a standard deviation of its own."""
+
+    normal = False
+
+    def __init__(self, shift, std):
+        self.shift, self.std = shift, std
+
+    def mechanism(self, group):
+        mechanism = SimpleNamespace(release=lambda part, source: [p + self.shift for p in part])
+        return mechanism, self.std
+
+
+class TestNoiseBeyondTheRange:
+    def test_negative_counts_have_the_deviation_of_none(self):
+        # Around a count of -1000 noise of 50 would move nothing: a deviation of 0.
+        estimator, X, y = classification(2)
+        scorer = scorer_of("f1", estimator, y)
+        stds = [
+            scorer.release_with(Told(shift, 50.0), [0, 0, 0, 0], len(y), None).std
+            for shift in (0, -1000)
+        ]
+        assert stds[0] == stds[1] > 0.1
+
+    @pytest.mark.parametrize("name", ["roc_auc_ovr", "roc_auc_ovo"])
+    def test_an_average_of_areas_is_unbiased(self, name):
+        # Areas beyond 1 are not cut before they are averaged, so that errors cancel.
+        estimator, X, y = classification(4)
+        scorer = scorer_of(name, estimator, y)
+        exact = np.array(scorer.exact_sums(scorer.record_outcomes(estimator, X, y))[1:], float)
+        noise = np.zeros_like(exact)
+        noise[0] = 4 * scorer.sum_groups(len(y))[0].sensitivity
+        values = [scorer.value_of(sums, len(y)) for sums in (exact, exact + noise, exact - noise)]
+        assert abs(values[1] - values[0]) > 0.02
+        assert values[1] + values[2] == pytest.approx(2 * values[0])
+
+
 class TestNeighbours:
     """A replaced record, however bad, moves sums by at most what is stated, and by no less."""
 
