@@ -45,8 +45,6 @@ def checked_classes(classes, y):
     Of `y` shape and type alone are looked at: no text is the label of a number.
     """
     refuse_sparse_and_complex(y, "y")
-    if isinstance(y, np.matrix):  # of two dimensions for ever
-        raise TypeError("np.matrix is not supported: give y as np.asarray(y).ravel().")
     _refuse_columns(getattr(y, "shape", ()))
     if classes is None:
         return None

@@ -115,7 +115,7 @@ def refuse_sparse_and_complex(values, name, *, sparse=False):
 
     scikit-learn makes matrices of those that fill with 0, where `sparse` ones are accepted.
     """
-    refuse_masked(values, name)
+    refuse_array_kinds(values, name)
     declared = declared_types(values)
     fills = [getattr(dtype, "fill_value", None) for dtype in declared]
     is_frame = hasattr(values, "columns") and bool(fills) and None not in fills
@@ -286,10 +286,12 @@ def refuse_equal_names(values, name):
         raise ValueError(f"{name} must have columns of different names, got several of: {several}.")
 
 
-def refuse_masked(values, name):
-    """Refuse arrays with masked values, which would be read."""
+def refuse_array_kinds(values, name):
+    """Refuse arrays with masked values, which would be read, and matrices, as scikit-learn does."""
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array, which is not supported: give filled(...).")
+    if isinstance(values, np.matrix):
+        raise TypeError(f"{name} is a np.matrix, which is not supported: give np.asarray(...).")
 
 
 def _refuse_lazy_frames(values, name):

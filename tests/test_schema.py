@@ -314,6 +314,13 @@ def test_masked_arrays_cost_nothing(model):
     costs_nothing(model, X, np.ma.masked_array(Y), TypeError, r"y is a masked array.*filled")
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+@pytest.mark.parametrize("model", REGRESSORS + CLASSIFIERS, ids=lambda model: type(model).__name__)
+def test_matrices_cost_nothing(model):
+    costs_nothing(model, np.asmatrix(X), Y, TypeError, "X is a np.matrix")
+    costs_nothing(model, X, np.asmatrix(Y).T, TypeError, "y is a np.matrix")
+
+
 @pytest.mark.parametrize("model", REGRESSORS + CLASSIFIERS, ids=lambda model: type(model).__name__)
 def test_what_has_no_rows_costs_nothing(model):
     costs_nothing(model, None, Y, TypeError, "X must have one entry for each record, got NoneType")

@@ -26,6 +26,7 @@ from os import PathLike
 from typing import ClassVar
 
 from joblib import Memory
+from sklearn.frozen import FrozenEstimator
 
 from skdpbo._parameters import warn_if_seeded
 from skdpbo.model_selection._frozen_parameters import FrozenParameters, changed
@@ -229,6 +230,12 @@ class BasePrivateSearchCV(LedgerMixin, StatedHTML, BaseSearchCV):
                 raise TypeError(f"{name} must be a float or an int, got a Fraction.")
         with readable_errors():
             super()._validate_params()
+        if isinstance(self.estimator, FrozenEstimator):  # its set_params returns None
+            raise TypeError(
+                "estimator cannot be a FrozenEstimator by itself, which scikit-learn's searchers "
+                "cannot set up: give a pipeline with it as a step, such as "
+                'Pipeline([("model", frozen)]); further ones are candidates for that step.'
+            )
         if hasattr(self.estimator, "get_params"):
             try:
                 self.estimator.get_params()

@@ -472,6 +472,12 @@ def test_one_public_class_is_no_fault_of_fitted_classifiers(template):
     assert search.best_index_ == 0
 
 
+@pytest.mark.parametrize("how", [{}, {"protect": "all"}])
+def test_a_frozen_model_is_a_step(how):
+    with pytest.raises(TypeError, match=r"estimator cannot be a FrozenEstimator .* pipeline"):
+        make(estimator=FrozenEstimator(TREE), space={}, **how).fit(X, y)
+
+
 def test_ragged_protected_rows(totals):
     rows = [*X_VAL[:-1].tolist(), [1.0]]
     make(estimator=DummyClassifier(), space={"strategy": ["prior"]}).fit(

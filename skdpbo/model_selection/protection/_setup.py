@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import type_of_target
 from skdpbo._isolation._isolated_calls import in_isolation, own_params, parts_inside
 from skdpbo._parameters import warn_caller
 from skdpbo._record_groups import group_codes
-from skdpbo._schema import declared_types, refuse_equal_names, refuse_masked
+from skdpbo._schema import declared_types, refuse_array_kinds, refuse_equal_names
 from skdpbo.exceptions import (
     PublicTrainingWarning,
     UnboundedSensitivityError,
@@ -130,9 +130,7 @@ def _refuse_containers(**containers):
         single = not any(hasattr(values, kind) for kind in rows)
         if values is not None and (single or getattr(values, "shape", None) == ()):
             raise TypeError(f"{name} must have at least 1 dimension, got a single value.")
-        if isinstance(values, np.matrix):  # scikit-learn refuses it: every record would be lost
-            raise TypeError(f"{name} is a np.matrix, which is not supported: give np.asarray(...).")
-        refuse_masked(values, name)
+        refuse_array_kinds(values, name)
         refuse_equal_names(values, name)
         # Types inferred by a library other than numpy, scipy and pandas are not known to be public.
         typed = any(hasattr(values, kind) for kind in _TYPED)

@@ -287,7 +287,7 @@ class Told:
 class TestNoiseBeyondTheRange:
     def test_negative_counts_have_the_deviation_of_none(self):
         # Around a count of -1000 noise of 50 would move nothing: a deviation of 0.
-        estimator, X, y = classification(2)
+        estimator, _, y = classification(2)
         scorer = scorer_of("f1", estimator, y)
         stds = [
             scorer.release_with(Told(shift, 50.0), [0, 0, 0, 0], len(y), None).std
