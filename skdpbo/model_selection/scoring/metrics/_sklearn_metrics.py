@@ -248,7 +248,7 @@ def _against_constant(of, metric, public, error_scorer):
     instead = f"'{of}'{root}"
     _needs_public(metric, public, instead)
     # The constant of least squared error is the mean, that of least absolute error the median.
-    targets = public.vector(metric.name, f"{instead}, over all of them").astype(np.float64)
+    targets = public.vector(metric.name, f"'{of}', over all of them").astype(np.float64)
     center = float((np.mean if squared else np.median)(targets))
     scorer = error_scorer(of)
     return AgainstConstant(metric.scorer, scorer, name=metric.name, center=center, squared=squared)
