@@ -187,8 +187,7 @@ HOMES = {
         "resolve_trial_scorer"
     ),
     "model_selection.scoring._score_release": (
-        "GaussianNoise LaplaceNoise NoisySums ReleasedScore SumGroup centred_total "
-        "score_of_secret_count score_std"
+        "NoisySums ReleasedScore SumGroup SumNoise centred_total score_of_secret_count score_std"
     ),
     "model_selection.scoring._scorer": "PerRecordScorer",
     "model_selection.scoring.metrics._protected_metrics": "chunk_metric",

@@ -451,12 +451,6 @@ class TestRefusals:
         with pytest.raises(UnboundedSensitivityError, match=instead):
             scorer_of(scoring_of(name), estimator, y)
 
-    def test_pairs_are_no_losses_of_records(self):
-        estimator, X, y = classification(2)
-        scorer = scorer_of("roc_auc", estimator, y)
-        with pytest.raises(UnboundedSensitivityError, match="not a sum of losses"):
-            scorer.record_losses(estimator, X, y)
-
 
 def zero_one(y_true, y_pred):
     return (y_true != y_pred).astype(float)
