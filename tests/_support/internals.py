@@ -122,7 +122,7 @@ HOMES = {
     ),
     "model_selection.evaluation._dry_run": "dry_run",
     "model_selection.evaluation._train_and_score": (
-        "SEED group_losses isolated_losses isolated_outcomes mean_losses try_scorer"
+        "SEED group_losses isolated_outcomes mean_losses try_scorer"
     ),
     "_isolation._isolated_calls": (
         "_isolated_task in_isolation run_isolated seeded_generators separate_copy this_process"

@@ -14,7 +14,7 @@ from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import separate_copy
 from skdpbo.mechanisms import DiscreteLaplace, GaussianMechanism
 from skdpbo.mechanisms._laplace import laplace_std
-from skdpbo.model_selection.evaluation._train_and_score import isolated_losses, isolated_outcomes
+from skdpbo.model_selection.evaluation._train_and_score import isolated_outcomes
 from skdpbo.model_selection.rows._protected import number_of_units
 from skdpbo.model_selection.scoring._log_density import LogDensityScorer
 from skdpbo.model_selection.scoring._score_release import ReleasedScore
@@ -37,7 +37,7 @@ def losses_of(model, rows, scorer):
     if shown is None:
         return np.full(number_of_units(X, groups), scorer.units, dtype=np.int64)
     # None is unreadable: with no public schema, a model decides what it can read.
-    return isolated_losses(shown, scorer, X, y, groups=groups)
+    return isolated_outcomes(shown, scorer, X, y, groups=groups)
 
 
 @dataclass(frozen=True)

@@ -176,10 +176,6 @@ class PerRecordScorer:
         """Raise what is wrong with the scorer on a few *public* rows."""
         self(estimator, X, y)
 
-    def losses_of(self, outcomes):
-        """Return the integer losses in {0, ..., units} of outcomes."""
-        return outcomes
-
     def exact_sums(self, outcomes):
         """Return (total loss,). Protected: pass only to a mechanism."""
         return (int(outcomes.sum()),)

@@ -55,7 +55,7 @@ class MetricScorer(SklearnMetric):
         return f"{type(self).__name__}({self.name!r})"
 
     def record_outcomes(self, estimator, X, y):
-        """Return one row for each *protected* record, as `PerRecordScorer.record_losses` does."""
+        """Return one row for each *protected* record, as `PerRecordScorer.record_outcomes` does."""
         prediction = self._predict(estimator, X, y)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # a warning could reveal a record
@@ -64,10 +64,6 @@ class MetricScorer(SklearnMetric):
     def try_on(self, estimator, X, y):
         """Raise what is wrong with the scorer on a few *public* rows, perhaps of one class."""
         self._outcomes(estimator, y, self._predict(estimator, X, y))
-
-    def record_losses(self, estimator, X, y=None):
-        """Return the integer loss of each *protected* row, where the choice is a sum of such."""
-        return self.losses_of(self.record_outcomes(estimator, X, y))
 
     def expected_noise(self, epsilon, n_records):
         """Return the standard deviation of a score's noise as a share of its range; public."""
