@@ -46,9 +46,7 @@ HOMES = {
     "gaussian_process.outsourced._random_projection": (
         "operator_norm_bound random_projection row_sensitivity"
     ),
-    "gaussian_process.outsourced._row_belief": (
-        "denoised_variances flat_rows is_isotropic normal_rows"
-    ),
+    "gaussian_process.outsourced._row_belief": ("denoised_variances is_isotropic normal_rows"),
     "gaussian_process.papers._branch_and_bound": "_upper _values largest_squared_norm",
     "gaussian_process.papers._kernel_posterior": (
         "JITTER POSTERIORS _covariance_from_noise in_coordinates kernel_posterior regulariser"
@@ -56,7 +54,7 @@ HOMES = {
     "gaussian_process.papers._kernel_release": "KernelRelease KernelRows",
     "gaussian_process.papers._kernel_sensitivity": (
         "certified_norm grid_axes grid_centre_norm joint_sensitivity line_norm norm_bound "
-        "optimal_ratio product_grid_norm searched_norm separation_norm "
+        "product_grid_norm searched_norm separation_norm "
         "spectral_norm trivial_norm"
     ),
     "gaussian_process.papers._kharkovskii2020": "published_transform threshold",
@@ -178,7 +176,6 @@ HOMES = {
     "model_selection.rows._protected": (
         "ProtectedRows check_schema in_public_schema protected_positions rows_of_units"
     ),
-    "model_selection.scoring._log_density": "concentrated_mu",
     "model_selection.scoring._losses": "UserLoss codes_among zero_one",
     "model_selection.scoring._multimetric": "assign_metrics",
     "model_selection.scoring._parsing": "as_numbers",
