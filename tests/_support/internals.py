@@ -54,7 +54,7 @@ HOMES = {
     "gaussian_process.papers._kernel_release": "KernelRelease KernelRows",
     "gaussian_process.papers._kernel_sensitivity": (
         "certified_norm grid_axes grid_centre_norm joint_sensitivity line_norm norm_bound "
-        "product_grid_norm searched_norm separation_norm "
+        "optimal_ratio product_grid_norm searched_norm separation_norm "
         "spectral_norm trivial_norm"
     ),
     "gaussian_process.papers._kharkovskii2020": "published_transform threshold",
@@ -176,6 +176,7 @@ HOMES = {
     "model_selection.rows._protected": (
         "ProtectedRows check_schema in_public_schema protected_positions rows_of_units"
     ),
+    "model_selection.scoring._log_density": "concentrated_mu",
     "model_selection.scoring._losses": "UserLoss codes_among zero_one",
     "model_selection.scoring._multimetric": "assign_metrics",
     "model_selection.scoring._parsing": "as_numbers",

@@ -119,6 +119,7 @@ PARAMETERS = {
     "y_bounds": mostly(None, (-1, 1), (0, 1e6), bad=((1, 1), (math.nan, 1), 3, ([0, 0, 0], 1))),
     "release": mostly("whitened", "kernel", bad=("other", None)),
     "sensitivity": mostly("certified", "tight", "generic", "trivial", bad=("x",)),
+    "ratio": mostly(1.0, "optimal", 0.1, bad=(0, -1, "best", math.nan)),
     "posterior": mostly(
         "noise_aware", "linearised", "naive", "linearised_published", bad=("exact", None)
     ),

@@ -71,7 +71,7 @@ class KernelRelease:
         Number of records, public.
     ratio : float, default=1.0
         c = sigma_a^2 / sigma_b^2, > 0; sigma_a is that of a target whose half-width is the root
-        mean square of all. 1 is the paper's.
+        mean square of all. 1 is the paper's; see :func:`optimal_ratio`.
 
     Attributes
     ----------

@@ -259,3 +259,28 @@ def unit_sensitivity(s):
     # Below s = 1 the maximum is 2 R_k R_y, the value at 1. Rounded up by far more than the errors.
     s = max(s, 1.0)
     return (s + 1.0 / s) * (1.0 + 2.0**-45)
+
+
+def optimal_ratio(k_norm, y_norm, gain=0.5):
+    """Ratio c = sigma_a^2 / sigma_b^2 of least noise sigma_a^2 + gain sigma_b^2 |v|^2.
+
+    That is the noise of A - B v per coordinate, for a vector v of the length R_y / R_k. In units
+    of (R_k R_y / mu)^2 it is (s + 1/s)^2 + 2 gain (1 + 1/s^2)^2, and its derivative with respect
+    to u = s^2 vanishes where (u + 1)(u^2 - u - 4 gain) = 0.
+
+    Parameters
+    ----------
+    k_norm, y_norm : float
+        R_k and R_y.
+    gain : float, default=0.5
+        1/2 for the noise alone, (E_b v)_i having variance sigma_b^2 |v|^2 / 2: then u = 2 and
+        c = (R_y / R_k)^2. With the regulariser of Eq. (13), which is larger than the noise that
+        it guards against, the square of lambda sigma^2 / sigma_b.
+
+    Returns
+    -------
+    float
+    """
+    # The positive root of u^2 - u - 4 gain; u = s^2 = 2 c (R_k / R_y)^2 is solved for c.
+    u = 0.5 * (1.0 + math.sqrt(1.0 + 16.0 * gain))
+    return 0.5 * u * (y_norm / k_norm) ** 2

@@ -76,6 +76,8 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
     sensitivity : {"certified", "tight", "generic", "trivial"}, default="certified"
         Bound on the norm of k_Z(x), for the kernel release only: the smallest proved bound, or
         the paper's Eq. (9), Eq. (7) and (8), Eq. (4). Privacy holds for every choice.
+    ratio : float or "optimal", default=1.0
+        c = sigma_a^2 / sigma_b^2, > 0, for the kernel release only.
     posterior : str, default="noise_aware"
         "noise_aware": the privacy noise is part of the model. The others are overconfident, of one
         kernel: the paper's regularised solution with the covariance corrected to first order
@@ -195,6 +197,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         y_bounds=None,
         release="whitened",
         sensitivity="certified",
+        ratio=1.0,
         posterior="noise_aware",
         prior_mean="none",
         y_scale=None,
@@ -213,6 +216,7 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         self.y_bounds = y_bounds
         self.release = release
         self.sensitivity = sensitivity
+        self.ratio = ratio
         self.posterior = posterior
         self.prior_mean = prior_mean
         self.y_scale = y_scale
@@ -324,7 +328,8 @@ class DPSparseGPRegressor(PublicBase, PosteriorRegressor, PrivateProcess):
         """Return the release with its posterior; from public values."""
         common["posterior"] = self.posterior
         if self.release == "kernel":
-            return KernelMethod(family, Z, sensitivity=self.sensitivity, **common)
+            common |= {"sensitivity": self.sensitivity, "ratio": self.ratio}
+            return KernelMethod(family, Z, **common)
         common["fit_amplitude"] = self.signal_variance == "released"
         shares = "design" if self.kernel is None else "equal"  # a list states what is likely
         return WhitenedMethod(family, Z, shares=shares, **common)

@@ -5,6 +5,7 @@ and `posterior` is a function of what was released. The model is, for each kerne
 f(x) = prior mean + phi(x)'v + residual with whitened features phi and a Gaussian posterior of v.
 """
 
+import math
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -16,9 +17,10 @@ from skdpbo._noise_aware import MomentModel, released_noise_variance
 from skdpbo.gaussian_process.papers._kernel_posterior import (
     in_coordinates,
     kernel_posterior,
+    regulariser,
 )
 from skdpbo.gaussian_process.papers._kernel_release import KernelRelease, KernelRows
-from skdpbo.gaussian_process.papers._kernel_sensitivity import norm_bound
+from skdpbo.gaussian_process.papers._kernel_sensitivity import norm_bound, optimal_ratio
 from skdpbo.gaussian_process.sparse._denoising import (
     denoised_second_moment,
     nearest_mixture,
@@ -38,7 +40,7 @@ from skdpbo.gaussian_process.sparse._mixtures import (
     feature_maps,
 )
 from skdpbo.gaussian_process.sparse._share_design import designed_shares, shown_parts
-from skdpbo.privacy._checks import check_choice
+from skdpbo.privacy._checks import check_choice, check_positive
 from skdpbo.surrogate._linalg import one_blas_thread
 
 _CHOICES = {
@@ -58,6 +60,8 @@ def check_choices(gp):
     """Check the choices of a `DPSparseGPRegressor`, alone and together."""
     for name, choices in _CHOICES.items():
         check_choice(getattr(gp, name), name, choices)
+    if not (isinstance(gp.ratio, str) and gp.ratio == "optimal"):
+        check_positive(gp.ratio, "ratio")
     methods = ("get_params", "fit", "predict")
     if gp.base is not None and not all(hasattr(gp.base, name) for name in methods):
         raise TypeError(f"base must be None or a regressor, got {type(gp.base).__name__}.")
@@ -282,16 +286,26 @@ class KernelMethod(GramMethod):
     Z, mu, half_width, n_records, posterior
         As for :class:`WhitenedMethod`.
     sensitivity : {"certified", "tight", "generic", "trivial"}
+    ratio : float or "optimal"
     """
 
-    def __init__(self, family, Z, *, mu, half_width, n_records, posterior, sensitivity):
+    def __init__(self, family, Z, *, mu, half_width, n_records, posterior, sensitivity, ratio):
         (kernel,) = family.kernels
         self.features, self.posterior_name = WhitenedFeatures(kernel, Z), posterior
         self.n_records = n_records
         # Accuracy alone depends on it (docs/theory/sparse_gp_release.md, Setting).
         k_norm = norm_bound(kernel, Z, sensitivity)
+        if ratio == "optimal":
+            # Only "noise_aware" does without the regulariser, which outweighs the noise of B.
+            regularised = posterior != "noise_aware"
+            gain = regulariser(1.0, 1.0, len(Z)) ** 2 if regularised else 0.5
+            ratio = optimal_ratio(k_norm, math.sqrt(np.sum(half_width**2)), gain)
         self.statistics = KernelRelease(
-            mu=mu, k_norm=k_norm, half_width=tuple(half_width.tolist()), n_records=n_records
+            mu=mu,
+            k_norm=k_norm,
+            half_width=tuple(half_width.tolist()),
+            n_records=n_records,
+            ratio=ratio,
         )
 
     def rows(self, centre):

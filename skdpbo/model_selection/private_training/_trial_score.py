@@ -138,7 +138,7 @@ def trial_score(model, rows, scorer, *, budget, source):
         how = budget.epsilon, n_losses, source, gaussian_mu(budget)
         return own.release_score(own.exact_sums(outcomes), *how)
     if isinstance(scorer, LogDensityScorer):
-        private_mean = scorer.private_mean(gaussian_mu(budget))
+        private_mean = scorer.private_mean(budget, gaussian_mu(budget))
         if private_mean is not None:
             # Every row's score is in the public range, whatever the model, so that the private mean
             # of one candidate can be compared with another's; so is the answer, by clipping.

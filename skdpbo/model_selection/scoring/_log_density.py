@@ -14,6 +14,7 @@ from skdpbo.privacy._checks import check_choice, check_real
 # Standard deviations from .003 to 60 in the units of y; it does not depend on any data.
 DEFAULT_DENSITY_RANGE = (-5.0, 5.0)
 _MEANS = ("clipped", "coinpress")
+_ACCOUNTING = ("gdp", "zcdp")
 
 
 def predictive_moments(estimator, X):
@@ -54,11 +55,11 @@ class LogDensityScorer(PerRecordScorer):
     ----------
     lower, upper : float
         Public range of a record's log density.
-    mean, n_steps, scale
+    mean, n_steps, scale, accounting
         As given.
     """
 
-    def __init__(self, *, lower, upper, mean, n_steps, scale):
+    def __init__(self, *, lower, upper, mean, n_steps, scale, accounting):
         super().__init__(
             NegativeLogDensity(upper),
             name="log_predictive_density",
@@ -68,15 +69,17 @@ class LogDensityScorer(PerRecordScorer):
             offset=upper,
         )
         self.lower, self.upper = lower, upper
-        self.mean, self.n_steps, self.scale = mean, n_steps, scale
+        self.mean, self.n_steps, self.scale, self.accounting = mean, n_steps, scale, accounting
 
-    def private_mean(self, mu):
+    def private_mean(self, budget, mu):
         """The mean that is released of a trial's log densities, or None for the noisy total.
 
         Parameters
         ----------
+        budget : PrivacyGuarantee
+            Cost of a score.
         mu : float or None
-            Gaussian budget of a score; None where it is pure, which COINPRESS cannot use.
+            Its Gaussian budget; None where it is pure, which COINPRESS cannot use.
 
         Returns
         -------
@@ -84,6 +87,9 @@ class LogDensityScorer(PerRecordScorer):
         """
         if self.mean != "coinpress" or mu is None:
             return None
+        if self.accounting == "zcdp":
+            # Never more than the score's budget, whatever the conversion gives.
+            mu = min(mu, concentrated_mu(budget.epsilon, budget.delta))
         return CoinPressMean(
             mu=mu,
             center=(self.lower + self.upper) / 2,
@@ -93,7 +99,20 @@ class LogDensityScorer(PerRecordScorer):
         )
 
 
-def make_log_density_scorer(*, lower, upper, mean="clipped", n_steps=12, scale=1.0):
+def concentrated_mu(epsilon, delta):
+    """The mu whose rho = mu^2 / 2 Eq. (22) of Honkela & Melkas finds for (epsilon, delta).
+
+    rho = (sqrt(epsilon + log 1/delta) - sqrt(log 1/delta))^2: valid, and smaller than need be.
+    """
+    log_term = math.log(1 / delta)
+    # a - b = (a^2 - b^2) / (a + b): no cancellation for a small epsilon
+    root = epsilon / (math.sqrt(epsilon + log_term) + math.sqrt(log_term))
+    return math.sqrt(2.0) * root * (1 - 2.0**-40)  # no rounding error makes it larger
+
+
+def make_log_density_scorer(
+    *, lower, upper, mean="clipped", n_steps=12, scale=1.0, accounting="gdp"
+):
     r"""Make a score of the mean log predictive density of a probabilistic regressor.
 
     The log density of a record, clipped to ``[lower, upper]``, is a bounded loss of a single
@@ -119,6 +138,9 @@ def make_log_density_scorer(*, lower, upper, mean="clipped", n_steps=12, scale=1
     scale : float, default=1.0
         Public standard deviation of the log densities of a good model, in nats, > 0 and more than
         2^-250 of the range, for COINPRESS; see `skdpbo.mechanisms.CoinPressMean`.
+    accounting : {"gdp", "zcdp"}, default="gdp"
+        "zcdp": COINPRESS with the budget rho of Honkela & Melkas (2021), Eq. (22), which wastes
+        about a quarter.
 
     Returns
     -------
@@ -149,7 +171,10 @@ def make_log_density_scorer(*, lower, upper, mean="clipped", n_steps=12, scale=1
     lower, upper = float(check_real(lower, "lower")), float(check_real(upper, "upper"))
     if not lower < upper:
         raise ValueError("lower must be below upper.")
-    check_choice(mean, "mean", _MEANS)
+    for value, choices, name in ((mean, _MEANS, "mean"), (accounting, _ACCOUNTING, "accounting")):
+        check_choice(value, name, choices)
     # Checked by the mean itself.
     CoinPressMean(mu=1.0, center=0.0, radius=(upper - lower) / 2, scale=scale, n_steps=n_steps)
-    return LogDensityScorer(lower=lower, upper=upper, mean=mean, n_steps=n_steps, scale=scale)
+    return LogDensityScorer(
+        lower=lower, upper=upper, mean=mean, n_steps=n_steps, scale=scale, accounting=accounting
+    )

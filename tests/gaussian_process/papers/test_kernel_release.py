@@ -11,10 +11,14 @@ from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern
 
 from _support.internals import (
+    KernelFamily,
+    KernelMethod,
     KernelRelease,
     KernelRows,
     certified_norm,
     joint_sensitivity,
+    optimal_ratio,
+    regulariser,
 )
 from _support.record_sums import exact_gram
 from skdpbo.gaussian_process.papers import _kernel_release as module
@@ -213,6 +217,26 @@ class TestGuarantee:
         given = {"mu": 1.0, "k_norm": 1.0, "half_width": (1.0,), "n_records": 5, **parameters}
         with pytest.raises(ValueError, match=name):
             KernelRelease(**given)
+
+
+@pytest.mark.parametrize(
+    ("posterior", "gain"),
+    [("noise_aware", 0.5), ("linearised", regulariser(1, 1, 9) ** 2), ("naive", 5.189**2)],
+)
+def test_optimal_ratio_counts_the_regulariser_where_there_is_one(posterior, gain):
+    # The regulariser of Eq. (13) at 9 inducing points is 5.189 noise standard deviations.
+    method = KernelMethod(
+        KernelFamily.of([RBF(1.0)]),
+        np.linspace(-3, 3, 9)[:, None],
+        mu=1.0,
+        half_width=np.array([2.0]),
+        n_records=100,
+        posterior=posterior,
+        sensitivity="certified",
+        ratio="optimal",
+    )
+    expected = optimal_ratio(method.statistics.k_norm, 2.0, gain)
+    assert method.statistics.ratio == pytest.approx(expected, rel=0.01)
 
 
 class TestNoise:

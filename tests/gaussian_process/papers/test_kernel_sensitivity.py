@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
@@ -28,6 +28,7 @@ from _support.internals import (
     largest_squared_norm,
     line_norm,
     norm_bound,
+    optimal_ratio,
     product_grid_norm,
     searched_norm,
     separation_norm,
@@ -374,3 +375,23 @@ class TestJointSensitivity:
         dA = k_norm * y_norm * (np.outer(k, y) - np.outer(k2, y2))
         dB = k_norm**2 * (np.outer(k, k) - np.outer(k2, k2))
         assert math.sqrt(np.sum(dA**2) + np.sum(dB**2)) <= delta
+
+
+class TestRatio:
+    @pytest.mark.parametrize(("k_norm", "y_norm"), [(1.0, 1.0), (1.5, 0.3), (0.2, 4.0)])
+    @pytest.mark.parametrize("gain", [0.5, 1.0, 27.0, 100.0])
+    def test_optimal_ratio_minimises_the_noise_of_a_fit(self, k_norm, y_norm, gain):
+        def variance(log_ratio):
+            c = math.exp(log_ratio)
+            return joint_sensitivity(k_norm, y_norm, c) ** 2 * (
+                1 + gain * (y_norm / k_norm) ** 2 / c
+            )
+
+        best = optimal_ratio(k_norm, y_norm, gain)
+        found = minimize_scalar(variance, (math.log(best) - 1, math.log(best) + 1))
+        assert math.exp(found.x) == pytest.approx(best, rel=1e-4)
+        scan = min(variance(v) for v in np.linspace(math.log(best) - 9, math.log(best) + 9, 1000))
+        assert variance(math.log(best)) <= scan
+
+    def test_noise_alone_asks_for_s_2_equal_to_2(self):
+        assert optimal_ratio(1.5, 0.3) == pytest.approx((0.3 / 1.5) ** 2)

@@ -144,10 +144,12 @@ def test_amplitude_from_the_release(scale):
 
 
 @pytest.mark.parametrize("sensitivity", ["certified", "tight", "generic", "trivial"])
-def test_settings_of_the_kernel_release(sensitivity):
+@pytest.mark.parametrize("ratio", [1.0, "optimal"])
+def test_settings_of_the_kernel_release(sensitivity, ratio):
     gp = fitted(
         release="kernel",
         sensitivity=sensitivity,
+        ratio=ratio,
         noise_variance=0.01,
         inducing_points=9,
         **NO_NOISE,

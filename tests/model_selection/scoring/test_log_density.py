@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from _support.evaluators import score_of_trial, total_loss
 from _support.internals import (
+    concentrated_mu,
     resolve_scorer,
 )
 from skdpbo import DPGridSearchCV
@@ -23,7 +24,7 @@ from skdpbo.exceptions import DefaultBoundsWarning
 from skdpbo.gaussian_process import DPSparseGPRegressor
 from skdpbo.mechanisms import CoinPressMean
 from skdpbo.model_selection import make_log_density_scorer
-from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu
+from skdpbo.privacy import PrivacyGuarantee, epsilon_from_mu, mu_from_epsilon
 
 DELTA = 1e-5
 VALUES = [-1e300, -1.0, 0.0, 0.2, 1e5, math.nan, math.inf]
@@ -123,6 +124,7 @@ def test_by_name():
         {"lower": math.nan},
         {"mean": "median"},
         {"mean": None},
+        {"accounting": "rdp"},
         {"n_steps": 0},
         {"scale": -1.0},
     ],
@@ -178,3 +180,24 @@ class TestCoinPress:
         assert abs(scores.mean() - self.EXACT) < sd + 5.1 * sd / math.sqrt(200)
         assert abs(scores.var() / sd**2 - 1) < 5.1 * math.sqrt(2 / 200)
         assert sd < 100 / 1000 / 5  # of the clipped mean
+
+    def test_budget_of_eq_22_is_smaller(self):
+        epsilon, mu = epsilon_from_mu(1.0, DELTA), 1.0
+        rho = (math.sqrt(epsilon + math.log(1e5)) - math.sqrt(math.log(1e5))) ** 2
+        assert concentrated_mu(epsilon, DELTA) == pytest.approx(math.sqrt(2 * rho), rel=1e-9)
+        scorer = make_log_density_scorer(lower=-1.0, upper=1.0, mean="coinpress", accounting="zcdp")
+        assert scorer.private_mean(gaussian(mu), mu).mu == concentrated_mu(epsilon, DELTA) < mu
+
+    @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 10.0, 100.0])
+    @pytest.mark.parametrize("delta", [1e-14, 1e-5, 1e-2])
+    def test_eq_22_is_within_the_gaussian_budget(self, epsilon, delta):
+        assert concentrated_mu(epsilon, delta) <= mu_from_epsilon(epsilon, delta)
+
+    def test_pure_budget_takes_the_noisy_total(self):
+        scores = self.scores(200, PrivacyGuarantee(epsilon=1.0))
+        assert abs(scores.std() / (math.sqrt(2) * 100 / 1000) - 1) < 5.1 * math.sqrt(5 / 800)
+
+    def test_scores_stay_in_the_range(self):
+        scores = self.scores(40, gaussian(1e-3), lower=-1.0, upper=1.0)
+        assert set(scores) >= {-1.0, 1.0}
+        assert np.abs(scores).max() == 1.0
