@@ -95,18 +95,16 @@ def release_radius(rows, edges, n_records, mu, quantile, source, sizes=None):
     """
     counts = norm_counts(rows, edges, sizes)
     noisy, sigma = release_counts(counts, mu, histogram_sensitivity(), source, sizes)
+    return quantile_edge(noisy, edges, n_records, sigma, quantile)
+
+
+def quantile_edge(noisy, edges, n_records, sigma, quantile=None):
+    """Return the edge at a quantile of counts with noise of `sigma`. Post-processing.
+
+    None: the quantile beyond which the noise hides the records, at least .9.
+    """
     if quantile is None:
-        quantile = hidden_quantile(sigma, n_records)
-    return quantile_edge(noisy, edges, n_records, quantile)
-
-
-def hidden_quantile(sigma, n_records):
-    """Return the quantile beyond which noise of `sigma` hides the records, at least .9. Public."""
-    return max(0.9, 1 - _HIDDEN * sigma / n_records)
-
-
-def quantile_edge(noisy, edges, n_records, quantile):
-    """Return the edge at a quantile of noisy counts. Post-processing."""
+        quantile = max(0.9, 1 - _HIDDEN * sigma / n_records)
     below = np.cumsum(nearest_counts(noisy, n_records))
     return float(edges[min(int(np.searchsorted(below, quantile * n_records)), len(edges) - 1)])
 

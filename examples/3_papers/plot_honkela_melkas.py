@@ -97,7 +97,7 @@ alphas = np.array([0.5, 0.75, 0.9, 0.95])
 sigmas = [0.1, 0.3, 1.0]
 levels = [1.0, 3.0, 10.0, 30.0]
 methods = {"naive": NAIVE, "paper": PAPER, "default": DEFAULT}
-n_repeats = 10
+n_repeats = 5
 
 X = np.sort(rng.uniform(-4, 4, (1024, 1)), axis=0)
 values, vectors = np.linalg.eigh(RBF(1.0)(X))

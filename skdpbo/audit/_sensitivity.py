@@ -4,11 +4,12 @@ import copy
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from skdpbo.privacy._checks import check_choice, check_count, check_real
+from skdpbo.privacy._checks import check_choice, check_real
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +53,6 @@ def sensitivity_audit(
     *,
     sensitivity,
     norm="l2",
-    propose=None,
-    n_random=0,
-    random_state=0,
 ):
     """Search for the largest change of a statistic, and compare it with a claimed sensitivity.
 
@@ -71,13 +69,6 @@ def sensitivity_audit(
         Claimed sensitivity, at least 0, in the units of the statistic.
     norm : {"l1", "l2", "max"}, default="l2"
         Norm of the change.
-    propose : callable, default=None
-        ``propose(rng)`` returns a further record, for a random search; `rng` is a
-        ``numpy.random.Generator``.
-    n_random : int, default=0
-        Number of proposed records, at least 0, each for a random position.
-    random_state : int, default=0
-        Seed of the random search.
 
     Returns
     -------
@@ -101,13 +92,12 @@ def sensitivity_audit(
         sensitivity = check_real(sensitivity, "sensitivity")
     if sensitivity < 0:
         raise ValueError(f"sensitivity must be at least 0, got {sensitivity}.")
-    check_count(n_random, "n_random", least=0)
     # Copies, since a statistic may work in place.
     rows = data if isinstance(data, np.ndarray) else list(data)
     before = _exact(statistic(copy.deepcopy(rows)))
     # Squares in the l2 norm: a root could not be compared exactly.
     largest, found, n_neighbours = Fraction(0), (-1, None), 0
-    for position, record in _replacements(rows, records, propose, n_random, random_state):
+    for position, record in product(range(len(rows)), records):
         changed = copy.deepcopy(rows)
         changed[position] = copy.deepcopy(record)
         size = _size(before, _exact(statistic(changed)), norm)
@@ -166,16 +156,6 @@ def scorer_sensitivity_audit(scorer, model, X, y, records):
 
     pairs = list(zip(X, y, strict=True))
     return sensitivity_audit(total, pairs, records, sensitivity=scorer.units, norm="max")
-
-
-def _replacements(data, records, propose, n_random, random_state):
-    records = list(records)
-    yield from ((i, record) for i in range(len(data)) for record in records)
-    if propose is not None:
-        # public randomness: choice of neighbours
-        rng = np.random.default_rng(random_state)
-        for _ in range(n_random):
-            yield int(rng.integers(len(data))), propose(rng)
 
 
 def _exact(values):

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from skdpbo._column_moments import hidden_quantile, norm_edges, quantile_edge
+from skdpbo._column_moments import norm_edges, quantile_edge
 from skdpbo._exact_gram import RowMap, rows_on_lattice
 from skdpbo._gram_release import GramMethod, WhitenedRelease
 from skdpbo._record_groups import shared
@@ -203,5 +203,4 @@ class RecordReach(RowMap):
         Post-processing of the released counts: about as many records lie beyond as the noise hides.
         """
         noise = _count_noise(self.mu, len(self.half_width))
-        quantile = hidden_quantile(noise, self.n_records)
-        return np.array([quantile_edge(row, _EDGES, self.n_records, quantile) for row in noisy])
+        return np.array([quantile_edge(row, _EDGES, self.n_records, noise) for row in noisy])

@@ -207,7 +207,8 @@ class CoinPressMean(GaussianMean):
             choices = [default_shares(t) for t in range(1, _MAX_AUTO + 1)]
         else:
             choices = [default_shares(self.n_steps)]
-        mu, radius = self._total_mu, self.radius / self.scale
+        mu = float(self.guarantee.mu)  # type: ignore[arg-type]
+        radius = self.radius / self.scale
         plans = [
             coinpress_plan(mu, radius, shares, self.beta, n_records, n_features)
             for shares in choices

@@ -89,11 +89,6 @@ class GaussianMean:
     def _steps(self, n_records: int, n_features: int) -> list[ClippedMean]:
         """Return the parts of a release, from public numbers alone; the last has its noise."""
 
-    @property
-    def _total_mu(self) -> float:
-        """Gaussian budget, also where it was given as (epsilon, delta)."""
-        return float(self.guarantee.mu)  # type: ignore[arg-type]
-
 
 @dataclass(frozen=True, kw_only=True)
 class BoundedMean(GaussianMean):
@@ -211,7 +206,7 @@ class BoundedMean(GaussianMean):
         """Return the releases of the coordinates, of equal budgets: an interval is a ball."""
         half = interval_mean_sensitivity(self.low, self.high, 2)  # of the length, rounded up
         # By coordinates: a ball that holds the box costs the same noise, and clips less.
-        budgets = step_budgets(self._total_mu, n_features)
+        budgets = step_budgets(float(self.guarantee.mu), n_features)  # type: ignore[arg-type]
         return [ClippedMean(clip=half, n_records=n_records, mu=float(mu)) for mu in budgets]
 
 

@@ -222,7 +222,7 @@ class ListChoice(SearchMechanism):
         # All at once: no proposal waits for a score, and all of them are trained in parallel.
         return self._problem.candidates if public is None else []
 
-    def choose(self, public):
+    def choose(self, public=None):
         """Release the winner and its score; without public scores `public` is None."""
         problem, how = self._problem, {}
         if public is not None:
@@ -234,9 +234,7 @@ class ListChoice(SearchMechanism):
         )
         return Chosen(problem.candidates, index, score)
 
-    def search_unguided(self):
-        """Release the winner and its score."""
-        return self.choose(None)
+    search_unguided = choose
 
 
 @dataclass(frozen=True)

@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from skdpbo.privacy._checks import check_choice, check_positive
 from skdpbo.surrogate._kernels import matern52_profile, rbf_profile
 from skdpbo.surrogate._linalg import FloatArray, cholesky_solve, jittered_cholesky
 
-# On the default bounds, neighbours differ by a factor of 1.8.
-_GRID_SIZE = 9
-
-
-@dataclass(frozen=True, kw_only=True)
-class FittedLengthScale:
-    """Result of `fit_length_scale_to_gradients`.
-
-    Parameters
-    ----------
-    length_scale : float
-        In the units of the points.
-    variance : float
-        Prior variance of the function, in its squared units.
-    log_marginal_likelihood : float
-        Of the gradients, without the prior on the length-scale.
-    """
-
-    length_scale: float
-    variance: float
-    log_marginal_likelihood: float
+_BOUNDS = 0.05, 5.0  # of the length-scale
+_GRID_SIZE = 9  # neighbours differ by a factor of 1.8
+_PROFILES = {"rbf": rbf_profile, "matern52": matern52_profile}
 
 
 def fit_length_scale_to_gradients(
@@ -45,10 +24,8 @@ def fit_length_scale_to_gradients(
     *,
     kernel: Literal["rbf", "matern52"] = "rbf",
     prior_length_scale: float = 0.5,
-    prior_log_std: float = 1.0,
-    length_scale_bounds: tuple[float, float] = (0.05, 5.0),
-) -> FittedLengthScale:
-    r"""Most probable length-scale given noisy gradients at some points.
+) -> float:
+    r"""Most probable length-scale given noisy gradients at some points, in [0.05, 5].
 
     The gradients g_t = grad f(theta_t) + noise of f ~ GP(0, v k(r / l)) have covariance
 
@@ -56,15 +33,15 @@ def fit_length_scale_to_gradients(
         u = (\theta_t - \theta_{t'}) / l, \quad r = |u|,
 
     with g = h = k for the squared exponential. Their marginal likelihood, times a log-normal
-    prior for l, is maximised over l and v. Without gradients, or where noise hides them, l is the
-    centre of the prior.
+    prior for l of standard deviation 1, is maximised over l and v. Without two gradients, or where
+    noise hides them, l is the centre of the prior.
 
     Gradients must be public or already released; clipped or rounded ones are taken as they are.
 
     Parameters
     ----------
     thetas : array-like of shape (T, d)
-        T = 0 is allowed.
+        T >= 1.
     gradients : array-like of shape (T, d)
         Noisy gradient at each point; public or released.
     noise_variance : float or array-like of shape (T,)
@@ -73,15 +50,10 @@ def fit_length_scale_to_gradients(
         Form of k, isotropic.
     prior_length_scale : float, default=0.5
         Median of the prior for l, in the units of theta.
-    prior_log_std : float, default=1.0
-        Standard deviation of log l in the prior.
-    length_scale_bounds : (float, float), default=(0.05, 5.0)
-        Range of l.
 
     Returns
     -------
-    FittedLengthScale
-        The length-scale, and the prior variance v that goes with it.
+    float
 
     Notes
     -----
@@ -91,65 +63,38 @@ def fit_length_scale_to_gradients(
 
     Examples
     --------
-    >>> fit_length_scale_to_gradients([[0.0, 0.0]], [[0.3, -0.1]], 1e-4).length_scale
+    >>> fit_length_scale_to_gradients([[0.0, 0.0]], [[0.3, -0.1]], 1e-4)
     0.5
     """
-    X, G, noise = _check_gradients(thetas, gradients, noise_variance)
-    low, high = length_scale_bounds
-    if not 0.0 < low < high < math.inf:
-        raise ValueError("length_scale_bounds must be (low, high) with 0 < low < high.")
-    check_positive(prior_length_scale, "prior_length_scale")
-    check_positive(prior_log_std, "prior_log_std")
-    check_choice(kernel, "kernel", sorted(_PROFILES))
+    X, G = np.asarray(thetas, dtype=np.float64), np.asarray(gradients, dtype=np.float64)
+    noise = np.broadcast_to(np.asarray(noise_variance, dtype=np.float64), (len(X),))
+    low, high = _BOUNDS
     centre = min(max(prior_length_scale, low), high)
     # v / l^2 by moments, a share of it where noise is as large: slopes have variance g(0) v / l^2.
-    power = float(np.mean(G**2)) if G.size else 0.0
-    left = max(power - float(np.mean(noise)), 0.05 * power) if len(G) else 0.0
+    power = float(np.mean(G**2))
+    left = max(power - float(np.mean(noise)), 0.05 * power)
     start = left / float(_PROFILES[kernel](np.zeros(()))[1])
     if len(X) < 2 or start == 0.0:  # one gradient determines v / l^2 only
-        return FittedLengthScale(
-            length_scale=centre, variance=start * centre**2, log_marginal_likelihood=math.nan
-        )
+        return centre
     likelihood = _GradientLikelihood(X, G, noise, kernel)
 
     # Minus the log posterior density of log l, up to a constant; log(v / l^2) has a flat prior.
-    def objective(log_l: float, log_slope: float) -> float:
-        penalty = 0.5 * ((log_l - math.log(prior_length_scale)) / prior_log_std) ** 2
+    def objective(x: FloatArray) -> float:
+        log_l, log_slope = map(float, x)
+        penalty = 0.5 * (log_l - math.log(prior_length_scale)) ** 2
         return penalty - likelihood(math.exp(log_l), math.exp(log_slope))
 
-    length_scale, w = _minimised(objective, (low, high), centre, start)
-    return FittedLengthScale(
-        # exp(log(high)) may exceed high by a rounding error.
-        length_scale=min(max(length_scale, low), high),
-        variance=w * length_scale**2,
-        log_marginal_likelihood=likelihood(length_scale, w),
-    )
-
-
-def _minimised(
-    objective: Callable[[float, float], float],
-    bounds: tuple[float, float],
-    centre: float,
-    start: float,
-) -> tuple[float, float]:
-    """Return (l, v / l^2) that minimise an objective of their logarithms.
-
-    In log l and log(v / l^2) the likelihood is nearly separable. Along log l it may have several
-    optima, so that a grid comes first.
-    """
-    low, high, log_slope = math.log(bounds[0]), math.log(bounds[1]), math.log(start)
-    grid = [math.log(centre), *np.linspace(low, high, _GRID_SIZE)]
-    log_l = min(grid, key=lambda log_l: objective(log_l, log_slope))
+    # In these logarithms the likelihood is nearly separable. Along log l it may have several
+    # optima, so that a grid comes first.
+    ends, log_slope = (math.log(low), math.log(high)), math.log(start)
+    grid = [math.log(centre), *np.linspace(*ends, _GRID_SIZE)]
+    starts = [np.array([log_l, log_slope]) for log_l in grid]
     # Four decades either way: without bounds on the slope, noise that hides all gradients would
     # let it run to 0.
-    found = minimize(
-        lambda x: objective(float(x[0]), float(x[1])),
-        [log_l, log_slope],
-        method="L-BFGS-B",
-        bounds=[(low, high), (log_slope - 10.0, log_slope + 10.0)],
-    )
-    length_scale, w = (float(value) for value in np.exp(found.x))
-    return length_scale, w
+    bounds = [ends, (log_slope - 10.0, log_slope + 10.0)]
+    found = minimize(objective, min(starts, key=objective), method="L-BFGS-B", bounds=bounds)
+    # exp(log(high)) may exceed high by a rounding error.
+    return min(max(float(np.exp(found.x[0])), low), high)
 
 
 class _GradientLikelihood:
@@ -193,24 +138,3 @@ def _log_density(covariance: FloatArray, Y: FloatArray) -> float:
     log_determinant = 2.0 * float(np.log(L.diagonal()).sum())
     n, m = int(Y.shape[0]), int(Y.shape[1])
     return -0.5 * (fit + m * log_determinant + n * m * math.log(2.0 * math.pi))
-
-
-_PROFILES = {"rbf": rbf_profile, "matern52": matern52_profile}
-
-
-def _check_gradients(
-    thetas: npt.ArrayLike, gradients: npt.ArrayLike, noise_variance: float | npt.ArrayLike
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    X = np.asarray(thetas, dtype=np.float64)
-    G = np.asarray(gradients, dtype=np.float64)
-    # [] has shape (0,), from which no d can be read.
-    if not X.size and not G.size:
-        X = G = np.empty((0, 1))
-    if X.ndim != 2 or X.shape != G.shape:
-        raise ValueError("thetas and gradients must have the same shape (T, d).")
-    noise = np.broadcast_to(np.asarray(noise_variance, dtype=np.float64), (len(X),))
-    if not (np.isfinite(X).all() and np.isfinite(G).all() and np.isfinite(noise).all()):
-        raise ValueError("thetas, gradients and noise_variance must be finite.")
-    if not (noise > 0.0).all():
-        raise ValueError("noise_variance must be positive.")
-    return X, G, noise

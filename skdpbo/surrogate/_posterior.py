@@ -61,10 +61,8 @@ class CandidatePosterior:
         Posterior mean and standard deviation of f (not of a noisy value), read-only snapshots.
     observed : ndarray of shape (T,)
         Indices of the observed candidates, in order, repeats included.
-    values, noise_variances : ndarray of shape (T,)
-        What was observed there, and the noise variances as given.
-    jitter : float
-        Largest variance that was added to an observation's noise; 0.0 where none was too small.
+    values : ndarray of shape (T,)
+        What was observed there.
 
     Notes
     -----
@@ -72,7 +70,7 @@ class CandidatePosterior:
     largest prior variance: the noise-free posterior is that of a noise 1e-5 prior standard
     deviations strong, in whatever order the values come. Every pivot of L is then above that
     floor, so repeats, near duplicates and numerically singular kernels are harmless. Contradictory
-    values at one noise-free point are averaged. `jitter` reports the largest raise.
+    values at one noise-free point are averaged.
 
     Examples
     --------
@@ -101,14 +99,10 @@ class CandidatePosterior:
         if not np.isfinite(self._prior_mean).all():
             raise ValueError("prior_mean must be finite.")
         self._floor = RELATIVE_NOISE_FLOOR * float(self._prior_variance.max())
-        self.jitter = 0.0
         self._T = 0
         self._V: FloatArray = np.empty((_INITIAL_CAPACITY, n))
-        self._z: list[float] = []  # L^{-1} (v - m)
-        self._pivots: list[float] = []  # diagonal of L
         self._observed: list[int] = []
         self._values: list[float] = []
-        self._noise_variances: list[float] = []
         self.mean = _frozen(self._prior_mean)
         self._variance = self._prior_variance
 
@@ -130,11 +124,6 @@ class CandidatePosterior:
     def values(self) -> FloatArray:
         """Observed values in order, shape (T,)."""
         return np.array(self._values)
-
-    @property
-    def noise_variances(self) -> FloatArray:
-        """Noise variances of the observations, without jitter, shape (T,)."""
-        return np.array(self._noise_variances)
 
     def append(self, index: int, value: float, noise_variance: float | None = None) -> None:
         """Condition on one more value, in O(T n).
@@ -159,7 +148,7 @@ class CandidatePosterior:
         z = (v - float(self.mean[i])) / pivot
         self.mean = _frozen(self.mean + z * row)
         self._variance = self._variance - row * row  # Kusner et al. (2015), Eq. 2, one term
-        self._record(row[None], [i], [v], [s2], [z], [pivot])
+        self._record(row[None], [i], [v])
 
     def extend(
         self,
@@ -200,21 +189,8 @@ class CandidatePosterior:
         # Mean and variance may be shared: they are replaced, never written into.
         new = copy.copy(self)
         new._V = self._V[: self._T].copy()
-        for name in ("_z", "_pivots", "_observed", "_values", "_noise_variances"):
-            setattr(new, name, list(getattr(self, name)))
+        new._observed, new._values = [*self._observed], [*self._values]
         return new
-
-    def log_marginal_likelihood(self) -> float:
-        """Log density of the observed values under the prior (Rasmussen & Williams, Eq. 2.30).
-
-        Returns
-        -------
-        float
-            In nats; 0 without observations.
-        """
-        z = np.array(self._z)
-        log_determinant = 2.0 * float(np.sum(np.log(self._pivots)))
-        return -0.5 * (float(z @ z) + log_determinant + self._T * math.log(2.0 * math.pi))
 
     def _extend_by_block(self, rows: list[tuple[int, float, float]]) -> bool:
         """Block version of append; False, and nothing changed, if rounding defeats Cholesky."""
@@ -233,20 +209,11 @@ class CandidatePosterior:
         # New rows of V add to both terms of Eq. 2; none of the old ones changes.
         self.mean = _frozen(self.mean + z @ V)
         self._variance = self._variance - np.einsum("ij,ij->j", V, V)
-        columns = (column.tolist() for column in (idx, v, s2, z, np.diagonal(L)))
-        self._record(V, *columns)
+        self._record(V, idx.tolist(), v.tolist())
         return True
 
-    def _record(
-        self,
-        rows: FloatArray,
-        i: list[int],
-        v: list[float],
-        s2: list[float],
-        z: list[float],
-        pivots: list[float],
-    ) -> None:
-        """Keep new rows of V, and what belongs to them."""
+    def _record(self, rows: FloatArray, i: list[int], v: list[float]) -> None:
+        """Keep new rows of V, and what was observed."""
         end = self._T + len(i)
         if end > len(self._V):
             # Doubled: T appends copy O(T n) numbers altogether.
@@ -256,11 +223,7 @@ class CandidatePosterior:
         self._V[self._T : end] = rows
         self._observed += i
         self._values += v
-        self._noise_variances += s2
-        self._z += z
-        self._pivots += pivots
         self._T = end
-        self.jitter = max(self.jitter, self._floor - min(s2))
 
     def _check_observation(
         self, index: int, value: float, noise_variance: float | None

@@ -46,9 +46,7 @@ HOMES = {
     "gaussian_process.outsourced._random_projection": (
         "operator_norm_bound random_projection row_sensitivity"
     ),
-    "gaussian_process.outsourced._row_belief": (
-        "denoised_variances flat_rows is_isotropic normal_rows"
-    ),
+    "gaussian_process.outsourced._row_belief": ("denoised_variances is_isotropic normal_rows"),
     "gaussian_process.papers._branch_and_bound": "_upper _values largest_squared_norm",
     "gaussian_process.papers._kernel_posterior": (
         "JITTER POSTERIORS _covariance_from_noise in_coordinates kernel_posterior regulariser"
@@ -122,7 +120,7 @@ HOMES = {
     ),
     "model_selection.evaluation._dry_run": "dry_run",
     "model_selection.evaluation._train_and_score": (
-        "SEED group_losses isolated_losses isolated_outcomes mean_losses try_scorer"
+        "SEED group_losses isolated_outcomes mean_losses try_scorer"
     ),
     "_isolation._isolated_calls": (
         "_isolated_task in_isolation run_isolated seeded_generators separate_copy this_process"
@@ -187,8 +185,7 @@ HOMES = {
         "resolve_trial_scorer"
     ),
     "model_selection.scoring._score_release": (
-        "GaussianNoise LaplaceNoise NoisySums ReleasedScore SumGroup centred_total "
-        "score_of_secret_count score_std"
+        "NoisySums ReleasedScore SumGroup SumNoise centred_total score_of_secret_count score_std"
     ),
     "model_selection.scoring._scorer": "PerRecordScorer",
     "model_selection.scoring.metrics._protected_metrics": "chunk_metric",

@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from _support.hostile import Hostile
-from _support.internals import attempt, in_public_schema, isolated_losses, resolve_scorer
+from _support.internals import attempt, in_public_schema, isolated_outcomes, resolve_scorer
 from _support.own_errors import NOTED
 from _support.planted import put
 
@@ -20,7 +20,7 @@ def noted():
 
 
 def losses(rows=X):
-    return isolated_losses(MODEL, resolve_scorer("neg_mean_squared_error", MODEL, 1.0), rows, X)
+    return isolated_outcomes(MODEL, resolve_scorer("neg_mean_squared_error", MODEL, 1.0), rows, X)
 
 
 def test_a_name_that_is_no_longer_callable(noted, monkeypatch):
@@ -30,8 +30,8 @@ def test_a_name_that_is_no_longer_callable(noted, monkeypatch):
 
 
 def test_a_call_with_other_arguments(noted):
-    attempt(isolated_losses, X)
-    assert noted[0].startswith("TypeError in isolated_losses")
+    attempt(isolated_outcomes, X)
+    assert noted[0].startswith("TypeError in isolated_outcomes")
 
 
 def test_cells_and_other_code_are_not_noted():

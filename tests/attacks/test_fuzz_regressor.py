@@ -212,7 +212,7 @@ def test_a_quoting_message_is_caught(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_many(kind):
-    @settled(150)
+    @settled(80)
     @given(fits((kind,)))
     def run(example):
         assert_nothing_said(*example)

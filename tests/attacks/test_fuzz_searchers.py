@@ -340,7 +340,7 @@ def test_a_quoting_message_is_caught(monkeypatch):
 @pytest.mark.parametrize("kind", SEARCHERS)
 def test_many(kind):
     # What reads rows is the same in all searchers, and a descent takes six times as long.
-    @settled(60 if kind == "gibo" else 150)
+    @settled(40 if kind == "gibo" else 100)
     @given(searches((kind,)))
     def run(example):
         search, public, y, X_val, y_val = example
@@ -385,7 +385,7 @@ def assert_nothing_said_of_all(search, rows_of_all, y):
 
 
 @pytest.mark.slow
-@settled(150)
+@settled(100)
 @given(searches_in_chunks())
 def test_many_in_chunks(example):
     assert_nothing_said_of_all(*example)

@@ -313,7 +313,7 @@ def test_some(example):
 
 
 @pytest.mark.slow
-@settled(140)
+@settled(80)
 @given(searches())
 def test_many(example):
     assert_one_charge_and_nothing_said(example)

@@ -194,7 +194,7 @@ class TestLengthScale:
     def test_fitted_to_released_gradients(self):
         def refit(thetas, gradients, noise_scales):
             found = fit_length_scale_to_gradients(thetas, gradients, noise_scales**2)
-            return surrogate(found.length_scale)
+            return surrogate(found)
 
         assert self.bound(lambda evaluate: surrogate(), refit) <= 3.0
 

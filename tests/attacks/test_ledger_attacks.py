@@ -81,7 +81,7 @@ def ledger(request, tmp_path):
 
 
 @contextmanager
-def workers(kind, n=2):
+def workers(kind, n=1):
     pool = POOLS[kind](n)
     try:
         pool.submit(abs, 1).result()  # its processes exist
@@ -373,7 +373,7 @@ class TestSoak:
         """Return the number of kills, at least 4 where there are processes."""
         kills, fewest = 0, 0 if kind == "threads" else 4
         while done(released) < n_fits or kills < fewest:
-            with workers(kind) as pool:
+            with workers(kind, 2) as pool:
                 try:
                     with ledger:
                         model = clone(Paid(1e-3))

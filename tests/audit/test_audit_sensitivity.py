@@ -33,17 +33,6 @@ def test_norms(norm, size):
     np.testing.assert_array_equal(rows, 0)
 
 
-def test_a_random_search_finds_what_the_list_does_not_hold():
-    def squared(data):
-        return sum(min(x * x, 1.0) for x in data)
-
-    search = {"propose": lambda rng: rng.normal(), "n_random": 200, "sensitivity": 0.5}
-    assert not sensitivity_audit(squared, [0.0, 0.0], [0.1], sensitivity=0.5).violated
-    found = sensitivity_audit(squared, [0.0, 0.0], [0.1], **search)
-    assert found.violated
-    assert found == sensitivity_audit(squared, [0.0, 0.0], [0.1], **search)
-
-
 def test_length_that_depends_on_the_data():
     with pytest.raises(ValueError, match="length"):
         sensitivity_audit(lambda data: [1] * data[0], [1, 1], [2], sensitivity=1)
@@ -123,10 +112,7 @@ def test_changes_beyond_the_floats_are_compared_exactly(norm, digits, shown):
         assert result.violated == violated
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("sensitivity", -1), ("sensitivity", np.nan), ("sensitivity", "1"), ("n_random", -1)],
-)
-def test_other_claims_are_refused_by_name(name, value):
-    with pytest.raises((TypeError, ValueError), match=name):
-        sensitivity_audit(sum, [0.0], [1.0], **{"sensitivity": 1, name: value})
+@pytest.mark.parametrize("value", [-1, np.nan, "1"])
+def test_other_claims_are_refused_by_name(value):
+    with pytest.raises((TypeError, ValueError), match="sensitivity"):
+        sensitivity_audit(sum, [0.0], [1.0], sensitivity=value)

@@ -33,13 +33,12 @@ def problem():
 def sklearn_posterior(kernel, X, index, y, noise_variances):
     oracle = GaussianProcessRegressor(kernel, alpha=noise_variances, optimizer=None)
     oracle.fit(X[index], y)
-    return *oracle.predict(X, return_std=True), oracle.log_marginal_likelihood_value_
+    return oracle.predict(X, return_std=True)
 
 
 def assert_same_posterior(a, b, atol=1e-8):
     np.testing.assert_allclose(a.mean, b.mean, rtol=0, atol=atol)
     np.testing.assert_allclose(a.std, b.std, rtol=0, atol=atol)
-    assert a.log_marginal_likelihood() == pytest.approx(b.log_marginal_likelihood(), abs=1e-7)
 
 
 @pytest.mark.parametrize("how", ["append", "extend", "both"])
@@ -51,14 +50,11 @@ def test_equal_to_scikit_learn(problem, name, how):
     surrogate.extend(index[:split], y[:split], s2[:split])
     for row in zip(index[split:], y[split:], s2[split:], strict=True):
         surrogate.append(*row)
-    mean, std, lml = sklearn_posterior(KERNELS[name], X, index, y, s2)
+    mean, std = sklearn_posterior(KERNELS[name], X, index, y, s2)
     np.testing.assert_allclose(surrogate.mean, mean, rtol=0, atol=1e-8)
     np.testing.assert_allclose(surrogate.std, std, rtol=0, atol=1e-8)
-    assert surrogate.log_marginal_likelihood() == pytest.approx(lml, abs=1e-8)
-    assert surrogate.jitter == 0.0
     np.testing.assert_array_equal(surrogate.observed, index)
     np.testing.assert_array_equal(surrogate.values, y)
-    np.testing.assert_array_equal(surrogate.noise_variances, s2)
     assert len(surrogate) == 45
 
 
@@ -68,7 +64,7 @@ def test_prior_mean_per_candidate(problem):
     surrogate = CandidatePosterior(RBF(0.3), X, noise_variance=0.01, prior_mean=m)
     np.testing.assert_array_equal(surrogate.mean, m)
     surrogate.extend(index, y)
-    mean, std, _ = sklearn_posterior(RBF(0.3), X, index, y - m[index], np.full(45, 0.01))
+    mean, std = sklearn_posterior(RBF(0.3), X, index, y - m[index], np.full(45, 0.01))
     np.testing.assert_allclose(surrogate.mean, m + mean, rtol=0, atol=1e-8)
     np.testing.assert_allclose(surrogate.std, std, rtol=0, atol=1e-8)
 
@@ -102,7 +98,7 @@ def test_growth_beyond_the_first_buffer():
     y = np.sin(np.arange(100.0))
     for t in range(100):
         surrogate.append(t % 30, y[t])
-    mean, std, _ = sklearn_posterior(RBF(0.1), X, np.arange(100) % 30, y, np.full(100, 0.1))
+    mean, std = sklearn_posterior(RBF(0.1), X, np.arange(100) % 30, y, np.full(100, 0.1))
     np.testing.assert_allclose(surrogate.mean, mean, rtol=0, atol=1e-8)
     np.testing.assert_allclose(surrogate.std, std, rtol=0, atol=1e-8)
 
@@ -115,11 +111,6 @@ def test_noise_free_posterior_interpolates(problem):
         surrogate.append(i, y[i])
     np.testing.assert_allclose(surrogate.mean[:60], y, atol=1e-6)
     assert surrogate.std[:60].max() < 1.1e-5
-    assert surrogate.jitter == 1e-10
-    surrogate = CandidatePosterior(ConstantKernel(100.0), X, noise_variance=4e-9)
-    surrogate.append(0, 1.0)
-    assert surrogate.jitter == pytest.approx(6e-9)
-    assert surrogate.noise_variances[0] == 4e-9
 
 
 @pytest.mark.parametrize("how", ["append", "extend"])
@@ -138,7 +129,6 @@ def test_near_duplicates_without_noise(gap, how):
     assert np.isfinite(surrogate.std).all()
     np.testing.assert_allclose(surrogate.mean, f, atol=1e-4)
     assert surrogate.std.max() < 1e-3
-    assert 0.0 < surrogate.jitter <= 1e-10
 
 
 def test_contradictory_repeats_without_noise():
@@ -157,7 +147,7 @@ def test_smooth_kernel_exhausts_the_rank():
     """200 noise-free points, numerical rank about 10: the order of the values is forgotten."""
     X = np.linspace(0, 1, 200)[:, None]
     f = np.sin(3 * X[:, 0])
-    mean, std, _ = sklearn_posterior(RBF(2.0), X, np.arange(200), f, 1e-10)
+    mean, std = sklearn_posterior(RBF(2.0), X, np.arange(200), f, 1e-10)
     one_by_one, at_once = (CandidatePosterior(RBF(2.0), X, noise_variance=0.0) for _ in "ab")
     for i in np.random.RandomState(0).permutation(200):
         one_by_one.append(i, f[i])
@@ -166,7 +156,6 @@ def test_smooth_kernel_exhausts_the_rank():
         np.testing.assert_allclose(surrogate.mean, mean, rtol=0, atol=1e-6)
         np.testing.assert_allclose(surrogate.std, std, rtol=0, atol=1e-6)
         np.testing.assert_allclose(surrogate.mean, f, atol=1e-3)
-        assert surrogate.jitter == pytest.approx(1e-10)
 
 
 def test_snapshots_are_read_only_and_stay(problem):
@@ -255,4 +244,3 @@ def test_extend_checks_lengths_and_accepts_nothing():
         surrogate.extend([0, 1], [0.0])
     surrogate.extend([], [])
     assert len(surrogate) == 0
-    assert surrogate.log_marginal_likelihood() == 0.0

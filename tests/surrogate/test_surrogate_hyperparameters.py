@@ -47,9 +47,6 @@ def test_result_goes_into_the_posterior_in_the_units_of_y(data):
         y.std() * math.sqrt(fit.unit_kernel.k1.constant_value)
     )
     surrogate.extend(range(40), y)
-    # the density of y is that of the standardised values over scale^T
-    expected = fit.log_marginal_likelihood - 40 * math.log(fit.y_scale)
-    assert surrogate.log_marginal_likelihood() == pytest.approx(expected, abs=1e-6)
     assert math.sqrt(fit.noise_variance) == pytest.approx(0.1, rel=0.5)
 
 

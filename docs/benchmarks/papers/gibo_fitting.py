@@ -33,7 +33,7 @@ class FittingPosterior:
                 np.maximum(self._noises[:t], 1e-12),
                 prior_length_scale=self._prior,
             )
-            old, self._posterior = self._posterior, self._make(found.length_scale)
+            old, self._posterior = self._posterior, self._make(found)
             self._posterior.add(old.points)
 
 

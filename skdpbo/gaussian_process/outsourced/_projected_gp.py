@@ -16,7 +16,7 @@ from skdpbo.gaussian_process.outsourced._noisy_posterior import (
     fitted_target,
     fixed_target,
 )
-from skdpbo.gaussian_process.outsourced._row_belief import flat_rows, is_isotropic, normal_rows
+from skdpbo.gaussian_process.outsourced._row_belief import BelievedRows, is_isotropic, normal_rows
 from skdpbo.privacy._checks import check_choice, check_count
 
 _PUBLIC_TARGETS = "the targets y are public: they are not protected"
@@ -238,7 +238,9 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
         # The normal prior is estimated from noisy rows, two at least; else the flat one stands.
         beliefs = []
         if self.row_prior != "normal" or release.noise_std == 0 or release.n_rows < 2:
-            beliefs.append(flat_rows(release))
+            # Under a flat prior: released rows, moved into the public domain.
+            flat = release.rows_in_domain(), release.noise_std, np.zeros(release.n_components)
+            beliefs.append(BelievedRows(*flat))
         if self.row_prior != "flat" and release.noise_std > 0 and release.n_rows > 1:
             beliefs.append(normal_rows(release, is_isotropic(kernel)))
         fit = fixed_target

@@ -38,12 +38,6 @@ class BelievedRows:
         return moved if self.axes is None else moved @ self.axes
 
 
-def flat_rows(release):
-    """Return the belief under a flat prior: released rows, moved into the public domain."""
-    centre = np.zeros(release.n_components)
-    return BelievedRows(release.rows_in_domain(), release.noise_std, centre)
-
-
 def normal_rows(release, isotropic):
     r"""Return the belief under a normal prior that is estimated from the released rows.
 

@@ -27,7 +27,7 @@ from skdpbo.model_selection.evaluation._chunks import (
     excess_sensitivity,
     n_chunk_losses,
 )
-from skdpbo.model_selection.evaluation._train_and_score import SEED, isolated_losses, train
+from skdpbo.model_selection.evaluation._train_and_score import SEED, isolated_outcomes, train
 from skdpbo.model_selection.rows._protected import NotPickled, rows_of_units
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer, total_loss_sensitivity
 
@@ -177,7 +177,7 @@ class ChunkTraining(NotPickled):
         """Train on chunk j, and total the losses on what is outside. Protected."""
         model = trained_on(rows.chunks[j], estimator, params, j, rows, fit_params)
         X, y, groups = rows.scoring(rows.outside(j) if rows.X_val is None else None)
-        return int(isolated_losses(model, scorer, X, y, groups=groups).sum())
+        return int(isolated_outcomes(model, scorer, X, y, groups=groups).sum())
 
 
 def trained_on(units, estimator, params, j, rows, fit_params):
@@ -265,7 +265,7 @@ class ChunkMetricTraining(ChunkTraining):
         if value is not None:
             return scorer.loss_of(value)
         # Without the records that cannot be scored: each costs its share of the range.
-        readable = isolated_losses(model, scorer.readable, X, y) == 0
+        readable = isolated_outcomes(model, scorer.readable, X, y) == 0
         some = np.flatnonzero(readable)
         value, _ = attempt(_value, model, scorer, take_rows(X, some), take_rows(y, some))
         if value is not None:

@@ -16,7 +16,7 @@ from skdpbo._isolation._isolated_calls import run_isolated
 from skdpbo._parameters import warn_caller
 from skdpbo.exceptions import LowBoundWarning, NoisyScoreWarning, ScoreGapWarning
 from skdpbo.model_selection._sklearn import take_rows, with_params, without_callbacks
-from skdpbo.model_selection.evaluation._train_and_score import isolated_losses, train
+from skdpbo.model_selection.evaluation._train_and_score import isolated_outcomes, train
 from skdpbo.model_selection.scoring._losses import refuse_negated
 
 _NOISY = 0.5  # noise of a score, as a share of the loss that it measures, that is warned of
@@ -63,13 +63,13 @@ class FoldLosses:
         """Number of the fold of each loss, ndarray of shape (n_losses,)."""
         return np.repeat(np.arange(len(self._splits)), [len(test) for _, test in self._splits])
 
-    def losses(self, candidates, kind=isolated_losses):
+    def losses(self, candidates, kind=isolated_outcomes):
         """Return the losses of the rows with each candidate.
 
         Parameters
         ----------
         candidates : list of dict
-        kind : callable, default=isolated_losses
+        kind : callable, default=isolated_outcomes
             ``kind(model, scorer, X, y)`` returns the losses of some rows.
 
         Returns

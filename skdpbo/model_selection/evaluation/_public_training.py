@@ -214,12 +214,12 @@ class PublicTraining(NotPickled):
         losses : list of (ndarray of shape (n_losses,), dtype int64, or None)
             In {0, ..., ``scorer.units``}; None for a candidate that fails on the *public* rows.
         """
-        return self._evaluated(candidates, self.scorer.losses_of, **how)
+        return self._evaluated(candidates, None, **how)
 
     def _evaluated(
         self, candidates, reduce, *, none_may_be_left=False, order_is_secret=False, progress=None
     ):
-        """Protected: what `reduce` makes of the outcomes of each candidate."""
+        """Protected: outcomes of each candidate, or what `reduce` makes of them."""
         # The rounding of a prediction may depend on the size of its batch and on its place there.
         rows = self.records.X, self.records.y, self.records.unreadable, self._batches
         public = self.X, self.y, self.fit_params
@@ -303,8 +303,9 @@ def _reduced_outcomes(estimator, params, public, uncached, rows, groups, scorer,
     model, error = attempt_publicly(*trial)
     if error is not None:
         return None, error
+    outcomes = isolated_outcomes(model, scorer, *rows, groups)
     # Reduced in the worker: no more is sent back than the caller needs.
-    return reduce(isolated_outcomes(model, scorer, *rows, groups)), None
+    return outcomes if reduce is None else reduce(outcomes), None
 
 
 def _trained_on_public_rows(estimator, params, public, uncached, scorer):

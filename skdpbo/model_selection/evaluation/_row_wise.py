@@ -208,9 +208,12 @@ def unverified_parts(step, path="", seen=None):
 
 def _unverified_among(attributes, path, seen):
     for key, value in attributes.items():
+        listed = value if isinstance(value, list | tuple) else ()
+        named = [i for i in listed if isinstance(i, tuple) and len(i) > 1 and type(i[0]) is str]
         for part in _not_plain(value):
-            if is_estimator(part):
-                place = _place(value, part, path) or f"{path}{key}__"
+            if is_estimator(part):  # by its name in a list of (name, estimator, ...)
+                names = [item[0] for item in named if any(of_item is part for of_item in item)]
+                place = f"{path}{names[0] if names else key}__"
                 yield from unverified_parts(part, place, seen)
 
 
@@ -278,16 +281,6 @@ def _is_among(homes, thing):
     """Whether a class or function is the one of its name in the module of a table."""
     name = getattr(thing, "__name__", "")
     return name in homes and getattr(sys.modules.get(homes[name]), name, None) is thing
-
-
-def _place(value, part, path):
-    """Prefix of an estimator in a list of (name, estimator, ...), "" elsewhere."""
-    if isinstance(value, list | tuple):
-        for item in value:
-            named = isinstance(item, tuple) and len(item) > 1 and type(item[0]) is str
-            if named and any(of_item is part for of_item in item):
-                return f"{path}{item[0]}__"
-    return ""
 
 
 def step_name(step, path):

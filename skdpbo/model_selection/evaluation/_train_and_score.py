@@ -112,14 +112,6 @@ def try_scorer(model, scorer, X, y):
         )
 
 
-def isolated_losses(model, scorer, X, y, groups=None):
-    """Return integer losses, one for each record or group. Protected: pass only to a mechanism.
-
-    As `isolated_outcomes`, for scores that are means of losses: in {0, ..., ``scorer.units``}.
-    """
-    return scorer.losses_of(isolated_outcomes(model, scorer, X, y, groups=groups))
-
-
 def isolated_outcomes(model, scorer, X, y, unreadable=None, batches=None, groups=None):
     """Return what the scorer keeps of each record. Protected: pass only to a mechanism.
 
@@ -143,7 +135,7 @@ def isolated_outcomes(model, scorer, X, y, unreadable=None, batches=None, groups
     -------
     outcomes : ndarray of shape (m, ...)
         Row i depends on record i alone; ``scorer.worst_outcome`` for one that cannot be scored.
-        With groups `group_losses`.
+        Of a mean of losses these losses, in {0, ..., ``scorer.units``}; with groups `group_losses`.
     """
     unreadable = np.zeros(n_rows(X), dtype=bool) if unreadable is None else unreadable
     if groups is not None:
@@ -219,7 +211,7 @@ def _outcomes_together(model, scorer, X, y, rows):
     # batch held a number but one. This way takes tables of distances: small ones are faster.
     how = {"enable_cython_pairwise_dist": False, "working_memory": _MEGABYTES}
     with seeded_generators(SEED), config_context(**how):
-        return scorer.checked_outcomes(scorer.record_outcomes(model, X, y), len(rows))
+        return scorer.record_outcomes(model, X, y)
 
 
 def group_losses(model, scorer, X, y, unreadable, batches, groups):
@@ -239,7 +231,7 @@ def group_losses(model, scorer, X, y, unreadable, batches, groups):
     """
     batches = place_batches(groups) if batches is None else batches
     of_records = _outcomes_in_batches(model, scorer, X, y, unreadable, batches)
-    return mean_losses(scorer.losses_of(of_records), groups)
+    return mean_losses(of_records, groups)
 
 
 def mean_losses(losses, groups):

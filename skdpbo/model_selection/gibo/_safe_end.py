@@ -213,17 +213,17 @@ class PublicChanges:
     epsilon : float
         Of the choice.
     n_protected : int
-    limit : int, default=None
-        None: that of `public_limit`.
 
     Attributes
     ----------
-    changes, limit
+    changes
+    limit : int
+        From `public_limit`.
     """
 
-    def __init__(self, changes, folds, *, units, epsilon, n_protected, limit=None):
+    def __init__(self, changes, folds, *, units, epsilon, n_protected):
         sizes = {"units": units, "epsilon": epsilon}
-        limit = public_limit(changes, n_protected=n_protected, **sizes) if limit is None else limit
+        limit = public_limit(changes, n_protected=n_protected, **sizes)
         self.changes, self.limit, self._n_protected = changes, limit, n_protected
         # As the protected totals have them: clipped around the middles.
         rows = np.clip(around_middles(changes), -limit, limit).astype(np.float64)

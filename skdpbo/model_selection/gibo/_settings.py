@@ -281,11 +281,6 @@ class GradientSurrogate(FrozenParameters):
         """
         if not self.fit_length_scale or not refit_due(len(thetas), first=3):
             return None
-        found = fit_length_scale_to_gradients(
-            thetas,
-            gradients,
-            np.square(noise_scales),
-            kernel=self.kernel,
-            prior_length_scale=float(self.length_scale),
-        )
-        return self._posterior(found.length_scale)
+        known = thetas, gradients, np.square(noise_scales)
+        prior = {"kernel": self.kernel, "prior_length_scale": float(self.length_scale)}
+        return self._posterior(fit_length_scale_to_gradients(*known, **prior))

@@ -14,14 +14,10 @@ from skdpbo._attempt import attempt
 from skdpbo._isolation._isolated_calls import separate_copy
 from skdpbo.mechanisms import DiscreteLaplace, GaussianMechanism
 from skdpbo.mechanisms._laplace import laplace_std
-from skdpbo.model_selection.evaluation._train_and_score import isolated_losses, isolated_outcomes
+from skdpbo.model_selection.evaluation._train_and_score import isolated_outcomes
 from skdpbo.model_selection.rows._protected import number_of_units
 from skdpbo.model_selection.scoring._log_density import LogDensityScorer
-from skdpbo.model_selection.scoring._score_release import (
-    GaussianNoise,
-    LaplaceNoise,
-    ReleasedScore,
-)
+from skdpbo.model_selection.scoring._score_release import ReleasedScore
 from skdpbo.model_selection.scoring._scorer import total_loss_sensitivity
 from skdpbo.model_selection.scoring.metrics._protected_metrics import TrialMetric
 from skdpbo.privacy import PrivacyGuarantee, mu_from_epsilon
@@ -41,7 +37,7 @@ def losses_of(model, rows, scorer):
     if shown is None:
         return np.full(number_of_units(X, groups), scorer.units, dtype=np.int64)
     # None is unreadable: with no public schema, a model decides what it can read.
-    return isolated_losses(shown, scorer, X, y, groups=groups)
+    return isolated_outcomes(shown, scorer, X, y, groups=groups)
 
 
 @dataclass(frozen=True)
@@ -138,10 +134,9 @@ def trial_score(model, rows, scorer, *, budget, source):
         if own is None:  # the worst score: the model alone decides, and it is private
             return ReleasedScore(scorer.lower, 0.0)
         outcomes = isolated_outcomes(shown, own, X, y)
-        mu = gaussian_mu(budget)
-        noise = LaplaceNoise(budget.epsilon) if mu is None else GaussianNoise(mu)
         # Sensitivity: that of `sum_groups`, in l1 for Laplace and in l2 for Gaussian noise.
-        return own.release_with(noise, own.exact_sums(outcomes), n_losses, source)
+        how = budget.epsilon, n_losses, source, gaussian_mu(budget)
+        return own.release_score(own.exact_sums(outcomes), *how)
     if isinstance(scorer, LogDensityScorer):
         private_mean = scorer.private_mean(budget, gaussian_mu(budget))
         if private_mean is not None:

@@ -73,39 +73,26 @@ class ReleasedScore:
 
 
 @dataclass(frozen=True)
-class LaplaceNoise:
-    """Discrete Laplace noise: epsilon-differentially private for all groups together.
+class SumNoise:
+    """Noise on integers, for all groups together: discrete Laplace, or Gaussian where mu is given.
 
     Attributes
     ----------
     epsilon : Fraction
+        Of Laplace noise, which is epsilon-differentially private.
+    mu : float, default=None
+        Of Gaussian noise, which is mu-Gaussian differentially private.
     """
 
     epsilon: Fraction
-    normal = False
+    mu: float | None = None
 
     def mechanism(self, group):
         """Return the mechanism of a group and the standard deviation of its noise."""
-        # The budgets of the groups add up to epsilon, exactly.
-        budget = Fraction(self.epsilon) * group.share
-        mechanism = DiscreteLaplace(budget, group.sensitivity)
-        return mechanism, laplace_std(budget, group.sensitivity)
-
-
-@dataclass(frozen=True)
-class GaussianNoise:
-    """Gaussian noise on integers: mu-Gaussian differentially private for all groups together.
-
-    Attributes
-    ----------
-    mu : float
-    """
-
-    mu: float
-    normal = True
-
-    def mechanism(self, group):
-        """Return the mechanism of a group and the standard deviation of its noise."""
+        if self.mu is None:  # the budgets of the groups add up to epsilon, exactly
+            budget = Fraction(self.epsilon) * group.share
+            mechanism = DiscreteLaplace(budget, group.sensitivity)
+            return mechanism, laplace_std(budget, group.sensitivity)
         # The squares of the groups' mu add up; the factor covers the rounding of the root.
         mechanism = GaussianMechanism(
             mu=self.mu * math.sqrt(group.share) * (1 - 2.0**-40),
@@ -125,7 +112,7 @@ def release_sums(sums, groups, noise, source):
         Protected; the groups in their order.
     groups : sequence of SumGroup
         Their shares add up to at most 1: sequential composition.
-    noise : LaplaceNoise or GaussianNoise
+    noise : SumNoise
         With the budget of all of them.
     source : RandomSource
 
@@ -141,7 +128,7 @@ def release_sums(sums, groups, noise, source):
         values += [float(v) for v in np.atleast_1d(mechanism.release(part, source=source))]
         std += [deviation] * group.size
         start += group.size
-    return NoisySums(np.array(values), np.array(std), noise.normal)
+    return NoisySums(np.array(values), np.array(std), noise.mu is not None)
 
 
 def score_std(score_of, noisy):

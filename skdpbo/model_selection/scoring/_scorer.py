@@ -165,13 +165,9 @@ class PerRecordScorer:
     nearest_mean = "make_per_record_scorer"  # for searches that need a mean
 
     def record_outcomes(self, estimator, X, y):
-        """Return the integer loss of each *protected* row; see `record_losses`."""
-        return self.record_losses(estimator, X, y)
-
-    def checked_outcomes(self, outcomes, n_records):
-        """Return the outcomes of so many records, or refuse what is not one integer for each."""
-        losses = np.asarray(outcomes)
-        if losses.shape != (n_records,) or losses.dtype.kind not in "iu":
+        """Return `record_losses` of *protected* rows; refuse what is not one integer for each."""
+        losses = np.asarray(self.record_losses(estimator, X, y))
+        if losses.shape != (n_rows(X),) or losses.dtype.kind not in "iu":
             raise TypeError("record_losses must return one integer for each record.")
         # A sub-class of a user's may have larger ones, for which no noise is made.
         return np.clip(losses.astype(np.int64), 0, self.units)
@@ -179,10 +175,6 @@ class PerRecordScorer:
     def try_on(self, estimator, X, y):
         """Raise what is wrong with the scorer on a few *public* rows."""
         self(estimator, X, y)
-
-    def losses_of(self, outcomes):
-        """Return the integer losses in {0, ..., units} of outcomes."""
-        return outcomes
 
     def exact_sums(self, outcomes):
         """Return (total loss,). Protected: pass only to a mechanism."""

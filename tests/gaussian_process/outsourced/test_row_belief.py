@@ -7,7 +7,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from _support.internals import (
     NoisyInputRBF,
     denoised_variances,
-    flat_rows,
     is_isotropic,
     normal_rows,
 )
@@ -53,11 +52,12 @@ def test_the_normal_prior_gives_the_posterior_of_normal_rows(isotropic):
 
 
 def test_the_flat_prior_moves_rows_into_the_domain_only():
-    Z = RNG.normal(size=(50, 2)) * 5
-    believed = flat_rows(release_of(Z, 2.0, Ball(4.0)))
-    np.testing.assert_array_equal(believed.rows, Ball(4.0).project(Z))
+    X, y = RNG.normal(size=(50, 2)), RNG.normal(size=50)
+    gp = ProjectedGP(data_norm=2.0, epsilon=1.0, noise_variance=0.1, row_prior="flat").fit(X, y)
+    believed, Z = gp._predictor.believed, gp.release_.Z
+    np.testing.assert_array_equal(believed.rows, Ball(2.0).project(Z))
     np.testing.assert_array_equal(believed.place(Z), Z)
-    assert believed.noise_std == 2.0
+    assert believed.noise_std == gp.release_.noise_std
 
 
 @pytest.mark.parametrize(("n", "r"), [(400, 100), (100, 300)])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.dummy import DummyRegressor
 
-from _support.internals import isolated_losses, isolated_outcomes, resolve_scorer
+from _support.internals import isolated_outcomes, resolve_scorer
 
 X = np.arange(16.0)[:, None]
 
@@ -32,6 +32,6 @@ def test_a_record_that_cannot_be_scored_is_found_by_halves():
     model = Counting().fit(X, np.zeros(16))
     model.sizes = []
     scorer = resolve_scorer("neg_mean_squared_error", model, 1.0)
-    losses = isolated_losses(model, scorer, rows, np.zeros(16))
+    losses = isolated_outcomes(model, scorer, rows, np.zeros(16))
     assert np.flatnonzero(losses).tolist() == [3]
     assert model.sizes[0] == model.sizes[-1] == 16

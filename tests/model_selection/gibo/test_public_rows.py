@@ -168,9 +168,11 @@ class TestEnd:
         one, two = RNG.normal(-5.0, 10.0, size=n), RNG.normal(5.0, 10.0, size=n)
         return np.rint([np.zeros(n), one, two]).astype(int)
 
-    def seen(self, changes, limit, epsilon):
+    def seen(self, changes, limit, epsilon, **sizes):
         folds = np.arange(changes.shape[1]) % 5
-        return PublicChanges(changes, folds, limit=limit, epsilon=epsilon, **self.SIZES)
+        with pytest.MonkeyPatch.context() as patch:
+            put(patch, "safe end: public_limit", lambda *args, **how: limit)
+            return PublicChanges(changes, folds, epsilon=epsilon, **self.SIZES | sizes)
 
     def test_limit_holds_what_matters(self):
         changes = self.changes()
@@ -217,8 +219,8 @@ class TestEnd:
         changes = self.changes()
         kept = SafeEnd(None, UNITS, 1.0).relative(list(changes), 8)
         clipped = np.mean(kept, axis=1)
-        how = {"units": UNITS, "epsilon": 1e12, "n_protected": 10**12}  # no other part is left
-        seen = PublicChanges(changes, np.arange(500) % 5, limit=8, **how)
+        # No other part is left.
+        seen = self.seen(changes, 8, epsilon=1e12, n_protected=10**12)
         offsets = np.array(seen.end_offsets()) / 10**12
         found = clipped - clipped[0] + offsets
         assert found == pytest.approx(changes.mean(axis=1), abs=1e-6)

@@ -12,10 +12,9 @@ from sklearn.metrics import balanced_accuracy_score, fbeta_score, get_scorer, ma
 
 from _support.batched_noise import batched  # noqa: F401  (a fixture)
 from _support.internals import (
-    GaussianNoise,
-    LaplaceNoise,
     ReleasedScore,
     SumGroup,
+    SumNoise,
     confusion_cells,
     laplace_std,
     one_vs_rest_counts,
@@ -130,7 +129,7 @@ class TestValues:
 class TestNoise:
     def test_squares_of_the_groups_budgets_add_up(self):
         groups = [SumGroup(1, 38, Fraction(4, 5)), SumGroup(3, 2, Fraction(1, 5), 1)]
-        noise, spent = GaussianNoise(0.7), 0.0
+        noise, spent = SumNoise(Fraction(1), 0.7), 0.0
         for group, sensitivity in zip(groups, (38.0, math.sqrt(2)), strict=True):
             mechanism, std = noise.mechanism(group)
             assert group.l2_sensitivity == pytest.approx(sensitivity, rel=1e-12)
@@ -141,7 +140,7 @@ class TestNoise:
 
     def test_shares_of_epsilon_add_up(self):
         group = SumGroup(3, 2, Fraction(1, 5), 1)
-        mechanism, std = LaplaceNoise(Fraction(1)).mechanism(group)
+        mechanism, std = SumNoise(Fraction(1)).mechanism(group)
         assert (mechanism.epsilon, mechanism.sensitivity) == (Fraction(1, 5), 2)
         assert std == laplace_std(Fraction(1, 5), 2)
 

@@ -19,7 +19,6 @@ from _support.internals import (
     UserLoss,
     check_schema,
     in_public_schema,
-    isolated_losses,
     isolated_outcomes,
     protected_positions,
     resolve_scorer,
@@ -709,7 +708,7 @@ def test_distances_to_many_training_rows_take_little_memory():
     model = KNeighborsClassifier(algorithm="brute").fit(X, y)
     scorer = resolve_scorer("accuracy", model, n_classes=2)
     tracemalloc.start()
-    losses = isolated_losses(model, scorer, X[:2000], y[:2000])
+    losses = isolated_outcomes(model, scorer, X[:2000], y[:2000])
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert losses.mean() < 0.02 * scorer.units

@@ -361,7 +361,8 @@ def test_worst_brier_loss_reaches_but_does_not_pass_its_bound():
 
 def test_losses_of_a_scorer_of_ones_own_are_clipped_to_its_units():
     scorer = make_per_record_scorer(lambda y, p: np.abs(y - p), bound=1.0)
-    assert scorer.checked_outcomes([scorer.units + 5, -1], 2).tolist() == [scorer.units, 0]
+    scorer.record_losses = lambda *rows: [scorer.units + 5, -1]
+    assert scorer.record_outcomes(None, [0, 1], None).tolist() == [scorer.units, 0]
 
 
 def test_log_loss_bound():

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -29,7 +28,7 @@ from skdpbo.exceptions import (
     LedgerError,
     LedgerUnavailableError,
 )
-from skdpbo.gaussian_process import DPSparseGPRegressor
+from skdpbo.linear_model import DPRidge
 from skdpbo.model_selection import DPGridSearchCV
 from skdpbo.privacy import (
     LedgerMixin,
@@ -191,18 +190,16 @@ def test_estimators_that_are_handed_over_as_they_are(ledger):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
 def test_private_searches_are_charged_once_also_in_processes(ledger):
-    gp = DPSparseGPRegressor(
-        RBF(1.0), noise_variance=0.1, delta=1e-6, X_bounds=(-1, 1), y_bounds=(-1, 1)
-    )
+    ridge = DPRidge(delta=1e-6, X_bounds=(-1, 1), y_bounds=(-1, 1))
     how = {"scoring": "neg_mean_squared_error", "loss_bound": 1.0, "cv": 2}
-    search = DPGridSearchCV(gp, {"epsilon": [0.5, 1.0]}, n_jobs=2, **how)
+    search = DPGridSearchCV(ridge, {"epsilon": [0.5, 1.0]}, n_jobs=2, **how)
     with ledger:
         search.fit(X, Y, X_val=X, y_val=Y)
         assert len(ledger.entries) == 1
         search.set_params(n_jobs=None).fit(X, Y, X_val=X, y_val=Y)
         assert len(ledger.entries) == 2
         cross_val_score(search, X, Y, cv=3, n_jobs=2, error_score="raise")
-    label = "DPGridSearchCV of DPSparseGPRegressor"
+    label = "DPGridSearchCV of DPRidge"
     assert [entry.label for entry in ledger.entries] == [label] * 5
 
 
@@ -409,7 +406,7 @@ def test_estimators_that_are_equal_carry_their_own():
 
 @pytest.mark.slow
 def test_check_estimator_is_clean_while_a_ledger_is_open(tmp_path):
-    estimator = DPSparseGPRegressor()
+    estimator = DPRidge()
     ledger = PrivacyLedger(1e9, 0.9, path=tmp_path / "l.db")
     with PrivacyLedger(1e9, 0.9), ledger, warnings.catch_warnings():
         warnings.simplefilter("ignore")

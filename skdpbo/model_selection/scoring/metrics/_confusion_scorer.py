@@ -169,10 +169,6 @@ class ConfusionScorer(MetricScorer):
         classes = {"binary": p[self._worst_class], "macro": float(c), "weighted": 1.0}[self.average]
         return n_records * self.units / costs.max() * self.metric.denominator * classes
 
-    def losses_of(self, outcomes):
-        """Return the cost of each outcome, int64 in {0, ..., units}."""
-        return self.costs.ravel()[outcomes]
-
     def exact_sums(self, outcomes):
         """Return (total cost, counts of the score). Protected: pass only to a mechanism."""
         cells = self._cells(outcomes)

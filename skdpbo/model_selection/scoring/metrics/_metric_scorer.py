@@ -22,11 +22,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from skdpbo.exceptions import UnboundedSensitivityError
 from skdpbo.model_selection.scoring._score_release import (
-    LaplaceNoise,
     NoisySums,
     ReleasedScore,
+    SumNoise,
     release_sums,
     score_std,
 )
@@ -57,38 +56,26 @@ class MetricScorer(SklearnMetric):
         return f"{type(self).__name__}({self.name!r})"
 
     def record_outcomes(self, estimator, X, y):
-        """Return one row for each *protected* record, as `PerRecordScorer.record_losses` does."""
+        """Return one row for each *protected* record, as `PerRecordScorer.record_outcomes` does."""
         prediction = self._predict(estimator, X, y)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # a warning could reveal a record
             return self._outcomes(estimator, y, prediction)
 
-    def checked_outcomes(self, outcomes, n_records):
-        """Return the outcomes; they are the scorer's own."""
-        return outcomes
-
     def try_on(self, estimator, X, y):
         """Raise what is wrong with the scorer on a few *public* rows, perhaps of one class."""
         self._outcomes(estimator, y, self._predict(estimator, X, y))
 
-    def record_losses(self, estimator, X, y=None):
-        """Return the integer loss of each *protected* row, where the choice is a sum of such."""
-        return self.losses_of(self.record_outcomes(estimator, X, y))
-
-    def losses_of(self, outcomes):
-        """Return integer losses in {0, ..., units} of outcomes, if the choice is a sum of such."""
-        raise UnboundedSensitivityError(f"{self.name!r} is not a sum of losses of records.")
-
     def expected_noise(self, epsilon, n_records):
         """Return the standard deviation of a score's noise as a share of its range; public."""
         groups = self.sum_groups(n_records)
-        noise = LaplaceNoise(epsilon)
+        noise = SumNoise(epsilon)
         std = [noise.mechanism(group)[1] for group in groups for _ in range(group.size)]
         # Around public sums of a middling candidate: the real ones are protected.
         noisy = NoisySums(np.array(self.typical_sums(n_records), dtype=float), np.array(std))
         return score_std(self._score_of(n_records), noisy) / (self.upper - self.lower)
 
-    def release_score(self, sums, epsilon, n_records, source):
+    def release_score(self, sums, epsilon, n_records, source, mu=None):
         """Release the metric of one candidate.
 
         Parameters
@@ -98,17 +85,16 @@ class MetricScorer(SklearnMetric):
         epsilon : Fraction
         n_records : int
         source : RandomSource
+        mu : float, default=None
+            As of `SumNoise`.
 
         Returns
         -------
         ReleasedScore
         """
-        return self.release_with(LaplaceNoise(epsilon), sums, n_records, source)
-
-    def release_with(self, noise, sums, n_records, source):
-        """Release the metric of one candidate with noise of another law; see `release_score`."""
+        noise, groups = SumNoise(epsilon, mu), self.sum_groups(n_records)
         # The first sum is that of the choice, and has no part in the score.
-        noisy = release_sums(sums[1:], self.sum_groups(n_records), noise, source)
+        noisy = release_sums(sums[1:], groups, noise, source)
         score_of = self._score_of(n_records)
         # Around sums that records can have: of impossible ones fresh noise may move no score.
         around = replace(noisy, values=self.possible(noisy.values))

@@ -98,10 +98,6 @@ class _Relative(MetricScorer):
         self.clipped = scorer.clipped  # of the loss that chooses
         self.nearest_mean = repr(scorer.name)
 
-    def losses_of(self, outcomes):
-        """Return the first column: integer losses."""
-        return outcomes[:, 0]
-
     def exact_sums(self, outcomes):
         """Return (total loss, total loss, further sums). Protected: pass only to a mechanism."""
         sums = [int(total) for total in outcomes.sum(axis=0)]
