@@ -544,6 +544,36 @@ MISTAKES += [
         "tests/attacks/test_speaking_cells.py",
     ),
     (
+        "model_selection/protection/_setup.py",
+        "map(by_row, (X, y, X_val, y_val))",
+        "X, y, X_val, y_val",
+        f"{_SEARCH}/rows/test_settled_types.py -k containers",
+    ),
+    (
+        "model_selection/rows/_settled_types.py",
+        "isinstance(y, np.ndarray) else by_row(y)",
+        "isinstance(y, np.ndarray) else y",
+        f"{_SEARCH}/rows/test_settled_types.py -k container",
+    ),
+    (
+        "model_selection/rows/_settled_types.py",
+        "y = np.asarray(y) if isinstance(y, np.ndarray)",
+        "y = y if isinstance(y, np.ndarray)",
+        f"{_SEARCH}/rows/test_settled_types.py -k container",
+    ),
+    (
+        "model_selection/rows/_settled_types.py",
+        'f"{kind}[pyarrow]" for kind in',
+        "kind for kind in",
+        f"{_SEARCH}/rows/test_settled_types.py -k Arrow",
+    ),
+    (
+        "model_selection/rows/_settled_types.py",
+        ' and kind_of_type(column.dtype) != "texts"',
+        "",
+        f"{_SEARCH}/rows/test_settled_types.py -k container",
+    ),
+    (
         "_schema.py",
         ".most_common(1)[0][0]",
         ".most_common()[-1][0]",

@@ -252,7 +252,8 @@ class AllRecordsProtection(Protection):
         X, y, X_val, y_val, groups_val = rows
         self.params = dict(params)
         groups = self.params.pop("groups", None)
-        X, y, X_val = check_rows(X, y, X_val, y_val, groups_val, groups is None)
+        counted = groups is None
+        X, y, X_val, y_val = check_rows(X, y, X_val, y_val, groups_val, counted)
         classes = stated_classes(self.searcher.estimator)
         if classes is not None:
             # Also of texts, which trainings get as objects.

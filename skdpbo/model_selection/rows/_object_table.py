@@ -67,6 +67,19 @@ def as_objects(rows, width=None):
     return table
 
 
+def by_row(values):
+    """Return rows or targets as what can be taken by row, whatever type their values have.
+
+    Texts of Arrow cannot, in an index or an array of pandas, and a number among them would change
+    that.
+    """
+    if hasattr(values, "iloc") or not hasattr(values, "isna"):
+        return values
+    if hasattr(values, "to_series"):
+        return values.to_series(index=np.arange(len(values)))
+    return np.asarray(values, dtype=object)
+
+
 def list_width(rows):
     """Length of most rows of a list; None for single objects, and for what has a shape.
 
