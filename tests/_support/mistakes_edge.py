@@ -551,14 +551,14 @@ MISTAKES += [
     ),
     (
         "model_selection/rows/_settled_types.py",
-        "isinstance(y, np.ndarray) else by_row(y)",
-        "isinstance(y, np.ndarray) else y",
+        "by_row(y, typed=False)",
+        "by_row(y)",
         f"{_SEARCH}/rows/test_settled_types.py -k container",
     ),
     (
         "model_selection/rows/_settled_types.py",
-        "y = np.asarray(y) if isinstance(y, np.ndarray)",
-        "y = y if isinstance(y, np.ndarray)",
+        "np.asarray(y) if isinstance(y, np.ndarray)",
+        "y if isinstance(y, np.ndarray)",
         f"{_SEARCH}/rows/test_settled_types.py -k container",
     ),
     (

@@ -307,7 +307,7 @@ def settled_public_targets(y, labels):
         y = in_canonical_form(y)
         return with_stored(y, settled_public_targets(y.data, labels))
     # Of an array the sub-class goes, which some types would keep and others lose.
-    y = np.asarray(y) if isinstance(y, np.ndarray) else by_row(y)
+    y = np.asarray(y) if isinstance(y, np.ndarray) else by_row(y, typed=False)
     if hasattr(y, "columns"):  # the type of one column is that of no other
         return _by_column(_with_own_index(y), lambda column: settled_public_targets(column, labels))
     y = _own_targets(_with_own_index(y), labels)

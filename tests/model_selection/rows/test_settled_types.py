@@ -696,7 +696,8 @@ class Own(np.ndarray):
     "container", [pd.Series, pd.Index, pd.array, lambda y: np.array(y).view(Own)]
 )
 def test_one_protected_label_decides_no_container(container):
-    for public, odd in (([*"abab"], 0.5), ([0, 1, 0, 1], NAN), ([True, False] * 2, None)):
+    truth = [True, False, True, False]
+    for public, odd in (([*"abab"], 0.5), ([0, 1, 0, 1], NAN), (truth, None), (truth, 0.5)):
         cut = (container([*public, cell])[:4] for cell in (public[0], odd))
         usual, other = (settled_public_targets(y, True) for y in cut)
         assert usual.tolist() == other.tolist()
@@ -711,6 +712,7 @@ def test_texts_in_containers_without_rows(container):
     search = DPGridSearchCV(DecisionTreeClassifier(), {}, epsilon=1e3, score_fraction=0.5, cv=2)
     assert search.fit(X, y, X_val=X, y_val=texts).best_score_ > 0.9
     assert search.fit(X, texts).best_score_ > 0.9
+    assert search.fit(X, container(y == "a"), X_val=X, y_val=y == "a").best_score_ > 0.9
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array, pd.DataFrame])
