@@ -544,6 +544,12 @@ MISTAKES += [
         "tests/attacks/test_speaking_cells.py",
     ),
     (
+        "model_selection/protection/_protection.py",
+        "name: by_row(entry) for",
+        "name: entry for",
+        f"{_SEARCH}/rows/test_settled_types.py -k containers",
+    ),
+    (
         "model_selection/protection/_setup.py",
         "map(by_row, (X, y, X_val, y_val))",
         "X, y, X_val, y_val",
