@@ -713,10 +713,10 @@ def test_texts_in_containers_without_rows(container):
     search = DPGridSearchCV(DecisionTreeClassifier(), {}, epsilon=1e3, score_fraction=0.5, cv=2)
     assert search.fit(X, y, X_val=X, y_val=texts).best_score_ > 0.9
     assert search.fit(X, texts).best_score_ > 0.9
+    assert search.fit(X, container(y == "a"), X_val=X, y_val=y == "a").best_score_ > 0.9
     persons = container([f"person {i // 2}" for i in range(N)])
     search.set_params(cv=GroupKFold(2))
     assert search.fit(X, y, groups=persons).best_score_ > 0.9
-    assert search.fit(X, container(y == "a"), X_val=X, y_val=y == "a").best_score_ > 0.9
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array, pd.DataFrame])
