@@ -109,7 +109,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
             charge_active_ledger(guarantee, type(self).__name__, self)
         table = read(self._checked_table, lazy(X))
         targets = [lazy(y) for y in targets]
-        validate_data(self, X, skip_check_array=True)  # names and number of the columns
+        check_columns(self, X, table)
         # Whatever can fail for public reasons fails here: a charge is never taken back.
         with warnings.catch_warnings():
             if rehearsed:  # and warned
@@ -154,8 +154,7 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
         # Views of one zero: no shape takes memory.
         zeros = [None if shape is True else np.broadcast_to(0.0, shape) for shape in shapes]
         table = self._checked_table(zeros[0])
-        named = X if hasattr(X, "shape") else zeros[0]
-        validate_data(self, named, skip_check_array=True)  # of this fit, for the check
+        check_columns(self, X, table)  # of this fit, for the check
         check(table, *zeros[1:])
 
     def _checked_targets(self, y):
@@ -180,6 +179,25 @@ class NoisyRegressor(MultiOutputMixin, RegressorMixin):
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # with few records the privacy noise prevails
         return tags
+
+
+def check_columns(estimator, X, table, *, reset=True):
+    """Set names and number of columns, or check them; no row of a list is asked for its length.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X : array-like
+        As given, with the names if there are any.
+    table : array of shape (n, d), or list of d columns
+        What was read of `X`.
+    reset : bool, default=True
+        Whether they are set.
+    """
+    if not hasattr(X, "shape"):
+        width = len(table) if isinstance(table, list) else table.shape[1]
+        X = np.broadcast_to(0.0, (1, width))
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
 
 
 def read(function, values, *args):

@@ -8,13 +8,13 @@ from numbers import Number
 import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.stats import norm
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skdpbo._attempt import is_known
 from skdpbo._column_ranges import counts_sensitivity
 from skdpbo._isolation._lazy_rows import lazy
 from skdpbo._parameters import warn_caller
-from skdpbo._private_estimator import read
+from skdpbo._private_estimator import check_columns, read
 from skdpbo._schema import (
     declared_types,
     kind_of_type,
@@ -157,7 +157,7 @@ class DPOneHotEncoder(PrivateTransformer):
         check_is_fitted(self)
         # In a pipeline, what a cell says would tell of its record.
         columns = read(columns_of, lazy(X), self)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        check_columns(self, X, columns, reset=False)
         sizes = [len(keys) + 1 for keys in self._keys]  # one more for all other values
         starts = np.cumsum([0, *sizes[:-1]])
         positions = []

@@ -5,11 +5,11 @@ from typing import ClassVar
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from skdpbo._gaussian_estimator import GaussianEstimator
 from skdpbo._isolation._lazy_rows import lazy
-from skdpbo._private_estimator import read
+from skdpbo._private_estimator import check_columns, read
 from skdpbo._record_groups import n_units
 from skdpbo.privacy._checks import check_flag
 
@@ -67,7 +67,7 @@ class PrivateTransformer(OneToOneFeatureMixin, TransformerMixin, GaussianEstimat
         check = partial(check_array, dtype="float64", input_name="X", estimator=self, **how)
         with np.errstate(all="ignore"):
             rows = read(check, lazy(X))
-        validate_data(self, X, reset=False, skip_check_array=True)
+        check_columns(self, X, rows, reset=False)
         return rows
 
     def _check_settings(self):

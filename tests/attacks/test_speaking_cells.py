@@ -50,11 +50,20 @@ class Speaking:
         return np.asarray(float(self))
 
 
+class SpeakingRow(list):
+    """A row that prints, logs and warns where it is asked for its length."""
+
+    def __len__(self):
+        float(Speaking())
+        return super().__len__()
+
+
 def speaking(values, form):
     cells = values.astype(object)
     cells[(3, 0) if values.ndim == 2 else 3] = Speaking()
     if form == "list":
-        return cells.tolist()
+        first, *others = cells.tolist()
+        return [SpeakingRow(first) if values.ndim == 2 else first, *others]
     return cells if form == "array" else (pd.DataFrame if values.ndim == 2 else pd.Series)(cells)
 
 

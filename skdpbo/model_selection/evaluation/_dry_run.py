@@ -213,6 +213,8 @@ def synthetic_rows(estimator, X, y, rename=None, pos_label=None):
     targets = _targets(estimator, y, rng, rename, pos_label)
     if y is not None and not hasattr(y, "shape"):  # of a list no type is known
         targets = targets.tolist()
+    elif sparse.issparse(y):
+        targets = type(y)(targets)
     targets = settled_targets(targets, is_classifier(estimator))
     for table in _tables(X, rng, rename):
         yield settled_rows(as_objects(table)), targets

@@ -30,6 +30,7 @@ from skdpbo.model_selection.protection._setup import (
     refuse_revealing_parts,
     warn_of_silent_callbacks,
 )
+from skdpbo.model_selection.rows._object_table import by_row
 from skdpbo.model_selection.rows._overlap import (
     entries_assumption,
     entry_length,
@@ -95,6 +96,7 @@ class Protection(NotPickled):
         refuse_other_task(self.searcher.scoring, self.searcher.estimator, rows[1])
         if self.searcher.scoring is None:  # raises without a method `score`
             self.public_scorer = check_scoring(self.searcher.estimator, None)
+        params = {name: by_row(entry) for name, entry in params.items()}
         guarantee = self.set_up(rows, params)
         # Of public classes: what the charge is called in the ledger.
         model = type(final_step(self.searcher.estimator)).__name__
@@ -252,7 +254,8 @@ class AllRecordsProtection(Protection):
         X, y, X_val, y_val, groups_val = rows
         self.params = dict(params)
         groups = self.params.pop("groups", None)
-        X, y, X_val = check_rows(X, y, X_val, y_val, groups_val, groups is None)
+        counted = groups is None
+        X, y, X_val, y_val = check_rows(X, y, X_val, y_val, groups_val, counted)
         classes = stated_classes(self.searcher.estimator)
         if classes is not None:
             # Also of texts, which trainings get as objects.

@@ -25,6 +25,7 @@ from skdpbo.model_selection._sklearn import (
     take_method_params,
     with_params,
 )
+from skdpbo.model_selection.rows._object_table import by_row
 from skdpbo.model_selection.rows._protected import protected_positions
 
 # Attributes of containers with types: those of frames, and of what Arrow holds.
@@ -99,7 +100,7 @@ def refuse_metric_of_groups(scorer):
 
 
 def check_rows(X, y, X_val, y_val, groups_val=None, counted=True):
-    """Return (X, y, X_val) that can be indexed by row, of consistent lengths; no value is read.
+    """Return (X, y, X_val, y_val) that can be taken by row, of equal lengths; no value is read.
 
     Unless `counted`, the number of rows of X is secret.
     """
@@ -107,6 +108,7 @@ def check_rows(X, y, X_val, y_val, groups_val=None, counted=True):
         raise ValueError("X must hold rows, got None.")
     # First: `indexable` turns what it does not know into arrays.
     _refuse_containers(X=X, y=y, X_val=X_val, y_val=y_val, groups_val=groups_val)
+    X, y, X_val, y_val = map(by_row, (X, y, X_val, y_val))
     try:
         X, y = indexable(X, y)
     except ValueError as error:  # scikit-learn's own text does not name them
@@ -120,7 +122,7 @@ def check_rows(X, y, X_val, y_val, groups_val=None, counted=True):
         raise ValueError(
             "groups_val was given without X_val, whose groups they are. Those of X are groups."
         )
-    return X, y, X_val
+    return X, y, X_val, y_val
 
 
 def _refuse_containers(**containers):

@@ -249,7 +249,7 @@ class ValidationProtection(PublicSearch):
         """Return (public X, y, entries of fit), (protected X, y) and the labels of their groups."""
         X, y, X_val, y_val, labels = rows
         counted = params.get("groups") is None
-        X, y, X_val = check_rows(X, y, X_val, y_val, labels, counted)
+        X, y, X_val, y_val = check_rows(X, y, X_val, y_val, labels, counted)
         self.places = None
         if X_val is None and not self.counted:
             raise ValueError(

@@ -9,7 +9,7 @@ from numbers import Complex, Real
 import numpy as np
 
 from skdpbo._attempt import attempt, is_known
-from skdpbo._schema import declared_types
+from skdpbo._schema import declared_types, kind_of_type
 
 
 def as_objects(rows, width=None):
@@ -65,6 +65,20 @@ def as_objects(rows, width=None):
                 if attempt(hash, cell)[1] is None:
                     table[i, j] = cell
     return table
+
+
+def by_row(values, typed=True):
+    """Return rows or targets as what can be taken by row, whatever type their values have.
+
+    Texts of Arrow cannot, in an index or an array of pandas, and a number among them would change
+    that. Unless `typed`, no array of pandas keeps its type.
+    """
+    if hasattr(values, "iloc") or not hasattr(values, "isna"):
+        return values
+    if hasattr(values, "to_series"):
+        return values.to_series(index=np.arange(len(values)))
+    stays = typed and kind_of_type(values.dtype) not in ("texts", "objects")
+    return values if stays else np.asarray(values, dtype=object)
 
 
 def list_width(rows):

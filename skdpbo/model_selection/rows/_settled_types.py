@@ -14,8 +14,8 @@ category. The rule, where protected rows share a container with others:
   and so does any unit of an array, which numpy takes from the finest date;
 - complex numbers without imaginary parts become real, where rows are public;
 - a column of which all public cells are missing holds floats;
-- where rows are public, numbers, truth values and texts of nullable types become plain, as
-  `convert_dtypes` leaves them beside a protected cell of another kind.
+- where rows are public, numbers, truth values and texts of nullable and Arrow types become plain,
+  as `convert_dtypes` leaves them beside a protected cell of another kind.
 
 Smaller integers, single precision, other nullable integers and, with no public rows, categories are
 never inferred from files: they are the user's declaration, and public.
@@ -29,9 +29,10 @@ from scipy import sparse
 
 from skdpbo._attempt import attempt
 from skdpbo._class_labels import NO_LABEL
-from skdpbo._schema import declared_types
+from skdpbo._schema import declared_types, kind_of_type
 from skdpbo.model_selection.rows._object_table import (
     as_plain_numbers,
+    by_row,
     in_canonical_form,
     like,
     of_one_kind,
@@ -47,7 +48,10 @@ _INFERRED = {
         for closed in ("right", "left", "both", "neither")
     },
 }
-_CONVERTED = ("Int64", "UInt64", "Float64", "boolean", "string")  # by convert_dtypes of pandas
+_CONVERTED = (  # by convert_dtypes of pandas
+    *("Int64", "UInt64", "Float64", "boolean", "string"),
+    *(f"{kind}[pyarrow]" for kind in ("int64", "uint64", "double", "bool", "string")),
+)
 _DATES = ("M", "m")  # kinds of types: dates and durations
 _ARROW = {"M": "timestamp", "m": "duration"}
 _UNIT = "us"  # of arrays of them, whose finest date decides in numpy; as in pandas
@@ -231,15 +235,15 @@ def _inferred(column):
 
 
 def _made_anew(column):
-    """Return a nullable or Arrow column without what its pickle shows of other cells.
+    """Return a nullable, Arrow or text column without what its pickle shows of other cells.
 
-    That is what is stored under a missing cell, the values of a dictionary, and whether a date was
-    converted.
+    That is what is stored under a missing cell, the values of a dictionary, and whether a date or
+    a text was converted.
     """
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in _DATES:
         cells = column.to_numpy().astype(np.int64).astype(str(column.dtype))
         return type(column)(cells, index=column.index, name=column.name)
-    if not hasattr(column.dtype, "numpy_dtype"):
+    if not hasattr(column.dtype, "numpy_dtype") and kind_of_type(column.dtype) != "texts":
         return column
     return type(column)(column.astype(object), dtype=column.dtype)
 
@@ -302,10 +306,8 @@ def settled_public_targets(y, labels):
     if sparse.issparse(y):
         y = in_canonical_form(y)
         return with_stored(y, settled_public_targets(y.data, labels))
-    if hasattr(y, "to_series") and not hasattr(y, "columns"):  # an index is typed as a series
-        y = y.to_series(index=np.arange(len(y)))
-    elif getattr(getattr(y, "dtype", None), "categories", None) is not None:
-        y = y if hasattr(y, "cat") else np.asarray(y, dtype=object)  # of no series
+    # Of an array the sub-class goes, which some types would keep and others lose.
+    y = np.asarray(y) if isinstance(y, np.ndarray) else by_row(y, typed=False)
     if hasattr(y, "columns"):  # the type of one column is that of no other
         return _by_column(_with_own_index(y), lambda column: settled_public_targets(column, labels))
     y = _own_targets(_with_own_index(y), labels)

@@ -13,6 +13,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
@@ -327,6 +328,14 @@ def test_labels_of_lists_and_frames_and_columns_of_lists_are_not_refused():
     for wrong in (classifier.set_params(delta=7.0), make_pipeline(CountVectorizer(), classifier)):
         with pytest.raises(ValueError, match="delta must lie"):
             dry_run(wrong, [{}], X, ["no", "yes"] * 20)
+
+
+@pytest.mark.parametrize("form", [sparse.csr_array, sparse.coo_matrix])
+def test_sparse_targets_are_sparse_there(form):
+    y = form(np.eye(5, 2, dtype=int))
+    dry_run(OneVsRestClassifier(LogisticRegression()), [{}], NUMBERS, y)
+    with pytest.raises(ValueError, match="Sparse data was passed for y"):
+        dry_run(DecisionTreeClassifier(), [{}], NUMBERS, y)
 
 
 def test_types_that_are_not_known_here_are_not_tried():

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.dummy import DummyRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -666,12 +667,56 @@ class TestArrow:
         assert f"[{usual}" in str(settled_rows(column.to_frame("a"))["a"].dtype)
         assert settled_public_rows(column.to_frame("a"))["a"].dtype == column.dtype
 
+    @pytest.mark.parametrize(
+        ("public", "odd"),
+        [*((cells, "a text") for cells in ([3, 0, 3], [0.5, 1, 2], [True, False])), ([*"aba"], 5)],
+    )
+    def test_one_protected_cell_decides_no_converted_type(self, public, odd):
+        def settled(cell):
+            column = pd.Series([*public, cell], dtype=object)
+            cut = column.convert_dtypes(dtype_backend="pyarrow").iloc[: len(public)]
+            return [settled_public_rows(cut.to_frame())[0], settled_public_targets(cut, True)]
+
+        for usual, other in zip(settled(public[0]), settled(odd), strict=True):
+            assert usual.dtype == other.dtype
+            assert pickle.dumps(usual) == pickle.dumps(other)
+
     def test_values_of_a_dictionary(self):
         pa = pytest.importorskip("pyarrow")
         kind = pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string()))
         for settle in (settled_public_rows, lambda X: settled_public_targets(X["a"], True)):
             column = pd.Series(["a", "b", "secret"], dtype=kind)
             assert b"secret" not in pickle.dumps(settle(column.to_frame("a").iloc[:2]))
+
+
+class Own(np.ndarray):
+    """A class of arrays of a user's."""
+
+
+@pytest.mark.parametrize(
+    "container", [pd.Series, pd.Index, pd.array, lambda y: np.array(y).view(Own)]
+)
+def test_one_protected_label_decides_no_container(container):
+    truth = [True, False, True, False]
+    for public, odd in (([*"abab"], 0.5), ([0, 1, 0, 1], NAN), (truth, None), (truth, 0.5)):
+        cut = (container([*public, cell])[:4] for cell in (public[0], odd))
+        usual, other = (settled_public_targets(y, True) for y in cut)
+        assert usual.tolist() == other.tolist()
+        assert pickle.dumps(usual) == pickle.dumps(other)
+
+
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
+@pytest.mark.parametrize("container", [pd.Index, pd.array])
+def test_texts_in_containers_without_rows(container):
+    X, y = np.arange(N)[:, None] % 2, np.resize(["a", "b"], N)
+    texts = container(y.tolist())
+    search = DPGridSearchCV(DecisionTreeClassifier(), {}, epsilon=1e3, score_fraction=0.5, cv=2)
+    assert search.fit(X, y, X_val=X, y_val=texts).best_score_ > 0.9
+    assert search.fit(X, texts).best_score_ > 0.9
+    assert search.fit(X, container(y == "a"), X_val=X, y_val=y == "a").best_score_ > 0.9
+    persons = container([f"person {i // 2}" for i in range(N)])
+    search.set_params(cv=GroupKFold(2))
+    assert search.fit(X, y, groups=persons).best_score_ > 0.9
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array, pd.DataFrame])
