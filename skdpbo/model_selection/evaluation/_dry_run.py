@@ -240,6 +240,12 @@ def _tables(X, rng, rename):
     elif isinstance(X, list):
         for kind, columns in _GUESSES_FOR_LISTS:
             yield _values(kind, (_N_SHOWN, *columns), rng).astype(object)
+    elif isinstance(X, np.ndarray) and X.dtype.names:
+        rows = np.zeros((_N_SHOWN, *X.shape[1:]), X.dtype)
+        for name in X.dtype.names:
+            values = _values(X.dtype[name].base.kind, rows[name].shape, rng)
+            rows[name] = rows[name] if values is None else values
+        yield rows
     elif isinstance(X, np.ndarray) and X.ndim > 0:
         kinds = ["f", "O"] if X.dtype.kind == "O" else [X.dtype.kind]
         for kind in kinds:

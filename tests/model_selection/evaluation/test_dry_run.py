@@ -97,6 +97,14 @@ def test_objects_beside_numbers_are_taken_for_texts():
     assert "could not convert string" in message
 
 
+def test_rows_of_fields_are_tried_field_by_field():
+    X = np.zeros(30, dtype=[("a", float), ("b", "U8"), ("c", "datetime64[D]"), ("d", int, 2)])
+    numbers = FunctionTransformer(lambda X: np.column_stack([X["a"], X["d"], X["b"] == "alpha"]))
+    assert not dry_run(make_pipeline(numbers, Ridge()), [{}], X, np.zeros(30))
+    with pytest.raises(ValueError, match="Nothing was charged"):
+        dry_run(Ridge(), [{}], X, np.zeros(30))
+
+
 @pytest.mark.parametrize("town", [FRAME["town"], FRAME["town"].astype(object)])
 def test_an_encoder_that_refuses_unseen_texts_is_reported(town):
     model = make_pipeline(OneHotEncoder(), Ridge())
