@@ -10,10 +10,10 @@ import numpy as np
 
 from skdpbo._attempt import attempt
 from skdpbo.audit._traces import Traces
-from skdpbo.audit._walk import reachable
+from skdpbo.audit._walk import as_array, reachable
 from skdpbo.privacy._checks import check_count, check_within
 
-_NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?")
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Secrets:
 
     Parameters
     ----------
-    values : iterable of float, str or bytes
+    values : iterable of float, str or bytes, or array or data frame of them
         Planted values that nothing else equals by chance, such as numbers with many digits.
     predicate : callable, default=None
         Returns whether an object is secret.
@@ -55,6 +55,9 @@ class Secrets:
     """
 
     def __init__(self, values=(), *, predicate=None, rtol=1e-9, digits=4):
+        values = as_array(values)
+        if isinstance(values, np.ndarray):
+            values = values.ravel().tolist()
         values = [values] if isinstance(values, str | bytes) else list(values)
         self.texts = [
             v.decode(errors="replace") if isinstance(v, bytes) else v
@@ -186,7 +189,8 @@ def leak_scan(thing, secrets, *, texts=()):
         A fitted estimator, an exception, the arguments of a callback; of `Traces`, the written
         text is searched.
     secrets : Secrets, callable or iterable
-        A callable is a predicate on objects; an iterable holds planted numbers and texts.
+        A callable is a predicate on objects; an iterable, array or frame holds planted numbers and
+        texts.
     texts : iterable of str, default=()
         Further texts to search.
 

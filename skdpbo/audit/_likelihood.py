@@ -10,6 +10,7 @@ import numpy as np
 from scipy.stats import norm
 
 from skdpbo.audit._result import AuditResult, epsilon_of, event_bounds, mu_of
+from skdpbo.audit._walk import as_array
 from skdpbo.privacy._checks import check_choice, check_count, check_within
 
 _MAX_THRESHOLDS = 1000
@@ -91,7 +92,7 @@ def audit_samples(first, second, *, delta=0.0, target="epsilon", false_alarm=1e-
     ----------
     first, second : sequence of n outputs
         Releases, or a statistic of each: numbers, vectors of one length, or hashable objects.
-        At least 4 of each.
+        Rows of an array or a data frame are vectors. At least 4 of each.
     delta : float in [0, 1), default=0.0
         Delta at which epsilon is bounded.
     target : {"epsilon", "mu"}, default="epsilon"
@@ -120,7 +121,8 @@ def audit_samples(first, second, *, delta=0.0, target="epsilon", false_alarm=1e-
     if min(len(first), len(second)) < 4:
         raise ValueError("At least 4 runs on each data set are needed.")
     # One half chooses the event, the other bounds its probability: no bound is chosen by its data.
-    learning, holding = ([each[part::2] for each in (list(first), list(second))] for part in (0, 1))
+    rows = [list(as_array(each)) for each in (first, second)]
+    learning, holding = ([each[part::2] for each in rows] for part in (0, 1))
     name, score = learned_statistic(*learning)
     threshold, swap = _best_threshold(
         *(score(each) for each in learning), delta, target, false_alarm
@@ -182,10 +184,14 @@ def learned_statistic(first, second):
 
 
 def _numbers(outputs, origin):
-    values = (int(v) if isinstance(v, numbers.Integral) else float(v) for v in outputs)
+    values = (int(v) if isinstance(v, numbers.Integral) else _real(v) for v in outputs)
     values = np.array([float(value - origin) for value in values])
-    # NaN is an output as any other, and below all of them.
+    # NaN, as which None counts, is an output as any other, and below all of them.
     return np.where(np.isnan(values), -np.inf, np.maximum(values, -_LARGEST))
+
+
+def _real(value):
+    return math.nan if value is None else float(value)
 
 
 def _linear(first, second):

@@ -10,7 +10,7 @@ from skdpbo.audit._traces import Traces
 from skdpbo.audit._walk import reachable
 from skdpbo.privacy._checks import check_within
 
-_LEAVES = (bool, int, float, str, bytes, np.generic)
+_LEAVES = (bool, int, float, complex, str, bytes, np.generic)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,12 @@ def same_seed_difference(fit, data, neighbour, *, rtol=0.0, atol=0.0, ignore=())
     # Also what only one of the two fits has.
     paths = [*seen[0], *(path for path in seen[1] if path not in seen[0])]
     pairs = ((path, seen[0].get(path), seen[1].get(path)) for path in paths)
-    return [Difference(*pair) for pair in pairs if not _equal(*pair[1:], rtol, atol)]
+    # A missing value is shown as None, and differs from it.
+    return [
+        Difference(*pair)
+        for pair in pairs
+        if (pair[0] in seen[0]) != (pair[0] in seen[1]) or not _equal(*pair[1:], rtol, atol)
+    ]
 
 
 def _observe(fit, data, ignore):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpbo.audit._walk import as_array
 from skdpbo.privacy._checks import check_choice, check_real
 
 
@@ -62,9 +63,9 @@ def sensitivity_audit(
         ``statistic(data)`` returns a finite number or an array of them, without noise. Integers of
         any size are compared exactly.
     data : sequence of records
-        A list, or an array whose rows are records; not modified.
+        A list, or an array or data frame whose rows are records, given as an array; not modified.
     records : iterable
-        Replacements; each is tried at every position.
+        Replacements, of a type that `data` can hold; each is tried at every position.
     sensitivity : int, float or Fraction
         Claimed sensitivity, at least 0, in the units of the statistic.
     norm : {"l1", "l2", "max"}, default="l2"
@@ -93,13 +94,16 @@ def sensitivity_audit(
     if sensitivity < 0:
         raise ValueError(f"sensitivity must be at least 0, got {sensitivity}.")
     # Copies, since a statistic may work in place.
-    rows = data if isinstance(data, np.ndarray) else list(data)
+    rows = as_array(data)
+    rows = rows if isinstance(rows, np.ndarray) else list(rows)
     before = _exact(statistic(copy.deepcopy(rows)))
     # Squares in the l2 norm: a root could not be compared exactly.
     largest, found, n_neighbours = Fraction(0), (-1, None), 0
     for position, record in product(range(len(rows)), records):
         changed = copy.deepcopy(rows)
         changed[position] = copy.deepcopy(record)
+        if not _holds(changed, position, record):
+            raise ValueError(f"a record of records does not fit data of type {rows.dtype}.")
         size = _size(before, _exact(statistic(changed)), norm)
         n_neighbours += 1
         if size > largest:
@@ -154,14 +158,25 @@ def scorer_sensitivity_audit(scorer, model, X, y, records):
         losses = scorer.record_losses(model, rows, targets)
         return sum(int(loss) for loss in losses)
 
-    pairs = list(zip(X, y, strict=True))
+    pairs = list(zip(as_array(X), as_array(y), strict=True))
     return sensitivity_audit(total, pairs, records, sensitivity=scorer.units, norm="max")
+
+
+def _holds(rows, position, record):
+    """Whether a record is in its place as it is: an array of integers cuts off fractions."""
+    cuts = isinstance(rows, np.ndarray) and rows.dtype.kind in "biuUS"
+    return not cuts or bool(np.all(rows[position] == record))
 
 
 def _exact(values):
     """Return numbers as fractions, exact for every integer and every float."""
     flat = np.asarray(values, dtype=object).ravel()
-    return [Fraction(value.item() if isinstance(value, np.generic) else value) for value in flat]
+    values = (value.item() if isinstance(value, np.generic) else value for value in flat)
+    # Long doubles have no items but themselves.
+    return [
+        Fraction(*v.as_integer_ratio()) if isinstance(v, np.longdouble) else Fraction(v)
+        for v in values
+    ]
 
 
 def _size(before, after, norm):

@@ -5,6 +5,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from skdpbo._attempt import attempt
+
+_SINGLE = (int, float, complex, str, bytes, np.generic)
+# All that these hold is visited without their pickled state.
+_OPEN = (list, tuple, set, frozenset, Mapping, np.ndarray, types.FunctionType, BaseException)
 _CLOSED = (types.ModuleType, type, types.BuiltinFunctionType, types.CodeType)
 
 
@@ -12,7 +17,8 @@ def reachable(thing, *, skip=None):
     """Visit an object and all objects that it holds, once each.
 
     Covers attributes, slots, items of containers, arrays and their bases, closures and defaults of
-    functions, partial functions, exceptions with their chain and notes. Modules, types, code and
+    functions, partial functions, exceptions with their chain and notes, and of other objects, such
+    as those of pandas, what pickling them stores. Modules, types, code and
     tracebacks are not entered: the frames of a traceback stay in the process that holds the data
     and are neither pickled nor printed.
 
@@ -42,7 +48,7 @@ def reachable(thing, *, skip=None):
         path, value = pending.pop()
         if isinstance(value, _CLOSED):
             continue
-        if not isinstance(value, int | float | str | bytes | np.generic):
+        if not isinstance(value, _SINGLE):
             if id(value) in seen:
                 continue
             seen[id(value)] = value  # kept alive, so that its id is not reused
@@ -52,7 +58,7 @@ def reachable(thing, *, skip=None):
 
 def parts(thing, skip=None):
     """Return (step, part) for each object held directly."""
-    if isinstance(thing, int | float | str | bytes | np.generic) or thing is None:
+    if isinstance(thing, _SINGLE) or thing is None:
         return []
     found = [*_contents(thing, skip)]
     for kind in type(thing).__mro__:
@@ -62,7 +68,21 @@ def parts(thing, skip=None):
     attributes = _attribute(thing, "__dict__")
     if isinstance(attributes, dict):
         found += [(f".{name}", value) for name, value in attributes.items()]
+    kind = type(thing)
+    compiled = not found or kind.__reduce__ is not object.__reduce__
+    if compiled and not isinstance(thing, _OPEN):  # its state may be in no attribute
+        state, _ = attempt(lambda: thing.__reduce_ex__(2)[1:])
+        # The last two are iterators over items. Named places, which end the list, come first.
+        state = [
+            part if i < 2 or part is None else list(part) for i, part in enumerate(state or ())
+        ]
+        found[:0] = [(f".state[{i}]", part) for i, part in enumerate(state)]
     return found
+
+
+def as_array(values):
+    """Return a frame or series as an array, which is read by rows, and anything else as it is."""
+    return values.to_numpy() if hasattr(values, "to_numpy") else values
 
 
 def _attribute(thing, name):

@@ -23,6 +23,7 @@ from skdpbo.surrogate._linalg import (
 )
 
 _NOISE_START = 0.01  # as a share of the variance of y
+_LEAST_SCALE = 1e-150  # of y: squares of smaller ones are no floats
 Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 
 
@@ -43,7 +44,7 @@ class FittedHyperparameters:
     prior_mean : float
         Mean of y.
     y_scale : float
-        Standard deviation of y, 1.0 where y is constant.
+        Standard deviation of y, 1.0 where y is constant or it is below 1e-150.
     unit_kernel : sklearn.gaussian_process.kernels.Kernel
         Fitted kernel of the standardised values.
     unit_noise_variance : float
@@ -123,7 +124,7 @@ def fit_hyperparameters(
     check_count(n_starts, "n_starts")
     # Standardised, so that one template and its bounds fit values in any units.
     y_mean, y_scale = float(y.mean()), float(y.std())
-    if y_scale <= 1e-12 * max(1.0, float(np.abs(y).max())):  # the spread is only rounding error
+    if y_scale <= max(1e-12 * float(np.abs(y).max()), _LEAST_SCALE):  # only rounding error
         y_scale = 1.0
     objective = negative_log_marginal_likelihood(
         kernel, X, (y - y_mean) / y_scale, np.broadcast_to(known / y_scale**2, y.shape)

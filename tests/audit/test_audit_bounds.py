@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import binom, norm
 
@@ -206,3 +207,15 @@ def test_a_rate_of_false_alarms_is_a_probability(false_alarm):
 def test_a_number_of_runs_is_refused_before_any_run():
     with pytest.raises(ValueError, match="n_runs must be at least 4"):
         likelihood_ratio_audit(None, 0, 1, n_runs=3)
+
+
+def test_rows_of_a_frame_are_releases():
+    first, second = RNG(0).normal(size=(400, 2)), RNG(1).normal(3, size=(400, 2))
+    expected = audit_samples(first, second)
+    assert audit_samples(pd.DataFrame(first), pd.DataFrame(second)) == expected
+    assert expected.epsilon > 1
+
+
+def test_an_output_that_is_no_number_is_below_all_numbers():
+    found = audit_samples([1.0, 1.0, 2.0, 2.0] * 50, [1.0, 1.0, None, None] * 50)
+    assert found.mu > 0

@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.dummy import DummyRegressor
 
@@ -116,3 +117,34 @@ def test_changes_beyond_the_floats_are_compared_exactly(norm, digits, shown):
 def test_other_claims_are_refused_by_name(value):
     with pytest.raises((TypeError, ValueError), match="sensitivity"):
         sensitivity_audit(sum, [0.0], [1.0], sensitivity=value)
+
+
+@pytest.mark.parametrize(
+    ("data", "record"),
+    [([True, False], -9.0), ([0, 1], 0.5), (["a", "b"], "abc")],
+    ids=["bool", "int", "text"],
+)
+def test_a_record_that_an_array_would_cut_off_is_refused(data, record):
+    with pytest.raises(ValueError, match=r"^a record of records"):
+        sensitivity_audit(len, np.array(data), [record], sensitivity=1)
+
+
+def test_rows_of_a_frame_are_records():
+    frame = pd.DataFrame({"a": [0.0, 1.0, 2.0], "b": [1.0, 1.0, 1.0]})
+    found = sensitivity_audit(
+        lambda rows: np.sum(rows, axis=0), frame, [[9.0, 1.0]], sensitivity=9.0
+    )
+    assert (found.largest, found.violated, found.n_neighbours) == (9.0, False, 3)
+
+
+def test_long_doubles_are_exact():
+    found = sensitivity_audit(lambda rows: np.longdouble(rows[0]), [1], [3], sensitivity=2)
+    assert (found.largest, found.violated) == (2.0, False)
+
+
+def test_a_scorer_reads_the_rows_of_a_frame():
+    model = DummyRegressor().fit([[0.0, 0.0]], [0.0])
+    scorer = make_per_record_scorer(lambda y, p: abs(y - p), bound=1.0)
+    frame, y = pd.DataFrame({"a": [0.0] * 3, "b": [1.0] * 3}), pd.Series([0.25, 0.5, 0.5])
+    found = scorer_sensitivity_audit(scorer, model, frame, y, [([0.0, 0.0], 9.0)])
+    assert (found.largest, found.n_neighbours) == (0.75 * scorer.units, 3)

@@ -55,9 +55,10 @@ def test_deterministic_and_equivariant(data):
     one, two = fit_hyperparameters(template(), X, y), fit_hyperparameters(template(), X, y)
     np.testing.assert_array_equal(one.unit_kernel.theta, two.unit_kernel.theta)
     assert one.noise_variance == two.noise_variance
-    scaled = fit_hyperparameters(template(), X, 1e-6 * y - 5e-6)
-    np.testing.assert_allclose(scaled.unit_kernel.theta, one.unit_kernel.theta, atol=1e-3)
-    assert scaled.noise_variance == pytest.approx(1e-12 * one.noise_variance, rel=1e-2)
+    for unit in (1e-6, 1e-14):  # the latter are no rounding errors
+        scaled = fit_hyperparameters(template(), X, unit * (y - 5))
+        np.testing.assert_allclose(scaled.unit_kernel.theta, one.unit_kernel.theta, atol=1e-3)
+        assert scaled.noise_variance == pytest.approx(unit**2 * one.noise_variance, rel=1e-2)
 
 
 def test_known_noise_is_not_counted_twice():
