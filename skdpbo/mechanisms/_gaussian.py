@@ -232,7 +232,7 @@ class GaussianMechanism:
         """
         if self.lattice is None:
             units = to_lattice(values, self.step)
-        elif isinstance(values, np.ndarray) and values.dtype == np.int64:
+        elif type(values) is np.ndarray and values.dtype == np.int64:
             # Most sums come so: no way through Python's integers.
             units = values
         else:

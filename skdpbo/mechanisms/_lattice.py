@@ -59,6 +59,12 @@ def default_step(scale: float, sensitivity: float, name: str) -> float:
     return step
 
 
+def refuse_masked(values: Any, name: str) -> None:
+    """Raise a TypeError for an array with a mask: what it hides would be read and released."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array, which is not supported: give filled(...).")
+
+
 def integers_from(values: ArrayLike, name: str) -> tuple[list[int], tuple[int, ...]]:
     """Return array-like integers as Python ints (no overflow) and their shape.
 
@@ -69,6 +75,7 @@ def integers_from(values: ArrayLike, name: str) -> tuple[list[int], tuple[int, .
     TypeError
         When the values are not integers; booleans are refused.
     """
+    refuse_masked(values, name)
     array = values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
     # Nothing to check: every value of such a type is an integer.
     if array.dtype.kind in "iu":
@@ -192,6 +199,7 @@ def from_lattice(units: ArrayLike, step: float) -> float | NDArray[np.float64]:
 
 def _as_reals(values: ArrayLike) -> NDArray[Any]:
     """Return finite real values as an array: float64 where it is exact, else dtype object."""
+    refuse_masked(values, "values")
     array = np.asarray(values)
     if array.dtype.kind not in "fiuO":
         raise TypeError("values must be real numbers.")

@@ -18,6 +18,7 @@ from skdpbo._attempt import attempt
 from skdpbo._record_groups import group_codes
 from skdpbo.mechanisms._clipping import ClippedMean, cache_blocks
 from skdpbo.mechanisms._gaussian import GaussianMechanism
+from skdpbo.mechanisms._lattice import refuse_masked
 from skdpbo.mechanisms._schedule import step_budgets
 from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee
@@ -231,6 +232,7 @@ def as_records(values: ArrayLike, groups: Labels | None = None) -> FloatArray:
 
     Errors depend on shape and dtype, never on a value.
     """
+    refuse_masked(values, "values")
     with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         array, error = attempt(np.asarray, values)  # type: ignore[no-untyped-call]
         if isinstance(values, list | tuple) and error is None and array.dtype.kind not in "fiu":

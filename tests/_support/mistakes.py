@@ -1,6 +1,7 @@
 """Mistakes in the mechanisms, the searchers and the ledger, for ``tests/_support/mutate.py``."""
 
 SAMPLING = "tests/mechanisms/test_sampling.py"
+INPUT_TYPES = "tests/mechanisms/test_input_types.py"
 TRIALS = "tests/mechanisms/test_trial_count.py"
 LATTICE = "tests/mechanisms/test_lattice.py tests/mechanisms/test_noisy_max.py"
 LATTICE += " tests/mechanisms/test_discrete_laplace.py tests/mechanisms/test_gaussian_mechanism.py"
@@ -25,6 +26,8 @@ STEPS = "model_selection/private_training/_estimators.py"
 
 MECHANISMS = [
     ("_normal_sampler.py", "dtype=np.uint8) >= 128", "dtype=np.uint8) > 128", SAMPLING),
+    ("_mean.py", 'refuse_masked(values, "values")', "pass", INPUT_TYPES),
+    ("_lattice.py", "    refuse_masked(values, name)\n", "", INPUT_TYPES),
     ("_normal_sampler.py", "return k[kept]", "return np.minimum(k[kept], 5)", SAMPLING),
     ("_normal_sampler.py", "lanes = lanes[k[lanes] > 2]", "lanes = lanes[k[lanes] > 3]", SAMPLING),
     (

@@ -118,6 +118,25 @@ def test_masked_values_are_values():
     assert type(got) is np.ndarray
 
 
+@pytest.mark.parametrize(
+    "release",
+    [
+        MEANS["bounded"].release,
+        MEANS["coinpress"].release,
+        GaussianMechanism(mu=1.0, sensitivity=1.0).release,
+        GaussianMechanism(mu=1.0, sensitivity=1.0, lattice=1.0).release,
+        L2Laplace(1.0, 1.0, 2).release,
+        DiscreteLaplace(epsilon=1.0, sensitivity=1).release,
+        PermuteAndFlip(epsilon=1.0, sensitivity=1).select,
+    ],
+    ids=["bounded", "coinpress", "gaussian", "lattice", "rows", "integers", "selection"],
+)
+def test_hidden_values_are_not_released(release):
+    hidden = np.ma.masked_array(rows(int), mask=np.eye(N, 2, dtype=bool))
+    with pytest.raises(TypeError, match=r"^(values|losses) is a masked array"):
+        release(hidden)
+
+
 QUANTILE = ClipQuantile(n_records=9, mu=1.0)
 
 
