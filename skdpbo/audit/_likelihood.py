@@ -242,7 +242,8 @@ def normal_mu_bound(first, second, *, false_alarm=1e-6):
     -------
     mu : float
         :math:`\hat\mu - z\sqrt{2/n + \hat\mu^2/(4n)}`, with :math:`\hat\mu` the standardised
-        difference of means and z the upper quantile; negative where nothing is proved.
+        difference of means and z the upper quantile of `false_alarm` / 2; negative where nothing is
+        proved.
 
     See Also
     --------
@@ -260,7 +261,8 @@ def normal_mu_bound(first, second, *, false_alarm=1e-6):
     first, second = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
     if first.shape != second.shape or first.ndim != 1 or len(first) < 2:
         raise ValueError("first and second must be two vectors of one length, at least 2.")
-    tail = float(norm.isf(check_within(false_alarm, "false_alarm", "(0, 1)")))
+    # Half for each sign of the difference, which the samples choose: it counts where mu is near 0.
+    tail = float(norm.isf(check_within(false_alarm, "false_alarm", "(0, 1)") / 2))
     n = len(first)
     spread = math.sqrt((first.var() + second.var()) / 2)
     # Two constants that differ: an infinite loss, shown as a huge one.

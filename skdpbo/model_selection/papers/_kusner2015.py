@@ -316,12 +316,15 @@ class Kusner2015(FrozenParameters):
         return (gain - self.score_center) / self.score_scale
 
     def _assumptions(self, shares):
+        # Fractions have no format before Python 3.12.
+        center, scale = float(self.score_center), float(self.score_scale)
         prior = (
             "epsilon holds but for probability delta over the draw of the validation scores from "
             "the Gaussian-process prior and over the observation noise, not for each pair of data "
-            f"sets: (score - {self.score_center:g}) / {self.score_scale:g}, for scores in [0, 1], "
-            f"has mean 0, k(V, V') at least {self.dataset_correlation:g} for all neighbours and "
-            f"the kernel {self._kernel} of the encoded candidates, all fixed in advance and true",
+            f"sets: (score - {center:g}) / {scale:g}, for scores in [0, 1], "
+            f"has mean 0, k(V, V') at least {float(self.dataset_correlation):g} for all neighbours "
+            f"and the kernel {self._kernel} of the encoded candidates, all fixed in advance and "
+            "true",
             "other releases, groups of records and adversaries who know more than the prior are "
             "not covered",
         )
@@ -329,10 +332,10 @@ class Kusner2015(FrozenParameters):
             return prior
         if not self.noise_variance:
             regret = (
-                f"for each data set the regret of the last candidate is at most {self.A:g} "
-                f"exp(-{self.tau:g} T / (log T)^(d/4)), up to a probability delta / 4"
+                f"for each data set the regret of the last candidate is at most {float(self.A):g} "
+                f"exp(-{float(self.tau):g} T / (log T)^(d/4)), up to a probability delta / 4"
             )
             return (*prior, regret)
         if self.information_gain == "greedy":
             return prior
-        return (*prior, f"the information gain is at most {self.information_gain:g} nats")
+        return (*prior, f"the information gain is at most {float(self.information_gain):g} nats")

@@ -166,8 +166,8 @@ class Kusner2015Lipschitz(FrozenParameters):
             "training minimises (lambda/2) ||w||^2 plus the mean of losses that are convex and "
             f"1-Lipschitz in w, exactly, where lambda is set by {self.lambda_name} (norms of "
             "features at most 1; an intercept, if any, is regularised)",
-            f"the loss of a protected record is {self.lipschitz:g}-Lipschitz in w, and at w = 0 "
-            "the same for all records",
+            f"the loss of a protected record is {float(self.lipschitz):g}-Lipschitz in w, and at "
+            "w = 0 the same for all records",
             "every protected record can be read and scored: one that cannot has the largest loss, "
             "also at w = 0",
         )

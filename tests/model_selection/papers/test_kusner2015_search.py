@@ -93,6 +93,17 @@ class TestParameters:
         with pytest.raises(error, match=name):
             Kusner2015(**{name: value})
 
+    @pytest.mark.parametrize("noise_variance", [0.01, 0.0])
+    def test_fractions_are_stated_as_numbers(self, noise_variance):
+        names = ("dataset_correlation", "information_gain", "A", "tau", "score_center")
+        third = dict.fromkeys((*names, "score_scale"), Fraction(1, 3))
+        mechanism = Kusner2015(noise_variance=noise_variance, **third)
+        stated = mechanism.guarantee(**BUDGET, score_fraction=0.5)
+        assert "score - 0.333333" in str(stated.assumptions)
+        lipschitz = Kusner2015Lipschitz(lipschitz=Fraction(1, 3), lambda_name="alpha")
+        stated = lipschitz.guarantee(epsilon=1.0, score_fraction=0.5)
+        assert "0.333333-Lipschitz" in str(stated.assumptions)
+
     @pytest.mark.parametrize(
         ("name", "value", "error"),
         [
