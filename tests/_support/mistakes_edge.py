@@ -474,13 +474,13 @@ _EDGE = [
         f"{_SEARCH}/scoring/test_resolve.py",
     ),
     (
-        "model_selection/evaluation/_train_and_score.py",
+        "evaluation/_train_and_score.py",
         "scorer.checked_outcomes(scorer.record_outcomes(model, X, y), len(rows))",
         "scorer.record_outcomes(model, X, y)",
         f"{_SEARCH}/scoring/test_resolve.py -k ones_own",
     ),
     (
-        "model_selection/protection/_private_models.py",
+        "protection/_private_models.py",
         "n_stated_classes(self.plan.models)",
         "n_stated_classes([searcher.estimator])",
         f"{_SEARCH}/private_training/test_trial_metrics.py -k Brier",
