@@ -569,9 +569,15 @@ MISTAKES += [
     ),
     (
         "model_selection/protection/_setup.py",
-        "map(by_row, (X, y, X_val, y_val))",
-        "X, y, X_val, y_val",
+        "map(by_row, (y, y_val))",
+        "y, y_val",
         f"{_SEARCH}/rows/test_settled_types.py -k containers",
+    ),
+    (
+        "model_selection/protection/_setup.py",
+        "map(as_series, (X, X_val))",
+        "map(by_row, (X, X_val))",
+        f"{_SEARCH}/rows/test_settled_types.py -k container_of_rows",
     ),
     (
         "model_selection/rows/_settled_types.py",
