@@ -79,7 +79,7 @@ class MetricScorer(SklearnMetric):
         noisy = NoisySums(np.array(self.typical_sums(n_records), dtype=float), np.array(std))
         return score_std(self._score_of(n_records), noisy) / (self.upper - self.lower)
 
-    def release_score(self, sums, epsilon, n_records, source, mu=None):
+    def release_score(self, sums, epsilon, n_records, source, *, mu=None):
         """Release the metric of one candidate.
 
         Parameters
