@@ -473,6 +473,18 @@ _EDGE = [
         "return losses.astype(np.int64)",
         f"{_SEARCH}/scoring/test_resolve.py",
     ),
+    (
+        "evaluation/_train_and_score.py",
+        "scorer.checked_outcomes(scorer.record_outcomes(model, X, y), len(rows))",
+        "scorer.record_outcomes(model, X, y)",
+        f"{_SEARCH}/scoring/test_resolve.py -k ones_own",
+    ),
+    (
+        "protection/_private_models.py",
+        "n_stated_classes(self.plan.models)",
+        "n_stated_classes([searcher.estimator])",
+        f"{_SEARCH}/private_training/test_trial_metrics.py -k Brier",
+    ),
 ]
 MISTAKES = [(f"model_selection/{path}", *rest) for path, *rest in _EDGE]
 MISTAKES += [
@@ -557,9 +569,15 @@ MISTAKES += [
     ),
     (
         "model_selection/protection/_setup.py",
-        "map(by_row, (X, y, X_val, y_val))",
-        "X, y, X_val, y_val",
+        "map(by_row, (y, y_val))",
+        "y, y_val",
         f"{_SEARCH}/rows/test_settled_types.py -k containers",
+    ),
+    (
+        "model_selection/protection/_setup.py",
+        "map(as_series, (X, X_val))",
+        "map(by_row, (X, X_val))",
+        f"{_SEARCH}/rows/test_settled_types.py -k container_of_rows",
     ),
     (
         "model_selection/rows/_settled_types.py",

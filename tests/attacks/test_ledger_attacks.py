@@ -103,7 +103,7 @@ class TestPools:
     @pytest.mark.quick_cases(1)
     @every_pool
     def test_jobs_inside_the_block(self, ledger, pool):
-        with workers(pool) as early, ledger, workers(pool) as late:
+        with workers(pool, 2) as early, ledger, workers(pool, 2) as late:
             tasks = [(where, job) for where in (early, late) for job in (fit, fit_a_clone)] * 3
             jobs = [where.submit(job, Paid()) for where, job in tasks]
             assert_charged(ledger, [job.result() for job in jobs])

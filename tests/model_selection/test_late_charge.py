@@ -31,7 +31,7 @@ from skdpbo import (
 )
 from skdpbo.exceptions import BudgetExceededError, DryRunWarning
 from skdpbo.linear_model import DPLogisticRegression, DPRidge
-from skdpbo.model_selection import Chunks, Descent, PrivateSelection
+from skdpbo.model_selection import Chunks, Descent, PerRecordScorer, PrivateSelection
 from skdpbo.privacy import PrivacyLedger
 
 pytestmark = pytest.mark.usefixtures("few_public_candidates")
@@ -120,6 +120,29 @@ def test_sparse_targets_of_any_type_are_read_in_chunks(dtype):
     model = OneVsRestClassifier(LogisticRegression())
     search = DPGridSearchCV(model, {"estimator__C": [1, 2]}, **how)
     assert search.fit(X, y, X_val=X[:20] + 0, y_val=y[:20]).best_score_ > 0.3  # 0 if all is lost
+
+
+class Bare(PerRecordScorer):
+    """A scorer of a user's with what a search asks for, and no function of losses."""
+
+    clipped = None
+
+    def __init__(self):
+        self.name, self.response_method = "bare", "predict"
+        self.bound = self.offset = 1.0
+        self.units = self.worst_outcome = 1
+
+    def __call__(self, estimator, X, y=None):
+        return estimator.score(X, y)
+
+    def record_losses(self, estimator, X, y=None):
+        return (estimator.predict(X) != y).astype(int)
+
+
+def test_a_scorer_needs_no_function_of_losses():
+    how = {"scoring": Bare(), "epsilon": 100.0, "score_fraction": 0.5, "cv": 2}
+    search = DPGridSearchCV(LogisticRegression(), {}, **how).fit(X, LABELS, **VALIDATION)
+    assert search.best_score_ > 0.8
 
 
 def cached_response(model, rows):
@@ -572,7 +595,9 @@ def test_a_metric_of_labels_is_refused_for_a_regressor(scoring, options):
 
 
 @pytest.mark.parametrize("options", PROTECTIONS)
-@pytest.mark.parametrize("scoring", ["neg_log_loss", "neg_brier_score", "f1_micro"])
+@pytest.mark.parametrize(
+    "scoring", ["neg_log_loss", "neg_brier_score", "f1_micro", "jaccard_micro"]
+)
 def test_a_score_of_one_target_is_refused_for_several(scoring, options):
     # The classes of a network of several targets are their numbers: every record would have the
     # worst loss. Micro averages count single labels, not rows of which all are right.

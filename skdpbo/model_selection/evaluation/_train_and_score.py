@@ -211,7 +211,7 @@ def _outcomes_together(model, scorer, X, y, rows):
     # batch held a number but one. This way takes tables of distances: small ones are faster.
     how = {"enable_cython_pairwise_dist": False, "working_memory": _MEGABYTES}
     with seeded_generators(SEED), config_context(**how):
-        return scorer.record_outcomes(model, X, y)
+        return scorer.checked_outcomes(scorer.record_outcomes(model, X, y), len(rows))
 
 
 def group_losses(model, scorer, X, y, unreadable, batches, groups):

@@ -26,6 +26,7 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from skdpbo._attempt import attempt
 from skdpbo.model_selection._sklearn import final_step, is_estimator
 from skdpbo.model_selection.evaluation._row_wise import step_name
 
@@ -173,6 +174,13 @@ def stated_classes(estimator):
     """Return the public labels that a private classifier, or the last step, was given, or None."""
     model = final_step(estimator)
     return getattr(model, "classes", None) if is_private(model) else None
+
+
+def n_stated_classes(models):
+    """Return the number of labels that each of some models states, None where one does not."""
+    # Of a candidate without labels, or with wrong ones, there is none: an error.
+    numbers = {attempt(lambda labels: len({*labels}), stated_classes(m))[0] for m in models}
+    return numbers.pop() if len(numbers) == 1 else None
 
 
 def is_nothing(step):

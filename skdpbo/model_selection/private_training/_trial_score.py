@@ -135,8 +135,8 @@ def trial_score(model, rows, scorer, *, budget, source):
             return ReleasedScore(scorer.lower, 0.0)
         outcomes = isolated_outcomes(shown, own, X, y)
         # Sensitivity: that of `sum_groups`, in l1 for Laplace and in l2 for Gaussian noise.
-        how = budget.epsilon, n_losses, source, gaussian_mu(budget)
-        return own.release_score(own.exact_sums(outcomes), *how)
+        sums, epsilon = own.exact_sums(outcomes), budget.epsilon
+        return own.release_score(sums, epsilon, n_losses, source, mu=gaussian_mu(budget))
     if isinstance(scorer, LogDensityScorer):
         private_mean = scorer.private_mean(budget, gaussian_mu(budget))
         if private_mean is not None:

@@ -33,8 +33,8 @@ from skdpbo.model_selection.evaluation._dry_run import NOTHING_CHARGED, dry_run,
 from skdpbo.model_selection.evaluation._train_and_score import train
 from skdpbo.model_selection.private_training._costs import costs_of_groups
 from skdpbo.model_selection.private_training._estimators import (
+    n_stated_classes,
     refuse_unknown_groups,
-    stated_classes,
 )
 from skdpbo.model_selection.private_training._plan import (
     SCORED_SHARE,
@@ -141,10 +141,8 @@ class PrivateModelsProtection(AllRecordsProtection):
         refuse_complex(X=parts.X, y=parts.y)
         guarantee = self.promise(parts.n_samples, own_rows)
         # Targets are protected: no scorer learns its classes from them.
-        classes = stated_classes(searcher.estimator)
-        n_classes = None if classes is None else len({*classes})
         how = searcher.scoring, searcher.estimator, searcher.loss_bound
-        scorer = resolve_trial_scorer(*how, n_classes)
+        scorer = resolve_trial_scorer(*how, n_stated_classes(self.plan.models))
         if parts.groups is not None:
             refuse_metric_of_groups(scorer)
             scorer = scorer.for_groups()

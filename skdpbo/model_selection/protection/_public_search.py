@@ -91,7 +91,7 @@ class PublicSearch(Protection):
             results = self.memory.evaluate(batch, train, searcher._format_results)
         # A candidate with a public score has been trained and scored: none is to be tried first,
         # unless it is not known whether a loss of the user's can be computed of one record alone.
-        is_known = not isinstance(self.scorer._loss, UserLoss)
+        is_known = not isinstance(getattr(self.scorer, "_loss", None), UserLoss)
         if is_known and np.isfinite(results[f"mean_test_{self.metric}"]).any():
             self.evaluator.trials = []
         return results

@@ -25,7 +25,7 @@ from skdpbo.model_selection._sklearn import (
     take_method_params,
     with_params,
 )
-from skdpbo.model_selection.rows._object_table import by_row
+from skdpbo.model_selection.rows._object_table import as_series, by_row
 from skdpbo.model_selection.rows._protected import protected_positions
 
 # Attributes of containers with types: those of frames, and of what Arrow holds.
@@ -108,7 +108,8 @@ def check_rows(X, y, X_val, y_val, groups_val=None, counted=True):
         raise ValueError("X must hold rows, got None.")
     # First: `indexable` turns what it does not know into arrays.
     _refuse_containers(X=X, y=y, X_val=X_val, y_val=y_val, groups_val=groups_val)
-    X, y, X_val, y_val = map(by_row, (X, y, X_val, y_val))
+    X, X_val = map(as_series, (X, X_val))
+    y, y_val = map(by_row, (y, y_val))
     try:
         X, y = indexable(X, y)
     except ValueError as error:  # scikit-learn's own text does not name them

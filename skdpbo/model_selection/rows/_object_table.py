@@ -3,6 +3,7 @@
 Sparse rows get one form, which no record decides. Used after the charge alone: cells are read here.
 """
 
+import sys
 from collections import Counter
 from numbers import Complex, Real
 
@@ -67,8 +68,19 @@ def as_objects(rows, width=None):
     return table
 
 
+def as_series(rows):
+    """Return rows as what can be taken by row, an index or an array of pandas as a series.
+
+    A text among the numbers of an array decides its type; series have the types of public rows.
+    """
+    pandas = sys.modules.get("pandas")  # not required, and not imported
+    if pandas is not None and isinstance(rows, pandas.api.extensions.ExtensionArray):
+        return pandas.Series(rows, index=np.arange(len(rows)))
+    return by_row(rows)
+
+
 def by_row(values, typed=True):
-    """Return rows or targets as what can be taken by row, whatever type their values have.
+    """Return targets, or another entry, as what can be taken by row, whatever type they have.
 
     Texts of Arrow cannot, in an index or an array of pandas, and a number among them would change
     that. Unless `typed`, no array of pandas keeps its type.

@@ -29,7 +29,7 @@ from skdpbo.model_selection.scoring.metrics._protected_metrics import (
     chunk_scorer,
 )
 from skdpbo.model_selection.scoring.metrics._sklearn_metrics import (
-    is_accuracy,
+    is_of_accuracy,
     metric_of,
     own_function,
 )
@@ -240,10 +240,9 @@ def resolve_trial_scorer(scoring, estimator, loss_bound=None, n_classes=None):
     """Return the scorer of private trials: a `TrialMetric`, or that of `resolve_scorer`."""
     metric = metric_of(scoring)
     of_trials = metric is not None and metric.known.of_trials
-    average = metric.options.get("average") if of_trials else None
-    # Micro averages are functions of the accuracy.
-    if not of_trials or average == "micro" or is_accuracy(metric.function, metric.options):
+    if not of_trials or is_of_accuracy(metric.function, metric.options):
         return resolve_scorer(scoring, estimator, loss_bound, n_classes=n_classes)
+    average = metric.options.get("average")
     of_labels = "pos_label" in metric.known.options
     if of_labels and average not in (None, "binary", "macro", "weighted"):
         raise UnboundedSensitivityError(
@@ -282,7 +281,7 @@ def _instead_for_several(scorer):
     function = own_function(scorer)
     if function in (root_mean_squared_error, root_mean_squared_log_error):
         return f"'neg_{function.__name__.removeprefix('root_')}', over all of them"
-    averages = function is not None and is_accuracy(function.__name__, scorer._kwargs)
+    averages = function is not None and is_of_accuracy(function.__name__, scorer._kwargs)
     if averages or function in (log_loss, brier_score_loss):
         return "'accuracy', the share of rows of which all are right, or make_per_record_scorer"
     return None

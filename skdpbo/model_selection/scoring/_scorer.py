@@ -12,6 +12,7 @@ import warnings
 import numpy as np
 from sklearn.utils.metadata_routing import MetadataRequest
 
+from skdpbo.exceptions import UnboundedSensitivityError
 from skdpbo.mechanisms import DiscreteLaplace
 from skdpbo.mechanisms._laplace import laplace_std
 from skdpbo.model_selection._sklearn import n_rows
@@ -165,11 +166,15 @@ class PerRecordScorer:
     nearest_mean = "make_per_record_scorer"  # for searches that need a mean
 
     def record_outcomes(self, estimator, X, y):
-        """Return `record_losses` of *protected* rows; refuse what is not one integer for each."""
-        losses = np.asarray(self.record_losses(estimator, X, y))
-        if losses.shape != (n_rows(X),) or losses.dtype.kind not in "iu":
+        """Return the integer loss of each *protected* row; see `record_losses`."""
+        return self.record_losses(estimator, X, y)
+
+    def checked_outcomes(self, outcomes, n_records):
+        """Return the outcomes of so many records, or refuse what is not one integer for each."""
+        losses = np.asarray(outcomes)
+        if losses.shape != (n_records,) or losses.dtype.kind not in "iu":
             raise TypeError("record_losses must return one integer for each record.")
-        # A sub-class of a user's may have larger ones, for which no noise is made.
+        # A sub-class of a user's, of any method, may have larger ones: no noise is made for these.
         return np.clip(losses.astype(np.int64), 0, self.units)
 
     def try_on(self, estimator, X, y):
@@ -315,6 +320,10 @@ class SklearnMetric(PerRecordScorer):
         super().__init__(None, bound=bound, units=units, offset=upper, **how)
         self.public_scorer = public_scorer
         self.lower, self.upper = lower, upper
+
+    def record_losses(self, estimator, X, y=None):
+        """Refuse: no record has a loss of its own."""
+        raise UnboundedSensitivityError(f"{self.name!r} is no mean of losses of records.")
 
     def __call__(self, estimator, X, y=None, sample_weight=None):
         """Score *public* rows by scikit-learn's metric."""

@@ -255,10 +255,20 @@ class TestSearch:
 
 
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
-@pytest.mark.parametrize(("classes", "bound"), [([1, 0], 1.0), ([0, 1, 2], 2.0), (None, 2.0)])
-def test_the_bound_of_brier_losses_is_that_of_stated_classes(classes, bound):
+@pytest.mark.parametrize(
+    ("classes", "space", "bound"),
+    [
+        ([1, 0], {}, 1.0),
+        ([0, 1, 2], {}, 2.0),
+        (None, {}, 2.0),
+        ([1, 0], {"classes": [[0, 1, 2]]}, 2.0),
+        ([1, 0], {"classes": [[0, 1], [0, 1, 2]]}, 2.0),
+        ([1, 0], {"classes": [[0, 1], 7]}, 2.0),
+    ],
+)
+def test_the_bound_of_brier_losses_is_that_of_stated_classes(classes, space, bound):
     X, y, _ = rows(60)
     model = DPLogisticRegression(X_bounds=(-4, 4), classes=classes)
     how = {"scoring": "neg_brier_score", "epsilon": 9.0, "protect": PrivateSelection()}
-    search = DPGridSearchCV(model, {}, **how).fit(X, y)
+    search = DPGridSearchCV(model, space, **how).fit(X, y)
     assert search.scorer_.bound == bound

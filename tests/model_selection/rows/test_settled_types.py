@@ -4,6 +4,7 @@ import io
 import pickle
 from datetime import date, timedelta
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -703,6 +704,49 @@ def test_one_protected_label_decides_no_container(container):
         usual, other = (settled_public_targets(y, True) for y in cut)
         assert usual.tolist() == other.tolist()
         assert pickle.dumps(usual) == pickle.dumps(other)
+
+
+class ShownRows(DummyRegressor):
+    """A regressor that notes the containers and types of its rows."""
+
+    shown: ClassVar[list] = []
+
+    def fit(self, X, y):
+        return super().fit(self._noted(X), y)
+
+    def predict(self, X):
+        return super().predict(self._noted(X))
+
+    def _noted(self, X):
+        self.shown.append((type(X), str(X.dtype)))
+        return X
+
+
+DAY = date(2020, 1, 1)  # no text, of which old versions of pandas make texts of all numbers
+
+
+@pytest.mark.quick_cases(6)
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
+@pytest.mark.parametrize("own_rows", [False, True])
+@pytest.mark.parametrize("container", [pd.Index, pd.array, pd.Categorical])
+@pytest.mark.parametrize(
+    ("public", "odd"), [(2, DAY), (2, 0.5), (2, None), (0.5, DAY), ("a", 5), ("a", None)]
+)
+def test_one_protected_cell_decides_no_container_of_rows(container, public, odd, own_rows):
+    y, place = np.arange(N) / N, protected_positions(N, 0.2)[0]
+    known = [public, public * 3] * (N // 2)
+    search = DPGridSearchCV(ShownRows(), {}, loss_bound=1.0, cv=2)
+
+    def shown(cell):
+        ShownRows.shown.clear()
+        cells = [cell if i == place else other for i, other in enumerate(known)]
+        if own_rows:
+            search.fit(container(known), y, X_val=container(cells), y_val=y)
+        else:
+            search.fit(container(cells), y)
+        return set(ShownRows.shown)
+
+    assert shown(known[place]) == shown(odd)
 
 
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")

@@ -28,6 +28,7 @@ from _support.internals import (
     DEFAULT_LOG_LOSS_BOUND,
     PerRecordScorer,
     codes_among,
+    isolated_outcomes,
     make_per_record_scorer,
     resolve_scorer,
     resolve_trial_scorer,
@@ -359,10 +360,17 @@ def test_worst_brier_loss_reaches_but_does_not_pass_its_bound():
     assert scorer.record_losses(model, [0, 1], [1, 1]).tolist() == [B, B]
 
 
-def test_losses_of_a_scorer_of_ones_own_are_clipped_to_its_units():
-    scorer = make_per_record_scorer(lambda y, p: np.abs(y - p), bound=1.0)
-    scorer.record_losses = lambda *rows: [scorer.units + 5, -1]
-    assert scorer.record_outcomes(None, [0, 1], None).tolist() == [scorer.units, 0]
+@pytest.mark.parametrize("method", ["record_losses", "record_outcomes"])
+@pytest.mark.parametrize(
+    ("losses", "kept"),
+    [([B + 5, -1], [B, 0]), ([0.5, np.nan], [B, B]), ([[1], [2]], [B, B]), ([1, 1, 1], [B, B])],
+)
+def test_losses_of_a_scorer_of_ones_own_are_clipped_to_its_units(method, losses, kept):
+    scorer_class = type("Own", (PerRecordScorer,), {method: lambda *args: np.array(losses)})
+    scorer = scorer_class(None, name="own", bound=1.0, units=B)
+    rows = np.zeros((2, 1)), np.zeros(2)
+    for how in ({}, {"batches": np.array([[0, 1]])}):
+        assert isolated_outcomes(None, scorer, *rows, **how).tolist() == kept
 
 
 def test_log_loss_bound():

@@ -56,11 +56,15 @@ class MetricScorer(SklearnMetric):
         return f"{type(self).__name__}({self.name!r})"
 
     def record_outcomes(self, estimator, X, y):
-        """Return one row for each *protected* record, as `PerRecordScorer.record_outcomes` does."""
+        """Return one row for each *protected* record, as `PerRecordScorer.record_losses` does."""
         prediction = self._predict(estimator, X, y)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # a warning could reveal a record
             return self._outcomes(estimator, y, prediction)
+
+    def checked_outcomes(self, outcomes, n_records):
+        """Return the outcomes; they are the scorer's own."""
+        return outcomes
 
     def try_on(self, estimator, X, y):
         """Raise what is wrong with the scorer on a few *public* rows, perhaps of one class."""
@@ -75,7 +79,7 @@ class MetricScorer(SklearnMetric):
         noisy = NoisySums(np.array(self.typical_sums(n_records), dtype=float), np.array(std))
         return score_std(self._score_of(n_records), noisy) / (self.upper - self.lower)
 
-    def release_score(self, sums, epsilon, n_records, source, mu=None):
+    def release_score(self, sums, epsilon, n_records, source, *, mu=None):
         """Release the metric of one candidate.
 
         Parameters

@@ -156,12 +156,15 @@ def _needs_public(metric, public, instead):
         )
 
 
+def is_of_accuracy(function, options):
+    """Whether a metric of single labels is a function of the share of right ones."""
+    average = options.get("average")
+    return average == "micro" or (function, average) == ("recall_score", "weighted")
+
+
 def is_accuracy(function, options):
     """Whether a metric is the share of right labels under another name, a mean of losses."""
-    average = options.get("average")
-    if average == "micro":  # of Jaccard it is a function of the share
-        return function != "jaccard_score"
-    return (function, average) == ("recall_score", "weighted")
+    return function != "jaccard_score" and is_of_accuracy(function, options)
 
 
 def _accuracy(name):

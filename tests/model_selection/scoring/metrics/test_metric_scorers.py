@@ -471,6 +471,13 @@ class TestRefusals:
         with pytest.raises(UnboundedSensitivityError, match=instead):
             scorer_of(scoring_of(name), estimator, y)
 
+    @pytest.mark.parametrize("name", ["roc_auc", "f1"])
+    def test_records_have_no_losses(self, name):
+        estimator, X, y = classification(2)
+        scorer = scorer_of(name, estimator, y)
+        with pytest.raises(UnboundedSensitivityError, match=f"'{name}' is no mean of losses"):
+            scorer.record_losses(estimator, X, y)
+
 
 def zero_one(y_true, y_pred):
     return (y_true != y_pred).astype(float)
