@@ -238,15 +238,16 @@ class TestSensitivity:
     def test_no_record_moves_more(self, scoring, bad, where):
         model = make_pipeline(StandardScaler(), LogisticRegression())
         scorer = resolve_scorer(scoring, model)
-        X_objects = X[:30].astype(object)
-        y = np.array(LABELS[:30], dtype=object)
+        part = slice(14, 44)  # of both classes in every chunk, so that each trains
+        X_objects, y = X[part].astype(object), LABELS[part].astype(object)
         before = total(model, rows_of(X_objects, y.copy(), 5), scorer)
         if where == "X":
             X_objects[4, 1] = bad
         else:
             y[4] = bad
         after = total(model, rows_of(X_objects, y, 5), scorer)
-        assert abs(after - before) <= chunk_sensitivity(scorer.units, 5, 30)
+        assert before < 0.5 * scorer.units * n_chunk_losses(5, 30)
+        assert 0 < abs(after - before) <= chunk_sensitivity(scorer.units, 5, 30)
 
     def test_a_text_in_a_list_stays_in_its_record(self):
         search = DPGridSearchCV(Ridge(), {"alpha": [1.0]}, loss_bound=9.0, **ALL, **EXACT)
