@@ -380,6 +380,7 @@ class TestIsolation:
                 LogisticRegression(), X, LABELS, X_VAL, y_val, scorer, candidates, abs(n_jobs)
             )
         assert here == there
+        assert max(here) < 6 * scorer.units
 
     def test_all_bad_is_the_worst_loss(self):
         scorer = resolve_scorer("accuracy", LogisticRegression())
