@@ -48,7 +48,6 @@ class Sampling(TransformerMixin, BaseEstimator):
         return np.nan_to_num(X)
 
 
-@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DryRunWarning")
 class TestFrozenParts:
     """Cloning hands on what is frozen: the caller's own object would be shown protected rows."""
 
@@ -271,7 +270,6 @@ KEEPING_STEPS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DryRunWarning")
 class TestFunctionsThatKeepRows:
     """A step without noise is released with a private model, and so is what it has kept."""
 
@@ -390,12 +388,10 @@ class TestListeners:
     CHUNKS = {"protect": Chunks(2), "score_fraction": 0.0, "guide": False}
 
     @pytest.mark.parametrize("options", [{}, CHUNKS])
-    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DryRunWarning")
     def test_nothing_is_heard(self, options):
         assert self.heard(**options) == []
 
     @pytest.mark.parametrize("options", [{}, CHUNKS])
-    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DryRunWarning")
     def test_a_listener_is_found(self, options, monkeypatch):
         plant(monkeypatch, "the caller's objects are used")
         assert self.heard(**options)
@@ -443,14 +439,12 @@ class TestRowsAmongEntries:
         assert not SHOWN
 
     @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
-    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DryRunWarning")
     @pytest.mark.parametrize("mode", MODES)
     def test_public_rows_are_not(self, mode):
         self.fit(mode, [(np.zeros((5, 2)), np.zeros(5))])
         assert set(SHOWN) == {(5, 2)}
 
     @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.PublicTrainingWarning")
-    @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.DryRunWarning")
     def test_rows_that_are_shown_are_found(self, monkeypatch):
         plant(monkeypatch, "entries of fit are not looked at")
         for mode in self.MODES:

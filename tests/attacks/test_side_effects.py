@@ -133,13 +133,14 @@ class TestGlobalGenerators:
     def test_threads_inside_do_not_wait_for_ever(self, outer):
         quick = {"guide": False, "loss_bound": 1.0, "score_fraction": 0.0}
         inner = DPGridSearchCV(Ridge(), {"alpha": [1.0, 2.0]}, n_jobs=2, **quick)
-        search = DPGridSearchCV(inner, {"epsilon": [1.0, 2.0]}, **quick)
+        how = quick | {"scoring": "neg_mean_squared_error", "score_fraction": 0.5}
+        search = DPGridSearchCV(inner, {"epsilon": [1.0, 2.0]}, **how | {"epsilon": 200.0})
         rows = {"X_val": GOOD, "y_val": np.zeros(8)}
         if outer == "chunks":
             search.set_params(protect=Chunks(2))
             rows = {}
         with parallel_config(backend="threading"):
-            assert search.fit(X, Y, **rows).best_params_["epsilon"] in (1.0, 2.0)
+            assert search.fit(X, Y, **rows).best_score_ > -0.9  # -1 where no inner search ends
 
 
 class Overflowing(Drawing):

@@ -179,7 +179,7 @@ class TestAll:
         # ten chunks for epsilon = 1, of at least 200 rows
         assert "aggregated over 10 chunks" in search.privacy_.mechanism
         assert search.privacy_.n_protected == 2400
-        assert 0 <= search.set_params(epsilon=20.0).fit(self.X, self.LABELS).best_score_ <= 1
+        assert 0.7 < search.set_params(epsilon=20.0).fit(self.X, self.LABELS).best_score_ <= 1
 
     @pytest.mark.parametrize(
         ("n_samples", "epsilon", "k"),

@@ -258,7 +258,7 @@ def test_constant_targets_frames_and_searches():
     gp = model(**FIXED).fit(frame, pd.Series(Y))
     assert gp.feature_names_in_.tolist() == ["a"]
     search = GridSearchCV(model(**FIXED), {"epsilon": [1.0, 5.0]}, cv=2).fit(frame, Y)
-    assert search.best_params_["epsilon"] in (1.0, 5.0)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     assert clone(gp).get_params() == gp.get_params()
 
 

@@ -133,8 +133,8 @@ def test_effects_have_the_noise_of_their_sensitivity():
 @pytest.mark.parametrize(
     ("n", "epsilon", "parameters", "shares"),
     [
-        (300, 1.0, {}, [0.04, 0.96]),  # noise hides a strong effect
         (3000, 1.0, {}, [0.04, 0.067, 0.893]),
+        (300, 1.0, {}, [0.04, 0.96]),  # noise hides a strong effect
         (3000, 20.0, {}, [0.04, 0.002242, 0.957758]),  # as little noise as error of sampling
         (3000, 1.0, {"inducing_points": np.zeros((1, 2))}, [0.04, 0.96]),
     ],
