@@ -71,13 +71,17 @@ def parts(thing, skip=None):
     kind = type(thing)
     compiled = not found or kind.__reduce__ is not object.__reduce__
     if compiled and not isinstance(thing, _OPEN):  # its state may be in no attribute
-        state, _ = attempt(lambda: thing.__reduce_ex__(2)[1:])
-        # The last two are iterators over items. Named places, which end the list, come first.
-        state = [
-            part if i < 2 or part is None else list(part) for i, part in enumerate(state or ())
-        ]
-        found[:0] = [(f".state[{i}]", part) for i, part in enumerate(state)]
+        state, _ = attempt(_pickled, thing)
+        # Named places, which end the list, come first.
+        found[:0] = [(f".state[{i}]", part) for i, part in enumerate(state or ())]
     return found
+
+
+def _pickled(thing):
+    """Return arguments, state, items as lists, and a setter of the state, as far as there are."""
+    state = list(thing.__reduce_ex__(2)[1:])
+    state[2:4] = [part if part is None else list(part) for part in state[2:4]]
+    return state
 
 
 def as_array(values):
