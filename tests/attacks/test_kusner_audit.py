@@ -121,10 +121,10 @@ class TestChoice:
 
     @pytest.mark.slow
     def test_more_candidates_and_half_the_sensitivity(self, monkeypatch):
-        bound = audit_choice(1000, epsilon=2.0, n_candidates=10)
+        bound = audit_choice(1500, epsilon=2.0, n_candidates=10)
         assert 0.3 * 2.0 < bound <= 2.0
         plant(monkeypatch, 2, ExponentialMechanism)
-        assert audit_choice(1000, epsilon=2.0, n_candidates=10) > 2.0
+        assert audit_choice(1500, epsilon=2.0, n_candidates=10) > 2.0
 
     def test_exact_law_of_the_audited_event(self):
         """The audit is worth its name: the event's likelihood ratio is close to the claim."""

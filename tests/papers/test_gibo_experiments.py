@@ -48,7 +48,7 @@ def location_run(seed, mu, clip=1.0):
 def location():
     """Mean distance from the maximum-likelihood estimate over the last 50 steps."""
     return {
-        mu: [location_run(seed, mu)[1][-50:].mean() for seed in range(3)]
+        mu: [location_run(seed, mu)[1][-50:].mean() for seed in range(4)]
         for mu in (0.5, 2.0, NO_NOISE)
     }
 
