@@ -627,4 +627,10 @@ MISTAKES += [
         "check(X)",
         "tests/attacks/test_speaking_cells.py tests/compatibility/test_dask_arrays.py",
     ),
+    (
+        "privacy/selection/_selection_profile.py",
+        "StatedProfile(candidate.table.convex())",
+        "StatedProfile(candidate.table)",
+        "tests/privacy/test_privacy_profile.py -k NotConvex",
+    ),
 ]
