@@ -66,8 +66,9 @@ def residuals_on_lattice(residuals, norms, bound, bits):
     sizes = np.sqrt(np.einsum("ij,ij->i", fine, fine))
     # Down on both sides, so that |r| |z| <= bound holds for the exact integers.
     limits = (bound * (1 - _SLACK)) / (norms * (1 + _SLACK))
-    # Toward zero: truncation never lengthens a residual beyond its limit.
-    return np.trunc(fine * np.minimum(1.0, limits / np.maximum(sizes, limits))[:, None])
+    # Toward zero: truncation never lengthens a residual beyond its limit. What is shorter than a
+    # step becomes 0, as it does where both are 0, of a class whose weight is next to nothing.
+    return np.trunc(fine * np.minimum(1.0, limits / np.maximum(sizes, 1.0))[:, None])
 
 
 class GradientRelease:

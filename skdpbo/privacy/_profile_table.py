@@ -62,9 +62,7 @@ class ProfileTable:
         between = (x > a) & (left < right)
         # Of points without a chord: any width that is not 0.
         x, b = np.where(between, x, a), np.where(left < right, b, a + 1.0)
-        # Shares (e^b - e^x) / (e^b - e^a) and (e^x - e^a) / (e^b - e^a): nothing cancels.
-        share = np.expm1(x - b) / np.expm1(a - b)
-        rest = np.exp(x - b) * np.expm1(a - x) / np.expm1(a - b)  # e^(b - a) may be infinite
+        share, rest = _shares(a, x, b)
         bound = (share * self.deltas[left] + rest * self.deltas[right]) * (1 + _MARGIN)
         # What underflows is not 0, which would state a pure guarantee.
         bound = np.where(self.deltas[left] > 0, np.maximum(bound, _TINY), 0.0)
@@ -93,6 +91,17 @@ class ProfileTable:
                 low = middle
         return high
 
+    def convex(self) -> ProfileTable:
+        """Table without the points above chords of others, which say nothing of the profile."""
+        x, deltas = self.epsilons, self.deltas
+        while True:
+            share, rest = _shares(x[:-2], x[1:-1], x[2:])
+            kept = np.ones(x.size, dtype=bool)
+            kept[1:-1] = deltas[1:-1] <= share * deltas[:-2] + rest * deltas[2:]
+            if kept.all():
+                return ProfileTable(x, deltas)
+            x, deltas = x[kept], deltas[kept]
+
     def doubled(self) -> ProfileTable:
         """Profile for two changes in turn, for add-remove profiles: one record replaced.
 
@@ -105,6 +114,13 @@ class ProfileTable:
         both = self.delta(a) + np.exp(a) * self.delta(ends[:, None] - a)
         smallest = np.minimum(both.min(axis=1) * (1 + _MARGIN), 1.0)
         return ProfileTable(ends, falling(smallest))
+
+
+def _shares(a: Array, x: Array, b: Array) -> tuple[Array, Array]:
+    """Shares of the ends a, b of a chord in e^x: (e^b - e^x) / (e^b - e^a), and the rest of 1."""
+    # Nothing cancels; e^(b - a) may be infinite.
+    whole = np.expm1(a - b)
+    return np.expm1(x - b) / whole, np.exp(x - b) * np.expm1(a - x) / whole
 
 
 def tabulate(profile: Callable[[Array], Array]) -> ProfileTable:

@@ -501,6 +501,12 @@ MISTAKES += [
         "tests/linear_model/test_logistic.py -k order",
     ),
     (
+        "linear_model/_gradient_sum.py",
+        "np.maximum(sizes, 1.0)",
+        "np.maximum(sizes, limits)",
+        "tests/linear_model/test_gradient_sum.py -k next_to_no",
+    ),
+    (
         "_isolation/_silence.py",
         '"call_and_shelve", ',
         "",
@@ -626,5 +632,11 @@ MISTAKES += [
         "read(check, lazy(X))",
         "check(X)",
         "tests/attacks/test_speaking_cells.py tests/compatibility/test_dask_arrays.py",
+    ),
+    (
+        "privacy/selection/_selection_profile.py",
+        "StatedProfile(candidate.table.convex())",
+        "StatedProfile(candidate.table)",
+        "tests/privacy/test_privacy_profile.py -k NotConvex",
     ),
 ]

@@ -59,6 +59,16 @@ def test_weights_shorten_the_bound_in_proportion():
     np.testing.assert_allclose(light, whole / 8, rtol=1e-4)
 
 
+@pytest.mark.parametrize("weight", [0.0, 5e-324, 1e-310])
+def test_a_class_of_next_to_no_weight_adds_nothing(weight):
+    """Ratios of weights underflow: 0 / 0 in one record would be the sum of all."""
+    X, codes, w = RNG.uniform(-1, 1, (20, 3)), np.zeros(20, dtype=int), RNG.normal(size=(4, 1))
+    weights, without = np.array([1.0, weight]), codes.copy()
+    codes[7], without[7] = 1, -1
+    totals = [release(X, c, weights=weights).exact_total(w) for c in (codes, without)]
+    np.testing.assert_array_equal(*totals)
+
+
 def test_replacing_a_record_changes_the_sum_by_its_own_terms_alone():
     X, codes = RNG.uniform(-1, 1, (20000, 3)), RNG.integers(0, 2, 20000)
     other, other_codes = X.copy(), codes.copy()

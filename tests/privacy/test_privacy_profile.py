@@ -129,6 +129,54 @@ class TestTable:
         assert table.epsilon(0.0) == 1.0
 
 
+class TestNotConvex:
+    """Bounds above chords of others, as the smallest of several is: the best of K trials."""
+
+    LAW, DELTA = TrialLaw(4), 2e-4
+    X = np.array([0, 0.12, 0.125, 0.127, 0.478, 0.709])
+    BOUNDS = np.array([1.76e-3, 1.11e-3, 4.9e-4, 3.68e-4, 8.97e-6, 4.21e-6])
+
+    def exact_delta(self, epsilon):
+        """Largest delta of the best of K trials that the bound admits, of some orders of ranks."""
+        # The losses of a trial are those of points on the hull, 0 and infinite ones.
+        hull = [0, 3, 4, 5]
+        s, delta = np.exp(self.X[hull]), self.BOUNDS[hull]
+        unlikely = np.diff(np.append(np.diff(delta) / np.diff(s), 0.0))[::-1]
+        likely, tail = s[:0:-1] * unlikely, delta[-1]
+        rest = 1 - tail - likely.sum() - unlikely.sum()
+        best = 0.0
+        for before in np.linspace(0, 0.02, 200):
+            # Of rank: what the other data set makes likelier, up to a share, then the converse.
+            ends = np.cumsum([0.0, *unlikely, rest]), np.cumsum([tail, *likely, rest])
+            first = before, np.interp(before, *ends)
+            one = first[0] + np.cumsum([0.0, tail, *likely])
+            other = first[1] + np.cumsum([0.0, 0.0, *unlikely])
+            at_least_one = [np.array([1 - self.LAW.pgf(1 - u) for u in us]) for us in (one, other)]
+            won = [share - share[0] for share in at_least_one]
+            best = max(best, float(np.max(won[0] - math.exp(epsilon) * won[1])))
+        return best
+
+    def epsilon(self):
+        profile = PrivacyProfile(ProfileTable(self.X, self.BOUNDS).delta)
+        return selection_guarantee(profile, self.LAW, delta=self.DELTA).epsilon
+
+    def test_a_selection_is_within_its_bound(self):
+        table = ProfileTable(self.X, self.BOUNDS).convex()
+        assert table.epsilons.tolist() == [0, 0.127, 0.478, 0.709]
+        assert ProfileTable(self.X[:2], self.BOUNDS[:2]).convex().epsilons.tolist() == [0, 0.12]
+        assert 0.8 * self.DELTA < self.exact_delta(self.epsilon()) < self.DELTA
+
+    def test_points_that_are_convex_stay(self):
+        for name in ("gaussian", "mixture", "laplace"):
+            table = tabulate(PROFILES[name])
+            x = np.minimum(EPSILONS, table.epsilons[-1])
+            assert table.convex().delta(x) == pytest.approx(table.delta(x), rel=1e-9, abs=1e-15)
+
+    def test_planted_points_above_chords(self, monkeypatch):
+        monkeypatch.setattr(ProfileTable, "convex", lambda self: self)
+        assert self.exact_delta(self.epsilon()) > 1.2 * self.DELTA
+
+
 class TestExactNumbers:
     """A number between two floats is read as the upper one."""
 

@@ -120,7 +120,7 @@ class ComposedProfile:
 
 @dataclass(frozen=True, eq=False)
 class StatedProfile:
-    """Profile that the user or another library states, by a table of its points."""
+    """Profile that the user or another library states, by a table of points that is convex."""
 
     table: ProfileTable
 
@@ -149,7 +149,7 @@ def candidate_profiles(
     The best of the bounds that follow may be taken.
     """
     if isinstance(candidate, PrivacyProfile):
-        return [(StatedProfile(candidate.table), 0.0)]
+        return [(StatedProfile(candidate.table.convex()), 0.0)]
     profiles: list[tuple[CandidateProfile, float]] = []
     if candidate.mu is not None:
         profiles.append((GaussianProfile(candidate.mu), candidate.statistical_distance))
@@ -224,8 +224,10 @@ def loss_of_rank(profile: CandidateProfile, law: TrialLaw) -> float:
 def _refined(profile: CandidateProfile, law: TrialLaw, e1: float, knots: Array) -> SelectionBound:
     """Theorem 2 for the lines u' <= e^x u + delta(x) at the knots x and at e1.
 
-    Between the crossings of neighbouring lines the curve (W(u), C(u)), C = E[K] (gamma / t')^p, is
-    convex, so its tangents at both ends stay below it: two pieces of a chain from the origin.
+    The profile is convex in e^x: else neighbouring lines do not cross in order, and pieces of the
+    chain would lie above the curve. Between the crossings the curve (W(u), C(u)),
+    C = E[K] (gamma / t')^p, is convex, so its tangents at both ends stay below it: two pieces of a
+    chain from the origin.
     """
     gamma, power = law.gamma, law.eta + 1
     x = np.append(knots, e1)
