@@ -1,6 +1,7 @@
 """Mistakes in the protections, the dry run and the types of rows, for ``mutate.py``."""
 
 _SEARCH = "tests/model_selection"
+_SCHEMA = "tests/test_schema.py"
 
 _EDGE = [
     (
@@ -336,6 +337,12 @@ _EDGE = [
     ),
     (
         "rows/_overlap.py",
+        "refuse_foreign_types(entry, name)",
+        "pass",
+        f"{_SEARCH}/rows/test_overlap.py",
+    ),
+    (
+        "rows/_overlap.py",
         "if length in all_lengths or",
         "if",
         f"{_SEARCH}/rows/test_overlap.py",
@@ -542,7 +549,8 @@ MISTAKES += [
         "if True:",
         "tests/compatibility/test_dask_arrays.py",
     ),
-    ("_schema.py", "return at_hand and all", "return all", "tests/test_schema.py -k file"),
+    ("_schema.py", '_KINDS.get(dtype.to_python(), "others")', '"objects"', f"{_SCHEMA} -k name"),
+    ("_schema.py", "return at_hand and all", "return all", f"{_SCHEMA} -k file"),
     (
         "_private_estimator.py",
         "return in_isolation(function, values, *args)",
