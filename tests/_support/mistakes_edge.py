@@ -606,6 +606,24 @@ MISTAKES += [
         f"{_SEARCH}/rows/test_settled_types.py -k Arrow",
     ),
     (
+        "model_selection/protection/_setup.py",
+        "map(as_plain_array, (X, y, X_val, y_val))",
+        "X, y, X_val, y_val",
+        f"{_SEARCH}/rows/test_settled_types.py -k container",
+    ),
+    (
+        "model_selection/rows/_settled_types.py",
+        "X = in_native_order(in_canonical_form(X) if sparse.issparse(X) else X)",
+        "X = in_canonical_form(X) if sparse.issparse(X) else X",
+        f"{_SEARCH}/rows/test_settled_types.py -k container",
+    ),
+    (
+        "model_selection/rows/_settled_types.py",
+        "in_native_order(by_row(as_plain_array(y), typed=False))",
+        "by_row(as_plain_array(y), typed=False)",
+        f"{_SEARCH}/rows/test_settled_types.py -k container",
+    ),
+    (
         "model_selection/rows/_settled_types.py",
         ' and kind_of_type(column.dtype) != "texts"',
         "",

@@ -24,7 +24,7 @@ from skdpbo.model_selection._sklearn import (
     take_method_params,
     with_params,
 )
-from skdpbo.model_selection.rows._object_table import as_series, by_row
+from skdpbo.model_selection.rows._object_table import as_plain_array, as_series, by_row
 from skdpbo.model_selection.rows._overlap import refuse_foreign_types
 from skdpbo.model_selection.rows._protected import protected_positions
 
@@ -106,6 +106,7 @@ def check_rows(X, y, X_val, y_val, groups_val=None, counted=True):
         raise ValueError("X must hold rows, got None.")
     # First: `indexable` turns what it does not know into arrays.
     _refuse_containers(X=X, y=y, X_val=X_val, y_val=y_val, groups_val=groups_val)
+    X, y, X_val, y_val = map(as_plain_array, (X, y, X_val, y_val))
     X, X_val = map(as_series, (X, X_val))
     y, y_val = map(by_row, (y, y_val))
     try:
