@@ -19,6 +19,13 @@ _IMPUTE = (
 )
 
 _SPARSE = "Sparse data was passed for {}, but dense data is required."
+# Kinds of the types of polars, by those of Python that their cells have.
+_KINDS = {
+    **dict.fromkeys((bool, int, float), "numbers"),
+    **dict.fromkeys((object, type(None)), "objects"),
+    str: "texts",
+    Decimal: "decimals",
+}
 _COMPLEX_TYPES = complex, np.complex64, np.complex128, np.clongdouble
 _COMPLEX = "Complex data not supported: {} must be real."
 _NOT_NUMERIC = "{} must be numeric: every argument must be a string or a real number."
@@ -140,6 +147,8 @@ def kind_of_type(dtype):
     arrow = getattr(dtype, "pyarrow_dtype", None)
     if hasattr(arrow, "index_type"):  # a dictionary: categories of Arrow
         return kind_of_type(type(dtype)(arrow.value_type))
+    if hasattr(dtype, "to_python"):  # of polars
+        return _KINDS.get(dtype.to_python(), "others")
     kind, scalar = getattr(dtype, "kind", "O"), getattr(dtype, "type", np.object_)
     if scalar is np.object_:
         return "objects"
@@ -150,8 +159,8 @@ def kind_of_type(dtype):
 
 
 def declared_types(values):
-    """Return the types of the columns of a pandas frame, else that of the values, if declared."""
-    is_frame = hasattr(values, "iloc") and hasattr(values, "columns")
+    """Return the types of the columns of a frame, else that of the values, if declared."""
+    is_frame = hasattr(values, "columns") and hasattr(values, "dtypes")
     return list(values.dtypes) if is_frame else [getattr(values, "dtype", None)]
 
 
@@ -221,10 +230,14 @@ def _refusal(values, name, ensure_2d, check):
 
 def _advice_on_columns(values, name):
     """Advice on columns of a frame X that are not of a numeric type; no value is read."""
-    if name != "X" or not (hasattr(values, "iloc") and hasattr(values, "columns")):
+    if name != "X" or not hasattr(values, "columns"):
         return ""
-    columns = zip(values.columns, values.dtypes, strict=True)
-    others = [str(label) for label, kind in columns if getattr(kind, "kind", "O") not in "biuf"]
+    columns = zip(values.columns, declared_types(values), strict=True)
+    others = [
+        str(label)
+        for label, dtype in columns
+        if kind_of_type(dtype) != "numbers" or hasattr(dtype, "categories")
+    ]
     return bool(others) * (
         f" These columns are of other types: {', '.join(others)}. Leave them out, or encode them, "
         f"as with DPOneHotEncoder of skdpbo.preprocessing in a ColumnTransformer. {_DATES}"

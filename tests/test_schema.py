@@ -3,6 +3,7 @@
 import itertools
 import traceback
 import warnings
+from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from types import SimpleNamespace
@@ -14,7 +15,12 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from _support.internals import attempt
-from skdpbo.exceptions import BudgetExceededError, DefaultBoundsWarning, SkdpboWarning
+from skdpbo.exceptions import (
+    BudgetExceededError,
+    DefaultBoundsWarning,
+    HiddenColumnsWarning,
+    SkdpboWarning,
+)
 from skdpbo.gaussian_process import (
     DPSparseGPClassifier,
     DPSparseGPRegressor,
@@ -377,6 +383,34 @@ def test_types_of_other_libraries_say_nothing():
         clone(model).fit(X, Foreign(np.arange(60) % 2))  # without a warning
     for model in REGRESSORS:
         clone(model).fit(X, Foreign(X[:, 0]))
+
+
+class ForeignFrame(Foreign):
+    """A frame of a library whose types name those of Python, as polars.
+
+    As an array its columns have one common type, which a missing cell of any may change for all.
+    """
+
+    def __init__(self, kind):
+        super().__init__(np.column_stack([X, X]))
+        self.columns = ["known", "other"]
+        self.dtypes = [SimpleNamespace(to_python=lambda k=k: k) for k in (float, kind)]
+
+
+@pytest.mark.parametrize("kind", [date, timedelta, bytes, list, Decimal, str])
+def test_types_that_name_those_of_python_cost_nothing_where_they_are_no_numbers(kind):
+    frame, y = ForeignFrame(kind), np.arange(60) % 2
+    for model in (REGRESSORS[0], CLASSIFIERS[0], DPSimpleImputer(X_bounds=(-1, 1))):
+        costs_nothing(model, frame, y, TypeError, "X must be numeric.* other types: other")
+    if kind is not str:
+        costs_nothing(DPOneHotEncoder(), frame, None, TypeError, "X must hold numbers or texts")
+
+
+def test_types_that_name_numbers_and_objects_of_python_are_read():
+    for kind in (bool, int, object, type(None)):  # the last where all cells are missing
+        clone(REGRESSORS[0]).fit(ForeignFrame(kind), Y)
+    with pytest.warns(HiddenColumnsWarning, match="No category"):  # of numbers, no two alike
+        DPOneHotEncoder().fit(ForeignFrame(str))
 
 
 class Stored(Foreign):

@@ -113,7 +113,7 @@ class _SentResult:
         return getitem, ([self._result], 0)  # which returns the result
 
     def __del__(self):
-        with nothing_leaves():
+        with nothing_leaves(), warnings.catch_warnings(action="ignore"):
             del self._result
 
 

@@ -1,5 +1,7 @@
 """Dask arrays that are computed in silence: their graph is the caller's code on protected rows."""
 
+import warnings
+
 import numpy as np
 
 from skdpbo._attempt import attempt
@@ -42,7 +44,7 @@ def computed(*collections):
     """Protected: return the values of Dask collections."""
     import dask
 
-    with nothing_leaves():
+    with nothing_leaves(), warnings.catch_warnings(action="ignore"):
         values, error = attempt(dask.compute, *collections)
     if error is not None:
         raise ValueError(

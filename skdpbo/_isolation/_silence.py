@@ -6,6 +6,7 @@ import random
 import sys
 import threading
 import warnings
+from contextvars import copy_context
 from functools import partial
 from types import SimpleNamespace
 from weakref import finalize
@@ -27,7 +28,8 @@ class nothing_leaves:  # noqa: N801
 
     Output could reveal records or the number of trials. The global generators, which estimators
     may use, are put back and not seeded: other threads may draw noise from them. What compiled
-    code writes to the terminal by itself is not held back.
+    code writes to the terminal by itself is not held back. Filters of warnings may belong to a
+    context (free-threaded Python), which a block leaves alone: it wants filters of its own inside.
 
     The streams belong to the process: the first block silences them, the last restores them. An
     interrupt may keep a block from being left. It ends with its traceback then; if the caller has
@@ -184,11 +186,12 @@ def _silence(nowhere, streams, filters, generators, caches):
     # code that configures it anew closes those that it has.
     streams.set(logging.root, "handlers", [logging.NullHandler()])
     streams.set(logging.root, "level", logging.root.level)
-    # Recorded, that is not shown: threads that reset the filters let some warnings through.
-    recorder = warnings.catch_warnings(record=True)
-    filters.append((partial(attempt, recorder.__exit__), None))  # raises before it was entered
-    recorder.__enter__()
-    warnings.simplefilter("ignore")
+    # Recorded, that is not shown: threads that reset the filters let some warnings through. Filters
+    # may belong to a context, and the last block end in another than the first: in one of its own.
+    recorder, context = warnings.catch_warnings(record=True, action="ignore"), copy_context()
+    undo = partial(attempt, context.run, recorder.__exit__)  # raises before it was entered
+    filters.append((undo, None))
+    context.run(recorder.__enter__)
 
 
 def _hooks():

@@ -1,6 +1,7 @@
 """Mistakes in the protections, the dry run and the types of rows, for ``mutate.py``."""
 
 _SEARCH = "tests/model_selection"
+_SCHEMA = "tests/test_schema.py"
 
 _EDGE = [
     (
@@ -336,6 +337,12 @@ _EDGE = [
     ),
     (
         "rows/_overlap.py",
+        "refuse_foreign_types(entry, name)",
+        "pass",
+        f"{_SEARCH}/rows/test_overlap.py",
+    ),
+    (
+        "rows/_overlap.py",
         "if length in all_lengths or",
         "if",
         f"{_SEARCH}/rows/test_overlap.py",
@@ -548,7 +555,8 @@ MISTAKES += [
         "if True:",
         "tests/compatibility/test_dask_arrays.py",
     ),
-    ("_schema.py", "return at_hand and all", "return all", "tests/test_schema.py -k file"),
+    ("_schema.py", '_KINDS.get(dtype.to_python(), "others")', '"objects"', f"{_SCHEMA} -k name"),
+    ("_schema.py", "return at_hand and all", "return all", f"{_SCHEMA} -k file"),
     (
         "_private_estimator.py",
         "return in_isolation(function, values, *args)",
@@ -602,6 +610,24 @@ MISTAKES += [
         'f"{kind}[pyarrow]" for kind in',
         "kind for kind in",
         f"{_SEARCH}/rows/test_settled_types.py -k Arrow",
+    ),
+    (
+        "model_selection/protection/_setup.py",
+        "map(as_plain_array, (X, y, X_val, y_val))",
+        "X, y, X_val, y_val",
+        f"{_SEARCH}/rows/test_settled_types.py -k container",
+    ),
+    (
+        "model_selection/rows/_settled_types.py",
+        "X = in_native_order(in_canonical_form(X) if sparse.issparse(X) else X)",
+        "X = in_canonical_form(X) if sparse.issparse(X) else X",
+        f"{_SEARCH}/rows/test_settled_types.py -k container",
+    ),
+    (
+        "model_selection/rows/_settled_types.py",
+        "in_native_order(by_row(as_plain_array(y), typed=False))",
+        "by_row(as_plain_array(y), typed=False)",
+        f"{_SEARCH}/rows/test_settled_types.py -k container",
     ),
     (
         "model_selection/rows/_settled_types.py",

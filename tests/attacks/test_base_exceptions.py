@@ -327,6 +327,8 @@ class TestWhatAnErrorOwns:
         usual = {"loss_bound": 1.0, "epsilon": 1e6, **params}
         rows = (X_VAL, np.zeros(10)) if params else (X, Y, X_VAL, np.zeros(10))
         names = ("X", "y", "X_val", "y_val")
+        gc.collect()  # what other tests have left, which speaks as it ends
+        capsys.readouterr()
         gc.disable()
         try:
             search = DPGridSearchCV(estimator, {"a": [0.0, 1.0]}, **usual)

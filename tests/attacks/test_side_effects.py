@@ -9,6 +9,7 @@ import io
 import logging
 import pickle
 import random
+import subprocess
 import sys
 import threading
 import time
@@ -735,3 +736,43 @@ class TestNoiseInThreads:
     def test_public_noise_is_found(self, monkeypatch):
         plant(monkeypatch, "candidates run at the same time")
         assert any(self.public_draws(patience=120) for _ in range(10))
+
+
+TWO_BLOCKS = """
+import threading
+import warnings
+
+from _support.internals import nothing_leaves
+
+heard, waits = [], [threading.Barrier(2, timeout=60) for _ in range(4)]
+warnings.showwarning = lambda message, *args, **kwargs: heard.append(str(message))
+
+
+def outlived():
+    with nothing_leaves():
+        waits[0].wait()
+        waits[1].wait()
+    waits[2].wait()
+    waits[3].wait()
+    warnings.warn("later")
+
+
+thread = threading.Thread(target=outlived)
+thread.start()
+waits[0].wait()
+with nothing_leaves():
+    waits[1].wait()
+    waits[2].wait()
+waits[3].wait()
+thread.join()
+assert heard == ["later"], heard
+"""
+
+
+@pytest.mark.parametrize("flags", [[], ["context_aware_warnings=1", "thread_inherit_context=1"]])
+def test_a_block_that_another_outlives_drops_no_later_warning(flags):
+    # Filters belong to a context in free-threaded Python, and to the process elsewhere.
+    if flags and sys.version_info < (3, 14):
+        pytest.skip("filters of this Python belong to the process")
+    options = [part for flag in flags for part in ("-X", flag)]
+    subprocess.run([sys.executable, *options, "-c", TWO_BLOCKS], check=True)

@@ -4,7 +4,6 @@ import numbers
 from itertools import chain
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import is_classifier
 from sklearn.model_selection import PredefinedSplit, check_cv
 from sklearn.utils import get_tags, indexable
@@ -25,11 +24,10 @@ from skdpbo.model_selection._sklearn import (
     take_method_params,
     with_params,
 )
-from skdpbo.model_selection.rows._object_table import as_series, by_row
+from skdpbo.model_selection.rows._object_table import as_plain_array, as_series, by_row
+from skdpbo.model_selection.rows._overlap import refuse_foreign_types
 from skdpbo.model_selection.rows._protected import protected_positions
 
-# Attributes of containers with types: those of frames, and of what Arrow holds.
-_TYPED = ("dtype", "dtypes", "columns", "__arrow_c_array__", "__arrow_c_stream__")
 # scikit-learn's default, and fewer for a rare class: stratified folds need a row of it each.
 _MOST_FOLDS, _FEWEST_FOLDS = 5, 2
 
@@ -108,6 +106,7 @@ def check_rows(X, y, X_val, y_val, groups_val=None, counted=True):
         raise ValueError("X must hold rows, got None.")
     # First: `indexable` turns what it does not know into arrays.
     _refuse_containers(X=X, y=y, X_val=X_val, y_val=y_val, groups_val=groups_val)
+    X, y, X_val, y_val = map(as_plain_array, (X, y, X_val, y_val))
     X, X_val = map(as_series, (X, X_val))
     y, y_val = map(by_row, (y, y_val))
     try:
@@ -135,16 +134,8 @@ def _refuse_containers(**containers):
             raise TypeError(f"{name} must have at least 1 dimension, got a single value.")
         refuse_array_kinds(values, name)
         refuse_equal_names(values, name)
-        # Types inferred by a library other than numpy, scipy and pandas are not known to be public.
-        typed = any(hasattr(values, kind) for kind in _TYPED)
-        home = type(values).__module__.partition(".")[0]
-        known = isinstance(values, np.ndarray) or issparse(values) or hasattr(values, "iloc")
-        known = known or name == "groups_val" or home in ("dask", "pandas")
-        if typed and not known:
-            raise TypeError(
-                f"{name} is neither a numpy array, a pandas frame, a sparse matrix nor a list, and "
-                f"one record may decide its types. Give {name}.to_pandas() or {name}.to_numpy()."
-            )
+        if name != "groups_val":
+            refuse_foreign_types(values, name)
         if hasattr(values, "__dask_graph__"):  # models that cannot read them would lose silently
             raise TypeError(
                 f"{name} is a Dask collection: searchers need rows in memory. Give "

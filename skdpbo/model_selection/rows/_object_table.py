@@ -68,6 +68,18 @@ def as_objects(rows, width=None):
     return table
 
 
+def as_plain_array(values):
+    """Return an array without its sub-class, which other types of one record would not keep."""
+    return np.asarray(values) if isinstance(values, np.ndarray) else values
+
+
+def in_native_order(values):
+    """Return numbers in this machine's order of bytes: files have others, and objects none."""
+    dtype = getattr(values, "dtype", None)
+    foreign = isinstance(dtype, np.dtype) and not dtype.isnative
+    return values.astype(dtype.newbyteorder("=")) if foreign else values
+
+
 def as_series(rows):
     """Return rows as what can be taken by row, an index or an array of pandas as a series.
 
@@ -134,6 +146,7 @@ def like(y, values):
 
 def as_plain_numbers(y):
     """Return numbers and truth values as floats, also among missing ones: these make objects."""
+    y = in_native_order(y)
     kinds = set(map(str, declared_types(y)))
     if kinds == {"bool"}:
         return like(y, np.asarray(y, dtype=np.float64))

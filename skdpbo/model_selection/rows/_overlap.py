@@ -3,6 +3,7 @@
 import numbers
 
 import numpy as np
+from scipy.sparse import issparse
 
 from skdpbo._parameters import warn_caller
 from skdpbo._schema import share_memory
@@ -10,6 +11,8 @@ from skdpbo.exceptions import PublicTrainingWarning
 
 # Entries of `fit` are looked into so deep, and lists up to so long: eval_set=[(X, y)] has depth 2.
 _DEPTH, _LONGEST_LIST = 3, 100
+# Attributes of containers with types: those of frames, and of what Arrow holds.
+_TYPED = ("dtype", "dtypes", "columns", "__arrow_c_array__", "__arrow_c_stream__")
 
 
 def refuse_shared_rows(X, X_val):
@@ -64,6 +67,8 @@ def refuse_rows_among_entries(params, protected, lengths, n_public=None, counted
     for name, entry in params.items():
         # A cell of an entry that is cut is protected, and goes with its own row: not looked into.
         is_cut = entry_length(entry) in lengths
+        if is_cut:
+            refuse_foreign_types(entry, name)
         for depth, part in [(0, entry)] if is_cut else _with_parts(entry):
             if _is_single(part):
                 continue
@@ -79,6 +84,18 @@ def refuse_rows_among_entries(params, protected, lengths, n_public=None, counted
                     f"would be given them, which no guarantee covers. {own}Give public rows only, "
                     "such as those of an early stopping, in another number."
                 )
+
+
+def refuse_foreign_types(values, name):
+    """Refuse types that a library other than numpy, scipy and pandas may take from one record."""
+    typed = any(hasattr(values, kind) for kind in _TYPED)
+    home = type(values).__module__.partition(".")[0]
+    known = isinstance(values, np.ndarray) or issparse(values) or hasattr(values, "iloc")
+    if typed and not known and home not in ("dask", "pandas"):
+        raise TypeError(
+            f"{name} is neither a numpy array, a pandas frame, a sparse matrix nor a list, and "
+            f"one record may decide its types. Give {name}.to_pandas() or {name}.to_numpy()."
+        )
 
 
 def entries_assumption(params, n_cut, n_protected):

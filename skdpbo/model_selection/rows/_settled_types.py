@@ -31,9 +31,11 @@ from skdpbo._attempt import attempt
 from skdpbo._class_labels import NO_LABEL
 from skdpbo._schema import declared_types, kind_of_type
 from skdpbo.model_selection.rows._object_table import (
+    as_plain_array,
     as_plain_numbers,
     by_row,
     in_canonical_form,
+    in_native_order,
     like,
     of_one_kind,
     with_stored,
@@ -74,7 +76,7 @@ def settled_rows(X, which=None):
         for j in changes:
             X.isetitem(j, settled[j])
         return X
-    X = in_canonical_form(X) if sparse.issparse(X) else X
+    X = in_native_order(in_canonical_form(X) if sparse.issparse(X) else X)
     if isinstance(X, np.ndarray) or sparse.issparse(X):
         in_unit = f"{X.dtype.kind}8[{_UNIT}]" if X.dtype.kind in _DATES else None
         dtype = in_unit or _settled_type(X.dtype, "float64")
@@ -307,7 +309,7 @@ def settled_public_targets(y, labels):
         y = in_canonical_form(y)
         return with_stored(y, settled_public_targets(y.data, labels))
     # Of an array the sub-class goes, which some types would keep and others lose.
-    y = np.asarray(y) if isinstance(y, np.ndarray) else by_row(y, typed=False)
+    y = in_native_order(by_row(as_plain_array(y), typed=False))
     if hasattr(y, "columns"):  # the type of one column is that of no other
         return _by_column(_with_own_index(y), lambda column: settled_public_targets(column, labels))
     y = _own_targets(_with_own_index(y), labels)

@@ -65,6 +65,14 @@ def test_cells_of_what_is_cut_are_not_looked_into(cell):
     assert entries_assumption({"w": weights}, N_PUBLIC, N_PROTECTED) is None
 
 
+def test_what_is_cut_and_typed_by_another_library_is_refused():
+    pa = pytest.importorskip("pyarrow")
+    weights = pa.array(np.ones(N_PUBLIC))
+    with pytest.raises(TypeError, match=r"^w is neither a numpy array.* w.to_numpy\(\)"):
+        refuse_rows_among_entries({"w": weights}, [PROTECTED, TARGETS], {N_PUBLIC})
+    refuse_rows_among_entries({"w": weights}, [PROTECTED, TARGETS], (), n_public=N_PUBLIC)
+
+
 def test_a_part_that_shares_memory_is_refused():
     X = np.zeros((N_PROTECTED, 2))
     with pytest.raises(ValueError, match="holds protected rows"):

@@ -694,12 +694,21 @@ class Own(np.ndarray):
     """A class of arrays of a user's."""
 
 
-@pytest.mark.parametrize(
-    "container", [pd.Series, pd.Index, pd.array, lambda y: np.array(y).view(Own)]
-)
+def of_own_class(values):
+    return np.array(values).view(Own)
+
+
+def of_other_bytes(values):
+    """Return an array whose numbers have another order of bytes, as files of FITS have."""
+    array = np.array(values)
+    return array.astype(array.dtype.newbyteorder()) if array.dtype.kind in "iuf" else array
+
+
+@pytest.mark.parametrize("container", [pd.Series, pd.Index, pd.array, of_own_class, of_other_bytes])
 def test_one_protected_label_decides_no_container(container):
     truth = [True, False, True, False]
-    for public, odd in (([*"abab"], 0.5), ([0, 1, 0, 1], NAN), (truth, None), (truth, 0.5)):
+    numbers = [(public, odd) for public in ([0, 1, 0, 1], [0.5, 1.5, 2, 2]) for odd in (NAN, None)]
+    for public, odd in (([*"abab"], 0.5), *numbers, (truth, None), (truth, 0.5)):
         cut = (container([*public, cell])[:4] for cell in (public[0], odd))
         usual, other = (settled_public_targets(y, True) for y in cut)
         assert usual.tolist() == other.tolist()
@@ -725,10 +734,19 @@ class ShownRows(DummyRegressor):
 DAY = date(2020, 1, 1)  # no text, of which old versions of pandas make texts of all numbers
 
 
-@pytest.mark.quick_cases(6)
+@pytest.mark.quick_cases(10)
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
 @pytest.mark.parametrize("own_rows", [False, True])
-@pytest.mark.parametrize("container", [pd.Index, pd.array, pd.Categorical])
+@pytest.mark.parametrize(
+    "container",
+    [
+        pd.Index,
+        pd.array,
+        pd.Categorical,
+        lambda cells: of_own_class(cells)[:, None],
+        lambda cells: of_other_bytes(cells)[:, None],
+    ],
+)
 @pytest.mark.parametrize(
     ("public", "odd"), [(2, DAY), (2, 0.5), (2, None), (0.5, DAY), ("a", 5), ("a", None)]
 )
