@@ -79,9 +79,9 @@ def likelihood_ratio_audit(
     False
     """
     check_count(n_runs, "n_runs", least=4)
-    outputs = [[release(each) for _ in range(n_runs)] for each in (data, neighbour)]
-    if statistic is not None:
-        outputs = [[float(statistic(output)) for output in each] for each in outputs]
+    _check_options(delta, target, false_alarm)  # runs may take hours: at the first, not the last
+    read = _comparable if statistic is None else lambda output: float(statistic(output))
+    outputs = [[read(release(each)) for _ in range(n_runs)] for each in (data, neighbour)]
     return audit_samples(*outputs, delta=delta, target=target, false_alarm=false_alarm)
 
 
@@ -115,13 +115,11 @@ def audit_samples(first, second, *, delta=0.0, target="epsilon", false_alarm=1e-
     >>> 1.5 < result.mu < 2
     True
     """
-    check_choice(target, "target", ("epsilon", "mu"))
-    false_alarm = check_within(false_alarm, "false_alarm", "(0, 1)")
-    delta = check_within(delta, "delta", "[0, 1)")
+    delta, false_alarm = _check_options(delta, target, false_alarm)
     if min(len(first), len(second)) < 4:
         raise ValueError("At least 4 runs on each data set are needed.")
     # One half chooses the event, the other bounds its probability: no bound is chosen by its data.
-    rows = [list(as_array(each)) for each in (first, second)]
+    rows = [[_comparable(output) for output in as_array(each)] for each in (first, second)]
     learning, holding = ([each[part::2] for each in rows] for part in (0, 1))
     name, score = learned_statistic(*learning)
     threshold, swap = _best_threshold(
@@ -140,6 +138,27 @@ def audit_samples(first, second, *, delta=0.0, target="epsilon", false_alarm=1e-
         event=f"{name} of at least {threshold:.4g}",
         n_runs=min(runs),
     )
+
+
+def _check_options(delta, target, false_alarm):
+    check_choice(target, "target", ("epsilon", "mu"))
+    false_alarm = check_within(false_alarm, "false_alarm", "(0, 1)")
+    return check_within(delta, "delta", "[0, 1)"), false_alarm
+
+
+def _comparable(output):
+    """Return an output, or raise that it needs a statistic."""
+    try:
+        if isinstance(output, list | np.ndarray):
+            np.asarray(output, dtype=float)
+        else:
+            hash(output)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            "an output must be a number, an array or list of numbers, or hashable, got "
+            f"{type(output).__name__} ({error}): give a statistic of it."
+        ) from error
+    return output
 
 
 def _best_threshold(first, second, delta, target, false_alarm):
