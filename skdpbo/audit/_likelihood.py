@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 from scipy.stats import norm
 
+from skdpbo._parameters import warn_caller
 from skdpbo.audit._result import AuditResult, epsilon_of, event_bounds, mu_of
 from skdpbo.audit._walk import as_array
 from skdpbo.privacy._checks import check_choice, check_count, check_within
@@ -151,6 +152,8 @@ def _comparable(output):
     try:
         if isinstance(output, list | np.ndarray):
             np.asarray(output, dtype=float)
+        elif output is not None and type(output).__eq__ is object.__eq__:
+            raise TypeError("equal to itself alone")
         else:
             hash(output)
     except (TypeError, ValueError) as error:
@@ -196,6 +199,12 @@ def learned_statistic(first, second):
     if isinstance(sample, list | np.ndarray):
         return "a linear statistic", _linear(first, second)
     a, b = Counter(first), Counter(second)
+    if max((a + b).values()) == 1:
+        warn_caller(
+            "No output occurred twice, so that frequencies tell nothing: give a statistic, or "
+            "release numbers as a list or an array.",
+            UserWarning,
+        )
     # Half a count more each: an output that was never seen has no evidence either way.
     return "a log frequency ratio", lambda outputs: np.log(
         [(a[value] + 0.5) / (b[value] + 0.5) for value in outputs]

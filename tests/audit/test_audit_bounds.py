@@ -215,6 +215,7 @@ def test_a_number_of_runs_is_refused_before_any_run():
         ({"C": 1.0}, {}, "got dict .*give a statistic"),
         ((1.0, [2.0]), {}, "got tuple .*give a statistic"),
         (["a", "b"], {}, "got list .*give a statistic"),
+        (object(), {}, "got object .*itself alone.*give a statistic"),
         ("a", {"statistic": float}, "could not convert"),
     ],
 )
@@ -223,6 +224,13 @@ def test_an_output_that_cannot_be_compared_is_told_at_the_first_run(output, para
     with pytest.raises((TypeError, ValueError), match=message):
         likelihood_ratio_audit(lambda data: runs.append(data) or output, 0, 1, **parameters)
     assert runs == [0]
+
+
+def test_outputs_of_which_none_occurs_twice_are_told():
+    tuples = [(k, 0.5) for k in range(20)]
+    with pytest.warns(UserWarning, match="No output occurred twice.*give a statistic") as caught:
+        audit_samples(tuples[:10], tuples[10:])
+    assert caught[0].filename == __file__
 
 
 def test_options_are_refused_before_any_run():

@@ -195,6 +195,7 @@ def test_utility_joins_neighbours_and_shows_labels_as_they_are():
     np.testing.assert_allclose(lengths, [0.0, 0.2, 0.2], atol=1e-12)
     labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     assert sorted(labels) == [r"\$C\$", r"no \$ limit"]
+    assert PrivacyUtilityDisplay(epsilon=[1], utility={3: [0.5]}).plot().curves_.keys() == {3}
 
 
 def test_utility_of_public_rows_is_that_of_the_searches_on_average():
