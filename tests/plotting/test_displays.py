@@ -188,7 +188,8 @@ def test_utility_joins_neighbours_and_shows_labels_as_they_are():
         reference={"no $ limit": 0.95},
         utility_name="gain in $, or a $\\frac$",
     ).plot()
-    display.figure_.canvas.draw()  # raises for a formula that cannot be read
+    # Not drawn: ticks in powers of ten are formulas, too, and warn in some versions.
+    assert display.ax_.get_ylabel() == r"gain in \$, or a \$\frac\$"
     line, _, (bars,) = display.curves_["$C$"]
     np.testing.assert_allclose(line.get_xydata(), [[0.1, 0.6], [1, 0.85], [10, 0.95]])
     lengths = [np.ptp(bar[:, 1]) for bar in bars.get_segments()]

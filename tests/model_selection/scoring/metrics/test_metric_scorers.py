@@ -398,7 +398,7 @@ class TestScore:
             assert math.isfinite(score.std)
             assert score.std >= 0
 
-    @pytest.mark.parametrize("name", ["d2_log_loss_score", "d2_brier_score", "r2"])
+    @pytest.mark.parametrize("name", ["r2", *D2])
     def test_two_deviations_cover_where_all_is_noise(self, name):
         """At least .95 of 200 releases; a share of .99 fails with a probability of 1e-6 at most.
 
