@@ -16,6 +16,12 @@ from skdpbo.privacy._checks import check_count, check_within
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 
+def _n_digits(shown):
+    """Return how many significant digits a printed number has: 0.9 of 0.90003 tells nothing."""
+    mantissa = re.split("[eE]", shown)[0]
+    return len(re.sub(r"\D", "", mantissa).lstrip("0"))
+
+
 @dataclass(frozen=True)
 class Leak:
     """Place of a secret that was found, without the secret.
@@ -95,8 +101,11 @@ class Secrets:
             return True
         if not self.numbers:
             return False
-        found = (float(number) for number in _NUMBER.findall(text))
-        return any(abs(value) in self._printed or self.is_number(value) for value in found)
+        return any(
+            (abs(float(shown)) in self._printed and _n_digits(shown) >= self.digits)
+            or self.is_number(float(shown))
+            for shown in _NUMBER.findall(text)
+        )
 
     def in_bytes(self, data):
         """Return whether bytes contain a secret text or double.

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 from scipy.stats import norm
 
+from skdpbo._parameters import warn_caller
 from skdpbo.audit._result import AuditResult, epsilon_of, event_bounds, mu_of
 from skdpbo.audit._walk import as_array
 from skdpbo.privacy._checks import check_choice, check_count, check_within
@@ -79,9 +80,9 @@ def likelihood_ratio_audit(
     False
     """
     check_count(n_runs, "n_runs", least=4)
-    outputs = [[release(each) for _ in range(n_runs)] for each in (data, neighbour)]
-    if statistic is not None:
-        outputs = [[float(statistic(output)) for output in each] for each in outputs]
+    _check_options(delta, target, false_alarm)  # runs may take hours: at the first, not the last
+    read = _comparable if statistic is None else lambda output: float(statistic(output))
+    outputs = [[read(release(each)) for _ in range(n_runs)] for each in (data, neighbour)]
     return audit_samples(*outputs, delta=delta, target=target, false_alarm=false_alarm)
 
 
@@ -115,13 +116,11 @@ def audit_samples(first, second, *, delta=0.0, target="epsilon", false_alarm=1e-
     >>> 1.5 < result.mu < 2
     True
     """
-    check_choice(target, "target", ("epsilon", "mu"))
-    false_alarm = check_within(false_alarm, "false_alarm", "(0, 1)")
-    delta = check_within(delta, "delta", "[0, 1)")
+    delta, false_alarm = _check_options(delta, target, false_alarm)
     if min(len(first), len(second)) < 4:
         raise ValueError("At least 4 runs on each data set are needed.")
     # One half chooses the event, the other bounds its probability: no bound is chosen by its data.
-    rows = [list(as_array(each)) for each in (first, second)]
+    rows = [[_comparable(output) for output in as_array(each)] for each in (first, second)]
     learning, holding = ([each[part::2] for each in rows] for part in (0, 1))
     name, score = learned_statistic(*learning)
     threshold, swap = _best_threshold(
@@ -140,6 +139,29 @@ def audit_samples(first, second, *, delta=0.0, target="epsilon", false_alarm=1e-
         event=f"{name} of at least {threshold:.4g}",
         n_runs=min(runs),
     )
+
+
+def _check_options(delta, target, false_alarm):
+    check_choice(target, "target", ("epsilon", "mu"))
+    false_alarm = check_within(false_alarm, "false_alarm", "(0, 1)")
+    return check_within(delta, "delta", "[0, 1)"), false_alarm
+
+
+def _comparable(output):
+    """Return an output, or raise that it needs a statistic."""
+    try:
+        if isinstance(output, list | np.ndarray):
+            np.asarray(output, dtype=float)
+        elif output is not None and type(output).__eq__ is object.__eq__:
+            raise TypeError("equal to itself alone")
+        else:
+            hash(output)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            "an output must be a number, an array or list of numbers, or hashable, got "
+            f"{type(output).__name__} ({error}): give a statistic of it."
+        ) from error
+    return output
 
 
 def _best_threshold(first, second, delta, target, false_alarm):
@@ -177,6 +199,12 @@ def learned_statistic(first, second):
     if isinstance(sample, list | np.ndarray):
         return "a linear statistic", _linear(first, second)
     a, b = Counter(first), Counter(second)
+    if max((a + b).values()) == 1:
+        warn_caller(
+            "No output occurred twice, so that frequencies tell nothing: give a statistic, or "
+            "release numbers as a list or an array.",
+            UserWarning,
+        )
     # Half a count more each: an output that was never seen has no evidence either way.
     return "a log frequency ratio", lambda outputs: np.log(
         [(a[value] + 0.5) / (b[value] + 0.5) for value in outputs]

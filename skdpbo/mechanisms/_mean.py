@@ -155,8 +155,8 @@ class BoundedMean(GaussianMean):
             object.__setattr__(self, name, float(check_real(getattr(self, name), name)))
         if not self.low < self.high:
             raise ValueError("low must be below high.")
-        if not self.high - self.low < HUGE:
-            raise ValueError("low and high must be less than 2^500 apart.")
+        if not 1 / HUGE < self.high - self.low < HUGE:
+            raise ValueError("low and high must be 2^-500 to 2^500 apart.")
         self._steps(1, 1)  # raises for a budget that is not valid
 
     def release(

@@ -185,11 +185,11 @@ class DPRandomizedSearchCV(BaseChoiceSearchCV):
     model, and K is random and secret [3]_. The cost does not grow with the number of candidates.
     Steps may be private by themselves (``privacy_guarantee``, ``epsilon``), sharing the budget by
     composition, or learn nothing: those that need no ``fit``, `FrozenEstimator` of what was fitted
-    on public rows, and some others (`PolynomialFeatures`, random projections, `RBFSampler` with a
-    number for gamma, `SplineTransformer` with given knots, encoders with given categories that
-    accept unknown ones, `SimpleImputer` with a constant). `StandardScaler` and the like are
-    refused. A step that may overflow or raise for one finite record would reveal it: with any
-    step but `Normalizer`, `Binarizer` and encoders the guarantee is conditional on every record
+    before, on public rows or privately, and some others (`PolynomialFeatures`, random projections,
+    `RBFSampler` with a number for gamma, `SplineTransformer` with given knots, encoders with given
+    categories that accept unknown ones, `SimpleImputer` with a constant). `StandardScaler` and the
+    like are refused. A step that may overflow or raise for one finite record would reveal it: with
+    any step but `Normalizer`, `Binarizer` and encoders the guarantee is conditional on every record
     staying finite. A training that fails loses; if all do, ``fit`` raises without saying why, so
     the candidates are first tried on synthetic rows (`DryRunWarning`). Prints, logs and warnings of
     the trials are dropped, as their number would reveal K; so would the running time, see

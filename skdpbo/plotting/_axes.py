@@ -35,7 +35,7 @@ def axes_for(ax, name):
 
 def plain(text):
     """Return a label of the user's in which matplotlib reads no formula, and finds no error."""
-    return text.replace("$", r"\$")
+    return str(text).replace("$", r"\$")
 
 
 def promise(guarantee):

@@ -6,7 +6,7 @@ import numpy as np
 
 from skdpbo.model_selection import DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.model_selection.protection._rehearsal import rehearsed_scores
-from skdpbo.plotting._axes import PRIVATE, PUBLIC, axes_for
+from skdpbo.plotting._axes import PRIVATE, PUBLIC, axes_for, plain
 from skdpbo.privacy._checks import check_count
 
 
@@ -154,17 +154,25 @@ class PrivacyUtilityDisplay:
                 error = 2 * runs.std(axis=1, ddof=1) / np.sqrt(runs.shape[1])
                 curves[name] = runs.mean(axis=1), error
         self.figure_, self.ax_ = axes_for(ax, type(self).__name__)
+        order = np.argsort(epsilon)  # a line joins neighbours
         colours = [PRIVATE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
         self.curves_ = {
             name: self.ax_.errorbar(
-                epsilon, mean, error, fmt="o-", capsize=3, label=name, color=colours[k % 6]
+                epsilon[order],
+                mean[order],
+                None if error is None else error[order],
+                fmt="o-",
+                capsize=3,
+                label=plain(name),
+                color=colours[k % 6],
             )
             for k, (name, (mean, error)) in enumerate(curves.items())
         }
         self.references_ = {
-            name: self.ax_.axhline(value, color=PUBLIC, linestyle=("--", ":")[k % 2], label=name)
+            name: self.ax_.axhline(value, c=PUBLIC, ls=("--", ":")[k % 2], label=plain(name))
             for k, (name, value) in enumerate((self.reference or {}).items())
         }
-        self.ax_.set(xscale="log", xlabel="ε (smaller is more private)", ylabel=self.utility_name)
+        self.ax_.set(xscale="log", xlabel="ε (smaller is more private)")
+        self.ax_.set_ylabel(plain(self.utility_name))
         self.ax_.legend()
         return self

@@ -65,6 +65,7 @@ def category_key(value):
     # As Python's own types, so that equal values of an array and of a list have equal keys.
     if issubclass(kind, np.generic):
         value = np.generic.item(value)  # not that of a sub-class, which may do anything
+        value = float(value) if type(value) is np.longdouble else value  # has no Python type
         kind = type(value)
     if kind is str:
         return ("str", value)

@@ -102,15 +102,17 @@ class TestFit:
     def test_a_validation_part(self):
         search = self.fitted(X_val=self.X.copy(), y_val=self.Y, groups_val=self.LABELS + 300)
         assert search.privacy_.n_protected == 600
+        assert search.best_score_ > 0.9
         assert "no group is both in X and in X_val" in search.privacy_.assumptions
 
     def test_bayes_with_noisy_scores(self):
         search = DPBayesSearchCV(
             DecisionTreeClassifier(), {"max_depth": (1, 8)}, n_iter=4, mechanism="gaussian"
         )
-        search.set_params(protect=Chunks(5), epsilon=50.0, guide=False, scoring="accuracy")
+        search.set_params(protect=Chunks(5), epsilon=1e5, guide=False, scoring="accuracy")
         search.fit(self.X, self.Y, groups=self.LABELS)
         assert search.privacy_.neighbours == "one group replaced"
+        assert search.best_score_ > 0.9
 
     def test_few_groups_are_refused(self):
         with pytest.raises(ValueError, match="n_samples=3 while n_chunks=5"):

@@ -209,6 +209,36 @@ def test_a_number_of_runs_is_refused_before_any_run():
         likelihood_ratio_audit(None, 0, 1, n_runs=3)
 
 
+@pytest.mark.parametrize(
+    ("output", "parameters", "message"),
+    [
+        ({"C": 1.0}, {}, "got dict .*give a statistic"),
+        ((1.0, [2.0]), {}, "got tuple .*give a statistic"),
+        (["a", "b"], {}, "got list .*give a statistic"),
+        (object(), {}, "got object .*itself alone.*give a statistic"),
+        ("a", {"statistic": float}, "could not convert"),
+    ],
+)
+def test_an_output_that_cannot_be_compared_is_told_at_the_first_run(output, parameters, message):
+    runs = []
+    with pytest.raises((TypeError, ValueError), match=message):
+        likelihood_ratio_audit(lambda data: runs.append(data) or output, 0, 1, **parameters)
+    assert runs == [0]
+
+
+def test_outputs_of_which_none_occurs_twice_are_told():
+    tuples = [(k, 0.5) for k in range(20)]
+    with pytest.warns(UserWarning, match="No output occurred twice.*give a statistic") as caught:
+        audit_samples(tuples[:10], tuples[10:])
+    assert caught[0].filename == __file__
+
+
+def test_options_are_refused_before_any_run():
+    for wrong in ({"target": "rho"}, {"delta": 1.0}, {"false_alarm": 0.0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            likelihood_ratio_audit(lambda data: pytest.fail("run"), 0, 1, **wrong)
+
+
 def test_rows_of_a_frame_are_releases():
     first, second = RNG(0).normal(size=(400, 2)), RNG(1).normal(3, size=(400, 2))
     expected = audit_samples(first, second)

@@ -177,6 +177,15 @@ class TestTexts:
     def test_not_found(self, text):
         assert leak_scan(None, SECRETS, texts=[text]) == []
 
+    def test_a_number_of_few_digits_is_no_rounded_secret(self):
+        """Of thousands of protected values, one is near 0.9 or 2."""
+        secrets = [0.9000312, 2.0000413]
+        texts = ["epsilon 0.9, key 2, 2.000e0, 0.90", "it is 0.9000", "of 2.000041"]
+        found = [bool(leak_scan(None, secrets, texts=[text])) for text in texts]
+        assert found == [True, True, True]
+        assert leak_scan(None, secrets, texts=["epsilon 0.9, key 2, 2e0, 0.90"]) == []
+        assert leak_scan(None, [0.9], texts=["epsilon 0.9"]) == [Leak("text")]  # the secret itself
+
     @pytest.mark.parametrize(
         "say",
         [

@@ -137,6 +137,15 @@ class TestScore:
         assert rms == pytest.approx(np.mean(stated), rel=0.28)
         assert abs(np.mean(errors)) < 6 * rms / math.sqrt(len(errors)) + 0.1 * rms
 
+    def test_error_is_within_the_range(self):
+        scorer = resolve_scorer("accuracy", DummyClassifier(), None)
+        how = {"epsilon": Fraction(1, 1000), "count": 1}
+        stated = [
+            score_of_secret_count(scorer, 0, 9, source=noise_source(seed), **how).std
+            for seed in range(20)
+        ]
+        assert stated == [1.0] * 20
+
     def test_count_is_at_least_one_and_needs_a_budget(self):
         choice = PrivateChoice("permute_and_flip", 0.01, 0.1, "add-remove")
         seeded = noise_source(np.random.RandomState(0))

@@ -163,15 +163,23 @@ def test_targets_that_are_missing_are_told(model, scoring):
 @pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SkdpboWarning")
 @pytest.mark.parametrize("container", [np.asarray, pd.DataFrame])
 @pytest.mark.parametrize(
-    ("model", "scoring"), [(TREE, "roc_auc"), (TREE, "f1"), (TREE, "f1_macro"), (Ridge(), "r2")]
+    ("model", "scoring", "y", "least"),
+    [
+        (TREE, "roc_auc", Y, 0.6),
+        (TREE, "f1", Y, 0.4),
+        (TREE, "f1_macro", Y, 0.6),
+        (Ridge(), "r2", X.sum(axis=1) / 8, 0.9),
+    ],
 )
-def test_one_column_of_targets_is_what_a_vector_is(model, scoring, container):
+def test_one_column_of_targets_is_what_a_vector_is(model, scoring, y, least, container):
     def released(y):
         search = DPGridSearchCV(model, {}, scoring=scoring, epsilon=1e3, random_state=0)
         search.fit(X[:60], y[:60], X_val=X[60:], y_val=y[60:])
         return search.best_score_, search.cv_results_["mean_test_score"].tolist()
 
-    assert released(container(Y[:, None])) == released(Y)
+    of_column, of_vector = released(container(y[:, None])), released(y)
+    assert of_column == of_vector
+    assert of_vector[0] > least  # more than without the columns
 
 
 class Constant(ClassifierMixin, BaseEstimator):

@@ -181,6 +181,24 @@ def test_utility_shows_means_and_errors():
     assert set(display.references_) == {"no privacy"}
 
 
+def test_utility_joins_neighbours_and_shows_labels_as_they_are():
+    display = PrivacyUtilityDisplay(
+        epsilon=[1, 10, 0.1],
+        utility={"$C$": [[0.8, 0.9], [0.9, 1.0], [0.6, 0.6]]},
+        reference={"no $ limit": 0.95},
+        utility_name="gain in $, or a $\\frac$",
+    ).plot()
+    # Not drawn: ticks in powers of ten are formulas, too, and warn in some versions.
+    assert display.ax_.get_ylabel() == r"gain in \$, or a \$\frac\$"
+    line, _, (bars,) = display.curves_["$C$"]
+    np.testing.assert_allclose(line.get_xydata(), [[0.1, 0.6], [1, 0.85], [10, 0.95]])
+    lengths = [np.ptp(bar[:, 1]) for bar in bars.get_segments()]
+    np.testing.assert_allclose(lengths, [0.0, 0.2, 0.2], atol=1e-12)
+    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert sorted(labels) == [r"\$C\$", r"no \$ limit"]
+    assert PrivacyUtilityDisplay(epsilon=[1], utility={3: [0.5]}).plot().curves_.keys() == {3}
+
+
 def test_utility_of_public_rows_is_that_of_the_searches_on_average():
     search = DPGridSearchCV(TREE, {"max_depth": [1, 2, 8]}, cv=2, scoring="accuracy")
     display = PrivacyUtilityDisplay.from_public_rows(

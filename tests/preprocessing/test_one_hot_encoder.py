@@ -172,6 +172,17 @@ def test_a_missing_value_is_a_category_of_every_type(dtype, missing):
         assert encoder.fit_transform(X)[:2].argmax(axis=1).tolist() == [1, 0]
 
 
+@pytest.mark.filterwarnings("error")
+def test_long_doubles_are_numbers():
+    values = [1.5, np.nan, np.longdouble("1e400")]  # the last is infinite as a float
+    X = np.repeat(np.array(values, dtype=np.longdouble)[:, None], 300, axis=0)
+    encoder = DPOneHotEncoder(epsilon=10.0)
+    assert encoder.fit_transform(X).sum(axis=0).tolist() == [300.0, 300.0, 300.0, 0.0]
+    missing, *numbers = np.asarray(encoder.categories_[0], dtype=float)
+    assert math.isnan(missing)
+    assert numbers == [1.5, math.inf]
+
+
 def test_lists_beyond_the_columns_are_told_by_their_number():
     X = pd.DataFrame({"a": ["x", "y"], "b": [1, 2]})
     with pytest.raises(ValueError, match="2 lists"):

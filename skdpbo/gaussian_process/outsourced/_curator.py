@@ -52,7 +52,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
         Public box for the rows in place of `data_norm`, in the units of X; numbers, or vectors
         with one value for each feature. Rows outside are clipped.
     answers_per_row : int, default=1
-        How often a row is answered, at least 1.
+        How often a row is answered, in [1, 10^9].
     n_answers : int, default=None
         How many answers are given in all, at least 1; None for no limit but `answers_per_row`.
     answer_epsilon : float, default=None
@@ -290,7 +290,7 @@ class PrivateProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowRe
 
     def _answer_noise(self):
         """Check the limits; return the noise of the answers, None for exact ones."""
-        check_count(self.answers_per_row, "answers_per_row")
+        check_count(self.answers_per_row, "answers_per_row", most=10**9)
         limits = [self.answers_per_row]
         if self.n_answers is not None:
             check_count(self.n_answers, "n_answers")

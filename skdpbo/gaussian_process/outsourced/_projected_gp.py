@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
 
+from skdpbo._attempt import attempt
 from skdpbo._parameters import positive_values
 from skdpbo._schema import refuse_missing_target
 from skdpbo.gaussian_process._posterior_regressor import PosteriorRegressor
@@ -26,7 +27,22 @@ _PUBLISHED = {
     "prior_mean": "prior_mean_",
     "log_marginal_likelihood": "log_marginal_likelihood_value_",
 }
+_MOST_TARGET = 1e150
 _LEAST, _MOST = 1e-70, 1e70  # of norms of rows and of noise: fourth powers are floats
+
+
+def _refuse_extreme(y):
+    """Raise for public targets whose squares are no floats; others have their own errors."""
+    with np.errstate(all="ignore"):
+        y, _ = attempt(np.asarray, y, dtype=np.float64)
+    if y is None or not y.size:
+        return
+    size = np.abs(np.where(np.isfinite(y), y, 0.0)).max(axis=0)
+    if np.any((size > _MOST_TARGET) | (size > 0) & (size < 1 / _MOST_TARGET)):
+        raise ValueError(
+            f"y must be 0, or of {1 / _MOST_TARGET:g} to {_MOST_TARGET:g} in size, in each column: "
+            "squares are taken. Give it in other units."
+        )
 
 
 class ProjectedGP(PosteriorRegressor, RowReleaser):
@@ -185,7 +201,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
         X : array-like of shape (n_samples, n_features)
             Protected.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Public.
+            Public; each column 0, or of 1e-150 to 1e150 in size.
 
         Returns
         -------
@@ -201,6 +217,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
             If the active `PrivacyLedger` cannot pay; nothing has been touched then.
         """
         refuse_missing_target(y, self)
+        _refuse_extreme(y)
 
         # Before the charge: whatever public values can make fail fails here.
         def check(shape, y):

@@ -15,7 +15,7 @@ from skdpbo.model_selection._sklearn import n_rows, take_rows
 
 _N_KEPT, _N_OTHERS = 4, 8
 _SEED = 20070617
-_AS_IT_IS, _HIGH, _LOW, _MISSING = range(4)
+_HIGH, _LOW, _MISSING = 1, 2, 3  # 0: as it is
 _HUGE, _TEXTS = 1e6, {_HIGH: "zzzz", _LOW: ""}
 
 

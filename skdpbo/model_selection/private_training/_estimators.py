@@ -48,7 +48,7 @@ def _has_given_categories(step):
 
 
 # Transformers whose fit reads the shape and the types alone (checked in scikit-learn 1.6 and 1.9),
-# under the condition beside them. A frozen one was fitted before, on rows that are public.
+# under the condition beside them. A frozen one was fitted before, on public rows or at its cost.
 _SHAPE_ONLY = {
     FeatureHasher: (always, ""),
     FrozenEstimator: (always, ""),
@@ -117,7 +117,7 @@ def private_steps(estimator):
     """
     steps = {}
     for prefix, step, inner in nodes(estimator):
-        if is_private(step):
+        if is_private(step) and not isinstance(step, FrozenEstimator):  # which trains nothing
             if not getattr(step, "releases_nothing", False):  # else it takes no share
                 steps[prefix] = step
         elif inner is None and not (is_transformer(step) and is_shape_only(step)):

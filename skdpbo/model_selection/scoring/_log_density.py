@@ -22,7 +22,16 @@ def predictive_moments(estimator, X):
     `noise_variance_` of the estimator (of the last step of a pipeline) where it has one: there the
     standard deviation is about the function.
     """
-    mean, std = (np.asarray(part) for part in estimator.predict(X, return_std=True))
+    try:
+        mean, std = (np.asarray(part) for part in estimator.predict(X, return_std=True))
+    except TypeError as error:
+        if "return_std" not in str(error):
+            raise
+        raise TypeError(
+            f"{type(final_step(estimator)).__name__} gives no standard deviations, of which the "
+            "log density is made: its predict has no return_std. BayesianRidge, "
+            "GaussianProcessRegressor and DPSparseGPRegressor have it."
+        ) from error
     noise = getattr(final_step(estimator), "noise_variance_", 0.0)
     variance = np.square(std.reshape(len(std), -1)) + noise
     return np.hstack([mean.reshape(len(mean), -1), variance])

@@ -198,7 +198,7 @@ def resolve_scorer(scoring, estimator, loss_bound=None, *, n_classes=None, publi
     loss_bound = _bound_of(loss_bound, scoring)
     if isinstance(scoring, PerRecordScorer):  # it asks for weights by itself
         if loss_bound not in (None, scoring.bound):
-            raise ValueError("loss_bound differs from the bound of the per-record scorer")
+            raise ValueError("loss_bound must be None, or the bound of the scorer: change that.")
         return scoring
     metric = metric_of(scoring)
     name = _scoring_name(scoring, estimator) if metric is None else metric.name

@@ -195,4 +195,5 @@ def score_of_secret_count(scorer, total, n_records, *, epsilon, count, source):
     score = scorer.offset - scorer.bound * (1 + ratio) / 2
     # d(N / C) = (dN - (N / C) dC) / C to first order, N the noisy total in units of B.
     error = math.hypot(laplace_std(half, units) / units, ratio * laplace_std(half, 1)) / count
-    return ReleasedScore(float(score), scorer.bound * error / 2, count)
+    # A score within its range is off by at most that.
+    return ReleasedScore(float(score), scorer.bound * min(error / 2, 1.0), count)

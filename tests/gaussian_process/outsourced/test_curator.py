@@ -331,6 +331,10 @@ def test_a_failed_fit_stays_charged():
         ({"n_components": 1.0}, "n_components"),
         ({"answers_per_row": 0}, "answers_per_row"),
         ({"answers_per_row": 1.5}, "answers_per_row"),
+        (
+            {"answers_per_row": 10**30, "answer_epsilon": 1.0, "y_bounds": (-1, 1)},
+            "answers_per_row",
+        ),
         ({"n_answers": True}, "n_answers"),
         ({"y_bounds": (-1, 1)}, "answer_epsilon"),
         ({"answer_epsilon": -1.0, "y_bounds": (-1, 1)}, "answer_epsilon"),

@@ -287,6 +287,16 @@ def test_other_sizes_are_fitted(size):
     assert np.isfinite(gp.predict(X)).all()
 
 
+@pytest.mark.parametrize("size", [1e-300, 1e-151, 1e151, 1e300])
+def test_targets_whose_squares_are_no_floats_are_refused_before_the_charge(size):
+    columns = np.column_stack([Y, size * Y])
+    with PrivacyLedger(epsilon=10.0, delta=0.1) as ledger:
+        for y in (size * Y, columns, columns.tolist()):
+            with pytest.raises(ValueError, match="y must be 0, or of 1e-150"):
+                model().fit(X, y)
+        assert not ledger.entries
+
+
 def test_a_displacement_in_other_units_is_told_before_the_charge():
     with warnings.catch_warnings(), PrivacyLedger(9.0, 1e-3) as ledger:
         warnings.simplefilter("error", NoisyRowsWarning)

@@ -48,6 +48,7 @@ from _support.internals import (
 from _support.protections import private_selection
 from skdpbo import DPGridSearchCV, DPSparseGPRegressor
 from skdpbo.model_selection import PrivateSelection
+from skdpbo.preprocessing import DPStandardScaler
 from skdpbo.privacy import PrivacyGuarantee, compose, mu_from_epsilon, selection_guarantee
 
 
@@ -295,6 +296,12 @@ class TestSteps:
         mark_total(model, total)
         assert model[1].privacy_ is total
         assert earlier.privacy_ is stated
+
+    def test_what_was_fitted_before_takes_no_share(self):
+        earlier = FrozenEstimator(DPStandardScaler(X_bounds=(-3, 3)))
+        assert list(private_steps(make_pipeline(earlier, Private()))) == ["private__"]
+        with pytest.raises(ValueError, match="no step that is differentially private"):
+            private_steps(make_pipeline(earlier, Normalizer()))
 
 
 class TestBudgets:

@@ -102,8 +102,9 @@ def test_what_cannot_be_a_density_costs_the_worst():
 
 def test_a_regressor_without_deviation_is_refused_on_public_rows(line):
     X, y = line
-    with pytest.raises(TypeError):
-        make_log_density_scorer(lower=-3.0, upper=1.0)(LinearRegression().fit(X, y), X, y)
+    for model in (LinearRegression(), make_pipeline(LinearRegression())):
+        with pytest.raises(TypeError, match="LinearRegression gives no standard deviations"):
+            make_log_density_scorer(lower=-3.0, upper=1.0)(model.fit(X, y), X, y)
 
 
 @pytest.mark.parametrize(

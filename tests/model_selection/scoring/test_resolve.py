@@ -623,7 +623,7 @@ def test_invalid_scoring_and_bounds():
     assert resolve_scorer("neg_brier_score", None, 7).bound == 2.0
     own = make_per_record_scorer(_user_absolute, bound=2.0)
     assert resolve_scorer(own, None) is own
-    with pytest.raises(ValueError, match="differs"):
+    with pytest.raises(ValueError, match="loss_bound must be None, or the bound"):
         resolve_scorer(own, None, 1.0)
 
 

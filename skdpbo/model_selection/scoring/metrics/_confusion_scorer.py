@@ -191,13 +191,13 @@ class ConfusionScorer(MetricScorer):
             return [halves[self.positive]] * 3
         return np.tile(halves, self.sum_groups(n_records)[0].size // len(halves))
 
-    def possible(self, sums):
+    def possible(self, sums, n_records):
         """Return the counts, without negative ones."""
         return np.maximum(sums, 0.0)
 
     def value_of(self, sums, n_records):
         """Return the metric of counts of shape (..., n_sums), averaged as scikit-learn does."""
-        sums, c = self.possible(sums), len(self.classes)
+        sums, c = self.possible(sums, n_records), len(self.classes)
         if self.positive is not None:
             tp, fp, fn = sums[..., :1], sums[..., 1:2], sums[..., 2:]
         elif c == 2 or self._recall_only:

@@ -101,11 +101,11 @@ class MetricScorer(SklearnMetric):
         noisy = release_sums(sums[1:], groups, noise, source)
         score_of = self._score_of(n_records)
         # Around sums that records can have: of impossible ones fresh noise may move no score.
-        around = replace(noisy, values=self.possible(noisy.values))
+        around = replace(noisy, values=self.possible(noisy.values, n_records))
         return ReleasedScore(float(score_of(noisy.values)), score_std(score_of, around))
 
-    def possible(self, sums):
-        """Return the nearest sums that records can have, of the same score."""
+    def possible(self, sums, n_records):
+        """Return the nearest sums that records can have."""
         return sums
 
     def _score_of(self, n_records):

@@ -21,6 +21,7 @@ from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 
 _SPREAD = Fraction(1, 3)  # of the targets, as a share of the largest that the bound admits
 _KEPT = 0.95  # of the mean loss of a constant at a bound that hardly lowers the score
+_LARGEST = np.array([1, 1, 0.5])  # sums of losses, spread and deviations, for each record
 _LOWEST = -1.0  # a released R2 or D2 below is clipped: the model is worse than any constant
 
 
@@ -165,6 +166,11 @@ class AgainstConstant(_Relative):
         spread = n_records * self.units * float(_SPREAD)
         return [spread / 2, spread, 0.0][: 3 if self.squared else 2]
 
+    def possible(self, sums, n_records):
+        """Return the nearest sums that records can have; deviations are signed, and halved."""
+        total, size = n_records * self.units, len(sums)
+        return np.clip(sums, total * np.array([0, 0, -0.5])[:size], total * _LARGEST[:size])
+
     def _constant_losses(self, y, bound):
         return np.minimum(self._scorer._loss(None, y, np.full(len(y), self.center)), bound)
 
@@ -233,6 +239,11 @@ class AgainstFrequencies(_Relative):
         p = p / p.sum(axis=-1, keepdims=True)
         mean = sums[..., 0] * self.bound / (self.units * n_records)
         return 1 - mean / np.maximum(self._constant_loss(p), 1e-6)
+
+    def possible(self, sums, n_records):
+        """Return the nearest sums that records can have."""
+        most = n_records * np.array([self.units] + [1] * len(self.classes))
+        return np.clip(sums, 0, most)
 
     def _constant_losses(self, y, bound):
         # Of the frequencies of all records, without a bound.

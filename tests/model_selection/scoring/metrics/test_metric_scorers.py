@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 from sklearn import metrics
 from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer, make_scorer
@@ -396,6 +397,23 @@ class TestScore:
             assert lowest <= score.value <= 1.0
             assert math.isfinite(score.std)
             assert score.std >= 0
+
+    @pytest.mark.parametrize("name", ["r2", *D2])
+    def test_two_deviations_cover_where_all_is_noise(self, name):
+        """At least .95 of 200 releases; a share of .99 fails with a probability of 1e-6 at most.
+
+        Around sums that no records have, fresh noise moves hardly any score: .8 of them.
+        """
+        estimator, X, y = classification(2, n=300)
+        if name == "r2":
+            y = np.sin(np.arange(300.0))
+            estimator, X = Line(), y[:, None] + 0.3 * np.cos(5 * y)[:, None]
+        scorer = scorer_of(scoring_of(name), estimator, y, loss_bound=4.0)
+        sums = scorer.exact_sums(scorer.record_outcomes(estimator, X, y))
+        exact, source = exact_value(scorer, sums, 300), noise_source(3)
+        released = [scorer.release_score(sums, Fraction(1, 5000), 300, source) for _ in range(200)]
+        near = [abs(score.value - exact) <= 2 * score.std for score in released]
+        assert sum(near) >= binom.ppf(1e-6, 200, 0.99)
 
     def test_no_noise_no_deviation(self):
         noisy = NoisySums(np.array([3.0, 4.0]), np.zeros(2))
