@@ -141,6 +141,8 @@ class PrivacyUtilityDisplay:
         epsilon = np.asarray(self.epsilon, dtype=float)
         if epsilon.ndim != 1 or not len(epsilon) or not (epsilon > 0).all():
             raise ValueError("epsilon must hold positive numbers.")
+        if not isinstance(self.utility, dict):
+            raise TypeError("utility must be a dict of names and values, one for each curve.")
         curves = {}  # the mean of the runs at each epsilon, and two standard errors or None
         for name, values in self.utility.items():
             runs = np.asarray(values, dtype=float)
