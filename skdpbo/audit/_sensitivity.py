@@ -102,7 +102,9 @@ def sensitivity_audit(
     for position, record in product(range(len(rows)), records):
         changed = copy.deepcopy(rows)
         changed[position] = copy.deepcopy(record)
-        if not _holds(changed, position, record):
+        # An array of integers cuts off fractions, and one of texts their ends.
+        cuts = isinstance(rows, np.ndarray) and rows.dtype.kind in "biuUS"
+        if cuts and not np.all(changed[position] == record):
             raise ValueError(f"a record of records does not fit data of type {rows.dtype}.")
         size = _size(before, _exact(statistic(changed)), norm)
         n_neighbours += 1
@@ -160,12 +162,6 @@ def scorer_sensitivity_audit(scorer, model, X, y, records):
 
     pairs = list(zip(as_array(X), as_array(y), strict=True))
     return sensitivity_audit(total, pairs, records, sensitivity=scorer.units, norm="max")
-
-
-def _holds(rows, position, record):
-    """Whether a record is in its place as it is: an array of integers cuts off fractions."""
-    cuts = isinstance(rows, np.ndarray) and rows.dtype.kind in "biuUS"
-    return not cuts or bool(np.all(rows[position] == record))
 
 
 def _exact(values):

@@ -102,18 +102,15 @@ def _collect(estimator, prefix, private, reasons):
         return
     if getattr(estimator, "memory", None) is not None:
         reasons.append(f"{name} has a cache, which stores records and repeats noise")
-    if type(estimator) is ColumnTransformer and _counts_zeros(estimator, steps):
-        reasons.append(
-            f"{name} counts the zeros of the records, which decide whether it gives sparse rows: "
-            "set sparse_threshold=0"
-        )
+    if type(estimator) is ColumnTransformer and estimator.sparse_threshold > 0:
+        # Private steps refuse sparse rows, and give dense ones.
+        parts = [step for _, step in steps if not is_nothing(step)]
+        last = [part.steps[-1][1] if type(part) is Pipeline else part for part in parts]
+        dense = [is_private(part) and not getattr(part, "sparse_output", False) for part in last]
+        if not (dense and all(dense)):
+            reasons.append(
+                f"{name} counts the zeros of the records, which decide whether it gives sparse "
+                "rows: set sparse_threshold=0"
+            )
     for step, child in steps:
         _collect(child, f"{prefix}{step}__", private, reasons)
-
-
-def _counts_zeros(columns, steps):
-    """Whether columns may be sparse; private steps refuse sparse rows, and give dense ones."""
-    steps = [step for _, step in steps if not is_nothing(step)]
-    last = [step.steps[-1][1] if type(step) is Pipeline else step for step in steps]
-    dense = [is_private(step) and not getattr(step, "sparse_output", False) for step in last]
-    return columns.sparse_threshold > 0 and not (dense and all(dense))

@@ -40,7 +40,7 @@ def compile_covariance(kernel: Any, X: FloatArray) -> CovarianceTerm:
         return _Constant(float(kernel.constant_value), int(free))
     if kind is Sum or kind is Product:
         a, b = compile_covariance(kernel.k1, X), compile_covariance(kernel.k2, X)
-        return (_Sum if kind is Sum else _Product)(a, b, a.p + b.p)
+        return _Pair(a, b, kind is Product, a.p + b.p)
     if kind is RBF or (kind is Matern and kernel.nu in (1.5, 2.5)):
         return _Stationary(kernel, X)
     return _Other(clone(kernel), X, kernel.n_dims)
@@ -63,28 +63,24 @@ class _Constant:
 
 @dataclass
 class _Pair:
+    """Sum of two terms, or their product."""
+
     a: CovarianceTerm
     b: CovarianceTerm
+    is_product: bool
     p: int
 
-
-class _Sum(_Pair):
     def value(self, theta: FloatArray) -> Any:
-        return self.a.value(theta[: self.a.p]) + self.b.value(theta[self.a.p :])
+        a, b = self.a.value(theta[: self.a.p]), self.b.value(theta[self.a.p :])
+        self.values = a, b
+        return a * b if self.is_product else a + b
 
     def contract(self, W: FloatArray) -> FloatArray:
-        return np.concatenate([self.a.contract(W), self.b.contract(W)])
-
-
-class _Product(_Pair):
-    def value(self, theta: FloatArray) -> Any:
-        self.values = self.a.value(theta[: self.a.p]), self.b.value(theta[self.a.p :])
-        return self.values[0] * self.values[1]
-
-    def contract(self, W: FloatArray) -> FloatArray:
-        # Product rule; kept from `value`, as a trial of theta asks for both.
-        value_a, value_b = self.values
-        return np.concatenate([self.a.contract(W * value_b), self.b.contract(W * value_a)])
+        of_a = of_b = W
+        if self.is_product:
+            # Product rule; kept from `value`, as a trial of theta asks for both.
+            of_a, of_b = W * self.values[1], W * self.values[0]
+        return np.concatenate([self.a.contract(of_a), self.b.contract(of_b)])
 
 
 class _Stationary:
@@ -155,4 +151,4 @@ class _Other:
         return np.asarray(W.ravel() @ self.dK.reshape(W.size, self.p))
 
 
-CovarianceTerm = _Constant | _Sum | _Product | _Stationary | _Other
+CovarianceTerm = _Constant | _Pair | _Stationary | _Other

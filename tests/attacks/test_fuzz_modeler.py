@@ -19,7 +19,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Ration
 
 from _support.hostile import settled
 from _support.internals import REASONS, Answer, ProtocolError, Query, Refusal, decode, encode
-from _support.planted import plant, put
+from _support.planted import original, plant, put
 from skdpbo.audit import Secrets, leak_scan
 from skdpbo.gaussian_process import GPUCBModeler, PrivateProjection, ProjectionRelease
 from skdpbo.gaussian_process.outsourced import Box, run_queries, serve_answers
@@ -243,17 +243,19 @@ def test_the_modeler_believes_the_answer_that_is_due(n):
 
 
 def test_an_answer_for_another_row_is_caught(monkeypatch):
-    # Planted bug: whatever is an answer is taken for the one that is due.
-    def run_anyway(modeler, n_iter, answer):
-        for _ in range(n_iter):
-            query = Query(len(modeler) + 1, modeler.ask())
-            try:
-                reply = answer(query)
-            except ProtocolError:
-                reply = Answer(1, 0, 0.0)
-            modeler.tell(reply.row, reply.y)
+    # Planted bug: whatever comes is taken for the answer that is due.
+    asked, honest = [], original("protocol: _write")
 
-    put(monkeypatch, "protocol: _run", run_anyway)
+    def write(stream, query):
+        asked.append(query)
+        honest(stream, query)
+
+    def decode_anyway(line):
+        y = getattr(decoded(line), "y", 0.0)
+        return Answer(asked[-1].step, asked[-1].row, y)
+
+    put(monkeypatch, "protocol: _write", write)
+    put(monkeypatch, "protocol: decode", decode_anyway)
 
     @settings(settled(60), phases=[Phase.generate], report_multiple_bugs=False)
     @given(scripts)

@@ -28,7 +28,23 @@ class ProtocolError(ValueError):
 
 
 @dataclass(frozen=True)
-class Query:
+class _Message:
+    step: int | None  # None in a refusal alone
+    row: int | None
+
+    def __post_init__(self):
+        """Refuse a step or row that is none; set both as Python's integers."""
+        for name, least in (("step", 1), ("row", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+                raise ProtocolError(f"{name} must be an integer.")
+            if not least <= value <= _LARGEST_INTEGER:
+                raise ProtocolError(f"{name} must lie in [{least}, 2**53].")
+            object.__setattr__(self, name, int(value))
+
+
+@dataclass(frozen=True)
+class Query(_Message):
     """The modeler asks for the answer of a row.
 
     Parameters
@@ -39,15 +55,9 @@ class Query:
         Number of the row in the release, >= 0.
     """
 
-    step: int
-    row: int
-
-    def __post_init__(self):
-        _check_place(self)
-
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(_Message):
     """The curator's answer to a query.
 
     Parameters
@@ -58,12 +68,10 @@ class Answer:
         The answer, finite. It leaves the curator: public, or released with noise.
     """
 
-    step: int
-    row: int
     y: float
 
     def __post_init__(self):
-        _check_place(self)
+        super().__post_init__()
         if isinstance(self.y, bool) or not isinstance(self.y, numbers.Real):
             raise ProtocolError("y must be a number.")
         if not math.isfinite(self.y):  # JSON has no NaN, and a posterior no use for one
@@ -72,7 +80,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class Refusal(_Message):
     """The curator does not answer a query.
 
     Parameters
@@ -83,13 +91,11 @@ class Refusal:
         "refused": the row, or all rows together, were answered as often as agreed.
     """
 
-    step: int | None
-    row: int | None
     reason: str
 
     def __post_init__(self):
         if self.step is not None or self.row is not None:
-            _check_place(self)
+            super().__post_init__()
         # From a list: free text could quote what it refuses.
         if self.reason not in REASONS:
             raise ProtocolError(f"reason must be one of {list(REASONS)}.")
@@ -159,17 +165,6 @@ def decode(line):
         return kind(**values)
     except (TypeError, OverflowError):
         raise ProtocolError("a field of a message has the wrong type.") from None
-
-
-def _check_place(message):
-    """Refuse a step or row that is none; set both as Python's integers."""
-    for name, least in (("step", 1), ("row", 0)):
-        value = getattr(message, name)
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-            raise ProtocolError(f"{name} must be an integer.")
-        if not least <= value <= _LARGEST_INTEGER:
-            raise ProtocolError(f"{name} must lie in [{least}, 2**53].")
-        object.__setattr__(message, name, int(value))
 
 
 def _without_repeats(pairs):

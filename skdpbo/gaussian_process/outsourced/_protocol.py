@@ -85,8 +85,8 @@ def run_queries(modeler, n_iter, reader, writer):
         When the curator refuses, says something else than the answer that is due, or hangs up.
         The modeler has the answers until then.
     """
-
-    def ask_elsewhere(query):
+    answers = []
+    for query in _queries(modeler, n_iter):
         try:
             _write(writer, query)
             line = _read_line(reader)
@@ -102,9 +102,9 @@ def run_queries(modeler, n_iter, reader, writer):
             raise ProtocolError(f"what came is not the answer to step {query.step}.")
         if abs(reply.y) > LARGEST_ANSWER:
             raise ProtocolError(f"the answer to step {query.step} is too large to be used.")
-        return reply
-
-    return _run(modeler, n_iter, ask_elsewhere)
+        modeler.tell(reply.row, reply.y)
+        answers.append(reply)
+    return answers
 
 
 def optimize(curator, modeler, n_iter, *, evaluate=None):
@@ -129,32 +129,30 @@ def optimize(curator, modeler, n_iter, *, evaluate=None):
     release = getattr(curator, "release_", None)
     if release is not None and not np.array_equal(release.Z, modeler.release.Z):
         raise ValueError("the modeler has another release than the curator made.")
-
-    def ask_here(query):
+    answers = []
+    for query in _queries(modeler, n_iter):
         measured = ()
         if evaluate is not None:
             # A measurement costs, and reads a protected record: none for a refusal.
             if reason := _reason_to_refuse(curator, query.row):
                 raise RuntimeError(f"the curator does not answer row {query.row}: {reason}.")
             measured = (evaluate(query.row),)
-        return Answer(query.step, query.row, curator.answer(query.row, *measured))
+        reply = Answer(query.step, query.row, curator.answer(query.row, *measured))
+        modeler.tell(reply.row, reply.y)
+        answers.append(reply)
+    return answers
 
-    return _run(modeler, n_iter, ask_here)
 
-
-def _run(modeler, n_iter, answer):
+def _queries(modeler, n_iter):
+    """Yield the queries of a conversation; the modeler is told each answer before the next one."""
     check_count(n_iter, "n_iter")
     if n_iter > modeler.n_remaining:
         raise ValueError(
             f"n_iter={n_iter} is too many: the release allows {modeler.n_remaining} more answers."
         )
-    answers = []
     for _ in range(n_iter):
         # By its answers so far: steps increase also over several conversations.
-        reply = answer(Query(len(modeler) + 1, modeler.ask()))
-        modeler.tell(reply.row, reply.y)
-        answers.append(reply)
-    return answers
+        yield Query(len(modeler) + 1, modeler.ask())
 
 
 def _reply(curator, line, last, evaluate):

@@ -4,6 +4,7 @@ Where the number of records is secret, a noisy centred total is divided by a noi
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -33,12 +34,15 @@ class SumGroup:
         Share of the score's budget.
     largest : int or None, default=None
         Largest change of one sum; None: as large as that of all.
+    typical : sequence of float, default=()
+        Sums of a middling candidate; from public numbers.
     """
 
     size: int
     sensitivity: int
     share: Fraction
     largest: int | None = None
+    typical: Sequence[float] = ()
 
     @property
     def l2_sensitivity(self):

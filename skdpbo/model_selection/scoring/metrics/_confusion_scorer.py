@@ -177,19 +177,13 @@ class ConfusionScorer(MetricScorer):
 
     def sum_groups(self, n_records):
         """One group of counts, each moved by at most 1; see `one_vs_rest_counts`."""
-        c = len(self.classes)
+        # Typically half of each class is found, and as many are predicted as there are.
+        c, halves = len(self.classes), n_records * self.frequencies / 2
         if self.positive is not None:
-            return [SumGroup(3, 2, Fraction(1), 1)]
+            return [SumGroup(3, 2, Fraction(1), 1, [halves[self.positive]] * 3)]
         if c == 2 or self._recall_only:
-            return [SumGroup(2 * c, 2, Fraction(1), 1)]
-        return [SumGroup(3 * c, 4, Fraction(1), 1)]
-
-    def typical_sums(self, n_records):
-        """Half of each class is found, and as many are predicted as there are."""
-        halves = n_records * self.frequencies / 2
-        if self.positive is not None:
-            return [halves[self.positive]] * 3
-        return np.tile(halves, self.sum_groups(n_records)[0].size // len(halves))
+            return [SumGroup(2 * c, 2, Fraction(1), 1, np.tile(halves, 2))]
+        return [SumGroup(3 * c, 4, Fraction(1), 1, np.tile(halves, 3))]
 
     def possible(self, sums, n_records):
         """Return the counts, without negative ones."""

@@ -14,7 +14,6 @@ A sub-class of `MetricScorer` defines ``exact_sums`` and
 ``_outcomes``           outcomes of protected records from their predictions
 ``sum_groups``          what a score releases after the first of ``exact_sums``, as `SumGroup`
 ``value_of``            the metric of (noisy) sums of shape (..., n_sums), before it is clipped
-``typical_sums``        what ``value_of`` takes, of a middling candidate; from public numbers
 """
 
 import warnings
@@ -76,7 +75,8 @@ class MetricScorer(SklearnMetric):
         noise = SumNoise(epsilon)
         std = [noise.mechanism(group)[1] for group in groups for _ in range(group.size)]
         # Around public sums of a middling candidate: the real ones are protected.
-        noisy = NoisySums(np.array(self.typical_sums(n_records), dtype=float), np.array(std))
+        typical = [float(value) for group in groups for value in group.typical]
+        noisy = NoisySums(np.array(typical), np.array(std))
         return score_std(self._score_of(n_records), noisy) / (self.upper - self.lower)
 
     def release_score(self, sums, epsilon, n_records, source, *, mu=None):

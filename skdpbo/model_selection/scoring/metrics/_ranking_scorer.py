@@ -119,17 +119,14 @@ class RankingScorer(MetricScorer):
         c, scale = len(self.classes), _STEPS // 2  # of a pair, which counts twice in 2 U
         sensitivity = scale * wrong_pairs_l1_sensitivity(self.tables, c, n_records)
         pairs = scale * max(2 * (n_records - 1), 1)  # of one record with all others
+        # Typically a fifth of the pairs is in the wrong order.
+        excess = (0.2 * _STEPS - self.expected) * (n_records**2 * self._pairs(self.frequencies))
+        members = (n_records * self.frequencies)[1 if c == 2 else 0 :]
+        share = _SHARE_OF_CLASS_COUNTS
         return [
-            SumGroup(len(self.tables), sensitivity, 1 - _SHARE_OF_CLASS_COUNTS, pairs),
-            SumGroup(1 if c == 2 else c, 1 if c == 2 else 2, _SHARE_OF_CLASS_COUNTS, 1),
+            SumGroup(len(self.tables), sensitivity, 1 - share, pairs, excess),
+            SumGroup(len(members), 1 if c == 2 else 2, share, 1, members),
         ]
-
-    def typical_sums(self, n_records):
-        """A fifth of the pairs is in the wrong order."""
-        pairs = n_records**2 * self._pairs(self.frequencies)
-        excess = (0.2 * _STEPS - self.expected) * pairs
-        members = n_records * self.frequencies
-        return [*excess, *(members[1:] if len(members) == 2 else members)]
 
     def value_of(self, sums, n_records):
         """Return the average AUC of sums of shape (..., n_sums)."""

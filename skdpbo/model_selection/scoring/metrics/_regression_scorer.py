@@ -21,7 +21,6 @@ from skdpbo.model_selection.scoring.metrics._metric_scorer import MetricScorer
 
 _SPREAD = Fraction(1, 3)  # of the targets, as a share of the largest that the bound admits
 _KEPT = 0.95  # of the mean loss of a constant at a bound that hardly lowers the score
-_LARGEST = np.array([1, 1, 0.5])  # sums of losses, spread and deviations, for each record
 _LOWEST = -1.0  # a released R2 or D2 below is clipped: the model is worse than any constant
 
 
@@ -159,17 +158,15 @@ class AgainstConstant(_Relative):
         shares = (Fraction(1, 2), Fraction(3, 8), Fraction(1, 8))
         if not self.squared:
             shares = (Fraction(1, 2), Fraction(1, 2))
-        return [SumGroup(1, self.units, share) for share in shares]
-
-    def typical_sums(self, n_records):
-        """The spread is the expected one, and half of it is explained."""
+        # Typically the spread is the expected one, and half of it is explained.
         spread = n_records * self.units * float(_SPREAD)
-        return [spread / 2, spread, 0.0][: 3 if self.squared else 2]
+        typical = zip(shares, (spread / 2, spread, 0.0), strict=False)
+        return [SumGroup(1, self.units, share, typical=[value]) for share, value in typical]
 
     def possible(self, sums, n_records):
         """Return the nearest sums that records can have; deviations are signed, and halved."""
-        total, size = n_records * self.units, len(sums)
-        return np.clip(sums, total * np.array([0, 0, -0.5])[:size], total * _LARGEST[:size])
+        least, most = np.array([(0, 0, -0.5), (1, 1, 0.5)])[:, : len(sums)] * n_records * self.units
+        return np.clip(sums, least, most)
 
     def _constant_losses(self, y, bound):
         return np.minimum(self._scorer._loss(None, y, np.full(len(y), self.center)), bound)
@@ -222,15 +219,13 @@ class AgainstFrequencies(_Relative):
 
     def sum_groups(self, n_records):
         """Losses, then class counts (l1 sensitivity 2)."""
+        # Typically half of the loss of the public frequencies.
+        loss = n_records * self.units * self._constant_loss(self.frequencies) / self.bound / 2
+        counts = n_records * self.frequencies
         return [
-            SumGroup(1, self.units, Fraction(3, 4)),
-            SumGroup(len(self.classes), 2, Fraction(1, 4)),
+            SumGroup(1, self.units, Fraction(3, 4), typical=[loss]),
+            SumGroup(len(counts), 2, Fraction(1, 4), typical=counts),
         ]
-
-    def typical_sums(self, n_records):
-        """Half of the loss of the public frequencies."""
-        constant = self._constant_loss(self.frequencies)
-        return [n_records * self.units * constant / self.bound / 2, *n_records * self.frequencies]
 
     def value_of(self, sums, n_records):
         """Return 1 - mean loss / mean loss of the frequencies."""
