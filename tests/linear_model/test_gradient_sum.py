@@ -70,9 +70,9 @@ def test_a_class_of_next_to_no_weight_adds_nothing(weight):
 
 
 def test_a_score_beyond_the_floats_adds_nothing():
-    """Infinity less infinity in one record would be the sum of all."""
-    X, codes = np.tile([0.0, 0.0, 0.5], (20, 1)), np.zeros(20, dtype=int)
-    X[7], w = [1.0, 1.0, 0.0], np.array([[1.7e308], [-1.7e308], [0.0], [0.0]])
+    """Zero times infinity in one record would be the sum of all."""
+    X, codes = np.full((20, 3), 0.5), np.zeros(20, dtype=int)
+    X[7], w = [0.0, 0.5, 0.5], np.array([[np.inf], [1.0], [1.0], [1.0]])
     without = codes.copy()
     without[7] = -1
     with np.errstate(all="ignore"):  # as in a fit
