@@ -62,7 +62,8 @@ def residuals_on_lattice(residuals, norms, bound, bits):
     ndarray of shape (n, k)
         float64 that hold integers.
     """
-    fine = residuals * 2.0**bits
+    # Scores beyond the floats give NaN: one in a sum would be all of it.
+    fine = np.nan_to_num(residuals) * 2.0**bits
     sizes = np.sqrt(np.einsum("ij,ij->i", fine, fine))
     # Down on both sides, so that |r| |z| <= bound holds for the exact integers.
     limits = (bound * (1 - _SLACK)) / (norms * (1 + _SLACK))

@@ -24,7 +24,7 @@ from skdpbo.linear_model._noisy_descent import (
     DescentPlan,
     descend,
     descend_by_curvature,
-    inverse_curvature,
+    released_curvature,
 )
 from skdpbo.linear_model._record_rows import column_scales
 from skdpbo.mechanisms import split_budget, step_budgets
@@ -230,17 +230,19 @@ class DPLogisticRegression(ProbabilityClassifier, GaussianEstimator):
             shares = np.append(weights, 0.0)[codes]
             known = {"n_outputs": n_outputs, "gradient_noise": 2 * clip / (effective * mu_steps)}
             moments = rows, scales, shares, effective, mu_curvature
-            inverse = inverse_curvature(*moments, source, **known)
+            curvature = released_curvature(*moments, source, **known)
         # Equal budgets: one noise serves all steps, and one lattice.
         mu_step = float(step_budgets(mu_steps, plan.n_steps)[0])
         release = GradientRelease(rows, codes, scales, weights, mu_step, clip, effective)
         # d b^2 / d w^2 for coefficients b of standardised columns; the intercept is not penalised.
         # scikit-learn's C multiplies the sum of the losses, and the gradients here are means.
         d = rows.shape[1]
-        penalties = np.append(np.full(d, scales.size**-2.0), 0.0) / (float(self.C) * n)
+        # 1e100: as strong as any, and no float that is made of it overflows.
+        strength = min(1 / (float(self.C) * n * scales.size**2), 1e100)
+        penalties = np.append(np.full(d, strength), 0.0)
         shape = d + 1, n_outputs
         if plan.by_curvature:
-            w = descend_by_curvature(lambda w: release(w, source), inverse, shape, penalties)
+            w = descend_by_curvature(lambda w: release(w, source), curvature, shape, penalties)
         else:
             w = descend(lambda w: release(w, source), shape, plan, penalties)
         self.n_iter_ = plan.n_steps

@@ -76,17 +76,19 @@ def descend(gradient, shape, plan, penalties):
     w, last, rate = np.zeros(shape), None, min(_SAFE_RATE, plan.rate)
     for _ in range(plan.n_steps):
         step = gradient(w)
+        # Of the penalised loss: a loss that pulls against the penalty hides all that turns.
+        slope = step + penalties[:, None] * w
         if last is not None:
             # Of released gradients: the rate is post-processing.
-            cosine = np.vdot(step, last) / math.sqrt(np.vdot(step, step) * np.vdot(last, last))
+            cosine = np.vdot(slope, last) / math.sqrt(np.vdot(slope, slope) * np.vdot(last, last))
             rate = rate / 2 if cosine < _TURN else min(2 * rate, plan.rate)
         # Backward Euler for the penalty: stable at any rate. The penalty reads no record.
         w = (w - rate * step) / (1 + rate * penalties)[:, None]
-        last = step
+        last = slope
     return w
 
 
-def descend_by_curvature(gradient, inverse, shape, penalties):
+def descend_by_curvature(gradient, curvature, shape, penalties):
     """Return the last of 8 accelerated steps in the metric of the curvature.
 
     Steps of rate 1 do not increase the loss where the curvature is a bound. The bound is loose for
@@ -96,21 +98,22 @@ def descend_by_curvature(gradient, inverse, shape, penalties):
     ----------
     gradient, shape, penalties
         As in `descend`.
-    inverse : ndarray of shape (shape[0], shape[0])
-        Of the curvature; released.
+    curvature : ndarray of shape (shape[0], shape[0])
+        Positive definite; released.
     """
     w = ahead = np.zeros(shape)
-    last, rate = None, 1.0
+    last, rate, penalty = None, 1.0, np.diag(penalties)
     for t in range(_CURVED_STEPS):
         step = gradient(ahead) + penalties[:, None] * ahead
-        move = inverse @ step
+        move = np.linalg.solve(curvature + penalty, step)
         # Norm of the gradient in the metric of the inverse curvature; cosines are taken in it.
         length = math.sqrt(np.vdot(step, move))
         if last is not None:
             cosine = np.vdot(step, last[0]) / (length * last[1])
             faster = min(2 * rate, _MAX_CURVED_RATE) if cosine > _AHEAD else rate
             rate = rate / 2 if cosine < _TURN else faster
-        new = ahead - rate * move
+        # The penalty's own curvature is exact: implicit, and stable at any rate.
+        new = ahead - np.linalg.solve(curvature / rate + penalty, step)
         ahead = new + t / (t + 3) * (new - w)  # Nesterov's sequence
         w, last = new, (move, length)
     return w
@@ -146,12 +149,12 @@ def exact_second_moments(rows, scales, weights, step, radius):
     return total
 
 
-def inverse_curvature(rows, scales, weights, effective, mu, source, *, n_outputs, gradient_noise):
-    """Release the weighted second moments of the standardised rows; return an inverse curvature.
+def released_curvature(rows, scales, weights, effective, mu, source, *, n_outputs, gradient_noise):
+    """Release the weighted second moments of the standardised rows; return a curvature.
 
-    That of an upper bound on the curvature of the mean loss, plus a ridge that grows with the
-    noise. A logistic loss has a second derivative of at most 1/4 in its score, a softmax of at most
-    1/2 in any direction (Boehning 1992). `effective` is the sum of the weights, public or released.
+    An upper bound on that of the mean loss, plus a ridge that grows with the noise. A logistic loss
+    has a second derivative of at most 1/4 in its score, a softmax of at most 1/2 in any direction
+    (Boehning 1992). `effective` is the sum of the weights, public or released.
     """
     n = rows.shape[0]
     # docs/theory/sparse_gp.md, Theorem: sqrt 2 W^2 / mu, here with W = 1.
@@ -167,4 +170,4 @@ def inverse_curvature(rows, scales, weights, effective, mu, source, *, n_outputs
     ridge = _GRADIENT_SHARE * gradient_noise + _MOMENT_SHARE * noise * math.sqrt(d)
     bound = 0.25 if n_outputs == 1 else 0.5
     # Too small a curvature would be too long a step: the ridge covers the noise.
-    return np.linalg.inv(bound * moments + ridge * np.eye(d))
+    return bound * moments + ridge * np.eye(d)

@@ -69,6 +69,17 @@ def test_a_class_of_next_to_no_weight_adds_nothing(weight):
     np.testing.assert_array_equal(*totals)
 
 
+def test_a_score_beyond_the_floats_adds_nothing():
+    """Zero times infinity in one record would be the sum of all."""
+    X, codes = np.full((20, 3), 0.5), np.zeros(20, dtype=int)
+    X[7], w = [0.0, 0.5, 0.5], np.array([[np.inf], [1.0], [1.0], [1.0]])
+    without = codes.copy()
+    without[7] = -1
+    with np.errstate(all="ignore"):  # as in a fit
+        totals = [release(X, c).exact_total(w) for c in (codes, without)]
+    np.testing.assert_array_equal(*totals)
+
+
 def test_replacing_a_record_changes_the_sum_by_its_own_terms_alone():
     X, codes = RNG.uniform(-1, 1, (20000, 3)), RNG.integers(0, 2, 20000)
     other, other_codes = X.copy(), codes.copy()

@@ -307,6 +307,18 @@ def test_class_weight_shifts_the_intercept(table):
     assert heavy.predict(X).mean() > fitted(X, y).predict(X).mean() + 0.05
 
 
+@pytest.mark.parametrize("epsilon", [3.0, 300.0])
+def test_strong_penalties_do_not_make_it_diverge(table, epsilon):
+    """Neither by descent, whose intercept turned unseen, nor by curvature."""
+    X, y = table
+    for C in (1e-3, 1e-4):
+        ours = fitted(X, y, C=C, epsilon=epsilon)
+        theirs = LogisticRegression(C=C).fit(X, y)
+        assert ours.score(X, y) > theirs.score(X, y) - 0.05
+        assert abs(ours.coef_[0, 0] - theirs.coef_[0, 0]) < 0.3 * theirs.coef_[0, 0]
+    assert np.isfinite(fitted(X, y, C=5e-324, epsilon=epsilon).coef_).all()
+
+
 def test_log_odds_are_those_of_the_data_where_the_noise_is_small(table):
     """Clipped gradients of misclassified records made them a third too large at any budget."""
     X, y = table
