@@ -20,7 +20,7 @@ _IMPUTE = (
 
 _SPARSE = "Sparse data was passed for {}, but dense data is required."
 # Kinds of the types of polars, by those of Python that their cells have.
-_KINDS = {
+_KINDS: dict[type, str] = {
     **dict.fromkeys((bool, int, float), "numbers"),
     **dict.fromkeys((object, type(None)), "objects"),
     str: "texts",
