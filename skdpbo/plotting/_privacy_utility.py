@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import sem
 
 from skdpbo.model_selection import DPGridSearchCV, DPRandomizedSearchCV
 from skdpbo.model_selection.protection._rehearsal import rehearsed_scores
@@ -153,8 +154,7 @@ class PrivacyUtilityDisplay:
             if runs.ndim == 1 or runs.shape[1] == 1:
                 curves[name] = runs.reshape(len(epsilon)), None
             else:
-                error = 2 * runs.std(axis=1, ddof=1) / np.sqrt(runs.shape[1])
-                curves[name] = runs.mean(axis=1), error
+                curves[name] = runs.mean(axis=1), 2 * sem(runs, axis=1)
         self.figure_, self.ax_ = axes_for(ax, type(self).__name__)
         order = np.argsort(epsilon)  # a line joins neighbours
         colours = [PRIVATE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
@@ -174,7 +174,7 @@ class PrivacyUtilityDisplay:
             name: self.ax_.axhline(value, c=PUBLIC, ls=("--", ":")[k % 2], label=plain(name))
             for k, (name, value) in enumerate((self.reference or {}).items())
         }
-        self.ax_.set(xscale="log", xlabel="ε (smaller is more private)")
-        self.ax_.set_ylabel(plain(self.utility_name))
+        axis = {"xscale": "log", "xlabel": "ε (smaller is more private)"}
+        self.ax_.set(**axis, ylabel=plain(self.utility_name))
         self.ax_.legend()
         return self

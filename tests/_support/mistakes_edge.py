@@ -601,14 +601,8 @@ MISTAKES += [
     ),
     (
         "model_selection/rows/_settled_types.py",
-        "by_row(y, typed=False)",
-        "by_row(y)",
-        f"{_SEARCH}/rows/test_settled_types.py -k container",
-    ),
-    (
-        "model_selection/rows/_settled_types.py",
-        "np.asarray(y) if isinstance(y, np.ndarray)",
-        "y if isinstance(y, np.ndarray)",
+        "by_row(as_plain_array(y), typed=False)",
+        "by_row(as_plain_array(y))",
         f"{_SEARCH}/rows/test_settled_types.py -k container",
     ),
     (

@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
 
 from skdpbo._attempt import attempt
 from skdpbo._parameters import positive_values
-from skdpbo._schema import refuse_missing_target
+from skdpbo._schema import in_doubles, refuse_missing_target
 from skdpbo.gaussian_process._posterior_regressor import PosteriorRegressor
 from skdpbo.gaussian_process.outsourced._curator_base import RowReleaser
 from skdpbo.gaussian_process.outsourced._noisy_covariance import check_averaged_kernel
@@ -32,12 +32,9 @@ _LEAST, _MOST = 1e-70, 1e70  # of norms of rows and of noise: fourth powers are 
 
 
 def _refuse_extreme(y):
-    """Raise for public targets whose squares are no floats; others have their own errors."""
-    with np.errstate(all="ignore"):
-        y, _ = attempt(np.asarray, y, dtype=np.float64)
-    if y is None or not y.size:
-        return
-    size = np.abs(np.where(np.isfinite(y), y, 0.0)).max(axis=0)
+    """Raise for an array of public targets whose squares are no floats."""
+    y = in_doubles(np.asarray(y))
+    size = np.abs(np.where(np.isfinite(y), y, 0.0)).max(axis=0, initial=0.0)  # others are refused
     if np.any((size > _MOST_TARGET) | (size > 0) & (size < 1 / _MOST_TARGET)):
         raise ValueError(
             f"y must be 0, or of {1 / _MOST_TARGET:g} to {_MOST_TARGET:g} in size, in each column: "
@@ -217,7 +214,9 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
             If the active `PrivacyLedger` cannot pay; nothing has been touched then.
         """
         refuse_missing_target(y, self)
-        _refuse_extreme(y)
+        targets, _ = attempt(self._checked_targets, y)  # public; an error comes again below
+        if isinstance(targets, np.ndarray):
+            _refuse_extreme(targets)
 
         # Before the charge: whatever public values can make fail fails here.
         def check(shape, y):
@@ -234,6 +233,7 @@ class ProjectedGP(PosteriorRegressor, RowReleaser):
             return plan, self._checked_kernel(plan), noise_variance
 
         X, y, checked, source = self._opened_rows(X, y, self.privacy_guarantee(), check)
+        _refuse_extreme(y)  # Dask arrays are read now
         plan, kernel, noise_variance = checked
         # Stated anew: what a replaced row costs is known with the number of columns.
         guarantee = self.privacy_guarantee(n_features=self.n_features_in_)
