@@ -602,6 +602,12 @@ MISTAKES += [
     (
         "model_selection/rows/_settled_types.py",
         "by_row(as_plain_array(y), typed=False)",
+        "by_row(y, typed=False)",
+        f"{_SEARCH}/rows/test_settled_types.py -k container",
+    ),
+    (
+        "model_selection/rows/_settled_types.py",
+        "by_row(as_plain_array(y), typed=False)",
         "by_row(as_plain_array(y))",
         f"{_SEARCH}/rows/test_settled_types.py -k container",
     ),
