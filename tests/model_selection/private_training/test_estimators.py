@@ -303,6 +303,20 @@ class TestSteps:
         with pytest.raises(ValueError, match="no step that is differentially private"):
             private_steps(make_pipeline(earlier, Normalizer()))
 
+    def test_what_was_fitted_before_is_an_assumption(self):
+        steps = {
+            "private": FrozenEstimator(DPStandardScaler(X_bounds=(-3, 3))),
+            "public": FrozenEstimator(StandardScaler().fit([[0.0], [1.0]])),
+            "none": Normalizer(),
+        }
+        budget = PrivacyGuarantee(epsilon=1.0)
+        stated = {}
+        for name, step in steps.items():
+            costs = StatedCosts([make_pipeline(step, Private("pure"))], [{}], 0.0, 100)
+            stated[name] = str(costs.trial(budget).assumptions)
+        told = {name: "at its own cost" in text for name, text in stated.items()}
+        assert told == {"private": True, "public": True, "none": False}
+
 
 class TestBudgets:
     @pytest.mark.quick_cases(2)
