@@ -318,6 +318,18 @@ _EDGE = [
         f"{_SEARCH}/evaluation/test_row_independence.py tests/attacks/test_user_code.py",
     ),
     (
+        "evaluation/_row_independence.py",
+        "        if any(watch.compares for watch in self.watches):\n            return method\n",
+        "        if any(watch.compares for watch in self.watches):\n            return self\n",
+        f"{_SEARCH}/evaluation/test_row_independence.py -k within_others",
+    ),
+    (
+        "evaluation/_row_wise.py",
+        "and not is_of_later",
+        "",
+        f"{_SEARCH}/evaluation/test_row_wise.py -k later",
+    ),
+    (
         "evaluation/_public_training.py",
         "if model is not None and unverified_parts(model):",
         "if False:",

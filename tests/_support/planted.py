@@ -74,6 +74,7 @@ STAGES = {
     "release methods": "gaussian_process.sparse._release_methods",
     "ridge": "linear_model._ridge",
     "row blocks": "_row_blocks",
+    "row-wise steps": "model_selection.evaluation._row_wise",
     "row release": "gaussian_process.outsourced._row_release",
     "scikit-learn": "model_selection._sklearn",
     "search": "model_selection._base",

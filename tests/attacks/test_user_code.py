@@ -18,6 +18,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from _support.internals import PrivateChoice, PublicTraining, UserLoss, protected_positions
+from _support.planted import put
 from skdpbo import (
     DPGIBOSearchCV,
     DPGridSearchCV,
@@ -212,6 +213,16 @@ def test_unverified_steps_are_named(mode):
     assert "Standardise (step 'standardise')" in str(guarantee)
     guarantee = MODES[mode](make_pipeline(StandardScaler(), LogisticRegression()), np.asarray)
     assert guarantee.privacy_.status == "proved"
+
+
+@pytest.mark.quick_cases(1)
+@pytest.mark.parametrize("mode", ["chunks", "gibo", "unguided", "validation"])
+def test_nothing_is_proved_of_a_later_scikit_learn(mode, monkeypatch):
+    put(monkeypatch, "row-wise steps: LAST_READ", (1, 5))
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    guarantee = MODES[mode](model, np.asarray).privacy_
+    assert guarantee.status == "conditional"
+    assert "is later than 1.5): Pipeline, StandardScaler (step" in str(guarantee)
 
 
 def test_a_promise_without_data_names_them_too():

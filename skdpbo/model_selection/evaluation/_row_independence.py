@@ -316,17 +316,17 @@ class _Watch:
     def _apart(self, rows, args, kwargs):
         function = self.function
         if self.step is not None:
-            twin = copy.deepcopy(self.step)
-            for key in [key for key, value in vars(twin).items() if isinstance(value, _Watch)]:
-                del vars(twin)[key]
-            function = getattr(twin, function.__name__)
+            function = getattr(copy.deepcopy(self.step), function.__name__)
         return function(rows, *args, **kwargs)
 
     def __deepcopy__(self, memo):
-        """Return a watch of the copied step: a copy and a clone of a step are watched too."""
+        """Return a watch of the copied step, or its method in a copy that is compared."""
         twin = memo.get(id(self.step))
-        if twin is None or any(watch.compares for watch in self.watches):
+        if twin is None:
             return self
-        method = getattr(type(twin), self.function.__name__).__get__(twin)
+        # Of the copy, or of what the copy hands calls on to.
+        method = copy.deepcopy(self.function, memo)
+        if any(watch.compares for watch in self.watches):
+            return method
         self.watches.append(_Watch(method, self.name, self.watches, twin))
         return self.watches[-1]

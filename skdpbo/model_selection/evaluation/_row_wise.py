@@ -3,14 +3,17 @@
 A guarantee is "proved" where every step of the estimator is on this list, and "conditional" on the
 named steps elsewhere. A class is on the list if its code was read and if it passes the differential
 check of ``tests/model_selection/evaluation/test_row_wise.py``: a row has the same bits in every
-batch of one size, whatever the other rows hold. Exact classes only: a subclass may do more.
+batch of one size, whatever the other rows hold. Exact classes only: a subclass may do more, and so
+may a class of a later scikit-learn.
 """
 
 import inspect
 import numbers
+import re
 import sys
 
 import numpy as np
+import sklearn
 from scipy import sparse
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
@@ -18,6 +21,8 @@ from sklearn.impute import SimpleImputer
 
 from skdpbo.model_selection._sklearn import is_estimator, with_params
 
+# The last minor version of scikit-learn whose classes were read and checked.
+LAST_READ = 1, 9
 # Public module: names of its verified classes.
 VERIFIED = {
     "sklearn.calibration": "CalibratedClassifierCV",
@@ -167,11 +172,17 @@ def row_wise_assumption(names):
     names : tuple of str
         Of `unverified_steps`, not empty.
     """
+    later = f" (scikit-learn {sklearn.__version__} is later than {'.'.join(map(str, LAST_READ))})"
     return (
         "each row is transformed and predicted from that row alone, and one training leaves "
-        "nothing behind for another or for the caller, by steps that are not verified: "
-        f"{', '.join(names)}"
+        "nothing behind for another or for the caller, by steps that are not verified"
+        f"{later * _is_later()}: {', '.join(names)}"
     )
+
+
+def _is_later():
+    """Whether the classes of this scikit-learn may be others than those that were read."""
+    return tuple(map(int, re.findall(r"\d+", sklearn.__version__)[:2])) > LAST_READ
 
 
 def unverified_parts(step, path="", seen=None):
@@ -190,7 +201,8 @@ def unverified_parts(step, path="", seen=None):
     if id(step) in seen:  # steps may hold each other
         return []
     seen.add(id(step))
-    verified = _is_among(_HOMES, type(step))
+    is_of_later = _is_later() and type(step).__module__.startswith("sklearn.")
+    verified = _is_among(_HOMES, type(step)) and not is_of_later
     params = step.get_params(deep=False)
     found = [] if verified else [(step_name(step, path), step)]
     for key, value in params.items():

@@ -3,6 +3,7 @@
 import pickle
 import random
 from concurrent.futures import ProcessPoolExecutor
+from copy import deepcopy
 from multiprocessing import get_context
 
 import numpy as np
@@ -14,12 +15,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import BaggingClassifier
 from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
 
 from _support.internals import MixedRowsError, mixes_rows, refuse_row_mixing, watched_steps
+from _support.planted import put
 
 RNG = np.random.RandomState(0)
 X = RNG.uniform(size=(30, 3))
@@ -221,6 +224,23 @@ def test_the_step_is_named(place, step):
         refuse_row_mixing(model, X)
     assert [*map(repr, model.get_params().values())] == before
     assert "transform" not in str(vars(step))
+
+
+@pytest.mark.parametrize("place", ["bagging", "columns", "two deep"])
+def test_the_step_is_named_within_others_that_are_not_verified(place, monkeypatch):
+    put(monkeypatch, "row-wise steps: LAST_READ", (1, 5))
+    with pytest.raises(MixedRowsError, match=r"Noting \(step '.*noting'\)"):
+        refuse_row_mixing(places(Noting())[place].fit(X, Y), X)
+
+
+class HandedOn(FrozenEstimator):
+    """Has no method of rows itself: it hands calls on."""
+
+
+def test_a_copy_of_a_step_that_hands_calls_on_is_compared():
+    model = make_pipeline(HandedOn(Standardise().fit(X)), LogisticRegression()).fit(X, Y)
+    with pytest.raises(MixedRowsError, match="handedon"), watched_steps(model):
+        deepcopy(model).predict(X)
 
 
 @pytest.mark.parametrize("place", sorted(places(Standardise())))

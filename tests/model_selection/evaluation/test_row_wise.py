@@ -4,6 +4,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+import sklearn
 from scipy import stats
 from sklearn.base import clone
 from sklearn.compose import (
@@ -29,6 +30,8 @@ from sklearn.utils import all_estimators
 
 from _support.differential import construct, failures
 from _support.internals import VERIFIED, row_wise_assumption, unverified_steps
+from _support.planted import put
+from skdpbo.linear_model import DPRidge
 
 # Classes that fail the check: an answer changes with the other rows, or is not one for each row.
 FAIL = {
@@ -256,6 +259,23 @@ def test_fitted_parts_of_frozen_steps_are_looked_into():
     columns.set_params(functiontransformer__func=None)
     assert unverified_steps(FrozenEstimator(columns)) != ()
     assert unverified_steps(FrozenEstimator(clone(columns))) == ()
+
+
+def test_no_class_of_a_later_scikit_learn_is_verified(monkeypatch):
+    put(monkeypatch, "row-wise steps: LAST_READ", (1, 5))
+    names = unverified_steps(make_pipeline(StandardScaler(), DPRidge()))
+    assert names == ("Pipeline", "StandardScaler (step 'standardscaler')")
+    assert f"scikit-learn {sklearn.__version__} is later than 1.5" in row_wise_assumption(names)
+    assert unverified_steps(DPRidge()) == ()
+    kernels = GaussianProcessRegressor(RBF())
+    assert unverified_steps(kernels) == ("GaussianProcessRegressor", "RBF (step 'kernel')")
+
+
+@pytest.mark.parametrize(("version", "later"), [("1.9.2", 0), ("1.10.dev0", 1), ("2.0rc1", 1)])
+def test_minor_versions_are_compared_as_numbers(version, later, monkeypatch):
+    put(monkeypatch, "row-wise steps: LAST_READ", (1, 9))
+    monkeypatch.setattr(sklearn, "__version__", version)
+    assert len(unverified_steps(StandardScaler())) == later
 
 
 def test_the_name_of_a_class_is_not_enough():
