@@ -48,7 +48,9 @@ class PrivateEstimator(LedgerMixin, StatedHTML, BaseEstimator):
             before = vars(self).copy()
             try:
                 # An interrupt may leave the error state of numpy changed, but not the caller's.
-                return copy_context().run(fit, self, *args, **kwargs)
+                # What underflows is 0: an error, asked for in that state, would cost the budget.
+                with np.errstate(under="ignore"):
+                    return copy_context().run(fit, self, *args, **kwargs)
             except BaseException:
                 # With its last attribute the fit is complete: a warning was an error.
                 if vars(self).get("privacy_") is before.get("privacy_"):

@@ -40,7 +40,8 @@ def log_sum_exp(terms: Array) -> float:
         return float(largest)
     top = terms == largest
     n_top = np.count_nonzero(top)
-    rest = np.exp(np.where(top, -np.inf, terms - largest)).sum()
+    with np.errstate(under="ignore"):
+        rest = np.exp(np.where(top, -np.inf, terms - largest)).sum()
     return float(np.log1p(rest / n_top) + np.log(n_top) + largest)
 
 

@@ -72,8 +72,9 @@ def construct(cls, **params):
     signature = inspect.signature(cls).parameters
     needed = {k: inner[k] for k, p in signature.items() if p.default is p.empty and k in inner}
     small = {k: v for k, v in sizes.items() if k in signature and type(signature[k].default) is int}
-    if cls.__name__ == "SelfTrainingClassifier":
-        needed = {"estimator": model}
+    if cls.__name__ in ("SelfTrainingClassifier", "ClassifierChain", "RegressorChain"):
+        # Its name, and whether it has a default, change from version to version.
+        needed = {"estimator" if "estimator" in signature else "base_estimator": model}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of classes that will go
         return cls(**{**needed, **small, **params})

@@ -208,6 +208,13 @@ def test_all_noise_and_no_data(name):
     assert [found.path for found in differences(name, SUBJECTS[name])] == []
 
 
+@pytest.mark.quick_cases(3)
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_errors_that_numpy_is_asked_for_cost_no_budget(name):
+    with warnings.catch_warnings(action="ignore"), np.errstate(all="raise"):
+        SUBJECTS[name](records_of(name))
+
+
 @pytest.mark.quick_cases(1)
 @pytest.mark.parametrize("name", ["DPGIBOSearchCV", "DPSparseGPRegressor", "PrivateProjection"])
 def test_a_bound_read_from_the_data_is_found(name):

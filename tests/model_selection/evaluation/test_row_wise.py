@@ -64,6 +64,8 @@ TWO_FOLDS += ["SequentialFeatureSelector"]
 # Of columns of one kind, or of rows that the tables above do not have; or fitted in less time.
 SPECIAL = {
     **{name: {"cv": 2} for name in TWO_FOLDS},
+    # Before version 1.9 the default kernel is fixed, and without this rounding is multiplied.
+    "GaussianProcessRegressor": {"alpha": 0.01},
     "LatentDirichletAllocation": {"max_iter": 2},
     "LogisticRegressionCV": {"Cs": 2, "cv": 2},
     "MLPClassifier": {"max_iter": 10},

@@ -450,3 +450,10 @@ class TestAdvice:
             assert n == 1 or law.hit_probability(1 / n) == pytest.approx(0.9)
             composed = mu_from_epsilon(epsilon, delta) / math.sqrt(n)
             assert (composed >= candidate_mu(epsilon, delta, law)) == (n <= last)
+
+
+@pytest.mark.parametrize("of_one", [PrivacyGuarantee(epsilon=0.123), gaussian(0.0123)])
+def test_what_underflows_is_no_error(of_one):
+    with np.errstate(all="raise"):
+        guarantee = selection_guarantee(of_one, TrialLaw(50), delta=1e-6)
+    assert guarantee.epsilon > of_one.epsilon
