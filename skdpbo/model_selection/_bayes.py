@@ -155,6 +155,7 @@ class DPBayesSearchCV(BaseChoiceSearchCV):
     best_score_std_ : float
         Public, or computed from released values. Standard deviation of the noise of `best_score_`;
         absent where that is. With ``mechanism="gaussian"`` that of the surrogate at the winner.
+        Of R2 and D2 as in `DPGridSearchCV`.
     best_estimator_ : estimator
         The winner trained on the public rows; absent when `refit=False` and with chunks.
     cv_results_ : dict of ndarrays

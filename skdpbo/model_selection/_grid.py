@@ -121,7 +121,8 @@ class DPGridSearchCV(BaseChoiceSearchCV):
         several noisy scores, too high by about one `best_score_std_`, at times two.
     best_score_std_ : float
         Public, or computed from released values. Standard deviation of the noise of `best_score_`;
-        absent where that is.
+        absent where that is. Of R2 and D2 half of the distance to the farthest score that two
+        deviations of the noise leave possible.
     best_estimator_ : estimator
         The winner trained on the public rows, or the winning private model, where a part tunes
         trained once more; absent when `refit=False` and with chunks. Its ``privacy_`` is that of

@@ -64,7 +64,11 @@ def pipeline_guarantee(estimator, n_samples=None):
     private, reasons = [], []
     _collect(estimator, "", private, reasons)
     if not private:
-        raise ValueError(f"{type(estimator).__name__} has no step with a privacy guarantee.")
+        raise ValueError(
+            f"{type(estimator).__name__} has no step with a privacy guarantee. Looked into are "
+            "Pipeline, ColumnTransformer, FeatureUnion and TransformedTargetRegressor; what others "
+            "fit several times, such as MultiOutputRegressor, skdpbo.privacy.compose adds up."
+        )
     composed = compose(*(stated_guarantee(step, n_samples) for step in private))
     # What a private model does inside, its own statement covers; none reads what it predicts.
     seen = {id(step) for step in private if not hasattr(step, "transform")}

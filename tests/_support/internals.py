@@ -185,7 +185,8 @@ HOMES = {
         "resolve_trial_scorer"
     ),
     "model_selection.scoring._score_release": (
-        "NoisySums ReleasedScore SumGroup SumNoise centred_total score_of_secret_count score_std"
+        "NoisySums ReleasedScore SumGroup SumNoise centred_total ratio_ends "
+        "score_of_secret_count score_std"
     ),
     "model_selection.scoring._scorer": "PerRecordScorer",
     "model_selection.scoring.metrics._protected_metrics": "chunk_metric",

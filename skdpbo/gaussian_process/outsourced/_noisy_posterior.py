@@ -1,6 +1,7 @@
 """Posterior of a Gaussian process given noisy rows and public targets, at exact rows."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
@@ -12,6 +13,8 @@ from skdpbo.surrogate import fit_hyperparameters
 
 _NOISE_FLOOR = 1e-10  # relative to the prior variance
 _CHUNK = 4096  # rows at a time
+# Rows from which the starts of a fit are followed on a part of them, and the largest part.
+_MANY, _MOST_OF_PART = 900, 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,14 +118,17 @@ def fitted_target(kernel, Z, y, *, noise_std, noise_variance, n_starts):
     """
     # A given noise variance is all the noise: none is fitted beside it.
     known = {} if noise_variance is None else {"noise_variance_bounds": "fixed"}
-    found = fit_hyperparameters(
+    fit = partial(
+        fit_hyperparameters,
         noisy_inputs(kernel, noise_std, n_noisy=2),
-        Z,
-        y,
         noise_variance=0.0 if noise_variance is None else noise_variance,
-        n_starts=n_starts,
         **known,
     )
+    if len(y) < _MANY:
+        found = fit(Z, y, n_starts=n_starts)
+    else:  # a part of the rows finds the way from the starts, all of them go the last steps
+        part = np.random.RandomState(0).permutation(len(y))[: min(len(y) // 3, _MOST_OF_PART)]
+        found = fit(Z, y, n_starts=1, previous=fit(Z[part], y[part], n_starts=n_starts))
     # The fitted parameters are those of the kernel on exact rows: `noisy_inputs` keeps theta.
     unit = clone(kernel).clone_with_theta(found.unit_kernel.theta)
     return fixed_target(

@@ -160,6 +160,30 @@ def score_std(score_of, noisy):
     return float(np.sqrt(np.mean(np.square(scores - score_of(noisy.values)))))
 
 
+def ratio_ends(numerator, denominator):
+    """Least and largest ratio that two deviations of the noise do not exclude (Fieller's theorem).
+
+    The ratios q at least 0 with ``|N - q D| <= 2 sqrt(s_N^2 + q^2 s_D^2)``: the noise of N - q D is
+    known for every q, while that of N / D depends on the exact D.
+
+    Parameters
+    ----------
+    numerator, denominator : tuple (value, std)
+        Released, at least 0 and above 0, with independent noise.
+
+    Returns
+    -------
+    tuple of float
+        The second is infinite where the denominator may be 0.
+    """
+    (n, n_std), (d, d_std) = numerator, denominator
+    # a q^2 - 2 b q + c <= 0
+    a, b, c = d**2 - 4 * d_std**2, n * d, n**2 - 4 * n_std**2
+    root = math.sqrt(max((2 * d * n_std) ** 2 + (2 * n * d_std) ** 2 - (4 * n_std * d_std) ** 2, 0))
+    least = c / (b + root) if c > 0 else 0.0
+    return least, (b + root) / a if a > 0 else math.inf
+
+
 def centred_total(total, n_records, units):
     """Twice a total loss minus n B. Protected: pass only to a mechanism.
 

@@ -95,6 +95,23 @@ def test_parameters_are_fitted_as_scikit_learn_fits_them():
     assert amplitude == pytest.approx(theirs.kernel_.k1.constant_value * Y.var(), rel=0.03)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::skdpbo.exceptions.SeededNoiseWarning")
+def test_parameters_of_many_rows_are_those_of_all():
+    """A part of 900 rows is fitted first; its own optimum is left by what all rows say."""
+    rng = np.random.default_rng(5)  # public randomness
+    X = rng.uniform(-25, 25, (900, 2))
+    y = np.sin(X[:, 0] / 2) * np.cos(X[:, 1] / 3) + 0.2 * rng.normal(size=900)
+    how = {"epsilon": 3.0, "row_prior": "flat", "random_state": 0}  # one release
+    gp = model(**how, n_restarts_optimizer=0).fit(X, y)
+    best = gp.log_marginal_likelihood_value_
+    theta, noise = gp.kernel_.theta, gp.noise_variance_
+    for step in np.vstack([np.eye(3), -np.eye(3)]) * 0.1:
+        kernel = gp.kernel_.clone_with_theta(theta + step[:2])
+        fixed = {"kernel": kernel, "noise_variance": noise * np.exp(step[2]), "optimizer": None}
+        assert model(**how, **fixed).fit(X, y).log_marginal_likelihood_value_ < best
+
+
 def drawn_problem(rng, n=150, length_scale=4.0):
     """Rows, targets and test rows of a draw from the prior on the interval [-25, 25]."""
     rows = rng.uniform(-25, 25, (n + 40, 1))

@@ -77,7 +77,7 @@ class MetricScorer(SklearnMetric):
         # Around public sums of a middling candidate: the real ones are protected.
         typical = [float(value) for group in groups for value in group.typical]
         noisy = NoisySums(np.array(typical), np.array(std))
-        return score_std(self._score_of(n_records), noisy) / (self.upper - self.lower)
+        return score_std(self._score_of(n_records, noisy.std), noisy) / (self.upper - self.lower)
 
     def release_score(self, sums, epsilon, n_records, source, *, mu=None):
         """Release the metric of one candidate.
@@ -99,15 +99,25 @@ class MetricScorer(SklearnMetric):
         noise, groups = SumNoise(epsilon, mu), self.sum_groups(n_records)
         # The first sum is that of the choice, and has no part in the score.
         noisy = release_sums(sums[1:], groups, noise, source)
-        score_of = self._score_of(n_records)
-        # Around sums that records can have: of impossible ones fresh noise may move no score.
-        around = replace(noisy, values=self.possible(noisy.values, n_records))
-        return ReleasedScore(float(score_of(noisy.values)), score_std(score_of, around))
+        # Of sums that records can have: around impossible ones fresh noise may move no score.
+        noisy = replace(noisy, values=self.possible(noisy.values, n_records))
+        score = float(self._score_of(n_records, noisy.std)(noisy.values))
+        return ReleasedScore(score, self._released_std(score, noisy, n_records))
 
     def possible(self, sums, n_records):
         """Return the nearest sums that records can have."""
         return sums
 
-    def _score_of(self, n_records):
+    def _released_std(self, score, noisy, n_records):
+        """Standard deviation of a released score around sums that records can have."""
+        return score_std(self._score_of(n_records, noisy.std), noisy)
+
+    def _score_of(self, n_records, std):
         # The range is public: clipping to it is post-processing.
-        return lambda sums: np.clip(self.value_of(sums, n_records), self.lower, self.upper)
+        return lambda sums: np.clip(
+            self.value_of(self._without_noise(sums, std), n_records), self.lower, self.upper
+        )
+
+    def _without_noise(self, sums, std):
+        """Return noisy sums less what noise of these deviations adds to them on average."""
+        return sums

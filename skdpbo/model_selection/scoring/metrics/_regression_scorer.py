@@ -14,6 +14,7 @@ from skdpbo.model_selection.scoring._score_release import (
     NoisySums,
     ReleasedScore,
     SumGroup,
+    ratio_ends,
     score_std,
 )
 from skdpbo.model_selection.scoring._scorer import PerRecordScorer
@@ -82,7 +83,12 @@ def jaccard_of_accuracy(accuracy):
 
 
 class _Relative(MetricScorer):
-    """One minus the ratio of a bounded loss to that of a constant."""
+    """One minus the ratio of a bounded loss to that of a constant.
+
+    A sub-class defines ``_constant_total``, the loss of the constant from (noisy) sums.
+    """
+
+    _least_loss = 1.0  # of the constant, as a share of a record's bound: keeps the ratio finite
 
     def __init__(self, public_scorer, scorer, *, name):
         super().__init__(
@@ -125,6 +131,30 @@ class _Relative(MetricScorer):
             kept = cut.cumsum() + cut * np.arange(len(cut) - 1, -1, -1)
             enough = cut[min(np.searchsorted(kept, _KEPT * kept[-1]), len(cut) - 1)]
             return float(bias), float(enough)
+
+    def value_of(self, sums, n_records):
+        """Return 1 - losses / losses of the constant."""
+        return 1 - sums[..., 0] / self._above_zero(self._constant_total(sums, n_records))
+
+    def _released_std(self, score, noisy, n_records):
+        """Half the way to the farthest score that two deviations of the noise do not exclude.
+
+        Fresh noise around a spread that came out too large by chance would move the score too
+        little.
+        """
+
+        def constant_total(sums):
+            return self._constant_total(self._without_noise(sums, noisy.std), n_records)
+
+        ends = ratio_ends(
+            (noisy.values[0], noisy.std[0]),
+            (self._above_zero(constant_total(noisy.values)), score_std(constant_total, noisy)),
+        )
+        farthest = np.abs(np.clip(1 - np.array(ends), self.lower, self.upper) - score).max()
+        return float(farthest / 2)
+
+    def _above_zero(self, constant_total):
+        return np.maximum(constant_total, self._least_loss * self.units)
 
     def _losses(self, estimator, y, prediction):
         return self._scorer.integer_losses(self._scorer._loss(estimator, y, prediction))
@@ -171,14 +201,19 @@ class AgainstConstant(_Relative):
     def _constant_losses(self, y, bound):
         return np.minimum(self._scorer._loss(None, y, np.full(len(y), self.center)), bound)
 
-    def value_of(self, sums, n_records):
-        """Return 1 - losses / spread."""
+    def _without_noise(self, sums, std):
+        if not self.squared:
+            return sums
+        # Noise adds its variance to the square, the more of the spread the smaller epsilon m is.
+        square = np.maximum(np.square(sums[..., 2]) - std[2] ** 2, 0.0)
+        return np.stack([sums[..., 0], sums[..., 1], np.sqrt(square)], axis=-1)
+
+    def _constant_total(self, sums, n_records):
         spread = sums[..., 1]
         # SST = sum (y - c)^2 - (sum (y - c))^2 / m, in units of g / B; 4, as deviations are halved.
         if self.squared:
             spread = spread - 4 * np.square(sums[..., 2]) / (self.units * n_records)
-        spread = np.maximum(spread, self.units)  # that of one record: keeps the ratio finite
-        return 1 - sums[..., 0] / spread
+        return spread
 
     def _outcomes(self, estimator, y, prediction):
         losses = self._losses(estimator, y, prediction)
@@ -210,6 +245,8 @@ class AgainstFrequencies(_Relative):
     logarithmic : bool
     """
 
+    _least_loss = 1e-6
+
     def __init__(self, public_scorer, scorer, *, name, classes, counts, logarithmic):
         super().__init__(public_scorer, scorer, name=name)
         self.classes, self.logarithmic = classes, logarithmic
@@ -227,13 +264,11 @@ class AgainstFrequencies(_Relative):
             SumGroup(len(counts), 2, Fraction(1, 4), typical=counts),
         ]
 
-    def value_of(self, sums, n_records):
-        """Return 1 - mean loss / mean loss of the frequencies."""
+    def _constant_total(self, sums, n_records):
         # A record of each class at least: their logarithms are finite whatever the noise is.
         p = np.clip(sums[..., 1:], 1.0, None)
         p = p / p.sum(axis=-1, keepdims=True)
-        mean = sums[..., 0] * self.bound / (self.units * n_records)
-        return 1 - mean / np.maximum(self._constant_loss(p), 1e-6)
+        return self._constant_loss(p) * self.units * n_records / self.bound
 
     def possible(self, sums, n_records):
         """Return the nearest sums that records can have."""

@@ -20,6 +20,7 @@ from _support.internals import (
     laplace_std,
     make_per_record_scorer,
     public_counts,
+    ratio_ends,
     resolve_scorer,
     score_std,
     try_scorer,
@@ -414,6 +415,55 @@ class TestScore:
         released = [scorer.release_score(sums, Fraction(1, 5000), 300, source) for _ in range(200)]
         near = [abs(score.value - exact) <= 2 * score.std for score in released]
         assert sum(near) >= binom.ppf(1e-6, 200, 0.99)
+
+    def test_two_deviations_cover_a_spread_that_noise_enlarges(self):
+        """At least .99 of 200 releases, as `test_two_deviations_cover_where_all_is_noise`.
+
+        Planted: the deviation of fresh noise around the released sums.
+        """
+        y = np.sin(np.arange(1000.0))
+        scorer = scorer_of("r2", Line(), y, loss_bound=1.5)
+        sums = scorer.exact_sums(scorer.record_outcomes(Line(), np.zeros((1000, 1)), y))
+        least, source, budget = binom.ppf(1e-6, 200, 0.99), noise_source(5), Fraction(1, 20)
+
+        def covered():
+            released = [scorer.release_score(sums, budget, 1000, source) for _ in range(200)]
+            return sum(abs(score.value) <= 2 * score.std for score in released)
+
+        assert abs(exact_value(scorer, sums, 1000)) < 1e-3
+        assert covered() >= least
+        scorer._released_std = lambda score, noisy, n: score_std(
+            scorer._score_of(n, noisy.std), noisy
+        )
+        assert covered() < least
+
+    def test_variance_of_the_noise_is_taken_off_squared_deviations(self):
+        scorer = scorer_of("r2", Line(), np.sin(np.arange(1000.0)), loss_bound=1.5)
+        n_units = 1000 * scorer.units
+        std = np.array([0.0, 0.0, 0.05 * n_units])
+        for deviations, left in ((0.13, 0.12), (-0.13, 0.12), (0.05, 0.0), (0.01, 0.0)):
+            sums = np.array([0.1, 0.3, deviations]) * n_units
+            expected = 1 - 0.1 / (0.3 - 4 * left**2)
+            assert scorer._score_of(1000, std)(sums) == pytest.approx(expected)
+
+    @pytest.mark.parametrize(
+        ("numerator", "denominator", "expected"),
+        [
+            ((3.0, 0.0), (4.0, 0.0), (0.75, 0.75)),
+            ((0.0, 0.0), (4.0, 1.0), (0.0, 0.0)),
+            ((4.0, 1.0), (4.0, 0.0), (0.5, 1.5)),
+            ((4.0, 0.0), (4.0, 1.0), (2 / 3, 2.0)),
+            ((4.0, 0.0), (2.0, 1.0), (1.0, math.inf)),
+            ((1.0, 1.0), (1.0, 1.0), (0.0, math.inf)),
+        ],
+    )
+    def test_ends_of_a_ratio(self, numerator, denominator, expected):
+        assert ratio_ends(numerator, denominator) == pytest.approx(expected)
+        for q in expected:  # where finite and above 0: N - q D is two deviations away from 0
+            if 0 < q < math.inf:
+                difference = abs(numerator[0] - q * denominator[0])
+                noise = math.hypot(numerator[1], q * denominator[1])
+                assert difference == pytest.approx(2 * noise)
 
     def test_no_noise_no_deviation(self):
         noisy = NoisySums(np.array([3.0, 4.0]), np.zeros(2))
