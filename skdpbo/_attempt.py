@@ -1,4 +1,11 @@
-"""The one ``except`` of everything that is computed from protected records."""
+"""The one ``except`` of everything that is computed from protected records.
+
+And values that are missing, or hidden by a mask.
+"""
+
+from typing import Any
+
+import numpy as np
 
 
 def attempt(function, *args, **kwargs):
@@ -51,6 +58,12 @@ def attempt_publicly(function, *args):
 def is_known(value):
     """Whether a value is not missing: NaN, NaT and NA are not equal to themselves."""
     return value is not None and bool(attempt(lambda: bool(value == value))[0])
+
+
+def refuse_masked(values: Any, name: str) -> None:
+    """Raise a TypeError for an array with a mask: what it hides would be read and released."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array, which is not supported: give filled(...).")
 
 
 def _drop_frames(error):

@@ -11,7 +11,7 @@ from sklearn import config_context
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.validation import _num_samples
 
-from skdpbo._attempt import attempt
+from skdpbo._attempt import attempt, refuse_masked
 
 _IMPUTE = (
     "DPSimpleImputer of skdpbo.preprocessing, as an earlier step of a pipeline, fills in missing "
@@ -301,8 +301,7 @@ def refuse_equal_names(values, name):
 
 def refuse_array_kinds(values, name):
     """Refuse arrays with masked values, which would be read, and matrices, as scikit-learn does."""
-    if isinstance(values, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array, which is not supported: give filled(...).")
+    refuse_masked(values, name)
     if isinstance(values, np.matrix):
         raise TypeError(f"{name} is a np.matrix, which is not supported: give np.asarray(...).")
 

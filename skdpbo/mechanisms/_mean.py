@@ -14,11 +14,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdpbo._attempt import attempt
+from skdpbo._attempt import attempt, refuse_masked
 from skdpbo._record_groups import group_codes
 from skdpbo.mechanisms._clipping import ClippedMean, cache_blocks
 from skdpbo.mechanisms._gaussian import GaussianMechanism
-from skdpbo.mechanisms._lattice import refuse_masked
 from skdpbo.mechanisms._schedule import step_budgets
 from skdpbo.mechanisms._source import RandomSource
 from skdpbo.privacy import PrivacyGuarantee
