@@ -26,6 +26,12 @@ _KINDS: dict[type, str] = {
     str: "texts",
     Decimal: "decimals",
 }
+# Kinds of the types of Arrow, by their names.
+_KINDS_OF_ARROW = {
+    **dict.fromkeys(("bool", "halffloat", "float", "double"), "numbers"),
+    **{f"{sign}int{bits}": "numbers" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **dict.fromkeys(("string", "large_string", "string_view"), "texts"),
+}
 _COMPLEX_TYPES = complex, np.complex64, np.complex128, np.clongdouble
 _COMPLEX = "Complex data not supported: {} must be real."
 _NOT_NUMERIC = "{} must be numeric: every argument must be a string or a real number."
@@ -144,9 +150,12 @@ def kind_of_type(dtype):
         if texts == {True, False}:
             return "mixed"
         return "texts" if texts == {True} else kind_of_type(categories.dtype)
-    arrow = getattr(dtype, "pyarrow_dtype", None)
+    arrow = getattr(dtype, "pyarrow_dtype", dtype)
     if hasattr(arrow, "index_type"):  # a dictionary: categories of Arrow
-        return kind_of_type(type(dtype)(arrow.value_type))
+        return kind_of_type(arrow.value_type)
+    if hasattr(arrow, "to_pandas_dtype"):
+        is_decimal = str(arrow).startswith("decimal")
+        return "decimals" if is_decimal else _KINDS_OF_ARROW.get(str(arrow), "others")
     if hasattr(dtype, "to_python"):  # of polars
         return _KINDS.get(dtype.to_python(), "others")
     kind, scalar = getattr(dtype, "kind", "O"), getattr(dtype, "type", np.object_)
@@ -160,8 +169,11 @@ def kind_of_type(dtype):
 
 def declared_types(values):
     """Return the types of the columns of a frame, else that of the values, if declared."""
-    is_frame = hasattr(values, "columns") and hasattr(values, "dtypes")
-    return list(values.dtypes) if is_frame else [getattr(values, "dtype", None)]
+    if hasattr(values, "columns") and hasattr(values, "dtypes"):
+        return list(values.dtypes)
+    if hasattr(values, "schema") and hasattr(values.schema, "types"):  # a table of Arrow
+        return values.schema.types
+    return [getattr(values, "dtype", getattr(values, "type", None))]  # of Arrow's arrays
 
 
 def in_doubles(values):
@@ -232,7 +244,8 @@ def _advice_on_columns(values, name):
     """Advice on columns of a frame X that are not of a numeric type; no value is read."""
     if name != "X" or not hasattr(values, "columns"):
         return ""
-    columns = zip(values.columns, declared_types(values), strict=True)
+    names = getattr(getattr(values, "schema", None), "names", values.columns)
+    columns = zip(names() if callable(names) else names, declared_types(values), strict=True)
     others = [
         str(label)
         for label, dtype in columns

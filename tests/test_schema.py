@@ -413,6 +413,32 @@ def test_types_that_name_numbers_and_objects_of_python_are_read():
         DPOneHotEncoder().fit(ForeignFrame(str))
 
 
+@pytest.mark.parametrize(
+    "cell", [date(2020, 1, 1), timedelta(1), b"1", [1.0], {"a": 1}, Decimal(1), None, "1"]
+)
+@pytest.mark.parametrize("kind", ["Table", "RecordBatch"])
+def test_types_of_arrow_cost_nothing_where_they_are_no_numbers(kind, cell):
+    arrow = pytest.importorskip("pyarrow")
+    y, others = np.arange(60) % 2, arrow.array([cell] * 60)
+    table = getattr(arrow, kind).from_arrays([X[:, 0], others], names=["known", "other"])
+    for model in (REGRESSORS[0], CLASSIFIERS[0], DPSimpleImputer(X_bounds=(-1, 1))):
+        costs_nothing(model, table, y, TypeError, r"X must be numeric.* other types: other\.")
+    for targets in (others, arrow.chunked_array([others])):
+        costs_nothing(REGRESSORS[0], X, targets, TypeError, "y must be numeric")
+    if cell != "1":
+        costs_nothing(DPOneHotEncoder(), table, None, TypeError, "X must hold numbers or texts")
+
+
+def test_numbers_and_texts_of_arrow_are_read():
+    arrow = pytest.importorskip("pyarrow")
+    columns = {"a": X[:, 0], "b": Y > 0, "c": arrow.array(["no", "yes"] * 30).dictionary_encode()}
+    table = arrow.table(columns)
+    clone(REGRESSORS[0]).fit(table.select(["a", "b"]), table["a"])
+    with pytest.warns(HiddenColumnsWarning, match=r"No category of a is"):
+        encoder = DPOneHotEncoder(epsilon=100).fit(table)
+    assert [found.tolist() for found in encoder.categories_[1:]] == [[0.0, 1.0], ["no", "yes"]]
+
+
 class Stored(Foreign):
     """Numbers in a file, as of h5py or zarr: the shape and the type are known before."""
 

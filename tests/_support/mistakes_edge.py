@@ -562,6 +562,7 @@ MISTAKES += [
         "tests/compatibility/test_dask_arrays.py",
     ),
     ("_schema.py", '_KINDS.get(dtype.to_python(), "others")', '"objects"', f"{_SCHEMA} -k name"),
+    ("_schema.py", '_KINDS_OF_ARROW.get(str(arrow), "others")', '"objects"', f"{_SCHEMA} -k arrow"),
     ("_schema.py", "return at_hand and all", "return all", f"{_SCHEMA} -k file"),
     (
         "_private_estimator.py",
